@@ -1,0 +1,391 @@
+"""The facts themselves: one frozen dataclass a kind, and the columns that all of them share."""
+
+from __future__ import annotations
+
+import dataclasses
+import types
+import typing
+from dataclasses import dataclass
+from typing import Literal
+
+Isolation = Literal["read_committed", "read_uncommitted"]
+
+
+@dataclass(frozen=True, slots=True)
+class RunnerStarted:
+    """A runner began (or began again) to put facts here; whatever was in flight before it has no outcome any more."""
+
+    at_ns: int
+    runner: str
+    version: str
+
+
+@dataclass(frozen=True, slots=True)
+class GenerationBegan:
+    """(producer_id, generation) is now the only writer of ``mode`` to ``topic``; every older generation is dead."""
+
+    at_ns: int
+    topic: str
+    mode: str
+    producer_id: int
+    generation: int
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """A probe is about to be handed to the client: enters the queue before produce() is called."""
+
+    at_ns: int
+    topic: str
+    partition: int
+    producer_id: int
+    generation: int
+    sequence: int
+    mode: str
+    transaction_id: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Acked:
+    """A delivery report without error. ``offset`` is None when the broker did not say (a retried duplicate)."""
+
+    at_ns: int
+    topic: str
+    partition: int
+    producer_id: int
+    generation: int
+    sequence: int
+    offset: int | None
+    latency_ns: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """Definitely not written: produce() itself raised (decision 3)."""
+
+    at_ns: int
+    topic: str
+    partition: int
+    producer_id: int
+    generation: int
+    sequence: int
+    error: str
+
+
+@dataclass(frozen=True, slots=True)
+class Indeterminate:
+    """A delivery report with an error: the record may be in the log, now or later (decision 3)."""
+
+    at_ns: int
+    topic: str
+    partition: int
+    producer_id: int
+    generation: int
+    sequence: int
+    error: str
+
+
+@dataclass(frozen=True, slots=True)
+class Positioned:
+    """A consumer will read on from ``offset``: it was assigned, moved or renewed there by us."""
+
+    at_ns: int
+    consumer: str
+    isolation: str
+    topic: str
+    partition: int
+    offset: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Polled:
+    """A consumer was given one of our records, intact. ``timestamp_ms`` is the record's, ``sent_at_ns`` its content's."""
+
+    at_ns: int
+    consumer: str
+    isolation: str
+    topic: str
+    partition: int
+    offset: int
+    producer_id: int
+    generation: int
+    sequence: int
+    transaction_id: int | None = None
+    timestamp_ms: int | None = None
+    sent_at_ns: int | None = None
+    leader_epoch: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """A consumer was given a record that is no intact probe of ours.
+
+    ``refusal`` is "foreign" (not our magic and tag: silent), "corrupt" (ours, but altered or cut short) or
+    "unknown-version" (ours and intact, of a later version: counted). ``error`` says what was wrong.
+    """
+
+    at_ns: int
+    consumer: str
+    isolation: str
+    topic: str
+    partition: int
+    offset: int
+    refusal: str
+    error: str
+    leader_epoch: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class EndOfPartition:
+    """A consumer reached the end of what it may read; ``offset`` is its position, markers included."""
+
+    at_ns: int
+    consumer: str
+    isolation: str
+    topic: str
+    partition: int
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class OutOfRange:
+    """A consumer's position ``offset`` is not in the log (librdkafka ``_AUTO_OFFSET_RESET``): cut off, or expired."""
+
+    at_ns: int
+    consumer: str
+    isolation: str
+    topic: str
+    partition: int
+    offset: int
+    error: str
+
+
+@dataclass(frozen=True, slots=True)
+class RereadEnded:
+    """The re-read ``request_id`` of [start, end) is over.
+
+    Its deliveries came before as Polled and Refused facts of the consumer ``reread-<request_id>``. ``reached`` is its
+    contiguous position; ``complete`` is False when it could not come to ``end`` (``error`` says why).
+    """
+
+    at_ns: int
+    request_id: int
+    isolation: str
+    topic: str
+    partition: int
+    start: int
+    end: int
+    reached: int
+    complete: bool
+    error: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class WatchAsked:
+    """The cluster is about to be asked about itself; answers with this ``sample`` may speak of facts before this one."""
+
+    at_ns: int
+    sample: int
+
+
+@dataclass(frozen=True, slots=True)
+class WatchFailed:
+    """A part of the round ``sample`` got no answer."""
+
+    at_ns: int
+    sample: int
+    error: str
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterSeen:
+    """The cluster behind the address calls itself ``cluster_id``; ``brokers`` are the live ones' ids, "1,2,3"."""
+
+    at_ns: int
+    sample: int
+    cluster_id: str
+    brokers: str
+    controller: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TopicSeen:
+    """The topic exists, in the incarnation ``topic_id`` (None where the cluster does not tell) with so many partitions."""
+
+    at_ns: int
+    sample: int
+    topic: str
+    topic_id: str | None
+    partitions: int
+
+
+@dataclass(frozen=True, slots=True)
+class TopicGone:
+    """The cluster, asked with sufficient rights, says that there is no such topic."""
+
+    at_ns: int
+    sample: int
+    topic: str
+
+
+@dataclass(frozen=True, slots=True)
+class TopicConfigured:
+    """Settings of the topic in force that excuse what disappears. -1 = unlimited; None = not known."""
+
+    at_ns: int
+    topic: str
+    retention_ms: int | None
+    retention_bytes: int | None
+    cleanup_policy: str | None
+    min_insync_replicas: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionSeen:
+    """Leader (-1: none), replicas and in-sync replicas of a partition, as "1,2,3"."""
+
+    at_ns: int
+    sample: int
+    topic: str
+    partition: int
+    leader: int
+    replicas: str
+    isr: str
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """ListOffsets of a partition: first offset, end (exclusive), last stable offset, and the leader epoch it comes from."""
+
+    at_ns: int
+    sample: int
+    topic: str
+    partition: int
+    start: int
+    end: int
+    stable: int | None = None
+    leader_epoch: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionBegan:
+    """begin_transaction() is about to be called."""
+
+    at_ns: int
+    mode: str
+    producer_id: int
+    generation: int
+    transaction_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class CommitAsked:
+    """commit_transaction() is about to be called."""
+
+    at_ns: int
+    producer_id: int
+    generation: int
+    transaction_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class Committed:
+    """commit_transaction() returned."""
+
+    at_ns: int
+    producer_id: int
+    generation: int
+    transaction_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class Aborted:
+    """The transaction definitely did not and will not commit (the table in canary.probing.taxonomy)."""
+
+    at_ns: int
+    producer_id: int
+    generation: int
+    transaction_id: int
+    error: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionIndeterminate:
+    """Nobody can say whether the transaction committed."""
+
+    at_ns: int
+    producer_id: int
+    generation: int
+    transaction_id: int
+    error: str
+
+
+@dataclass(frozen=True, slots=True)
+class ClientError:
+    """An error that a client reported outside any delivery: evidence, never a violation by itself."""
+
+    at_ns: int
+    client: str
+    code: str
+    error: str
+    fatal: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Tick:
+    """Time passed and nothing else did. Lets timers run in a pure fold."""
+
+    at_ns: int
+
+
+Fact = (
+    RunnerStarted
+    | GenerationBegan
+    | Sent
+    | Acked
+    | Failed
+    | Indeterminate
+    | Positioned
+    | Polled
+    | Refused
+    | EndOfPartition
+    | OutOfRange
+    | RereadEnded
+    | WatchAsked
+    | WatchFailed
+    | ClusterSeen
+    | TopicSeen
+    | TopicGone
+    | TopicConfigured
+    | PartitionSeen
+    | Listed
+    | TransactionBegan
+    | CommitAsked
+    | Committed
+    | Aborted
+    | TransactionIndeterminate
+    | ClientError
+    | Tick
+)
+
+FACT_KINDS: tuple[type[Fact], ...] = typing.get_args(Fact)
+"""Every kind of fact. The position in this tuple is its number on disk: append, never reorder."""
+
+
+def _columns() -> dict[str, type]:
+    """Return the type (int, str or bool) of each field name, the same in every fact that has it."""
+    columns: dict[str, type] = {}
+    for kind in FACT_KINDS:
+        hints = typing.get_type_hints(kind)
+        for field in dataclasses.fields(kind):
+            hint = hints[field.name]
+            if isinstance(hint, types.UnionType):
+                (hint,) = (part for part in typing.get_args(hint) if part is not type(None))
+            if columns.setdefault(field.name, hint) is not hint:
+                raise TypeError(f"{kind.__name__}.{field.name} is {hint}, elsewhere {columns[field.name]}")
+    return columns
+
+
+COLUMNS: dict[str, type] = _columns()
+"""Field name to int, str or bool: the columns of a table that can hold any fact (absent = null)."""
