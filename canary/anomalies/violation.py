@@ -39,7 +39,15 @@ class Violation:
 
     def key(self, cluster: str) -> str:
         """Return the id of the violation: kind, cluster, incarnation, partition, offset and identity, hashed (32 hex)."""
-        place = (self.kind, cluster, self.topic, self.topic_id, self.partition, self.offset, self.identity and tuple(self.identity))
+        place = (
+            self.kind,
+            cluster,
+            self.topic,
+            self.topic_id,
+            self.partition,
+            self.offset,
+            self.identity and tuple(self.identity),
+        )
         return hashlib.blake2b(repr(place).encode(), digest_size=16).hexdigest()
 
 

@@ -42,14 +42,18 @@ METRICS: dict[str, Metric] = {
     for metric in (
         Metric("canary_probes_sent_total", "counter", "Probes handed to the client.", (*_PARTITION, "mode")),
         Metric("canary_probes_acked_total", "counter", "Probes that the cluster acknowledged.", (*_PARTITION, "mode")),
-        Metric("canary_probes_failed_total", "counter", "Probes that were definitely not written.", (*_PARTITION, "mode")),
+        Metric(
+            "canary_probes_failed_total", "counter", "Probes that were definitely not written.", (*_PARTITION, "mode")
+        ),
         Metric(
             "canary_probes_indeterminate_total",
             "counter",
             "Probes whose outcome nobody can say: they may be in the log or not.",
             (*_PARTITION, "mode"),
         ),
-        Metric("canary_probes_seen_total", "counter", "Deliveries of our probes to a consumer.", (*_PARTITION, "consumer")),
+        Metric(
+            "canary_probes_seen_total", "counter", "Deliveries of our probes to a consumer.", (*_PARTITION, "consumer")
+        ),
         Metric(
             "canary_foreign_records_total",
             "counter",
@@ -57,10 +61,16 @@ METRICS: dict[str, Metric] = {
             (*_PARTITION, "consumer"),
         ),
         Metric(
-            "canary_unseen_probes", "gauge", "Probes acknowledged and not yet read by the consumer.", (*_PARTITION, "consumer")
+            "canary_unseen_probes",
+            "gauge",
+            "Probes acknowledged and not yet read by the consumer.",
+            (*_PARTITION, "consumer"),
         ),
         Metric(
-            "canary_unseen_oldest_seconds", "gauge", "Age of the oldest unseen probe, 0 if none.", (*_PARTITION, "consumer")
+            "canary_unseen_oldest_seconds",
+            "gauge",
+            "Age of the oldest unseen probe, 0 if none.",
+            (*_PARTITION, "consumer"),
         ),
         Metric(
             "canary_produce_latency_seconds",
@@ -95,7 +105,9 @@ METRICS: dict[str, Metric] = {
         Metric("canary_partition_isr", "gauge", "Number of in-sync replicas.", _PARTITION),
         Metric("canary_partition_under_min_isr", "gauge", "1 while the ISR is below min.insync.replicas.", _PARTITION),
         Metric("canary_leader_epoch", "gauge", "Leader epoch of the partition.", _PARTITION),
-        Metric("canary_unclean_elections_total", "counter", "Elections of a leader outside the last known ISR.", _PARTITION),
+        Metric(
+            "canary_unclean_elections_total", "counter", "Elections of a leader outside the last known ISR.", _PARTITION
+        ),
         Metric("canary_offset_regressions_total", "counter", "Times that the end of a log went backwards.", _PARTITION),
         Metric("canary_audit_findings", "gauge", "Findings of the configuration audit.", ("cluster", "severity")),
         Metric("canary_scrub_position_ratio", "gauge", "How far the scrubber is through what is retained.", _PARTITION),
@@ -130,7 +142,11 @@ METRICS: dict[str, Metric] = {
             source="store",
         ),
         Metric(
-            "canary_violations_open", "gauge", "Violations not yet resolved.", ("cluster", "kind", "severity"), source="store"
+            "canary_violations_open",
+            "gauge",
+            "Violations not yet resolved.",
+            ("cluster", "kind", "severity"),
+            source="store",
         ),
         Metric(
             "canary_loss_rate_upper_bound",
