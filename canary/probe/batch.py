@@ -6,6 +6,7 @@ Same answers as canary.probe.record, column by column. Rows are worked off in bl
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy as np
@@ -217,6 +218,7 @@ def decode_batch(values: Sequence[bytes | None] | BinaryBuffers, tag: bytes | No
     return decoded
 
 
+@lru_cache(maxsize=64)
 def _wire(length: int) -> np.dtype[np.void]:
     """Return the layout of a value of that length, as far as it reaches."""
     formats = {name: field for name, field in _FIELDS.items() if field[1] + np.dtype(field[0]).itemsize <= length}
@@ -252,7 +254,7 @@ def _decode_rows(rows: Bytes, tag: int | None, decoded: Decoded, at: slice | NDA
     if length < record.SHORTEST:
         checks.append((record.WRONG_LENGTH, np.ones(count, dtype=np.bool_)))
     else:
-        words = rows.view("<u8")
+        words = np.ascontiguousarray(rows.view("<u8").T).T  # each column in one piece: twice as fast to fold
         checks += [
             (record.WRONG_LENGTH, fields["length"] != length),
             (record.WRONG_CHECKSUM, fields["checksum"] != _checksum(words)),
