@@ -1,0 +1,42 @@
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from canary.anomalies.catalogue import CATALOGUE
+
+NAMES = [
+    name
+    for line in """
+lost-write unseen duplicate inconsistent-offsets G1a precommitted-read fractured-transaction poll-skip nonmonotonic-poll
+int-poll-skip int-nonmonotonic-poll int-send-skip int-nonmonotonic-send nonmonotonic-send reorder G0 G1c corrupt phantom
+zombie-write truncation offset-regression committed-offset-regression early-expiry offline-partition isr-of-one
+under-min-isr isr-below-half under-replicated unclean-election leader-epoch-regression topic-recreated another-cluster
+clock-skew blind stalled
+""".splitlines()
+    for name in line.split()
+]
+
+
+def test_every_anomaly_of_the_design_is_in_the_catalogue_once() -> None:
+    assert sorted(CATALOGUE) == sorted(NAMES)
+    assert all(name == anomaly.name for name, anomaly in CATALOGUE.items())
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_an_entry_tells_whoever_is_paged_all_they_need(name: str) -> None:
+    anomaly = CATALOGUE[name]
+    for text in (anomaly.title, anomaly.meaning, anomaly.implies, anomaly.do_first, anomaly.source):
+        assert text
+        assert "  " not in text
+    assert re.fullmatch(r"[A-Z][^.]*(\.[^ ][^.]*)*\.", anomaly.meaning), "one sentence"
+    assert anomaly.scopes
+    assert anomaly.expected_online == ("online" in anomaly.scopes)
+    assert anomaly.severity == anomaly.severities[0]
+
+
+def test_what_the_protocol_always_allows_never_pages() -> None:
+    for name in ("G0", "int-send-skip"):
+        assert CATALOGUE[name].severities == ("info",)
+        assert CATALOGUE[name].allowed
