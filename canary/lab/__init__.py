@@ -1,0 +1,27 @@
+"""Real Kafka on one machine, to be treated badly.
+
+A *lab* is one KRaft controller and n brokers, each a Java process of its own on 127.0.0.1, with its own data
+directory, small heaps and timeouts of seconds instead of minutes (FIELD-NOTES "Running brokers fast"). Brokers can be
+killed (-9), paused (SIGSTOP), resumed, restarted, added, removed, and their logs cut short: what a crash does to a
+broker that never fsynced (why-fsync.txt).
+
+    with Lab(directory, brokers=3, broker_properties={"min.insync.replicas": "2"}) as lab:
+        ...  # lab.bootstrap
+        lab.kill(1)
+        lab.truncate(1, "probes", 0, bytes=10)
+        lab.restart(1)
+
+Everything a lab knows stands in its directory, so another process can take hold of a running one
+(``Lab.attach(directory)``), and a lab that was stopped can be started again with its data:
+
+    lab.json                     version, cluster id, properties, and port of each node
+    controller/, broker-<id>/    server.properties, log4j configuration, console.log, server.log, pid, data/
+
+Nothing here needs root, a container or the network once the jars are there (canary.lab.jars).
+"""
+
+from canary.lab.errors import LabError
+from canary.lab.lab import CONTROLLER, Lab, NodeStatus
+from canary.lab.wire import PartitionState
+
+__all__ = ["CONTROLLER", "Lab", "LabError", "NodeStatus", "PartitionState"]

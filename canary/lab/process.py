@@ -1,0 +1,155 @@
+"""Processes that outlive the Python that started them: pid files that cannot lie, signals, and waiting for an end.
+
+A pid alone proves nothing: after a crash or a reboot the number may belong to a stranger, and a lab must never signal
+a stranger. So the pid file holds the process's start time too (clock ticks since boot, field 22 of /proc/PID/stat),
+and the command line must mention the file that only this node is started with.
+"""
+
+import os
+import select
+import signal
+import subprocess
+import sys
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+from canary.lab import launch
+from canary.lab.errors import LabError
+
+_spawner = ThreadPoolExecutor(max_workers=1, thread_name_prefix="lab-spawner")
+"""Children that die with us are started by this thread, as the kernel means the thread when it says parent; it lives
+until the interpreter ends."""
+
+_children: dict[int, subprocess.Popen[bytes]] = {}
+"""What this process started itself and therefore has to reap, by pid."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessFile:
+    """The pid file of one node.
+
+    Attributes:
+        path: where "PID STARTTIME" is written.
+        marker: an argument that the process's command line has and no other process's does.
+    """
+
+    path: Path
+    marker: str
+
+    def find(self) -> int | None:
+        """Return the pid of the live process this file speaks of; None if there is none, or only a stranger."""
+        try:
+            pid, started = (int(word) for word in self.path.read_text().split())
+        except (FileNotFoundError, ValueError):  # ValueError: cut short by a crash, so it vouches for nothing
+            return None
+        child = _children.get(pid)
+        if child is not None and child.poll() is not None:
+            del _children[pid]
+        stat = _stat(pid)
+        if stat is None or stat.state in "ZX" or stat.started != started:
+            return None
+        return pid if self.marker in _arguments(pid) else None
+
+    def write(self, pid: int) -> None:
+        """Remember a process that was just started; atomic, so that no reader sees half a number."""
+        stat = _stat(pid)
+        if stat is None:
+            raise LabError(f"process {pid} ended as soon as it was started; see console.log in {self.path.parent}")
+        temporary = self.path.with_suffix(".tmp")
+        temporary.write_text(f"{pid} {stat.started}\n")
+        temporary.replace(self.path)
+
+    def forget(self) -> None:
+        """Remove the file; call it when the process is known to be gone."""
+        self.path.unlink(missing_ok=True)
+
+
+@dataclass(frozen=True, slots=True)
+class _Stat:
+    state: str
+    started: int
+
+
+def _stat(pid: int) -> _Stat | None:
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+    fields = text[text.rindex(")") + 2 :].split()  # the name may hold spaces and parentheses
+    return _Stat(state=fields[0], started=int(fields[19]))
+
+
+def _arguments(pid: int) -> list[str]:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace").split("\0")
+    except (FileNotFoundError, ProcessLookupError):
+        return []
+
+
+def spawn(command: Sequence[str], *, cwd: Path, console: Path, die_with_parent: bool) -> int:
+    """Start a program in a session of its own (Ctrl-C on the terminal does not reach it) and return its pid.
+
+    Args:
+        command: absolute path of the program, and its arguments.
+        cwd: its working directory.
+        console: file its stdout and stderr are appended to.
+        die_with_parent: kill it (-9) when this process ends, however it ends.
+    """
+    words = list(command)
+    if die_with_parent:
+        words = [sys.executable, "-I", "-S", str(Path(launch.__file__)), str(os.getpid()), *words]
+
+    def start() -> int:
+        with console.open("ab") as out:
+            child = subprocess.Popen(  # noqa: S603  # the command is ours
+                words, cwd=cwd, stdin=subprocess.DEVNULL, stdout=out, stderr=out, start_new_session=True
+            )
+        _children[child.pid] = child
+        return child.pid
+
+    return _spawner.submit(start).result() if die_with_parent else start()
+
+
+def send(pid: int, number: signal.Signals) -> None:
+    """Signal a process; one that is already gone is fine."""
+    try:
+        os.kill(pid, number)
+    except ProcessLookupError:
+        _children.pop(pid, None)
+
+
+def wait_for_end(pid: int, timeout: float) -> bool:
+    """Wait until a process is gone (for a child: reaped); False if it still runs after ``timeout`` seconds."""
+    try:
+        descriptor = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return True
+    try:
+        poll = select.poll()
+        poll.register(descriptor, select.POLLIN)
+        ended = bool(poll.poll(timeout * 1000))
+    finally:
+        os.close(descriptor)
+    child = _children.pop(pid, None) if ended else None
+    if child is not None:
+        child.wait()
+    return ended
+
+
+def state(pid: int) -> str:
+    """Return "running", "paused" (SIGSTOP) or "stopped" (gone)."""
+    stat = _stat(pid)
+    if stat is None or stat.state in "ZX":
+        return "stopped"
+    return "paused" if stat.state in "Tt" else "running"
+
+
+def resident_bytes(pid: int) -> int:
+    """Return the resident memory of a process in bytes; 0 when it is gone."""
+    try:
+        pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
+    except (FileNotFoundError, ProcessLookupError):
+        return 0
+    return pages * os.sysconf("SC_PAGE_SIZE")

@@ -1,0 +1,117 @@
+"""What a lab remembers of itself in ``lab.json``, and the ports it chooses."""
+
+import base64
+import contextlib
+import json
+import random
+import socket
+import uuid
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+from canary.lab.errors import LabError
+
+CONTROLLER = 1000
+"""The controller's node id; brokers count from 1."""
+
+_PORTS = range(20_000, 32_000)  # below the ephemeral ones: a broker once lost its port to a client (FIELD-NOTES)
+_FORMAT = 1
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """A lab as it was asked for.
+
+    Attributes:
+        version: of Kafka.
+        cluster_id: base64 of 16 random bytes, as Kafka wants it.
+        heap: of each process, in JVM notation ("256m").
+        broker_properties: overrides for every broker.
+        controller_properties: overrides for the controller.
+        features: feature levels the cluster is formatted with, by name; others have Kafka's defaults.
+        ports: by node id.
+        overrides: for single brokers, by id.
+    """
+
+    version: str
+    cluster_id: str
+    heap: str
+    broker_properties: dict[str, str]
+    controller_properties: dict[str, str]
+    features: dict[str, int]
+    ports: dict[int, int]
+    overrides: dict[int, dict[str, str]] = field(default_factory=dict)
+
+    @property
+    def brokers(self) -> tuple[int, ...]:
+        """Ids of the brokers, ascending."""
+        return tuple(sorted(node for node in self.ports if node != CONTROLLER))
+
+
+def load(directory: Path) -> State | None:
+    """Read a lab's state; None if there is no lab in the directory.
+
+    Raises:
+        LabError: lab.json is damaged or of another format.
+    """
+    path = directory / "lab.json"
+    try:
+        raw = json.loads(path.read_text())
+        if raw.pop("format") != _FORMAT:
+            raise LabError(f"{path} was written by another version of the canary; remove {directory} and start anew")
+        raw["ports"] = {int(node): int(port) for node, port in raw["ports"].items()}
+        raw["overrides"] = {int(node): dict(values) for node, values in raw["overrides"].items()}
+        return State(**raw)
+    except FileNotFoundError:
+        return None
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise LabError(f"{path} is damaged ({error}); remove {directory} and start anew") from error
+
+
+def save(directory: Path, state: State) -> None:
+    """Write a lab's state, whole or not at all."""
+    temporary = directory / "lab.json.tmp"
+    temporary.write_text(json.dumps({"format": _FORMAT, **asdict(state)}, indent=2) + "\n")
+    temporary.replace(directory / "lab.json")
+
+
+def texts(properties: Mapping[str, object]) -> dict[str, str]:
+    """Return properties as Kafka reads them: true and false in lower case, numbers as digits."""
+    return {key: str(value).lower() if isinstance(value, bool) else str(value) for key, value in properties.items()}
+
+
+def random_id() -> str:
+    """Return a Kafka id (16 bytes in URL-safe base64) that StorageTool does not take for an option."""
+    while True:
+        text = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+        if not text.startswith("-"):
+            return text
+
+
+def free_ports(count: int, *, wanted: Iterable[int] = (), avoid: Iterable[int] = ()) -> list[int]:
+    """Return ``count`` ports of 127.0.0.1 that nobody listens on; those of ``wanted`` first, if they are free.
+
+    Raises:
+        LabError: there are not that many.
+    """
+    taken = set(avoid)
+    chosen: list[int] = []
+    candidates = [*wanted, *random.sample(_PORTS, k=2000)]
+    with contextlib.ExitStack() as held:  # all are held until all are chosen, so that two labs seldom choose the same
+        for port in candidates:
+            if len(chosen) == count:
+                break
+            if port in taken:
+                continue
+            probe = held.enter_context(socket.socket())
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as Kafka does: TIME_WAIT is no obstacle
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError:  # in use: the next one
+                continue
+            taken.add(port)
+            chosen.append(port)
+    if len(chosen) < count:
+        raise LabError(f"no {count} free ports between {_PORTS.start} and {_PORTS.stop} on 127.0.0.1")
+    return chosen
