@@ -1,0 +1,116 @@
+"""Facts to one Arrow stream and back.
+
+The table is the wide one of canary.facts.COLUMNS (int -> int64, str -> string, bool -> bool, all nullable) plus
+``_kind``, the fact's number in FACT_KINDS. A batch carries only the columns that one of its facts has; a column that is
+not there is null. So a reader of an older or a later version agrees with the writer: a field that the batch lacks takes
+the dataclass's default, a column that no fact has any more is ignored, and facts of a kind that this version does not
+know are left out and logged (a later version wrote them; this version's tracker could not fold them either).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import operator
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import structlog
+
+from canary.facts import COLUMNS, FACT_KINDS, Fact
+from storage.ledger.errors import LedgerError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+KIND_COLUMN = "_kind"
+_ARROW_TYPES: dict[type, Any] = {int: pa.int64(), str: pa.string(), bool: pa.bool_()}
+_NUMBER: dict[type, int] = {kind: number for number, kind in enumerate(FACT_KINDS)}
+_FIELDS: dict[type, tuple[str, ...]] = {kind: tuple(f.name for f in dataclasses.fields(kind)) for kind in FACT_KINDS}
+_REQUIRED: dict[type, frozenset[str]] = {
+    kind: frozenset(f.name for f in dataclasses.fields(kind) if f.default is dataclasses.MISSING) for kind in FACT_KINDS
+}
+_OPTIONS = pa.ipc.IpcWriteOptions(compression="lz4")
+_log = structlog.get_logger(__name__)
+
+
+def _getter(kind: type) -> Callable[[Any], tuple[Any, ...]]:
+    """Return a function fact -> tuple of its fields' values, in the order of the fields."""
+    names = _FIELDS[kind]
+    if len(names) == 1:  # attrgetter of one name gives the bare value
+        single = operator.attrgetter(names[0])
+        return lambda fact: (single(fact),)
+    return operator.attrgetter(*names)
+
+
+_GETTERS = {kind: _getter(kind) for kind in FACT_KINDS}
+
+
+def encode_facts(facts: Sequence[Fact]) -> bytes:
+    """Return ``facts`` as one Arrow IPC stream (lz4), in their order.
+
+    Raises:
+        TypeError: a value of a fact is not of its column's type (a bug in who made the fact).
+    """
+    count = len(facts)
+    by_kind: dict[type, list[int]] = {}
+    for row, fact in enumerate(facts):
+        by_kind.setdefault(type(fact), []).append(row)
+    numbers = np.empty(count, np.int8)
+    columns: dict[str, list[Any]] = {}
+    for kind, rows in by_kind.items():
+        numbers[rows] = _NUMBER[kind]
+        getter = _GETTERS[kind]
+        for name, values in zip(_FIELDS[kind], zip(*(getter(facts[row]) for row in rows), strict=True), strict=True):
+            column = columns.get(name)
+            if column is None:
+                column = columns[name] = [None] * count
+            for row, value in zip(rows, values, strict=True):
+                column[row] = value
+    try:
+        arrays = [pa.array(values, _ARROW_TYPES[COLUMNS[name]]) for name, values in columns.items()]
+    except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError) as error:
+        raise TypeError(f"a fact holds a value of another type than its column: {error}") from error
+    batch = pa.record_batch([pa.array(numbers), *arrays], names=[KIND_COLUMN, *columns])
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, batch.schema, options=_OPTIONS) as stream:
+        stream.write_batch(batch)
+    encoded: bytes = sink.getvalue().to_pybytes()
+    return encoded
+
+
+def decode_facts(payload: bytes) -> list[Fact]:
+    """Return the facts of one encoded batch, in their order.
+
+    Raises:
+        LedgerError: the payload is no such stream, or lacks a field that has no default.
+    """
+    try:
+        with pa.ipc.open_stream(payload) as stream:
+            table = stream.read_all()
+        numbers = table.column(KIND_COLUMN).to_numpy()
+    except (pa.ArrowInvalid, KeyError, OSError) as error:
+        raise LedgerError(f"a batch of facts is not readable ({error}); it was written by another program") from error
+    facts: list[Fact | None] = [None] * len(numbers)
+    for number in np.unique(numbers).tolist():
+        rows = np.flatnonzero(numbers == number)
+        if not 0 <= number < len(FACT_KINDS):
+            _log.warning("ledger_unknown_fact_kind", number=number, facts=len(rows))
+            continue
+        kind = FACT_KINDS[number]
+        part = table.take(rows) if len(rows) < len(numbers) else table
+        present = [name for name in _FIELDS[kind] if name in part.column_names]
+        missing = _REQUIRED[kind].difference(present)
+        if missing:
+            raise LedgerError(
+                f"a {kind.__name__} in the ledger lacks {', '.join(sorted(missing))}; use the version that wrote it"
+            )
+        values = zip(*(part.column(name).to_pylist() for name in present), strict=True)
+        if len(present) == len(_FIELDS[kind]):
+            made = list(itertools.starmap(kind, values))
+        else:
+            made = [kind(**dict(zip(present, row, strict=True))) for row in values]
+        for row, fact in zip(rows.tolist(), made, strict=True):
+            facts[row] = fact
+    return [fact for fact in facts if fact is not None]

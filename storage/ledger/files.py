@@ -1,0 +1,52 @@
+"""The system calls that make a file durable. Each raises OSError; who calls decides what that means."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True)
+class Disk:
+    """How bytes reach the disk; tests give one that fails."""
+
+    write: Callable[[int, memoryview], int] = os.write
+    fsync: Callable[[int], None] = os.fsync
+
+    def append(self, descriptor: int, data: bytes) -> None:
+        """Write all of ``data`` and fsync it."""
+        rest = memoryview(data)
+        while rest:
+            rest = rest[self.write(descriptor, rest) :]
+        self.fsync(descriptor)
+
+    def create(self, path: Path, data: bytes) -> int:
+        """Make ``path`` with ``data`` in it appear, whole and durable or not at all; return a descriptor to append to.
+
+        Writes a temporary file beside it, fsyncs, renames, and fsyncs the directory.
+        """
+        temporary = path.with_name(f".{path.name}.tmp")
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND | os.O_CLOEXEC, 0o640)
+        try:
+            self.append(descriptor, data)
+            temporary.replace(path)
+            self.sync_directory(path.parent)
+        except BaseException:
+            os.close(descriptor)
+            temporary.unlink(missing_ok=True)
+            path.unlink(missing_ok=True)
+            raise
+        return descriptor
+
+    def sync_directory(self, directory: Path) -> None:
+        """Make the names in ``directory`` durable."""
+        descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            self.fsync(descriptor)
+        finally:
+            os.close(descriptor)

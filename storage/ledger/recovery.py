@@ -1,0 +1,132 @@
+"""From what a dead process left in the directory to the snapshot and the facts after it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import structlog
+
+from storage.ledger.segment import Segment, read_header, scan_segment, segment_number, segment_paths
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from canary.facts import Fact
+    from storage.ledger.files import Disk
+
+_log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Recovery:
+    """What the ledger remembers.
+
+    ``state`` is the last snapshot (None: there never was one, or it is lost and ``damage`` says so) and ``facts`` what
+    was appended after it, in order, batch by batch. ``torn`` says what was dropped because its writing never finished
+    (normal after a kill); ``damage`` says where whole data went bad (never normal): ``facts`` end before it.
+    """
+
+    state: bytes | None
+    facts: Iterator[list[Fact]]
+    torn: str | None
+    damage: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Chain:
+    """The segments that count, oldest first, from the last snapshot on; and the files that are set aside."""
+
+    segments: list[Segment]
+    strays: list[Path]
+    torn: str | None
+    damage: str | None
+
+
+def find_chain(directory: Path) -> Chain:
+    """Read the directory backwards from its last segment to the last snapshot.
+
+    Raises:
+        LedgerError: a file cannot be read at all.
+    """
+    by_number = {segment_number(path): path for path in segment_paths(directory)}
+    chain: list[Segment] = []
+    missing = None
+    number, counted = max(by_number, default=0), None
+    while number:
+        segment = scan_segment(by_number[number], counted)
+        chain.insert(0, segment)
+        if segment.has_snapshot:
+            break
+        if segment.header is None:  # unreadable: its predecessor by number is the best guess
+            number, counted = max((n for n in by_number if n < number), default=0), None
+            continue
+        number, counted = segment.header.previous, segment.header.previous_bytes
+        if number and number not in by_number:
+            missing = f"segment {number}, which holds the state before {segment.path.name}, is missing"
+            break
+    if missing is not None:
+        return Chain([], list(by_number.values()), None, missing)
+    first = chain[0].number if chain else 0
+    members = {segment.number for segment in chain}
+    strays = [path for number, path in by_number.items() if number > first and number not in members]
+    for position, segment in enumerate(chain):
+        if segment.damage is not None:
+            later = [after.path for after in chain[position + 1 :]]
+            return Chain(chain[: position + 1], strays + later, None, segment.damage)
+    return Chain(chain, strays, chain[-1].torn if chain else None, None)
+
+
+def repair(chain: Chain, disk: Disk) -> None:
+    """Set the bad files aside and cut the last segment after its last whole frame.
+
+    The order makes a crash in the midst harmless: the next recovery finds the same damage again.
+    """
+    for path in reversed(chain.strays):
+        path.replace(path.with_name(path.name + ".damaged"))
+    if not chain.segments:
+        return
+    last = chain.segments[-1]
+    if last.damage is not None:
+        aside = last.path.with_name(last.path.name + ".damaged")
+        aside.unlink(missing_ok=True)
+        try:
+            os.link(last.path, aside)
+        except OSError:  # a file system without hard links
+            shutil.copy2(last.path, aside)
+        if last.header is None:
+            last.path.unlink()
+        else:
+            os.close(disk.create(last.path, last.path.read_bytes()[: last.good_bytes]))
+        disk.sync_directory(last.path.parent)
+    elif last.torn is not None:
+        with last.path.open("r+b") as file:
+            file.truncate(last.good_bytes)
+            disk.fsync(file.fileno())
+
+
+def recovery_of(chain: Chain) -> Recovery:
+    """Return the chain's snapshot and facts; the facts are read as they are asked for."""
+    state = chain.segments[0].snapshot() if chain.segments else None
+
+    def facts() -> Iterator[list[Fact]]:
+        for segment in chain.segments:
+            yield from segment.batches()
+
+    if chain.torn is not None:
+        _log.warning("ledger_torn_tail", what=chain.torn)
+    if chain.damage is not None:
+        _log.error("ledger_damaged", what=chain.damage, remedy="the files are kept as *.damaged; check the disk")
+    return Recovery(state, facts(), chain.torn, chain.damage)
+
+
+def ledger_id_of(directory: Path) -> bytes | None:
+    """Return the ledger id that the segments in ``directory`` carry; None if there is no readable one."""
+    for path in reversed(segment_paths(directory)):
+        header = read_header(path)
+        if header is not None:
+            return header.ledger_id
+    return None

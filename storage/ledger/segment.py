@@ -1,0 +1,180 @@
+"""One segment, read: which frames are whole, and what is wrong with the rest."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from storage.ledger.codec import decode_facts
+from storage.ledger.errors import LedgerError
+from storage.ledger.framing import (
+    FACTS,
+    FRAME_BYTES,
+    HEADER_BYTES,
+    SNAPSHOT,
+    Frame,
+    Header,
+    decode_header,
+    frame_at,
+    frame_length,
+    has_frame_after,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from canary.facts import Fact
+
+_NAME = re.compile(r"segment-(\d{10})\.ledger")
+
+
+def segment_path(directory: Path, number: int) -> Path:
+    """Return the path of the segment ``number`` of a ledger."""
+    return directory / f"segment-{number:010d}.ledger"
+
+
+def segment_number(path: Path) -> int:
+    """Return the number of the segment at ``path``.
+
+    Raises:
+        LedgerError: the file's name is not a segment's.
+    """
+    match = _NAME.fullmatch(path.name)
+    if match is None:
+        raise LedgerError(f"{path} is not a segment of a ledger (segment-NNNNNNNNNN.ledger)")
+    return int(match[1])
+
+
+def segment_paths(directory: Path) -> list[Path]:
+    """Return the segments in ``directory``, oldest first."""
+    return sorted(path for path in directory.iterdir() if _NAME.fullmatch(path.name))
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """What a segment's file holds.
+
+    ``header`` is None when it is not readable. ``good_bytes`` end after the last whole frame. ``torn`` is what was
+    dropped at the end because its writing was never finished; ``damage`` is what should be there and is not, after
+    which nothing is read. Both None: all is well.
+    """
+
+    path: Path
+    number: int
+    header: Header | None
+    frames: list[Frame] = field(repr=False)
+    good_bytes: int
+    torn: str | None
+    damage: str | None
+
+    @property
+    def has_snapshot(self) -> bool:
+        """Whether the segment begins with a snapshot, which makes everything before it unneeded."""
+        return bool(self.frames) and self.frames[0].kind == SNAPSHOT
+
+    def snapshot(self) -> bytes | None:
+        """Return the snapshot that the segment begins with.
+
+        Raises:
+            LedgerError: the file cannot be read.
+        """
+        return self._payload(self.frames[0]) if self.has_snapshot else None
+
+    def batches(self) -> Iterator[list[Fact]]:
+        """Yield the segment's batches of facts in order, read from the file one by one.
+
+        Raises:
+            LedgerError: the file cannot be read, or a batch not decoded.
+        """
+        for frame in self.frames:
+            if frame.kind == FACTS:
+                yield decode_facts(self._payload(frame))
+
+    def _payload(self, frame: Frame) -> bytes:
+        try:
+            with self.path.open("rb") as file:
+                file.seek(frame.start - FRAME_BYTES)
+                data = file.read(frame.end - frame.start + FRAME_BYTES)
+        except OSError as error:
+            raise LedgerError(f"the ledger's segment {self.path} cannot be read: {error.strerror}") from error
+        if frame_at(memoryview(data), 0) is None:  # between the scan and now
+            raise LedgerError(f"the ledger's segment {self.path} changed while it was read, at byte {frame.start}")
+        return data[FRAME_BYTES:]
+
+
+def scan_segment(path: Path, counted: int | None) -> Segment:
+    """Read a segment and find its whole frames.
+
+    Args:
+        path: the segment's file.
+        counted: how many bytes of it count, as its successor says; None when it has none (then an unreadable end is
+            torn if no whole frame follows it, else damage).
+
+    Raises:
+        LedgerError: the file cannot be read at all.
+    """
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise LedgerError(f"the ledger's segment {path} cannot be read: {error.strerror}") from error
+    number = segment_number(path)
+    data = memoryview(content)[:counted]
+    header = decode_header(data)
+    if header is None and counted != 0:
+        return Segment(path, number, None, [], 0, None, f"{path.name}: the header is damaged")
+    position = min(HEADER_BYTES, len(data))
+    frames: list[Frame] = []
+    while (frame := frame_at(data, position)) is not None:
+        frames.append(frame)
+        position = frame.end
+    torn = damage = None
+    if counted is not None and position < counted:
+        damage = f"{path.name}: damaged at byte {position} of {counted}"
+    elif counted is None and position < len(data):
+        if has_frame_after(data, position):
+            damage = f"{path.name}: damaged at byte {position} of {len(data)}, whole frames follow"
+        else:
+            torn = f"{path.name}: the last {len(data) - position} bytes, from byte {position}, were never finished"
+    return Segment(path, number, header, frames, position, torn, damage)
+
+
+def read_segment(path: Path) -> Segment:
+    """Read the segment at ``path``, believing its successor (if there is one) about how much of it counts.
+
+    Raises:
+        LedgerError: the file is no segment or cannot be read.
+    """
+    number = segment_number(path)
+    counted = None
+    for later in segment_paths(path.parent):
+        if segment_number(later) > number:
+            header = read_header(later)
+            if header is not None and header.previous == number:
+                counted = header.previous_bytes
+                break
+    return scan_segment(path, counted)
+
+
+def read_header(path: Path) -> Header | None:
+    """Return the header of the segment at ``path``; None if it is damaged or gone."""
+    try:
+        with path.open("rb") as file:
+            return decode_header(file.read(HEADER_BYTES))
+    except FileNotFoundError:
+        return None
+
+
+def begins_with_snapshot(path: Path) -> bool:
+    """Whether the segment at ``path`` has a readable header and begins with an intact snapshot."""
+    try:
+        with path.open("rb") as file:
+            start = file.read(HEADER_BYTES + FRAME_BYTES)
+            if decode_header(start) is None or len(start) < HEADER_BYTES + FRAME_BYTES:
+                return False
+            rest = file.read(frame_length(start[HEADER_BYTES:]))
+    except FileNotFoundError:
+        return False
+    frame = frame_at(memoryview(start + rest), HEADER_BYTES)
+    return frame is not None and frame.kind == SNAPSHOT

@@ -1,0 +1,255 @@
+"""The ledger as the runner holds it."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import re
+import secrets
+import time
+from typing import TYPE_CHECKING, Self
+
+import structlog
+
+from storage.ledger.codec import encode_facts
+from storage.ledger.errors import LedgerError, LedgerLockedError
+from storage.ledger.files import Disk
+from storage.ledger.framing import FACTS, SNAPSHOT, Header, encode_frame
+from storage.ledger.recovery import Recovery, find_chain, ledger_id_of, recovery_of, repair
+from storage.ledger.segment import begins_with_snapshot, read_segment, segment_path, segment_paths
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+    from canary.facts import Fact
+
+_log = structlog.get_logger(__name__)
+_ANY_SEGMENT = re.compile(r"segment-(\d{10})\.ledger.*")
+
+
+class Ledger:
+    """An append-only record of facts in one directory, held by one process. Not for several threads at once.
+
+    Make it with ``open``; call ``recover`` before the first ``append``. ``errors`` counts failed writes and fsyncs
+    since then, also those that a new segment healed.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        lock: int,
+        *,
+        segment_bytes: int,
+        segment_age_s: float,
+        disk: Disk,
+        monotonic: Callable[[], float],
+    ) -> None:
+        self.directory = directory
+        self.errors = 0
+        self._lock = lock
+        self._segment_bytes = segment_bytes
+        self._segment_age_s = segment_age_s
+        self._disk = disk
+        self._monotonic = monotonic
+        self._ledger_id = ledger_id_of(directory) or secrets.token_bytes(16)
+        numbers = [int(match[1]) for path in directory.iterdir() if (match := _ANY_SEGMENT.fullmatch(path.name))]
+        self._number = max(numbers, default=0)  # the highest ever used here, also by files set aside
+        self._previous = (0, 0)  # number and bytes of the last segment that counts
+        self._descriptor: int | None = None
+        self._began = 0.0
+        self._recovered = not numbers
+
+    @classmethod
+    def open(
+        cls,
+        directory: Path,
+        *,
+        segment_bytes: int = 64 * 1024 * 1024,
+        segment_age_s: float = 45.0,
+        disk: Disk | None = None,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> Ledger:
+        """Lock ``directory`` (made if missing) and return its ledger.
+
+        Args:
+            directory: one for each (runner, cluster), on a local disk.
+            segment_bytes: size from which ``due`` asks for a seal.
+            segment_age_s: age in s from which ``due`` asks for a seal.
+            disk: the system calls; tests give failing ones.
+            monotonic: clock for the age, in s.
+
+        Raises:
+            LedgerLockedError: another live process holds it.
+            LedgerError: the directory cannot be made or written.
+        """
+        try:
+            directory.mkdir(parents=True, exist_ok=True)
+            lock = os.open(directory / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o640)
+        except OSError as error:
+            raise LedgerError(
+                f"the ledger's directory {directory} cannot be used: {error.strerror}; see ledger.directory"
+            ) from error
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            os.close(lock)
+            raise LedgerLockedError(
+                f"the ledger {directory} is held by another live process; stop it, or set another ledger.directory"
+            ) from error
+        return cls(
+            directory,
+            lock,
+            segment_bytes=segment_bytes,
+            segment_age_s=segment_age_s,
+            disk=disk or Disk(),
+            monotonic=monotonic,
+        )
+
+    def __enter__(self) -> Self:
+        """Return the ledger itself; leaving closes it."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Close the ledger."""
+        self.close()
+
+    def close(self) -> None:
+        """Let go of the files and the lock. What was appended stays; nothing more can be."""
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None
+        if self._lock >= 0:
+            os.close(self._lock)
+            self._lock = -1
+
+    @property
+    def ledger_id(self) -> str:
+        """The directory's own random name (32 hex): another after it was wiped."""
+        return self._ledger_id.hex()
+
+    @property
+    def due(self) -> bool:
+        """Whether the current segment is big or old enough to be sealed."""
+        if self._descriptor is None:
+            return False
+        return self._previous[1] >= self._segment_bytes or self._monotonic() - self._began >= self._segment_age_s
+
+    def recover(self) -> Recovery:
+        """Return the last snapshot and what came after it; repair what a dead process left unfinished.
+
+        Raises:
+            LedgerError: the directory cannot be read, or not be repaired.
+        """
+        chain = find_chain(self.directory)
+        try:
+            for leftover in self.directory.glob(".segment-*.tmp"):
+                leftover.unlink()
+            repair(chain, self._disk)
+        except OSError as error:
+            raise LedgerError(f"the ledger {self.directory} cannot be repaired: {error.strerror}") from error
+        last = chain.segments[-1] if chain.segments else None
+        if last is not None and last.header is None:
+            last = chain.segments[-2] if len(chain.segments) > 1 else None
+        self._previous = (last.number, last.good_bytes) if last is not None else (0, 0)
+        self._recovered = True
+        return recovery_of(chain)
+
+    def append(self, facts: Sequence[Fact]) -> None:
+        """Make ``facts`` durable, in their order; they are when this returns.
+
+        Raises:
+            LedgerError: they could not be made durable, in a new segment neither (disk full, disk broken). They may
+                or may not be recovered; the ledger stays usable, and appending them again is right.
+        """
+        if not facts:
+            return
+        frame = encode_frame(FACTS, encode_facts(facts))
+        if self._descriptor is not None:
+            try:
+                self._disk.append(self._descriptor, frame)
+            except OSError as error:
+                self._failed(error)
+                self._abandon()
+            else:
+                number, size = self._previous
+                self._previous = (number, size + len(frame))
+                return
+        self._begin(frame)
+
+    def seal(self, state: bytes) -> Path | None:
+        """Begin a new segment with the snapshot ``state``, which covers everything appended so far.
+
+        Returns:
+            The path of the segment that was closed; None if none was being written.
+
+        Raises:
+            LedgerError: the snapshot could not be made durable; the old segment goes on.
+        """
+        sealed = segment_path(self.directory, self._previous[0]) if self._descriptor is not None else None
+        old = self._descriptor
+        self._begin(encode_frame(SNAPSHOT, state))
+        if old is not None:
+            os.close(old)
+        return sealed
+
+    def sealed(self) -> list[Path]:
+        """Return the segments that are not being written any more, oldest first (a former process's too)."""
+        current = segment_path(self.directory, self._previous[0]) if self._descriptor is not None else None
+        return [path for path in segment_paths(self.directory) if path != current]
+
+    def drop(self, path: Path) -> None:
+        """Delete a sealed segment; a damaged one is kept aside as ``….damaged``.
+
+        Raises:
+            LedgerError: no later snapshot is durable, or the file cannot be deleted.
+        """
+        later = [other for other in segment_paths(self.directory) if other.name > path.name]
+        if not any(begins_with_snapshot(other) for other in reversed(later)):
+            raise LedgerError(f"{path} is still needed: no later segment begins with a snapshot")
+        try:
+            if read_segment(path).damage is not None:
+                path.replace(path.with_name(path.name + ".damaged"))
+            else:
+                path.unlink()
+        except OSError as error:
+            raise LedgerError(f"the ledger's segment {path} cannot be dropped: {error.strerror}") from error
+
+    def _begin(self, frame: bytes) -> None:
+        """Make a new segment that begins with ``frame`` the current one; try twice."""
+        if not self._recovered:
+            raise LedgerError(f"the ledger {self.directory} holds facts of a former process: recover() them first")
+        if self._lock < 0:
+            raise LedgerError(f"the ledger {self.directory} is closed")
+        for attempt in (1, 2):
+            self._number += 1
+            header = Header(self._ledger_id, self._number, *self._previous).encode()
+            try:
+                descriptor = self._disk.create(segment_path(self.directory, self._number), header + frame)
+            except OSError as error:
+                self._failed(error)
+                if attempt == 2:
+                    raise LedgerError(
+                        f"the ledger {self.directory} cannot be written: {error.strerror}; free or repair the disk"
+                    ) from error
+            else:
+                self._descriptor = descriptor
+                self._previous = (self._number, len(header) + len(frame))
+                self._began = self._monotonic()
+                return
+
+    def _failed(self, error: OSError) -> None:
+        self.errors += 1
+        _log.error("ledger_write_failed", directory=str(self.directory), error=str(error))
+
+    def _abandon(self) -> None:
+        """Never write to the current file again, and cut off what may have reached it of the failed batch."""
+        if self._descriptor is None:
+            return
+        number, size = self._previous
+        try:
+            os.ftruncate(self._descriptor, size)
+        except OSError as error:  # not needed: the next segment's header says how much counts
+            _log.info("ledger_not_cut", segment=number, error=str(error))
+        os.close(self._descriptor)
+        self._descriptor = None
