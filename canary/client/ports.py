@@ -1,0 +1,36 @@
+"""What a part that watches or probes is handed from outside."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from canary.facts import Fact
+
+
+class Inbox(Protocol):
+    """Where facts go: one queue, one order (ARCHITECTURE decision 4). Safe to call from any thread."""
+
+    def put(self, facts: Sequence[Fact], /) -> None:
+        """Take the facts, in this order and with nothing in between."""
+
+
+class Clock(Protocol):
+    """Says what time it is; never goes back within one process."""
+
+    def now_ns(self) -> int:
+        """Return ns since the epoch."""
+
+
+class SteadyClock:
+    """Wall time at its start plus monotonic time: a step of the system's clock does not reach any latency."""
+
+    def __init__(self) -> None:
+        self._offset = time.time_ns() - time.monotonic_ns()
+
+    def now_ns(self) -> int:
+        """Return ns since the epoch, never less than before."""
+        return self._offset + time.monotonic_ns()

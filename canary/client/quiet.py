@@ -1,0 +1,126 @@
+"""Clients that say little and back off.
+
+librdkafka writes a line for each failed reconnect (20 a second and broker, FIELD-NOTES). Here its lines go through a
+logger that lets one of a kind through each half minute and then says how many it kept back, and the same holds for the
+errors it reports through ``error_cb``, which become ClientError facts: evidence, never a judgement.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from typing import TYPE_CHECKING, Any
+
+import structlog
+
+from canary.facts import ClientError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from confluent_kafka import KafkaError
+
+    from canary.client.ports import Clock, Inbox
+
+log = structlog.get_logger(__name__)
+
+QUIET_S = 30.0
+"""One line, and one ClientError fact, of a kind per client in so many seconds."""
+
+CALM: Mapping[str, object] = {
+    "reconnect.backoff.ms": 250,
+    "reconnect.backoff.max.ms": 2000,  # a broker that is back is found again within two seconds
+    "retry.backoff.ms": 250,
+    "retry.backoff.max.ms": 1000,
+    "socket.connection.setup.timeout.ms": 5000,  # a frozen broker accepts (the kernel does) and never answers
+    "socket.timeout.ms": 10000,
+    "socket.keepalive.enable": True,
+    "topic.metadata.refresh.interval.ms": 10000,  # added partitions are known soon
+    "allow.auto.create.topics": False,  # a topic that is gone is made again by us on purpose or by nobody
+    "log.connection.close": False,
+}
+"""What every client gets unless the operator's own properties say otherwise."""
+
+
+class Gate:
+    """Lets one of each kind through in ``every_s`` seconds and counts the rest. Thread-safe; kinds are bounded."""
+
+    def __init__(self, every_s: float = QUIET_S, kinds: int = 256) -> None:
+        self._every_s = every_s
+        self._kinds = kinds
+        self._seen: dict[object, tuple[float, int]] = {}
+        self._lock = threading.Lock()
+
+    def admit(self, kind: object) -> int | None:
+        """Return how many of this kind were kept back since the last that passed, or None when this one is too."""
+        now = time.monotonic()
+        with self._lock:
+            last, kept_back = self._seen.get(kind, (None, 0))
+            if last is not None and now - last < self._every_s:
+                self._seen[kind] = (last, kept_back + 1)
+                return None
+            if len(self._seen) >= self._kinds:
+                self._seen.clear()
+            self._seen[kind] = (now, 0)
+            return kept_back
+
+
+class _Handler(logging.Handler):
+    def __init__(self, client: str) -> None:
+        super().__init__()
+        self._client = client
+        self._gate = Gate()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        facility = str(record.args[0]) if isinstance(record.args, tuple) and record.args else ""
+        kept_back = self._gate.admit((record.levelno, facility))
+        if kept_back is not None:
+            level = min(record.levelno, logging.WARNING)  # what is an error for us, the tracker says
+            log.log(level, "kafka_client", client=self._client, said=record.getMessage(), kept_back=kept_back)
+
+
+def quiet_logger(client: str) -> logging.Logger:
+    """Return a logger to hand to one client of confluent-kafka (``logger=``); it writes to structlog, rate-limited.
+
+    librdkafka calls it only from within poll(): every client must be polled now and then, the admin client too.
+    """
+    logger = logging.Logger(client, logging.INFO)  # noqa: LOG001  # not in the tree: it goes when its client goes
+    logger.addHandler(_Handler(client))
+    return logger
+
+
+class ErrorReporter:
+    """The ``error_cb`` of one client: ClientError facts, one of each code in half a minute.
+
+    ``on_fatal`` is called (in the thread that polls) with the text of a fatal error: the client is of no use any more.
+    """
+
+    def __init__(self, client: str, inbox: Inbox, clock: Clock, on_fatal: Callable[[str], None] | None = None) -> None:
+        self._client = client
+        self._inbox = inbox
+        self._clock = clock
+        self._on_fatal = on_fatal
+        self._gate = Gate()
+
+    def __call__(self, error: KafkaError) -> None:
+        """Report the error."""
+        fatal = bool(error.fatal())
+        kept_back = self._gate.admit((error.code(), fatal))
+        if kept_back is not None:
+            text = error.str() + (f" (and {kept_back} more of {error.name()})" if kept_back else "")
+            fact = ClientError(self._clock.now_ns(), self._client, error.name(), text, fatal=fatal)
+            self._inbox.put([fact])
+        if fatal and self._on_fatal is not None:
+            self._on_fatal(f"{error.name()}: {error.str()}")
+
+
+def calm(config: Mapping[str, object], client: str, *, forced: Mapping[str, object] | None = None) -> dict[str, Any]:
+    """Return librdkafka properties: CALM, over it the operator's ``config``, over it what the part cannot do without.
+
+    Args:
+        config: librdkafka properties by name, as the operator gave them (bootstrap.servers, security …).
+        client: name of the client instance; becomes ``client.id`` unless ``config`` has one.
+        forced: properties that the operator must not change, because the meaning of the facts hangs on them.
+    """
+    return {**CALM, "client.id": f"durability-canary-{client}", **config, **(forced or {})}

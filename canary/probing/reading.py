@@ -1,0 +1,93 @@
+"""What every reader does alike: the properties it reads with, and how a delivery becomes a fact."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from confluent_kafka import TIMESTAMP_NOT_AVAILABLE, Consumer, KafkaException
+
+from canary.client.quiet import ErrorReporter, calm, quiet_logger
+from canary.facts import Polled, Refused
+from canary.probe.record import Refusal, decode
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from confluent_kafka import KafkaError
+
+    from canary.client.ports import Clock, Inbox
+    from canary.facts import Isolation
+
+DRAIN = 1000
+"""Most records taken in one go after the one that woke the reader."""
+
+_DEFAULTS: Mapping[str, object] = {
+    "fetch.wait.max.ms": 500,
+    "fetch.error.backoff.ms": 250,
+    "queued.max.messages.kbytes": 16384,
+    "group.id": "durability-canary",  # demanded by the client; nothing joins it and nothing is committed
+}
+
+
+def open_consumer(
+    config: Mapping[str, object],
+    name: str,
+    isolation: Isolation,
+    inbox: Inbox,
+    clock: Clock,
+) -> Any:
+    """Return a new client that reads at ``isolation``, commits nothing, joins nothing and never jumps silently.
+
+    ``auto.offset.reset=error``: a position that is not in the log is an event to tell, not a reason to go elsewhere.
+    The corruption of a batch is the cluster's to answer for: its CRC is checked, and what fails is an error event.
+    """
+    forced: dict[str, object] = {
+        "enable.auto.commit": False,
+        "enable.auto.offset.store": False,
+        "auto.offset.reset": "error",
+        "enable.partition.eof": True,
+        "check.crcs": True,
+        "isolation.level": isolation,
+        "error_cb": ErrorReporter(name, inbox, clock),
+    }
+    return Consumer(calm({**_DEFAULTS, **config}, name, forced=forced), logger=quiet_logger(name))
+
+
+def take(client: Any, timeout_s: float, report: Callable[[KafkaError], None]) -> list[Any]:
+    """Return what the client has, events included, in its order: waits for the first, then takes all that is there.
+
+    Empty after ``timeout_s`` seconds without any. What the client raises is reported; what it gave before is kept.
+    """
+    messages: list[Any] = []
+    try:
+        first = client.poll(timeout_s)
+        if first is not None:
+            messages.append(first)
+            messages += client.consume(DRAIN, 0)
+    except KafkaException as error:
+        report(error.args[0])
+    return messages
+
+
+def told(message: Any, consumer: str, isolation: Isolation, tag: bytes, at_ns: int) -> Polled | Refused:
+    """Return the fact that a delivered record (no error event) is."""
+    place = (at_ns, consumer, isolation, message.topic(), message.partition(), message.offset())
+    epoch = message.leader_epoch()
+    content = decode(message.value(), tag)
+    if isinstance(content, Refusal):
+        return Refused(*place, refusal=content.reason, error=content.detail, leader_epoch=epoch)
+    identity = content.identity
+    if identity.partition != message.partition():
+        error = f"it was written for partition {identity.partition}"
+        return Refused(*place, refusal="corrupt", error=error, leader_epoch=epoch)
+    kind, timestamp_ms = message.timestamp()
+    return Polled(
+        *place,
+        producer_id=identity.producer_id,
+        generation=identity.generation,
+        sequence=identity.sequence,
+        transaction_id=content.transaction_id,
+        timestamp_ms=None if kind == TIMESTAMP_NOT_AVAILABLE else timestamp_ms,
+        sent_at_ns=content.sent_at_ns,
+        leader_epoch=epoch,
+    )

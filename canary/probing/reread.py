@@ -1,0 +1,339 @@
+"""Reads a range once more: the one routine behind every second look (ARCHITECTURE decision 6).
+
+Confirmation before an alarm, the tail after a change of leader, the overlap at start, the scrubber: each is a
+RereadRequest. Each gets a fresh client, so that no position, cache or session of an earlier reader can hide what the
+log holds now, and always ends in exactly one ``RereadEnded``.
+"""
+
+from __future__ import annotations
+
+import itertools
+import threading
+import time
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import structlog
+from confluent_kafka import KafkaError, KafkaException, TopicPartition
+
+from canary.client.answers import text_of
+from canary.client.quiet import ErrorReporter
+from canary.client.worker import Worker, in_background
+from canary.facts import Fact, Positioned, RereadEnded
+from canary.probing.reading import open_consumer, take, told
+from canary.probing.tail import ASK_S, OUT_OF_RANGE
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from canary.anomalies.violation import RereadRequest
+    from canary.client.ports import Clock, Inbox
+    from canary.facts import Isolation
+
+log = structlog.get_logger(__name__)
+
+PACE_S = 0.25
+"""Longest wait in one poll(): bounds the reaction to stop."""
+
+
+class _Queue:
+    """What is to be read, the oldest first; but never one partition twice at once, and dead partitions after the rest.
+
+    A partition whose last re-read ran into silence is tried again only when nothing else waits, so that it cannot hold
+    every reader for the whole timeout.
+    """
+
+    def __init__(self) -> None:
+        self._waiting: dict[int, RereadRequest] = {}
+        self._numbers = itertools.count()
+        self._busy: set[tuple[str, int]] = set()
+        self._silent: set[tuple[str, int]] = set()
+        self._changed = threading.Condition()
+
+    def put(self, request: RereadRequest) -> None:
+        with self._changed:
+            self._waiting[next(self._numbers)] = request
+            self._changed.notify_all()
+
+    def take(self, timeout: float) -> RereadRequest | None:
+        """Return the next request, or None when there is none to begin within ``timeout`` seconds."""
+        with self._changed:
+            if (number := self._best()) is None:
+                self._changed.wait(timeout)
+                number = self._best()
+            if number is None:
+                return None
+            request = self._waiting.pop(number)
+            self._busy.add((request.topic, request.partition))
+            return request
+
+    def _best(self) -> int | None:
+        free = [(n, (r.topic, r.partition)) for n, r in self._waiting.items()]
+        free = [(n, place) for n, place in free if place not in self._busy]
+        return min(free, key=lambda item: (item[1] in self._silent, item[0]), default=(None,))[0]
+
+    def done(self, request: RereadRequest, *, silent: bool) -> None:
+        place = (request.topic, request.partition)
+        with self._changed:
+            self._busy.discard(place)
+            (self._silent.add if silent else self._silent.discard)(place)
+            self._changed.notify_all()
+
+    def __len__(self) -> int:
+        with self._changed:
+            return len(self._waiting)
+
+
+class _Outcome(NamedTuple):
+    reached: int
+    complete: bool
+    error: str | None = None
+    silent: bool = False
+
+    def ended(self, request: RereadRequest, at_ns: int) -> RereadEnded:
+        """Return the fact of it, and say it in the log."""
+        log.info("reread", request=request.request_id, reason=request.reason, topic=request.topic,
+                 partition=request.partition, start=request.start, end=request.end, reached=self.reached,
+                 complete=self.complete, error=self.error)  # fmt: skip
+        place = (request.isolation, request.topic, request.partition, request.start, request.end)
+        return RereadEnded(at_ns, request.request_id, *place, self.reached, self.complete, self.error)
+
+
+class RereadWorker:
+    """A few threads that answer RereadRequests. Looks like a Worker from outside.
+
+    Args:
+        config: librdkafka properties; those that decide what is seen go over them (canary.probing.reading).
+        tags: returns the tag that marks records as ours in the topic's present incarnation.
+        inbox: where facts go.
+        clock: what time it is.
+        silence_s: a re-read in which nothing at all was heard for so long ends incomplete.
+        threads: how many run at once.
+    """
+
+    def __init__(
+        self,
+        config: Mapping[str, object],
+        tags: Callable[[str], bytes],
+        inbox: Inbox,
+        clock: Clock,
+        *,
+        silence_s: float = 5.0,
+        threads: int = 2,
+    ) -> None:
+        self.name = "reread"
+        self._queue = _Queue()
+        self._readers = [
+            _Reader(
+                f"reread-thread-{n}",
+                config,
+                tags,
+                inbox=inbox,
+                clock=clock,
+                queue=self._queue,
+                silence_s=silence_s,
+            )
+            for n in range(threads)
+        ]
+
+    def ask(self, request: RereadRequest) -> None:
+        """Take the request; its answer comes as facts. Thread-safe; a request asked twice is answered twice."""
+        self._queue.put(request)
+
+    @property
+    def waiting(self) -> int:
+        """Requests not yet begun."""
+        return len(self._queue)
+
+    @property
+    def alive(self) -> bool:
+        """Whether every thread runs."""
+        return all(reader.alive for reader in self._readers)
+
+    @property
+    def failure(self) -> BaseException | None:
+        """What ended a thread, if something did."""
+        return next((reader.failure for reader in self._readers if reader.failure is not None), None)
+
+    def start(self) -> None:
+        """Begin. Once only."""
+        for reader in self._readers:
+            reader.start()
+
+    def ask_stop(self) -> None:
+        """Say that it should end, without waiting. What waits is left unanswered, what runs ends incomplete."""
+        for reader in self._readers:
+            reader.ask_stop()
+
+    def stop(self, timeout: float = 5.0) -> bool:
+        """Say that it should end and wait at most ``timeout`` seconds. Returns whether it has ended."""
+        self.ask_stop()
+        deadline = time.monotonic() + timeout
+        ended = [reader.stop(max(0.0, deadline - time.monotonic())) for reader in self._readers]
+        return all(ended)
+
+
+class _Reader(Worker):
+    def __init__(
+        self,
+        name: str,
+        config: Mapping[str, object],
+        tags: Callable[[str], bytes],
+        *,
+        inbox: Inbox,
+        clock: Clock,
+        queue: _Queue,
+        silence_s: float,
+    ) -> None:
+        super().__init__(name)
+        self._config = dict(config)
+        self._tags = tags
+        self._inbox = inbox
+        self._clock = clock
+        self._queue = queue
+        self._silence_s = silence_s
+
+    def run(self) -> None:
+        while not self.stopping.is_set():
+            request = self._queue.take(PACE_S)
+            if request is not None:
+                self._answer(request)
+
+    def _answer(self, request: RereadRequest) -> None:
+        consumer = f"reread-{request.request_id}"
+        isolation: Isolation = "read_committed" if request.isolation == "read_committed" else "read_uncommitted"
+        outcome = _Outcome(request.start, complete=False, error="it broke off")
+        client = None
+        try:
+            tag = self._tags(request.topic)
+            client = open_consumer(self._config, consumer, isolation, self._inbox, self._clock)
+            outcome = self._read(client, _Range(request, consumer, isolation, tag, self._clock))
+        except KafkaException as error:
+            outcome = _Outcome(request.start, complete=False, error=text_of(error.args[0]))
+        finally:
+            if client is not None:
+                in_background(client.close, f"{consumer}-closing")
+            self._inbox.put([outcome.ended(request, self._clock.now_ns())])
+            self._queue.done(request, silent=outcome.silent)
+
+    def _read(self, client: Any, wanted: _Range) -> _Outcome:
+        """Read what is wanted, putting what is delivered into the inbox as it comes."""
+        begun = self._begin(client, wanted)
+        if begun is not None:
+            return begun
+        report = ErrorReporter(wanted.consumer, self._inbox, self._clock)
+        heard = time.monotonic()
+        while not self.stopping.is_set():
+            messages = take(client, PACE_S, report)
+            if messages:
+                heard = time.monotonic()
+                facts, outcome = wanted.fold(messages)
+                if facts:
+                    self._inbox.put(facts)
+                if outcome is not None:
+                    return outcome
+            elif time.monotonic() - heard > self._silence_s:
+                return wanted.broken_off(f"silence for {self._silence_s:g} s", silent=True)
+        return wanted.broken_off("stopped")
+
+    def _begin(self, client: Any, wanted: _Range) -> _Outcome | None:
+        """Assign the range's first offset that the log has. Returns how it ended if there is nothing to read."""
+        bounds = self._bounds(client, wanted)
+        if isinstance(bounds, _Outcome):
+            return bounds
+        log_start, log_end = bounds
+        self._inbox.put([wanted.begin(log_start)])
+        if wanted.position >= wanted.request.end:
+            return wanted.reached_end()
+        if wanted.position > log_end:
+            return wanted.broken_off(f"end of log at {log_end}")
+        client.assign([TopicPartition(wanted.request.topic, wanted.request.partition, wanted.position)])
+        return None
+
+    def _bounds(self, client: Any, wanted: _Range) -> tuple[int, int] | _Outcome:
+        """Return the log's first offset and its end, asked for in short turns; or how it ended if nobody says."""
+        place = TopicPartition(wanted.request.topic, wanted.request.partition)
+        deadline = time.monotonic() + self._silence_s
+        error = f"silence for {self._silence_s:g} s"
+        while not self.stopping.is_set() and (left := deadline - time.monotonic()) > 0:
+            try:
+                start, end = client.get_watermark_offsets(place, timeout=min(left, ASK_S))
+            except KafkaException as raised:
+                said: KafkaError = raised.args[0]
+                error = text_of(said)
+                if said.code() in _HOPELESS:
+                    return wanted.broken_off(error)
+                self.stopping.wait(min(PACE_S, left))
+            else:
+                return start, end
+        return wanted.broken_off("stopped") if self.stopping.is_set() else wanted.broken_off(error, silent=True)
+
+
+class _Range:
+    """One request while it is read.
+
+    ``position`` is contiguous: what stood between the start and it was delivered, or passed over by the broker as no
+    data of ours to see (markers, aborted, compacted).
+    """
+
+    def __init__(self, request: RereadRequest, consumer: str, isolation: Isolation, tag: bytes, clock: Clock) -> None:
+        self.request = request
+        self.consumer = consumer
+        self.position = request.start
+        self._isolation: Isolation = isolation
+        self._tag = tag
+        self._clock = clock
+        self._note: str | None = None
+
+    def begin(self, log_start: int) -> Positioned:
+        """Begin where the log does, if it begins later than asked for; that stays as the outcome's note."""
+        if log_start > self.position:
+            self.position, self._note = log_start, f"the log starts at {log_start}"
+        reason = self._note or self.request.reason
+        place = (self.request.topic, self.request.partition, self.position)
+        return Positioned(self._clock.now_ns(), self.consumer, self._isolation, *place, reason)
+
+    def fold(self, messages: Sequence[Any]) -> tuple[list[Fact], _Outcome | None]:
+        """Return what the messages tell, and the outcome if one of them ends the range."""
+        facts: list[Fact] = []
+        at_ns = self._clock.now_ns()
+        for message in messages:
+            if message.error() is not None:
+                outcome = self._event(message)
+            elif message.offset() >= self.request.end:
+                outcome = self.reached_end()
+            else:
+                facts.append(told(message, self.consumer, self._isolation, self._tag, at_ns))
+                self.position = message.offset() + 1
+                outcome = self.reached_end() if self.position >= self.request.end else None
+            if outcome is not None:
+                return facts, outcome
+        return facts, None
+
+    def _event(self, message: Any) -> _Outcome | None:
+        error = message.error()
+        if error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001  # public in librdkafka
+            if message.offset() >= self.request.end:
+                return self.reached_end()
+            self.position = message.offset()
+            return self.broken_off(f"end of log at {message.offset()}")
+        if error.code() in OUT_OF_RANGE or error.code() in _HOPELESS:
+            return self.broken_off(text_of(error))
+        return None  # passing; if it stays, silence ends the range
+
+    def reached_end(self) -> _Outcome:
+        """Return the outcome of a range that was read to its end."""
+        return _Outcome(max(self.request.end, self.position), complete=True, error=self._note)
+
+    def broken_off(self, why: str, *, silent: bool = False) -> _Outcome:
+        """Return the outcome of a range that was not."""
+        return _Outcome(self.position, complete=False, error=why, silent=silent)
+
+
+_HOPELESS = frozenset(
+    {
+        KafkaError.UNKNOWN_TOPIC_OR_PART,
+        KafkaError.TOPIC_AUTHORIZATION_FAILED,
+        KafkaError._UNKNOWN_TOPIC,  # noqa: SLF001  # public in librdkafka
+        KafkaError._UNKNOWN_PARTITION,  # noqa: SLF001  # public in librdkafka
+    },
+)

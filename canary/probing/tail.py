@@ -1,0 +1,249 @@
+"""A reader that stands at the end of the probe topic and takes what comes, for ever.
+
+Positions are assigned, never committed, and ``auto.offset.reset=error``: when the log no longer holds the position, it
+tells so (``OutOfRange``), asks where the log begins and ends, and goes on from the nearest place that cannot hide
+anything. What that means, cut off or expired, is for the tracker to say.
+
+It waits in poll() for the first record and then takes all that is there with consume(n, 0): a latency is taken when
+the record arrives, and the cost is per wake-up (FIELD-NOTES).
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import structlog
+from confluent_kafka import KafkaError, KafkaException, TopicPartition
+
+from canary.client.answers import text_of
+from canary.client.quiet import ErrorReporter
+from canary.client.worker import Worker, in_background
+from canary.facts import EndOfPartition, Fact, OutOfRange, Positioned
+from canary.probing.reading import open_consumer, take, told
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from canary.client.ports import Clock, Inbox
+    from canary.facts import Isolation
+
+log = structlog.get_logger(__name__)
+
+OUT_OF_RANGE = frozenset(
+    {KafkaError._AUTO_OFFSET_RESET, KafkaError._LOG_TRUNCATION, KafkaError.OFFSET_OUT_OF_RANGE},  # noqa: SLF001  # public in librdkafka
+)
+PACE_S = 0.25
+"""Longest wait in one poll(): bounds the reaction to stop and retarget."""
+END_S = 1.0
+"""An end of partition at a position that is known already is told once in so many seconds."""
+ASK_S = 1.0
+"""How long the cluster is waited for, in one go, when asked where a log begins and ends."""
+
+_BROKER_END = re.compile(r"broker end offset is (\d+)")
+
+
+@dataclass(slots=True)
+class _Astray:
+    """A partition whose position is not in the log."""
+
+    position: int
+    broker_end: int | None
+    due: float
+    attempts: int = 0
+
+
+class _Order(NamedTuple):
+    positions: dict[int, int]
+    tag: bytes
+
+
+class TailConsumer(Worker):
+    """The thread that reads on. It is ready (``ready``) once it is assigned; start the producers after that.
+
+    Args:
+        config: librdkafka properties; those that decide what is seen go over them (canary.probing.reading).
+        consumer_name: the facts' ``consumer``.
+        isolation: read_committed or read_uncommitted.
+        topic: the probe topic.
+        positions: where to start, by partition.
+        tag: the 4 bytes that mark records as ours in this incarnation of the topic.
+        inbox: where facts go.
+        clock: what time it is.
+    """
+
+    def __init__(
+        self,
+        config: Mapping[str, object],
+        consumer_name: str,
+        isolation: Isolation,
+        *,
+        topic: str,
+        positions: Mapping[int, int],
+        tag: bytes,
+        inbox: Inbox,
+        clock: Clock,
+    ) -> None:
+        super().__init__(f"tail-{consumer_name}")
+        self.ready = threading.Event()
+        self._config = dict(config)
+        self._consumer_name = consumer_name
+        self._isolation: Isolation = isolation
+        self._topic = topic
+        self._positions = dict(positions)
+        self._tag = tag
+        self._inbox = inbox
+        self._clock = clock
+        self._report = ErrorReporter(self.name, inbox, clock)
+        self._ends: dict[int, int] = {}
+        self._ends_told: dict[int, float] = {}
+        self._astray: dict[int, _Astray] = {}
+        self._orders: list[_Order] = []
+        self._lock = threading.Lock()
+        self._client: Any = None
+
+    def retarget(self, positions: Mapping[int, int], tag: bytes) -> None:
+        """Go on elsewhere, soon, in its own thread and with a fresh client.
+
+        With another tag (a new incarnation of the topic) ``positions`` replace everything; with the same tag they are
+        added, and partitions read already go on from where they are.
+        """
+        with self._lock:
+            self._orders.append(_Order(dict(positions), tag))
+
+    def run(self) -> None:
+        """Read until stopped."""
+        self._assign("assigned")
+        while not self.stopping.is_set():
+            self._obey()
+            facts = self._take()
+            facts += self._ends_due()
+            if facts:
+                self._inbox.put(facts)
+            self._find_places()
+        self._leave()
+
+    def _assign(self, reason: str) -> None:
+        self._client = open_consumer(self._config, self.name, self._isolation, self._inbox, self._clock)
+        self._ends.clear()
+        self._astray.clear()
+        self._inbox.put([self._positioned(partition, reason) for partition in sorted(self._positions)])
+        self._client.assign([TopicPartition(self._topic, p, offset) for p, offset in self._positions.items()])
+        self.ready.set()
+
+    def _positioned(self, partition: int, reason: str) -> Positioned:
+        offset, at_ns = self._positions[partition], self._clock.now_ns()
+        return Positioned(at_ns, self._consumer_name, self._isolation, self._topic, partition, offset, reason)
+
+    def _leave(self) -> None:
+        client, self._client = self._client, None
+        in_background(client.close, f"{self.name}-closing")
+
+    def _obey(self) -> None:
+        with self._lock:
+            orders, self._orders = self._orders, []
+        if not orders:
+            return
+        reason = "partitions added"
+        for order in orders:
+            if order.tag == self._tag:
+                self._positions = {**order.positions, **self._positions}
+            else:
+                self._positions, self._tag, reason = dict(order.positions), order.tag, "new incarnation"
+        self._leave()
+        self._assign(reason)
+
+    def _take(self) -> list[Fact]:
+        """Wait a moment for a record, take all that are there, and return what they say, in their order."""
+        messages = take(self._client, PACE_S, self._report)
+        at_ns = self._clock.now_ns()
+        facts: list[Fact] = []
+        for message in messages:
+            error = message.error()
+            if error is None:
+                facts.append(told(message, self._consumer_name, self._isolation, self._tag, at_ns))
+                self._positions[message.partition()] = message.offset() + 1
+            else:
+                facts += self._event(message, error, at_ns)
+        return facts
+
+    def _event(self, message: Any, error: KafkaError, at_ns: int) -> list[Fact]:
+        partition = message.partition()
+        if error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001  # public in librdkafka
+            self._ends[partition] = message.offset()
+            if self._positions.get(partition) != message.offset():
+                self._positions[partition] = message.offset()
+                self._ends_told.pop(partition, None)
+            return []
+        if error.code() in OUT_OF_RANGE and partition in self._positions:
+            return self._stray(partition, error, at_ns)
+        self._report(error)
+        return []
+
+    def _stray(self, partition: int, error: KafkaError, at_ns: int) -> list[Fact]:
+        if partition in self._astray:
+            return []
+        position = self._positions[partition]
+        broker_end = _BROKER_END.search(error.str())
+        self._astray[partition] = _Astray(position, int(broker_end[1]) if broker_end else None, time.monotonic())
+        self._ends.pop(partition, None)
+        log.warning("position_not_in_log", worker=self.name, partition=partition, offset=position, said=error.str())
+        place = (at_ns, self._consumer_name, self._isolation, self._topic, partition, position)
+        return [OutOfRange(*place, error=text_of(error))]
+
+    def _ends_due(self) -> list[Fact]:
+        """Return the ends of partition to tell now: new positions at once, known ones once in a while."""
+        now, at_ns = time.monotonic(), self._clock.now_ns()
+        due = [p for p in self._ends if now - self._ends_told.get(p, float("-inf")) >= END_S]
+        facts: list[Fact] = []
+        for partition in due:
+            self._ends_told[partition] = now
+            offset = self._ends.pop(partition)
+            if offset == self._positions[partition]:  # else records came after it: it is no end any more
+                place = (at_ns, self._consumer_name, self._isolation, self._topic, partition, offset)
+                facts.append(EndOfPartition(*place))
+        return facts
+
+    def _find_places(self) -> None:
+        """Put partitions that are astray back into their log, as soon as the cluster says where it begins and ends."""
+        now = time.monotonic()
+        due = [partition for partition, astray in self._astray.items() if astray.due <= now]
+        for partition in due:
+            if self.stopping.is_set():
+                return
+            astray = self._astray[partition]
+            place = TopicPartition(self._topic, partition)
+            try:
+                start, end = self._client.get_watermark_offsets(place, timeout=ASK_S)
+                offset, reason = nearest(astray.position, start, end, astray.broker_end)
+                self._client.incremental_unassign([place])
+                self._client.incremental_assign([TopicPartition(self._topic, partition, offset)])
+            except KafkaException as error:
+                self._report(error.args[0])
+                astray.attempts += 1
+                astray.due = time.monotonic() + min(0.25 * 2**astray.attempts, 5.0)
+                continue
+            del self._astray[partition]
+            self._positions[partition] = offset
+            self._inbox.put([self._positioned(partition, reason)])
+
+
+def nearest(position: int, start: int, end: int, broker_end: int | None) -> tuple[int, str]:
+    """Return where to read on when the log [start, end) does not hold ``position``, and why there.
+
+    Args:
+        position: where the reader stood (the next offset it wanted).
+        start: first offset of the log.
+        end: end as the reader's isolation sees it, exclusive; the log may have grown again past ``position``.
+        broker_end: where, the broker said, the reader's epoch ended: everything from there on is another history.
+    """
+    if position < start:
+        return start, f"expired: the log starts at {start}"
+    if broker_end is not None and broker_end < position:
+        return max(broker_end, start), f"cut off: the log of that epoch ends at {broker_end}"
+    if position > end:
+        return max(end, start), f"cut off: the log ends at {end}"
+    return position, f"in the log again: [{start}, {end})"

@@ -1,0 +1,166 @@
+"""Makes the probe topic, once, and only when the cluster says that there is none.
+
+Guessing "missing" from a timeout or from a lack of rights has made canaries create topics on the wrong cluster, or with
+the wrong replication. So: only UNKNOWN_TOPIC_OR_PARTITION, said to somebody who may describe the topic, counts. A topic
+that exists is taken as it is, whatever its settings; what is unsafe about it is for the audit to say (CONTRACTS).
+"""
+
+from __future__ import annotations
+
+import itertools
+import time
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from confluent_kafka import KafkaError, KafkaException, TopicCollection
+from confluent_kafka.admin import NewTopic
+
+from canary.client.answers import text_of, topic_id_of
+from canary.settings.errors import UserError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+    from concurrent.futures import Future
+
+UNREACHABLE = 3
+"""Exit status where the cluster gives no answer, or not enough rights."""
+
+
+class TopicError(UserError):
+    """The probe topic is not there and could not be made; the message says why and what to do."""
+
+
+class Found(NamedTuple):
+    """The probe topic as it is. ``topic_id`` is None where the cluster does not tell."""
+
+    topic_id: str | None
+    partitions: int
+    created: bool
+
+
+class Broker(NamedTuple):
+    """A live broker and where it stands."""
+
+    id: int
+    rack: str | None
+
+
+def ensure_topic(
+    admin: Any,
+    name: str,
+    partitions: int,
+    replication_factor: int,
+    config: Mapping[str, str],
+    *,
+    timeout_s: float = 15.0,
+) -> Found:
+    """Return what topic ``name`` is; make it first if the cluster says that it does not exist.
+
+    Args:
+        admin: an AdminClient.
+        name: the topic.
+        partitions: how many it gets if it is made.
+        replication_factor: replicas of each partition if it is made.
+        config: its settings if it is made (``min.insync.replicas`` …).
+        timeout_s: most seconds for the whole.
+
+    Raises:
+        TopicError: no answer in time, no rights, or fewer brokers than replicas.
+    """
+    deadline = time.monotonic() + timeout_s
+    found = _described(admin, name, deadline)
+    if found is not None:
+        return found
+    brokers = _brokers(admin, deadline)
+    if len(brokers) < replication_factor:
+        raise TopicError(
+            f"topic {name!r} does not exist and cannot be made with replication factor {replication_factor}: "
+            f"the cluster has {len(brokers)} live brokers. Start the missing brokers, or lower "
+            f"clusters[].topic.replication_factor (fewer replicas than production topics have prove little).",
+            UNREACHABLE,
+        )
+    new = NewTopic(
+        name,
+        num_partitions=partitions,
+        replica_assignment=spread(brokers, partitions, replication_factor),
+        config=dict(config),
+    )
+    future = admin.create_topics([new], operation_timeout=5.0, request_timeout=_left(deadline))[name]
+    error = _error(future, deadline)
+    if error is not None and error.code() != KafkaError.TOPIC_ALREADY_EXISTS:
+        raise _explained(error, f"make topic {name!r}", "CREATE on the topic (or on the cluster)")
+    while (found := _described(admin, name, deadline)) is None:  # brokers learn of it one after another
+        if time.monotonic() > deadline:
+            raise TopicError(f"topic {name!r} was made but is not described after {timeout_s:g} s.", UNREACHABLE)
+        time.sleep(0.1)
+    return found._replace(created=error is None)
+
+
+def spread(brokers: Iterable[Broker], partitions: int, replication_factor: int) -> list[list[int]]:
+    """Return replicas for each partition, the leader first: leaders on every broker in turn, racks mixed.
+
+    With more partitions than brokers the followers shift too, so that every pair of brokers comes to share one.
+    """
+    by_rack: dict[str | None, list[int]] = {}
+    for broker in sorted(brokers):
+        by_rack.setdefault(broker.rack, []).append(broker.id)
+    ring = [i for row in itertools.zip_longest(*by_rack.values()) for i in row if i is not None]
+    count = len(ring)
+    assignment = []
+    for partition in range(partitions):
+        leader, turn = partition % count, partition // count
+        rest = [ring[(leader + step) % count] for step in range(1, count)]
+        shift = turn % len(rest) if rest else 0
+        assignment.append([ring[leader], *(rest[shift:] + rest[:shift])[: replication_factor - 1]])
+    return assignment
+
+
+def _described(admin: Any, name: str, deadline: float) -> Found | None:
+    """Return the topic, or None when the cluster says that there is none. Asks again until ``deadline``."""
+    while True:
+        left = _left(deadline)
+        future = admin.describe_topics(TopicCollection([name]), request_timeout=min(left, 3.0))[name]
+        error = _error(future, min(deadline, time.monotonic() + 3.5))
+        if error is None:
+            described = future.result()
+            return Found(topic_id_of(described), len(described.partitions), created=False)
+        if error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
+            return None
+        if error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED or time.monotonic() >= deadline:
+            raise _explained(error, f"describe topic {name!r}", "DESCRIBE on the topic")
+        time.sleep(min(0.25, left))
+
+
+def _brokers(admin: Any, deadline: float) -> Sequence[Broker]:
+    future = admin.describe_cluster(request_timeout=_left(deadline))
+    error = _error(future, deadline)
+    if error is not None:
+        raise _explained(error, "list the brokers", "DESCRIBE on the cluster")
+    return [Broker(node.id, node.rack) for node in future.result().nodes]
+
+
+def _left(deadline: float) -> float:
+    return max(0.1, deadline - time.monotonic())
+
+
+def _error(future: Future[Any], deadline: float) -> KafkaError | None:
+    """Wait for the future. Returns what the cluster, or the client about it, said; None when all is well."""
+    try:
+        future.result(_left(deadline) + 0.5)
+    except KafkaException as error:
+        said: KafkaError = error.args[0]
+        return said
+    except TimeoutError:
+        return KafkaError(KafkaError._TIMED_OUT)  # noqa: SLF001  # public in librdkafka
+    return None
+
+
+def _explained(error: KafkaError, what: str, right: str) -> TopicError:
+    if error.code() in {KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.CLUSTER_AUTHORIZATION_FAILED}:
+        return TopicError(
+            f"not allowed to {what}: {error.str()}. Grant {right} to the canary's principal.", UNREACHABLE
+        )
+    return TopicError(
+        f"could not {what}: {text_of(error)}. Nothing was concluded from that; is the cluster reachable "
+        f"at bootstrap.servers, and does it have a controller?",
+        UNREACHABLE,
+    )
