@@ -1,0 +1,139 @@
+"""The few kinds of panel that the dashboards are made of, all in one style."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from grafana_foundation_sdk.builders import common as common_builder
+from grafana_foundation_sdk.builders import dashboard as dashboard_builder
+from grafana_foundation_sdk.builders import prometheus, stat, table, timeseries
+from grafana_foundation_sdk.models import common, dashboard
+from grafana_foundation_sdk.models.prometheus import PromQueryFormat
+
+from canary.metrics import metric
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+SOURCE = dashboard.DataSourceRef(type_val="prometheus", uid="${datasource}")
+
+Query = tuple[str, str]
+"""An expression and the legend of its series."""
+Step = tuple[float | None, str]
+"""From this value on, this colour; None = from the beginning."""
+
+GREEN_UNTIL: dict[str, Sequence[Step]] = {
+    "any": [(None, "green"), (1, "red")],
+    "some": [(None, "green"), (1, "orange")],
+}
+
+
+def describe(name: str, more: str = "") -> str:
+    """Return the help of a metric, and what to think of it.
+
+    Raises:
+        KeyError: the catalogue has no such metric.
+    """
+    return f"{metric(name).help} {more}".strip()
+
+
+def number(
+    title: str, description: str, query: Query, *, unit: str = "short", steps: Sequence[Step] = (), w: int = 4
+) -> stat.Panel:
+    """Return one big number; coloured by ``steps``."""
+    panel = (
+        stat.Panel()
+        .title(title)
+        .description(description)
+        .datasource(SOURCE)
+        .unit(unit)
+        .no_value("no data")
+        .height(5)
+        .span(w)
+        .graph_mode(common.BigValueGraphMode.NONE)
+        .color_mode(common.BigValueColorMode.BACKGROUND if steps else common.BigValueColorMode.VALUE)
+        .reduce_options(common_builder.ReduceDataOptions().calcs(["lastNotNull"]))
+        .with_target(_target(query, instant=True))
+    )
+    if steps:
+        panel.thresholds(_thresholds(steps))
+    return panel
+
+
+def lines(
+    title: str,
+    description: str,
+    queries: Sequence[Query],
+    *,
+    unit: str = "short",
+    w: int = 12,
+    h: int = 8,
+    floor: float | None = 0,
+) -> timeseries.Panel:
+    """Return a panel of lines over time."""
+    panel = (
+        timeseries.Panel()
+        .title(title)
+        .description(description)
+        .datasource(SOURCE)
+        .unit(unit)
+        .height(h)
+        .span(w)
+        .line_width(1)
+        .fill_opacity(8)
+        .show_points(common.VisibilityMode.NEVER)
+        .span_nulls(False)
+        .legend(
+            common_builder.VizLegendOptions()
+            .display_mode(common.LegendDisplayMode.LIST)
+            .placement(common.LegendPlacement.BOTTOM)
+            .show_legend(True)
+        )
+        .tooltip(
+            common_builder.VizTooltipOptions().mode(common.TooltipDisplayMode.MULTI).sort(common.SortOrder.DESCENDING)
+        )
+        .targets([_target(query, ref=chr(ord("A") + i)) for i, query in enumerate(queries)])
+    )
+    if floor is not None:
+        panel.axis_soft_min(floor)
+    return panel
+
+
+def rows(title: str, description: str, query: Query, *, w: int = 12, h: int = 8) -> table.Panel:
+    """Return a table with a row for each series of an instant query."""
+    return (
+        table.Panel()
+        .title(title)
+        .description(description)
+        .datasource(SOURCE)
+        .height(h)
+        .span(w)
+        .no_value("none")
+        .with_target(_target(query, instant=True).format(PromQueryFormat.TABLE))
+        .transformations(
+            [
+                dashboard.DataTransformerConfig(
+                    id_val="organize", options={"excludeByName": {"Time": True, "__name__": True, "job": True}}
+                )
+            ]
+        )
+    )
+
+
+def row(title: str) -> dashboard_builder.Row:
+    """Return a heading under which the next panels stand."""
+    return dashboard_builder.Row(title)
+
+
+def _target(query: Query, *, ref: str = "A", instant: bool = False) -> prometheus.Dataquery:
+    expression, legend = query
+    target = prometheus.Dataquery().expr(expression).legend_format(legend).ref_id(ref).datasource(SOURCE)
+    return target.instant() if instant else target.range()
+
+
+def _thresholds(steps: Sequence[Step]) -> dashboard_builder.ThresholdsConfig:
+    return (
+        dashboard_builder.ThresholdsConfig()
+        .mode(dashboard.ThresholdsMode.ABSOLUTE)
+        .steps([dashboard.Threshold(value=value, color=color) for value, color in steps])
+    )

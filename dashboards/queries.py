@@ -1,0 +1,60 @@
+"""PromQL that is right with one API replica and with ten."""
+
+from __future__ import annotations
+
+from canary.metrics import metric
+
+REPLICA = "instance, pod"
+"""The labels in which replicas of the API differ; all else they say is the same."""
+
+
+def one(expression: str) -> str:
+    """Return ``expression`` once, however many replicas say it."""
+    return f"max without ({REPLICA}) ({expression})"
+
+
+def gauge(name: str, selector: str = "") -> str:
+    """Return the value of a gauge.
+
+    Raises:
+        KeyError: the catalogue has no such metric.
+    """
+    return one(_selected(name, selector))
+
+
+def rate(name: str, selector: str = "", window: str = "$__rate_interval") -> str:
+    """Return the rate (1/s) of a counter.
+
+    Raises:
+        KeyError: the catalogue has no such metric.
+    """
+    return one(f"rate({_selected(name, selector)}[{window}])")
+
+
+def increase(name: str, selector: str = "", window: str = "$__range") -> str:
+    """Return by how much a counter rose within ``window``.
+
+    Raises:
+        KeyError: the catalogue has no such metric.
+    """
+    return one(f"increase({_selected(name, selector)}[{window}])")
+
+
+def quantile(q: float, name: str, selector: str, by: str) -> str:
+    """Return a quantile (in the metric's unit) of a histogram, by the given labels.
+
+    Raises:
+        KeyError: the catalogue has no such histogram.
+    """
+    if metric(name).type != "histogram":
+        raise KeyError(name)
+    buckets = one(f"rate({name}_bucket{_braces(selector)}[$__rate_interval])")
+    return f"histogram_quantile({q}, sum by (le, {by}) ({buckets}))"
+
+
+def _selected(name: str, selector: str) -> str:
+    return f"{metric(name).name}{_braces(selector)}"
+
+
+def _braces(selector: str) -> str:
+    return f"{{{selector}}}" if selector else ""

@@ -1,0 +1,280 @@
+"""Prometheus rules: one for every anomaly that may be critical, and one for each way in which the canary can be blind.
+
+An alert of an anomaly fires while a violation of its kind is open, and for five minutes after a new one was found
+(so the first is seen, whether or not it has been acknowledged in the meantime, and a replica that starts later agrees).
+It resolves when somebody has dealt with all of them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+import yaml
+
+from canary.anomalies.catalogue import CATALOGUE
+from dashboards.queries import gauge, increase, rate
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from canary.anomalies.catalogue import Anomaly
+
+RUNBOOKS = "https://github.com/durability-canary/kafka-durability-canary/blob/main/docs/runbooks"
+HEARTBEAT = "canary_runner_heartbeat_timestamp_seconds"
+RECONCILED = "canary_reconcile_last_success_timestamp_seconds"
+CRITICAL = 'severity="critical"'
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """An alerting rule: ``hold`` is Prometheus' ``for``; ``advice`` is for the runbook, the first thing to do first."""
+
+    name: str
+    expression: str
+    hold: str
+    severity: Literal["critical", "warning"]
+    summary: str
+    meaning: str
+    now: str
+    advice: tuple[str, ...]
+
+    @property
+    def description(self) -> str:
+        """What it means, and the values of this occurrence."""
+        return f"{self.meaning} {self.now}".strip()
+
+    @property
+    def runbook_url(self) -> str:
+        """Where the runbook of this alert is."""
+        return f"{RUNBOOKS}/{self.name}.md"
+
+    def as_yaml(self) -> dict[str, Any]:
+        """Return the rule in Prometheus' shape."""
+        return {
+            "alert": self.name,
+            "expr": self.expression,
+            "for": self.hold,
+            "labels": {"severity": self.severity, "service": "kafka-durability-canary"},
+            "annotations": {
+                "summary": self.summary,
+                "description": self.description,
+                "runbook_url": self.runbook_url,
+            },
+        }
+
+
+def groups() -> dict[str, tuple[Rule, ...]]:
+    """Return all rules by group."""
+    return {"kafka-durability": tuple(_anomalies()), "kafka-durability-canary-blind": tuple(_blind())}
+
+
+def rules_yaml() -> str:
+    """Return the rules as a file for Prometheus."""
+    content = {
+        "groups": [{"name": name, "rules": [rule.as_yaml() for rule in rules]} for name, rules in groups().items()]
+    }
+    head = "# Made by `python -m dashboards` from the catalogues; do not edit by hand.\n"
+    return head + yaml.safe_dump(content, sort_keys=False, width=4096, allow_unicode=True)
+
+
+def runbook(rule: Rule) -> str:
+    """Return the page of a rule, in Markdown."""
+    steps = "\n".join(f"{number}. {step}" for number, step in enumerate(rule.advice, 1))
+    return (
+        f"# {rule.name}\n\n{rule.meaning}\n\n"
+        f"Severity: **{rule.severity}**. Fires after: {rule.hold}.\n\n"
+        f"## What to do\n\n{steps}\n\n## The rule\n\n```promql\n{rule.expression}\n```\n"
+    )
+
+
+def alert_name(kind: str) -> str:
+    """Return the alert of an anomaly: lost-write becomes CanaryLostWrite."""
+    return "Canary" + "".join(part[:1].upper() + part[1:] for part in kind.split("-"))
+
+
+def _anomalies() -> Iterator[Rule]:
+    for anomaly in CATALOGUE.values():
+        if "critical" in anomaly.severities:
+            yield _anomaly(anomaly)
+
+
+def _anomaly(anomaly: Anomaly) -> Rule:
+    selector = f'kind="{anomaly.name}", severity="critical"'
+    still_open = gauge("canary_violations_open", selector)
+    found = increase("canary_violations_total", selector, "5m")
+    return Rule(
+        name=alert_name(anomaly.name),
+        expression=f"({still_open} > 0) or ({found} > 0)",
+        hold="0s",
+        severity="critical",
+        summary=f"{anomaly.title} in {{{{ $labels.cluster }}}}",
+        meaning=f"{anomaly.meaning} {anomaly.implies}",
+        now="{{ $value | humanize }} open or new in {{ $labels.cluster }}.",
+        advice=(
+            anomaly.do_first,
+            "Open the status page of the canary: each violation has its evidence, and what else was exposed.",
+            "Acknowledge the violation there when you are on it; resolve it with a reason when it is dealt with.",
+            *((f"Not an error: {anomaly.allowed}",) if anomaly.allowed else ()),
+        ),
+    )
+
+
+def _blind() -> Iterator[Rule]:
+    newest = f"max by (cluster) ({gauge(HEARTBEAT)})"
+    yield Rule(
+        "CanaryRunnerDown",
+        f"time() - {newest} > 60",
+        "1m",
+        "critical",
+        "Nobody watches {{ $labels.cluster }}",
+        "No runner of the cluster has stored what it knows: losses would go unnoticed.",
+        "The last word of {{ $labels.cluster }} is {{ $value | humanizeDuration }} old.",
+        ("See whether the runner's process lives, and read the end of its log.", "See whether it reaches the store."),
+    )
+    yield Rule(
+        "CanaryRunnerMissing",
+        f"(time() - {gauge(HEARTBEAT)} > 300 < 86400) unless on (cluster) (time() - {newest} > 60)",
+        "5m",
+        "warning",
+        "Runner {{ $labels.runner }} of {{ $labels.cluster }} is silent",
+        "One of several runners of the cluster does not report; the others do.",
+        "{{ $labels.runner }} of {{ $labels.cluster }} has been silent for {{ $value | humanizeDuration }}.",
+        ("Start it again, or do nothing if it was retired: a day later it is forgotten.",),
+    )
+    yield Rule(
+        "CanaryApiDown",
+        "absent(canary_api_store_up)",
+        "2m",
+        "critical",
+        "Nobody serves the canary's metrics",
+        "Prometheus finds no API of the canary: none of its alarms can reach you.",
+        "",
+        ("See whether the API's process lives.", "See whether Prometheus scrapes it (Status, Targets)."),
+    )
+    yield Rule(
+        "CanaryStoreDown",
+        f"{gauge('canary_api_store_up')} == 0",
+        "1m",
+        "critical",
+        "The canary's store does not answer",
+        "No API replica reaches the store. Runners go on probing and remember what they find, but nobody is told.",
+        "",
+        ("Bring the database back; nothing is lost meanwhile, it is all in the runners' ledgers.",),
+    )
+    yield Rule(
+        "CanaryNothingAcknowledged",
+        f"(sum by (cluster) ({rate('canary_probes_acked_total', window='5m')}) == 0)"
+        f" and on (cluster) (time() - {newest} < 60)",
+        "5m",
+        "critical",
+        "{{ $labels.cluster }} acknowledges no probe",
+        "The canary runs, but the cluster has acknowledged nothing for five minutes: it is not available to writers.",
+        "Cluster {{ $labels.cluster }}.",
+        (
+            "See the runner's log for the client's error: authentication, ACLs, quota, no route, no leader.",
+            "See whether other producers have the same trouble.",
+        ),
+    )
+    yield Rule(
+        "CanaryUnseenGrowing",
+        f"max by (cluster, topic, partition, consumer) ({gauge('canary_unseen_oldest_seconds')}) > 60",
+        "2m",
+        "warning",
+        "Acknowledged probes of {{ $labels.cluster }} are not readable",
+        "An acknowledged probe is late: nobody has read it yet.",
+        "{{ $labels.consumer }} of {{ $labels.topic }}-{{ $labels.partition }} in {{ $labels.cluster }} "
+        "waits for {{ $value | humanizeDuration }}.",
+        (
+            "Late is not lost. See whether the partition has a leader and whether other consumers lag too.",
+            "If only read_committed is late, a transaction hangs: kafka-transactions.sh find-hanging.",
+        ),
+    )
+    yield Rule(
+        "CanaryLedgerPending",
+        f"{gauge('canary_ledger_pending_rows')} > 10000",
+        "2m",
+        "warning",
+        "The canary's disk of {{ $labels.cluster }} is slow",
+        "Facts wait to become durable, and until then they count for nothing.",
+        "{{ $value | humanize }} wait in {{ $labels.cluster }}.",
+        ("See whether the disk of the ledger is full or slow.",),
+    )
+    yield Rule(
+        "CanaryLedgerErrors",
+        f"{increase('canary_ledger_errors_total', window='10m')} > 0",
+        "0s",
+        "warning",
+        "The canary's disk of {{ $labels.cluster }} fails",
+        "A write or fsync of the ledger failed; the batch is written again to a new file.",
+        "{{ $value | humanize }} errors in ten minutes in {{ $labels.cluster }}.",
+        ("Read the kernel's log of that machine: after a failed fsync nothing on that disk is certain.",),
+    )
+    yield from _nightly()
+    yield from _uncovered()
+
+
+def _nightly() -> Iterator[Rule]:
+    yield Rule(
+        "CanaryReconcileStale",
+        f"time() - max by (cluster) ({gauge(RECONCILED)}) > 129600",
+        "10m",
+        "warning",
+        "{{ $labels.cluster }} has not been reconciled for more than a day and a half",
+        "The nightly reconciliation has not ended well since.",
+        "The last one of {{ $labels.cluster }} is {{ $value | humanizeDuration }} old.",
+        ("See GET /api/v1/reconciliations for the error of the last run.", "Run `canary reconcile` by hand."),
+    )
+    yield Rule(
+        "CanaryReconcileNever",
+        f"max by (cluster) ({gauge(HEARTBEAT)}) unless on (cluster) {gauge(RECONCILED)}",
+        "36h",
+        "warning",
+        "{{ $labels.cluster }} has never been reconciled",
+        "The cluster has been probed for a day and a half, and no reconciliation has ended well.",
+        "Cluster {{ $labels.cluster }}.",
+        ("See whether a scheduler runs (`canary up` or `canary schedule`).",),
+    )
+    yield Rule(
+        "CanaryReconcileUnjudged",
+        f"max by (cluster) ({gauge('canary_reconcile_unjudged')}) > 0",
+        "10m",
+        "warning",
+        "Part of {{ $labels.cluster }} could not be reconciled",
+        "The last reconciliation had promises without bounds to judge them by.",
+        "{{ $value | humanize }} partitions of {{ $labels.cluster }}.",
+        ("See which in GET /api/v1/reconciliations; usually they had no leader at the time of the dump.",),
+    )
+
+
+def _uncovered() -> Iterator[Rule]:
+    yield Rule(
+        "CanaryUnverifiedExpiry",
+        f"sum by (cluster) ({increase('canary_unverified_expired_total', window='1h')}) > 0",
+        "0s",
+        "warning",
+        "Probes of {{ $labels.cluster }} expired unread",
+        "Retention removed acknowledged probes before anybody read them: nobody can say whether they were kept.",
+        "{{ $value | humanize }} within an hour in {{ $labels.cluster }}.",
+        ("Give the probe topic a longer retention, or find out why consumers are late.",),
+    )
+    yield Rule(
+        "CanaryBrokersWithoutProbe",
+        f"max by (cluster) ({gauge('canary_brokers_without_probe')}) > 0",
+        "30m",
+        "warning",
+        "Brokers of {{ $labels.cluster }} are not probed",
+        "Some brokers lead no partition of the probe topic: what they alone would lose, nobody would see.",
+        "{{ $value | humanize }} brokers of {{ $labels.cluster }}.",
+        ("`canary topics plan` says how to spread the probe topic again.",),
+    )
+    yield Rule(
+        "CanaryAuditCritical",
+        f"{gauge('canary_audit_findings', CRITICAL)} > 0",
+        "10m",
+        "warning",
+        "{{ $labels.cluster }} is configured to lose data",
+        "The configuration audit has critical findings.",
+        "{{ $value | humanize }} in {{ $labels.cluster }}.",
+        ("`canary audit` names each setting, why it is unsafe, and what to set.",),
+    )

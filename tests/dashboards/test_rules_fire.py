@@ -1,0 +1,202 @@
+"""The rules, run by Prometheus' own promtool: each fires when it should, is silent when it should, and resolves."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import yaml
+
+from canary.anomalies.catalogue import CATALOGUE
+from dashboards.__main__ import ROOT
+from dashboards.rules import alert_name, groups
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+pytestmark = pytest.mark.e2e
+
+RULES = ROOT / "dashboards" / "generated" / "rules.yml"
+REPLICAS = ('instance="a:8080", pod="a", job="canary"', 'instance="b:8080", pod="b", job="canary"')
+DESCRIPTIONS = {rule.name: rule for rules in groups().values() for rule in rules}
+DAY = 86400
+
+Series = dict[str, str]
+
+
+def promtool() -> str:
+    found = os.environ.get("PROMTOOL") or shutil.which("promtool")
+    assert found, "promtool is missing: install the package prometheus, or set PROMTOOL"
+    return found
+
+
+def both(name: str, labels: str, values: str) -> Series:
+    """The series as two replicas show it."""
+    return {f"{name}{{{labels}{', ' if labels else ''}{replica}}}": values for replica in REPLICAS}
+
+
+def firing(alert: str, series: Series, times: dict[str, bool], tmp_path: Path) -> None:
+    """Assert whether ``alert`` fires at each time, exactly once whatever the replicas."""
+    test: dict[str, Any] = {
+        "interval": "15s",
+        "input_series": [{"series": name, "values": values} for name, values in series.items()],
+        "promql_expr_test": [
+            {
+                "expr": f'count(ALERTS{{alertname="{alert}", alertstate="firing"}}) or vector(0)',
+                "eval_time": time,
+                "exp_samples": [{"labels": "{}", "value": int(fires)}],
+            }
+            for time, fires in times.items()
+        ],
+    }
+    path = tmp_path / "test.yml"
+    path.write_text(yaml.safe_dump({"rule_files": [str(RULES)], "evaluation_interval": "15s", "tests": [test]}))
+    ran = subprocess.run([promtool(), "test", "rules", str(path)], capture_output=True, text=True, check=False)
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+
+
+CRITICAL = [kind for kind, entry in CATALOGUE.items() if "critical" in entry.severities]
+
+
+@pytest.mark.parametrize("kind", CRITICAL)
+def test_the_first_violation_of_a_kind_pages_and_its_resolution_ends_it(kind: str, tmp_path: Path) -> None:
+    labels = f'cluster="prod", kind="{kind}", severity="critical"'
+    series = both("canary_violations_open", labels, "0x20 1x20 0x60") | both(
+        "canary_violations_total", labels, "0x20 1x80"
+    )
+    firing(alert_name(kind), series, {"4m": False, "5m15s": True, "10m": True, "18m": False}, tmp_path)
+
+
+def test_a_violation_acknowledged_at_once_still_pages(tmp_path: Path) -> None:
+    labels = 'cluster="prod", kind="lost-write", severity="critical"'
+    series = both("canary_violations_open", labels, "0x100") | both("canary_violations_total", labels, "0x20 1x80")
+    firing("CanaryLostWrite", series, {"4m": False, "5m30s": True, "12m": False}, tmp_path)
+
+
+def test_a_replica_that_starts_after_the_violation_does_not_page_again(tmp_path: Path) -> None:
+    labels = 'cluster="prod", kind="lost-write", severity="critical"'
+    late = {
+        f"canary_violations_total{{{labels}, {REPLICAS[0]}}}": "5x100",
+        f"canary_violations_total{{{labels}, {REPLICAS[1]}}}": "_x40 5x60",
+    }
+    firing("CanaryLostWrite", late, {"9m": False, "11m": False, "20m": False}, tmp_path)
+
+
+def test_a_warning_of_a_kind_that_may_be_critical_does_not_page(tmp_path: Path) -> None:
+    labels = 'cluster="prod", kind="duplicate", severity="warning"'
+    series = both("canary_violations_open", labels, "0x20 1x60") | both("canary_violations_total", labels, "0x20 1x60")
+    firing("CanaryDuplicate", series, {"6m": False, "15m": False}, tmp_path)
+
+
+def beating(until: int, *, total: int = 400, runner: str = "canary-0") -> Series:
+    """A heartbeat every 15 s that stops after ``until`` samples."""
+    return both(
+        "canary_runner_heartbeat_timestamp_seconds",
+        f'cluster="prod", runner="{runner}"',
+        f"0+15x{until} {until * 15}x{total - until}",
+    )
+
+
+def test_a_dead_runner_pages_and_its_return_ends_it(tmp_path: Path) -> None:
+    back = both(
+        "canary_runner_heartbeat_timestamp_seconds", 'cluster="prod", runner="canary-0"', "0+15x20 300x20 630+15x40"
+    )
+    firing("CanaryRunnerDown", back, {"5m": False, "7m30s": True, "12m": False}, tmp_path)
+
+
+def test_one_dead_runner_of_two_is_a_warning_and_no_page(tmp_path: Path) -> None:
+    series = beating(20) | beating(400, runner="canary-1")
+    firing("CanaryRunnerDown", series, {"10m": False, "30m": False}, tmp_path)
+    firing("CanaryRunnerMissing", series, {"5m": False, "20m": True}, tmp_path)
+
+
+def test_no_api_at_all_pages(tmp_path: Path) -> None:
+    series = both("canary_api_store_up", "", "1x20")
+    firing("CanaryApiDown", series, {"5m": False, "14m": True}, tmp_path)
+
+
+def test_a_store_that_no_replica_reaches_pages(tmp_path: Path) -> None:
+    firing(
+        "CanaryStoreDown",
+        both("canary_api_store_up", "", "1x20 0x20 1x20"),
+        {"5m": False, "7m": True, "12m": False},
+        tmp_path,
+    )
+
+
+def test_a_store_that_one_replica_reaches_is_up(tmp_path: Path) -> None:
+    series = {
+        f"canary_api_store_up{{{REPLICAS[0]}}}": "0x40",
+        f"canary_api_store_up{{{REPLICAS[1]}}}": "1x40",
+    }
+    firing("CanaryStoreDown", series, {"9m": False}, tmp_path)
+
+
+def test_a_cluster_that_acknowledges_nothing_pages(tmp_path: Path) -> None:
+    labels = 'cluster="prod", topic="t", partition="0", mode="idempotent"'
+    series = beating(400) | both("canary_probes_acked_total", labels, "0+150x20 3000x80 3000+150x80")
+    firing("CanaryNothingAcknowledged", series, {"5m": False, "16m": True, "30m": False}, tmp_path)
+
+
+GAUGES = {
+    "CanaryUnseenGrowing": (
+        "canary_unseen_oldest_seconds",
+        'cluster="prod", topic="t", partition="0", consumer="read_committed"',
+        "0x20 90x40 0x40",
+    ),
+    "CanaryLedgerPending": ("canary_ledger_pending_rows", 'cluster="prod"', "0x20 20000x40 0x40"),
+    "CanaryReconcileUnjudged": ("canary_reconcile_unjudged", 'cluster="prod"', "0x20 2x80 0x40"),
+    "CanaryBrokersWithoutProbe": ("canary_brokers_without_probe", 'cluster="prod"', "0x20 1x160 0x40"),
+    "CanaryAuditCritical": ("canary_audit_findings", 'cluster="prod", severity="critical"', "0x20 1x80 0x40"),
+}
+
+
+@pytest.mark.parametrize("alert", GAUGES)
+def test_a_gauge_that_stays_bad_fires_and_resolves(alert: str, tmp_path: Path) -> None:
+    name, labels, values = GAUGES[alert]
+    bad = int(values.split()[1].split("x")[1]) / 4 + 5
+    times = {"5m": False, f"{int(bad)}m": True, f"{int(bad) + 5}m": False}
+    firing(alert, both(name, labels, values), times, tmp_path)
+
+
+COUNTERS = {
+    "CanaryLedgerErrors": ("canary_ledger_errors_total", 'cluster="prod"', 10),
+    "CanaryUnverifiedExpiry": (
+        "canary_unverified_expired_total",
+        'cluster="prod", topic="t", partition="0", mode="idempotent"',
+        60,
+    ),
+}
+
+
+@pytest.mark.parametrize("alert", COUNTERS)
+def test_a_counter_that_rises_fires_and_resolves(alert: str, tmp_path: Path) -> None:
+    name, labels, minutes = COUNTERS[alert]
+    series = both(name, labels, "0x20 3x400")
+    firing(alert, series, {"5m": False, "6m": True, f"{minutes + 7}m": False}, tmp_path)
+
+
+def test_a_reconciliation_that_is_too_old_fires(tmp_path: Path) -> None:
+    name = "canary_reconcile_last_success_timestamp_seconds"
+    series = both(name, 'cluster="prod"', f"{-DAY}x8000")
+    firing("CanaryReconcileStale", series, {"11h": False, "13h": True}, tmp_path)
+
+
+def test_a_cluster_that_was_never_reconciled_fires_after_a_day_and_a_half(tmp_path: Path) -> None:
+    series = beating(9000, total=9000)
+    firing("CanaryReconcileNever", series, {"35h": False, "37h": True}, tmp_path)
+
+
+def test_every_alert_is_tried() -> None:
+    tried = {alert_name(kind) for kind in CRITICAL} | set(GAUGES) | set(COUNTERS)
+    tried |= {
+        "CanaryRunnerDown",
+        "CanaryRunnerMissing",
+        "CanaryApiDown",
+        "CanaryStoreDown",
+        "CanaryNothingAcknowledged",
+    }
+    assert tried | {"CanaryReconcileStale", "CanaryReconcileNever"} == set(DESCRIPTIONS)
