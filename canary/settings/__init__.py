@@ -1,0 +1,36 @@
+"""What can be set: one model, from YAML and the environment, with safe defaults and errors that say where.
+
+``load(path, os.environ)`` gives ``Settings`` or raises ``SettingsError``. Without a file everything has a default under
+./var, and the one cluster is the embedded lab. Durations are seconds (float) once read, sizes bytes. Secrets are
+``SecretStr``: only ``ClusterSettings.client_config()``, the four client configurations and ``store.url`` reveal them.
+
+Layers: the runner reads settings and hands plain values (dicts for clients, numbers) to probing and watching.
+"""
+
+from canary.settings.clusters import ClusterSettings, TopicSettings
+from canary.settings.errors import Problem, SettingsError, UserError
+from canary.settings.kafka import admin_config, consumer_config, producer_config, transactional_config
+from canary.settings.loading import load
+from canary.settings.model import Settings
+from canary.settings.modes import IdempotentMode, Modes, ModeSettings
+from canary.settings.showing import redacted, redacted_url, secrets_of
+
+__all__ = [
+    "ClusterSettings",
+    "IdempotentMode",
+    "ModeSettings",
+    "Modes",
+    "Problem",
+    "Settings",
+    "SettingsError",
+    "TopicSettings",
+    "UserError",
+    "admin_config",
+    "consumer_config",
+    "load",
+    "producer_config",
+    "redacted",
+    "redacted_url",
+    "secrets_of",
+    "transactional_config",
+]

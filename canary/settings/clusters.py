@@ -1,0 +1,98 @@
+"""A cluster that is probed: how to reach it, the topic, and the modes."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from pydantic import Field, SecretStr, field_validator, model_validator
+
+from canary.settings.fields import Name, Section, TopicName, problem, property_text
+from canary.settings.kafka import properties, revealed
+from canary.settings.modes import Modes
+
+_MIN_ISR: Final = "min.insync.replicas"
+
+
+class TopicSettings(Section):
+    """The probe topic: how it is made when it is missing. An existing one is taken as it is."""
+
+    name: TopicName = Field("durability-canary", description="Name of the probe topic.")
+    partitions: int = Field(3, ge=1, le=10_000, description="Number of partitions when the canary creates it (count).")
+    replication_factor: int = Field(3, ge=1, le=32_767, description="Replicas of each partition (count).")
+    config: dict[str, str] = Field(
+        default_factory=dict,
+        description="Topic configuration when the canary creates it, as Kafka names and values it. Left out: "
+        "min.insync.replicas 2 (at most replication_factor), retention.ms 7 days (milliseconds).",
+    )
+
+    @field_validator("config", mode="before")
+    @classmethod
+    def _texts(cls, value: object) -> object:
+        if not isinstance(value, dict):
+            return {} if value is None else value
+        return {str(name).replace("_", "."): property_text(one, str(name)) for name, one in value.items()}
+
+    @model_validator(mode="after")
+    def _with_defaults(self) -> TopicSettings:
+        config = {_MIN_ISR: str(min(2, self.replication_factor)), "retention.ms": str(7 * 86_400_000), **self.config}
+        least = config[_MIN_ISR]
+        if not least.isdigit() or int(least) < 1:
+            raise problem(f"{_MIN_ISR} {least!r} is no count", "set a whole number from 1", "config", _MIN_ISR)
+        if int(least) > self.replication_factor:
+            raise problem(
+                f"{_MIN_ISR} {least} is more than the replication factor {self.replication_factor}: "
+                "no write could ever be acknowledged",
+                "lower it, or raise replication_factor",
+                "config",
+                _MIN_ISR,
+            )
+        object.__setattr__(self, "config", config)
+        return self
+
+
+class ClusterSettings(Section):
+    """One cluster. Without ``bootstrap.servers`` it is the embedded lab."""
+
+    name: Name = Field("lab", description="Name of the cluster: a label of every metric, and in every report.")
+    kafka: dict[str, str | SecretStr] = Field(
+        default_factory=dict,
+        description="librdkafka properties (bootstrap.servers, security.protocol, sasl.*, ssl.* and others, each in "
+        "its own unit). A secret may come from a file: sasl.password: {file: PATH} or sasl.password_file: PATH.",
+    )
+    identifier_prefix: Name = Field(
+        "durability-canary",
+        description="What client, group and transactional ids begin with: allow it in the cluster's ACLs.",
+    )
+    topic: TopicSettings = Field(default_factory=TopicSettings, description="The probe topic.")  # type: ignore[arg-type]
+    modes: Modes = Field(default_factory=Modes, description="Ways of probing, each by name with its own settings.")  # type: ignore[arg-type]
+
+    @model_validator(mode="before")
+    @classmethod
+    def _empty_is_left_out(cls, value: Any) -> Any:
+        return {name: one for name, one in value.items() if one is not None} if isinstance(value, dict) else value
+
+    @field_validator("kafka", mode="before")
+    @classmethod
+    def _properties(cls, value: object) -> object:
+        if not isinstance(value, dict):
+            return {} if value is None else value
+        return properties({str(key): one for key, one in value.items()})
+
+    @property
+    def bootstrap_servers(self) -> str | None:
+        """Where the cluster is, or None: the embedded lab."""
+        found = self.client_config().get("bootstrap.servers") or self.client_config().get("metadata.broker.list")
+        return str(found) if found else None
+
+    @property
+    def embedded(self) -> bool:
+        """Whether the canary starts this cluster itself."""
+        return self.bootstrap_servers is None and "test.mock.num.brokers" not in self.kafka
+
+    def client_config(self) -> dict[str, Any]:
+        """Return the user's properties with secrets revealed: for clients alone, never to be logged or shown."""
+        return revealed(self.kafka)
+
+    def at(self, bootstrap_servers: str) -> ClusterSettings:
+        """Return the same cluster at an address: for the lab, whose ports are known only once it runs."""
+        return self.model_copy(update={"kafka": {**self.kafka, "bootstrap.servers": bootstrap_servers}})

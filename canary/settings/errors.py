@@ -1,0 +1,53 @@
+"""Errors that are the user's to mend: one clear line each, and an exit status."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+class UserError(Exception):
+    """What the command line shows as one line on stderr, without a traceback.
+
+    ``exit_status`` is a documented one (CONTRACTS "Commands"): 2 bad input, 3 unreachable, 4 another runner is alive.
+    """
+
+    def __init__(self, message: str, exit_status: int = 2) -> None:
+        super().__init__(message)
+        self.message = message
+        self.exit_status = exit_status
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One thing wrong in the settings.
+
+    ``source`` is the file's path, or the name of the environment variable, or "settings" where a default is wrong;
+    ``line`` counts from 1, None outside files. ``field`` is like ``clusters[0].topic.partitions``.
+    """
+
+    source: str
+    line: int | None
+    field: str
+    message: str
+    remedy: str
+
+    def __str__(self) -> str:
+        """Return ``file:line: field: what is wrong; what to do``."""
+        place = self.source if self.line is None else f"{self.source}:{self.line}"
+        return ": ".join(part for part in (place, self.field, self.message) if part) + (
+            f"; {self.remedy}" if self.remedy else ""
+        )
+
+
+class SettingsError(UserError):
+    """The settings cannot be used; ``problems`` has every reason, in the order of the file."""
+
+    def __init__(self, problems: tuple[Problem, ...]) -> None:
+        first, *others = problems
+        more = f" (and {len(others)} more: canary config check)" if others else ""
+        super().__init__(f"{first}{more}", exit_status=2)
+        self.problems = problems
+        self.file = first.source
+        self.line = first.line
+        self.field = first.field
+        self.remedy = first.remedy

@@ -1,0 +1,250 @@
+"""The settings as a whole. Every default is the safe one, every field says what it is and in which unit."""
+
+from __future__ import annotations
+
+import re
+import socket
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import urlsplit
+
+from pydantic import Field, SecretStr, field_validator, model_validator
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
+
+from canary.settings.clusters import ClusterSettings
+from canary.settings.fields import Bytes, Name, Seconds, Secret, Section, problem
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_CRON_RANGES: Final = ((0, 59), (0, 23), (1, 31), (1, 12), (0, 6))
+_CRON_PART: Final = re.compile(r"(\*|\d+(-\d+)?|[a-z]{3}(-[a-z]{3})?)(/\d+)?", re.IGNORECASE)
+
+
+def _host_name() -> str:
+    return re.sub(r"[^A-Za-z0-9._-]", "-", socket.gethostname()).lstrip("._-")[:100] or "canary"
+
+
+class StoreSettings(Section):
+    """The database that everything shown comes from."""
+
+    url: Secret = Field(
+        SecretStr("sqlite:///var/canary/store.db"),
+        description="SQLAlchemy URL: sqlite:///PATH or postgresql+psycopg://USER:PASSWORD@HOST/DATABASE. May come from "
+        "a file: url_file: PATH.",
+    )
+    timeout: Seconds = Field(5.0, gt=0, description="How long one request to the database may take (duration).")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _from_file(cls, value: Any) -> Any:
+        if isinstance(value, dict) and "url_file" in value:
+            rest = {name: one for name, one in value.items() if name != "url_file"}
+            if "url" in rest:
+                raise problem("both url and url_file are set", "keep one of the two", "url_file")
+            return rest | {"url": {"file": value["url_file"]}}
+        return value
+
+    @field_validator("url")
+    @classmethod
+    def _known(cls, value: SecretStr) -> SecretStr:
+        scheme = urlsplit(value.get_secret_value()).scheme
+        if scheme.split("+")[0] not in {"sqlite", "postgresql"}:
+            raise problem(
+                "the database is neither SQLite nor PostgreSQL",
+                "set sqlite:///PATH or postgresql+psycopg://USER:PASSWORD@HOST/DATABASE",
+            )
+        return value
+
+
+class LedgerSettings(Section):
+    """The canary's own durable memory, on its own disk."""
+
+    directory: Path = Field(
+        Path("var/canary/ledger"),
+        description="Directory of the ledger; on a local disk, one live runner each (path).",
+    )
+
+
+class ProbeLogSettings(Section):
+    """What was promised, as Parquet, for Spark and the API."""
+
+    url: str = Field(
+        "var/canary/probe-log",
+        min_length=1,
+        description="A directory, or s3://… and the like through fsspec (URL).",
+    )
+    retention: Seconds = Field(
+        30 * 86400.0,
+        gt=0,
+        description="How long probe log files are kept; longer than any probe topic's retention (duration).",
+    )
+
+
+class RunnerSettings(Section):
+    """The process that probes."""
+
+    name: Name = Field(
+        default_factory=_host_name,
+        description="Name of this runner; one live runner of a name in a cluster. Default: the host's name.",
+    )
+    watch_interval: Seconds = Field(
+        1.0,
+        gt=0,
+        le=1.0,
+        description="How often the cluster is asked for topic ids, leaders and offsets; at most 1s (duration).",
+    )
+    fsync_interval: Seconds = Field(
+        0.25,
+        gt=0,
+        le=1.0,
+        description="How long facts are gathered before they are made durable in the ledger; at most 1s (duration).",
+    )
+    segment_age: Seconds = Field(
+        30.0,
+        gt=0,
+        le=60.0,
+        description="How old a ledger segment grows before it is sealed and shipped to the probe log, and how often "
+        "the tracker is snapshotted; at most 1m (duration).",
+    )
+    segment_bytes: Bytes = Field(
+        64 * 2**20,
+        ge=2**16,
+        description="How large a ledger segment grows before it is sealed (bytes).",
+    )
+    reread_cap: int = Field(
+        100_000,
+        ge=1,
+        description="Records of a partition that one re-read after a start or a leader change takes at most (count).",
+    )
+
+
+class ApiSettings(Section):
+    """REST, metrics and pages."""
+
+    host: str = Field("127.0.0.1", min_length=1, description="Address to listen on (host name or IP address).")
+    port: int = Field(8080, ge=0, le=65_535, description="Port to listen on; 0 = any free one (number).")
+
+
+class ScheduleSettings(Section):
+    """What is done by the clock."""
+
+    reconcile: str | None = Field(
+        "0 3 * * *",
+        description="When Spark reconciles: minute, hour, day of month, month, day of week (cron, local time; days of "
+        "the week by name, like sun, are the clear ones). null or never = not at all.",
+    )
+
+    @field_validator("reconcile")
+    @classmethod
+    def _cron(cls, value: str | None) -> str | None:
+        if value is None or value in {"", "never"}:
+            return None
+        fields = value.split()
+        fits = len(fields) == len(_CRON_RANGES) and all(
+            _CRON_PART.fullmatch(part)
+            and all(least <= int(number) <= most for number in re.findall(r"\d+", part.split("/")[0]))
+            for field, (least, most) in zip(fields, _CRON_RANGES, strict=True)
+            for part in field.split(",")
+        )
+        if not fits:
+            raise problem(f"{value!r} is no cron expression", 'write five fields in quotes, like "0 3 * * *"')
+        return value
+
+
+class LabSettings(Section):
+    """The embedded brokers, for a cluster without bootstrap.servers."""
+
+    version: str = Field("4.1.0", pattern=r"^\d+\.\d+\.\d+$", description="Kafka's version (number).")
+    directory: Path = Field(Path("var/canary/lab"), description="Where the brokers keep their data (path).")
+    brokers: int = Field(3, ge=1, le=9, description="How many brokers (count).")
+    heap: str = Field("256m", pattern=r"^\d+[mMgG]$", description="Heap of each broker, as in -Xmx (256m, 1g).")
+
+
+class Settings(BaseSettings):
+    """Everything that can be set. Made by ``load()``, which knows files, lines and the environment."""
+
+    model_config = SettingsConfigDict(
+        frozen=True,
+        extra="forbid",
+        validate_default=True,
+        hide_input_in_errors=True,
+        env_prefix="CANARY_",
+        env_nested_delimiter="__",
+    )
+
+    clusters: tuple[ClusterSettings, ...] = Field(
+        default_factory=lambda: (ClusterSettings(),),  # type: ignore[call-arg]
+        description="The clusters that are probed. None: one, the embedded lab.",
+    )
+    store: StoreSettings = Field(default_factory=StoreSettings, description="The database.")  # type: ignore[arg-type]
+    ledger: LedgerSettings = Field(default_factory=LedgerSettings, description="The ledger.")  # type: ignore[arg-type]
+    probe_log: ProbeLogSettings = Field(default_factory=ProbeLogSettings, description="The probe log.")  # type: ignore[arg-type]
+    runner: RunnerSettings = Field(default_factory=RunnerSettings, description="The runner.")  # type: ignore[arg-type]
+    api: ApiSettings = Field(default_factory=ApiSettings, description="The API.")  # type: ignore[arg-type]
+    schedule: ScheduleSettings = Field(default_factory=ScheduleSettings, description="The schedule.")  # type: ignore[arg-type]
+    lab: LabSettings = Field(default_factory=LabSettings, description="The embedded lab.")  # type: ignore[arg-type]
+
+    @classmethod
+    def load(cls, path: Path | str | None, environ: Mapping[str, str]) -> Settings:
+        """Return the settings of a YAML file (None: the defaults) with the environment over it.
+
+        Raises:
+            SettingsError: with every problem found, each with file and line or variable, field, and what to do.
+        """
+        from canary.settings.loading import load  # noqa: PLC0415  # which knows this model
+
+        return load(path, environ)
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],  # noqa: ARG003  # pydantic-settings' signature
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,  # noqa: ARG003
+        dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003
+        file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Return only what load() hands over: it lays the environment over lists too, and remembers who said what."""
+        return (init_settings,)
+
+    @field_validator("clusters", mode="before")
+    @classmethod
+    def _at_least_the_lab(cls, value: object) -> object:
+        return value or [{}]
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Settings:
+        names: set[str] = set()
+        lab: str | None = None
+        for at, cluster in enumerate(self.clusters):
+            if cluster.name in names:
+                raise problem(
+                    f"two clusters are called {cluster.name}",
+                    "give each its own name",
+                    "clusters",
+                    at,
+                    "name",
+                )
+            names.add(cluster.name)
+            if not cluster.embedded:
+                continue
+            if lab is not None:
+                raise problem(
+                    f"{lab} and {cluster.name} have no bootstrap.servers, and there is one embedded lab",
+                    "say where the cluster is: kafka: {bootstrap.servers: HOST:PORT}",
+                    "clusters",
+                    at,
+                    "kafka",
+                )
+            lab = cluster.name
+            if cluster.topic.replication_factor > self.lab.brokers:
+                raise problem(
+                    f"{cluster.topic.replication_factor} replicas need as many brokers; the lab has {self.lab.brokers}",
+                    "raise lab.brokers, or lower replication_factor",
+                    "clusters",
+                    at,
+                    "topic",
+                    "replication_factor",
+                )
+        return self
