@@ -71,12 +71,24 @@ def load(path: Path | str | None, environ: Mapping[str, str]) -> Settings:
     Raises:
         SettingsError: with every problem found, each with file and line or variable, field, and what to do.
     """
-    document = _read(Path(path)) if path is not None else _Document("settings")
-    _overlay(document, environ)
+    document = _document(path, environ)
     try:
         return Settings(**document.data)
     except ValidationError as error:
         raise SettingsError(tuple(_problems(document, error))) from None
+
+
+def where(place: Place, path: Path | str | None, environ: Mapping[str, str]) -> tuple[str, int | None]:
+    """Return which file and line, or which variable, says what stands at a place of usable settings.
+
+    A Kafka property is found by librdkafka's name, however it is spelled there.
+    """
+    document = _document(path, environ)
+    *above, last = place
+    for said in [*document.variables, *document.lines]:
+        if said[:-1] == tuple(above) and _plain(said[-1]) == _plain(last):
+            return document.origin(said)
+    return document.origin(place)
 
 
 def field_name(place: Place) -> str:
@@ -90,6 +102,12 @@ def field_name(place: Place) -> str:
         else:
             text += f".{part}" if text else part
     return text
+
+
+def _document(path: Path | str | None, environ: Mapping[str, str]) -> _Document:
+    document = _read(Path(path)) if path is not None else _Document("settings")
+    _overlay(document, environ)
+    return document
 
 
 def _read(path: Path) -> _Document:
@@ -196,12 +214,12 @@ def _lay(document: _Document, variable: str, levels: list[str], text: str) -> No
 
 def _forget(section: dict[str, Any], key: str) -> None:
     """Remove what the file says under another spelling of a key, or as a file for it: the environment is over it."""
-
-    def plain(name: object) -> str:
-        return str(name).replace("_", ".").removesuffix(".file")
-
-    for other in [one for one in section if plain(one) == plain(key)]:
+    for other in [one for one in section if _plain(one) == _plain(key)]:
         del section[other]
+
+
+def _plain(name: object) -> str:
+    return str(name).replace("_", ".").removesuffix(".file")
 
 
 def _member(document: _Document, variable: str, members: list[Any], level: str) -> int:

@@ -33,7 +33,11 @@ class StoreSettings(Section):
         description="SQLAlchemy URL: sqlite:///PATH or postgresql+psycopg://USER:PASSWORD@HOST/DATABASE. May come from "
         "a file: url_file: PATH.",
     )
-    timeout: Seconds = Field(5.0, gt=0, description="How long one request to the database may take (duration).")
+    timeout: Seconds = Field(
+        5.0,
+        gt=0,
+        description="How long a command waits for the database to answer; a runner waits without end (duration).",
+    )
 
     @model_validator(mode="before")
     @classmethod

@@ -1,0 +1,55 @@
+"""The command line: ``canary COMMAND``. One module a command group, each with ``register(app)``, listed in registry.
+
+Every command takes ``--config FILE`` and ``-v`` (added here, to all of them, see session), has an example in its help
+(the docstring, after a line ``Example:``), and tells machines what it reports with ``--json``. What a user can mend is
+a ``UserError``: one line on stderr and its exit status. Anything else that escapes is a bug: traceback and status 70,
+for 1 means "violations found". Heavy libraries (Spark, the Kafka client, uvicorn) are imported inside the commands.
+"""
+
+from __future__ import annotations
+
+import sys
+import traceback
+from typing import TYPE_CHECKING, Final, NoReturn
+
+import typer
+
+from canary.cli import logging, registry, session
+from canary.settings.errors import UserError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+A_BUG: Final = 70  # EX_SOFTWARE of sysexits.h
+
+
+def _build() -> typer.Typer:
+    built = typer.Typer(
+        name="canary",
+        help="Finds out, in production and all the time, whether Kafka keeps the writes it acknowledged.",
+        no_args_is_help=True,
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+    built.callback()(session.remember_global_options)
+    registry.register_all(built)
+    session.add_shared_options(built)
+    return built
+
+
+app: Final = _build()
+
+
+def main(argv: Sequence[str] | None = None) -> NoReturn:
+    """Run the command line and end the process with the command's exit status."""
+    try:
+        app(args=None if argv is None else list(argv), prog_name="canary")
+    except UserError as error:
+        words = " ".join(logging.scrubbed(str(error)).split())
+        sys.stderr.write(f"canary: {words}\n")
+        sys.exit(error.exit_status)
+    except Exception:  # noqa: BLE001  # the last place where anything can be said, with a status that means nothing else
+        sys.stderr.write(logging.scrubbed(traceback.format_exc()))
+        sys.stderr.write("canary: this is a bug of the canary; please report it with the lines above\n")
+        sys.exit(A_BUG)
+    sys.exit(0)
