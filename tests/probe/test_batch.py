@@ -25,7 +25,7 @@ from canary.probe import (
     key,
 )
 from canary.probe.batch import BLOCK, INTACT
-from canary.probe.record import MODE_NAMES, REFUSALS
+from canary.probe.record import MODE_NAMES, REFUSALS, _checksum
 
 OURS = b"ours"
 I63 = st.integers(0, 2**63 - 1)
@@ -103,6 +103,16 @@ def test_a_null_with_bytes_behind_it_has_no_value() -> None:
     data = np.frombuffer(value * 2, dtype=np.uint8)
     batch = decode_batch(BinaryBuffers(data, np.array([0, 96, 192]), np.array([True, False])), OURS)
     assert [isinstance(row(batch, at), Probe) for at in range(2)] == [True, False]
+
+
+@pytest.mark.parametrize("position", [8, 10, 11, 15, 31, 39, 43, 44, 55, 56, 64, 95])
+def test_sealed_values_of_a_wrong_shape_are_refused_alike(position: int) -> None:
+    value = bytearray(encode(Identity(1, 2, 3, 4), tag=OURS, mode="plain", transaction_id=5, sent_at_ns=6))
+    value[position] ^= 0x80
+    value[16:24] = _checksum(bytes(value)).to_bytes(8, "little")
+    said = decode(bytes(value), OURS)
+    assert row(decode_batch([bytes(value)], OURS), 0) == said
+    assert isinstance(said, Probe) == (position == 56)  # the time of sending may be any
 
 
 def test_large_values_of_others_are_not_looked_through() -> None:
