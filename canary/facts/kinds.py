@@ -333,6 +333,18 @@ class ClientError:
 
 
 @dataclass(frozen=True, slots=True)
+class ProducerLooked:
+    """The store was asked for a producer that reads showed and nobody here knows: it is another runner's, or nobody's.
+
+    ``generation`` is the highest that the store knows, None when it does not know the producer at all.
+    """
+
+    at_ns: int
+    producer_id: int
+    generation: int | None
+
+
+@dataclass(frozen=True, slots=True)
 class Tick:
     """Time passed and nothing else did. Lets timers run in a pure fold."""
 
@@ -367,6 +379,7 @@ Fact = (
     | TransactionIndeterminate
     | ClientError
     | Tick
+    | ProducerLooked
 )
 
 FACT_KINDS: tuple[type[Fact], ...] = typing.get_args(Fact)

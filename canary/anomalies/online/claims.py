@@ -1,0 +1,162 @@
+"""One offset, one identity; one identity, one offset; and in the order in which they were sent."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from canary.anomalies.online.questions import miss, want_tail
+from canary.anomalies.online.scope import UNORDERED
+
+if TYPE_CHECKING:
+    from canary.anomalies.online.scope import Scope
+    from canary.anomalies.online.state import Held, Log, Stream, Topic
+
+
+def claim(
+    scope: Scope, topic: Topic, log: Log, stream: Stream, sequence: int, n: int, offset: int, *, promise: bool
+) -> None:
+    """Somebody says that ``n`` identities from ``sequence`` stand at ``offset`` and after.
+
+    Whoever was said to stand there before, by an acknowledgement or a read, contradicts it: inconsistent-offsets (held
+    until the topic id is known to be the same), and the promised one of the two is looked for again.
+    """
+    claims = log.claims
+    if offset < claims.end():
+        for run in claims.within(offset, offset + n):
+            if run.tag == stream.tag and run.value - run.key == sequence - offset:
+                continue
+            _conflict(scope, topic, log, stream, run, sequence - offset)
+    claims.set(offset, n, sequence, stream.tag)
+    if promise:
+        log.promised.add(offset, offset + n)
+
+
+def _conflict(scope: Scope, topic: Topic, log: Log, stream: Stream, run: tuple[int, int, int, int], shift: int) -> None:
+    offset, count, sequence, tag = run
+    log.doubted_end = log.doubted_end or log.known_end
+    other = topic.streams[tag]
+    for i in range(count):
+        here = offset + i
+        scope.hold(
+            log,
+            scope.violation(
+                "inconsistent-offsets",
+                topic,
+                log.partition,
+                here,
+                None,
+                f"offset {here} was given to two probes",
+                mode=stream.mode,
+                evidence={
+                    "first": list(other.identity(sequence + i)),
+                    "second": list(stream.identity(here + shift)),
+                },
+            ),
+        )
+    for a, b in log.promised.within(offset, offset + count):
+        miss(scope, log, other, a, b - a, sequence + a - offset, "displaced")
+    log.promised.remove(offset, offset + count)
+    want_tail(scope, log, "conflict", offset)
+
+
+def hold_order(
+    scope: Scope, topic: Topic, log: Log, stream: Stream, sequence: int, n: int, offset: int, *, read: bool
+) -> None:
+    """Find out whether the sequence order of a stream differs from the offset order, and hold it for confirmation."""
+    before = stream.places.before(sequence)
+    if before is not None and before[1] > offset and not _late(stream, before[0], sequence):
+        _hold_reorder(scope, topic, log, stream, (before[0], before[1]), (sequence, offset), read=read)
+    after = stream.places.after(sequence + n - 1)
+    if after is not None and after[1] < offset + n - 1 and not _late(stream, after[0], sequence + n - 1):
+        _hold_reorder(scope, topic, log, stream, (sequence + n - 1, offset + n - 1), after, read=read)
+
+
+def _late(stream: Stream, *sequences: int) -> bool:
+    """An indeterminate send may land whenever it likes; that is no reordering."""
+    return any(sequence in stream.indeterminate for sequence in sequences)
+
+
+def _hold_reorder(
+    scope: Scope,
+    topic: Topic,
+    log: Log,
+    stream: Stream,
+    low: tuple[int, int],
+    high: tuple[int, int],
+    *,
+    read: bool,
+) -> None:
+    """``low`` is the lower sequence (and its greater offset), ``high`` the higher (and its smaller offset)."""
+    new = scope.hold(
+        log,
+        scope.violation(
+            "reorder" if read else "nonmonotonic-send",
+            topic,
+            log.partition,
+            high[1],
+            stream.identity(high[0]),
+            f"sequence {high[0]} stands at offset {high[1]}, before sequence {low[0]} at offset {low[1]}",
+            mode=stream.mode,
+            severity="warning" if stream.mode in UNORDERED else "critical",
+            evidence={"sequences": [low[0], high[0]], "offsets": [low[1], high[1]]},
+        ),
+        check="order",
+        tag=stream.tag,
+        sequence=low[0],
+        other_sequence=high[0],
+    )
+    if new:
+        want_tail(scope, log, "order", min(low[1], high[1]))
+
+
+def hold_copy(
+    scope: Scope, topic: Topic, log: Log, stream: Stream, sequence: int, offset: int, known: int | None
+) -> None:
+    """An identity that was delivered before is delivered at another offset: a copy, if the first still stands.
+
+    What stood at or above a truncation is void, so the first one is read again before anything is said; when its offset is
+    forgotten (retention), its being known is enough.
+    """
+    copy = offset if known is None else max(known, offset)
+    first = -1 if known is None else min(known, offset)
+    if copy in log.copies:
+        return
+    new = scope.hold(
+        log,
+        scope.violation(
+            "duplicate",
+            topic,
+            log.partition,
+            copy,
+            stream.identity(sequence),
+            f"one probe stands at two offsets: {first if known is not None else 'an expired one'} and {copy}",
+            mode=stream.mode,
+            severity="warning" if stream.mode in UNORDERED else "critical",
+            evidence={"offsets": [x for x in (known, offset) if x is not None]},
+        ),
+        check="copy" if known is not None else "",
+        tag=stream.tag,
+        sequence=sequence,
+        first=first,
+    )
+    if new and known is not None:
+        want_tail(scope, log, "copy", first)
+
+
+def stands(topic: Topic, log: Log, held: Held) -> bool:
+    """Say whether what a held violation rests on is still so, now that every re-read is over."""
+    if held.check == "order":
+        stream = topic.streams[held.tag]
+        low, high = stream.places.get(held.sequence), stream.places.get(held.other_sequence)
+        if low is None or high is None or low[0] < high[0]:
+            return False
+        return log.claims.get(low[0]) == (held.sequence, held.tag) and log.claims.get(high[0]) == (
+            held.other_sequence,
+            held.tag,
+        )
+    if held.check == "copy":
+        copy = held.violation.offset
+        return log.claims.get(held.first) == (held.sequence, held.tag) and (
+            copy is not None and log.claims.get(copy) == (held.sequence, held.tag)
+        )
+    return True

@@ -1,0 +1,138 @@
+"""Starts, generations, and what the cluster says about itself."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from canary.anomalies.online.deliveries import say_phantom
+from canary.anomalies.online.questions import note_change, want_tail
+from canary.anomalies.online.state import Log, Producer, Topic
+from canary.probe.identity import Identity
+
+if TYPE_CHECKING:
+    from canary import facts as f
+    from canary.anomalies.online.scope import Scope
+    from canary.anomalies.online.state import Stream
+
+_ERRORS_KEPT = 10
+_INDETERMINATE_TRANSACTIONS_KEPT = 10_000
+
+
+def runner_started(scope: Scope, fact: f.RunnerStarted) -> None:
+    """A process begins where another ended: what was open has no outcome, what was asked must be asked again."""
+    state = scope.state
+    state.since_ns = state.since_ns or fact.at_ns
+    state.asks.clear()
+    for producer in state.producers.values():
+        producer.live = False
+    for topic in state.topics.values():
+        for stream in topic.streams:
+            _bury(scope, topic, stream)
+        for log in topic.logs.values():
+            _ask_again(scope, log)
+    for transaction in state.transactions.values():
+        if transaction.outcome == "open":
+            transaction.outcome = "indeterminate"
+
+
+def _bury(scope: Scope, topic: Topic, stream: Stream) -> None:
+    """The stream's process is dead: its open probes are indeterminate."""
+    stream.live = False
+    if stream.open:
+        meters = scope.meters(topic.name, stream.partition)
+        meters.indeterminate[stream.mode] = meters.indeterminate.get(stream.mode, 0) + stream.open.total
+        for a, b in list(stream.open):
+            stream.indeterminate.add(a, b)
+        stream.open.remove(0, stream.next_sequence)
+
+
+def _ask_again(scope: Scope, log: Log) -> None:
+    log.rereads.clear()
+    log.regression = None
+    for m in log.missing:
+        if m.state == "asked":
+            m.state, m.request_id = "ask", None
+    for u in log.unplaced:
+        if u.state == "asked":
+            u.state, u.request_id = "ask", None
+    log.listed_ordinal = 0
+    if log.known_end:
+        want_tail(scope, log, "start")  # it may have been cut while nobody looked
+        if log.wanted is not None:
+            log.wanted.not_before_ordinal = scope.state.ordinal
+
+
+def generation_began(scope: Scope, fact: f.GenerationBegan) -> None:
+    """A new generation is the only writer from here on."""
+    state = scope.state
+    state.producers[fact.producer_id] = Producer(fact.topic, fact.mode, fact.generation)
+    for topic in state.topics.values():
+        for stream in topic.streams:
+            if stream.producer_id == fact.producer_id and stream.generation < fact.generation and stream.live:
+                _bury(scope, topic, stream)
+    while len(state.transactions) > _INDETERMINATE_TRANSACTIONS_KEPT:
+        del state.transactions[next(iter(state.transactions))]
+
+
+def producer_looked(scope: Scope, fact: f.ProducerLooked) -> None:
+    """The store was asked for a producer that nobody here knows."""
+    state = scope.state
+    state.siblings[fact.producer_id] = -1 if fact.generation is None else fact.generation
+    for name, partition, offset, generation, sequence, consumer in state.doubts.pop(fact.producer_id, []):
+        if fact.generation is None or generation > fact.generation:
+            topic = scope.topic(name)
+            identity = Identity(fact.producer_id, generation, partition, sequence)
+            say_phantom(scope, topic, scope.log(topic, partition), identity, offset, consumer)
+
+
+def cluster_seen(scope: Scope, fact: f.ClusterSeen) -> None:
+    """The cluster's own id: another one behind the same address ends all judging."""
+    state = scope.state
+    state.brokers = [int(b) for b in fact.brokers.split(",") if b]
+    if state.cluster_id is None:
+        state.cluster_id = fact.cluster_id
+    elif fact.cluster_id != state.cluster_id:
+        state.stopped = (
+            f"the address leads to cluster {fact.cluster_id}, and what is known here is of cluster {state.cluster_id}: "
+            "give it another name in the settings, or put the address right"
+        )
+        scope.emit(
+            scope.violation(
+                "another-cluster",
+                Topic(""),
+                None,
+                None,
+                None,
+                state.stopped,
+                evidence={"known": state.cluster_id, "found": fact.cluster_id},
+                by="watch",
+            )
+        )
+
+
+def partition_seen(scope: Scope, fact: f.PartitionSeen) -> None:
+    """Leader and in-sync replicas."""
+    log = scope.log(scope.topic(fact.topic), fact.partition)
+    replicas = [int(b) for b in fact.replicas.split(",") if b]
+    isr = [int(b) for b in fact.isr.split(",") if b]
+    if log.leader is not None and (log.leader != fact.leader or log.isr != isr):
+        note_change(scope, log, {"leader": [log.leader, fact.leader], "isr": [log.isr, isr]})
+    log.leader, log.replicas, log.isr = fact.leader, replicas, isr
+    asked = scope.state.asks.get(fact.sample)
+    if asked is not None and len(isr) == len(replicas):
+        known = asked.ends.get(fact.topic, {}).get(fact.partition)
+        if known is not None:
+            log.full_isr_end = max(log.full_isr_end, known[0] or 0)
+
+
+def client_error(scope: Scope, fact: f.ClientError) -> None:
+    """Evidence for what is found around it."""
+    scope.state.errors.append(
+        {"at_ns": fact.at_ns, "client": fact.client, "code": fact.code, "error": fact.error, "fatal": fact.fatal}
+    )
+    del scope.state.errors[:-_ERRORS_KEPT]
+
+
+def tick(scope: Scope, fact: f.Tick) -> None:
+    """Time passed; whoever looks at the state sees ages by it."""
+    scope.state.now_ns = max(scope.state.now_ns, fact.at_ns)

@@ -1,0 +1,460 @@
+"""What producers and consumers did: the rules about single probes.
+
+Facts of consecutive probes come as runs (equal stream and reader, sequence and offset rising by one together), and every
+rule here works on a run at once; only what is unusual is looked at one by one.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from canary.anomalies.online import transactions
+from canary.anomalies.online.claims import claim, hold_copy, hold_order
+from canary.anomalies.online.intervals import IntervalSet
+from canary.anomalies.online.questions import epoch_changed, miss, want_tail
+from canary.anomalies.online.scope import TRANSACTIONAL, is_reread, observe, sent_time
+from canary.anomalies.online.state import Histogram, Reader, Stream, Unplaced
+from canary.probe.identity import Identity
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from canary import facts as f
+    from canary.anomalies.online.scope import Scope
+    from canary.anomalies.online.state import Log, Topic
+
+READ_COMMITTED = "read_committed"
+_DOUBTS_KEPT = 1000
+_SENT_KEPT = 4096
+"""Sent times beyond which those of settled probes are forgotten."""
+
+
+def sent(scope: Scope, run: Sequence[f.Sent]) -> None:
+    """Probes are about to be handed to the client."""
+    first, n = run[0], len(run)
+    topic = scope.topic(first.topic)
+    meters = scope.meters(first.topic, first.partition)
+    meters.sent[first.mode] = meters.sent.get(first.mode, 0) + n
+    if first.generation < topic.first_generations.get(first.producer_id, 0):
+        return
+    key = (first.producer_id, first.generation, first.partition)
+    tag = topic.index.get(key)
+    if tag is None:
+        tag = topic.index[key] = len(topic.streams)
+        topic.streams.append(Stream(tag, *key, first.mode))
+        scope.log(topic, first.partition)
+    stream = topic.streams[tag]
+    stream.open.add(first.sequence, first.sequence + n)
+    stream.next_sequence = max(stream.next_sequence, first.sequence + n)
+    stream.sent_keys.extend(range(first.sequence, first.sequence + n))
+    stream.sent_times.extend(fact.at_ns for fact in run)
+    if len(stream.sent_keys) > _SENT_KEPT:
+        _forget_sent_times(stream)
+    if first.transaction_id is not None:
+        stream.transactions.set(first.sequence, n, first.sequence, first.transaction_id)
+        transactions.wrote(scope, topic, stream, first, n)
+
+
+def _forget_sent_times(stream: Stream) -> None:
+    """Keep the times of what is open, unseen or unplaced; everything before the first such is settled."""
+    floors = [s.first() for s in (stream.open, stream.unplaced, *stream.unseen.values())]
+    floor = min((x for x in floors if x is not None), default=stream.next_sequence)
+    keep = next((i for i, key in enumerate(stream.sent_keys) if key >= floor), len(stream.sent_keys))
+    if keep > len(stream.sent_keys) // 2:
+        del stream.sent_keys[:keep], stream.sent_times[:keep]
+
+
+def acked(scope: Scope, run: Sequence[f.Acked]) -> None:
+    """The cluster acknowledged probes: outside a transaction, a promise."""
+    first, n = run[0], len(run)
+    mode = scope.mode(first.producer_id)
+    meters = scope.meters(first.topic, first.partition)
+    meters.acked[mode] = meters.acked.get(mode, 0) + n
+    latency = meters.produce_latency.get(mode)
+    if latency is None:
+        latency = meters.produce_latency[mode] = Histogram()
+    for fact in run:
+        if fact.latency_ns is not None:
+            observe(latency, fact.latency_ns / 1e9)
+    topic = scope.topic(first.topic)
+    stream = scope.stream(topic, first.producer_id, first.generation, first.partition)
+    if stream is None:
+        return  # of an incarnation that is gone: counted, never judged
+    a, b = first.sequence, first.sequence + n
+    stream.open.remove(a, b)
+    stream.acked.add(a, b)
+    in_transaction = stream.mode in TRANSACTIONAL
+    log = scope.log(topic, first.partition)
+    if first.offset is None:
+        topic.promises += 0 if in_transaction else n
+        if not in_transaction:
+            for x, y in stream.seen.without(a, b):
+                stream.unplaced.add(x, y)
+            _promise_unseen(log, stream, a, b)
+        return
+    place(scope, topic, log, stream, a, n, first.offset, read=False)
+    claim(scope, topic, log, stream, a, n, first.offset, promise=not in_transaction)
+    if not in_transaction:
+        promise(scope, topic, log, stream, a, n, first.offset)
+
+
+def promise(scope: Scope, topic: Topic, log: Log, stream: Stream, sequence: int, n: int, offset: int) -> None:
+    """What is at ``offset`` must stay and be delivered: from its acknowledgement, or from its transaction's commit."""
+    topic.promises += n
+    log.promised.add(offset, offset + n)
+    for name, reader in log.readers.items():
+        if reader.isolation != READ_COMMITTED or reader.position <= offset:
+            continue
+        passed = min(reader.position - offset, n)
+        delivered = stream.early.get(name) or IntervalSet()
+        for x, y in delivered.without(sequence, sequence + passed):
+            miss(scope, log, stream, offset + x - sequence, y - x, x, "late-ack")
+    _promise_unseen(log, stream, sequence, sequence + n)
+
+
+def _promise_unseen(log: Log, stream: Stream, a: int, b: int) -> None:
+    stream.promised.add(a, b)
+    for name in log.readers:
+        unseen = stream.unseen.get(name)
+        if unseen is None:
+            unseen = stream.unseen[name] = IntervalSet()
+        early = stream.early.get(name)
+        if early and early.overlaps(a, b):
+            for x, y in early.without(a, b):
+                unseen.add(x, y)
+            early.remove(a, b)
+        else:
+            unseen.add(a, b)
+
+
+def failed(scope: Scope, fact: f.Failed) -> None:
+    """Definitely not written: it must never be read committed."""
+    mode = scope.mode(fact.producer_id)
+    meters = scope.meters(fact.topic, fact.partition)
+    meters.failed[mode] = meters.failed.get(mode, 0) + 1
+    topic = scope.topic(fact.topic)
+    stream = scope.stream(topic, fact.producer_id, fact.generation, fact.partition)
+    if stream is None:
+        return
+    stream.open.remove(fact.sequence, fact.sequence + 1)
+    transactions.refuse(scope, topic, stream, fact.sequence, f"its send failed: {fact.error}")
+
+
+def indeterminate(scope: Scope, fact: f.Indeterminate) -> None:
+    """It may be in the log or not; nothing is concluded from either."""
+    mode = scope.mode(fact.producer_id)
+    meters = scope.meters(fact.topic, fact.partition)
+    meters.indeterminate[mode] = meters.indeterminate.get(mode, 0) + 1
+    stream = scope.stream(scope.topic(fact.topic), fact.producer_id, fact.generation, fact.partition)
+    if stream is not None:
+        stream.open.remove(fact.sequence, fact.sequence + 1)
+        stream.indeterminate.add(fact.sequence, fact.sequence + 1)
+
+
+def positioned(scope: Scope, fact: f.Positioned) -> None:
+    """A consumer was put somewhere by us."""
+    topic = scope.topic(fact.topic)
+    log = scope.log(topic, fact.partition)
+    request_id = is_reread(fact.consumer)
+    if request_id is not None:
+        reread = log.rereads.get(request_id)
+        if reread is not None:  # what lies below is gone from the log: retention, judged by the listed start
+            reread.start = max(reread.start, fact.offset)
+        return
+    log.readers[fact.consumer] = Reader(fact.isolation, fact.offset, scope.state.now_ns)
+
+
+def polled(scope: Scope, run: Sequence[f.Polled]) -> None:
+    """A consumer was given probes of ours."""
+    first, n = run[0], len(run)
+    topic = scope.topic(first.topic)
+    log = scope.log(topic, first.partition)
+    meters = scope.meters(first.topic, first.partition)
+    request_id = is_reread(first.consumer)
+    name = "reread" if request_id is not None else first.consumer
+    meters.seen[name] = meters.seen.get(name, 0) + n
+    if first.leader_epoch is not None and log.epoch is not None and first.leader_epoch > log.epoch:
+        epoch_changed(scope, log, first.leader_epoch)
+    stream = _known(scope, topic, log, first, n)
+    if request_id is not None:
+        reread = log.rereads.get(request_id)
+        if reread is not None and stream is not None:
+            reread.delivered.set(first.offset, n, first.sequence, stream.tag)
+    else:
+        advance(scope, topic, log, first.consumer, first.isolation, first.offset, first.offset + n)
+    if stream is None:
+        return
+    a, b = first.sequence, first.sequence + n
+    committed = first.isolation == READ_COMMITTED
+    if committed and stream.failed and stream.failed.overlaps(a, b):
+        for x, y in stream.failed.within(a, b):
+            for sequence in range(x, y):
+                transactions.aborted_read(
+                    scope, topic, log, stream, sequence, first.offset + sequence - a, first.consumer
+                )
+    place(scope, topic, log, stream, a, n, first.offset, read=True)
+    plain = stream.mode not in TRANSACTIONAL
+    claim(scope, topic, log, stream, a, n, first.offset, promise=committed or plain)
+    if committed or plain:
+        log.promised.add(first.offset, first.offset + n)
+    if request_id is None:
+        _delivered(scope, topic, log, stream, run)
+    if committed and first.transaction_id is not None:
+        transactions.read(scope, topic, log, stream, first, n)
+
+
+def _known(scope: Scope, topic: Topic, log: Log, first: f.Polled, n: int) -> Stream | None:
+    """Return the stream that the identities belong to; unknown ones are looked up, impossible ones are phantoms."""
+    state = scope.state
+    end = first.sequence + n
+    producer = state.producers.get(first.producer_id)
+    stream = scope.stream(topic, first.producer_id, first.generation, first.partition)
+    if stream is not None:
+        if end > stream.next_sequence:
+            if stream.live:
+                _phantom(scope, topic, log, first, max(first.sequence, stream.next_sequence), end)
+                return None
+            stream.next_sequence = (
+                end  # a dead generation's unrecorded tail: it was sent, and nobody could write it down
+            )
+        return stream
+    if producer is None or first.generation > producer.generation:
+        known = state.siblings.get(first.producer_id)
+        if known is None or first.generation > known:  # ask the store: another runner's, a successor's, or nobody's?
+            scope.unknown_producers.add(first.producer_id)
+            doubts = state.doubts.setdefault(first.producer_id, [])
+            doubts.extend(
+                [topic.name, log.partition, first.offset + i, first.generation, first.sequence + i, first.consumer]
+                for i in range(min(n, _DOUBTS_KEPT - len(doubts)))
+            )
+        return None
+    if (
+        first.generation == producer.generation
+        and producer.live
+        and first.generation >= topic.first_generations.get(first.producer_id, 0)
+    ):
+        _phantom(scope, topic, log, first, first.sequence, end)
+        return None
+    return None  # a generation before our memory
+
+
+def _phantom(scope: Scope, topic: Topic, log: Log, first: f.Polled, a: int, b: int) -> None:
+    for sequence in range(a, b):
+        identity = Identity(first.producer_id, first.generation, first.partition, sequence)
+        say_phantom(scope, topic, log, identity, first.offset + sequence - first.sequence, first.consumer)
+
+
+def say_phantom(scope: Scope, topic: Topic, log: Log, identity: Identity, offset: int, consumer: str) -> None:
+    """An intact probe that nobody sent."""
+    scope.emit(
+        scope.violation(
+            "phantom",
+            topic,
+            log.partition,
+            offset,
+            identity,
+            f"{consumer} was given an intact probe that was never sent",
+            mode=scope.mode(identity.producer_id),
+            evidence={"consumer": consumer},
+        )
+    )
+
+
+def place(
+    scope: Scope, topic: Topic, log: Log, stream: Stream, sequence: int, n: int, offset: int, *, read: bool
+) -> None:
+    """Note where identities stand; find copies and reordering."""
+    end = sequence + n
+    if not stream.seen.overlaps(sequence, end) and not stream.places.within(sequence, end):
+        hold_order(scope, topic, log, stream, sequence, n, offset, read=read)
+        stream.places.set(sequence, n, offset, stream.tag)
+        if read:
+            stream.seen.add(sequence, end)
+        return
+    for i in range(n):
+        _place_again(scope, topic, log, stream, sequence + i, offset + i, read=read)
+
+
+def _place_again(
+    scope: Scope, topic: Topic, log: Log, stream: Stream, sequence: int, offset: int, *, read: bool
+) -> None:
+    known = stream.places.get(sequence)
+    before = sequence in stream.seen
+    if known is not None and known[0] == offset:  # acknowledged here, or delivered here before: no news
+        if read:
+            stream.seen.add(sequence, sequence + 1)
+        return
+    if known is None and not before:
+        hold_order(scope, topic, log, stream, sequence, 1, offset, read=read)
+        stream.places.set(sequence, 1, offset, stream.tag)
+        if read:
+            stream.seen.add(sequence, sequence + 1)
+        return
+    if read and before:
+        hold_copy(scope, topic, log, stream, sequence, offset, None if known is None else known[0])
+        return
+    if read and known is not None:  # acknowledged elsewhere, and here it is: is it there, too?
+        miss(scope, log, stream, known[0], 1, sequence, "moved")
+        stream.seen.add(sequence, sequence + 1)
+        stream.places.set(sequence, 1, offset, stream.tag)
+    elif not read and before:
+        miss(scope, log, stream, offset, 1, sequence, "moved")
+
+
+def _delivered(scope: Scope, topic: Topic, log: Log, stream: Stream, run: Sequence[f.Polled]) -> None:
+    """A tail consumer has them: no longer unseen; the time it took."""
+    first, n = run[0], len(run)
+    name = first.consumer
+    a, b = first.sequence, first.sequence + n
+    early = stream.early.get(name)
+    if early is None:
+        early = stream.early[name] = IntervalSet()
+    unseen = stream.unseen.get(name)
+    waiting = (unseen is not None and unseen.overlaps(a, b)) or stream.open.overlaps(a, b)
+    if unseen is not None:
+        unseen.remove(a, b)
+    for x, y in stream.promised.without(a, b):
+        early.add(x, y)
+    if stream.unplaced:
+        _unplaced_passed(scope, log, stream, a, b, first.offset, first.isolation)
+    if waiting and stream.live:
+        meters = scope.meters(topic.name, log.partition)
+        latency = meters.delivery_latency.get(name)
+        if latency is None:
+            latency = meters.delivery_latency[name] = Histogram()
+        for fact in run:
+            at_ns = sent_time(stream, fact.sequence)
+            if at_ns is not None:
+                observe(latency, max(fact.at_ns - at_ns, 0) / 1e9)
+
+
+def _unplaced_passed(scope: Scope, log: Log, stream: Stream, a: int, b: int, offset: int, isolation: str) -> None:
+    """A later sequence was delivered: what was acknowledged without an offset before it should have come first."""
+    stream.unplaced.remove(a, b)
+    if isolation != READ_COMMITTED or stream.mode == "plain":
+        return
+    for x, y in stream.unplaced.within(0, a):
+        low = stream.places.before(x)
+        for sequence in range(x, y):
+            log.unplaced.append(
+                Unplaced(
+                    stream.tag,
+                    sequence,
+                    low[1] + 1 if low else log.start,
+                    offset,
+                    scope.state.now_ns,
+                    scope.state.ordinal,
+                )
+            )
+        stream.unplaced.remove(x, y)
+
+
+def advance(scope: Scope, topic: Topic, log: Log, consumer: str, isolation: str, offset: int, end: int) -> None:
+    """A tail consumer's contiguous position moves to ``end``; what is promised in between and was not delivered is missing.
+
+    ``offset`` is where the delivery begins (equal to ``end`` at an end of partition).
+    """
+    reader = log.readers.get(consumer)
+    if reader is None:
+        log.readers[consumer] = Reader(isolation, end, scope.state.now_ns)
+        return
+    if offset < reader.position:
+        if end > offset:
+            scope.hold(
+                log,
+                scope.violation(
+                    "nonmonotonic-poll",
+                    topic,
+                    log.partition,
+                    offset,
+                    None,
+                    f"{consumer} stood at {reader.position} and was given offset {offset} without having been moved",
+                    evidence={"consumer": consumer, "position": reader.position},
+                ),
+            )
+        return
+    if isolation == READ_COMMITTED and offset > reader.position:
+        _skipped(scope, topic, log, reader.position, offset)
+    if end > reader.position:
+        reader.position = end
+        reader.moved_at_ns = scope.state.now_ns
+
+
+def _skipped(scope: Scope, topic: Topic, log: Log, a: int, b: int) -> None:
+    for x, y in log.promised.within(a, b):
+        for gap_start, gap_end in log.corrupt.without(x, y):
+            for run in log.claims.within(gap_start, gap_end):
+                miss(scope, log, topic.streams[run.tag], run.key, run.length, run.value, "skipped")
+
+
+def refused(scope: Scope, fact: f.Refused) -> None:
+    """A consumer was given a record that is no intact probe of ours."""
+    topic = scope.topic(fact.topic)
+    log = scope.log(topic, fact.partition)
+    request_id = is_reread(fact.consumer)
+    if fact.refusal == "corrupt":
+        _corrupt(scope, topic, log, fact)
+        reread = log.rereads.get(request_id) if request_id is not None else None
+        if reread is not None:
+            reread.corrupt.add(fact.offset, fact.offset + 1)
+    else:
+        meters = scope.meters(fact.topic, fact.partition)
+        name = "reread" if request_id is not None else fact.consumer
+        meters.foreign[name] = meters.foreign.get(name, 0) + 1
+    if request_id is None:  # the record itself is passed, too: a promise may have stood there
+        advance(scope, topic, log, fact.consumer, fact.isolation, fact.offset, fact.offset)
+        reader = log.readers[fact.consumer]
+        if fact.offset == reader.position:
+            if fact.isolation == READ_COMMITTED and fact.refusal != "corrupt":
+                _skipped(scope, topic, log, fact.offset, fact.offset + 1)
+            reader.position = fact.offset + 1
+            reader.moved_at_ns = scope.state.now_ns
+
+
+def _corrupt(scope: Scope, topic: Topic, log: Log, fact: f.Refused) -> None:
+    if fact.offset in log.corrupt:
+        return
+    log.corrupt.add(fact.offset, fact.offset + 1)
+    evidence: dict[str, object] = {"consumer": fact.consumer, "isolation": fact.isolation, "error": fact.error}
+    known = log.claims.get(fact.offset)
+    if known is not None:
+        stream = topic.streams[known[1]]
+        evidence["promised_here"] = list(stream.identity(known[0]))
+        for unseen in stream.unseen.values():
+            unseen.remove(known[0], known[0] + 1)
+    scope.emit(
+        scope.violation(
+            "corrupt",
+            topic,
+            log.partition,
+            fact.offset,
+            None,
+            f"a record that bears our magic and tag is damaged: {fact.error}",
+            evidence=evidence,
+        )
+    )
+
+
+def end_of_partition(scope: Scope, fact: f.EndOfPartition) -> None:
+    """A consumer stands at the end of what it may read."""
+    if is_reread(fact.consumer) is not None:
+        return
+    topic = scope.topic(fact.topic)
+    log = scope.log(topic, fact.partition)
+    reader = log.readers.get(fact.consumer)
+    if reader is not None and fact.offset < reader.position:
+        return  # said by somebody who is behind: the listed end decides
+    advance(scope, topic, log, fact.consumer, fact.isolation, fact.offset, fact.offset)
+    reader = log.readers[fact.consumer]
+    reader.moved_at_ns = scope.state.now_ns
+
+
+def out_of_range(scope: Scope, fact: f.OutOfRange) -> None:
+    """A consumer's position is not in the log: retention, recreation, or the log was cut. Look again."""
+    if is_reread(fact.consumer) is not None:
+        return
+    topic = scope.topic(fact.topic)
+    log = scope.log(topic, fact.partition)
+    if fact.offset > log.start:
+        log.cut = {"consumer": fact.consumer, "position": fact.offset, "error": fact.error, "at_ns": fact.at_ns}
+        want_tail(scope, log, "out-of-range", fact.offset)

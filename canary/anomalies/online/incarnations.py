@@ -1,0 +1,104 @@
+"""Which incarnation of a topic facts belong to, and what a new one voids (decision 7)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from canary.anomalies.online import losses, retention
+from canary.anomalies.online.state import Ask, Topic
+
+if TYPE_CHECKING:
+    from canary import facts as f
+    from canary.anomalies.online.scope import Scope
+
+_ASKS_KEPT = 8
+
+
+def watch_asked(scope: Scope, fact: f.WatchAsked) -> None:
+    """A round of questions begins: its answers are judged against what is known now, and nothing later."""
+    state = scope.state
+    ends: dict[str, dict[int, list[int | None]]] = {
+        name: {p: [log.known_end, log.epoch] for p, log in topic.logs.items()} for name, topic in state.topics.items()
+    }
+    state.asks[fact.sample] = Ask(state.ordinal, fact.at_ns, ends)
+    while len(state.asks) > _ASKS_KEPT:
+        del state.asks[min(state.asks)]
+
+
+def watch_failed(scope: Scope, fact: f.WatchFailed) -> None:
+    """A part of a round got no answer: nothing is judged by it."""
+    scope.state.watch_error = fact.error
+
+
+def topic_seen(scope: Scope, fact: f.TopicSeen) -> None:
+    """The topic's id: the same one brackets the facts before the question; another one voids them."""
+    state = scope.state
+    topic = scope.topic(fact.topic)
+    if fact.topic_id is not None and fact.topic_id in topic.dead_ids:
+        return  # a broker that has not heard yet
+    asked = state.asks.get(fact.sample)
+    state.watch_error = None
+    if not topic.known:
+        topic.known, topic.topic_id = True, fact.topic_id
+    elif fact.topic_id != topic.topic_id and fact.topic_id is not None and topic.topic_id is not None:
+        _recreated(scope, topic, fact)
+        return
+    topic.gone_since_ns = None
+    if topic.partitions not in (0, fact.partitions):
+        scope.renewed.append(fact.topic)
+    topic.partitions = fact.partitions
+    if asked is not None:
+        losses.release(scope, topic, asked.ordinal)
+
+
+def _recreated(scope: Scope, old: Topic, fact: f.TopicSeen) -> None:
+    state = scope.state
+    new = Topic(
+        old.name,
+        fact.topic_id,
+        known=True,
+        dead_ids=[*old.dead_ids, *([old.topic_id] if old.topic_id else [])],
+        first_generations={
+            producer_id: producer.generation + 1
+            for producer_id, producer in state.producers.items()
+            if producer.topic == old.name
+        },
+        partitions=fact.partitions,
+        retention_ms=old.retention_ms,
+        retention_bytes=old.retention_bytes,
+        min_insync_replicas=old.min_insync_replicas,
+    )
+    state.topics[old.name] = new
+    for transaction in state.transactions.values():
+        transaction.writes = [w for w in transaction.writes if w[0] != old.name]
+        transaction.reads = [r for r in transaction.reads if r[0] != old.name]
+    scope.renewed.append(old.name)
+    scope.emit(
+        scope.violation(
+            "topic-recreated",
+            new,
+            None,
+            None,
+            None,
+            f"topic {old.name} was deleted and made again: {old.promises} promises of its former incarnation are void",
+            evidence={"former_topic_id": old.topic_id, "topic_id": fact.topic_id, "promises_voided": old.promises},
+            by="watch",
+        )
+    )
+
+
+def topic_gone(scope: Scope, fact: f.TopicGone) -> None:
+    """The topic does not exist at the moment; nothing is judged until it does."""
+    topic = scope.topic(fact.topic)
+    if topic.gone_since_ns is None:
+        topic.gone_since_ns = fact.at_ns
+
+
+def topic_configured(scope: Scope, fact: f.TopicConfigured) -> None:
+    """The retention in force, which settles advances of the start seen before."""
+    topic = scope.topic(fact.topic)
+    topic.retention_ms, topic.retention_bytes = fact.retention_ms, fact.retention_bytes
+    topic.min_insync_replicas = fact.min_insync_replicas
+    topic.compacted = fact.cleanup_policy is not None and "delete" not in fact.cleanup_policy
+    for log in topic.logs.values():
+        retention.settle_expiry(scope, topic, log)

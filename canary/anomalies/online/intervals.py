@@ -1,0 +1,115 @@
+"""Sets of integers as sorted, disjoint, half-open intervals: their size grows with holes, not with members."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+@dataclass(slots=True)
+class IntervalSet:
+    """A set of integers. ``starts[i] <= x < ends[i]``; intervals neither touch nor overlap; ``total`` is the size."""
+
+    starts: list[int] = field(default_factory=list)
+    ends: list[int] = field(default_factory=list)
+    total: int = 0
+
+    def __contains__(self, x: int) -> bool:
+        """Say whether ``x`` is a member."""
+        i = bisect_right(self.starts, x) - 1
+        return i >= 0 and x < self.ends[i]
+
+    def __bool__(self) -> bool:
+        """Say whether there is any member."""
+        return bool(self.starts)
+
+    def __iter__(self) -> Iterator[tuple[int, int]]:
+        """Yield the intervals, ascending."""
+        return zip(self.starts, self.ends, strict=True)
+
+    def first(self) -> int | None:
+        """Return the smallest member."""
+        return self.starts[0] if self.starts else None
+
+    def end(self) -> int | None:
+        """Return the greatest member plus one."""
+        return self.ends[-1] if self.ends else None
+
+    def add(self, a: int, b: int) -> None:
+        """Add [a, b)."""
+        if b <= a:
+            return
+        starts, ends = self.starts, self.ends
+        if not ends or a > ends[-1]:  # the usual case: something new at the end
+            starts.append(a)
+            ends.append(b)
+            self.total += b - a
+            return
+        if a == ends[-1]:
+            ends[-1] = b
+            self.total += b - a
+            return
+        i = bisect_left(ends, a)  # first interval that touches or follows
+        j = bisect_right(starts, b)  # first interval that neither touches nor precedes
+        if i < j:
+            self.total -= sum(ends[k] - starts[k] for k in range(i, j))
+            a, b = min(a, starts[i]), max(b, ends[j - 1])
+        starts[i:j] = [a]
+        ends[i:j] = [b]
+        self.total += b - a
+
+    def remove(self, a: int, b: int) -> None:
+        """Remove [a, b)."""
+        if b <= a or not self.starts:
+            return
+        starts, ends = self.starts, self.ends
+        i = bisect_right(ends, a)  # first interval that reaches beyond a
+        j = bisect_left(starts, b)  # first interval that begins at or after b
+        if i >= j:
+            return
+        kept_starts: list[int] = []
+        kept_ends: list[int] = []
+        if starts[i] < a:
+            kept_starts.append(starts[i])
+            kept_ends.append(a)
+        if ends[j - 1] > b:
+            kept_starts.append(b)
+            kept_ends.append(ends[j - 1])
+        self.total -= sum(ends[k] - starts[k] for k in range(i, j))
+        self.total += sum(y - x for x, y in zip(kept_starts, kept_ends, strict=True))
+        starts[i:j] = kept_starts
+        ends[i:j] = kept_ends
+
+    def within(self, a: int, b: int) -> list[tuple[int, int]]:
+        """Return the intervals of the members in [a, b)."""
+        i = bisect_right(self.ends, a)
+        found = []
+        while i < len(self.starts) and self.starts[i] < b:
+            found.append((max(a, self.starts[i]), min(b, self.ends[i])))
+            i += 1
+        return found
+
+    def without(self, a: int, b: int) -> list[tuple[int, int]]:
+        """Return the intervals of [a, b) that are not members."""
+        gaps = []
+        for x, y in self.within(a, b):
+            if a < x:
+                gaps.append((a, x))
+            a = y
+        if a < b:
+            gaps.append((a, b))
+        return gaps
+
+    def overlaps(self, a: int, b: int) -> bool:
+        """Say whether any member is in [a, b)."""
+        i = bisect_right(self.ends, a)
+        return i < len(self.starts) and self.starts[i] < b
+
+    def covers(self, a: int, b: int) -> bool:
+        """Say whether all of [a, b) are members."""
+        i = bisect_right(self.starts, a) - 1
+        return b <= a or (i >= 0 and b <= self.ends[i])

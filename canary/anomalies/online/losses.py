@@ -1,0 +1,514 @@
+"""What was promised and is not there: asked again, judged by a fresh re-read or by the log's end, then said.
+
+A suspicion becomes a lost write in three steps, none of which is a timer (decisions 5 to 8): somebody passed the place
+without finding it; a fresh client re-read the place and did not find it either, or the log ended before it twice in a
+row; and two later samples told the same topic id and a start of the log that is not above it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from canary.anomalies.online import retention
+from canary.anomalies.online.claims import stands
+from canary.anomalies.online.questions import epoch_changed, want
+from canary.anomalies.online.state import Missing, Regression, Reread, Unplaced, Wanted
+from canary.anomalies.violation import RereadRequest
+
+if TYPE_CHECKING:
+    from canary import facts as f
+    from canary.anomalies.online.scope import Scope
+    from canary.anomalies.online.state import Ask, Held, Log, Stream, Topic
+
+END_OF_LOG = "end of log"
+"""How the error of a RereadEnded begins when the log ended before the range did."""
+_NEAR = 10_000
+"""Places closer than this are asked for in one re-read."""
+SAMPLES = 2
+"""Equal topic ids, asked after the evidence, before anything is said (a just resumed broker may tell an old one)."""
+_TRIES = 2
+"""Re-reads without an answer, each of a partition that answers otherwise, before a loss is said unconfirmed."""
+_CUT_KEPT_NS = 120 * 10**9
+
+
+def ask(scope: Scope) -> None:
+    """Turn what is missing or wanted into re-read requests; called after each stretch of facts."""
+    for topic in scope.state.topics.values():
+        if topic.gone_since_ns is not None:
+            continue
+        for log in topic.logs.values():
+            if log.missing:
+                _ask_missing(scope, topic, log)
+            if log.unplaced:
+                _ask_unplaced(scope, topic, log)
+            wanted = log.wanted
+            if wanted is not None and log.listed_ordinal >= wanted.not_before_ordinal and not _tail_asked(log):
+                log.wanted = None
+                start = max(wanted.start, log.start)
+                if start < wanted.end:
+                    _request(scope, topic, log, start, wanted.end, wanted.reason)
+
+
+def _tail_asked(log: Log) -> bool:
+    return any(reread.reason != "confirm" for reread in log.rereads.values())
+
+
+def _request(scope: Scope, topic: Topic, log: Log, start: int, end: int, reason: str) -> int:
+    state = scope.state
+    request_id = state.next_request
+    state.next_request += 1
+    expected = [list(run) for a, b in log.promised.within(start, end) for run in log.claims.within(a, b)]
+    log.rereads[request_id] = Reread(start, end, reason, state.ordinal, expected)
+    scope.rereads.append(RereadRequest(request_id, topic.name, log.partition, "read_committed", start, end, reason))
+    return request_id
+
+
+def _ask_missing(scope: Scope, topic: Topic, log: Log) -> None:
+    waiting = sorted((m for m in log.missing if m.state == "ask"), key=lambda m: m.offset)
+    waiting = [m for m in waiting if m.tries == 0 or log.listed_ordinal > m.ordinal]
+    group: list[Missing] = []
+    for missing in [*waiting, None]:
+        if group and (missing is None or missing.offset > group[-1].offset + group[-1].count + _NEAR):
+            end = max(m.offset + m.count for m in group)
+            request_id = _request(scope, topic, log, group[0].offset, end, "confirm")
+            for m in group:
+                m.state, m.request_id = "asked", request_id
+            group = []
+        if missing is not None:
+            group.append(missing)
+
+
+def _ask_unplaced(scope: Scope, topic: Topic, log: Log) -> None:
+    for unplaced in log.unplaced:
+        if unplaced.state == "ask" and log.listed_ordinal >= unplaced.ordinal:
+            start = max(unplaced.low, log.start)
+            if start < unplaced.high:
+                unplaced.request_id = _request(scope, topic, log, start, unplaced.high, "confirm")
+                unplaced.state = "asked"
+            else:
+                unplaced.state, unplaced.ordinal = "absent", scope.state.ordinal
+
+
+def reread_ended(scope: Scope, fact: f.RereadEnded) -> None:
+    """A fresh client has read the range, or could not."""
+    topic = scope.topic(fact.topic)
+    log = scope.log(topic, fact.partition)
+    reread = log.rereads.pop(fact.request_id, None)
+    if reread is None:
+        return  # of a former process, or of an incarnation that is gone
+    reached = min(fact.reached, reread.end)
+    ended = fact.error is not None and fact.error.startswith(END_OF_LOG)
+    first_absent = _judge_expected(scope, topic, log, reread, reached)
+    _judge_asked(scope, topic, log, reread, fact.request_id, reached, ended=ended)
+    if reread.reason == "confirm":
+        return
+    if not fact.complete and not ended and reached < reread.end:
+        want(scope, log, max(reached, reread.start), reread.end, reread.reason)
+        if log.wanted is not None:
+            log.wanted = Wanted(log.wanted.start, log.wanted.end, log.wanted.reason, scope.state.ordinal + 1)
+    if first_absent is not None and first_absent <= reread.start + 1 and reread.start > log.start:
+        length = max(reread.end - reread.start, 1000)  # the loss may reach further down
+        want(scope, log, max(log.start, reread.start - 2 * length), reread.start, reread.reason)
+
+
+def _judge_expected(scope: Scope, topic: Topic, log: Log, reread: Reread, reached: int) -> int | None:
+    """Compare what stood promised in the range with what was delivered; return the first offset that misses its probe."""
+    first_absent: int | None = None
+    for offset, count, sequence, tag in reread.expected:
+        a, b = max(offset, reread.start), min(offset + count, reached)
+        for x, y in _not_delivered(log, reread, tag, a, b, sequence - offset):
+            for run in log.claims.within(x, y):
+                if run.tag != tag or run.value - run.key != sequence - offset:
+                    continue  # somebody else claims the place since
+                _absent(
+                    scope, topic, log, Missing(run.key, run.length, run.value, tag, "reread", scope.state.now_ns, 0)
+                )
+                first_absent = run.key if first_absent is None else min(first_absent, run.key)
+    return first_absent
+
+
+def _not_delivered(log: Log, reread: Reread, tag: int, a: int, b: int, shift: int) -> list[tuple[int, int]]:
+    """Return the ranges of [a, b) where the re-read was not given sequence = offset + ``shift`` of stream ``tag``."""
+    gaps: list[tuple[int, int]] = []
+    at = a
+    for run in reread.delivered.within(a, b):
+        if run.tag != tag or run.value - run.key != shift:
+            continue
+        if at < run.key:
+            gaps.append((at, run.key))
+        at = run.key + run.length
+    if at < b:
+        gaps.append((at, b))
+    damaged = [(x, y) for c in (reread.corrupt, log.corrupt) for x, y in c]
+    for x, y in damaged:
+        gaps = [part for g, h in gaps for part in ((g, min(h, x)), (max(g, y), h)) if part[0] < part[1]]
+    return gaps
+
+
+def _absent(scope: Scope, topic: Topic, log: Log, missing: Missing) -> None:
+    """A fresh re-read (or the log's end) says that it is not there: it claims its place no more, and waits to be said."""
+    stream = topic.streams[missing.tag]
+    for run in log.claims.within(missing.offset, missing.offset + missing.count):
+        if run.tag == missing.tag and run.value - run.key == missing.sequence - missing.offset:
+            log.claims.remove(run.key, run.key + run.length)
+            log.promised.remove(run.key, run.key + run.length)
+            log.copies.remove(run.key, run.key + run.length)
+    if missing.why == "moved":
+        return  # it stands elsewhere, and whoever stands here now has contradicted it: both are known
+    for x, y in stream.lost.without(missing.sequence, missing.sequence + missing.count):
+        if any(
+            m.state == "absent" and m.tag == missing.tag and m.sequence <= x and y <= m.sequence + m.count
+            for m in log.missing
+        ):
+            continue
+        part = Missing(
+            missing.offset + x - missing.sequence,
+            y - x,
+            x,
+            missing.tag,
+            missing.why,
+            missing.at_ns,
+            scope.state.ordinal,
+            state="absent",
+            confirmed=missing.confirmed,
+        )
+        log.missing.append(part)
+
+
+def _judge_asked(
+    scope: Scope, topic: Topic, log: Log, reread: Reread, request_id: int, reached: int, *, ended: bool
+) -> None:
+    asked = [m for m in log.missing if m.request_id == request_id and m.state == "asked"]
+    log.missing = [m for m in log.missing if not (m.request_id == request_id and m.state == "asked")]
+    for m in asked:
+        below = max(min(reached, m.offset + m.count) - m.offset, 0)
+        gone = max(min(reread.start - m.offset, m.count), 0)  # the log's start has passed it: retention judges
+        if gone < below:
+            _judge_range(scope, topic, log, reread, m, m.offset + gone, m.offset + below)
+        if below < m.count:
+            rest = Missing(
+                m.offset + below, m.count - below, m.sequence + below, m.tag, m.why, m.at_ns, scope.state.ordinal
+            )
+            rest.tries = m.tries
+            if ended:
+                rest.state = "beyond"
+                log.missing.append(rest)
+                continue
+            rest.tries += 1
+            if rest.tries >= _TRIES and topic.gone_since_ns is None:
+                rest.confirmed = False
+                _absent(scope, topic, log, rest)
+            else:
+                log.missing.append(rest)
+    _judge_unplaced(scope, topic, log, reread, request_id, reached)
+
+
+def _judge_range(scope: Scope, topic: Topic, log: Log, reread: Reread, m: Missing, a: int, b: int) -> None:
+    stream = topic.streams[m.tag]
+    shift = m.sequence - m.offset
+    at = a
+    for x, y in [*_not_delivered(log, reread, m.tag, a, b, shift), (b, b)]:
+        for offset in range(at, x):
+            _present(scope, topic, log, stream, m, offset, offset + shift)
+        if x < y:
+            _absent(
+                scope,
+                topic,
+                log,
+                Missing(x, y - x, x + shift, m.tag, m.why, m.at_ns, scope.state.ordinal, confirmed=m.confirmed),
+            )
+        at = y
+
+
+def _present(scope: Scope, topic: Topic, log: Log, stream: Stream, m: Missing, offset: int, sequence: int) -> None:
+    """It is there: whoever passed it did not deliver it; or it is there twice."""
+    if offset in log.corrupt:
+        return
+    if m.why in ("skipped", "late-ack"):
+        for unseen in stream.unseen.values():
+            unseen.remove(sequence, sequence + 1)
+        scope.hold(
+            log,
+            scope.violation(
+                "poll-skip",
+                topic,
+                log.partition,
+                offset,
+                stream.identity(sequence),
+                "a read_committed consumer passed a committed probe without delivering it; a fresh one finds it",
+                mode=stream.mode,
+                evidence={"passed_at_ns": m.at_ns},
+            ),
+        )
+    elif m.why == "moved":
+        place = stream.places.get(sequence)
+        other = offset if place is None else place[0]
+        scope.hold(
+            log,
+            scope.violation(
+                "duplicate",
+                topic,
+                log.partition,
+                max(offset, other),
+                stream.identity(sequence),
+                f"one probe stands at two offsets: {min(offset, other)} and {max(offset, other)}",
+                mode=stream.mode,
+                severity="warning" if stream.mode == "plain" else "critical",
+                evidence={"offsets": sorted({offset, other})},
+            ),
+        )
+
+
+def _judge_unplaced(scope: Scope, topic: Topic, log: Log, reread: Reread, request_id: int, reached: int) -> None:
+    kept: list[Unplaced] = []
+    for u in log.unplaced:
+        if u.request_id != request_id or u.state != "asked":
+            kept.append(u)
+            continue
+        stream = topic.streams[u.tag]
+        if u.sequence in stream.seen:
+            continue  # the re-read (or the tail) was given it
+        if reached >= u.high:
+            u.state, u.ordinal = "absent", scope.state.ordinal
+        else:
+            u.state, u.ordinal = "ask", scope.state.ordinal + 1
+        kept.append(u)
+    log.unplaced = kept
+
+
+def listed(scope: Scope, fact: f.Listed) -> None:
+    """The partition answered: start, end, last stable offset."""
+    state = scope.state
+    topic = scope.topic(fact.topic)
+    log = scope.log(topic, fact.partition)
+    if fact.leader_epoch is not None:
+        if log.epoch is not None and fact.leader_epoch < log.epoch:
+            return  # a leader of yesterday
+        if log.epoch is None or fact.leader_epoch > log.epoch:
+            epoch_changed(scope, log, fact.leader_epoch)
+    log.listed_ordinal = state.ordinal
+    log.end, log.stable = fact.end, fact.stable
+    if fact.start > log.start:
+        retention.start_advanced(scope, topic, log, fact.start)
+    retention.remember_end(scope, log)
+    for m in log.missing:
+        if m.state == "beyond" and fact.end > m.offset:
+            m.state = "ask"
+    ask_ = state.asks.get(fact.sample)
+    if ask_ is not None:
+        known = ask_.ends.get(fact.topic, {}).get(fact.partition)
+        if known is not None:
+            _judge_end(scope, topic, log, fact, ask_, known)
+
+
+def _judge_end(scope: Scope, topic: Topic, log: Log, fact: f.Listed, ask_: Ask, known: list[int | None]) -> None:
+    """An end below what was known before the question: once is nothing, twice in a row is a cut (decision 5)."""
+    known_end, epoch = known[0] or 0, known[1]
+    if fact.leader_epoch is not None and epoch is not None and fact.leader_epoch < epoch:
+        return
+    regression = log.regression
+    if regression is not None and fact.sample > regression.sample:
+        log.regression = None
+        if fact.end < regression.known_end:
+            _cut(scope, topic, log, fact, regression)
+            return
+    if log.regression is None and fact.end < known_end:
+        runs = [list(r) for a, b in log.promised.within(fact.end, known_end) for r in log.claims.within(a, b)]
+        if runs:
+            log.regression = Regression(fact.sample, fact.end, known_end, runs)
+
+
+def _cut(scope: Scope, topic: Topic, log: Log, fact: f.Listed, regression: Regression) -> None:
+    log.cut = {
+        "known_end": regression.known_end,
+        "listed_end": fact.end,
+        "leader_epoch": fact.leader_epoch,
+        "at_ns": fact.at_ns,
+    }
+    meters = scope.meters(topic.name, log.partition)
+    meters.regressions += 1
+    for offset, count, sequence, tag in regression.runs:
+        a = max(offset, fact.end)
+        for run in log.claims.within(a, offset + count):
+            if run.tag == tag and run.value - run.key == sequence - offset:
+                _absent(
+                    scope,
+                    topic,
+                    log,
+                    Missing(run.key, run.length, run.value, tag, "end", scope.state.now_ns, scope.state.ordinal),
+                )
+    beyond = [m for m in log.missing if m.state == "beyond" and m.offset >= fact.end]
+    log.missing = [m for m in log.missing if m not in beyond]
+    for m in beyond:
+        _absent(scope, topic, log, m)
+
+
+def release(scope: Scope, topic: Topic, sample_ordinal: int) -> None:
+    """The topic id, asked at ``sample_ordinal``, is the same: what waited for that comes one step nearer to being said."""
+    for log in topic.logs.values():
+        for m in list(log.missing):
+            if m.state == "absent" and m.ordinal < sample_ordinal:
+                m.samples += 1
+                if m.samples >= SAMPLES and log.listed_ordinal > m.ordinal:
+                    log.missing.remove(m)
+                    _lost(scope, topic, log, m)
+        for u in list(log.unplaced):
+            if u.state == "absent" and u.ordinal < sample_ordinal:
+                u.samples += 1
+                if u.samples >= SAMPLES:
+                    log.unplaced.remove(u)
+                    _lost_unplaced(scope, topic, log, u)
+        for key, held in list(log.held.items()):
+            if held.ordinal < sample_ordinal:
+                held.samples += 1
+            if held.samples >= SAMPLES and not (held.check and log.busy):
+                del log.held[key]
+                _release_held(scope, topic, log, held)
+        _report_cut(scope, topic, log)
+
+
+def _release_held(scope: Scope, topic: Topic, log: Log, held: Held) -> None:
+    if stands(topic, log, held):
+        scope.emit(held.violation)
+        copy = held.violation.offset
+        if held.violation.kind == "duplicate" and copy is not None:
+            log.copies.add(copy, copy + 1)
+    elif held.check == "copy":  # the first one is gone: this one is the place now
+        stream = topic.streams[held.tag]
+        for offset in held.violation.evidence["offsets"]:
+            if log.claims.get(offset) == (held.sequence, held.tag):
+                stream.places.set(held.sequence, 1, offset, held.tag)
+
+
+def _stands_elsewhere(topic: Topic, log: Log, m: Missing, sequence: int, offset: int) -> int | None:
+    """Return another offset at which a read has shown the identity since, None if there is none."""
+    stream = topic.streams[m.tag]
+    place = stream.places.get(sequence)
+    offsets = [] if place is None else [place[0]]
+    offsets += [
+        other
+        for held in log.held.values()
+        if held.check == "copy" and held.tag == m.tag and held.sequence == sequence
+        for other in held.violation.evidence["offsets"]
+    ]
+    return next((o for o in offsets if o != offset and log.claims.get(o) == (sequence, m.tag)), None)
+
+
+def _lost(scope: Scope, topic: Topic, log: Log, m: Missing) -> None:
+    stream = topic.streams[m.tag]
+    for i in range(m.count):
+        offset, sequence = m.offset + i, m.sequence + i
+        if log.claims.get(offset) == (sequence, m.tag) or sequence in stream.lost:
+            continue  # it was read there again meanwhile
+        if offset < log.start:
+            retention.expired_unread(scope, topic, log, stream, sequence)
+            continue
+        elsewhere = _stands_elsewhere(topic, log, m, sequence, offset)
+        if elsewhere is not None:
+            stream.places.set(sequence, 1, elsewhere, m.tag)
+            continue
+        _say_lost(scope, topic, log, stream, offset, sequence, m)
+        log.lost_offsets.add(offset, offset + 1)
+
+
+_HOW = {
+    "skipped": "a read_committed consumer passed its offset without delivering it",
+    "late-ack": "a read_committed consumer had passed its offset without delivering it when it was acknowledged",
+    "displaced": "another probe claims its offset",
+    "reread": "a fresh re-read of its offset did not find it",
+    "end": "the log ends below its offset",
+}
+
+
+def _say_lost(
+    scope: Scope, topic: Topic, log: Log, stream: Stream, offset: int | None, sequence: int, m: Missing | None
+) -> None:
+    acknowledged = sequence in stream.acked
+    evidence: dict[str, Any] = {"acknowledged": acknowledged, "read_before": sequence in stream.seen}
+    how = "the offsets around it were read"
+    if m is not None:
+        how = _HOW[m.why]
+        evidence |= {"how": m.why, "missed_at_ns": m.at_ns, "confirmed": m.confirmed}
+    stream.lost.add(sequence, sequence + 1)
+    stream.seen.remove(sequence, sequence + 1)
+    stream.places.remove(sequence, sequence + 1)
+    for unseen in stream.unseen.values():
+        unseen.remove(sequence, sequence + 1)
+    promised = "An acknowledged write" if acknowledged else "A write that was read before"
+    doubt = "" if m is None or m.confirmed else " (unconfirmed: the re-read got no answer)"
+    scope.emit(
+        scope.violation(
+            "lost-write",
+            topic,
+            log.partition,
+            offset,
+            stream.identity(sequence),
+            f"{promised} is gone: {how}{doubt}",
+            mode=stream.mode,
+            evidence=evidence,
+        )
+    )
+    transaction = stream.transactions.get(sequence)
+    if transaction is not None:
+        _fractured(scope, topic, log, stream, offset, sequence, transaction[1])
+
+
+def _fractured(
+    scope: Scope, topic: Topic, log: Log, stream: Stream, offset: int | None, sequence: int, transaction_id: int
+) -> None:
+    key = [stream.producer_id, stream.generation, transaction_id]
+    if key in scope.state.fractured:
+        return
+    scope.state.fractured.append(key)
+    del scope.state.fractured[:-1000]
+    scope.emit(
+        scope.violation(
+            "fractured-transaction",
+            topic,
+            log.partition,
+            offset,
+            stream.identity(sequence),
+            f"transaction {transaction_id} committed, and this write of it is not there",
+            mode=stream.mode,
+            evidence={"transaction_id": transaction_id},
+        )
+    )
+
+
+def _lost_unplaced(scope: Scope, topic: Topic, log: Log, u: Unplaced) -> None:
+    stream = topic.streams[u.tag]
+    if u.sequence in stream.seen or u.sequence in stream.lost or u.low < log.start:
+        return
+    _say_lost(scope, topic, log, stream, None, u.sequence, None)
+
+
+def _report_cut(scope: Scope, topic: Topic, log: Log) -> None:
+    """Once nothing is in doubt any more: say where the log was cut, if it was."""
+    if log.missing or log.rereads or log.regression:
+        return
+    if log.lost_offsets:
+        at_end = bool(log.doubted_end) and (log.lost_offsets.end() or 0) >= log.doubted_end
+        if log.cut is not None or at_end:
+            first = log.lost_offsets.first()
+            scope.emit(
+                scope.violation(
+                    "truncation",
+                    topic,
+                    log.partition,
+                    first,
+                    None,
+                    f"the log was cut at {first}: {log.lost_offsets.total} promised records from there on are gone",
+                    evidence={
+                        "cut": log.cut,
+                        "lost": log.lost_offsets.total,
+                        "last": (log.lost_offsets.end() or 0) - 1,
+                    },
+                )
+            )
+            log.cut = None
+        log.lost_offsets.remove(0, (log.lost_offsets.end() or 0))
+        log.doubted_end = 0
+    elif not log.wanted and not log.held:
+        log.doubted_end = 0
+    if log.cut is not None and scope.state.now_ns - int(log.cut["at_ns"]) > _CUT_KEPT_NS:
+        log.cut = None

@@ -1,0 +1,61 @@
+"""The questions that the engine asks before it says anything: what is missing, and which range to read again."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from canary.anomalies.online.state import Missing, Wanted
+
+if TYPE_CHECKING:
+    from canary.anomalies.online.scope import Scope
+    from canary.anomalies.online.state import Log, Stream
+
+TAIL_RECORDS = 10_000
+"""Records at the end of a log that are re-read at least, after each change of leader."""
+TAIL_CAP = 1_000_000
+"""And at most; what lies further back is the scrubber's and the nightly job's."""
+
+
+def miss(scope: Scope, log: Log, stream: Stream, offset: int, n: int, sequence: int, why: str) -> None:
+    """Note that promised identities were not where they should be, unless that is known already."""
+    state = scope.state
+    if stream.lost.covers(sequence, sequence + n):
+        return
+    for known in log.missing:
+        if known.tag == stream.tag and known.sequence <= sequence and sequence + n <= known.sequence + known.count:
+            return
+    log.missing.append(Missing(offset, n, sequence, stream.tag, why, state.now_ns, state.ordinal))
+
+
+def epoch_changed(scope: Scope, log: Log, epoch: int) -> None:
+    """A new leader: what stood at the end of the log is looked at again (decision 6; why-fsync)."""
+    if log.epoch is not None:
+        note_change(scope, log, {"leader_epoch": [log.epoch, epoch]})
+        log.doubted_end = log.doubted_end or log.known_end
+        want_tail(scope, log, "epoch")
+    log.epoch = epoch
+
+
+def note_change(scope: Scope, log: Log, change: dict[str, object]) -> None:
+    """Remember a change of leader, epoch or ISR as evidence."""
+    log.changes.append({"at_ns": scope.state.now_ns, **change})
+    del log.changes[:-10]
+
+
+def want_tail(scope: Scope, log: Log, reason: str, offset: int | None = None) -> None:
+    """Ask for a re-read of the log's end, from what was promised since the ISR was last full (and from ``offset``)."""
+    end = log.known_end
+    start = min(log.full_isr_end, end - TAIL_RECORDS, end if offset is None else offset - 1)
+    want(scope, log, max(start, log.start, end - TAIL_CAP, 0), end, reason)
+
+
+def want(scope: Scope, log: Log, start: int, end: int, reason: str) -> None:
+    """Ask for a re-read of [start, end); it is merged with what is wanted already."""
+    if start >= end:
+        return
+    if log.wanted is None:
+        log.wanted = Wanted(start, end, reason)
+        return
+    log.wanted.start = min(log.wanted.start, start)
+    log.wanted.end = max(log.wanted.end, end)
+    log.wanted.not_before_ordinal = min(log.wanted.not_before_ordinal, scope.state.ordinal)

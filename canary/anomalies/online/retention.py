@@ -1,0 +1,115 @@
+"""Expired is not lost, and gone is not expired (decision 8): what an advance of the log's start means."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from canary.anomalies.online.scope import Scope
+    from canary.anomalies.online.state import Log, Stream, Topic
+
+_TIMELINE_STEP_NS = 30 * 10**9
+_TIMELINE_KEPT = 30_000
+_SLACK = 0.01
+"""Clocks of brokers and canary may differ by this share of the retention, and a minute."""
+_MINUTE_MS = 60_000
+
+
+def remember_end(scope: Scope, log: Log) -> None:
+    """Note how far the log's promises reached by now, so that the age of what expires can be told."""
+    now = scope.state.now_ns
+    if not log.timeline or now - log.timeline[-1][0] >= _TIMELINE_STEP_NS:
+        log.timeline.append([now, log.known_end])
+        if len(log.timeline) > _TIMELINE_KEPT:
+            del log.timeline[1::2]
+
+
+def start_advanced(scope: Scope, topic: Topic, log: Log, start: int) -> None:
+    """The log begins at ``start`` now. What was promised below is expired if retention explains it."""
+    gone = log.promised.within(log.start, start)
+    first = gone[0][0] if gone else None
+    count = sum(b - a for a, b in gone)
+    for run in log.claims.within(0, start):
+        stream = topic.streams[run.tag]
+        for x, y in stream.unseen.get("read_committed", _NOTHING).within(run.value, run.value + run.length):
+            for sequence in range(x, y):
+                expired_unread(scope, topic, log, stream, sequence)
+        stream.places.remove(run.value, run.value + run.length)
+        stream.transactions.remove(run.value, run.value + run.length)
+    log.claims.remove(0, start)
+    log.promised.remove(0, start)
+    log.corrupt.remove(0, start)
+    log.copies.remove(0, start)
+    log.start = start
+    if first is not None:
+        youngest_ns = _promised_by(log, start)
+        if log.expiry is None:
+            log.expiry = {
+                "first": first,
+                "count": 0,
+                "start": start,
+                "youngest_ns": youngest_ns,
+                "at_ns": scope.state.now_ns,
+            }
+        log.expiry["count"] += count
+        log.expiry["start"] = start
+        log.expiry["youngest_ns"] = max(log.expiry["youngest_ns"], youngest_ns)
+        log.expiry["at_ns"] = scope.state.now_ns
+    while len(log.timeline) > 1 and log.timeline[1][1] <= start:
+        del log.timeline[0]
+
+
+def _promised_by(log: Log, start: int) -> int:
+    """Return a time (ns) at which the record below ``start`` was not yet promised, or the earliest known: it is no older."""
+    i = bisect_left([end for _, end in log.timeline], start)
+    return log.timeline[max(i - 1, 0)][0] if log.timeline else 0
+
+
+class _Nothing:
+    """An empty set of sequences."""
+
+    @staticmethod
+    def within(_a: int, _b: int) -> list[tuple[int, int]]:
+        return []
+
+
+_NOTHING = _Nothing()
+
+
+def expired_unread(scope: Scope, topic: Topic, log: Log, stream: Stream, sequence: int) -> None:
+    """A promise ran out before anyone verified it: counted, and no loss."""
+    meters = scope.meters(topic.name, log.partition)
+    meters.unverified[stream.mode] = meters.unverified.get(stream.mode, 0) + 1
+    for unseen in stream.unseen.values():
+        unseen.remove(sequence, sequence + 1)
+
+
+def settle_expiry(scope: Scope, topic: Topic, log: Log) -> None:
+    """The retention in force was asked for after the advance: does it explain that?"""
+    expiry, log.expiry = log.expiry, None
+    if expiry is None or topic.compacted:
+        return
+    if topic.retention_ms is None or topic.retention_bytes is None or topic.retention_bytes >= 0:
+        return  # not known, or by size: explained
+    age_ms = (expiry["at_ns"] - expiry["youngest_ns"]) / 1e6
+    if topic.retention_ms >= 0 and age_ms >= topic.retention_ms * (1 - _SLACK) - _MINUTE_MS:
+        return
+    scope.hold(
+        log,
+        scope.violation(
+            "early-expiry",
+            topic,
+            log.partition,
+            expiry["first"],
+            None,
+            f"the log now begins at {expiry['start']}: {expiry['count']} promised records are gone before their retention",
+            evidence={
+                "retention_ms": topic.retention_ms,
+                "retention_bytes": topic.retention_bytes,
+                "age_at_most_ms": round(age_ms),
+                "count": expiry["count"],
+                "log_start": expiry["start"],
+            },
+        ),
+    )

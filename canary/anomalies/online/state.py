@@ -1,0 +1,330 @@
+"""What the tracker remembers. Plain values in runs and intervals, so that memory follows breaks and never messages.
+
+Everything here is written into the ledger as the tracker's snapshot (canary.anomalies.online.codec), so every field is
+a number, a text, a container of these, or another dataclass of this module.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from canary.anomalies.online.intervals import IntervalSet
+from canary.anomalies.online.runs import RunMap
+from canary.anomalies.violation import Violation
+from canary.metrics.catalogue import LATENCY_BUCKETS
+
+if TYPE_CHECKING:
+    from canary.probe.identity import Identity
+
+
+@dataclass(slots=True)
+class Histogram:
+    """Observations by bucket (LATENCY_BUCKETS and +Inf, not cumulated) and their sum in seconds."""
+
+    counts: list[int] = field(default_factory=lambda: [0] * (len(LATENCY_BUCKETS) + 1))
+    sum: float = 0.0
+
+
+@dataclass(slots=True)
+class Meters:
+    """Counters of one (topic, partition). They outlive incarnations, restarts and everything else."""
+
+    sent: dict[str, int] = field(default_factory=dict)
+    acked: dict[str, int] = field(default_factory=dict)
+    failed: dict[str, int] = field(default_factory=dict)
+    indeterminate: dict[str, int] = field(default_factory=dict)
+    seen: dict[str, int] = field(default_factory=dict)
+    foreign: dict[str, int] = field(default_factory=dict)
+    unverified: dict[str, int] = field(default_factory=dict)
+    produce_latency: dict[str, Histogram] = field(default_factory=dict)
+    delivery_latency: dict[str, Histogram] = field(default_factory=dict)
+    regressions: int = 0
+
+
+@dataclass(slots=True)
+class Stream:
+    """What one (producer_id, generation) did in one partition. All sets are of sequences."""
+
+    tag: int
+    producer_id: int
+    generation: int
+    partition: int
+    mode: str
+    next_sequence: int = 0
+    """Every sequence below was handed to the client (or, of a dead generation, was found in the log)."""
+    live: bool = True
+    """False once its process ended: what it wrote after its last durable fact is unrecorded, not phantom."""
+    open: IntervalSet = field(default_factory=IntervalSet)
+    acked: IntervalSet = field(default_factory=IntervalSet)
+    promised: IntervalSet = field(default_factory=IntervalSet)
+    """Acknowledged, and its transaction, if any, committed."""
+    failed: IntervalSet = field(default_factory=IntervalSet)
+    """Definitely not written, or of a transaction that definitely aborted: must never be read committed."""
+    indeterminate: IntervalSet = field(default_factory=IntervalSet)
+    seen: IntervalSet = field(default_factory=IntervalSet)
+    """Delivered to anyone. Kept when their offsets are forgotten: a copy is a copy however old the first."""
+    lost: IntervalSet = field(default_factory=IntervalSet)
+    unplaced: IntervalSet = field(default_factory=IntervalSet)
+    """Acknowledged without an offset and not yet seen."""
+    places: RunMap = field(default_factory=RunMap)
+    """Sequence to offset, by acknowledgement or reading."""
+    transactions: RunMap = field(default_factory=RunMap)
+    """Sequence to itself, tagged with the transaction id."""
+    unseen: dict[str, IntervalSet] = field(default_factory=dict)
+    """By consumer: promised and not yet delivered to it."""
+    early: dict[str, IntervalSet] = field(default_factory=dict)
+    """By consumer: delivered to it before the promise."""
+    sent_keys: list[int] = field(default_factory=list)
+    sent_times: list[int] = field(default_factory=list)
+    """When (ns) the sequences in sent_keys were sent: of those that are open or unseen, at least."""
+
+    def identity(self, sequence: int) -> Identity:
+        """Return the identity of ``sequence``."""
+        from canary.probe.identity import Identity  # noqa: PLC0415  # the module itself is needed for types only
+
+        return Identity(self.producer_id, self.generation, self.partition, sequence)
+
+
+@dataclass(slots=True)
+class Reader:
+    """One tail consumer in one partition."""
+
+    isolation: str
+    position: int
+    moved_at_ns: int
+    """When the position last moved, or there was nothing to move to."""
+
+
+@dataclass(slots=True)
+class Missing:
+    """Promised identities that somebody did not find where they should be: ``count`` from (``offset``, ``sequence``).
+
+    ``state``: "ask" (wants a fresh re-read), "asked" (``request_id`` is on its way), "beyond" (the log ended before
+    it: waits for the log's end to be judged or to come back) and "absent" (a fresh re-read did not find it; waits for
+    ``samples`` equal topic ids asked after ``ordinal``).
+    ``why``: skipped, late-ack, displaced, moved, reread, end.
+    """
+
+    offset: int
+    count: int
+    sequence: int
+    tag: int
+    why: str
+    at_ns: int
+    ordinal: int
+    state: str = "ask"
+    request_id: int | None = None
+    asked_at_ns: int = 0
+    samples: int = 0
+    tries: int = 0
+    confirmed: bool = True
+
+
+@dataclass(slots=True)
+class Unplaced:
+    """A promise without an offset: its neighbours in sequence bracket it within [low, high) of offsets."""
+
+    tag: int
+    sequence: int
+    low: int
+    high: int
+    at_ns: int
+    ordinal: int
+    state: str = "ask"
+    request_id: int | None = None
+    samples: int = 0
+
+
+@dataclass(slots=True)
+class Held:
+    """A violation that waits for ``samples`` equal topic ids asked after ``ordinal`` (decision 7).
+
+    ``check``: "" or what must still hold when it is released: "order" (both places as they were), "copy" (a fresh
+    re-read finds the first copy at ``first``).
+    """
+
+    violation: Violation
+    ordinal: int
+    samples: int = 0
+    check: str = ""
+    tag: int = -1
+    sequence: int = -1
+    other_sequence: int = -1
+    first: int = -1
+
+
+@dataclass(slots=True)
+class Reread:
+    """A re-read that is on its way, and what it has been given so far (offset to sequence, tagged with the stream)."""
+
+    start: int
+    end: int
+    reason: str
+    ordinal: int
+    expected: list[list[int]] = field(default_factory=list)
+    """The promised claims [offset, count, sequence, tag] of the range when it was asked for: only these are judged."""
+    delivered: RunMap = field(default_factory=RunMap)
+    corrupt: IntervalSet = field(default_factory=IntervalSet)
+
+
+@dataclass(slots=True)
+class Regression:
+    """A listed end below what was promised when it was asked for: counts only when seen twice in a row.
+
+    ``runs`` are the promised claims [offset, count, sequence, tag] in [end, known_end) at the first sight.
+    """
+
+    sample: int
+    end: int
+    known_end: int
+    runs: list[list[int]] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Wanted:
+    """A range that should be re-read as soon as the partition answers."""
+
+    start: int
+    end: int
+    reason: str
+    not_before_ordinal: int = 0
+
+
+@dataclass(slots=True)
+class Log:
+    """One partition of one incarnation of a topic."""
+
+    partition: int
+    claims: RunMap = field(default_factory=RunMap)
+    """Offset to sequence, tagged with the stream: who is there, by the latest that said so."""
+    promised: IntervalSet = field(default_factory=IntervalSet)
+    """Offsets whose claim must stay: acknowledged (and committed), or read."""
+    corrupt: IntervalSet = field(default_factory=IntervalSet)
+    copies: IntervalSet = field(default_factory=IntervalSet)
+    """Offsets of copies that were reported as duplicates."""
+    start: int = 0
+    end: int | None = None
+    stable: int | None = None
+    epoch: int | None = None
+    leader: int | None = None
+    replicas: list[int] = field(default_factory=list)
+    isr: list[int] = field(default_factory=list)
+    full_isr_end: int = 0
+    """Everything promised below was promised before the ISR was last seen full."""
+    readers: dict[str, Reader] = field(default_factory=dict)
+    missing: list[Missing] = field(default_factory=list)
+    unplaced: list[Unplaced] = field(default_factory=list)
+    held: dict[str, Held] = field(default_factory=dict)
+    rereads: dict[int, Reread] = field(default_factory=dict)
+    wanted: Wanted | None = None
+    regression: Regression | None = None
+    listed_ordinal: int = 0
+    """When the partition last answered."""
+    doubted_end: int = 0
+    """What was known of its end when doubts began (another leader, a conflicting claim); 0 without any."""
+    cut: dict[str, Any] | None = None
+    """Evidence that the log was cut, until the truncation is reported."""
+    lost_offsets: IntervalSet = field(default_factory=IntervalSet)
+    """Offsets lost since ``cut`` was last reported."""
+    timeline: list[list[int]] = field(default_factory=list)
+    """Sparse [at_ns, known end]: how old an expired offset was."""
+    expiry: dict[str, Any] | None = None
+    """An advance of the start that the retention known so far does not explain; waits for the retention in force."""
+    changes: list[dict[str, Any]] = field(default_factory=list)
+    """The last changes of leader, epoch and ISR: evidence."""
+
+    @property
+    def known_end(self) -> int:
+        """The greatest promised offset plus one."""
+        return self.promised.end() or 0
+
+    @property
+    def busy(self) -> bool:
+        """Whether a question about this log is still open."""
+        return bool(self.missing or self.unplaced or self.rereads or self.wanted or self.regression)
+
+
+@dataclass(slots=True)
+class Transaction:
+    """One transaction until it is settled. ``writes``: [topic, tag, sequence]; ``reads``: [topic, tag, sequence, offset]."""
+
+    mode: str
+    asked_at_ns: int | None = None
+    outcome: str = "open"
+    writes: list[list[Any]] = field(default_factory=list)
+    reads: list[list[Any]] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Topic:
+    """One topic in its present incarnation."""
+
+    name: str
+    topic_id: str | None = None
+    known: bool = False
+    """Whether any sample told the topic id (or that there is none)."""
+    dead_ids: list[str] = field(default_factory=list)
+    first_generations: dict[int, int] = field(default_factory=dict)
+    """producer_id to the first generation that belongs to this incarnation: of older ones nothing is judged."""
+    logs: dict[int, Log] = field(default_factory=dict)
+    streams: list[Stream] = field(default_factory=list)
+    index: dict[tuple[int, int, int], int] = field(default_factory=dict)
+    partitions: int = 0
+    gone_since_ns: int | None = None
+    retention_ms: int | None = None
+    retention_bytes: int | None = None
+    min_insync_replicas: int | None = None
+    compacted: bool = False
+    promises: int = 0
+    """Promises made in this incarnation."""
+
+
+@dataclass(slots=True)
+class Producer:
+    """A producer of ours: its present generation, and where it writes."""
+
+    topic: str
+    mode: str
+    generation: int
+    live: bool = True
+
+
+@dataclass(slots=True)
+class Ask:
+    """What was known when a round of asking began: ``ends`` is topic to partition to [known end, epoch]."""
+
+    ordinal: int
+    at_ns: int
+    ends: dict[str, dict[int, list[int | None]]] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class State:
+    """All of it."""
+
+    version: int = 1
+    now_ns: int = 0
+    since_ns: int = 0
+    ordinal: int = 0
+    """Number of facts folded."""
+    next_request: int = 1
+    cluster_id: str | None = None
+    stopped: str | None = None
+    """Why this cluster is not judged any more (another cluster behind the address)."""
+    brokers: list[int] = field(default_factory=list)
+    topics: dict[str, Topic] = field(default_factory=dict)
+    producers: dict[int, Producer] = field(default_factory=dict)
+    siblings: dict[int, int] = field(default_factory=dict)
+    """Producers of others on this store: producer_id to the highest generation the store knows (silent)."""
+    doubts: dict[int, list[list[Any]]] = field(default_factory=dict)
+    """By unknown producer: [topic, partition, offset, generation, sequence, consumer, isolation] until it is looked up."""
+    fractured: list[list[int]] = field(default_factory=list)
+    """The last transactions reported as seen only in part."""
+    transactions: dict[tuple[int, int, int], Transaction] = field(default_factory=dict)
+    meters: dict[tuple[str, int], Meters] = field(default_factory=dict)
+    commit_latency: dict[str, Histogram] = field(default_factory=dict)
+    asks: dict[int, Ask] = field(default_factory=dict)
+    errors: list[dict[str, Any]] = field(default_factory=list)
+    """The last client errors: evidence."""
+    watch_error: str | None = None

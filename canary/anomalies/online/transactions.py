@@ -1,0 +1,164 @@
+"""Transactions: what commits promise, what aborts forbid, and reads that come before either.
+
+Outcomes may arrive after the read of what they are about, in either order; a transaction of a dead generation, or one
+whose outcome nobody knows, is indeterminate until one of its writes is read committed: that proves it whole.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from canary.anomalies.online.scope import observe
+from canary.anomalies.online.state import Histogram, Transaction
+
+if TYPE_CHECKING:
+    from canary import facts as f
+    from canary.anomalies.online.scope import Scope
+    from canary.anomalies.online.state import Log, Stream, Topic
+
+
+def began(scope: Scope, fact: f.TransactionBegan) -> None:
+    """begin_transaction() is about to be called."""
+    scope.state.transactions[fact.producer_id, fact.generation, fact.transaction_id] = Transaction(fact.mode)
+
+
+def wrote(scope: Scope, topic: Topic, stream: Stream, first: f.Sent, n: int) -> None:
+    """Probes are sent within a transaction."""
+    assert first.transaction_id is not None  # noqa: S101  # the caller looked
+    transaction = scope.transaction(first.producer_id, first.generation, first.transaction_id)
+    if transaction is not None:
+        transaction.writes.extend([topic.name, stream.tag, first.sequence + i] for i in range(n))
+
+
+def commit_asked(scope: Scope, fact: f.CommitAsked) -> None:
+    """commit_transaction() is about to be called: from here on its writes may be read."""
+    transaction = scope.transaction(fact.producer_id, fact.generation, fact.transaction_id)
+    if transaction is not None and transaction.asked_at_ns is None:
+        transaction.asked_at_ns = fact.at_ns
+
+
+def committed(scope: Scope, fact: f.Committed) -> None:
+    """All of its acknowledged writes are promises now."""
+    state = scope.state
+    transaction = state.transactions.pop((fact.producer_id, fact.generation, fact.transaction_id), None)
+    if transaction is None:
+        return
+    if transaction.asked_at_ns is not None:
+        histogram = state.commit_latency.setdefault(transaction.mode, Histogram())
+        observe(histogram, max(fact.at_ns - transaction.asked_at_ns, 0) / 1e9)
+    _promise_all(scope, transaction)
+
+
+def _promise_all(scope: Scope, transaction: Transaction) -> None:
+    from canary.anomalies.online.deliveries import promise  # noqa: PLC0415  # each needs the other
+
+    for name, tag, sequence in transaction.writes:
+        topic = scope.state.topics[name]
+        stream = topic.streams[tag]
+        place = stream.places.get(sequence)
+        if sequence in stream.acked and place is not None:
+            log = topic.logs[stream.partition]
+            if log.claims.get(place[0]) == (sequence, tag):
+                promise(scope, topic, log, stream, sequence, 1, place[0])
+
+
+def aborted(scope: Scope, fact: f.Aborted) -> None:
+    """None of its writes may ever be read committed, nor have been."""
+    transaction = scope.state.transactions.pop((fact.producer_id, fact.generation, fact.transaction_id), None)
+    if transaction is None:
+        return
+    why = f"its transaction {fact.transaction_id} aborted"
+    for name, tag, sequence in transaction.writes:
+        topic = scope.state.topics[name]
+        refuse(scope, topic, topic.streams[tag], sequence, why)
+    for name, tag, sequence, offset, consumer in transaction.reads:
+        topic = scope.state.topics[name]
+        stream = topic.streams[tag]
+        aborted_read(scope, topic, topic.logs[stream.partition], stream, sequence, offset, consumer, late=True)
+
+
+def refuse(scope: Scope, topic: Topic, stream: Stream, sequence: int, why: str) -> None:
+    """It was definitely not written: whoever has read it committed already has read an aborted write."""
+    stream.failed.add(sequence, sequence + 1)
+    place = stream.places.get(sequence)
+    log = topic.logs.get(stream.partition)
+    if log is None or place is None or sequence not in stream.seen:
+        return
+    if stream.transactions.get(sequence) is None and place[0] in log.promised:
+        aborted_read(scope, topic, log, stream, sequence, place[0], "an earlier read", late=True, why=why)
+
+
+def aborted_read(
+    scope: Scope,
+    topic: Topic,
+    log: Log,
+    stream: Stream,
+    sequence: int,
+    offset: int,
+    consumer: str,
+    *,
+    late: bool = False,
+    why: str | None = None,
+) -> None:
+    """A read_committed consumer was given what was refused."""
+    transaction = stream.transactions.get(sequence)
+    if why is None:
+        why = f"its transaction {transaction[1]} aborted" if transaction else "its send failed"
+    scope.emit(
+        scope.violation(
+            "G1a",
+            topic,
+            log.partition,
+            offset,
+            stream.identity(sequence),
+            f"{consumer} was given a write that is definitely not committed: {why}",
+            mode=stream.mode,
+            evidence={
+                "consumer": consumer,
+                "transaction_id": transaction[1] if transaction else None,
+                "read_before_the_outcome_was_known": late,
+            },
+        )
+    )
+
+
+def indeterminate(scope: Scope, fact: f.TransactionIndeterminate) -> None:
+    """Nobody knows; a read that came before is proof."""
+    key = (fact.producer_id, fact.generation, fact.transaction_id)
+    transaction = scope.state.transactions.get(key)
+    if transaction is None:
+        return
+    transaction.outcome = "indeterminate"
+    if transaction.reads:
+        del scope.state.transactions[key]
+        _promise_all(scope, transaction)
+
+
+def read(scope: Scope, topic: Topic, log: Log, stream: Stream, first: f.Polled, n: int) -> None:
+    """A read_committed consumer was given writes of a transaction."""
+    assert first.transaction_id is not None  # noqa: S101  # the caller looked
+    key = (stream.producer_id, stream.generation, first.transaction_id)
+    transaction = scope.state.transactions.get(key)
+    if transaction is None:
+        return  # settled before
+    if transaction.outcome == "indeterminate":
+        del scope.state.transactions[key]
+        _promise_all(scope, transaction)
+        return
+    if transaction.asked_at_ns is None and stream.live:
+        for i in range(n):
+            scope.emit(
+                scope.violation(
+                    "precommitted-read",
+                    topic,
+                    log.partition,
+                    first.offset + i,
+                    stream.identity(first.sequence + i),
+                    f"{first.consumer} was given a write of transaction {first.transaction_id} before its commit was asked for",
+                    mode=stream.mode,
+                    evidence={"consumer": first.consumer, "transaction_id": first.transaction_id},
+                )
+            )
+    transaction.reads.extend(
+        [topic.name, stream.tag, first.sequence + i, first.offset + i, first.consumer] for i in range(n)
+    )
