@@ -21,7 +21,8 @@ Nothing here needs root, a container or the network once the jars are there (can
 """
 
 from canary.lab.errors import LabError
-from canary.lab.lab import CONTROLLER, Lab, NodeStatus
+from canary.lab.lab import Lab, NodeStatus
+from canary.lab.state import CONTROLLER
 from canary.lab.wire import PartitionState
 
 __all__ = ["CONTROLLER", "Lab", "LabError", "NodeStatus", "PartitionState"]

@@ -73,7 +73,7 @@ def release(version: str) -> Release:
     if version_tuple(version) < (3, 4):
         raise LabError(f"Kafka {version} is too old for the lab; ask for 3.4.0 or newer, {DEFAULT_VERSION} is tried")
     if version_tuple(version) < (4,):
-        return Release((kafka, _RELOAD4J), 40)
+        return Release((kafka, _RELOAD4J), 57)
     return Release((kafka, _LOG4J2), 46)
 
 
@@ -147,11 +147,11 @@ def fetch(
         if target.is_dir():  # somebody else was quicker
             return target
         with tempfile.TemporaryDirectory(prefix=f".{target.name}-", dir=base) as scratch:
-            lib = Path(scratch) / "lib"
-            _retrieve(wanted, base, Path(scratch), lib, progress or _no_progress, tool)
-            if not (lib / f"kafka_2.13-{version}.jar").is_file():
+            job = _Job(wanted, base, Path(scratch), progress or _no_progress)
+            _retrieve(job, tool)
+            if not (job.lib / f"kafka_2.13-{version}.jar").is_file():
                 raise LabError(f"the download ended without kafka_2.13-{version}.jar; try again")
-            lib.rename(target)
+            job.lib.rename(target)
     return target
 
 
@@ -170,69 +170,92 @@ def _locked(path: Path) -> Iterator[None]:
         yield
 
 
-def _retrieve(wanted: Release, base: Path, scratch: Path, lib: Path, progress: Progress, tool: Tool | None) -> None:
+@dataclass(frozen=True, slots=True)
+class _Job:
+    """One fetch: what is wanted, the cache, a directory of its own to work in, and whom to tell."""
+
+    wanted: Release
+    base: Path
+    scratch: Path
+    progress: Progress
+
+    @property
+    def lib(self) -> Path:
+        """Where the jars arrive."""
+        return self.scratch / "lib"
+
+
+def _retrieve(job: _Job, tool: Tool | None) -> None:
     if tool != "ivy" and (mvn := shutil.which("mvn")):
         try:
-            _maven(mvn, wanted, base, scratch, lib, progress)
+            _maven(mvn, job)
         except LabError as error:
             if tool == "maven":
                 raise
             _log.warning("maven_failed_trying_ivy", error=str(error))
-            shutil.rmtree(lib, ignore_errors=True)
+            shutil.rmtree(job.lib, ignore_errors=True)
         else:
             return
     elif tool == "maven":
         raise LabError("no mvn found; leave the choice of the tool open and Ivy is used")
-    _ivy(wanted, base, scratch, lib, progress)
+    _ivy(job)
 
 
-def _ivy(wanted: Release, base: Path, scratch: Path, lib: Path, progress: Progress) -> None:
+def _ivy(job: _Job) -> None:
     """Fetch with the Ivy that PySpark bundles."""
     spec = importlib.util.find_spec("pyspark")
     found = sorted(Path(spec.origin).parent.glob("jars/ivy-*.jar")) if spec and spec.origin else []
     if not found:
         raise LabError("PySpark's bundled Ivy is missing; reinstall with: pip install --force-reinstall pyspark")
-    module = scratch / "ivy.xml"
+    module = job.scratch / "ivy.xml"
     dependencies = "".join(
         f"<dependency org={quoteattr(a.group)} name={quoteattr(a.name)} rev={quoteattr(a.version)}"
         ' conf="default->default"/>'
-        for a in wanted.artifacts
+        for a in job.wanted.artifacts
     )
     module.write_text(
         '<ivy-module version="2.0"><info organisation="canary" module="lab"/>'
         f"<dependencies>{dependencies}</dependencies></ivy-module>"
     )
-    command = [java(), "-jar", str(found[-1]), "-cache", str(base / "ivy"), "-ivy", str(module), "-confs", "default"]
-    command += ["-retrieve", f"{lib}/[artifact]-[revision].[ext]"]
-    _run(command, scratch, wanted, progress, looked_up="found ", loaded="downloading ")
+    command = [
+        java(),
+        "-jar",
+        str(found[-1]),
+        "-cache",
+        str(job.base / "ivy"),
+        "-ivy",
+        str(module),
+        "-confs",
+        "default",
+    ]
+    command += ["-retrieve", f"{job.lib}/[artifact]-[revision].[ext]"]
+    _run(command, job, looked_up="found ", loaded="downloading ")
 
 
-def _maven(mvn: str, wanted: Release, base: Path, scratch: Path, lib: Path, progress: Progress) -> None:
+def _maven(mvn: str, job: _Job) -> None:
     """Fetch with Maven, which takes the machine's own settings.xml (mirrors, proxies) into account."""
-    pom = scratch / "pom.xml"
+    pom = job.scratch / "pom.xml"
     dependencies = "".join(
         f"<dependency><groupId>{a.group}</groupId><artifactId>{a.name}</artifactId><version>{a.version}</version></dependency>"
-        for a in wanted.artifacts
+        for a in job.wanted.artifacts
     )
     pom.write_text(
         '<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion><groupId>canary</groupId>'
         f"<artifactId>lab</artifactId><version>1</version><packaging>pom</packaging><dependencies>{dependencies}"
         "</dependencies></project>"
     )
-    command = [mvn, "-B", f"-Dmaven.repo.local={base / 'm2'}", "-f", str(pom), "dependency:copy-dependencies"]
-    command += [f"-DoutputDirectory={lib}", "-DincludeScope=runtime"]
-    _run(command, scratch, wanted, progress, looked_up=".pom", loaded=".jar")
+    command = [mvn, "-B", f"-Dmaven.repo.local={job.base / 'm2'}", "-f", str(pom), "dependency:copy-dependencies"]
+    command += [f"-DoutputDirectory={job.lib}", "-DincludeScope=runtime"]
+    _run(command, job, looked_up=".pom", loaded=".jar")
 
 
-def _run(
-    command: list[str], scratch: Path, wanted: Release, progress: Progress, *, looked_up: str, loaded: str
-) -> None:
+def _run(command: list[str], job: _Job, *, looked_up: str, loaded: str) -> None:
     """Run a tool, turn its lines into progress, and its failure into an error that quotes its last words."""
-    version = wanted.artifacts[0].version
+    version, total = job.wanted.artifacts[0].version, 2 * job.wanted.jars
     modules = jars = 0
     tail: deque[str] = deque(maxlen=12)
     with subprocess.Popen(  # noqa: S603  # the command is ours
-        command, cwd=scratch, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace"
+        command, cwd=job.scratch, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace"
     ) as process:
         assert process.stdout is not None  # noqa: S101  # PIPE was asked for
         for line in process.stdout:
@@ -245,11 +268,10 @@ def _run(
                 modules += 1
             else:
                 continue
-            done = min(modules, wanted.jars) + min(jars, wanted.jars)
-            progress(f"fetching Kafka {version}", min(done, 2 * wanted.jars - 1), 2 * wanted.jars)
+            job.progress(f"fetching Kafka {version}", min(modules, total // 2) + min(jars, total // 2), total)
     if process.returncode != 0:
         raise LabError(
             f"fetching Kafka {version} failed (exit status {process.returncode}); is the network there? "
             "Last lines: " + " | ".join(tail)
         )
-    progress(f"fetching Kafka {version}", 2 * wanted.jars, 2 * wanted.jars)
+    job.progress(f"fetching Kafka {version}", total, total)

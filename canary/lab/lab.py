@@ -1,22 +1,20 @@
 """The lab itself: one controller, n brokers, and everything that can be done to them."""
 
 import contextlib
-import fcntl
 import shutil
-import subprocess
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from signal import SIGCONT, SIGKILL, SIGSTOP, SIGTERM
+from signal import SIGCONT, SIGSTOP
 from types import TracebackType
 from typing import Self
 
 import structlog
 
-from canary.lab import jars, logs, process, properties, state, wire
+from canary.lab import jars, logs, process, state, wire
 from canary.lab.errors import LabError
-from canary.lab.process import ProcessFile
+from canary.lab.site import Site
 from canary.lab.state import CONTROLLER, State
 
 _log = structlog.get_logger(__name__)
@@ -66,11 +64,11 @@ class Lab:
         self,
         directory: Path | str,
         brokers: int = 3,
+        *,
         version: str = jars.DEFAULT_VERSION,
         broker_properties: Mapping[str, object] | None = None,
         controller_properties: Mapping[str, object] | None = None,
         heap: str = "256m",
-        *,
         broker_overrides: Mapping[int, Mapping[str, object]] | None = None,
         features: Mapping[str, int] | None = None,
         die_with_parent: bool = False,
@@ -78,8 +76,7 @@ class Lab:
         if brokers < 1:
             raise LabError("a lab needs at least one broker", 2)
         self.directory = Path(directory).absolute()
-        self._die_with_parent = die_with_parent
-        self._wanted = State(
+        wanted = State(
             version=version,
             cluster_id=state.random_id(),
             heap=heap,
@@ -89,6 +86,7 @@ class Lab:
             ports=dict.fromkeys([CONTROLLER, *range(1, brokers + 1)], 0),
             overrides={node: state.texts(values) for node, values in (broker_overrides or {}).items()},
         )
+        self._site = Site(self.directory, wanted, die_with_parent)
 
     @classmethod
     def attach(cls, directory: Path | str) -> Self:
@@ -101,16 +99,18 @@ class Lab:
         if found is None:
             raise LabError(f"no lab in {directory}; start one with: canary lab up --directory {directory}")
         lab = cls(directory)
-        lab._wanted = found
+        lab._site = Site(lab.directory, found, die_with_parent=False)
         return lab
 
     def __enter__(self) -> Self:
+        """Start it."""
         self.start()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        """Stop it."""
         self.stop()
 
     # What it is
@@ -118,39 +118,39 @@ class Lab:
     @property
     def bootstrap(self) -> str:
         """Addresses of all brokers, "127.0.0.1:p1,127.0.0.1:p2,..."."""
-        now = self._state()
+        now = self._site.state()
         return ",".join(f"127.0.0.1:{now.ports[node]}" for node in now.brokers)
 
     @property
     def version(self) -> str:
         """Of Kafka."""
-        return self._state().version
+        return self._site.state().version
 
     @property
     def cluster_id(self) -> str:
         """The id the cluster was formatted with."""
-        return self._state().cluster_id
+        return self._site.state().cluster_id
 
     @property
     def brokers(self) -> tuple[int, ...]:
         """Ids of all brokers, running or not."""
-        return self._state().brokers
+        return self._site.state().brokers
 
     def port(self, node: int) -> int:
         """Return the port of a broker (or of the controller)."""
-        self._known(node)
-        return self._state().ports[node]
+        self._site.require_known(node)
+        return self._site.state().ports[node]
 
     def alive(self) -> tuple[int, ...]:
         """Return the ids of brokers whose process exists, paused ones included."""
-        return tuple(node for node in self.brokers if self._pid(node) is not None)
+        return tuple(node for node in self.brokers if self._site.pid(node) is not None)
 
     def status(self) -> list[NodeStatus]:
         """Return every node's state, controller first."""
-        now = self._state()
+        now = self._site.state()
         found = []
         for node in (CONTROLLER, *now.brokers):
-            pid = self._pid(node)
+            pid = self._site.pid(node)
             role = "controller" if node == CONTROLLER else "broker"
             condition = process.state(pid) if pid is not None else "stopped"
             memory = process.resident_bytes(pid) if pid is not None else 0
@@ -168,7 +168,7 @@ class Lab:
         """
         answers = {
             node: answer.partitions.get((topic, partition))
-            for node in self._running()
+            for node in self._site.running()
             if (answer := wire.ask(self.port(node), (topic,))) is not None
         }
         known = [(found.leader_epoch, found.leader == node, found) for node, found in answers.items() if found]
@@ -182,7 +182,7 @@ class Lab:
 
     def end_offset(self, broker: int, topic: str, partition: int) -> int:
         """Return the end offset of a replica's log on disk (of what the broker has written so far)."""
-        return logs.end_offset(self._data(broker), topic, partition)
+        return logs.end_offset(self._site.data(broker), topic, partition)
 
     # Starting and stopping
 
@@ -199,13 +199,13 @@ class Lab:
         jars.java()
         self.directory.mkdir(parents=True, exist_ok=True)
         self._say(progress, "preparing", 0)
-        now = self._prepare(progress)
+        now = self._site.prepare(progress)
         try:
-            with self._locked():
-                self._format_controller(now)
+            with self._site.locked():
+                self._site.format_controller(now)
                 for node in (CONTROLLER, *now.brokers):
-                    self._spawn(node)
-            self.wait_ready(timeout, progress)
+                    self._site.spawn(node)
+            self.wait_ready(timeout, progress, including=now.brokers)
         except BaseException:  # Ctrl-C too: nothing that was started half stays behind
             self.stop(hard=True)
             raise
@@ -219,26 +219,32 @@ class Lab:
         """
         if state.load(self.directory) is None:
             return
-        with self._locked():
+        with self._site.locked():
             for group in (self.brokers, (CONTROLLER,)):
-                self._end(group, hard=hard)
+                self._site.end(group, hard=hard)
         _log.info("lab_stopped", directory=str(self.directory))
 
-    def wait_ready(self, timeout: float = 60.0, progress: jars.Progress | None = None) -> None:
+    def wait_ready(
+        self, timeout: float = 60.0, progress: jars.Progress | None = None, *, including: Iterable[int] = ()
+    ) -> None:
         """Wait until every running broker says that all running brokers are in the cluster.
+
+        Args:
+            timeout: in seconds.
+            progress: told how many have come so far.
+            including: brokers that must be among them; without it, one that has ended is no longer waited for.
 
         Raises:
             LabError: one has ended meanwhile, or the time is up.
         """
-        expected = set(self._running())
-        pids = {node: self._pid(node) for node in expected}
+        expected = {*self._site.running(), *including}
 
         def ready() -> bool:
             for node in expected:
-                if self._pid(node) != pids[node]:
-                    raise LabError(f"broker {node} has ended while starting: {self._last_words(node)}")
-            if self._pid(CONTROLLER) is None:
-                raise LabError(f"the controller has ended: {self._last_words(CONTROLLER)}")
+                if self._site.pid(node) is None:
+                    raise LabError(f"broker {node} has ended while starting: {self._site.last_words(node)}")
+            if self._site.pid(CONTROLLER) is None:
+                raise LabError(f"the controller has ended: {self._site.last_words(CONTROLLER)}")
             answers = [wire.ask(self.port(node)) for node in sorted(expected)]
             up = sum(1 for answer in answers if answer is not None and expected <= answer.brokers)
             self._say(progress, "starting brokers", up, len(expected))
@@ -250,25 +256,25 @@ class Lab:
 
     def kill(self, node: int) -> None:
         """Kill -9 a broker (or the controller) and return when it is gone; fine when it is gone already."""
-        self._known(node)
-        self._end((node,), hard=True)
+        self._site.require_known(node)
+        self._site.end((node,), hard=True)
 
     def pause(self, node: int) -> None:
         """Stop a process where it stands (SIGSTOP): connections stay open and nobody answers."""
-        pid = self._need(node)
+        pid = self._site.require_pid(node)
         process.send(pid, SIGSTOP)
         self._wait(lambda: process.state(pid) != "running", 5.0, f"node {node} does not stop")
 
     def resume(self, node: int) -> None:
         """Let a paused process go on (SIGCONT); fine when it was not paused."""
-        process.send(self._need(node), SIGCONT)
+        process.send(self._site.require_pid(node), SIGCONT)
 
     def restart(self, node: int, *, hard: bool = False, timeout: float = 60.0) -> None:
         """Stop a process if it runs, start it, and wait until it is back in the cluster; see start_broker()."""
-        self._known(node)
-        self._end((node,), hard=hard)
+        self._site.require_known(node)
+        self._site.end((node,), hard=hard)
         if node == CONTROLLER:
-            self._spawn(node)
+            self._site.spawn(node)
             self.wait_ready(timeout)
         else:
             self.start_broker(node, timeout=timeout)
@@ -284,17 +290,17 @@ class Lab:
         Raises:
             LabError: it runs already, ends at once, or does not come up in time.
         """
-        self._known(broker)
-        if self._pid(broker) is not None:
+        self._site.require_known(broker)
+        if self._site.pid(broker) is not None:
             raise LabError(f"broker {broker} is running; kill or stop it first")
-        self._spawn(broker)
+        self._site.spawn(broker)
         if timeout:
-            self.wait_ready(timeout)
+            self.wait_ready(timeout, including=(broker,))
 
     def stop_broker(self, broker: int) -> None:
         """Stop a broker in good order (SIGTERM), so that it leaves a clean log behind."""
-        self._known(broker)
-        self._end((broker,), hard=False)
+        self._site.require_known(broker)
+        self._site.end((broker,), hard=False)
 
     def truncate(
         self,
@@ -320,10 +326,10 @@ class Lab:
         Raises:
             LabError: the broker runs, or holds no such replica.
         """
-        self._known(broker)
-        if self._pid(broker) is not None:
+        self._site.require_known(broker)
+        if self._site.pid(broker) is not None:
             raise LabError(f"broker {broker} is running; kill it before its logs are cut")
-        cut = logs.truncate(self._data(broker), topic, partition, count=bytes, to_offset=to_offset)
+        cut = logs.truncate(self._site.data(broker), topic, partition, count=bytes, to_offset=to_offset)
         _log.info("log_truncated", broker=broker, topic=topic, partition=partition, before=cut.before, after=cut.after)
         return cut
 
@@ -347,8 +353,8 @@ class Lab:
 
     def add_broker(self, broker_properties: Mapping[str, object] | None = None, *, timeout: float = 60.0) -> int:
         """Add a broker to the running lab and return its id, one more than the highest so far."""
-        with self._locked():
-            now = self._state()
+        with self._site.locked():
+            now = self._site.state()
             node = max(now.brokers) + 1
             (port,) = state.free_ports(1, avoid=now.ports.values())
             now = replace(
@@ -357,9 +363,9 @@ class Lab:
                 overrides={**now.overrides, node: state.texts(broker_properties or {})},
             )
             state.save(self.directory, now)
-            self._configure(now, node)
-            self._spawn(node)
-        self.wait_ready(timeout)
+            self._site.configure(now, node)
+            self._site.spawn(node)
+        self.wait_ready(timeout, including=(node,))
         return node
 
     def remove_broker(self, broker: int) -> None:
@@ -368,159 +374,21 @@ class Lab:
         Raises:
             LabError: it is the last one, or the cluster does not take the unregistration.
         """
-        self._known(broker)
+        self._site.require_known(broker)
         if self.brokers == (broker,):
             raise LabError("the last broker cannot be removed; stop the lab instead")
-        self._end((broker,), hard=False)
-        others = self._running()
+        self._site.end((broker,), hard=False)
+        others = self._site.running()
         if others and not any(wire.unregister(self.port(node), broker) for node in others):
             raise LabError(f"no broker of {others} would unregister broker {broker}; is the controller running?")
-        with self._locked():
-            now = self._state()
+        with self._site.locked():
+            now = self._site.state()
             ports = {node: port for node, port in now.ports.items() if node != broker}
             overrides = {node: values for node, values in now.overrides.items() if node != broker}
             state.save(self.directory, replace(now, ports=ports, overrides=overrides))
-            shutil.rmtree(self._home(broker))
+            shutil.rmtree(self._site.home(broker))
 
     # Inner workings
-
-    def _state(self) -> State:
-        """Read afresh each time: another process may have added a broker."""
-        return state.load(self.directory) or self._wanted
-
-    def _known(self, node: int) -> None:
-        if node not in self._state().ports:
-            raise LabError(f"there is no node {node}; brokers are {list(self.brokers)}, the controller is {CONTROLLER}")
-
-    def _home(self, node: int) -> Path:
-        return self.directory / ("controller" if node == CONTROLLER else f"broker-{node}")
-
-    def _data(self, node: int) -> Path:
-        return self._home(node) / "data"
-
-    def _file(self, node: int) -> ProcessFile:
-        home = self._home(node)
-        return ProcessFile(home / "pid", marker=str(home / "server.properties"))
-
-    def _pid(self, node: int) -> int | None:
-        return self._file(node).find()
-
-    def _need(self, node: int) -> int:
-        self._known(node)
-        pid = self._pid(node)
-        if pid is None:
-            raise LabError(f"node {node} is not running")
-        return pid
-
-    def _running(self) -> list[int]:
-        pids = {node: self._pid(node) for node in self.brokers}
-        return [node for node, pid in pids.items() if pid is not None and process.state(pid) == "running"]
-
-    @contextlib.contextmanager
-    def _locked(self) -> Iterator[None]:
-        """Exclude others who start, stop or change the same lab."""
-        with (self.directory / "lab.lock").open("w") as file:
-            fcntl.flock(file, fcntl.LOCK_EX)
-            yield
-
-    def _prepare(self, progress: jars.Progress | None) -> State:
-        """Settle state and ports, write every file the processes read, and return the state."""
-        with self._locked():
-            before = state.load(self.directory)
-            now = self._wanted
-            if before is not None:
-                if jars.version_tuple(now.version) < jars.version_tuple(before.version):
-                    raise LabError(f"{self.directory} holds data of Kafka {before.version}, newer than {now.version}")
-                now = replace(before, version=now.version, heap=now.heap)
-                if running := [node for node in now.ports if self._pid(node) is not None]:
-                    raise LabError(
-                        f"the lab in {self.directory} is running (nodes {running}); use it, or stop it with: "
-                        f"canary lab down --directory {self.directory}"
-                    )
-            jars.fetch(now.version, progress)
-            ports = dict(zip(now.ports, state.free_ports(len(now.ports), wanted=filter(None, now.ports.values())), strict=True))
-            now = replace(now, ports=ports)
-            state.save(self.directory, now)
-            for node in now.ports:
-                self._configure(now, node)
-            return now
-
-    def _configure(self, now: State, node: int) -> None:
-        home, data = self._home(node), self._data(node)
-        data.mkdir(parents=True, exist_ok=True)
-        if node == CONTROLLER:
-            settings = properties.controller_properties(
-                node=node, port=now.ports[node], data=data, overrides=now.controller_properties
-            )
-        else:
-            settings = properties.broker_properties(
-                node=node,
-                port=now.ports[node],
-                controller=(CONTROLLER, now.ports[CONTROLLER]),
-                data=data,
-                brokers=len(now.brokers),
-                overrides={**now.broker_properties, **now.overrides.get(node, {})},
-            )
-            meta = data / "meta.properties"
-            if not meta.exists():  # what StorageTool would write for a broker, without a JVM's start for each
-                ids = {"version": 1, "cluster.id": now.cluster_id, "node.id": node, "directory.id": state.random_id()}
-                meta.write_text(properties.render(state.texts(ids)))
-        (home / "server.properties").write_text(properties.render(settings))
-        for name, text in properties.logging_files(home).items():
-            (home / name).write_text(text)
-
-    def _format_controller(self, now: State) -> None:
-        """Write the controller's first metadata; only StorageTool knows a version's default features."""
-        if (self._data(CONTROLLER) / "meta.properties").exists():
-            return
-        config = str(self._home(CONTROLLER) / "server.properties")
-        command = [
-            *self._java(now, CONTROLLER),
-            "kafka.tools.StorageTool",
-            "format",
-            "-t",
-            now.cluster_id,
-            "-c",
-            config,
-        ]
-        for name, level in now.features.items():
-            command += ["--feature", f"{name}={level}"]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603  # the command is ours
-        if done.returncode != 0:
-            raise LabError(f"formatting the controller failed: {(done.stderr or done.stdout).strip()[-800:]}")
-
-    def _java(self, now: State, node: int) -> list[str]:
-        lib = jars.fetch(now.version)
-        flags = [*properties.JVM_FLAGS, *properties.logging_flags(self._home(node))]
-        return [jars.java(), f"-Xmx{now.heap}", *flags, "-cp", f"{lib}/*"]
-
-    def _spawn(self, node: int) -> None:
-        home = self._home(node)
-        command = [*self._java(self._state(), node), "kafka.Kafka", str(home / "server.properties")]
-        console = home / "console.log"
-        pid = process.spawn(command, cwd=home, console=console, die_with_parent=self._die_with_parent)
-        self._file(node).write(pid)
-
-    def _end(self, nodes: tuple[int, ...], *, hard: bool) -> None:
-        """Stop several processes at once."""
-        pids = {node: pid for node in nodes if (pid := self._pid(node)) is not None}
-        for pid in pids.values():
-            process.send(pid, SIGKILL if hard else SIGTERM)
-            process.send(pid, SIGCONT)  # a paused process would never see SIGTERM
-        deadline = time.monotonic() + _STOP_S
-        for node, pid in pids.items():
-            if not process.wait_for_end(pid, max(0.0, deadline - time.monotonic())):
-                _log.warning("node_killed", node=node, reason=f"did not stop within {_STOP_S:.0f} s")
-                process.send(pid, SIGKILL)
-                process.wait_for_end(pid, _STOP_S)
-            self._file(node).forget()
-
-    def _last_words(self, node: int) -> str:
-        lines: list[str] = []
-        for name in ("server.log", "console.log"):
-            with contextlib.suppress(FileNotFoundError):
-                lines += (self._home(node) / name).read_text(errors="replace").splitlines()[-6:]
-        return f"{' | '.join(lines) or 'it said nothing'} (logs in {self._home(node)})"
 
     @staticmethod
     def _say(progress: jars.Progress | None, what: str, done: int, total: int = 1) -> None:

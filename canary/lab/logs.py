@@ -1,9 +1,9 @@
 """Cut a partition's log short on a stopped broker's disk: what is left after a crash that lost the page cache.
 
-A partition's directory holds segments ``<base offset>.log`` of record batches (offset 8 bytes, length 4, leader epoch 4,
-magic 1, CRC 4, attributes 2, last offset delta 4, ...), indexes beside each, producer snapshots named by offset, and
-``leader-epoch-checkpoint``. Next to the partitions stand checkpoints of all of them. After a cut these must not promise
-more than the log holds, and Kafka has to look at the log itself:
+A partition's directory holds segments ``<base offset>.log`` of record batches (offset 8 bytes, length 4, leader
+epoch 4, magic 1, CRC 4, attributes 2, last offset delta 4, ...), indexes beside each, producer snapshots named by
+offset, and ``leader-epoch-checkpoint``. Next to the partitions stand checkpoints of all of them. After a cut these
+must not promise more than the log holds, and Kafka has to look at the log itself:
 
 * ``.kafka_cleanshutdown`` is removed, or Kafka would believe the log and not recover it;
 * the partition's ``recovery-point-offset-checkpoint`` is set to its first segment, so that recovery reads all of it and

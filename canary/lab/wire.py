@@ -1,7 +1,7 @@
 """Ask one broker, over a plain socket, what it believes about its cluster.
 
-A Kafka client would ask *some* broker it learned of, may be a dead one, and prints a line per failed reconnect. Here the
-question is always "what does this very broker say", which is also the only honest readiness: a broker that was just
+A Kafka client would ask *some* broker it learned of, may be a dead one, and prints a line per failed reconnect. Here
+the question is always "what does this very broker say", which is also the only honest readiness: a broker that was just
 restarted answers from a metadata image in which its old session has been fenced.
 
 Metadata request version 7 (Kafka 2.1 to 4.x): the first with leader epochs, the last but one without compact fields.

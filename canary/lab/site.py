@@ -1,0 +1,190 @@
+"""Files and processes of a lab: what stands in its directory, and how each node is started and ended."""
+
+import contextlib
+import fcntl
+import subprocess
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from signal import SIGCONT, SIGKILL, SIGTERM
+
+import structlog
+
+from canary.lab import jars, process, properties
+from canary.lab.errors import LabError
+from canary.lab.process import ProcessFile
+from canary.lab.state import CONTROLLER, State, free_ports, load, random_id, save, texts
+
+_log = structlog.get_logger(__name__)
+
+_STOP_S = 15.0
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """A lab's directory.
+
+    Attributes:
+        directory: absolute.
+        wanted: the state to begin with, where there is none yet.
+        die_with_parent: kill the processes started from here when this Python process ends.
+    """
+
+    directory: Path
+    wanted: State
+    die_with_parent: bool
+
+    def state(self) -> State:
+        """Read afresh each time: another process may have added a broker."""
+        return load(self.directory) or self.wanted
+
+    def require_known(self, node: int) -> None:
+        """Raise LabError if there is no such node."""
+        if node not in self.state().ports:
+            raise LabError(
+                f"there is no node {node}; brokers are {list(self.state().brokers)}, the controller is {CONTROLLER}"
+            )
+
+    def home(self, node: int) -> Path:
+        """Return the directory of one node."""
+        return self.directory / ("controller" if node == CONTROLLER else f"broker-{node}")
+
+    def data(self, node: int) -> Path:
+        """Return a node's log directory."""
+        return self.home(node) / "data"
+
+    def file(self, node: int) -> ProcessFile:
+        """Return a node's pid file."""
+        home = self.home(node)
+        return ProcessFile(home / "pid", marker=str(home / "server.properties"))
+
+    def pid(self, node: int) -> int | None:
+        """Return the pid of a node's process, paused or not; None when it does not run."""
+        return self.file(node).find()
+
+    def require_pid(self, node: int) -> int:
+        """Return the pid of a node that has to run; LabError if it does not."""
+        self.require_known(node)
+        pid = self.pid(node)
+        if pid is None:
+            raise LabError(f"node {node} is not running")
+        return pid
+
+    def running(self) -> list[int]:
+        """Return the brokers whose process runs and is not paused."""
+        pids = {node: self.pid(node) for node in self.state().brokers}
+        return [node for node, pid in pids.items() if pid is not None and process.state(pid) == "running"]
+
+    @contextlib.contextmanager
+    def locked(self) -> Iterator[None]:
+        """Exclude others who start, stop or change the same lab."""
+        with (self.directory / "lab.lock").open("w") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            yield
+
+    def prepare(self, progress: jars.Progress | None) -> State:
+        """Settle state and ports, write every file the processes read, and return the state."""
+        with self.locked():
+            before = load(self.directory)
+            now = self.wanted
+            if before is not None:
+                if jars.version_tuple(now.version) < jars.version_tuple(before.version):
+                    raise LabError(f"{self.directory} holds data of Kafka {before.version}, newer than {now.version}")
+                now = replace(before, version=now.version, heap=now.heap)
+                if running := [node for node in now.ports if self.pid(node) is not None]:
+                    raise LabError(
+                        f"the lab in {self.directory} is running (nodes {running}); use it, or stop it with: "
+                        f"canary lab down --directory {self.directory}"
+                    )
+            jars.fetch(now.version, progress)
+            ports = dict(
+                zip(now.ports, free_ports(len(now.ports), wanted=filter(None, now.ports.values())), strict=True)
+            )
+            now = replace(now, ports=ports)
+            save(self.directory, now)
+            for node in now.ports:
+                self.configure(now, node)
+            return now
+
+    def configure(self, now: State, node: int) -> None:
+        """Write every file that a node reads when it starts."""
+        home, data = self.home(node), self.data(node)
+        data.mkdir(parents=True, exist_ok=True)
+        if node == CONTROLLER:
+            settings = properties.controller_properties(
+                node=node, port=now.ports[node], data=data, overrides=now.controller_properties
+            )
+        else:
+            settings = properties.broker_properties(
+                node=node,
+                port=now.ports[node],
+                controller=(CONTROLLER, now.ports[CONTROLLER]),
+                data=data,
+                brokers=len(now.brokers),
+                overrides={**now.broker_properties, **now.overrides.get(node, {})},
+            )
+            meta = data / "meta.properties"
+            if not meta.exists():  # what StorageTool would write for a broker, without a JVM's start for each
+                ids = {"version": 1, "cluster.id": now.cluster_id, "node.id": node, "directory.id": random_id()}
+                meta.write_text(properties.render(texts(ids)))
+        (home / "server.properties").write_text(properties.render(settings))
+        for name, text in properties.logging_files(home).items():
+            (home / name).write_text(text)
+
+    def format_controller(self, now: State) -> None:
+        """Write the controller's first metadata; only StorageTool knows a version's default features."""
+        if (self.data(CONTROLLER) / "meta.properties").exists():
+            return
+        config = str(self.home(CONTROLLER) / "server.properties")
+        command = [
+            *self.java_command(now, CONTROLLER),
+            "kafka.tools.StorageTool",
+            "format",
+            "-t",
+            now.cluster_id,
+            "-c",
+            config,
+        ]
+        for name, level in now.features.items():
+            command += ["--feature", f"{name}={level}"]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603  # the command is ours
+        if done.returncode != 0:
+            raise LabError(f"formatting the controller failed: {(done.stderr or done.stdout).strip()[-800:]}")
+
+    def java_command(self, now: State, node: int) -> list[str]:
+        """Return the command line up to the main class."""
+        lib = jars.fetch(now.version)
+        flags = [*properties.JVM_FLAGS, *properties.logging_flags(self.home(node))]
+        return [jars.java(), f"-Xmx{now.heap}", *flags, "-cp", f"{lib}/*"]
+
+    def spawn(self, node: int) -> None:
+        """Start a node's process and write its pid file."""
+        home = self.home(node)
+        command = [*self.java_command(self.state(), node), "kafka.Kafka", str(home / "server.properties")]
+        console = home / "console.log"
+        pid = process.spawn(command, cwd=home, console=console, die_with_parent=self.die_with_parent)
+        self.file(node).write(pid)
+
+    def end(self, nodes: tuple[int, ...], *, hard: bool) -> None:
+        """Stop several processes at once."""
+        pids = {node: pid for node in nodes if (pid := self.pid(node)) is not None}
+        for pid in pids.values():
+            process.send(pid, SIGKILL if hard else SIGTERM)
+            process.send(pid, SIGCONT)  # a paused process would never see SIGTERM
+        deadline = time.monotonic() + _STOP_S
+        for node, pid in pids.items():
+            if not process.wait_for_end(pid, max(0.0, deadline - time.monotonic())):
+                _log.warning("node_killed", node=node, reason=f"did not stop within {_STOP_S:.0f} s")
+                process.send(pid, SIGKILL)
+                process.wait_for_end(pid, _STOP_S)
+            self.file(node).forget()
+
+    def last_words(self, node: int) -> str:
+        """Return the end of what a node logged, for an error message."""
+        lines: list[str] = []
+        for name in ("server.log", "console.log"):
+            with contextlib.suppress(FileNotFoundError):
+                said = (self.home(node) / name).read_text(errors="replace").splitlines()
+                lines += [line[:300] for line in said if line.strip() and not line.startswith("\tat ")][-6:]
+        return f"{' | '.join(lines) or 'it said nothing'} (logs in {self.home(node)})"

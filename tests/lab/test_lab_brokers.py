@@ -1,0 +1,220 @@
+"""The lab on real brokers. Every test leaves the shared lab whole (fixture whole_lab)."""
+
+import os
+import subprocess
+import sys
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from canary.lab import CONTROLLER, Lab, LabError, jars
+
+pytestmark = pytest.mark.kafka
+
+QUIET = {"log_level": 0}
+
+
+@pytest.fixture
+def topic(whole_lab: Lab) -> Iterator[str]:
+    """A topic of one partition on all three brokers, led by broker 1."""
+    name = f"t-{uuid.uuid4().hex[:8]}"
+    admin = AdminClient({"bootstrap.servers": whole_lab.bootstrap, **QUIET})
+    admin.create_topics([NewTopic(name, num_partitions=1, replica_assignment=[[1, 2, 3]])])[name].result(30)
+    whole_lab.wait_isr(name, 0, {1, 2, 3})
+    yield name
+    whole_lab.wait_ready()
+    admin.delete_topics([name])[name].result(30)
+
+
+def create_small_topic(lab: Lab) -> None:
+    admin = AdminClient({"bootstrap.servers": lab.bootstrap, **QUIET})
+    admin.create_topics([NewTopic("t", 1, 1)])["t"].result(30)
+
+
+def produce(lab: Lab, topic: str, values: list[str]) -> list[int]:
+    """Write values, each as a batch of its own, and return the offsets that acks=all acknowledged."""
+    offsets: list[int] = []
+
+    def delivered(error: KafkaError | None, message: Message) -> None:
+        assert error is None, error
+        offset = message.offset()
+        assert offset is not None
+        offsets.append(offset)
+
+    producer = Producer({"bootstrap.servers": lab.bootstrap, "acks": "all", "enable.idempotence": True, **QUIET})
+    for value in values:
+        producer.produce(topic, value, partition=0, on_delivery=delivered)
+        assert producer.flush(30) == 0
+    return offsets
+
+
+def read(lab: Lab, topic: str) -> list[str]:
+    """Return every value a fresh consumer gets before the end of the partition."""
+    consumer = Consumer(
+        {"bootstrap.servers": lab.bootstrap, "group.id": "x", "enable.partition.eof": True, "enable.auto.commit": False}
+        | QUIET
+    )
+    consumer.assign([TopicPartition(topic, 0, 0)])
+    values = []
+    while (message := consumer.poll(20)) is not None:
+        error = message.error()
+        if error is not None and error.code() == KafkaError._PARTITION_EOF:
+            break
+        assert error is None, error
+        values.append((message.value() or b"").decode())
+    consumer.close()
+    return values
+
+
+def test_every_broker_is_in_the_cluster_when_start_returns(lab: Lab) -> None:
+    assert lab.alive() == (1, 2, 3)
+    metadata = AdminClient({"bootstrap.servers": lab.bootstrap, **QUIET}).list_topics(timeout=10)
+    assert sorted(metadata.brokers) == [1, 2, 3]
+    assert metadata.cluster_id == lab.cluster_id
+
+
+def test_no_port_is_an_ephemeral_one(lab: Lab) -> None:
+    assert all(node.port < 32768 for node in lab.status())
+
+
+def test_a_running_lab_is_not_started_twice(lab: Lab) -> None:
+    with pytest.raises(LabError, match="is running"):
+        Lab(lab.directory).start()
+    assert lab.alive() == (1, 2, 3)
+
+
+def test_a_killed_broker_comes_back_with_its_port_and_its_data(whole_lab: Lab, topic: str) -> None:
+    assert produce(whole_lab, topic, ["a", "b"]) == [0, 1]
+    port = whole_lab.port(1)
+    whole_lab.kill(1)
+    assert whole_lab.alive() == (2, 3)
+    whole_lab.wait_isr(topic, 0, {2, 3})
+    assert whole_lab.leader(topic, 0) in {2, 3}
+    whole_lab.start_broker(1)
+    whole_lab.wait_isr(topic, 0, {1, 2, 3})
+    assert whole_lab.port(1) == port
+    assert read(whole_lab, topic) == ["a", "b"]
+
+
+def test_a_paused_broker_leaves_the_isr_until_it_is_resumed(whole_lab: Lab, topic: str) -> None:
+    whole_lab.pause(3)
+    assert {node.node: node.state for node in whole_lab.status()}[3] == "paused"
+    whole_lab.wait_isr(topic, 0, {1, 2})
+    whole_lab.resume(3)
+    whole_lab.wait_isr(topic, 0, {1, 2, 3})
+
+
+def test_a_restart_is_over_when_the_broker_is_back(whole_lab: Lab) -> None:
+    before = {node.node: node.pid for node in whole_lab.status()}
+    whole_lab.restart(2)
+    after = {node.node: node.pid for node in whole_lab.status()}
+    assert after.pop(2) != before.pop(2)
+    assert after == before
+
+
+def test_the_controller_can_be_killed_and_restarted(whole_lab: Lab, topic: str) -> None:
+    whole_lab.kill(CONTROLLER)
+    assert produce(whole_lab, topic, ["a"]) == [0]  # leaders stay leaders
+    whole_lab.restart(CONTROLLER)
+    assert whole_lab.alive() == (1, 2, 3)
+
+
+def test_acked_records_cut_from_every_replica_are_gone(whole_lab: Lab, topic: str) -> None:
+    values = [f"value{n}" for n in range(20)]
+    assert produce(whole_lab, topic, values) == list(range(20))
+    for broker in (1, 2, 3):
+        whole_lab.kill(broker)
+    cuts = [whole_lab.truncate(broker, topic, 0, to_offset=12) for broker in (1, 2, 3)]
+    assert [(cut.before, cut.after) for cut in cuts] == [(20, 12)] * 3
+    for broker in (1, 2, 3):
+        whole_lab.start_broker(broker, timeout=0)
+    whole_lab.wait_ready()
+    whole_lab.wait_isr(topic, 0, {1, 2, 3})
+    assert read(whole_lab, topic) == values[:12]
+    assert produce(whole_lab, topic, ["new"]) == [12]  # the offset that was promised to value12
+
+
+def test_ten_bytes_cut_after_a_clean_stop_cost_the_last_record(whole_lab: Lab, topic: str) -> None:
+    produce(whole_lab, topic, ["a", "b", "c"])
+    for broker in (1, 2, 3):
+        whole_lab.stop_broker(broker)
+    for broker in (1, 2, 3):
+        assert whole_lab.truncate(broker, topic, 0, bytes=10).after == 2
+        whole_lab.start_broker(broker, timeout=0)
+    whole_lab.wait_ready()
+    whole_lab.wait_isr(topic, 0, {1, 2, 3})
+    assert read(whole_lab, topic) == ["a", "b"]
+
+
+def test_a_running_brokers_log_is_not_cut(whole_lab: Lab, topic: str) -> None:
+    with pytest.raises(LabError, match="is running"):
+        whole_lab.truncate(1, topic, 0, bytes=1)
+
+
+def test_another_process_can_take_hold_of_a_running_lab(whole_lab: Lab) -> None:
+    code = (
+        f"from canary.lab import Lab; lab = Lab.attach({str(whole_lab.directory)!r}); lab.kill(2); print(lab.alive())"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "(1, 3)\n"
+    assert whole_lab.alive() == (1, 3)
+
+
+def test_a_broker_can_be_added_with_its_rack_and_removed(whole_lab: Lab) -> None:
+    added = whole_lab.add_broker({"broker.rack": "z"})
+    assert added == 4
+    admin = AdminClient({"bootstrap.servers": whole_lab.bootstrap, **QUIET})
+    racks = {node.id: node.rack for node in admin.describe_cluster(request_timeout=20).result(20).nodes}
+    assert racks[4] == "z"
+    whole_lab.remove_broker(4)
+    assert whole_lab.brokers == (1, 2, 3)
+    assert not (whole_lab.directory / "broker-4").exists()
+    whole_lab.wait_ready()
+
+
+def test_after_a_crash_of_everything_it_starts_again_with_its_data(tmp_path: Path) -> None:
+    """Pid files are left behind; one of them now names a living stranger."""
+    lab = Lab(tmp_path, brokers=1, broker_properties={"min.insync.replicas": 1}, die_with_parent=True)
+    lab.start()
+    create_small_topic(lab)
+    produce(lab, "t", ["a"])
+    identity = lab.cluster_id
+    processes = [psutil.Process(node.pid) for node in lab.status() if node.pid is not None]
+    for process in processes:
+        process.kill()
+    psutil.wait_procs(processes, timeout=10)
+    (tmp_path / "broker-1" / "pid").write_text(f"{os.getpid()} 1\n")
+    with Lab(tmp_path, die_with_parent=True) as again:
+        assert again.cluster_id == identity
+        assert again.brokers == (1,)
+        assert read(again, "t") == ["a"]
+    assert psutil.pid_exists(os.getpid())
+    left = [p.pid for p in psutil.process_iter() if any(str(tmp_path) in word for word in arguments(p))]
+    assert left == []
+
+
+def arguments(process: psutil.Process) -> list[str]:
+    try:
+        return process.cmdline()
+    except (psutil.NoSuchProcess, psutil.ZombieProcess):
+        return []
+
+
+def test_a_broker_that_cannot_start_says_why_and_nothing_stays_behind(tmp_path: Path) -> None:
+    lab = Lab(tmp_path, brokers=1, broker_properties={"num.io.threads": "none"}, die_with_parent=True)
+    with pytest.raises(LabError, match=r"num\.io\.threads"):
+        lab.start()
+    assert [node.state for node in lab.status()] == ["stopped", "stopped"]
+
+
+@pytest.mark.slow
+def test_kafka_three_runs_too(tmp_path: Path) -> None:
+    with Lab(tmp_path, brokers=1, version="3.9.1", die_with_parent=True) as lab:
+        create_small_topic(lab)
+        assert produce(lab, "t", ["a"]) == [0]
+    assert jars.is_fetched("3.9.1")
