@@ -1,0 +1,44 @@
+"""The store: what was derived, in SQLite or PostgreSQL, for the API, the scheduler and the next runner.
+
+It is the truth for metrics (ARCHITECTURE decision 10) and for who may write (identities' generations, leases), and it
+may be away: probing goes on without it. Every method of Store runs one transaction and raises StoreError, with the
+database's name and without its password, when the database does not answer; calling again is always right (what is
+recorded is keyed, what is taken is taken by compare-and-set).
+"""
+
+from storage.store.errors import StoreError
+from storage.store.leases import Leases
+from storage.store.pages import BadCursorError, Page
+from storage.store.store import Store
+from storage.store.values import (
+    Held,
+    Incident,
+    IncidentFilter,
+    Lease,
+    Purged,
+    Reconciliation,
+    Sighting,
+    StoredViolation,
+    View,
+    ViolationCount,
+    ViolationFilter,
+)
+
+__all__ = [
+    "BadCursorError",
+    "Held",
+    "Incident",
+    "IncidentFilter",
+    "Lease",
+    "Leases",
+    "Page",
+    "Purged",
+    "Reconciliation",
+    "Sighting",
+    "Store",
+    "StoreError",
+    "StoredViolation",
+    "View",
+    "ViolationCount",
+    "ViolationFilter",
+]

@@ -1,0 +1,184 @@
+"""One engine for SQLite or PostgreSQL, and one kind of error.
+
+SQLite: WAL, synchronous=FULL (a power cut forgets no committed generation), 10 s busy timeout, foreign keys on. A
+writing transaction begins IMMEDIATE: it waits for its turn at the start, where the busy timeout helps, and not in the
+middle, where SQLite would refuse at once.
+PostgreSQL: psycopg 3, READ COMMITTED. Connections are tried before use; connecting, waiting for a lock and running a
+statement have limits, so that a dead database costs a caller seconds, not for ever.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import orjson
+from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url, text
+from sqlalchemy.exc import ArgumentError, NoSuchModuleError, SQLAlchemyError
+from sqlalchemy.pool import QueuePool
+
+from storage.store.errors import StoreError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_WRITING = "canary_writing"
+_CONNECT_S = 5
+_STATEMENT_MS = 30_000
+_LOCK_MS = 10_000
+
+
+class Database:
+    """A database by URL. Opens nothing until it is used; safe for several threads."""
+
+    def __init__(self, url: str) -> None:
+        self._url = _parse(url)
+        self.name = self._url.render_as_string(hide_password=True)
+        self.is_sqlite = self._url.get_backend_name() == "sqlite"
+        self._engine = _sqlite(self._url) if self.is_sqlite else _postgresql(self._url)
+        self._writing = self._engine.execution_options(**{_WRITING: True})
+
+    @contextmanager
+    def reading(self) -> Iterator[Connection]:
+        """Run the body in a transaction that only reads.
+
+        Raises:
+            StoreError: the database cannot be reached or refuses.
+        """
+        with self._translated(), self._engine.begin() as connection:
+            yield connection
+
+    @contextmanager
+    def writing(self, *, serial: str | None = None) -> Iterator[Connection]:
+        """Run the body in a transaction that is committed at its end and rolled back on an exception.
+
+        Args:
+            serial: transactions with the same word run one after the other, in every process.
+
+        Raises:
+            StoreError: the database cannot be reached or refuses.
+        """
+        with self._translated(), self._writing.begin() as connection:
+            if serial is not None and not self.is_sqlite:  # SQLite has one writer anyway
+                connection.execute(
+                    text("SELECT pg_advisory_xact_lock(hashtextextended(:word, 7363))"), {"word": serial}
+                )
+            yield connection
+
+    def close(self) -> None:
+        """Close every pooled connection."""
+        self._engine.dispose()
+
+    @contextmanager
+    def _translated(self) -> Iterator[None]:
+        try:
+            yield
+        except SQLAlchemyError as error:
+            raise StoreError(f"the store {self.name} {self._said(error)}") from None
+        except OSError as error:
+            raise StoreError(f"the store {self.name} cannot be used: {error.strerror or error}") from None
+
+    def _said(self, error: SQLAlchemyError) -> str:
+        """Return what the driver said, on one line, without statement, parameters or password."""
+        origin = getattr(error, "orig", None) or error
+        words = re.sub(r"\s+", " ", str(origin)).strip()
+        if self._url.password:
+            words = words.replace(str(self._url.password), "***")
+        if "no such table" in words or "UndefinedTable" in type(origin).__name__:
+            return f"has no tables yet or old ones ({words[:200]}); run: canary db upgrade"
+        return f"does not answer: {words[:400] or type(origin).__name__}"
+
+
+def _parse(url: str) -> URL:
+    try:
+        parsed = make_url(url)
+        dialect = parsed.get_dialect().name
+    except (ArgumentError, NoSuchModuleError, ValueError, ImportError):
+        raise StoreError(
+            "store.url is no database URL that is understood; use sqlite:///FILE or postgresql+psycopg://USER@HOST/NAME",
+            2,
+        ) from None
+    if dialect == "postgresql":
+        return parsed.set(drivername="postgresql+psycopg")
+    if dialect != "sqlite":
+        raise StoreError(f"store.url names {dialect}; use sqlite:///FILE or postgresql+psycopg://USER@HOST/NAME", 2)
+    if not parsed.database or parsed.database == ":memory:":
+        raise StoreError("store.url names an SQLite database in memory; name a file: sqlite:///var/canary/store.db", 2)
+    return parsed
+
+
+def _json(value: object) -> str:
+    """Return JSON; what has no JSON form (evidence is written by many hands) becomes its text, NaN null."""
+    option = orjson.OPT_NON_STR_KEYS | orjson.OPT_SERIALIZE_NUMPY
+    try:
+        return orjson.dumps(value, default=str, option=option).decode()
+    except TypeError:  # half a surrogate pair, an integer above 64 bits
+        mended = json.dumps(value, default=str, ensure_ascii=False).encode("utf-8", "replace")
+        return orjson.dumps(json.loads(mended, parse_int=_integer)).decode()
+
+
+def _integer(digits: str) -> int | str:
+    return int(digits) if abs(int(digits)) < 2**63 else digits
+
+
+def _postgresql(url: URL) -> Engine:
+    engine = create_engine(
+        url,
+        pool_pre_ping=True,
+        pool_timeout=_CONNECT_S,
+        pool_size=5,
+        max_overflow=10,
+        hide_parameters=True,
+        json_serializer=_json,
+        json_deserializer=orjson.loads,
+        connect_args={
+            "connect_timeout": _CONNECT_S,
+            "keepalives_idle": 5,
+            "keepalives_interval": 2,
+            "keepalives_count": 3,
+            "tcp_user_timeout": 10_000,
+        },
+    )
+
+    @event.listens_for(engine, "connect")
+    def prepare(connection: Any, _record: object) -> None:
+        with connection.cursor() as cursor:  # by SET and not by options=: a pooler in between refuses those
+            cursor.execute(f"SET statement_timeout = {_STATEMENT_MS}")
+            cursor.execute(f"SET lock_timeout = {_LOCK_MS}")
+        connection.commit()
+
+    return engine
+
+
+def _sqlite(url: URL) -> Engine:
+    file = Path(str(url.database))
+    engine = create_engine(
+        url,
+        poolclass=QueuePool,
+        hide_parameters=True,
+        json_serializer=_json,
+        json_deserializer=orjson.loads,
+        connect_args={"timeout": 10},
+    )
+
+    @event.listens_for(engine, "do_connect")
+    def make_directory(*_: object) -> None:
+        file.parent.mkdir(parents=True, exist_ok=True)
+
+    @event.listens_for(engine, "connect")
+    def prepare(connection: Any, _record: object) -> None:
+        connection.isolation_level = None  # transactions begin below, not when the driver thinks so
+        cursor = connection.cursor()
+        for pragma in ("busy_timeout=10000", "journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON"):
+            cursor.execute(f"PRAGMA {pragma}")
+        cursor.close()
+
+    @event.listens_for(engine, "begin")
+    def begin(connection: Connection) -> None:
+        writing = connection.get_execution_options().get(_WRITING, False)
+        connection.exec_driver_sql("BEGIN IMMEDIATE" if writing else "BEGIN")
+
+    return engine

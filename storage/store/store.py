@@ -1,0 +1,279 @@
+"""The store as everybody else sees it."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any, Literal, Self
+
+import structlog
+from sqlalchemy import select, text
+
+from storage.store import migrating, producers, reconciliations, retention, violation_lists, violations
+from storage.store.database import Database
+from storage.store.errors import StoreError
+from storage.store.leases import Leases
+from storage.store.models import ViewRow
+from storage.store.upserts import insert_or
+from storage.store.values import IncidentFilter, View, ViolationFilter
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from canary.anomalies.violation import Violation
+    from storage.store.pages import Page
+    from storage.store.values import Incident, Purged, Reconciliation, StoredViolation, ViolationCount
+
+_log = structlog.get_logger(__name__)
+_RETRY_S = 0.5
+
+
+class Store:
+    """A connected store; safe for several threads, and each method for several processes. All raise StoreError."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self.leases = Leases(database)
+
+    @classmethod
+    def connect(
+        cls,
+        url: str,
+        *,
+        timeout: float,
+        monotonic: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> Store:
+        """Return the store at ``url`` as soon as it answers.
+
+        Args:
+            url: sqlite:///FILE or postgresql+psycopg://….
+            timeout: how long to try again, in s; 0 = once.
+            monotonic: clock in s.
+            sleep: waits between two tries, in s.
+
+        Raises:
+            StoreError: the URL is not understood, or the database did not answer in time.
+        """
+        store = cls(Database(url))
+        deadline = monotonic() + timeout
+        waiting = False
+        while True:
+            try:
+                store.ping()
+            except StoreError as error:
+                left = deadline - monotonic()
+                if left <= 0:
+                    store.close()
+                    raise StoreError(f"{error}; tried for {timeout:g} s, see store.url") from None
+                if not waiting:
+                    _log.warning("store_not_ready", store=store.name, reason=str(error), patience_s=timeout)
+                waiting = True
+                sleep(min(_RETRY_S, left))
+            else:
+                return store
+
+    def __enter__(self) -> Self:
+        """Return the store itself; leaving closes its connections."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Close the connections."""
+        self.close()
+
+    @property
+    def name(self) -> str:
+        """The URL without its password."""
+        return self._database.name
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._database.close()
+
+    def ping(self) -> None:
+        """Ask the database for nothing; raises if it does not answer."""
+        with self._database.reading() as connection:
+            connection.execute(text("SELECT 1"))
+
+    def upgrade(self) -> None:
+        """Bring the tables up to date; several processes may do so at once."""
+        migrating.upgrade(self._database)
+
+    def current(self) -> str | None:
+        """Return the revision of the tables, None if there are none."""
+        return migrating.current(self._database)
+
+    # Who we are
+
+    def installation(self) -> str:
+        """Return this installation's name (32 hex), minted once."""
+        with self._database.writing() as connection:
+            return producers.installation(connection)
+
+    def remember_cluster(self, name: str, cluster_id: str) -> str:
+        """Return the cluster.id known of the cluster ``name`` before, or ``cluster_id``, known from now on."""
+        with self._database.writing() as connection:
+            return producers.remember_cluster(connection, name, cluster_id)
+
+    def producer(self, cluster: str, runner: str, topic: str, mode: str, known: int | None = None) -> int:
+        """Return the producer id (63 random bits) of (cluster, runner, topic, mode), minted once.
+
+        ``known`` is the one that the ledger knows: a store that lost its memory takes it over.
+        """
+        with self._database.writing() as connection:
+            return producers.producer(connection, (cluster, runner, topic, mode), known)
+
+    def next_generation(self, producer_id: int, at_least: int) -> int:
+        """Take a producer's next generation, which nobody ever had: above the last one, and at least ``at_least``."""
+        with self._database.writing() as connection:
+            return producers.next_generation(connection, producer_id, at_least)
+
+    def generation(self, producer_id: int) -> int | None:
+        """Return the highest generation taken of a producer (0: none yet); None if it is not known here."""
+        with self._database.reading() as connection:
+            return producers.generation(connection, producer_id)
+
+    # What is wrong
+
+    def record(self, cluster: str, found: Sequence[Violation]) -> int:
+        """Keep violations of ``cluster``; return how many of them are new. Recording again only adds sightings."""
+        if not found:
+            return 0
+        with self._database.writing(serial=f"violations {cluster}") as connection:
+            return violations.record(connection, cluster, found)
+
+    def end(self, ids: Sequence[str], at_ns: int) -> int:
+        """Resolve conditions (by Violation.key) that hold no more; seen again later they are open again."""
+        with self._database.writing() as connection:
+            return violation_lists.end_violations(connection, ids, at_ns)
+
+    def violations(
+        self, wanted: ViolationFilter | None = None, cursor: str | None = None, limit: int = 100
+    ) -> Page[StoredViolation]:
+        """Return a page of violations, newest first, without evidence; BadCursorError for a strange cursor."""
+        with self._database.reading() as connection:
+            return violation_lists.list_violations(connection, wanted or ViolationFilter(), cursor, limit)
+
+    def violation(self, violation_id: str) -> StoredViolation | None:
+        """Return one violation with its evidence; None if there is none."""
+        with self._database.reading() as connection:
+            return violation_lists.get_violation(connection, violation_id)
+
+    def acknowledge(self, violation_id: str, note: str | None = None) -> StoredViolation | None:
+        """Mark a violation as seen by a person; None if there is none."""
+        with self._database.writing() as connection:
+            return violation_lists.acknowledge_violation(connection, violation_id, note)
+
+    def violation_counts(self) -> list[ViolationCount]:
+        """Return (cluster, kind, severity, total, open) of everything ever found."""
+        with self._database.reading() as connection:
+            return violation_lists.count_violations(connection)
+
+    def incidents(
+        self, wanted: IncidentFilter | None = None, cursor: str | None = None, limit: int = 100
+    ) -> Page[Incident]:
+        """Return a page of incidents, newest first."""
+        with self._database.reading() as connection:
+            return violation_lists.list_incidents(connection, wanted or IncidentFilter(), cursor, limit)
+
+    def incident(self, incident_id: str) -> Incident | None:
+        """Return one incident (its violations: ViolationFilter.incident_id); None if there is none."""
+        with self._database.reading() as connection:
+            return violation_lists.get_incident(connection, incident_id)
+
+    def acknowledge_incident(self, incident_id: str, note: str | None = None) -> Incident | None:
+        """Mark an incident and its violations as seen by a person; None if there is none."""
+        with self._database.writing() as connection:
+            return violation_lists.acknowledge_incident(connection, incident_id, note)
+
+    def resolve_incident(
+        self, incident_id: str, reason: Literal["lost", "planned", "false"], at_ns: int, note: str | None = None
+    ) -> Incident | None:
+        """Resolve an incident with all of its violations; None if there is none."""
+        with self._database.writing() as connection:
+            return violation_lists.resolve_incident(connection, incident_id, reason, note, at_ns)
+
+    # What is
+
+    def save_view(self, cluster: str, runner: str, at_ns: int, view: bytes) -> None:
+        """Replace the view that ``runner`` showed of ``cluster``."""
+        with self._database.writing() as connection:
+            insert = insert_or(connection, ViewRow).values(cluster=cluster, runner=runner, at_ns=at_ns, view=view)
+            connection.execute(
+                insert.on_conflict_do_update(index_elements=["cluster", "runner"], set_={"at_ns": at_ns, "view": view})
+            )
+
+    def views(self) -> list[View]:
+        """Return the last view of each (cluster, runner), in that order."""
+        with self._database.reading() as connection:
+            rows = connection.execute(select(ViewRow.__table__).order_by(ViewRow.cluster, ViewRow.runner))
+            return [View(row.cluster, row.runner, row.at_ns, row.view) for row in rows]
+
+    # Reconciliations
+
+    def request_reconciliation(self, cluster: str, requested_by: str, at_ns: int) -> Reconciliation:
+        """Ask for a reconciliation of ``cluster``; a request still waiting is returned instead of a second one."""
+        with self._database.writing(serial=f"reconciliations {cluster}") as connection:
+            return reconciliations.request(connection, cluster, requested_by, at_ns)
+
+    def claim_reconciliation(self, holder: str, at_ns: int) -> Reconciliation | None:
+        """Begin the oldest one asked for; None: there is none, or another process was quicker."""
+        with self._database.writing() as connection:
+            return reconciliations.claim(connection, holder, at_ns)
+
+    def progress_reconciliation(self, reconciliation_id: str, holder: str, words: str) -> bool:
+        """Say how far a running one is; False: it is not ``holder``'s."""
+        with self._database.writing() as connection:
+            return reconciliations.progress(connection, reconciliation_id, holder, words)
+
+    def finish_reconciliation(
+        self,
+        reconciliation_id: str,
+        holder: str,
+        at_ns: int,
+        *,
+        error: str | None = None,
+        bounds: Mapping[str, Any] | None = None,
+        summary: Mapping[str, Any] | None = None,
+        verdicts: Mapping[str, Any] | None = None,
+        report: str | None = None,
+    ) -> bool:
+        """End a running one, failed if there is an ``error``; False: it is not ``holder``'s."""
+        with self._database.writing() as connection:
+            return reconciliations.finish(
+                connection,
+                reconciliation_id,
+                holder,
+                at_ns=at_ns,
+                error=error,
+                bounds=bounds or {},
+                summary=summary or {},
+                verdicts=verdicts or {},
+                report=report,
+            )
+
+    def abandon_reconciliations(self, holder: str, at_ns: int) -> int:
+        """Fail those that a dead process left running; for the scheduler that holds the lease."""
+        with self._database.writing() as connection:
+            return reconciliations.abandon(connection, holder, at_ns)
+
+    def reconciliations(
+        self, cluster: str | None = None, state: str | None = None, cursor: str | None = None, limit: int = 100
+    ) -> Page[Reconciliation]:
+        """Return a page of reconciliations, newest first."""
+        with self._database.reading() as connection:
+            return reconciliations.list_page(connection, cluster, state, cursor, limit)
+
+    def reconciliation(self, reconciliation_id: str) -> Reconciliation | None:
+        """Return one reconciliation; None if there is none."""
+        with self._database.reading() as connection:
+            return reconciliations.get(connection, reconciliation_id)
+
+    def purge(self, *, violations_before_ns: int, reconciliations_before_ns: int, views_before_ns: int) -> Purged:
+        """Forget what is older; see storage.store.retention."""
+        with self._database.writing(serial="purge") as connection:
+            return retention.purge(
+                connection,
+                violations_before_ns=violations_before_ns,
+                reconciliations_before_ns=reconciliations_before_ns,
+                views_before_ns=views_before_ns,
+            )

@@ -1,0 +1,169 @@
+"""What the store gives out: frozen values, times in ns since the epoch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from canary.probe.identity import Identity
+
+State = Literal["open", "acknowledged", "resolved"]
+Reason = Literal["lost", "planned", "false", "ended"]
+ReconciliationState = Literal["requested", "running", "succeeded", "failed"]
+
+
+@dataclass(frozen=True, slots=True)
+class Sighting:
+    """Who saw a violation, and when."""
+
+    by: str
+    at_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class StoredViolation:
+    """A violation as the store knows it (fields as canary.anomalies.violation, CONTRACTS "REST").
+
+    ``evidence`` is empty in lists. ``reason`` is why it was resolved; "ended" is a condition that held no more.
+    """
+
+    id: str
+    kind: str
+    severity: str
+    cluster: str
+    topic: str
+    topic_id: str
+    partition: int | None
+    offset: int | None
+    identity: Identity | None
+    mode: str | None
+    state: State
+    reason: Reason | None
+    note: str | None
+    first_seen_ns: int
+    last_seen_ns: int
+    closed_ns: int | None
+    sightings: Sequence[Sighting]
+    incident_id: str
+    summary: str
+    evidence: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class ViolationFilter:
+    """Which violations to list; None = any. ``since_ns``, ``until_ns``: seen at some time in between, both included."""
+
+    kind: str | None = None
+    severity: str | None = None
+    cluster: str | None = None
+    topic: str | None = None
+    partition: int | None = None
+    since_ns: int | None = None
+    until_ns: int | None = None
+    state: str | None = None
+    incident_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ViolationCount:
+    """``total``: distinct ones ever found with this severity (never falls); ``open``: those in the state open."""
+
+    cluster: str
+    kind: str
+    severity: str
+    total: int
+    open: int
+
+
+@dataclass(frozen=True, slots=True)
+class Incident:
+    """Violations of one place and time; ``lead_id``, ``kind`` and ``summary`` are the first cause's."""
+
+    id: str
+    cluster: str
+    topic: str
+    topic_id: str
+    partition: int | None
+    lead_id: str
+    kind: str
+    severity: str
+    summary: str
+    state: State
+    reason: Reason | None
+    note: str | None
+    first_ns: int
+    last_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class IncidentFilter:
+    """Which incidents to list; None = any."""
+
+    cluster: str | None = None
+    topic: str | None = None
+    partition: int | None = None
+    severity: str | None = None
+    state: str | None = None
+    since_ns: int | None = None
+    until_ns: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """The last view that a runner flushed (orjson bytes, version 1)."""
+
+    cluster: str
+    runner: str
+    at_ns: int
+    view: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Reconciliation:
+    """One reconciliation, asked for, running or done. ``report`` is where its report stands."""
+
+    id: str
+    cluster: str
+    state: ReconciliationState
+    requested_by: str
+    holder: str | None
+    requested_ns: int
+    started_ns: int | None
+    ended_ns: int | None
+    progress: str | None
+    bounds: Mapping[str, Any]
+    summary: Mapping[str, Any]
+    verdicts: Mapping[str, Any]
+    report: str | None
+    error: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Lease:
+    """The lease ``name`` is ours."""
+
+    name: str
+    holder: str
+    counter: int
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """The lease ``name`` is another's; it is alive while ``counter`` rises (watch it on your own monotonic clock)."""
+
+    name: str
+    holder: str
+    counter: int
+
+
+@dataclass(frozen=True, slots=True)
+class Purged:
+    """How many rows retention deleted."""
+
+    violations: int
+    incidents: int
+    reconciliations: int
+    views: int

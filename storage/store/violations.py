@@ -1,0 +1,238 @@
+"""Violations and the incidents that gather them, in one transaction of the caller's.
+
+A violation is one row for ever, by Violation.key(cluster). Seen again it gets a sighting; it may become worse or
+confirmed, never milder. Every new one joins the open incident of its place whose time is within 10 minutes of its own,
+or begins one. The place of a kind without a partition (another-cluster, topic-recreated) is the incarnation and kind.
+"""
+
+from __future__ import annotations
+
+import itertools
+from typing import TYPE_CHECKING, Any
+
+from sqlalchemy import insert, select, update
+
+from storage.store.models import ForgottenRow, IncidentRow, ViolationRow, ViolationTotalRow
+from storage.store.upserts import insert_or
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from sqlalchemy import Connection
+
+    from canary.anomalies.violation import Violation
+
+INCIDENT_WINDOW_NS = 10 * 60 * 1_000_000_000
+MAX_SIGHTINGS_EACH = 10
+_RANK = {"info": 0, "warning": 1, "critical": 2}
+_CHUNK = 500
+
+_Row = dict[str, Any]
+
+
+def record(connection: Connection, cluster: str, violations: Sequence[Violation]) -> int:
+    """Upsert ``violations`` of ``cluster``; return how many were never seen before.
+
+    The caller's transaction must be the only one that records for this cluster (Database.writing(serial=...)).
+    """
+    ids = list(dict.fromkeys(violation.key(cluster) for violation in violations))
+    forgotten = {
+        row_id
+        for chunk in _chunks(ids)
+        for row_id in connection.scalars(select(ForgottenRow.id).where(ForgottenRow.id.in_(chunk)))
+    }
+    rows = _known(connection, ids)
+    before = {row_id: _copy(row) for row_id, row in rows.items()}
+    incidents = _Incidents(connection, cluster)
+    found: dict[tuple[str, str], int] = {}
+    for violation in violations:
+        row_id = violation.key(cluster)
+        if row_id in forgotten:
+            continue
+        row = rows.get(row_id)
+        if row is None:
+            row = rows[row_id] = _new_row(row_id, cluster, violation)
+            row["incident_id"] = incidents.join(violation, row)
+            raised = True
+        else:
+            raised = _see_again(row, violation)
+            if raised:
+                incidents.worsen(row)
+        if raised:
+            found[violation.kind, row["severity"]] = found.get((violation.kind, row["severity"]), 0) + 1
+    incidents.save()
+    new = [row for row_id, row in rows.items() if row_id not in before]
+    for chunk in _chunks(new):
+        connection.execute(insert(ViolationRow), chunk)
+    for row_id, old in before.items():
+        changed = {name: value for name, value in rows[row_id].items() if value != old[name]}
+        if changed:
+            connection.execute(update(ViolationRow).where(ViolationRow.id == row_id).values(changed))
+    _count(connection, cluster, found)
+    return len(new)
+
+
+def _new_row(row_id: str, cluster: str, violation: Violation) -> _Row:
+    identity = violation.identity
+    return {
+        "id": row_id,
+        "kind": violation.kind,
+        "severity": violation.severity,
+        "cluster": cluster,
+        "topic": violation.topic,
+        "topic_id": violation.topic_id,
+        "partition": violation.partition,
+        "offset": violation.offset,
+        "producer_id": identity.producer_id if identity else None,
+        "generation": identity.generation if identity else None,
+        "identity_partition": identity.partition if identity else None,
+        "sequence": identity.sequence if identity else None,
+        "mode": violation.mode,
+        "state": "open",
+        "reason": None,
+        "note": None,
+        "first_seen_ns": violation.at_ns,
+        "last_seen_ns": violation.at_ns,
+        "closed_ns": None,
+        "sightings": [{"by": violation.by, "at_ns": violation.at_ns}],
+        "summary": _storable(violation.summary),
+        "evidence": dict(violation.evidence),
+    }
+
+
+def _storable(words: str) -> str:
+    """Return ``words`` as PostgreSQL takes them: no NUL, no half a surrogate pair (from broken records)."""
+    return words.replace("\0", "\\x00").encode("utf-8", "backslashreplace").decode()
+
+
+def _see_again(row: _Row, violation: Violation) -> bool:
+    """Merge another sighting into ``row``; return whether it became worse."""
+    row["first_seen_ns"] = min(row["first_seen_ns"], violation.at_ns)
+    row["last_seen_ns"] = max(row["last_seen_ns"], violation.at_ns)
+    mine = [position for position, sighting in enumerate(row["sightings"]) if sighting["by"] == violation.by]
+    if not mine or violation.at_ns > row["sightings"][mine[-1]]["at_ns"]:
+        if len(mine) >= MAX_SIGHTINGS_EACH:  # a condition that holds for days: keep the first ones and the last
+            del row["sightings"][mine[-1]]
+        row["sightings"].append({"by": violation.by, "at_ns": violation.at_ns})
+    evidence = dict(violation.evidence)
+    if row["evidence"].get("confirmed") is False and evidence.get("confirmed") is True:
+        row["evidence"] = {**row["evidence"], **evidence}
+        row["summary"] = _storable(violation.summary)
+    else:
+        row["evidence"] = {**evidence, **row["evidence"]}
+    if row["state"] == "resolved" and row["reason"] == "ended" and violation.at_ns > (row["closed_ns"] or 0):
+        row["state"], row["reason"], row["closed_ns"] = "open", None, None
+    if _RANK[violation.severity] > _RANK[row["severity"]]:
+        row["severity"] = violation.severity
+        return True
+    return False
+
+
+class _Incidents:
+    """The incidents of one cluster that a batch touches, read when first needed, written once at the end."""
+
+    def __init__(self, connection: Connection, cluster: str) -> None:
+        self._connection = connection
+        self._cluster = cluster
+        self._places: dict[str, list[_Row]] = {}
+        self._dirty: dict[str, _Row] = {}
+        self._new: dict[str, _Row] = {}
+        self._worse: list[_Row] = []
+
+    def join(self, violation: Violation, row: _Row) -> str:
+        """Return the id of the incident that ``violation`` belongs to from now on."""
+        where = f"*{violation.kind}" if violation.partition is None else str(violation.partition)
+        place = f"{self._cluster}\x1f{violation.topic}\x1f{violation.topic_id}\x1f{where}"
+        for incident in self._at(place):
+            if (
+                incident["first_ns"] - INCIDENT_WINDOW_NS <= violation.at_ns <= incident["last_ns"] + INCIDENT_WINDOW_NS
+                and incident["state"] != "resolved"
+            ):
+                incident["first_ns"] = min(incident["first_ns"], violation.at_ns)
+                incident["last_ns"] = max(incident["last_ns"], violation.at_ns)
+                if violation.at_ns < incident["lead_ns"]:
+                    incident.update(_lead(row))
+                if _RANK[violation.severity] > _RANK[incident["severity"]]:
+                    incident["severity"] = violation.severity
+                if incident["state"] == "acknowledged":  # something new happened since somebody looked
+                    incident["state"] = "open"
+                self._dirty[incident["id"]] = incident
+                return str(incident["id"])
+        incident = {
+            "id": row["id"],
+            "place": place,
+            "cluster": self._cluster,
+            "topic": violation.topic,
+            "topic_id": violation.topic_id,
+            "partition": violation.partition,
+            "severity": violation.severity,
+            "state": "open",
+            "reason": None,
+            "note": None,
+            "first_ns": violation.at_ns,
+            "last_ns": violation.at_ns,
+            **_lead(row),
+        }
+        self._places[place].append(incident)
+        self._new[row["id"]] = incident
+        return str(row["id"])
+
+    def worsen(self, row: _Row) -> None:
+        """A violation of an incident became worse: so does the incident, when it is saved."""
+        self._worse.append(row)
+
+    def save(self) -> None:
+        """Write what changed."""
+        for chunk in _chunks(self._new.values()):
+            self._connection.execute(insert(IncidentRow), chunk)
+        for row_id, incident in self._dirty.items():
+            if row_id not in self._new:
+                self._connection.execute(update(IncidentRow).where(IncidentRow.id == row_id).values(incident))
+        for row in self._worse:
+            milder = [name for name, rank in _RANK.items() if rank < _RANK[row["severity"]]]
+            self._connection.execute(
+                update(IncidentRow)
+                .where(IncidentRow.id == row["incident_id"], IncidentRow.severity.in_(milder))
+                .values(severity=row["severity"])
+            )
+
+    def _at(self, place: str) -> list[_Row]:
+        if place not in self._places:
+            query = select(IncidentRow.__table__).where(IncidentRow.place == place, IncidentRow.state != "resolved")
+            rows = self._connection.execute(query.order_by(IncidentRow.first_ns)).mappings()
+            self._places[place] = [dict(row) for row in rows]
+        return self._places[place]
+
+
+def _lead(row: _Row) -> _Row:
+    return {"lead_id": row["id"], "lead_ns": row["first_seen_ns"], "kind": row["kind"], "summary": row["summary"]}
+
+
+def _count(connection: Connection, cluster: str, found: dict[tuple[str, str], int]) -> None:
+    for (kind, severity), number in sorted(found.items()):
+        statement = insert_or(connection, ViolationTotalRow).values(
+            cluster=cluster, kind=kind, severity=severity, total=number
+        )
+        connection.execute(
+            statement.on_conflict_do_update(
+                index_elements=["cluster", "kind", "severity"], set_={"total": ViolationTotalRow.total + number}
+            )
+        )
+
+
+def _known(connection: Connection, ids: list[str]) -> dict[str, _Row]:
+    rows: dict[str, _Row] = {}
+    for chunk in _chunks(ids):
+        query = select(ViolationRow.__table__).where(ViolationRow.id.in_(chunk))
+        rows.update((row["id"], dict(row)) for row in connection.execute(query).mappings())
+    return rows
+
+
+def _copy(row: _Row) -> _Row:
+    return {**row, "sightings": list(row["sightings"]), "evidence": dict(row["evidence"])}
+
+
+def _chunks(items: Iterable[Any]) -> Iterator[list[Any]]:
+    iterator = iter(items)
+    while chunk := list(itertools.islice(iterator, _CHUNK)):
+        yield chunk

@@ -1,0 +1,238 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+from alembic.autogenerate import compare_metadata
+from alembic.migration import MigrationContext
+from sqlalchemy import text
+
+from storage.store import Held, Lease, Store, StoreError
+from storage.store.database import Database
+from storage.store.models import Base
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def processes(program: str, *arguments: str, count: int = 2) -> list[str]:
+    """Run the same program in several real processes at once; return what each printed."""
+    runs = [
+        subprocess.Popen([sys.executable, "-c", program, *arguments], stdout=subprocess.PIPE, text=True)
+        for _ in range(count)
+    ]
+    said = [run.communicate(timeout=120)[0] for run in runs]
+    assert [run.returncode for run in runs] == [0] * count
+    return said
+
+
+def test_the_migrations_make_exactly_the_models_tables(store: Store) -> None:
+    with store._database.reading() as connection:
+        assert compare_metadata(MigrationContext.configure(connection), Base.metadata) == []
+    assert store.current() == "0001"
+    store.upgrade()
+
+
+def test_two_processes_may_migrate_the_same_empty_database(store_url: str) -> None:
+    program = (
+        "import sys; from storage.store import Store; s = Store.connect(sys.argv[1], timeout=5)\n"
+        "s.upgrade(); print(s.current())"
+    )
+    assert processes(program, store_url, count=3) == ["0001\n"] * 3
+
+
+def test_a_store_of_a_later_version_is_refused(store: Store) -> None:
+    with store._database.writing() as connection:
+        connection.execute(text("UPDATE alembic_version SET version_num = '9999'"))
+    with pytest.raises(StoreError, match="later version"):
+        store.upgrade()
+
+
+def test_a_store_without_tables_says_what_to_run(store_url: str) -> None:
+    with Store.connect(store_url, timeout=1) as store, pytest.raises(StoreError, match="canary db upgrade"):
+        store.installation()
+
+
+def test_sqlite_is_as_durable_as_promised(tmp_path: Path) -> None:
+    database = Database(f"sqlite:///{tmp_path}/store.db")
+    with database.reading() as connection:
+        assert connection.execute(text("PRAGMA journal_mode")).scalar() == "wal"
+        assert connection.execute(text("PRAGMA synchronous")).scalar() == 2
+        assert connection.execute(text("PRAGMA busy_timeout")).scalar() == 10_000
+    database.close()
+
+
+@pytest.mark.parametrize(
+    "url", ["mysql://u:secret@h/d", "nonsense secret", "sqlite://", "sqlite:///:memory:", "oracle+magic://u:secret@h"]
+)
+def test_a_url_that_cannot_be_used_is_named_without_its_secrets(url: str) -> None:
+    with pytest.raises(StoreError) as refusal:
+        Store.connect(url, timeout=0)
+    assert "store.url" in str(refusal.value)
+    assert "secret" not in str(refusal.value)
+
+
+def test_a_database_that_is_away_is_tried_again_and_then_named_without_its_password() -> None:
+    now = [0.0]
+
+    def sleep(seconds: float) -> None:
+        now[0] += seconds
+
+    url = "postgresql+psycopg://canary:pa55word@127.0.0.1:1/canary"
+    with pytest.raises(StoreError) as refusal:
+        Store.connect(url, timeout=2, monotonic=lambda: now[0], sleep=sleep)
+    assert now[0] == 2
+    words = str(refusal.value)
+    assert "127.0.0.1:1/canary" in words
+    assert "pa55word" not in words
+    assert "2 s" in words
+    assert refusal.value.__cause__ is None
+    assert refusal.value.__suppress_context__
+
+
+def test_a_start_waits_for_a_store_that_comes_late(tmp_path: Path) -> None:
+    blocker = tmp_path / "late"
+    blocker.write_text("a file where the directory should be")
+    tries = []
+
+    def sleep(_: float) -> None:
+        tries.append(1)
+        if len(tries) == 3:
+            blocker.unlink()
+
+    with Store.connect(f"sqlite:///{blocker}/store.db", timeout=60, sleep=sleep) as store:
+        store.upgrade()
+    assert len(tries) == 3
+
+
+def test_a_damaged_sqlite_file_is_an_error_of_the_store(tmp_path: Path) -> None:
+    (tmp_path / "store.db").write_bytes(b"no database " * 500)
+    with pytest.raises(StoreError, match="not a database"):
+        Store.connect(f"sqlite:///{tmp_path}/store.db", timeout=0)
+
+
+@pytest.mark.parametrize("store_url", [pytest.param("postgres", marks=pytest.mark.postgres)], indirect=True)
+def test_a_store_that_was_away_answers_again_on_the_same_object(store: Store, request: pytest.FixtureRequest) -> None:
+    with Store.connect(request.getfixturevalue("postgres_url"), timeout=1) as other, other._database.writing() as admin:
+        admin.execute(
+            text("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname LIKE 'canary_%'"),
+        )
+    store.ping()
+
+
+def test_who_we_are_is_minted_once(store: Store, store_url: str) -> None:
+    assert len(store.installation()) == 32
+    producer = store.producer("c", "r", "t", "idempotent")
+    assert 0 <= producer < 2**63
+    assert store.remember_cluster("c", "abc") == "abc"
+    with Store.connect(store_url, timeout=1) as again:
+        assert again.installation() == store.installation()
+        assert again.producer("c", "r", "t", "idempotent") == producer
+        assert again.producer("c", "r", "t", "plain") != producer
+        assert again.remember_cluster("c", "other") == "abc"
+
+
+def test_a_store_that_lost_its_memory_takes_the_ledgers_producer_and_goes_above_its_generations(store: Store) -> None:
+    assert store.generation(4711) is None
+    with pytest.raises(StoreError, match="does not know"):
+        store.next_generation(4711, 1)
+    assert store.producer("c", "r", "t", "plain", known=4711) == 4711
+    assert store.producer("c", "r", "t", "plain", known=4712) == 4711
+    assert store.generation(4711) == 0
+    assert store.next_generation(4711, 18) == 18
+    assert store.next_generation(4711, 1) == 19
+    assert store.generation(4711) == 19
+
+
+def test_two_processes_never_get_the_same_generation(store: Store, store_url: str) -> None:
+    producer = store.producer("c", "r", "t", "plain")
+    program = (
+        "import sys; from storage.store import Store; s = Store.connect(sys.argv[1], timeout=5)\n"
+        "for _ in range(60): print(s.next_generation(int(sys.argv[2]), 1))"
+    )
+    taken = [int(line) for said in processes(program, store_url, str(producer)) for line in said.split()]
+    assert sorted(taken) == list(range(1, 121))
+
+
+def test_a_lease_has_one_holder_and_its_counter_tells_that_it_lives(store: Store) -> None:
+    assert store.leases.acquire("runner c r", "one") == Lease("runner c r", "one", 1)
+    assert store.leases.acquire("runner c r", "one") == Lease("runner c r", "one", 1)
+    held = store.leases.acquire("runner c r", "two")
+    assert held == Held("runner c r", "one", 1)
+    assert store.leases.renew("runner c r", "one")
+    assert not store.leases.renew("runner c r", "two")
+    assert store.leases.take_over("runner c r", "two", held.counter) == Held("runner c r", "one", 2)
+    assert store.leases.take_over("runner c r", "two", 2) == Lease("runner c r", "two", 3)
+    assert not store.leases.renew("runner c r", "one")
+    store.leases.release("runner c r", "one")
+    assert store.leases.renew("runner c r", "two")
+    store.leases.release("runner c r", "two")
+    assert not store.leases.renew("runner c r", "two")
+    third = store.leases.acquire("runner c r", "three")
+    assert isinstance(third, Lease)
+    assert third.counter > 4
+
+
+def test_of_two_processes_that_take_over_a_dead_lease_one_wins(store: Store, store_url: str) -> None:
+    program = (
+        "import sys, os; from storage.store import Store; s = Store.connect(sys.argv[1], timeout=5)\n"
+        "print(type(s.leases.take_over('l', str(os.getpid()), 1)).__name__)"
+    )
+    store.leases.acquire("l", "dead")
+    assert sorted(processes(program, store_url, count=3)) == ["Held\n", "Held\n", "Lease\n"]
+
+
+def test_a_view_replaces_the_one_before(store: Store) -> None:
+    store.save_view("c", "r", 1, b"old")
+    store.save_view("c", "r", 2, b"\x00new")
+    store.save_view("b", "r", 3, b"other")
+    assert [(view.cluster, view.at_ns, view.view) for view in store.views()] == [
+        ("b", 3, b"other"),
+        ("c", 2, b"\x00new"),
+    ]
+
+
+def test_a_reconciliation_is_asked_for_once_claimed_once_and_finished_by_its_owner(store: Store) -> None:
+    asked = store.request_reconciliation("c", "api", 10)
+    assert asked.state == "requested"
+    assert store.request_reconciliation("c", "clock", 11).id == asked.id
+    other = store.request_reconciliation("d", "clock", 12)
+    begun = store.claim_reconciliation("one", 20)
+    assert begun is not None
+    assert (begun.id, begun.state, begun.started_ns, begun.holder) == (asked.id, "running", 20, "one")
+    assert store.progress_reconciliation(asked.id, "one", "dumping")
+    assert not store.progress_reconciliation(asked.id, "two", "dumping")
+    assert not store.finish_reconciliation(asked.id, "two", 30)
+    assert store.finish_reconciliation(asked.id, "one", 30, summary={"acked": 3}, verdicts={"lost": 1}, report="r.html")
+    done = store.reconciliation(asked.id)
+    assert done is not None
+    assert (done.state, done.ended_ns, done.summary, done.verdicts, done.report) == (
+        "succeeded",
+        30,
+        {"acked": 3},
+        {"lost": 1},
+        "r.html",
+    )
+    second = store.claim_reconciliation("one", 40)
+    assert second is not None
+    assert second.id == other.id
+    assert store.claim_reconciliation("one", 41) is None
+    assert store.abandon_reconciliations("one", 50) == 0
+    assert store.abandon_reconciliations("two", 50) == 1
+    assert [run.state for run in store.reconciliations().items] == ["failed", "succeeded"]
+    assert [run.id for run in store.reconciliations(cluster="c").items] == [asked.id]
+    page = store.reconciliations(limit=1)
+    assert [run.id for run in store.reconciliations(cursor=page.next_cursor, limit=1).items] == [asked.id]
+
+
+def test_a_request_is_claimed_by_one_of_two_processes(store: Store, store_url: str) -> None:
+    for cluster in "abcdefgh":
+        store.request_reconciliation(cluster, "test", 1)
+    program = (
+        "import sys, os; from storage.store import Store; s = Store.connect(sys.argv[1], timeout=5)\n"
+        "for _ in range(30):\n r = s.claim_reconciliation(str(os.getpid()), 2)\n print(r.cluster if r else '')"
+    )
+    claimed = [name for said in processes(program, store_url) for name in said.split()]
+    assert sorted(claimed) == list("abcdefgh")
