@@ -1,0 +1,79 @@
+"""Rules on the log alone: inconsistent-offsets, duplicate, phantom (ANOMALIES Part I, rules 1, 2 and 12)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from canary.anomalies.offline.cases import Case, Cases
+from canary.anomalies.offline.tables import NONE
+
+if TYPE_CHECKING:
+    from canary.anomalies.offline.tables import Tables
+
+
+def inconsistent_offsets(tables: Tables) -> Cases:
+    """Two or more values at one offset of a key: key, offset, index, values.
+
+    Excluded are the places that failed sends claim, and those of indeterminate sends that nothing proves: those never
+    came into the log.
+    """
+    slots, messages = tables.conflicts
+    distinct, start = np.unique(slots, return_index=True)
+    end = np.append(start[1:], len(slots))
+
+    def case(number: int) -> Case:
+        slot = int(distinct[number])
+        return {
+            "key": tables.history.keys[tables.slot_key[slot]],
+            "offset": int(tables.slot_offset[slot]),
+            "index": tables.index(slot),
+            "values": sorted((tables.value(m) for m in messages[start[number] : end[number]]), key=_order),
+        }
+
+    return Cases(len(distinct), case)
+
+
+def duplicate(tables: Tables) -> Cases:
+    """One value at two or more offsets of its key: key, value, count, offsets.
+
+    The same value read again at the same offset is none: that is a poll that went back.
+    """
+    messages, slots = tables.copies
+    distinct, start = np.unique(messages, return_index=True)
+    end = np.append(start[1:], len(messages))
+
+    def case(number: int) -> Case:
+        message = int(distinct[number])
+        offsets = [int(o) for o in tables.slot_offset[slots[start[number] : end[number]]]]
+        return {"key": tables.key(message), "value": tables.value(message), "count": len(offsets), "offsets": offsets}
+
+    return Cases(len(distinct), case)
+
+
+def phantom(tables: Tables) -> Cases:
+    """A value polled that nobody set out to send: key, value, offset (null if not known), reader (the first).
+
+    An invocation that never completed counts as setting out.
+    """
+    messages = np.flatnonzero((tables.message_first_reader != NONE) & ~tables.message_invoked)
+
+    def case(number: int) -> Case:
+        message = int(messages[number])
+        slot = int(tables.message_first[message])
+        return {
+            "key": tables.key(message),
+            "value": tables.value(message),
+            "offset": None if slot == NONE else int(tables.slot_offset[slot]),
+            "reader": tables.op(tables.message_first_reader[message]),
+        }
+
+    return Cases(len(messages), case)
+
+
+def _order(value: object) -> tuple[bool, str, object]:
+    """Return a sort key for values of mixed types: numbers first, then text."""
+    if isinstance(value, str):
+        return True, "str", value
+    return False, "", value

@@ -1,0 +1,103 @@
+"""All rules over one history."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from canary.anomalies.offline import cycles, log_rules, order_rules, read_rules, tables
+from canary.history.columns import OK
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from canary.anomalies.offline.cases import Cases
+    from canary.anomalies.offline.tables import Tables
+    from canary.history import History
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What the checker cannot know from the history.
+
+    Attributes:
+        sub_via: How consumers came to their keys: "assign", "subscribe" or both. Under subscribe a rebalance may move
+            them, so that poll-skip and nonmonotonic-poll are allowed.
+        ww_deps: Whether the order of writes counts as dependency. It makes G1c normal, so that G1c is allowed then.
+    """
+
+    sub_via: frozenset[str] = frozenset({"assign"})
+    ww_deps: bool = True
+
+    @property
+    def allowed(self) -> frozenset[str]:
+        """Names of the anomalies that do not make a history invalid."""
+        names = {"int-send-skip", "G0"}
+        if "subscribe" in self.sub_via:
+            names |= {"poll-skip", "nonmonotonic-poll"}
+        if self.ww_deps:
+            names |= {"G1c"}
+        return frozenset(names)
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What is wrong with a history.
+
+    Attributes:
+        anomalies: Name to cases, of those found, in the order of the catalogue.
+        allowed: Those names among them that the protocol allows.
+        operations: Number of operations in the history.
+        confirmed: Whether any operation was ok; a history in which nothing was proves nothing and is not valid.
+        tables: What it was concluded from.
+    """
+
+    anomalies: Mapping[str, Cases]
+    allowed: frozenset[str]
+    operations: int
+    confirmed: bool
+    tables: Tables
+
+    @property
+    def valid(self) -> bool:
+        """Something was confirmed, and nothing is wrong but what is allowed."""
+        return self.confirmed and self.allowed >= set(self.anomalies)
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """Number of cases by name."""
+        return {name: len(cases) for name, cases in self.anomalies.items()}
+
+
+def check(history: History, options: Options | None = None) -> Verdict:
+    """Return the verdict on ``history``."""
+    options = options or Options()
+    base = tables.build(history)
+    int_poll_skip, int_nonmonotonic_poll = order_rules.internal_polls(base)
+    int_send_skip, int_nonmonotonic_send = order_rules.internal_sends(base)
+    poll_skip, nonmonotonic_poll = order_rules.external_polls(base)
+    found = {
+        "lost-write": read_rules.lost_write(base),
+        "unseen": read_rules.unseen(base),
+        "duplicate": log_rules.duplicate(base),
+        "inconsistent-offsets": log_rules.inconsistent_offsets(base),
+        "poll-skip": poll_skip,
+        "nonmonotonic-poll": nonmonotonic_poll,
+        "int-poll-skip": int_poll_skip,
+        "int-nonmonotonic-poll": int_nonmonotonic_poll,
+        "nonmonotonic-send": order_rules.external_sends(base),
+        "int-nonmonotonic-send": int_nonmonotonic_send,
+        "int-send-skip": int_send_skip,
+        "phantom": log_rules.phantom(base),
+        "G1a": read_rules.aborted_read(base),
+        "precommitted-read": read_rules.precommitted_read(base),
+        "G0": cycles.write_cycles(base) if options.ww_deps else None,
+        "G1c": cycles.circular_information_flow(base, ww_deps=options.ww_deps),
+    }
+    return Verdict(
+        anomalies={name: cases for name, cases in found.items() if cases},
+        allowed=options.allowed,
+        operations=history.operations,
+        confirmed=bool((history.type == OK).any()),
+        tables=base,
+    )

@@ -1,0 +1,98 @@
+"""A whole history as NumPy columns."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from canary.history.operation import FUNCTIONS, TYPES
+
+if TYPE_CHECKING:
+    from canary.history.operation import Scalar
+
+Ints = NDArray[np.signedinteger]
+"""A column of int32 or int64, whichever is enough."""
+
+INVOKE, OK, FAIL, INFO = range(len(TYPES))
+SEND, POLL, TXN, ASSIGN, SUBSCRIBE, CRASH = range(len(FUNCTIONS))
+UNKNOWN = -1
+"""An offset that is not known."""
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """A history, exploded: one table for each kind of thing in it; rows keep the order of the file.
+
+    A *row* of the first table is one operation of an integer process; other tables refer to it by its row number. A
+    *poll segment* is what one poll returned for one key; its reads are ``reads[start : start + length]``, and reads of
+    consecutive segments lie one behind the other.
+
+    Attributes:
+        source: Name of the file.
+        operations: Number of operations in the file, those of other than integer processes included.
+        index: Index of each operation.
+        time: Its time in ns.
+        process: Its process.
+        type: INVOKE, OK, FAIL or INFO.
+        f: SEND, POLL, TXN, ASSIGN, SUBSCRIBE, CRASH or a greater number.
+        line: Its line in the file.
+        invocation: Row of the invocation of a completion, else -1.
+        send_op: Row of the operation of each send micro-operation, invocations' too.
+        send_key: Its key, a place in ``keys``.
+        send_offset: Its offset, UNKNOWN if not known.
+        send_value: Its value, a code (see ``value``).
+        segment_op: Row of the operation of each poll segment.
+        segment_poll: Number of the poll micro-operation among all, so that two polls of one operation differ.
+        segment_key: Its key.
+        segment_start: Its first read.
+        segment_length: How many reads it has, perhaps 0.
+        read_offset: Offset of each read, UNKNOWN if not known.
+        read_value: Value of each read, a code.
+        held_op: Row of an assign or subscribe operation, once for each of its keys.
+        held_key: The key.
+        rebalanced_op: Row of an operation during which a key was rebalanced.
+        rebalanced_key: The key.
+        keys: Names of the keys.
+        first_code: Codes from here on stand for ``other_values``, in order; below they are integers themselves.
+        other_values: Values that are no small integers.
+    """
+
+    source: str
+    operations: int
+    index: Ints
+    time: Ints
+    process: Ints
+    type: NDArray[np.uint8]
+    f: NDArray[np.uint8]
+    line: Ints
+    invocation: Ints
+    send_op: Ints
+    send_key: Ints
+    send_offset: Ints
+    send_value: Ints
+    segment_op: Ints
+    segment_poll: Ints
+    segment_key: Ints
+    segment_start: Ints
+    segment_length: Ints
+    read_offset: Ints
+    read_value: Ints
+    held_op: Ints
+    held_key: Ints
+    rebalanced_op: Ints
+    rebalanced_key: Ints
+    keys: list[str]
+    first_code: int
+    other_values: list[Scalar]
+
+    def value(self, code: int) -> Scalar:
+        """Return the value that ``code`` stands for."""
+        place = int(code) - self.first_code
+        return self.other_values[place] if place >= 0 else int(code)
+
+    def __len__(self) -> int:
+        """Return the number of operations of integer processes."""
+        return len(self.index)

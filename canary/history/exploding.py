@@ -1,0 +1,326 @@
+"""From operations as they are parsed to columns, a batch at a time.
+
+Speed is what this is about: a loop over micro-operations costs several times what parsing them does. So every step
+takes a whole batch through something written in C, and assumes that operations are regular. When one is not, the
+batch is looked at one operation at a time (canary.history.checking), which either makes it regular or says what is
+wrong.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from itertools import chain
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from canary.history.checking import OperationError, regular
+from canary.history.columns import ASSIGN, INVOKE, SUBSCRIBE, TXN, UNKNOWN, History
+from canary.history.errors import HistoryError
+from canary.history.operation import FUNCTIONS, TYPES
+from canary.history.values import LIMIT, IrregularError, KeyCodes, ValueCodes
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_FIELDS = itemgetter("index", "time", "process", "type", "f", "value")
+_FIRST = itemgetter(0)
+_IS_SEND = {"send": True, "poll": False}
+_TYPE_CODES = {name: code for code, name in enumerate(TYPES)}
+_PROCESSES = frozenset({int, str, type(None)})
+_OFFSETS = frozenset({int, type(None)})
+_MAX_FUNCTIONS = 255
+
+Column = NDArray[Any]
+
+
+class _FunctionCodes(dict[str, int]):
+    """Function to its number, given at first sight."""
+
+    def __init__(self) -> None:
+        super().__init__((name, code) for code, name in enumerate(FUNCTIONS))
+
+    def __missing__(self, name: object) -> int:
+        """Give ``name`` the next number."""
+        if not isinstance(name, str) or len(self) >= _MAX_FUNCTIONS:
+            raise IrregularError
+        self[name] = len(self)
+        return self[name]
+
+
+class Exploder:
+    """Takes batches of operations, gives a History."""
+
+    def __init__(self, source: str) -> None:
+        self._source = source
+        self._keys = KeyCodes()
+        self._values = ValueCodes()
+        self._functions = _FunctionCodes()
+        self._columns: defaultdict[str, list[Column]] = defaultdict(list)
+        self._rows = 0
+        self._polls = 0
+        self._reads = 0
+        self._operations = 0
+
+    def add(self, operations: Sequence[Any], lines: Sequence[int]) -> None:
+        """Add ``operations``, which stand on ``lines``.
+
+        Raises:
+            HistoryError: one of them cannot be read.
+        """
+        self._operations += len(operations)
+        try:
+            self._explode(operations, lines)
+        except (IrregularError, KeyError, TypeError, ValueError, IndexError, AttributeError, OverflowError):
+            self._explode(self._look_closely(operations, lines), lines)
+
+    def _look_closely(self, operations: Sequence[Any], lines: Sequence[int]) -> list[dict[str, Any]]:
+        looked_at = []
+        for operation, line in zip(operations, lines, strict=True):
+            try:
+                looked_at.append(regular(operation))
+            except OperationError as error:
+                raise HistoryError(self._source, line, str(error)) from None
+        if len(self._functions | dict.fromkeys(o["f"] for o in looked_at if isinstance(o["f"], str))) > _MAX_FUNCTIONS:
+            raise HistoryError(self._source, lines[0], f"more than {_MAX_FUNCTIONS} kinds of operations (f)")
+        return looked_at
+
+    def _explode(self, operations: Sequence[Any], lines: Sequence[int]) -> None:
+        """Add a batch, all of it or (with an exception) nothing."""
+        if not operations:
+            return
+        line = np.asarray(lines, dtype=np.int64)
+        rows = list(map(_FIELDS, operations))
+        kinds = {type(row[2]) for row in rows}
+        if kinds != {int}:
+            if not kinds <= _PROCESSES:
+                raise IrregularError
+            kept = [place for place, row in enumerate(rows) if type(row[2]) is int]
+            operations, rows, line = [operations[i] for i in kept], [rows[i] for i in kept], line[kept]
+            if not rows:
+                return
+        index, time, process, type_, function, value = zip(*rows, strict=True)
+        if set(map(type, index)) != {int} or set(map(type, time)) != {int}:
+            raise IrregularError
+        count = len(rows)
+        new: dict[str, Column] = {
+            "index": np.fromiter(index, np.int64, count),
+            "time": np.fromiter(time, np.int64, count),
+            "process": np.fromiter(process, np.int64, count),
+            "type": np.fromiter(map(_TYPE_CODES.__getitem__, type_), np.uint8, count),
+            "f": np.fromiter(map(self._functions.__getitem__, function), np.uint8, count),
+            "line": line,
+        }
+        data = new["f"] <= TXN
+        places = np.arange(self._rows, self._rows + count)
+        micro = value if data.all() else [value[i] for i in np.flatnonzero(data)]
+        sends, polls = self._split(micro, places[data])
+        new |= self._sends(*sends)
+        new |= self._segments(*polls)
+        new |= self._held(value, np.flatnonzero((new["f"] == ASSIGN) | (new["f"] == SUBSCRIBE)))
+        new |= self._rebalanced(operations)
+        for name, column in new.items():
+            self._columns[name].append(column)
+        self._rows += count
+        self._polls += len(polls[0])
+        self._reads += len(new["read_value"])
+
+    @staticmethod
+    def _split(values: Sequence[list[Any]], rows: Column) -> tuple[tuple[list[Any], Column], tuple[list[Any], Column]]:
+        """Return (sends, their rows), (polls, their rows)."""
+        if not {list}.issuperset(map(type, values)):
+            raise IrregularError
+        micro = list(chain.from_iterable(values))
+        if not {list}.issuperset(map(type, micro)):
+            raise IrregularError
+        counts = np.fromiter(map(len, values), np.int64, len(values))
+        row = rows if len(micro) == len(values) and (counts == 1).all() else np.repeat(rows, counts)
+        is_send = np.fromiter(map(_IS_SEND.__getitem__, map(_FIRST, micro)), np.bool_, len(micro))
+        sends = [m for m in micro if m[0] == "send"]
+        polls = [m for m in micro if m[0] != "send"]
+        return (sends, row[is_send]), (polls, row[~is_send])
+
+    def _sends(self, sends: list[Any], rows: Column) -> dict[str, Column]:
+        if not {3}.issuperset(map(len, sends)):
+            raise IrregularError
+        pairs = [m[2] if m[2].__class__ is list else (None, m[2]) for m in sends]
+        if not {2}.issuperset(map(len, pairs)):
+            raise IrregularError
+        return {
+            "send_op": rows,
+            "send_key": self._keys.encode([m[1] for m in sends]),
+            "send_offset": _offsets([pair[0] for pair in pairs]),
+            "send_value": self._values.encode([pair[1] for pair in pairs]),
+        }
+
+    def _segments(self, polls: list[Any], rows: Column) -> dict[str, Column]:
+        completed = [m for m in polls if len(m) != 1]
+        if not {2}.issuperset(map(len, completed)):
+            raise IrregularError
+        maps = [m[1] for m in completed]
+        if not {dict}.issuperset(map(type, maps)):
+            raise IrregularError
+        per_poll = np.fromiter(map(len, maps), np.int64, len(maps))
+        if len(completed) == len(polls):
+            poll = np.arange(len(polls))
+        else:
+            poll = np.flatnonzero(np.fromiter((len(m) != 1 for m in polls), np.bool_, len(polls)))
+        lists = list(chain.from_iterable(map(dict.values, maps)))
+        if not {list}.issuperset(map(type, lists)):
+            raise IrregularError
+        pairs = list(chain.from_iterable(lists))
+        if not {2}.issuperset(map(len, pairs)):  # whatever is no list has no offset among its parts
+            raise IrregularError
+        read_offset, read_value = self._reads_of(list(chain.from_iterable(pairs)))
+        length = np.fromiter(map(len, lists), np.int64, len(lists))
+        place = np.repeat(poll, per_poll)
+        return {
+            "segment_op": rows[place],
+            "segment_poll": place + self._polls,
+            "segment_key": self._keys.encode(list(chain.from_iterable(maps))),
+            "segment_start": self._reads + np.cumsum(length) - length,
+            "segment_length": length,
+            "read_offset": read_offset,
+            "read_value": read_value,
+        }
+
+    def _reads_of(self, flat: list[Any]) -> tuple[Column, Column]:
+        """Return offsets and values, which alternate in ``flat``."""
+        if set(map(type, flat)) == {int}:
+            both = np.fromiter(flat, np.int64, len(flat)).reshape(-1, 2)
+            if both.min() >= 0 and both.max() < LIMIT:
+                return both[:, 0].copy(), both[:, 1].copy()
+        return _offsets(flat[0::2]), self._values.encode(flat[1::2])
+
+    def _held(self, values: Sequence[Any], places: Column) -> dict[str, Column]:
+        lists = [values[i] for i in places]
+        if not {list}.issuperset(map(type, lists)):
+            raise IrregularError
+        return {
+            "held_op": np.repeat(self._rows + places, [len(keys) for keys in lists]),
+            "held_key": self._keys.encode(list(chain.from_iterable(lists))),
+        }
+
+    def _rebalanced(self, operations: Sequence[Any]) -> dict[str, Column]:
+        found = [
+            (self._rows + row, rebalance.get("keys", ()))
+            for row, operation in enumerate(operations)
+            if "rebalance_log" in operation
+            for rebalance in operation["rebalance_log"] or ()
+        ]
+        if not all(isinstance(keys, (list, tuple)) for _, keys in found):
+            raise IrregularError
+        return {
+            "rebalanced_op": np.repeat([row for row, _ in found], [len(keys) for _, keys in found]).astype(np.int64),
+            "rebalanced_key": self._keys.encode([key for _, keys in found for key in keys]),
+        }
+
+    def finish(self) -> History:
+        """Return everything that was added.
+
+        Raises:
+            HistoryError: a completion without invocation, an invocation within another, or an index that does not rise.
+        """
+        columns: dict[str, Column] = {}
+        for name in _NAMES:
+            parts = self._columns.pop(name, [])
+            columns[name] = np.concatenate(parts) if parts else np.zeros(0, np.int64)
+        for name in ("type", "f"):
+            columns[name] = columns[name].astype(np.uint8)
+        first_code = self._values.settle([columns["send_value"], columns["read_value"]])
+        for name, column in columns.items():
+            columns[name] = _narrow(column)
+        invocation = _pair_up(self._source, columns)
+        return History(
+            source=self._source,
+            operations=self._operations,
+            invocation=_narrow(invocation),
+            keys=self._keys.names,
+            first_code=first_code,
+            other_values=self._values.others,
+            **columns,
+        )
+
+
+_NAMES = (
+    *("index", "time", "process", "type", "f", "line"),
+    *("send_op", "send_key", "send_offset", "send_value"),
+    *("segment_op", "segment_poll", "segment_key", "segment_start", "segment_length", "read_offset", "read_value"),
+    *("held_op", "held_key", "rebalanced_op", "rebalanced_key"),
+)
+
+
+def _offsets(offsets: Sequence[int | None]) -> Column:
+    """Return the offsets, UNKNOWN for None."""
+    types = set(map(type, offsets))
+    if types <= {int}:
+        column = np.fromiter(offsets, np.int64, len(offsets))
+        lowest = int(column.min(initial=0))
+    elif types <= _OFFSETS:
+        lowest = min((offset for offset in offsets if offset is not None), default=0)
+        column = np.fromiter((UNKNOWN if o is None else o for o in offsets), np.int64, len(offsets))
+    else:
+        raise IrregularError
+    if lowest < 0:
+        raise IrregularError
+    return column
+
+
+def _narrow(column: Column) -> Column:
+    """Return the column as int32 where that is enough."""
+    if column.dtype != np.int64 or (
+        len(column) and not (int(column.min()) >= -(1 << 31) and int(column.max()) < (1 << 31))
+    ):
+        return column
+    return column.astype(np.int32)
+
+
+def _pair_up(source: str, columns: dict[str, Column]) -> Column:
+    """Return the row of each completion's invocation (-1 for an invocation).
+
+    Raises:
+        HistoryError: a process does not go invocation, completion, invocation, completion; or an index does not rise.
+    """
+    index, line = columns["index"], columns["line"]
+    rows = len(index)
+    falls = np.flatnonzero(index[1:] <= index[:-1])
+    if len(falls):
+        row = int(falls[0]) + 1
+        raise HistoryError(source, int(line[row]), f"index {index[row]} comes after index {index[row - 1]}")
+    process = _dense(columns["process"])
+    order = np.argsort(process, kind="stable")
+    process, function = process[order], columns["f"][order]
+    invokes = columns["type"][order] == INVOKE
+    follows = np.zeros(rows, np.bool_)
+    follows[1:] = (process[1:] == process[:-1]) & invokes[:-1]
+    wrong = np.flatnonzero(invokes & follows | ~invokes & ~follows)
+    same = np.zeros(rows, np.bool_)
+    same[1:] = function[1:] == function[:-1]
+    other = np.flatnonzero(~invokes & follows & ~same)
+    for places, invocation_reason in ((wrong, True), (other, False)):
+        if len(places):
+            place = places[np.argmin(order[places])]
+            row = int(order[place])
+            name = columns["process"][row]
+            if not invocation_reason:
+                reason = f"process {name} completes another function than it invoked"
+            elif invokes[place]:
+                reason = f"process {name} invokes an operation while another is open"
+            else:
+                reason = f"a completion without invocation (process {name})"
+            raise HistoryError(source, int(line[row]), reason)
+    invocation = np.full(rows, -1, np.int64)
+    invocation[order[1:]] = np.where(invokes[1:], -1, order[:-1])
+    return invocation
+
+
+def _dense(process: Column) -> Column:
+    """Return processes in as few bits as will do, for the sort is by radix then."""
+    if len(process) == 0:
+        return process
+    low, high = int(process.min()), int(process.max())
+    if high - low < 1 << 16:
+        return (process - low).astype(np.uint16)
+    return process

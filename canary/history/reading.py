@@ -1,0 +1,185 @@
+"""Histories from files: JSON Lines and EDN, whole or streamed."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+import orjson
+
+from canary.history import edn
+from canary.history.checking import OperationError, regular
+from canary.history.errors import HistoryError
+from canary.history.exploding import Exploder
+from canary.history.operation import Operation
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+    from canary.history.columns import History
+
+CHUNK = 1 << 16
+"""Bytes parsed at a time: what comes of them fits the processor's cache (a megabyte costs a third more)."""
+
+Progress = Callable[[int], None]
+"""Called with the number of bytes read since the last call."""
+
+
+def load(file: BinaryIO, source: str, progress: Progress | None = None) -> History:
+    """Return the history in ``file``, JSON Lines or EDN, whichever it is.
+
+    Args:
+        file: Opened for reading bytes; need not be seekable.
+        source: Its name, for errors.
+        progress: Called with the number of bytes read, now and then.
+
+    Raises:
+        HistoryError: it cannot be read; says where and why.
+    """
+    head = _head(file)
+    exploder = Exploder(source)
+    batches = _edn_batches if _is_edn(head) else _json_batches
+    with _no_garbage_collection():
+        for operations, lines in batches(_chunks(file, head, progress), source):
+            exploder.add(operations, lines)
+        return exploder.finish()
+
+
+def read_jsonl(path: Path, progress: Progress | None = None) -> History:
+    """Return the history in the file at ``path``; see ``load``."""
+    with path.open("rb") as file:
+        return load(file, str(path), progress)
+
+
+def read_edn(path: Path, progress: Progress | None = None) -> History:
+    """Return the history in Jepsen's EDN file at ``path``; see ``load``."""
+    return read_jsonl(path, progress)
+
+
+def load_operations(file: BinaryIO, source: str) -> Iterator[Operation]:
+    """Yield the operations in ``file`` one by one, without the checks that need all of them.
+
+    Raises:
+        HistoryError: as ``load``, when it comes to it.
+    """
+    head = _head(file)
+    batches = _edn_batches if _is_edn(head) else _json_batches
+    for operations, lines in batches(_chunks(file, head, None), source):
+        for operation, line in zip(operations, lines, strict=True):
+            try:
+                fields = regular(operation)
+            except OperationError as error:
+                raise HistoryError(source, line, str(error)) from None
+            yield Operation(
+                index=fields["index"],
+                time=fields["time"],
+                process=fields["process"],
+                type=fields["type"],
+                f=fields["f"],
+                value=fields["value"],
+                rebalance_log=fields.get("rebalance_log"),
+                seek_to_beginning=fields.get("seek_to_beginning"),
+                error=fields.get("error"),
+            )
+
+
+def _head(file: BinaryIO) -> bytes:
+    """Return the beginning of the file, up to something that is no white space."""
+    head = file.read(CHUNK)
+    while head and not head.strip():
+        more = file.read(CHUNK)
+        if not more:
+            break
+        head += more
+    return head
+
+
+def _is_edn(head: bytes) -> bool:
+    """Tell Jepsen's EDN from JSON by its first characters."""
+    start = head.lstrip()
+    if start[:1] in (b"[", b"("):
+        start = start[1:].lstrip()
+        return start[:1] != b"{" or start[1:].lstrip()[:1] not in (b'"', b"}")
+    return start[:1] in (b"#", b";") or (start[:1] == b"{" and start[1:].lstrip()[:1] == b":")
+
+
+def _chunks(file: BinaryIO, head: bytes, progress: Progress | None) -> Iterator[bytes]:
+    """Yield the file's bytes, starting with ``head``, which was read already."""
+    chunk = head
+    while chunk:
+        if progress:
+            progress(len(chunk))
+        yield chunk
+        chunk = file.read(CHUNK)
+
+
+def _json_batches(chunks: Iterator[bytes], source: str) -> Iterator[tuple[Sequence[Any], Sequence[int]]]:
+    """Yield (operations, line numbers) for each chunk of JSON Lines."""
+    line = 1
+    rest: list[bytes] = []
+    for chunk in chunks:
+        end = chunk.rfind(b"\n")
+        if end < 0:
+            rest.append(chunk)
+            continue
+        block = b"".join((*rest, chunk[:end]))
+        rest = [chunk[end + 1 :]]
+        lines = block.split(b"\n")
+        yield _parse(lines, line, source)
+        line += len(lines)
+    last = b"".join(rest)
+    if last.strip():
+        yield _parse([last], line, source)
+
+
+def _parse(lines: list[bytes], first: int, source: str) -> tuple[Sequence[Any], Sequence[int]]:
+    """Parse some lines at once; where that fails, one by one, to find the one that is wrong."""
+    numbers: Sequence[int] = range(first, first + len(lines))
+    if b"" in lines or b"\r" in lines:
+        kept = [place for place, text in enumerate(lines) if text.strip()]
+        lines, numbers = [lines[i] for i in kept], [first + i for i in kept]
+    try:
+        operations = orjson.loads(b"[%b]" % b",".join(lines))
+    except orjson.JSONDecodeError:
+        operations = None
+    if operations is not None and len(operations) == len(lines):
+        return operations, numbers
+    operations = []
+    kept_numbers = []
+    for number, text in zip(numbers, lines, strict=True):
+        if not text.strip():
+            continue
+        try:
+            operations.append(orjson.loads(text))
+        except orjson.JSONDecodeError as error:
+            raise HistoryError(source, number, f"not JSON: {error}") from None
+        kept_numbers.append(number)
+    return operations, kept_numbers
+
+
+def _edn_batches(chunks: Iterator[bytes], source: str) -> Iterator[tuple[Sequence[Any], Sequence[int]]]:
+    """Yield (operations, line numbers), some thousands at a time."""
+    operations: list[Any] = []
+    lines: list[int] = []
+    for operation, line in edn.operations(chunks, source):
+        operations.append(operation)
+        lines.append(line)
+        if len(lines) >= 4096:
+            yield operations, lines
+            operations, lines = [], []
+    yield operations, lines
+
+
+@contextmanager
+def _no_garbage_collection() -> Iterator[None]:
+    """Do not let the collector walk through what is parsed, over and over: there are no cycles in it."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
