@@ -10,6 +10,7 @@ import select
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -82,10 +83,16 @@ def _stat(pid: int) -> _Stat | None:
 
 
 def _arguments(pid: int) -> list[str]:
-    try:
-        return Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace").split("\0")
-    except (FileNotFoundError, ProcessLookupError):
-        return []
+    """Return a process's command line; while it is in the middle of exec(), the kernel shows none, so look again."""
+    deadline = time.monotonic() + 1
+    while True:
+        try:
+            words = Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace").split("\0")
+        except (FileNotFoundError, ProcessLookupError):
+            return []
+        if words != [""] or time.monotonic() > deadline:
+            return words
+        time.sleep(0.001)  # exec() tells nobody when it is done
 
 
 def spawn(command: Sequence[str], *, cwd: Path, console: Path, die_with_parent: bool) -> int:
