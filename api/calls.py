@@ -1,0 +1,102 @@
+"""Calls of the store and the probe log, bounded in time."""
+
+from __future__ import annotations
+
+import asyncio
+import queue
+import threading
+from concurrent.futures import Future
+from typing import TYPE_CHECKING, ParamSpec, TypeVar
+
+import structlog
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+log = structlog.get_logger(__name__)
+
+
+class UnavailableError(Exception):
+    """What was asked (the store, the probe log) did not answer in time, or said that it cannot."""
+
+    def __init__(self, what: str, detail: str) -> None:
+        """Say that ``what`` is not available, and why."""
+        super().__init__(f"{what}: {detail}")
+        self.what = what
+        self.detail = detail
+
+
+class Calls:
+    """A few daemon threads that make blocking calls, so that one that hangs holds up neither a request nor our end.
+
+    (`concurrent.futures` joins its threads at exit: a database that hangs would keep the process alive.)
+    """
+
+    def __init__(
+        self,
+        what: str,
+        errors: tuple[type[Exception], ...],
+        *,
+        refusals: tuple[type[Exception], ...] = (),
+        threads: int = 8,
+        timeout: float = 5.0,
+    ) -> None:
+        """Make calls of ``what``; ``errors`` mean "not available", but for ``refusals``; ``timeout`` in seconds."""
+        self._what = what
+        self._errors = errors
+        self._refusals = refusals
+        self._timeout = timeout
+        self._threads = threads
+        self._started = 0
+        self._lock = threading.Lock()
+        self._jobs: queue.SimpleQueue[tuple[Future[object], Callable[[], object]]] = queue.SimpleQueue()
+        self._idle = threading.Semaphore(0)
+
+    async def __call__(self, function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
+        """Return ``function(...)``.
+
+        Raises:
+            UnavailableError: no answer within the timeout, or one of the errors that mean so.
+        """
+        return await self.within(self._timeout, function, *args, **kwargs)
+
+    async def within(self, seconds: float, function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
+        """Return ``function(...)``, waiting for it at most so long.
+
+        Raises:
+            UnavailableError: no answer in that time, or one of the errors that mean so.
+        """
+        future: Future[T] = Future()
+        self._submit(future, lambda: function(*args, **kwargs))
+        try:
+            return await asyncio.wait_for(asyncio.wrap_future(future), seconds)
+        except TimeoutError:
+            log.warning("call_timed_out", what=self._what, seconds=seconds)
+            raise UnavailableError(self._what, f"no answer within {seconds:g} s") from None
+        except self._refusals:
+            raise
+        except self._errors as error:
+            log.warning("call_failed", what=self._what, error=str(error))
+            raise UnavailableError(self._what, f"{type(error).__name__}; the log of the API says more") from error
+
+    def _submit(self, future: Future[T], call: Callable[[], T]) -> None:
+        self._jobs.put((future, call))  # type: ignore[arg-type]  # a Future[T] with the Callable that gives its T
+        if not self._idle.acquire(blocking=False):
+            with self._lock:
+                if self._started < self._threads:
+                    self._started += 1
+                    threading.Thread(target=self._work, name=f"{self._what}-call-{self._started}", daemon=True).start()
+
+    def _work(self) -> None:
+        while True:
+            future, call = self._jobs.get()
+            if future.set_running_or_notify_cancel():
+                try:
+                    future.set_result(call())
+                except BaseException as error:  # noqa: BLE001  # handed to whoever asked
+                    future.set_exception(error)
+            del future, call
+            self._idle.release()

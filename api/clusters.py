@@ -1,0 +1,101 @@
+"""GET clusters, clusters/{c}/summary, clusters/{c}/partitions."""
+
+from typing import Any
+
+from fastapi import APIRouter, Request
+
+from api.judgement import judge, loss_bound
+from api.problems import RESPONSES, ProblemError
+from api.shapes import ClusterOut, Listing, ProbeCounts, RunnerOut, Summary, moment, moment_or_none
+from api.state import Knowledge, state_of
+from api.views import ClusterView
+from canary.anomalies.catalogue import CATALOGUE
+
+router = APIRouter(prefix="/clusters", tags=["clusters"], responses={k: RESPONSES[k] for k in (503,)})
+
+
+@router.get("", summary="All clusters that are probed")
+async def clusters(request: Request) -> Listing[ClusterOut]:
+    """List every cluster that is configured here or that any runner has reported on."""
+    knowledge = await state_of(request).knowledge()
+    return Listing[ClusterOut](
+        items=[_cluster(view, knowledge) for view in knowledge.clusters.values()], next_cursor=None
+    )
+
+
+@router.get("/{cluster}/summary", summary="Is my data safe", responses={404: RESPONSES[404]})
+async def summary(request: Request, cluster: str) -> Summary:
+    """Say in one sentence whether the cluster kept what it acknowledged, with the numbers behind it."""
+    knowledge = await state_of(request).knowledge()
+    return summarise(_known(cluster, knowledge), knowledge)
+
+
+@router.get("/{cluster}/partitions", summary="Every probed partition", responses={404: RESPONSES[404]})
+async def partitions(request: Request, cluster: str) -> Listing[dict[str, Any]]:
+    """List leader, epoch, replicas, offsets, outcomes and each consumer's progress of every partition."""
+    view = _known(cluster, await state_of(request).knowledge())
+    return Listing[dict[str, Any]](items=view.partitions, next_cursor=None)
+
+
+def summarise(view: ClusterView, knowledge: Knowledge) -> Summary:
+    """Return the summary of one cluster."""
+    judgement = judge(view, knowledge)
+    found = dict.fromkeys(CATALOGUE, 0)
+    for row in knowledge.counts:
+        if row.cluster == view.name:
+            found[row.kind] = found.get(row.kind, 0) + row.total
+    return Summary(
+        cluster=view.name,
+        healthy=judgement.healthy,
+        sentence=judgement.sentence,
+        since=moment_or_none(view.since_ns),
+        probes=probe_counts(view),
+        violations=found,
+        loss_rate_upper_95=loss_bound(view, knowledge.counts),
+    )
+
+
+def probe_counts(view: ClusterView) -> ProbeCounts:
+    """Return the totals of one cluster; they agree with /metrics."""
+    by_place: dict[tuple[str, ...], float] = {}
+    for (name, labels), value in view.series.items():
+        if name == "canary_unseen_probes":
+            by_place[labels[:2]] = max(by_place.get(labels[:2], 0), value.value)
+    return ProbeCounts(
+        sent=view.total("canary_probes_sent_total"),
+        acked=view.total("canary_probes_acked_total"),
+        failed=view.total("canary_probes_failed_total"),
+        indeterminate=view.total("canary_probes_indeterminate_total"),
+        seen=view.total("canary_probes_seen_total"),
+        unseen=int(sum(by_place.values())),
+    )
+
+
+def _cluster(view: ClusterView, knowledge: Knowledge) -> ClusterOut:
+    judgement = judge(view, knowledge)
+    return ClusterOut(
+        name=view.name,
+        cluster_id=view.cluster_id,
+        healthy=judgement.healthy,
+        level=judgement.level,
+        sentence=judgement.sentence,
+        since=moment_or_none(view.since_ns),
+        topics=view.topics,
+        runners=[
+            RunnerOut(
+                name=runner.name,
+                last_seen_at=moment(runner.at_ns),
+                fresh=runner.fresh,
+                waiting_for=runner.waiting_for,
+            )
+            for runner in view.runners
+        ],
+    )
+
+
+def _known(cluster: str, knowledge: Knowledge) -> ClusterView:
+    view = knowledge.clusters.get(cluster)
+    if view is None:
+        names = ", ".join(knowledge.clusters) or "none yet"
+        raise ProblemError(404, f"No cluster is called {cluster!r}; there are: {names}.")
+    return view

@@ -1,0 +1,48 @@
+"""/healthz and /readyz, for whoever starts, stops and balances processes."""
+
+from fastapi import APIRouter, Request
+from fastapi.responses import PlainTextResponse
+from starlette.responses import Response
+
+from api.judgement import plain_duration
+from api.problems import Problem, problem
+from api.state import Knowledge, state_of
+
+router = APIRouter(tags=["health"])
+
+
+@router.get("/healthz", response_class=PlainTextResponse, summary="The process lives")
+async def healthz() -> str:
+    """Answer as long as the process can; says nothing about the store."""
+    return "ok\n"
+
+
+@router.get(
+    "/readyz",
+    response_class=PlainTextResponse,
+    responses={503: {"model": Problem, "description": "The store or a runner is missing."}},
+    summary="The store answers and every configured cluster is being watched",
+)
+async def readyz(request: Request) -> Response:
+    """Answer 200 when the store is reachable and the runners' views are fresh, else 503 with the reason."""
+    state = state_of(request)
+    missing = silent(await state.knowledge(within=2.0), state.configured)
+    if missing:
+        return problem(request, 503, missing, title="Not ready")
+    return PlainTextResponse("ready\n")
+
+
+def silent(knowledge: Knowledge, configured: tuple[str, ...]) -> str | None:
+    """Return what is missing: a fresh view of each configured cluster (of any cluster, if none is configured)."""
+    clusters = knowledge.clusters
+    if not configured:
+        if any(view.fresh for view in clusters.values()):
+            return None
+        return "No runner has stored what it knows lately; start one with `canary run`."
+    for name in configured:
+        view = clusters[name]
+        if not view.runners:
+            return f"No runner has reported on {name} yet; start one with `canary run`."
+        if not view.fresh:
+            return f"The last report on {name} is {plain_duration(view.age_s or 0)} old; see whether its runner lives."
+    return None

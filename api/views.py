@@ -1,0 +1,138 @@
+"""What the runners know, as they stored it: one *view* a runner, put together by cluster.
+
+A view is JSON (see `ClusterView`); at most a second old while its runner lives. Counters and histograms of several
+runners of one cluster are summed, whether or not the runner still lives (a counter never goes back). Gauges speak of
+now: only those of live runners count, and of two that speak of the same series the greater.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import orjson
+import structlog
+
+from canary.metrics import METRICS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from api.ports import View
+
+log = structlog.get_logger(__name__)
+
+FRESH_S = 15.0
+"""A view is fresh so long: a runner stores one a second."""
+ADDED_GAUGES = frozenset({"canary_unseen_probes", "canary_suspects", "canary_ledger_pending_rows"})
+"""Gauges that count things of one runner alone, so that the cluster's is the sum."""
+
+Series = tuple[str, tuple[str, ...]]
+"""Metric name and labels (without ``cluster``)."""
+
+
+@dataclass(slots=True)
+class Value:
+    """Of one series: the value (a histogram's sum) and a histogram's counts per bucket, not cumulated."""
+
+    value: float
+    counts: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class RunnerState:
+    """One runner: its name, when it stored its view (ns since the epoch), its age (s), what it waits for."""
+
+    name: str
+    at_ns: int
+    age_s: float
+    waiting_for: str | None
+
+    @property
+    def fresh(self) -> bool:
+        """Whether the runner lives, as far as its view tells."""
+        return self.age_s <= FRESH_S
+
+
+@dataclass(slots=True)
+class ClusterView:
+    """All that the runners of one cluster know; ``partitions`` and ``topics`` from the freshest view of each."""
+
+    name: str
+    cluster_id: str | None = None
+    runners: list[RunnerState] = field(default_factory=list)
+    series: dict[Series, Value] = field(default_factory=dict)
+    partitions: list[dict[str, Any]] = field(default_factory=list)
+    topics: list[dict[str, Any]] = field(default_factory=list)
+    since_ns: int | None = None
+    suspects: int = 0
+
+    @property
+    def fresh(self) -> bool:
+        """Whether any runner lives."""
+        return any(runner.fresh for runner in self.runners)
+
+    @property
+    def age_s(self) -> float | None:
+        """Seconds since any runner reported, None if none ever did."""
+        return min((runner.age_s for runner in self.runners), default=None)
+
+    @property
+    def waiting_for(self) -> str | None:
+        """What keeps a live runner from probing, None if nothing does."""
+        return next((runner.waiting_for for runner in self.runners if runner.fresh and runner.waiting_for), None)
+
+    def total(self, name: str) -> int:
+        """Return the sum of all series of a counter or gauge."""
+        return int(sum(value.value for (metric, _), value in self.series.items() if metric == name))
+
+
+def read_views(rows: Iterable[View], now_ns: int, configured: Sequence[str] = ()) -> dict[str, ClusterView]:
+    """Return the view of each cluster, by name: those in ``rows`` and in ``configured``.
+
+    A view that cannot be read is left out (and logged): the cluster then looks as if that runner had not reported.
+    """
+    clusters = {name: ClusterView(name) for name in configured}
+    for row in sorted(rows, key=lambda row: (row.cluster, -row.at_ns)):
+        view = clusters.setdefault(row.cluster, ClusterView(row.cluster))
+        try:
+            content = orjson.loads(row.view)
+            age_s = max(0.0, (now_ns - row.at_ns) / 1e9)
+            _merge(view, content, RunnerState(row.runner, row.at_ns, age_s, content["waiting_for"]))
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            log.warning("view_unreadable", cluster=row.cluster, runner=row.runner, error=repr(error))
+    return dict(sorted(clusters.items()))
+
+
+def _merge(view: ClusterView, content: dict[str, Any], runner: RunnerState) -> None:
+    if content["version"] != 1:
+        raise ValueError(f"view of version {content['version']}, this API reads version 1")
+    view.cluster_id = view.cluster_id or content.get("cluster_id")
+    since = content.get("since_ns")
+    if since is not None:
+        view.since_ns = since if view.since_ns is None else min(view.since_ns, since)
+    for name, labels, value, *counts in content["measurements"]:
+        metric = METRICS.get(name)
+        if metric is None or (metric.type == "gauge" and not runner.fresh):
+            continue
+        _add(view.series, name, tuple(str(label) for label in labels), Value(value, tuple(counts[0]) if counts else ()))
+    view.runners.append(runner)
+    if not runner.fresh and view.partitions:
+        return
+    view.suspects += content.get("suspects") or 0
+    known = {(row["topic"], row["partition"]) for row in view.partitions}
+    view.partitions += [row for row in content["partitions"] if (row["topic"], row["partition"]) not in known]
+    view.partitions.sort(key=lambda row: (row["topic"], row["partition"]))
+    named = {row["topic"] for row in view.topics}
+    view.topics += [row for row in content["topics"] if row["topic"] not in named]
+
+
+def _add(series: dict[Series, Value], name: str, labels: tuple[str, ...], new: Value) -> None:
+    old = series.get((name, labels))
+    if old is None:
+        series[name, labels] = new
+    elif METRICS[name].type == "gauge" and name not in ADDED_GAUGES:
+        old.value = max(old.value, new.value)
+    else:
+        old.value += new.value
+        old.counts = tuple(a + b for a, b in zip(old.counts, new.counts, strict=True))

@@ -1,0 +1,126 @@
+"""GET violations, violations/{id}; POST violations/{id}/acknowledge."""
+
+from datetime import datetime
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query, Request
+
+from api.ports import StoredViolation, ViolationFilter
+from api.problems import RESPONSES, ProblemError
+from api.shapes import (
+    Acknowledge,
+    Listing,
+    ProbeIdentity,
+    Severity,
+    Sighting,
+    ViolationDetail,
+    ViolationOut,
+    ViolationState,
+    moment,
+    nanoseconds,
+)
+from api.state import State, state_of
+from canary.anomalies.catalogue import CATALOGUE
+
+router = APIRouter(prefix="/violations", tags=["violations"], responses={k: RESPONSES[k] for k in (422, 503)})
+
+Cursor = Annotated[str | None, Query(max_length=500, description="next_cursor of the page before.")]
+Limit = Annotated[int, Query(ge=1, le=1000, description="At most so many items.")]
+
+
+@router.get("", summary="Broken promises, newest first")
+async def violations(
+    request: Request,
+    *,
+    kind: Annotated[str | None, Query(max_length=64, description="A name of the anomaly catalogue.")] = None,
+    severity: Severity | None = None,
+    cluster: Annotated[str | None, Query(max_length=249)] = None,
+    topic: Annotated[str | None, Query(max_length=249)] = None,
+    partition: Annotated[int | None, Query(ge=0, lt=2**31)] = None,
+    since: Annotated[datetime | None, Query(description="Seen at this time or later (RFC 3339).")] = None,
+    until: Annotated[datetime | None, Query(description="Seen at this time or before (RFC 3339).")] = None,
+    state: ViolationState | None = None,
+    cursor: Cursor = None,
+    limit: Limit = 100,
+) -> Listing[ViolationOut]:
+    """List violations that fit every filter given; without filters, those of every state."""
+    if kind is not None and kind not in CATALOGUE:
+        raise ProblemError(422, f"query.kind: {kind!r} is no anomaly; there are: {', '.join(CATALOGUE)}.")
+    filters = ViolationFilter(
+        kind=kind,
+        severity=severity,
+        cluster=cluster,
+        topic=topic,
+        partition=partition,
+        since_ns=nanoseconds(since),
+        until_ns=nanoseconds(until),
+        state=state,
+    )
+    shared = state_of(request)
+    page = await shared.calls(shared.store.violations, filters, cursor, limit)
+    return Listing[ViolationOut](items=[violation_out(row) for row in page.items], next_cursor=page.next_cursor)
+
+
+@router.get("/{violation_id}", summary="One broken promise with its evidence", responses={404: RESPONSES[404]})
+async def violation(request: Request, violation_id: str) -> ViolationDetail:
+    """Return a violation with the evidence and what to do first."""
+    return violation_detail(await find_violation(state_of(request), violation_id))
+
+
+@router.post("/{violation_id}/acknowledge", summary="Say that somebody is on it", responses={404: RESPONSES[404]})
+async def acknowledge(request: Request, violation_id: str, body: Acknowledge) -> ViolationDetail:
+    """Mark a violation as acknowledged; a resolved one stays resolved."""
+    shared = state_of(request)
+    await find_violation(shared, violation_id)
+    await shared.calls(shared.store.acknowledge, violation_id, body.note)
+    return violation_detail(await find_violation(shared, violation_id))
+
+
+async def find_violation(state: State, violation_id: str) -> StoredViolation:
+    """Return a violation.
+
+    Raises:
+        ProblemError: 404, there is none with this id.
+    """
+    row = await state.calls(state.store.violation, violation_id)
+    if row is None:
+        raise ProblemError(404, f"There is no violation with the id {violation_id!r}.")
+    return row
+
+
+def violation_out(row: StoredViolation) -> ViolationOut:
+    """Return the body of a violation in a list."""
+    return ViolationOut(**_fields(row))
+
+
+def violation_detail(row: StoredViolation) -> ViolationDetail:
+    """Return the body of a single violation."""
+    entry = CATALOGUE.get(row.kind)
+    return ViolationDetail(
+        **_fields(row),
+        evidence=dict(row.evidence),
+        meaning=entry.meaning if entry else "",
+        implies=entry.implies if entry else "",
+        do_first=entry.do_first if entry else "",
+    )
+
+
+def _fields(row: StoredViolation) -> dict[str, Any]:
+    return {
+        "id": row.id,
+        "kind": row.kind,
+        "severity": row.severity,
+        "cluster": row.cluster,
+        "topic": row.topic,
+        "partition": row.partition,
+        "offset": row.offset,
+        "identity": ProbeIdentity(**row.identity._asdict()) if row.identity else None,
+        "mode": row.mode,
+        "state": row.state,
+        "first_seen_at": moment(row.first_seen_ns),
+        "last_seen_at": moment(row.last_seen_ns),
+        "sightings": [Sighting(by=sighting.by, at=moment(sighting.at_ns)) for sighting in row.sightings],
+        "incident_id": row.incident_id,
+        "summary": row.summary,
+        "note": row.note,
+    }

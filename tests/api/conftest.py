@@ -1,0 +1,30 @@
+"""A real store on SQLite, filled as a runner would, and the application on top of it."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+from api import create_app
+from storage.store import Store
+from tests.api.serving import Client, ProbeLogFake, settings, view
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    with Store.connect(f"sqlite:///{tmp_path}/store.db", timeout=5) as opened:
+        opened.upgrade()
+        yield opened
+
+
+@pytest.fixture
+def client(store: Store) -> Client:
+    """The application over a store in which the runner of "prod" reported just now."""
+    store.save_view("prod", "canary-0", time.time_ns(), view())
+    return Client(create_app(settings("prod"), store, ProbeLogFake()))

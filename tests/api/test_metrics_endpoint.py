@@ -1,0 +1,142 @@
+from __future__ import annotations
+
+import threading
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from api import create_app
+from canary.anomalies.catalogue import CATALOGUE
+from canary.metrics import METRICS
+from storage.store import StoreError
+from tests.api.serving import NOW_NS, BrokenStore, Client, lost, settings, view
+
+if TYPE_CHECKING:
+    from storage.store import Store
+
+    Samples = dict[tuple[str, tuple[tuple[str, str], ...]], float]
+
+
+def scrape(client: Client) -> Samples:
+    answer = client.get("/metrics")
+    assert answer.status_code == 200
+    return {
+        (sample.name, tuple(sorted(sample.labels.items()))): sample.value
+        for family in text_string_to_metric_families(answer.text)
+        for sample in family.samples
+    }
+
+
+def total(samples: Samples, metric: str, **labels: str) -> float:
+    return sum(
+        value for (name, own), value in samples.items() if name == metric and labels.items() <= dict(own).items()
+    )
+
+
+def test_every_kind_is_there_at_0_before_anything_happened(client: Client) -> None:
+    samples = scrape(client)
+    for name, entry in CATALOGUE.items():
+        for severity in entry.severities:
+            for metric in ("canary_violations_total", "canary_violations_open"):
+                assert samples[metric, (("cluster", "prod"), ("kind", name), ("severity", severity))] == 0
+
+
+def test_a_violation_is_counted_once_however_often_it_is_seen(client: Client, store: Store) -> None:
+    for _ in range(3):
+        store.record("prod", [lost(1), lost(2)])
+    assert total(scrape(client), "canary_violations_total", kind="lost-write", severity="critical") == 2
+    assert total(scrape(client), "canary_violations_open", kind="lost-write") == 2
+
+
+def test_counters_and_histograms_of_two_runners_are_summed_and_gauges_are_not(client: Client, store: Store) -> None:
+    store.save_view("prod", "canary-1", time.time_ns(), view(acked=40))
+    samples = scrape(client)
+    assert total(samples, "canary_probes_acked_total", cluster="prod") == 3 * 140
+    assert total(samples, "canary_produce_latency_seconds_count", partition="0") == 140
+    assert total(samples, "canary_produce_latency_seconds_sum", partition="0") == pytest.approx(0.007 * 140)
+    assert total(samples, "canary_log_end_offset", partition="0") == 100
+
+
+def test_histogram_buckets_are_cumulated(client: Client) -> None:
+    samples = scrape(client)
+    buckets = {
+        dict(own)["le"]: value
+        for (name, own), value in samples.items()
+        if name == "canary_produce_latency_seconds_bucket" and dict(own)["partition"] == "0"
+    }
+    assert buckets["0.005"] == 0
+    assert buckets["0.01"] == buckets["30.0"] == buckets["+Inf"] == 100
+
+
+def test_a_dead_runners_counters_stay_and_its_gauges_go(client: Client, store: Store) -> None:
+    before = total(scrape(client), "canary_probes_acked_total")
+    store.save_view("prod", "canary-0", time.time_ns() - 3_600_000_000_000, view())
+    samples = scrape(client)
+    assert total(samples, "canary_probes_acked_total") == before
+    assert not [name for name, _ in samples if name == "canary_log_end_offset"]
+    assert time.time() - total(samples, "canary_runner_heartbeat_timestamp_seconds") == pytest.approx(3600, abs=30)
+
+
+def test_the_loss_rate_is_bounded_from_what_was_acknowledged_and_lost(client: Client, store: Store) -> None:
+    assert total(scrape(client), "canary_loss_rate_upper_bound") == pytest.approx(1 - 0.05 ** (1 / 300), rel=1e-9)
+    store.record("prod", [lost(1)])
+    assert total(scrape(client), "canary_loss_rate_upper_bound") == pytest.approx(0.015717, rel=1e-3)
+
+
+def test_the_last_reconciliation_that_ended_well_is_shown(client: Client, store: Store) -> None:
+    asked = store.request_reconciliation("prod", "test", NOW_NS)
+    assert store.claim_reconciliation("me", NOW_NS)
+    store.finish_reconciliation(
+        asked.id, "me", NOW_NS, summary={"unjudged": [{"partition": 1}]}, verdicts={"survived": 299, "lost": 1}
+    )
+    samples = scrape(client)
+    assert total(samples, "canary_reconcile_verdicts", verdict="lost") == 1
+    assert total(samples, "canary_reconcile_unjudged", cluster="prod") == 1
+    assert total(samples, "canary_reconcile_last_success_timestamp_seconds") == pytest.approx(NOW_NS / 1e9, abs=1)
+
+
+def refuse() -> None:
+    raise StoreError("the store is away")
+
+
+def hang() -> None:
+    threading.Event().wait(30)
+
+
+@pytest.mark.parametrize("how", [refuse, hang])
+def test_without_the_store_metrics_answer_within_2_s_and_show_nothing_stale(how: object) -> None:
+    client = Client(create_app(settings("prod"), BrokenStore(how)))  # type: ignore[arg-type]
+    began = time.monotonic()
+    samples = scrape(client)
+    assert time.monotonic() - began < 2
+    assert samples["canary_api_store_up", ()] == 0
+    assert {name for name, _ in samples if name.startswith("canary_")} == {"canary_api_store_up", "canary_build_info"}
+    assert "process_cpu_seconds_total" in {name for name, _ in samples}
+
+
+def test_only_metrics_of_the_catalogue_are_shown(client: Client, store: Store) -> None:
+    strange = [
+        ["canary_made_up", [], 1],
+        ["canary_suspects", ["too", "many"], 1],
+        ["canary_suspects", ["lost-write"], 2],
+    ]
+    store.save_view("prod", "canary-0", time.time_ns(), view(more=strange))
+    samples = scrape(client)
+    assert total(samples, "canary_suspects") == 2
+    endings = ("_bucket", "_count", "_sum", "_created")
+    for name, _ in samples:
+        if name.startswith("canary_"):
+            assert name in METRICS or name.endswith(endings)
+
+
+def test_a_view_that_cannot_be_read_hides_no_other(client: Client, store: Store) -> None:
+    store.save_view("other", "canary-9", time.time_ns(), b"{")
+    assert total(scrape(client), "canary_probes_acked_total", cluster="prod") == 300
+
+
+def test_openmetrics_is_spoken_to_those_who_ask_for_it(client: Client) -> None:
+    answer = client.ask("GET", "/metrics", headers={"Accept": "application/openmetrics-text; version=1.0.0"})
+    assert answer.headers["content-type"].startswith("application/openmetrics-text")
+    assert answer.text.endswith("# EOF\n")
