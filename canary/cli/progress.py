@@ -1,0 +1,66 @@
+"""Progress of slow steps: a bar on a terminal, a line each few seconds elsewhere; always on stderr."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import time
+from typing import TYPE_CHECKING, Final
+
+import structlog
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+_EVERY_S: Final = 5.0
+
+_log = structlog.get_logger(__name__)
+
+
+@contextlib.contextmanager
+def shown(*, terminal: bool | None = None) -> Iterator[Callable[[str, int, int], None]]:
+    """Yield what Lab.start() and jars.fetch() report to: (what, steps done, steps in all).
+
+    Args:
+        terminal: draw a bar; None asks stderr.
+    """
+    if terminal is None:
+        terminal = sys.stderr.isatty()
+    if terminal:
+        with _bar() as report:
+            yield report
+    else:
+        yield _lines()
+
+
+@contextlib.contextmanager
+def _bar() -> Iterator[Callable[[str, int, int], None]]:
+    from rich.console import Console  # noqa: PLC0415  # only where somebody looks
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn  # noqa: PLC0415
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    tasks: dict[str, TaskID] = {}
+    with Progress(*columns, console=Console(stderr=True)) as bar:
+
+        def report(what: str, done: int, total: int) -> None:
+            if what not in tasks:
+                tasks[what] = bar.add_task(what, total=total)
+            bar.update(tasks[what], completed=done, total=total)
+
+        yield report
+
+
+def _lines() -> Callable[[str, int, int], None]:
+    last: tuple[str, float] = ("", 0.0)
+    ended: set[str] = set()
+
+    def report(what: str, done: int, total: int) -> None:
+        nonlocal last
+        now = time.monotonic()
+        if (what != last[0] or now - last[1] >= _EVERY_S or done >= total) and what not in ended:
+            last = (what, now)
+            _log.info(what.replace(" ", "_"), done=done, of=total)
+            if done >= total:
+                ended.add(what)
+
+    return report
