@@ -1,0 +1,221 @@
+"""The producer against librdkafka's own mock cluster: order of facts, outcomes, bounds. No broker is started."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from typing import Any
+
+import pytest
+from confluent_kafka import KafkaError, KafkaException
+
+from canary.client.ports import SteadyClock
+from canary.client.recording import Recording
+from canary.facts import Acked, Failed, Indeterminate, Sent
+from canary.probing import idempotent
+from canary.probing.idempotent import IdempotentProducer, Renewal
+
+TAG = b"tag1"
+MOCK = {"test.mock.num.brokers": 3, "allow.auto.create.topics": True}  # nobody else makes the mock's topic
+
+
+def unasked(reason: str) -> Renewal:
+    raise AssertionError(f"nobody should ask for a new generation: {reason}")
+
+
+def producer(inbox: Recording, **others: Any) -> IdempotentProducer:
+    values: dict[str, Any] = {
+        "config": MOCK,
+        "topic": "canary",
+        "partitions": range(3),
+        "producer_id": 7,
+        "generation": 1,
+        "tag": TAG,
+        "mode": "idempotent",
+        "interval_s": 0.02,
+        "record_length": 96,
+        "inbox": inbox,
+        "clock": SteadyClock(),
+        "renew": unasked,
+        **others,
+    }
+    return IdempotentProducer(**values)
+
+
+class FakeClient:
+    """A client that takes what it is given and reports what the test tells it to."""
+
+    def __init__(self, inbox: Recording) -> None:
+        self.inbox = inbox
+        self.raising: Exception | None = None
+        self.taken: list[Any] = []
+        self.sent_before: list[int] = []
+        self.purged = False
+
+    def produce(self, *_: object, partition: int, on_delivery: Any) -> None:
+        self.sent_before.append(len(self.inbox.of(Sent)))
+        if self.raising is not None:
+            raise self.raising
+        self.taken.append((partition, on_delivery))
+
+    def poll(self, timeout: float) -> None:
+        time.sleep(min(timeout, 0.005))
+
+    def purge(self) -> None:
+        self.purged = True
+
+    def list_topics(self, *_: object, timeout: float) -> None:
+        """Do nothing."""
+
+
+@pytest.fixture
+def inbox() -> Recording:
+    return Recording()
+
+
+@pytest.fixture
+def fakes(monkeypatch: pytest.MonkeyPatch, inbox: Recording) -> list[FakeClient]:
+    made: list[FakeClient] = []
+
+    def make(*_: object, **__: object) -> FakeClient:
+        made.append(FakeClient(inbox))
+        return made[-1]
+
+    monkeypatch.setattr(idempotent, "Producer", make)
+    return made
+
+
+def test_every_partition_gets_a_probe_a_beat_and_each_is_acked_once_with_its_offset(inbox: Recording) -> None:
+    sender = producer(inbox)
+    sender.start()
+    inbox.wait(lambda: len(inbox.of(Acked)) >= 60)
+    assert sender.stop(5)
+    sent, acked = inbox.of(Sent), inbox.of(Acked)
+    assert {fact.partition for fact in sent} == {0, 1, 2}
+    for partition in range(3):
+        assert [f.sequence for f in sent if f.partition == partition] == list(
+            range(sum(f.partition == partition for f in sent))
+        )
+        offsets = {f.sequence: f.offset for f in acked if f.partition == partition}
+        assert all(offsets[sequence] == sequence for sequence in offsets)
+    assert len({(f.partition, f.sequence) for f in acked}) == len(acked)
+    assert all(f.latency_ns is not None and 0 < f.latency_ns < 5_000_000_000 for f in acked)
+
+
+def test_a_probe_is_told_before_the_client_has_it(inbox: Recording, fakes: list[FakeClient]) -> None:
+    sender = producer(inbox)
+    sender.start()
+    inbox.wait(lambda: len(inbox.of(Sent)) >= 9)
+    assert sender.stop(5)
+    told = fakes[0].sent_before
+    assert all(before >= nth for nth, before in enumerate(told, start=1))
+
+
+def test_only_an_exception_of_produce_itself_is_a_failure(inbox: Recording, fakes: list[FakeClient]) -> None:
+    sender = producer(inbox, partitions=[0], interval_s=0.05)
+    sender.start()
+    inbox.wait(lambda: len(inbox.of(Sent)) >= 2)
+    fakes[0].raising = BufferError("Local: Queue full")
+    inbox.wait(lambda: inbox.of(Failed))
+    fakes[0].raising = None
+    delivered = fakes[0].taken[0][1]
+    delivered(KafkaError(KafkaError._MSG_TIMED_OUT), None)
+    delivered(KafkaError(KafkaError._MSG_TIMED_OUT), None)
+    inbox.wait(lambda: inbox.of(Indeterminate))
+    assert sender.stop(5)
+    (failed,) = inbox.of(Failed)
+    assert "Queue full" in failed.error
+    resolved = [(f.partition, f.sequence) for f in inbox.facts if isinstance(f, Acked | Failed | Indeterminate)]
+    assert sorted(resolved) == sorted({(f.partition, f.sequence) for f in inbox.of(Sent)})
+
+
+def test_an_ack_without_an_offset_says_so(inbox: Recording, fakes: list[FakeClient]) -> None:
+    class Message:
+        def __init__(self, offset: int) -> None:
+            self._offset = offset
+
+        def offset(self) -> int:
+            return self._offset
+
+    sender = producer(inbox, partitions=[0])
+    sender.start()
+    inbox.wait(lambda: len(inbox.of(Sent)) >= 4)
+    for (_, delivered), offset in zip(fakes[0].taken[:3], (-1, -1001, 17), strict=True):
+        delivered(None, Message(offset))
+    inbox.wait(lambda: len(inbox.of(Acked)) == 3)
+    assert sender.stop(5)
+    assert [fact.offset for fact in inbox.of(Acked)] == [None, None, 17]
+
+
+def test_a_partition_that_does_not_answer_is_not_given_more_and_holds_up_no_other(
+    inbox: Recording, fakes: list[FakeClient]
+) -> None:
+    sender = producer(inbox, partitions=[0, 1], max_in_flight=3)
+    sender.start()
+    inbox.wait(lambda: len(inbox.of(Sent)) == 6)
+    for partition, delivered in list(fakes[0].taken):
+        if partition == 1:
+            delivered(KafkaError(KafkaError._MSG_TIMED_OUT), None)
+    inbox.wait(lambda: sum(f.partition == 1 for f in inbox.of(Sent)) == 6)
+    assert sender.stop(5)
+    assert sum(f.partition == 0 for f in inbox.of(Sent)) == 3
+    assert sender.skipped[0] > 0
+
+
+def test_a_fatal_error_ends_the_client_and_a_new_generation_counts_from_zero(
+    inbox: Recording, fakes: list[FakeClient]
+) -> None:
+    asked: list[str] = []
+
+    def renew(reason: str) -> Renewal:
+        asked.append(reason)
+        if len(asked) == 1:
+            raise OSError("the store is away")
+        return Renewal(9, TAG, [0])
+
+    sender = producer(inbox, partitions=[0], renew=renew)
+    sender.start()
+    inbox.wait(lambda: len(inbox.of(Sent)) >= 3)
+    fakes[0].raising = KafkaException(KafkaError(KafkaError._FATAL, "out of order", True))
+    inbox.wait(lambda: any(fact.generation == 9 for fact in inbox.of(Sent)))
+    assert sender.stop(5)
+    assert len(asked) == 2
+    assert "out of order" in asked[0]
+    assert fakes[0].purged
+    old, new = ([f.sequence for f in inbox.of(Sent) if f.generation == generation] for generation in (1, 9))
+    assert new[0] == 0
+    given_up = [f.sequence for f in inbox.of(Indeterminate) if f.generation == 1]
+    assert [*given_up, *(f.sequence for f in inbox.of(Failed))] == old
+    facts = inbox.facts
+    last_old = max(n for n, f in enumerate(facts) if isinstance(f, Indeterminate) and f.generation == 1)
+    first_new = min(n for n, f in enumerate(facts) if isinstance(f, Sent) and f.generation == 9)
+    assert last_old < first_new
+
+
+def test_added_partitions_keep_client_and_sequences_a_new_incarnation_keeps_neither(
+    inbox: Recording, fakes: list[FakeClient]
+) -> None:
+    sender = producer(inbox, partitions=[0])
+    sender.start()
+    inbox.wait(lambda: len(inbox.of(Sent)) >= 2)
+    sender.retarget(1, TAG, [0, 1])
+    inbox.wait(lambda: any(f.partition == 1 for f in inbox.of(Sent)))
+    assert len(fakes) == 1
+    sender.retarget(2, b"tag2", [0])
+    inbox.wait(lambda: any(f.generation == 2 for f in inbox.of(Sent)))
+    assert sender.stop(5)
+    assert len(fakes) == 2
+    for generation, partition in itertools.product((1, 2), (0, 1)):
+        sequences = [f.sequence for f in inbox.of(Sent) if (f.generation, f.partition) == (generation, partition)]
+        assert sequences == list(range(len(sequences)))
+
+
+def test_stop_resolves_what_is_in_flight_within_a_second(inbox: Recording, fakes: list[FakeClient]) -> None:
+    sender = producer(inbox)
+    sender.start()
+    inbox.wait(lambda: len(inbox.of(Sent)) >= 9)
+    began = time.monotonic()
+    assert sender.stop(5)
+    assert time.monotonic() - began < 1.0
+    assert len(fakes[0].taken) == len(inbox.of(Indeterminate))
+    assert sender.in_flight == 0

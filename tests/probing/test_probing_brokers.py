@@ -1,0 +1,318 @@
+"""Sending, reading on and reading again on real brokers, while they are well and while they are not."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from confluent_kafka import TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from canary.anomalies.violation import RereadRequest
+from canary.client.ports import SteadyClock
+from canary.facts import (
+    Acked,
+    ClientError,
+    EndOfPartition,
+    Failed,
+    Indeterminate,
+    OutOfRange,
+    Polled,
+    Positioned,
+    Refused,
+    RereadEnded,
+    Sent,
+)
+from canary.probing.idempotent import IdempotentProducer, Renewal
+from canary.probing.reread import RereadWorker
+from canary.probing.tail import TailConsumer
+from canary.probing.topic import TopicError, ensure_topic
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from canary.client.recording import Recording
+    from canary.facts import Isolation
+    from canary.lab import Lab
+
+pytestmark = pytest.mark.kafka
+
+TAG = b"tag1"
+CLOCK = SteadyClock()
+
+
+def sender(config: dict[str, object], topic: str, inbox: Recording, **others: Any) -> IdempotentProducer:
+    values: dict[str, Any] = {
+        "producer_id": 7,
+        "generation": 1,
+        "tag": TAG,
+        "mode": "idempotent",
+        "interval_s": 0.05,
+        "record_length": 96,
+        "inbox": inbox,
+        "clock": CLOCK,
+        "renew": lambda _: Renewal(2, TAG, range(3)),
+        **others,
+    }
+    return IdempotentProducer(config, topic, values.pop("partitions", range(3)), **values)
+
+
+def tail(
+    config: dict[str, object],
+    topic: str,
+    inbox: Recording,
+    isolation: Isolation = "read_committed",
+    positions: dict[int, int] | None = None,
+) -> TailConsumer:
+    at = positions or dict.fromkeys(range(3), 0)
+    return TailConsumer(config, isolation, isolation, topic=topic, positions=at, tag=TAG, inbox=inbox, clock=CLOCK)
+
+
+def rereader(config: dict[str, object], inbox: Recording, **others: Any) -> RereadWorker:
+    return RereadWorker(config, lambda _: TAG, inbox, CLOCK, **others)
+
+
+def identities(facts: list[Any]) -> set[tuple[int, int, int]]:
+    return {(fact.generation, fact.partition, fact.sequence) for fact in facts}
+
+
+def stopped(producer: IdempotentProducer) -> None:
+    assert producer.stop(5)
+
+
+def test_what_is_acked_is_read_at_its_offset_by_both_readers(
+    config: dict[str, object], topic: str, inbox: Recording, started: Callable[[Any], Any]
+) -> None:
+    for isolation in ("read_committed", "read_uncommitted"):
+        assert started(tail(config, topic, inbox, isolation)).ready.wait(10)
+    producer = started(sender(config, topic, inbox))
+    inbox.wait(lambda: len(inbox.of(Acked)) >= 90, 20)
+    stopped(producer)
+    acked = {(f.partition, f.sequence): f.offset for f in inbox.of(Acked)}
+    assert len(acked) == len(inbox.of(Sent))
+    inbox.wait(lambda: len(inbox.of(Polled)) >= 2 * len(acked))
+    for isolation in ("read_committed", "read_uncommitted"):
+        polled = [f for f in inbox.of(Polled) if f.consumer == isolation]
+        assert {(f.partition, f.sequence): f.offset for f in polled} == acked
+        assert all(f.leader_epoch is not None and f.timestamp_ms and f.sent_at_ns for f in polled)
+        assert all(0 < f.at_ns - (f.sent_at_ns or 0) < 10_000_000_000 for f in polled)
+    inbox.wait(lambda: {f.offset for f in inbox.of(EndOfPartition)} >= {max(v for v in acked.values() if v) + 1})
+
+
+def test_no_probe_is_left_without_outcome_when_a_broker_is_killed_and_another_frozen(
+    healthy: Lab, config: dict[str, object], topic: str, inbox: Recording, started: Callable[[Any], Any]
+) -> None:
+    assert started(tail(config, topic, inbox)).ready.wait(10)
+    producer = started(sender(config, topic, inbox))
+    inbox.wait(lambda: len(inbox.of(Acked)) >= 30, 20)
+    healthy.kill(1)
+    before = len(inbox.facts)
+    inbox.wait(lambda: {f.partition for f in inbox.of(Acked, since=before)} == {0, 1, 2}, 30)
+    healthy.start_broker(1)
+    healthy.wait_isr(topic, 0, {1, 2, 3})
+    healthy.pause(2)
+    before = len(inbox.facts)
+    frozen = len(inbox.of(Sent))
+    inbox.wait(
+        lambda: {f.partition for f in inbox.of(Acked, since=before) if f.sequence * 3 > frozen + 60} == {0, 1, 2}, 60
+    )
+    healthy.resume(2)
+    inbox.wait(lambda: producer.in_flight < 10, 30)
+    stopped(producer)
+    resolved = [f for f in inbox.facts if isinstance(f, Acked | Failed | Indeterminate)]
+    assert identities(resolved) == identities(inbox.of(Sent))
+    assert len(resolved) == len(inbox.of(Sent))
+    inbox.wait(lambda: identities(inbox.of(Polled)) >= identities(inbox.of(Acked)), 20)
+    assert inbox.of(OutOfRange) == []
+
+
+def test_a_reread_gives_the_range_and_nothing_else(
+    config: dict[str, object], admin: AdminClient, topic: str, inbox: Recording, started: Callable[[Any], Any]
+) -> None:
+    stopped_at = filled(config, topic, inbox, started, 20)
+    reader = started(rereader(config, inbox))
+    reader.ask(RereadRequest(1, topic, 0, "read_committed", 5, 12, "confirm"))
+    reader.ask(RereadRequest(2, topic, 1, "read_uncommitted", 15, stopped_at[1] + 10, "epoch"))
+    admin.delete_records([TopicPartition(topic, 2, 8)])[TopicPartition(topic, 2)].result(10)
+    reader.ask(RereadRequest(3, topic, 2, "read_committed", 5, 12, "start"))
+    reader.ask(RereadRequest(4, topic, 2, "read_committed", 0, 6, "start"))
+    reader.ask(RereadRequest(5, "no-such-topic", 0, "read_committed", 0, 6, "start"))
+    inbox.wait(lambda: len(inbox.of(RereadEnded)) == 5, 20)
+    ended = {f.request_id: f for f in inbox.of(RereadEnded)}
+
+    def offsets(request: int) -> list[int]:
+        return [f.offset for f in inbox.of(Polled) if f.consumer == f"reread-{request}"]
+
+    assert (ended[1].reached, ended[1].complete, ended[1].error, offsets(1)) == (12, True, None, list(range(5, 12)))
+    assert (ended[2].reached, ended[2].complete) == (stopped_at[1], False)
+    assert ended[2].error == f"end of log at {stopped_at[1]}"
+    assert (ended[3].reached, ended[3].complete, offsets(3)) == (12, True, list(range(8, 12)))
+    assert ended[3].error == "the log starts at 8"
+    assert (ended[4].complete, offsets(4)) == (True, [])
+    assert not ended[5].complete
+    assert "UNKNOWN" in (ended[5].error or "")
+
+
+def filled(
+    config: dict[str, object], topic: str, inbox: Recording, started: Callable[[Any], Any], each: int
+) -> dict[int, int]:
+    """Write at least ``each`` probes to every partition; return the end of each."""
+    producer = started(sender(config, topic, inbox, interval_s=0.01))
+    inbox.wait(lambda: all(sum(f.partition == p for f in inbox.of(Acked)) >= each for p in range(3)), 20)
+    stopped(producer)
+    return {p: 1 + max(f.offset or 0 for f in inbox.of(Acked) if f.partition == p) for p in range(3)}
+
+
+def test_silence_ends_a_reread_and_a_dead_partition_does_not_hold_up_the_rest(
+    healthy: Lab, config: dict[str, object], topic: str, inbox: Recording, started: Callable[[Any], Any]
+) -> None:
+    filled(config, topic, inbox, started, 10)
+    dead = healthy.leader(topic, 0)
+    assert dead is not None
+    alive = next(p for p in range(3) if healthy.leader(topic, p) != dead)
+    healthy.pause(dead)
+    reader = started(rereader(config, inbox, silence_s=2.0, threads=2))
+    for number in range(5):
+        reader.ask(RereadRequest(number, topic, 0, "read_committed", 0, 5, "confirm"))
+    reader.ask(RereadRequest(9, topic, alive, "read_committed", 0, 5, "confirm"))
+    began = time.monotonic()
+    inbox.wait(lambda: any(f.request_id == 9 for f in inbox.of(RereadEnded)), 20)
+    took = time.monotonic() - began
+    inbox.wait(lambda: any(f.request_id == 0 for f in inbox.of(RereadEnded)), 20)
+    ended = {f.request_id: f for f in inbox.of(RereadEnded)}
+    assert ended[9].complete
+    assert took < 6.0
+    began = time.monotonic()
+    assert reader.stop(5)
+    assert time.monotonic() - began < 2.0
+
+
+def test_a_position_that_expired_is_told_and_reading_goes_on_where_the_log_begins(
+    config: dict[str, object], admin: AdminClient, topic: str, inbox: Recording, started: Callable[[Any], Any]
+) -> None:
+    filled(config, topic, inbox, started, 20)
+    admin.delete_records([TopicPartition(topic, 0, 12)])[TopicPartition(topic, 0)].result(10)
+    assert started(tail(config, topic, inbox)).ready.wait(10)
+    inbox.wait(lambda: [f for f in inbox.of(Polled) if f.partition == 0])
+    (gone,) = inbox.of(OutOfRange)
+    assert (gone.partition, gone.offset) == (0, 0)
+    placed = [f for f in inbox.of(Positioned) if f.partition == 0]
+    assert [(f.offset, f.reason) for f in placed] == [(0, "assigned"), (12, "expired: the log starts at 12")]
+    assert next(f.offset for f in inbox.of(Polled) if f.partition == 0) == 12
+    inbox.wait(lambda: {f.partition for f in inbox.of(Polled)} >= {1, 2})
+
+
+def test_a_topic_made_again_is_read_from_its_beginning_after_retargeting(
+    config: dict[str, object], admin: AdminClient, topic: str, inbox: Recording, started: Callable[[Any], Any]
+) -> None:
+    reader = started(tail(config, topic, inbox))
+    assert reader.ready.wait(10)
+    producer = started(sender(config, topic, inbox))
+    inbox.wait(lambda: len(inbox.of(Polled)) >= 30, 20)
+    first = ensure_topic(admin, topic, 3, 3, {})
+    admin.delete_topics([topic])[topic].result(10)
+    deadline = time.monotonic() + 10
+    while True:
+        try:
+            second = ensure_topic(admin, topic, 4, 3, {"min.insync.replicas": "2"})
+        except TopicError:
+            second = first
+        if second.topic_id != first.topic_id:
+            break
+        assert time.monotonic() < deadline
+    assert second.partitions == 4
+    before = len(inbox.facts)
+    reader.retarget(dict.fromkeys(range(4), 0), b"tag2")
+    producer.retarget(2, b"tag2", range(4))
+    inbox.wait(lambda: {f.partition for f in inbox.of(Polled, since=before) if f.generation == 2} == set(range(4)), 20)
+    stopped(producer)
+    polled = [f for f in inbox.of(Polled) if f.generation == 2]
+    assert {f.partition for f in polled if f.sequence == 0} == set(range(4))
+    assert [f for f in inbox.of(Refused) if f.refusal != "foreign"] == []
+    resolved = [f for f in inbox.facts if isinstance(f, Acked | Failed | Indeterminate)]
+    assert identities(resolved) == identities(inbox.of(Sent))
+
+
+def test_acked_writes_that_are_cut_off_kill_the_client_and_move_the_reader_back_and_both_go_on(
+    healthy: Lab, config: dict[str, object], admin: AdminClient, inbox: Recording, started: Callable[[Any], Any]
+) -> None:
+    """The order of why-fsync, on one partition with replicas [leader 2, follower 3, 1] (FIELD-NOTES)."""
+    topic = "why-fsync"
+    new = NewTopic(topic, replica_assignment=[[2, 3, 1]], num_partitions=1, config={"min.insync.replicas": "2"})
+    admin.create_topics([new])[topic].result(10)
+    healthy.wait_isr(topic, 0, {1, 2, 3})
+    assert started(tail(config, topic, inbox, positions={0: 0})).ready.wait(10)
+    asked: list[str] = []
+
+    def renew(reason: str) -> Renewal:
+        asked.append(reason)
+        return Renewal(2, TAG, [0])
+
+    healthy.kill(1)
+    healthy.wait_isr(topic, 0, {2, 3})
+    producer = started(sender(config, topic, inbox, partitions=[0], renew=renew))
+    inbox.wait(lambda: len(inbox.of(Acked)) >= 10, 20)
+    healthy.pause(3)
+    healthy.wait_isr(topic, 0, {2})
+    inbox.wait(lambda: identities(inbox.of(Polled)) >= identities(inbox.of(Acked)))
+    healthy.kill(2)
+    read_to = 1 + max(f.offset for f in inbox.of(Polled))
+    healthy.truncate(2, topic, 0, bytes=10)  # the last batch; where nothing of a producer is left, anything is accepted
+    before = len(inbox.facts)
+    healthy.start_broker(2)
+    healthy.start_broker(1)
+    inbox.wait(lambda: inbox.of(OutOfRange, since=before), 40)
+    inbox.wait(lambda: any(f.generation == 2 for f in inbox.of(Acked)), 40)
+    (cut,) = inbox.of(OutOfRange)
+    assert cut.offset == read_to
+    placed = inbox.of(Positioned, since=before)
+    assert placed[-1].offset < read_to
+    assert asked
+    assert [f for f in inbox.of(ClientError) if f.fatal]
+    inbox.wait(lambda: identities(inbox.of(Polled)) >= identities([f for f in inbox.of(Acked) if f.generation == 2]))
+    stopped(producer)
+    resolved = [f for f in inbox.facts if isinstance(f, Acked | Failed | Indeterminate)]
+    assert identities(resolved) == identities(inbox.of(Sent))
+    print([(f.code, f.error) for f in inbox.of(ClientError)], cut, placed, asked)  # noqa: T201
+
+
+def test_frozen_brokers_cost_no_core_and_do_not_hold_up_the_stop(
+    healthy: Lab, config: dict[str, object], topic: str, inbox: Recording, started: Callable[[Any], Any]
+) -> None:
+    readers = [started(tail(config, topic, inbox, i)) for i in ("read_committed", "read_uncommitted")]
+    producer = started(sender(config, topic, inbox, interval_s=0.1))
+    inbox.wait(lambda: len(inbox.of(Polled)) >= 60, 20)
+    for broker in healthy.brokers:
+        healthy.pause(broker)
+    began, used = time.monotonic(), time.process_time()
+    time.sleep(8)  # what is measured is what happens in this time
+    share = (time.process_time() - used) / (time.monotonic() - began)
+    began = time.monotonic()
+    for part in (producer, *readers):
+        part.ask_stop()
+    assert all([part.stop(2) for part in (producer, *readers)])  # noqa: C419  # each is asked
+    assert time.monotonic() - began < 1.5
+    assert share < 0.2
+    resolved = [f for f in inbox.facts if isinstance(f, Acked | Failed | Indeterminate)]
+    assert identities(resolved) == identities(inbox.of(Sent))
+
+
+def test_an_existing_topic_is_taken_as_it_is(admin: AdminClient) -> None:
+    new = NewTopic("theirs", replica_assignment=[[2], [2]], num_partitions=2, config={"retention.ms": "5000"})
+    admin.create_topics([new])["theirs"].result(10)
+    found = ensure_topic(admin, "theirs", 6, 3, {"min.insync.replicas": "2"})
+    assert (found.partitions, found.created) == (2, False)
+    assert found.topic_id
+
+
+def test_a_topic_is_not_made_with_fewer_brokers_than_replicas(admin: AdminClient) -> None:
+    with pytest.raises(TopicError, match="3 live brokers"):
+        ensure_topic(admin, "too-wide", 3, 4, {})
+    assert "too-wide" not in admin.list_topics(timeout=5).topics
+
+
+def test_a_cluster_that_does_not_answer_is_not_a_cluster_without_the_topic() -> None:
+    nobody = AdminClient({"bootstrap.servers": "127.0.0.1:1", "log_level": 0})
+    with pytest.raises(TopicError, match="Nothing was concluded"):
+        ensure_topic(nobody, "canary", 3, 3, {}, timeout_s=1.0)
