@@ -1,0 +1,62 @@
+# Needs Python 3.11 or newer (Debian: python3 python3-venv) and Java 17 (Debian: openjdk-17-jre-headless), and nothing
+# else: no root, no containers, no Maven. Only test-e2e needs more Debian packages.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+
+PYTHON ?= python3
+VENV := $(CURDIR)/.venv
+BIN := $(VENV)/bin
+INSTALLED := $(VENV)/.installed
+PYTEST := $(BIN)/python -m pytest
+
+.PHONY: help install brokers run test test-e2e lint format soak-engine bench clean
+
+help:  ## Say what can be made
+	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
+
+# The stamp is newer than pyproject.toml exactly when everything in it is installed, so a second start costs nothing.
+$(INSTALLED): pyproject.toml
+	@command -v java >/dev/null || { echo "Java is missing: apt install openjdk-17-jre-headless" >&2; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+	  || { echo "Python 3.11 or newer is needed; name one: make PYTHON=python3.11" >&2; exit 1; }
+	@test -x $(BIN)/python || { echo "Making the virtual environment"; $(PYTHON) -m venv $(VENV); } \
+	  || { echo "The venv module is missing: apt install python3-venv" >&2; rm -rf $(VENV); exit 1; }
+	@echo "Installing the canary and what it needs (the first time a few minutes)"
+	@$(BIN)/python -m pip install --disable-pip-version-check --editable '.[dev]'
+	@touch $@
+
+install: $(INSTALLED)  ## Make .venv and install the canary in it
+
+brokers: $(INSTALLED)  ## Fetch the Kafka brokers (once; kept in ~/.cache/kafka-durability-canary)
+	@$(BIN)/canary lab fetch
+
+run: brokers  ## Start three brokers, the canary and its status page; everything it writes is in ./var; Ctrl-C ends it
+	@exec $(BIN)/canary up
+
+test: brokers lint  ## Everything that needs no Debian packages: linters, types, unit tests, tests on real brokers
+	@$(PYTEST)
+
+test-e2e: brokers  ## Tests with real Prometheus, Alertmanager and browser (needs their Debian packages)
+	@$(PYTEST) -m e2e
+
+lint: $(INSTALLED)  ## Style, types and the direction of imports
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports
+
+format: $(INSTALLED)  ## Format the code
+	@$(BIN)/ruff format .
+	@$(BIN)/ruff check --fix-only --quiet .
+
+soak-engine: $(INSTALLED)  ## The long form of the anomaly engine's tests (hours)
+	@$(PYTEST) -m slow --timeout 0 tests/anomalies
+
+bench: $(INSTALLED)  ## Costs, measured and compared in one run
+	@$(PYTEST) -m '' --timeout 0 -s tests/benchmarks
+
+clean:  ## Remove what was made here (not .venv, not the brokers, not ./var)
+	rm -rf build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache spark-warehouse metastore_db
+	find . -name __pycache__ -not -path './.venv/*' -prune -exec rm -rf {} +
