@@ -13,6 +13,8 @@ from api import clusters, health, incidents, metrics, pages, probes, problems, r
 from api.calls import Calls
 from api.security import SecurityHeaders
 from api.state import State
+from storage.probe_log import ProbeLogReader
+from storage.probe_log.errors import ProbeLogError
 from storage.store.errors import StoreError
 from storage.store.pages import BadCursorError
 
@@ -43,9 +45,9 @@ def create_app(settings: Settings, store: Store, probe_log: ProbeLog | None = No
     )
     app.state.canary = State(
         store=store,
-        probe_log=probe_log or probes.probe_log_at(settings.probe_log.url),
+        probe_log=probe_log or ProbeLogReader(settings.probe_log.url),
         calls=Calls("store", (StoreError,), refusals=(BadCursorError,), timeout=settings.store.timeout + 1),
-        log_calls=Calls("probe log", (OSError,), threads=4, timeout=20.0),
+        log_calls=Calls("probe log", (ProbeLogError, OSError), threads=4, timeout=20.0),
         configured=tuple(cluster.name for cluster in settings.clusters if not cluster.embedded),
     )
     problems.install(app)

@@ -81,10 +81,10 @@ class Store(Protocol):
 
 
 class ProbeLog(Protocol):
-    """What the runners promised and saw, in Parquet (storage.probe_log). A minute old at most. May raise OSError."""
+    """What the runners promised and saw, in Parquet (storage.probe_log). A minute old at most. May raise ProbeLogError."""
 
     def find(self, identity: Identity, /) -> Mapping[str, Any] | None:
-        """Return what is known of one probe: ``probe``, ``transaction`` (or None) and ``polls``; None if nothing is."""
+        """Return what is known of one probe: ``probe`` and ``transaction`` (or None), ``polls``; None if nothing is."""
 
     def between(
         self, cluster: str, topic: str, partition: int, start: int, end: int, limit: int, /

@@ -1,12 +1,11 @@
 """GET probes/{producer}/{generation}/{partition}/{sequence}, and log: what the probe log tells."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, Query, Request
 
-from api.ports import ProbeLog
 from api.problems import RESPONSES, ProblemError
 from api.shapes import Listing, LogItem, ProbeIdentity, ProbeLife, Sight
 from api.state import state_of
@@ -49,7 +48,7 @@ async def log(
 ) -> Listing[LogItem]:
     """List offsets of a partition in order; two items at one offset are two identities that claim it."""
     state = state_of(request)
-    begin = max(start, int(cursor)) if cursor else start
+    begin = max(start, min(int(cursor), 2**63 - 1)) if cursor else start
     rows = await state.log_calls(state.probe_log.between, cluster, topic, partition, begin, end, limit + 1)
     shown, more = _whole_offsets([_item(row) for row in rows], limit)
     return Listing[LogItem](items=shown, next_cursor=None if more is None else str(more))
@@ -69,6 +68,7 @@ def _whole_offsets(items: list[LogItem], limit: int) -> tuple[list[LogItem], int
 def _item(row: Mapping[str, Any]) -> LogItem:
     return LogItem(
         offset=row["offset"],
+        topic_id=row.get("topic_id"),
         identity=ProbeIdentity(
             producer_id=row["producer_id"],
             generation=row["generation"],
@@ -110,27 +110,3 @@ def _life(identity: Identity, found: Mapping[str, Any]) -> ProbeLife:
 
 def _when(value: object) -> datetime | None:
     return value if isinstance(value, datetime) else None
-
-
-def probe_log_at(url: str) -> ProbeLog:
-    """Return the probe log at ``url``; nothing is read until something is asked."""
-    return _ProbeLogFiles(url)
-
-
-class _ProbeLogFiles:
-    """The Parquet files of storage.probe_log."""
-
-    def __init__(self, url: str) -> None:
-        self._url = url
-
-    def find(self, identity: Identity, /) -> Mapping[str, Any] | None:
-        from storage import probe_log  # noqa: PLC0415  # pyarrow.dataset: slow to import, and rarely needed
-
-        return probe_log.find_probe(self._url, identity)
-
-    def between(
-        self, cluster: str, topic: str, partition: int, start: int, end: int, limit: int, /
-    ) -> Sequence[Mapping[str, Any]]:
-        from storage import probe_log  # noqa: PLC0415  # pyarrow.dataset: slow to import, and rarely needed
-
-        return probe_log.rows_between(self._url, topic, partition, start, end)

@@ -223,6 +223,7 @@ class LogItem(Shape):
     """An offset, what we know to be there, and who saw it."""
 
     offset: int
+    topic_id: str | None = Field(None, description="The incarnation of the topic.")
     identity: ProbeIdentity
     outcome: str | None
     seen_by: list[str]

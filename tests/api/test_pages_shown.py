@@ -47,7 +47,7 @@ def test_many_like_violations_repeat_the_advice_once(client: Client, store: Stor
 
 
 def test_without_the_store_nobody_can_say() -> None:
-    client = Client(create_app(settings("prod"), BrokenStore(refuse)))  # type: ignore[arg-type]
+    client = Client(create_app(settings("prod"), BrokenStore(refuse)))
     answer = client.get("/")
     assert answer.status_code == 503
     assert "Nobody can say." in text(answer.text)
@@ -104,7 +104,7 @@ def contrast(one: str, other: str) -> float:
 def test_colours_have_the_contrast_of_wcag_aa_in_light_and_dark(client: Client) -> None:
     sheet = client.get("/static/canary.css").text
     light, dark = (
-        dict(re.findall(r"--([\w-]+): (#\w{6});", block)) for block in re.findall(r":root \{(.*?)\}", sheet, re.S)
+        dict(re.findall(r"--([\w-]+): (#\w{6});", block)) for block in re.findall(r":root \{(.*?)\}", sheet, re.DOTALL)
     )
     for theme in (light, dark):
         for ink in ("text", "quiet", "link", "safe", "watch", "unknown", "broken"):

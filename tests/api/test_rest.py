@@ -213,14 +213,14 @@ def crash() -> None:
 
 @pytest.mark.parametrize("path", PATHS)
 def test_a_store_that_refuses_is_503_everywhere(path: str) -> None:
-    client = Client(create_app(settings("prod"), BrokenStore(refuse)))  # type: ignore[arg-type]
+    client = Client(create_app(settings("prod"), BrokenStore(refuse)))
     answer = client.get(API + path)
     assert "Probing goes on" in problem(answer, 503)["detail"]
     assert answer.headers["retry-after"]
 
 
 def test_a_store_that_hangs_is_503_in_time() -> None:
-    client = Client(create_app(settings("prod"), BrokenStore(lambda: threading.Event().wait(30))))  # type: ignore[arg-type]
+    client = Client(create_app(settings("prod"), BrokenStore(lambda: threading.Event().wait(30))))
     began = time.monotonic()
     for _ in range(3):
         problem(client.get(f"{API}/violations"), 503)
@@ -228,7 +228,7 @@ def test_a_store_that_hangs_is_503_in_time() -> None:
 
 
 def test_an_error_of_our_own_tells_nobody_its_traceback() -> None:
-    client = Client(create_app(settings("prod"), BrokenStore(crash)))  # type: ignore[arg-type]
+    client = Client(create_app(settings("prod"), BrokenStore(crash)))
     answer = client.get(f"{API}/violations")
     problem(answer, 500)
     assert "secret detail" not in answer.text
@@ -236,7 +236,7 @@ def test_an_error_of_our_own_tells_nobody_its_traceback() -> None:
 
 
 def test_health_needs_no_store() -> None:
-    client = Client(create_app(settings("prod"), BrokenStore(refuse)))  # type: ignore[arg-type]
+    client = Client(create_app(settings("prod"), BrokenStore(refuse)))
     assert client.get("/healthz").status_code == 200
     problem(client.get("/readyz"), 503)
 

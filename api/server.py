@@ -1,0 +1,105 @@
+"""Serves the application over HTTP in a thread of its own: starts with a clear error, stops within seconds.
+
+Signals are the caller's business (`canary serve`, `canary up`): uvicorn installs no handlers here.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import threading
+from typing import TYPE_CHECKING, Self
+
+import structlog
+import uvicorn
+
+from canary.settings.errors import UserError
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+
+    from fastapi import FastAPI
+
+log = structlog.get_logger(__name__)
+
+GRACE_S = 2
+"""So long requests that are being answered may take at the end."""
+
+
+class ServeError(UserError):
+    """The address cannot be listened on. Exit status 2."""
+
+    def __init__(self, message: str) -> None:
+        """Say which address, why, and what to do."""
+        super().__init__(message, 2)
+
+
+class _Server(uvicorn.Server):
+    @contextlib.contextmanager
+    def capture_signals(self) -> Generator[None, None, None]:
+        """Leave signals to whoever started us."""
+        yield
+
+
+class ApiServer:
+    """Listens from its construction on; answers from start() to stop().
+
+    Usable as a context manager. ``address`` is where it listens, with the real port if 0 was asked for.
+    """
+
+    def __init__(self, app: FastAPI, host: str, port: int) -> None:
+        """Bind the address.
+
+        Raises:
+            ServeError: it cannot be had.
+        """
+        try:
+            self._socket = socket.create_server(
+                (host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET, backlog=512
+            )
+        except OSError as error:
+            reason = error.strerror or str(error)
+            raise ServeError(f"cannot listen on {host}:{port} ({reason}); set api.host and api.port") from None
+        bound = self._socket.getsockname()
+        shown = f"[{bound[0]}]" if ":" in bound[0] else bound[0]
+        self.address = f"http://{shown}:{bound[1]}"
+        self._server = _Server(
+            uvicorn.Config(
+                app,
+                log_config=None,
+                access_log=False,
+                server_header=False,
+                timeout_graceful_shutdown=GRACE_S,
+                timeout_keep_alive=15,
+                lifespan="off",
+            )
+        )
+        self._thread = threading.Thread(
+            target=self._server.run, kwargs={"sockets": [self._socket]}, name="api", daemon=True
+        )
+
+    def start(self) -> Self:
+        """Begin to answer; return at once (whoever connects waits a moment)."""
+        self._thread.start()
+        log.info("api_listening", address=self.address)
+        return self
+
+    def alive(self) -> bool:
+        """Return whether it still serves."""
+        return self._thread.is_alive()
+
+    def stop(self, timeout: float = GRACE_S + 2) -> bool:
+        """Finish what is being answered and end; return whether it ended within ``timeout`` seconds."""
+        self._server.should_exit = True
+        if self._thread.ident is not None:
+            self._thread.join(timeout)
+        self._socket.close()
+        return not self._thread.is_alive()
+
+    def __enter__(self) -> Self:
+        """Start."""
+        return self.start()
+
+    def __exit__(self, *_: object) -> None:
+        """Stop."""
+        self.stop()
