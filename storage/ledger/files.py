@@ -26,9 +26,18 @@ class Disk:
         self.fsync(descriptor)
 
     def create(self, path: Path, data: bytes) -> int:
-        """Make ``path`` with ``data`` in it appear, whole and durable or not at all; return a descriptor to append to.
+        """Make ``path`` with ``data`` appear, whole and durable or not at all; return a descriptor to append to."""
+        try:
+            return self.replace(path, data)
+        except BaseException:
+            path.unlink(missing_ok=True)
+            raise
 
-        Writes a temporary file beside it, fsyncs, renames, and fsyncs the directory.
+    def replace(self, path: Path, data: bytes) -> int:
+        """Make ``data`` the content of ``path``, or leave what was there; return a descriptor to append to.
+
+        Writes a temporary file beside it, fsyncs, renames, and fsyncs the directory (should that fail, either content
+        may be found after a power cut).
         """
         temporary = path.with_name(f".{path.name}.tmp")
         descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND | os.O_CLOEXEC, 0o640)
@@ -39,7 +48,6 @@ class Disk:
         except BaseException:
             os.close(descriptor)
             temporary.unlink(missing_ok=True)
-            path.unlink(missing_ok=True)
             raise
         return descriptor
 

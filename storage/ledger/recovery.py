@@ -100,7 +100,7 @@ def repair(chain: Chain, disk: Disk) -> None:
         if last.header is None:
             last.path.unlink()
         else:
-            os.close(disk.create(last.path, last.path.read_bytes()[: last.good_bytes]))
+            os.close(disk.replace(last.path, last.path.read_bytes()[: last.good_bytes]))
         disk.sync_directory(last.path.parent)
     elif last.torn is not None:
         with last.path.open("r+b") as file:

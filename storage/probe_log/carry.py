@@ -1,0 +1,131 @@
+"""What one segment hands to the next: probes and transactions without an outcome, ids of topics, modes of producers.
+
+The carry stands beside the ledger as ``probe-log.carry`` and names the last segment that it covers, so that a segment
+that was shipped but not dropped before a crash is not converted twice with the wrong carry.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
+
+import orjson
+import structlog
+
+from canary.probe.identity import Identity
+from storage.ledger.files import Disk
+from storage.probe_log.errors import ProbeLogError
+from storage.probe_log.incarnations import Place
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+_log = structlog.get_logger(__name__)
+_VERSION = 1
+
+
+class OpenProbe(NamedTuple):
+    """A probe that was sent and has no outcome yet; ``topic_id`` is the id told last before it was sent."""
+
+    topic: str
+    topic_id: str | None
+    mode: str
+    transaction_id: int | None
+    sent_at_ns: int
+
+
+class OpenTransaction(NamedTuple):
+    """A transaction that began and did not end yet."""
+
+    began_at_ns: int
+    commit_at_ns: int | None
+
+
+TransactionKey = tuple[int, int, int]
+"""(producer_id, generation, transaction_id)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Carry:
+    """The state between two segments; ``segment`` is the last one covered (0: none), of the ledger ``ledger_id``."""
+
+    ledger_id: str = ""
+    segment: int = 0
+    probes: Mapping[Identity, OpenProbe] = field(default_factory=dict)
+    transactions: Mapping[TransactionKey, OpenTransaction] = field(default_factory=dict)
+    topic_ids: Mapping[str, str | None] = field(default_factory=dict)
+    dead_ids: Mapping[str, list[str]] = field(default_factory=dict)
+    modes: Mapping[int, str] = field(default_factory=dict)
+
+    def encode(self) -> bytes:
+        """Return the carry as JSON."""
+        return orjson.dumps(
+            {
+                "version": _VERSION,
+                "ledger_id": self.ledger_id,
+                "segment": self.segment,
+                "probes": [[*identity, *probe] for identity, probe in self.probes.items()],
+                "transactions": [[*key, *transaction] for key, transaction in self.transactions.items()],
+                "topic_ids": dict(self.topic_ids),
+                "dead_ids": dict(self.dead_ids),
+                "modes": [[producer_id, mode] for producer_id, mode in self.modes.items()],
+            }
+        )
+
+    @staticmethod
+    def decode(data: bytes) -> Carry:
+        """Return what ``encode`` wrote.
+
+        Raises:
+            ValueError: it is something else.
+        """
+        try:
+            read = orjson.loads(data)
+            if read["version"] != _VERSION:
+                raise ValueError(f"version {read['version']}")
+            return Carry(
+                read["ledger_id"],
+                read["segment"],
+                {Identity(*row[:4]): OpenProbe(*row[4:]) for row in read["probes"]},
+                {(row[0], row[1], row[2]): OpenTransaction(*row[3:]) for row in read["transactions"]},
+                read["topic_ids"],
+                read["dead_ids"],
+                {row[0]: row[1] for row in read["modes"]},
+            )
+        except (KeyError, TypeError, IndexError) as error:
+            raise ValueError(f"no carry of the probe log: {error}") from error
+
+    def place(self, probe: OpenProbe) -> Place:
+        """Return where a carried probe stands among the samples of the next segment: before them all."""
+        return Place(probe.topic_id, 0)
+
+
+def load_carry(path: Path) -> Carry:
+    """Return the carry at ``path``; an empty one if there is none, or it is not readable (which is logged).
+
+    Raises:
+        ProbeLogError: the file cannot be read.
+    """
+    try:
+        return Carry.decode(path.read_bytes())
+    except FileNotFoundError:
+        return Carry()
+    except ValueError as error:
+        _log.error("probe_log_carry_lost", path=str(path), error=str(error))
+        return Carry()
+    except OSError as error:
+        raise ProbeLogError(f"{path} cannot be read: {error.strerror}") from error
+
+
+def save_carry(path: Path, carry: Carry) -> None:
+    """Replace the carry at ``path``, durably.
+
+    Raises:
+        ProbeLogError: it cannot be written.
+    """
+    try:
+        os.close(Disk().replace(path, carry.encode()))
+    except OSError as error:
+        raise ProbeLogError(f"{path} cannot be written: {error.strerror}") from error

@@ -1,0 +1,167 @@
+"""Questions to the probe log: the life of one probe, and what stands at some offsets. Pure reads of Parquet."""
+
+from __future__ import annotations
+
+import posixpath
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.dataset as ds
+from fsspec.implementations.local import LocalFileSystem
+from pyarrow.fs import FSSpecHandler, PyFileSystem
+from pyarrow.fs import LocalFileSystem as ArrowLocal
+
+from storage.probe_log.errors import ProbeLogError
+from storage.probe_log.schemas import POLLS, PROBES, TRANSACTIONS
+from storage.probe_log.shipping import list_files, open_url, safe_name
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from canary.probe.identity import Identity
+
+Row = dict[str, Any]
+_BETTER = {"acked": 0, "failed": 1, "indeterminate": 2}
+_FINAL = {"committed": 0, "aborted": 1, "indeterminate": 2}
+_TRIES = 3
+
+
+def find_probe(url: str, identity: Identity) -> Mapping[str, Any] | None:
+    """Return the life of one probe, as far as the probe log knows it; None if it does not know it at all.
+
+    Returns:
+        ``probe``: its row of probes/ (RECONCILIATION 15 decides between several) or None; ``transaction``: its
+        transaction's row or None; ``polls``: its rows of polls/, in the order of time. Times are datetimes in UTC.
+
+    Raises:
+        ProbeLogError: the place cannot be read.
+    """
+    return ProbeLogReader(url).find(identity)
+
+
+def rows_between(
+    url: str, cluster: str, topic: str, partition: int, start: int, end: int, limit: int = 1000
+) -> Sequence[Mapping[str, Any]]:
+    """Return who stands at the offsets [start, end) of a partition; see ProbeLogReader.between."""
+    return ProbeLogReader(url).between(cluster, topic, partition, start, end, limit)
+
+
+class ProbeLogReader:
+    """The probe log at a URL. Opens nothing until it is asked; safe for several threads."""
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+
+    def find(self, identity: Identity) -> Mapping[str, Any] | None:
+        """Return the life of one probe; see find_probe."""
+        wanted = (
+            (ds.field("producer_id") == identity.producer_id)
+            & (ds.field("generation") == identity.generation)
+            & (ds.field("partition") == identity.partition)
+            & (ds.field("sequence") == identity.sequence)
+        )
+        rows = self._read("probes", PROBES, wanted)
+        polls = self._read("polls", POLLS, wanted)
+        if not rows and not polls:
+            return None
+        probe = min(rows, key=_preference, default=None)
+        transaction = None
+        if probe is not None and probe["transaction_id"] is not None:
+            found = self._read(
+                "transactions",
+                TRANSACTIONS,
+                (ds.field("producer_id") == identity.producer_id)
+                & (ds.field("generation") == identity.generation)
+                & (ds.field("transaction_id") == probe["transaction_id"]),
+            )
+            transaction = min(found, key=lambda row: _FINAL.get(row["outcome"], 9), default=None)
+        return {"probe": probe, "transaction": transaction, "polls": sorted(polls, key=lambda row: row["polled_at"])}
+
+    def between(
+        self, cluster: str, topic: str, partition: int, start: int, end: int, limit: int
+    ) -> Sequence[Mapping[str, Any]]:
+        """Return who stands at the offsets [start, end) of a partition, by acks and by polls.
+
+        Returns:
+            At most ``limit`` rows, by offset and identity: topic_id, partition, offset, producer_id, generation,
+            sequence, outcome (None if only polls know it), seen_by (names of consumers, sorted). Two rows with one
+            offset and one topic_id are two identities that claim it.
+
+        Raises:
+            ProbeLogError: the place cannot be read.
+        """
+        place = (
+            (ds.field("cluster") == cluster)
+            & (ds.field("topic") == topic)
+            & (ds.field("partition") == partition)
+            & (ds.field("offset") >= start)
+            & (ds.field("offset") < end)
+        )
+        found: dict[tuple[Any, ...], Row] = {}
+        for row in self._read("probes", PROBES, place, cluster=cluster, first=limit):
+            item = found.setdefault(_claim(row), _item(row))
+            item["outcome"] = row["outcome"]
+        for row in self._read("polls", POLLS, place, cluster=cluster, first=limit):
+            found.setdefault(_claim(row), _item(row))["seen_by"].add(row["consumer_id"])
+        ordered = sorted(found.items(), key=lambda claim: tuple((part is not None, part) for part in claim[0]))
+        return [{**item, "seen_by": sorted(item["seen_by"])} for _, item in ordered[:limit]]
+
+    def _read(
+        self, table: str, schema: pa.Schema, wanted: Any, *, cluster: str | None = None, first: int | None = None
+    ) -> list[Row]:
+        """Return the rows of a table that fit; with ``first``, enough of them to know the first offsets."""
+        for attempt in range(_TRIES):
+            try:
+                filesystem, root = open_url(self._url)
+                paths = [p for p in list_files(filesystem, posixpath.join(root, table)) if _may_hold(p, cluster)]
+                if not paths:
+                    return []
+                local = isinstance(filesystem, LocalFileSystem)
+                arrow = ArrowLocal() if local else PyFileSystem(FSSpecHandler(filesystem))
+                dataset = ds.dataset(paths, schema=schema, format="parquet", filesystem=arrow)
+                if first is None:
+                    return list(dataset.to_table(filter=wanted).to_pylist())
+                return _first_offsets(dataset, wanted, first)
+            except FileNotFoundError as error:  # retention deleted a file between the listing and the reading
+                if attempt == _TRIES - 1:
+                    raise ProbeLogError(f"the probe log {self._url} changes while it is read: {error}") from None
+            except (OSError, pa.ArrowException) as error:
+                raise ProbeLogError(
+                    f"the probe log {self._url} cannot be read: {' '.join(str(error).split())}"
+                ) from None
+        return []
+
+
+def _first_offsets(dataset: Any, wanted: Any, first: int) -> list[Row]:
+    """Read row groups by their lowest offset until no other one can hold one of the ``first`` distinct offsets."""
+    groups: list[tuple[int, int, Any]] = []
+    for fragment in dataset.get_fragments(filter=wanted):
+        for part in fragment.split_by_row_group(filter=wanted):
+            statistics = part.row_groups[0].statistics or {}
+            groups.append((statistics.get("offset", {}).get("min", -1), len(groups), part))
+    rows: list[Row] = []
+    for lowest, _, part in sorted(groups, key=lambda group: group[:2]):
+        offsets = sorted({row["offset"] for row in rows})
+        if len(offsets) > first and lowest > offsets[first]:
+            break
+        rows += part.to_table(schema=dataset.schema, filter=wanted).to_pylist()
+    return rows
+
+
+def _may_hold(path: str, cluster: str | None) -> bool:
+    """Whether a file may hold rows of ``cluster``: the canary's own names tell."""
+    parts = posixpath.basename(path).split("--")
+    return cluster is None or len(parts) != 3 or parts[0] == safe_name(cluster)  # cluster--runner--segment
+
+
+def _claim(row: Row) -> tuple[Any, ...]:
+    return row["offset"], row["topic_id"], row["producer_id"], row["generation"], row["sequence"]
+
+
+def _item(row: Row) -> Row:
+    names = ("topic_id", "partition", "offset", "producer_id", "generation", "sequence")
+    return {**{name: row[name] for name in names}, "outcome": None, "seen_by": set()}
+
+
+def _preference(row: Row) -> tuple[int, bool, Any]:
+    return _BETTER.get(row["outcome"], 9), row["acked_at"] is None, row["acked_at"] or row["sent_at"]

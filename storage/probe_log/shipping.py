@@ -1,0 +1,199 @@
+"""Tables to files at a URL, and files that are old away from it."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import posixpath
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+import fsspec
+import pyarrow as pa
+import pyarrow.parquet as pq
+import structlog
+from fsspec.implementations.local import LocalFileSystem
+
+from storage.ledger import read_segment
+from storage.ledger.files import Disk
+from storage.ledger.segment import segment_number, segment_paths
+from storage.probe_log.carry import Carry, load_carry, save_carry
+from storage.probe_log.converting import Converted, convert
+from storage.probe_log.errors import ProbeLogError
+from storage.probe_log.incarnations import first_told
+from storage.probe_log.schemas import SORTED_BY
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+CARRY_FILE = "probe-log.carry"
+ROW_GROUP_ROWS = 65_536
+_log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Shipped:
+    """What became of one segment. ``probes``, ``transactions``, ``polls``: rows; ``already``: it was shipped before."""
+
+    segment: int
+    probes: int = 0
+    transactions: int = 0
+    polls: int = 0
+    voided: int = 0
+    already: bool = False
+    damage: str | None = None
+
+
+def ship_segment(segment: Path, *, url: str, cluster: str, runner: str) -> Shipped:
+    """Convert a sealed segment and ship it; after that the ledger may drop it.
+
+    Segments go in their order, one after the other: the carry beside them (``probe-log.carry``) says how far it came.
+    Doing it again after a crash writes the same files again, or nothing.
+
+    Args:
+        segment: a path of Ledger.sealed().
+        url: settings.probe_log.url, a directory or anything fsspec understands.
+        cluster: name of the cluster.
+        runner: name of the runner.
+
+    Raises:
+        ProbeLogError: the place cannot be written; try again later.
+        LedgerError: the segment cannot be read.
+    """
+    read = read_segment(segment)
+    carry_path = segment.parent / CARRY_FILE
+    ledger_id = read.header.ledger_id.hex() if read.header is not None else ""
+    carry = load_carry(carry_path)
+    if carry.ledger_id != ledger_id:
+        carry = Carry(ledger_id)
+    if read.number <= carry.segment:
+        return Shipped(read.number, already=True)
+    for other in segment_paths(segment.parent):
+        if carry.segment < segment_number(other) < read.number:
+            raise ProbeLogError(f"{other} has to be shipped before {segment}: what was open in it is not known yet")
+    later: dict[str, str] = {}
+    for other in segment_paths(segment.parent):
+        if other.name > segment.name:
+            for topic, topic_id in first_told(read_segment(other).batches(), carry.topic_ids).items():
+                later.setdefault(topic, topic_id)
+            break
+    converted = convert(read.batches(), cluster=cluster, carry=carry, later=later)
+    ship(converted, url=url, name=f"{safe_name(cluster)}--{safe_name(runner)}--{ledger_id[:12]}-{read.number:010d}")
+    save_carry(carry_path, dataclasses.replace(converted.carry, ledger_id=ledger_id, segment=read.number))
+    if read.damage is not None:
+        _log.error("probe_log_segment_damaged", what=read.damage)
+    return Shipped(
+        read.number,
+        converted.probes.num_rows,
+        converted.transactions.num_rows,
+        converted.polls.num_rows,
+        converted.voided,
+        damage=read.damage,
+    )
+
+
+def ship(converted: Converted, *, url: str, name: str) -> None:
+    """Write one segment's tables, whole, under ``<table>/<day>/<name>.parquet``; without facts write nothing.
+
+    Raises:
+        ProbeLogError: the place cannot be written.
+    """
+    if converted.first_at_ns is None:
+        return
+    day = datetime.fromtimestamp(converted.first_at_ns // 1_000_000_000, UTC).date().isoformat()
+    filesystem, root = open_url(url)
+    # Probes last: a promise never stands there before what excuses it.
+    tables = {"polls": converted.polls, "transactions": converted.transactions, "probes": converted.probes}
+    for table, rows in tables.items():
+        data = _parquet(rows, SORTED_BY[table])
+        path = posixpath.join(root, table, day, f"{name}.parquet")
+        try:
+            if isinstance(filesystem, LocalFileSystem):
+                _write_durably(Path(path), data)
+            else:
+                filesystem.makedirs(posixpath.dirname(path), exist_ok=True)
+                filesystem.pipe_file(path, data)
+        except Exception as error:  # noqa: BLE001  # every fsspec back end raises its own kinds
+            raise ProbeLogError(f"the probe log {path} cannot be written: {_said(error)}") from None
+
+
+def drop_old(url: str, before_ns: int) -> int:
+    """Delete the files of days that ended before ``before_ns``; return how many.
+
+    Raises:
+        ProbeLogError: the place cannot be listed or written.
+    """
+    last_day = datetime.fromtimestamp(before_ns // 1_000_000_000, UTC).date().isoformat()
+    filesystem, root = open_url(url)
+    dropped = 0
+    try:
+        for table in SORTED_BY:
+            for path in list_files(filesystem, posixpath.join(root, table)):
+                if _is_day(day := posixpath.basename(posixpath.dirname(path))) and day < last_day:
+                    filesystem.rm_file(path)
+                    dropped += 1
+    except Exception as error:  # noqa: BLE001  # every fsspec back end raises its own kinds
+        raise ProbeLogError(f"old files of the probe log {url} cannot be deleted: {_said(error)}") from None
+    return dropped
+
+
+def open_url(url: str) -> tuple[Any, str]:
+    """Return the fsspec file system of ``url`` and the path in it.
+
+    Raises:
+        ProbeLogError: the URL's protocol is not known, or its package not installed.
+    """
+    try:
+        filesystem, path = fsspec.core.url_to_fs(url)
+    except (ValueError, ImportError, OSError) as error:
+        raise ProbeLogError(f"probe_log.url cannot be used: {_said(error)}", 2) from None
+    return filesystem, path
+
+
+def list_files(filesystem: Any, folder: str) -> Iterator[str]:
+    """Yield the Parquet files anywhere under ``folder``, in the order of their names; none if there is no folder."""
+    filesystem.invalidate_cache()  # others write there
+    for path in sorted(filesystem.find(folder)):
+        name = posixpath.basename(path)
+        if name.endswith(".parquet") and not name.startswith((".", "_")):
+            yield path
+
+
+def _parquet(table: pa.Table, sorted_by: tuple[str, ...]) -> bytes:
+    sink = pa.BufferOutputStream()
+    order = pq.SortingColumn.from_ordering(table.schema, [(key, "ascending") for key in sorted_by])
+    pq.write_table(
+        table, sink, compression="zstd", row_group_size=ROW_GROUP_ROWS, write_statistics=True, sorting_columns=order
+    )
+    data: bytes = sink.getvalue().to_pybytes()
+    return data
+
+
+def _write_durably(path: Path, data: bytes) -> None:
+    disk = Disk()
+    missing = [folder for folder in (path.parent, *path.parent.parents) if not folder.exists()]
+    path.parent.mkdir(parents=True, exist_ok=True)
+    os.close(disk.replace(path, data))
+    for folder in missing:
+        disk.sync_directory(folder.parent)
+
+
+def _is_day(name: str) -> bool:
+    try:
+        datetime.strptime(name, "%Y-%m-%d").replace(tzinfo=UTC)
+    except ValueError:
+        return False
+    return True
+
+
+def safe_name(name: str) -> str:
+    """Return ``name`` as a part of a file's name, without a separator or "--" in it."""
+    return quote(name, safe="").replace("--", "%2D%2D")
+
+
+def _said(error: BaseException) -> str:
+    words = getattr(error, "strerror", None) or str(error) or type(error).__name__
+    return " ".join(str(words).split())[:300]

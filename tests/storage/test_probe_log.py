@@ -1,0 +1,240 @@
+from __future__ import annotations
+
+import functools
+import itertools
+import os
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+import fsspec
+import pyarrow.parquet as pq
+import pytest
+
+from canary.facts import Acked, Committed, Fact, Polled, Sent, TransactionBegan
+from canary.probe.identity import Identity
+from storage.ledger import Ledger
+from storage.ledger.files import Disk
+from storage.probe_log import (
+    PROBES,
+    Carry,
+    ProbeLogError,
+    ProbeLogReader,
+    Shipped,
+    drop_old,
+    find_probe,
+    load_carry,
+    rows_between,
+    save_carry,
+    ship_segment,
+)
+from storage.probe_log import shipping as shipping_module
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+DAY = datetime(2026, 11, 3, 12, tzinfo=UTC)
+T0 = int(DAY.timestamp()) * 1_000_000_000
+_numbers = itertools.count()
+
+
+@pytest.fixture(params=["directory", "object store"])
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    """A place for a probe log, of both kinds."""
+    if request.param == "directory":
+        yield str(tmp_path / "deep" / "probe-log")
+        return
+    place = f"memory://bucket-{next(_numbers)}/probe-log"
+    yield place
+    fsspec.filesystem("memory").store.clear()
+
+
+@pytest.fixture
+def ledger(tmp_path: Path) -> Iterator[Ledger]:
+    with Ledger.open(tmp_path / "ledger") as opened:
+        yield opened
+
+
+def probe(n: int, partition: int = 0, at_ns: int = T0) -> list[Fact]:
+    return [
+        Sent(at_ns, "t", partition, 7, 1, n, "plain", 3),
+        Acked(at_ns + 1_000_000, "t", partition, 7, 1, n, 10 * n),
+        Polled(at_ns + 2_000_000, "read_committed", "read_committed", "t", partition, 10 * n, 7, 1, n),
+    ]
+
+
+def sealed(ledger: Ledger, facts: list[Fact]) -> Path:
+    ledger.append(facts)
+    path = ledger.seal(b"state")
+    assert path is not None
+    return path
+
+
+def ship(path: Path, url: str, cluster: str = "c") -> Shipped:
+    return ship_segment(path, url=url, cluster=cluster, runner="r")
+
+
+def files(url: str) -> dict[str, bytes]:
+    filesystem, root = fsspec.core.url_to_fs(url)
+    return {name.removeprefix(root): filesystem.cat_file(name) for name in filesystem.find(root)}
+
+
+def test_a_segment_becomes_a_file_of_each_table_with_statistics_and_order(ledger: Ledger, url: str) -> None:
+    facts = [fact for n in (3, 1, 2) for fact in probe(n)]
+    shipped = ship(sealed(ledger, facts), url)
+    assert (shipped.segment, shipped.probes, shipped.polls, shipped.transactions) == (1, 3, 3, 0)
+    name = f"c--r--{ledger.ledger_id[:12]}-0000000001.parquet"
+    assert sorted(files(url)) == [f"/{table}/2026-11-03/{name}" for table in ("polls", "probes", "transactions")]
+    filesystem, root = fsspec.core.url_to_fs(url)
+    with filesystem.open(f"{root}/probes/2026-11-03/{name}") as file:
+        parquet = pq.ParquetFile(file)
+        assert parquet.schema_arrow == PROBES
+        group = parquet.metadata.row_group(0)
+        offset = group.column(PROBES.get_field_index("offset")).statistics
+        assert (offset.min, offset.max) == (10, 30)
+        assert group.sorting_columns
+        assert parquet.read().column("offset").to_pylist() == [10, 20, 30]
+
+
+def test_shipping_twice_changes_nothing(ledger: Ledger, url: str) -> None:
+    path = sealed(ledger, probe(1))
+    ship(path, url)
+    before = files(url)
+    assert ship(path, url).already
+    (path.parent / "probe-log.carry").unlink()  # the crash came before the carry was saved
+    assert not ship(path, url).already
+    assert files(url) == before
+
+
+def test_an_outcome_after_the_seal_reaches_the_log_with_what_was_known_before(ledger: Ledger, url: str) -> None:
+    sent, acked, _ = probe(4)
+    first = sealed(ledger, [sent])
+    second = sealed(ledger, [acked])
+    ship(first, url)
+    found = find_probe(url, Identity(7, 1, 0, 4))
+    assert found is not None
+    assert found["probe"]["outcome"] == "indeterminate"
+    ship(second, url)
+    found = find_probe(url, Identity(7, 1, 0, 4))
+    assert found is not None
+    assert (found["probe"]["outcome"], found["probe"]["offset"], found["probe"]["mode"]) == ("acked", 40, "plain")
+
+
+def test_segments_are_not_shipped_out_of_order(ledger: Ledger, url: str) -> None:
+    first, second = sealed(ledger, probe(1)), sealed(ledger, probe(2))
+    with pytest.raises(ProbeLogError, match="has to be shipped before"):
+        ship(second, url)
+    ship(first, url)
+    ledger.drop(first)
+    ship(second, url)
+
+
+def test_a_wiped_ledger_overwrites_nothing_that_was_shipped_before(tmp_path: Path, url: str) -> None:
+    for n in range(2):
+        with Ledger.open(tmp_path / f"disk{n}") as ledger:
+            ship(sealed(ledger, probe(n)), url)
+    assert len(files(url)) == 6
+
+
+def test_a_carry_of_another_ledger_is_not_believed(ledger: Ledger, url: str) -> None:
+    path = sealed(ledger, probe(1))
+    save_carry(path.parent / "probe-log.carry", Carry("another", 900))
+    assert not ship(path, url).already
+
+
+def test_a_damaged_carry_is_begun_anew(ledger: Ledger, url: str) -> None:
+    path = sealed(ledger, probe(1))
+    (path.parent / "probe-log.carry").write_bytes(b'{"version":1')
+    assert ship(path, url).probes == 1
+    assert load_carry(path.parent / "probe-log.carry").segment == 1
+
+
+def test_a_probe_log_that_cannot_be_written_is_named_and_the_segment_waits(ledger: Ledger, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("in the way")
+    path = sealed(ledger, probe(1))
+    with pytest.raises(ProbeLogError, match="cannot be written"):
+        ship(path, str(tmp_path / "file" / "log"))
+    with pytest.raises(ProbeLogError, match=r"probe_log\.url"):
+        ship(path, "nosuchprotocol://x")
+    assert not ship(path, str(tmp_path / "log")).already
+
+
+def test_a_directory_never_shows_half_a_file(ledger: Ledger, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def cut(*_: object) -> None:
+        raise OSError(5, "I/O error")
+
+    path = sealed(ledger, probe(1))
+    with monkeypatch.context() as patch:
+        patch.setattr(shipping_module, "Disk", functools.partial(Disk, fsync=cut))
+        with pytest.raises(ProbeLogError, match="I/O error"):
+            ship(path, str(tmp_path / "log"))
+    assert [name for _, _, names in os.walk(tmp_path / "log") for name in names] == []
+
+
+def test_the_life_of_one_probe(ledger: Ledger, url: str) -> None:
+    facts = [
+        TransactionBegan(T0, "plain", 7, 1, 3),
+        *probe(1),
+        *probe(2),
+        *probe(1, partition=1),
+        Committed(T0, 7, 1, 3),
+    ]
+    ship(sealed(ledger, facts), url)
+    found = ProbeLogReader(url).find(Identity(7, 1, 0, 1))
+    assert found is not None
+    assert (found["probe"]["offset"], found["probe"]["sent_at"]) == (10, DAY)
+    assert found["transaction"]["outcome"] == "committed"
+    assert [(poll["consumer_id"], poll["polled_at"]) for poll in found["polls"]] == [
+        ("read_committed", DAY + timedelta(milliseconds=2))
+    ]
+    assert find_probe(url, Identity(7, 1, 0, 99)) is None
+    assert find_probe(url + "-nothing-here", Identity(7, 1, 0, 1)) is None
+
+
+def test_who_stands_at_some_offsets(ledger: Ledger, url: str) -> None:
+    for batch in range(4):
+        facts = [fact for n in range(5 * batch, 5 * batch + 5) for p in (0, 1) for fact in probe(n, p)]
+        ship(sealed(ledger, facts), url)
+    intruder = Polled(T0, "reread-1", "read_committed", "t", 0, 20, 8, 1, 0)
+    again = Polled(T0, "reread-1", "read_committed", "t", 0, 20, 7, 1, 2)
+    ship(sealed(ledger, [intruder, again]), url)
+
+    def found(start: int, end: int, limit: int = 100) -> list[tuple[int, int, Any, Any]]:
+        rows = rows_between(url, "c", "t", 0, start, end, limit)
+        return [(row["offset"], row["producer_id"], row["outcome"], row["seen_by"]) for row in rows]
+
+    assert found(20, 31) == [
+        (20, 7, "acked", ["read_committed", "reread-1"]),
+        (20, 8, None, ["reread-1"]),
+        (30, 7, "acked", ["read_committed"]),
+    ]
+    assert [row[0] for row in found(0, 2**63 - 1)] == [0, 10, 20, *range(20, 200, 10)]
+    assert [row[0] for row in found(95, 2**63 - 1, 3)] == [100, 110, 120]
+    assert found(1000, 2000) == []
+    assert rows_between(url, "d", "t", 0, 0, 100) == []
+    assert rows_between(url, "c", "u", 0, 0, 100) == []
+
+
+def test_names_of_clusters_are_not_mixed_up(ledger: Ledger, tmp_path: Path, url: str) -> None:
+    ship(sealed(ledger, probe(1)), url, "eu/a--b")
+    with Ledger.open(tmp_path / "other") as other:
+        ship(sealed(other, probe(2)), url, "eu")
+    assert [row["offset"] for row in rows_between(url, "eu/a--b", "t", 0, 0, 100)] == [10]
+    assert [row["offset"] for row in rows_between(url, "eu", "t", 0, 0, 100)] == [20]
+
+
+def test_a_file_that_is_no_parquet_is_an_error_with_the_place(tmp_path: Path) -> None:
+    (tmp_path / "probes").mkdir()
+    (tmp_path / "probes" / "x.parquet").write_bytes(b"PAR1 not")
+    with pytest.raises(ProbeLogError, match="cannot be read"):
+        find_probe(str(tmp_path), Identity(7, 1, 0, 1))
+
+
+def test_retention_deletes_whole_days_that_are_over(ledger: Ledger, url: str) -> None:
+    day_ns = 86_400 * 1_000_000_000
+    for days in range(3):
+        ship(sealed(ledger, probe(days, at_ns=T0 + days * day_ns)), url)
+    assert drop_old(url, T0) == 0
+    assert drop_old(url, T0 + 2 * day_ns) == 6
+    assert {name.split("/")[2] for name in files(url)} == {"2026-11-05"}
+    assert drop_old(url + "-nothing-here", T0) == 0
