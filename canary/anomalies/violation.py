@@ -38,7 +38,7 @@ class Violation:
     evidence: Mapping[str, Any] = field(default_factory=dict)
 
     def key(self, cluster: str) -> str:
-        """Return the id of the violation: kind, cluster, incarnation, partition, offset and identity, hashed (32 hex)."""
+        """Return the id: kind, cluster, incarnation, partition, offset and identity, hashed (32 hex)."""
         place = (
             self.kind,
             cluster,

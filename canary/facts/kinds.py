@@ -100,7 +100,7 @@ class Positioned:
 
 @dataclass(frozen=True, slots=True)
 class Polled:
-    """A consumer was given one of our records, intact. ``timestamp_ms`` is the record's, ``sent_at_ns`` its content's."""
+    """A consumer was given a record of ours, intact. ``timestamp_ms`` is the record's, ``sent_at_ns`` its content's."""
 
     at_ns: int
     consumer: str
@@ -150,7 +150,7 @@ class EndOfPartition:
 
 @dataclass(frozen=True, slots=True)
 class OutOfRange:
-    """A consumer's position ``offset`` is not in the log (librdkafka ``_AUTO_OFFSET_RESET``): cut off, or expired."""
+    """A consumer's position ``offset`` is not in the log (``_AUTO_OFFSET_RESET``): cut off, or expired."""
 
     at_ns: int
     consumer: str
@@ -183,7 +183,7 @@ class RereadEnded:
 
 @dataclass(frozen=True, slots=True)
 class WatchAsked:
-    """The cluster is about to be asked about itself; answers with this ``sample`` may speak of facts before this one."""
+    """The cluster is about to be asked; answers with this ``sample`` speak of facts before this one."""
 
     at_ns: int
     sample: int
@@ -211,7 +211,7 @@ class ClusterSeen:
 
 @dataclass(frozen=True, slots=True)
 class TopicSeen:
-    """The topic exists, in the incarnation ``topic_id`` (None where the cluster does not tell) with so many partitions."""
+    """The topic exists, as incarnation ``topic_id`` (None where the cluster does not tell), with so many partitions."""
 
     at_ns: int
     sample: int
@@ -256,7 +256,7 @@ class PartitionSeen:
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """ListOffsets of a partition: first offset, end (exclusive), last stable offset, and the leader epoch it comes from."""
+    """ListOffsets of a partition: first offset, end (exclusive), last stable offset, and the leader epoch."""
 
     at_ns: int
     sample: int

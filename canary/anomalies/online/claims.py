@@ -112,10 +112,10 @@ def _hold_reorder(
 def hold_copy(
     scope: Scope, topic: Topic, log: Log, stream: Stream, sequence: int, offset: int, known: int | None
 ) -> None:
-    """An identity that was delivered before is delivered at another offset: a copy, if the first still stands.
+    """An identity that was delivered before is delivered elsewhere: a copy, if the first still stands.
 
-    What stood at or above a truncation is void, so the first one is read again before anything is said; when its offset is
-    forgotten (retention), its being known is enough.
+    What stood at or above a truncation is void, so the first one is read again before anything is said; when its
+    offset is forgotten (retention), its being known is enough.
     """
     copy = offset if known is None else max(known, offset)
     first = -1 if known is None else min(known, offset)

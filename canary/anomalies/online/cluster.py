@@ -6,13 +6,14 @@ from typing import TYPE_CHECKING
 
 from canary.anomalies.online.deliveries import say_phantom
 from canary.anomalies.online.questions import note_change, want_tail
-from canary.anomalies.online.state import Log, Producer, Topic
+from canary.anomalies.online.state import Log, Producer
+from canary.anomalies.violation import Violation
 from canary.probe.identity import Identity
 
 if TYPE_CHECKING:
     from canary import facts as f
     from canary.anomalies.online.scope import Scope
-    from canary.anomalies.online.state import Stream
+    from canary.anomalies.online.state import Stream, Topic
 
 _ERRORS_KEPT = 10
 _INDETERMINATE_TRANSACTIONS_KEPT = 10_000
@@ -26,6 +27,7 @@ def runner_started(scope: Scope, fact: f.RunnerStarted) -> None:
     for producer in state.producers.values():
         producer.live = False
     for topic in state.topics.values():
+        topic.fresh = False
         for stream in topic.streams:
             _bury(scope, topic, stream)
         for log in topic.logs.values():
@@ -92,22 +94,28 @@ def cluster_seen(scope: Scope, fact: f.ClusterSeen) -> None:
     if state.cluster_id is None:
         state.cluster_id = fact.cluster_id
     elif fact.cluster_id != state.cluster_id:
-        state.stopped = (
-            f"the address leads to cluster {fact.cluster_id}, and what is known here is of cluster {state.cluster_id}: "
-            "give it another name in the settings, or put the address right"
-        )
-        scope.emit(
-            scope.violation(
-                "another-cluster",
-                Topic(""),
-                None,
-                None,
-                None,
-                state.stopped,
-                evidence={"known": state.cluster_id, "found": fact.cluster_id},
-                by="watch",
-            )
-        )
+        violation = another_cluster(state.cluster_id, fact.cluster_id, state.now_ns)
+        state.stopped = violation.summary
+        scope.emit(violation)
+
+
+def another_cluster(known: str, found: str, at_ns: int) -> Violation:
+    """Return what is said when an address that led to cluster ``known`` leads to cluster ``found``."""
+    return Violation(
+        kind="another-cluster",
+        severity="critical",
+        topic="",
+        topic_id="",
+        partition=None,
+        offset=None,
+        identity=None,
+        mode=None,
+        at_ns=at_ns,
+        by="watch",
+        summary=f"the address leads to cluster {found}, and what is known here is of cluster {known}: "
+        "give it another name in the settings, or put the address right",
+        evidence={"known": known, "found": found},
+    )
 
 
 def partition_seen(scope: Scope, fact: f.PartitionSeen) -> None:

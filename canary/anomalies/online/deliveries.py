@@ -1,7 +1,7 @@
 """What producers and consumers did: the rules about single probes.
 
-Facts of consecutive probes come as runs (equal stream and reader, sequence and offset rising by one together), and every
-rule here works on a run at once; only what is unusual is looked at one by one.
+Facts of consecutive probes come as runs (equal stream and reader, sequence and offset rising together), and every rule
+here works on a run at once; only what is unusual is looked at one by one.
 """
 
 from __future__ import annotations
@@ -164,7 +164,7 @@ def positioned(scope: Scope, fact: f.Positioned) -> None:
     log.readers[fact.consumer] = Reader(fact.isolation, fact.offset, scope.state.now_ns)
 
 
-def polled(scope: Scope, run: Sequence[f.Polled]) -> None:
+def polled(scope: Scope, run: Sequence[f.Polled]) -> None:  # noqa: C901  # one step after the other
     """A consumer was given probes of ours."""
     first, n = run[0], len(run)
     topic = scope.topic(first.topic)
@@ -350,7 +350,7 @@ def _unplaced_passed(scope: Scope, log: Log, stream: Stream, a: int, b: int, off
 
 
 def advance(scope: Scope, topic: Topic, log: Log, consumer: str, isolation: str, offset: int, end: int) -> None:
-    """A tail consumer's contiguous position moves to ``end``; what is promised in between and was not delivered is missing.
+    """A tail consumer's contiguous position moves to ``end``; what is promised in between is missing.
 
     ``offset`` is where the delivery begins (equal to ``end`` at an end of partition).
     """

@@ -43,7 +43,7 @@ def topic_seen(scope: Scope, fact: f.TopicSeen) -> None:
     elif fact.topic_id != topic.topic_id and fact.topic_id is not None and topic.topic_id is not None:
         _recreated(scope, topic, fact)
         return
-    topic.gone_since_ns = None
+    topic.gone_since_ns, topic.fresh = None, True
     if topic.partitions not in (0, fact.partitions):
         scope.renewed.append(fact.topic)
     topic.partitions = fact.partitions
@@ -57,6 +57,7 @@ def _recreated(scope: Scope, old: Topic, fact: f.TopicSeen) -> None:
         old.name,
         fact.topic_id,
         known=True,
+        fresh=True,
         dead_ids=[*old.dead_ids, *([old.topic_id] if old.topic_id else [])],
         first_generations={
             producer_id: producer.generation + 1

@@ -18,7 +18,7 @@ from canary.anomalies.violation import RereadRequest
 if TYPE_CHECKING:
     from canary import facts as f
     from canary.anomalies.online.scope import Scope
-    from canary.anomalies.online.state import Ask, Held, Log, Stream, Topic
+    from canary.anomalies.online.state import Held, Log, Stream, Topic
 
 END_OF_LOG = "end of log"
 """How the error of a RereadEnded begins when the log ended before the range did."""
@@ -112,7 +112,7 @@ def reread_ended(scope: Scope, fact: f.RereadEnded) -> None:
 
 
 def _judge_expected(scope: Scope, topic: Topic, log: Log, reread: Reread, reached: int) -> int | None:
-    """Compare what stood promised in the range with what was delivered; return the first offset that misses its probe."""
+    """Compare what stood promised with what was delivered; return the first offset that misses its probe."""
     first_absent: int | None = None
     for offset, count, sequence, tag in reread.expected:
         a, b = max(offset, reread.start), min(offset + count, reached)
@@ -146,7 +146,7 @@ def _not_delivered(log: Log, reread: Reread, tag: int, a: int, b: int, shift: in
 
 
 def _absent(scope: Scope, topic: Topic, log: Log, missing: Missing) -> None:
-    """A fresh re-read (or the log's end) says that it is not there: it claims its place no more, and waits to be said."""
+    """A fresh re-read (or the log's end) says it is not there: it claims no place any more, and waits to be said."""
     stream = topic.streams[missing.tag]
     for run in log.claims.within(missing.offset, missing.offset + missing.count):
         if run.tag == missing.tag and run.value - run.key == missing.sequence - missing.offset:
@@ -200,7 +200,7 @@ def _judge_asked(
                 _absent(scope, topic, log, rest)
             else:
                 log.missing.append(rest)
-    _judge_unplaced(scope, topic, log, reread, request_id, reached)
+    _judge_unplaced(scope, topic, log, request_id, reached)
 
 
 def _judge_range(scope: Scope, topic: Topic, log: Log, reread: Reread, m: Missing, a: int, b: int) -> None:
@@ -259,7 +259,7 @@ def _present(scope: Scope, topic: Topic, log: Log, stream: Stream, m: Missing, o
         )
 
 
-def _judge_unplaced(scope: Scope, topic: Topic, log: Log, reread: Reread, request_id: int, reached: int) -> None:
+def _judge_unplaced(scope: Scope, topic: Topic, log: Log, request_id: int, reached: int) -> None:
     kept: list[Unplaced] = []
     for u in log.unplaced:
         if u.request_id != request_id or u.state != "asked":
@@ -294,14 +294,14 @@ def listed(scope: Scope, fact: f.Listed) -> None:
     for m in log.missing:
         if m.state == "beyond" and fact.end > m.offset:
             m.state = "ask"
-    ask_ = state.asks.get(fact.sample)
-    if ask_ is not None:
-        known = ask_.ends.get(fact.topic, {}).get(fact.partition)
+    asked = state.asks.get(fact.sample)
+    if asked is not None:
+        known = asked.ends.get(fact.topic, {}).get(fact.partition)
         if known is not None:
-            _judge_end(scope, topic, log, fact, ask_, known)
+            _judge_end(scope, topic, log, fact, known)
 
 
-def _judge_end(scope: Scope, topic: Topic, log: Log, fact: f.Listed, ask_: Ask, known: list[int | None]) -> None:
+def _judge_end(scope: Scope, topic: Topic, log: Log, fact: f.Listed, known: list[int | None]) -> None:
     """An end below what was known before the question: once is nothing, twice in a row is a cut (decision 5)."""
     known_end, epoch = known[0] or 0, known[1]
     if fact.leader_epoch is not None and epoch is not None and fact.leader_epoch < epoch:
@@ -343,8 +343,8 @@ def _cut(scope: Scope, topic: Topic, log: Log, fact: f.Listed, regression: Regre
         _absent(scope, topic, log, m)
 
 
-def release(scope: Scope, topic: Topic, sample_ordinal: int) -> None:
-    """The topic id, asked at ``sample_ordinal``, is the same: what waited for that comes one step nearer to being said."""
+def release(scope: Scope, topic: Topic, sample_ordinal: int) -> None:  # noqa: C901  # four kinds of waiting
+    """The topic id, asked at ``sample_ordinal``, is the same: what waited for that comes a step nearer."""
     for log in topic.logs.values():
         for m in list(log.missing):
             if m.state == "absent" and m.ordinal < sample_ordinal:

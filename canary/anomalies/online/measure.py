@@ -151,6 +151,8 @@ def view(state: State) -> dict[str, Any]:
                     "topic": topic.name,
                     "topic_id": topic.topic_id,
                     "partition": log.partition,
+                    "fresh": log.listed_ordinal > 0,
+                    "rereading": bool(log.rereads or log.wanted),
                     "leader": log.leader,
                     "leader_epoch": log.epoch,
                     "isr": log.isr,
@@ -175,8 +177,12 @@ def view(state: State) -> dict[str, Any]:
             {
                 "topic": topic.name,
                 "topic_id": topic.topic_id,
+                "known": topic.known,
+                "fresh": topic.fresh,
+                "partitions": topic.partitions,
+                "incarnations": len(topic.dead_ids) + 1,
                 "promises": topic.promises,
-                "gone": topic.gone_since_ns is not None,
+                "gone_since_ns": topic.gone_since_ns,
                 "modes": sorted({stream.mode for stream in topic.streams}),
             }
             for topic in state.topics.values()

@@ -61,7 +61,7 @@ def start_advanced(scope: Scope, topic: Topic, log: Log, start: int) -> None:
 
 
 def _promised_by(log: Log, start: int) -> int:
-    """Return a time (ns) at which the record below ``start`` was not yet promised, or the earliest known: it is no older."""
+    """Return a time (ns) at which the record below ``start`` was not yet promised: it is no older."""
     i = bisect_left([end for _, end in log.timeline], start)
     return log.timeline[max(i - 1, 0)][0] if log.timeline else 0
 
@@ -103,7 +103,7 @@ def settle_expiry(scope: Scope, topic: Topic, log: Log) -> None:
             log.partition,
             expiry["first"],
             None,
-            f"the log now begins at {expiry['start']}: {expiry['count']} promised records are gone before their retention",
+            f"the log now begins at {expiry['start']}: {expiry['count']} promised records are gone too early",
             evidence={
                 "retention_ms": topic.retention_ms,
                 "retention_bytes": topic.retention_bytes,

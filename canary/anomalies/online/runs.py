@@ -18,7 +18,7 @@ class Run(NamedTuple):
 
 @dataclass(slots=True)
 class RunMap:
-    """key -> (value, tag), run-length coded. Idempotent producers write runs, so a day's probes are a handful of them."""
+    """key -> (value, tag), run-length coded. Idempotent producers write runs: a day's probes are a few."""
 
     keys: list[int] = field(default_factory=list)
     counts: list[int] = field(default_factory=list)

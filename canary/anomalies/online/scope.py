@@ -115,7 +115,7 @@ class Scope:
         self.violations.append(violation)
 
     def hold(self, log: Log, violation: Violation, **more: Any) -> bool:
-        """Say it once two samples, asked from now on, have told the same topic id (decision 7); False if it waits already."""
+        """Say it once two samples, asked from now on, told the same topic id; False if it waits already."""
         key = f"{violation.kind} {violation.offset} {violation.identity and tuple(violation.identity)}"
         if key in log.held:
             return False

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from canary.anomalies.online.intervals import IntervalSet
 from canary.anomalies.online.runs import RunMap
-from canary.anomalies.violation import Violation
+from canary.anomalies.violation import Violation  # noqa: TC001  # the codec reads the annotations
 from canary.metrics.catalogue import LATENCY_BUCKETS
 
 if TYPE_CHECKING:
@@ -247,7 +247,10 @@ class Log:
 
 @dataclass(slots=True)
 class Transaction:
-    """One transaction until it is settled. ``writes``: [topic, tag, sequence]; ``reads``: [topic, tag, sequence, offset]."""
+    """One transaction until it is settled.
+
+    ``writes``: [topic, tag, sequence]; ``reads``: [topic, tag, sequence, offset, consumer].
+    """
 
     mode: str
     asked_at_ns: int | None = None
@@ -264,6 +267,8 @@ class Topic:
     topic_id: str | None = None
     known: bool = False
     """Whether any sample told the topic id (or that there is none)."""
+    fresh: bool = False
+    """Whether the present process has seen it."""
     dead_ids: list[str] = field(default_factory=list)
     first_generations: dict[int, int] = field(default_factory=dict)
     """producer_id to the first generation that belongs to this incarnation: of older ones nothing is judged."""
@@ -318,7 +323,7 @@ class State:
     siblings: dict[int, int] = field(default_factory=dict)
     """Producers of others on this store: producer_id to the highest generation the store knows (silent)."""
     doubts: dict[int, list[list[Any]]] = field(default_factory=dict)
-    """By unknown producer: [topic, partition, offset, generation, sequence, consumer, isolation] until it is looked up."""
+    """By unknown producer: [topic, partition, offset, generation, sequence, consumer] until looked up."""
     fractured: list[list[int]] = field(default_factory=list)
     """The last transactions reported as seen only in part."""
     transactions: dict[tuple[int, int, int], Transaction] = field(default_factory=dict)

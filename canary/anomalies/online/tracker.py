@@ -88,7 +88,7 @@ class Tracker:
     def fold(self, facts: Sequence[f.Fact]) -> None:
         """Take in ``facts``, in the ledger's order.
 
-        Consecutive probes are taken as runs: the same kind, stream and reader with sequence and offset both rising by one
+        Consecutive probes are taken as runs: the same kind, stream and reader, with sequence and offset rising by one,
         are one step, whatever their number.
         """
         state, scope = self.state, self._scope

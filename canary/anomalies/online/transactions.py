@@ -154,7 +154,7 @@ def read(scope: Scope, topic: Topic, log: Log, stream: Stream, first: f.Polled, 
                     log.partition,
                     first.offset + i,
                     stream.identity(first.sequence + i),
-                    f"{first.consumer} was given a write of transaction {first.transaction_id} before its commit was asked for",
+                    f"{first.consumer} was given a write of a transaction before its commit was asked for",
                     mode=stream.mode,
                     evidence={"consumer": first.consumer, "transaction_id": first.transaction_id},
                 )

@@ -1,0 +1,5 @@
+"""``python -m canary.cli``: the same as ``canary``."""
+
+from canary.cli import main
+
+main()

@@ -1,0 +1,26 @@
+"""``canary run``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from canary.cli import session
+
+if TYPE_CHECKING:
+    import typer
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("run")(run)
+
+
+def run() -> None:
+    """Probe the clusters of the settings: the runner alone, without API and nightly jobs.
+
+    Example: canary run --config canary.yaml
+    """
+    from canary.runner import supervise  # noqa: PLC0415  # the Kafka client takes its time
+
+    settings = session.load_settings()
+    supervise.run(settings, supervise.stop_on_signals())

@@ -1,0 +1,33 @@
+"""``canary up``."""
+
+from __future__ import annotations
+
+import typer
+
+from canary.cli import progress, session
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("up")(up)
+
+
+def up() -> None:
+    """Run everything: runner, API and nightly jobs; without bootstrap.servers, on an embedded three-broker Kafka.
+
+    Example: canary up --config canary.yaml
+    """
+    from canary.runner import group, supervise  # noqa: PLC0415  # the Kafka client takes its time
+
+    settings = session.load_settings()
+    current = session.current()
+    stopping = supervise.stop_on_signals()
+    with progress.shown() as report:
+        group.up(
+            settings,
+            current.config,
+            current.verbosity,
+            stopping,
+            progress=report,
+            announce=lambda address: typer.echo(f"canary is up: {address}  (Ctrl-C ends it)"),
+        )

@@ -1,0 +1,510 @@
+"""One cluster, from its first question to its last flush."""
+
+from __future__ import annotations
+
+import queue
+import threading
+import time
+from typing import TYPE_CHECKING, Any
+
+import structlog
+from confluent_kafka.admin import AdminClient
+
+from canary.anomalies.online.cluster import another_cluster
+from canary.client.ports import SteadyClock
+from canary.client.quiet import calm, quiet_logger
+from canary.client.worker import Worker
+from canary.facts import ProducerLooked, RunnerStarted
+from canary.probing.idempotent import IdempotentProducer
+from canary.probing.reread import RereadWorker
+from canary.probing.tail import TailConsumer
+from canary.probing.topic import TopicError, ensure_topic
+from canary.runner import envelope
+from canary.runner.flush import Flusher
+from canary.runner.inbox import FactQueue
+from canary.runner.judge import Judge, Published
+from canary.runner.keeper import TAKEN, Keeper, TakenError, claim
+from canary.runner.shipping import Shipper
+from canary.runner.topics import Identities
+from canary.settings import UserError, admin_config, consumer_config, producer_config
+from canary.watching.sampler import Watcher
+from storage.ledger import Ledger
+from storage.store import StoreError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Protocol
+
+    from canary.anomalies.online import Findings, Tracker
+    from canary.client.ports import Clock
+    from canary.facts import Isolation
+    from canary.settings import ClusterSettings, Settings
+    from storage.store import Store
+
+    class Part(Protocol):
+        """What a thread looks like from here (see canary.client.worker.Worker)."""
+
+        name: str
+
+        @property
+        def alive(self) -> bool:
+            """Whether it runs."""
+
+        def start(self) -> None:
+            """Begin."""
+
+        def ask_stop(self) -> None:
+            """Say that it should end."""
+
+        def stop(self, timeout: float = ...) -> bool:
+            """Say so and wait."""
+
+
+log = structlog.get_logger(__name__)
+
+CONSUMERS: tuple[Isolation, ...] = ("read_committed", "read_uncommitted")
+"""The tail consumers, called after their isolation level."""
+_PATIENCE_S = 2.0
+_GONE_NS = 10 * 10**9
+"""A topic that nobody made again for so long is made again by us."""
+_LOOP_S = 0.25
+_STOCK_S = 5.0
+
+
+class ClusterRunner(Worker):
+    """Probes one cluster until stopped.
+
+    Args:
+        settings: all settings.
+        cluster: this cluster's, with bootstrap.servers.
+        store: the store, answering and migrated.
+        clock: what time it is.
+        sending: False to read again only what was promised before, and to send nothing.
+
+    ``status`` is the exit status that it wants the process to end with, None while all is well.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        cluster: ClusterSettings,
+        store: Store,
+        clock: Clock | None = None,
+        *,
+        sending: bool = True,
+    ) -> None:
+        super().__init__(f"cluster-{cluster.name}")
+        self._settings = settings
+        self._cluster = cluster
+        self._store = store
+        self._clock: Clock = clock or SteadyClock()
+        self._sending = sending
+        self._inbox = FactQueue()
+        self._findings: queue.SimpleQueue[Findings] = queue.SimpleQueue()
+        self._lost_lease = threading.Event()
+        self._blocked = threading.Event()
+        self._identities: dict[str, Identities] = {}
+        self._producers: dict[str, IdempotentProducer] = {}
+        self._tails: dict[tuple[str, Isolation], TailConsumer] = {}
+        self._helpers: list[Part] = []
+        self._stocked = 0.0
+        self._judge: Judge | None = None
+        self.status: int | None = None
+        self.message: str | None = None
+        self.probing = threading.Event()
+        """Set once producers run."""
+
+    # life
+
+    def run(self) -> None:
+        """Live until stopped."""
+        try:
+            self._live()
+        except UserError as error:
+            self.status, self.message = error.exit_status, str(error)
+            log.error("cluster_ended", cluster=self._cluster.name, reason=str(error))  # noqa: TRY400  # one line
+
+    def _live(self) -> None:
+        settings, name = self._settings, self._cluster.name
+        runner = settings.runner.name
+        ledger = Ledger.open(
+            settings.ledger.directory / name / runner,
+            segment_bytes=settings.runner.segment_bytes,
+            segment_age_s=settings.runner.segment_age,
+        )
+        with ledger:
+            holder = claim(self._store, name, runner, ledger.directory, self.stopping)
+            if holder is None:
+                return
+            tracker, flusher = self._replay(ledger)
+            keeper = Keeper(self._store, name, runner, holder, self._lost_lease.set)
+            keeper.start()
+            self._inbox.put([RunnerStarted(self._clock.now_ns(), runner, _version())])
+            known = {
+                (producer.topic, producer.mode): (producer_id, producer.generation)
+                for producer_id, producer in tracker.state.producers.items()
+            }
+            judge = self._judge = Judge(
+                ledger,
+                tracker,
+                inbox=self._inbox,
+                findings=self._findings,
+                flusher=flusher,
+                clock=self._clock,
+                fsync_interval=settings.runner.fsync_interval,
+                on_blocked=lambda blocked: self._blocked.set() if blocked else self._blocked.clear(),
+            )
+            flusher.latest = lambda: judge.published
+            shipper = Shipper(settings.probe_log.url, name, runner, judge, retention_s=settings.probe_log.retention)
+            for part in (judge, flusher, shipper):
+                part.start()
+            try:
+                self._probe(known)
+            finally:
+                self._end(judge, flusher, shipper, keeper)
+
+    def _replay(self, ledger: Ledger) -> tuple[Tracker, Flusher]:
+        """Fold what the ledger holds; what was found and not delivered is delivered again."""
+        recovery = ledger.recover()
+        if recovery.torn:
+            log.warning("ledger_tail_dropped", what=recovery.torn)
+        tracker, undelivered = envelope.unseal(recovery.state)
+        flusher = Flusher(self._store, self._cluster.name, self._settings.runner.name, self._clock)
+        flusher.violations(undelivered)
+        began, facts = time.monotonic(), 0
+        for batch in recovery.facts:
+            tracker.fold(batch)
+            facts += len(batch)
+            flusher.violations(tracker.drain().violations)
+        log.info("ledger_replayed", cluster=self._cluster.name, facts=facts, seconds=round(time.monotonic() - began, 3))
+        return tracker, flusher
+
+    def _end(self, judge: Judge, flusher: Flusher, shipper: Shipper, keeper: Keeper) -> None:
+        """Stop sending, give the readers a moment, make the rest durable and tell it."""
+        for producer in self._producers.values():
+            producer.ask_stop()
+        for producer in self._producers.values():
+            producer.stop(3.0)
+        if self._producers:
+            judge.wait_for(_all_seen, 2.0)
+        others: list[Part] = [*self._tails.values(), *self._helpers]
+        for part in others:
+            part.ask_stop()
+        for part in others:
+            part.stop(2.0)
+        judge.stop(4.0)
+        shipper.stop(2.0)
+        flusher.stop(3.0)
+        keeper.stop(2.0)
+        log.info("cluster_stopped", cluster=self._cluster.name)
+
+    # probing
+
+    def _probe(self, known: dict[tuple[str, str], tuple[int, int]]) -> None:
+        cluster = self._cluster
+        admin = AdminClient(calm(admin_config(cluster), "admin"), logger=quiet_logger("admin"))
+        cluster_id = self._ask(lambda: _cluster_id(admin), "cluster_id")
+        if cluster_id is None or not self._same_cluster(cluster_id):
+            return
+        topics = {cluster.topic.name: [*cluster.modes.enabled()]}
+        for topic in topics:
+            if self._ask(lambda topic=topic: self._ensure(admin, topic), "topic") is None:  # type: ignore[misc]
+                return
+        for topic, modes in topics.items():
+            for mode in modes:
+                identities = self._ask(
+                    lambda topic=topic, mode=mode: Identities(  # type: ignore[misc]
+                        self._store,
+                        self._inbox,
+                        self._clock,
+                        cluster=cluster.name,
+                        cluster_id=cluster_id,
+                        runner=self._settings.runner.name,
+                        topic=topic,
+                        mode=mode,
+                        known=known.get((topic, mode)),
+                    ),
+                    "identity",
+                )
+                if identities is None:
+                    return
+                self._identities[mode] = identities
+        rereads = RereadWorker(consumer_config(cluster, "read_committed"), self._tag, self._inbox, self._clock)
+        watcher = Watcher(admin_config(cluster), topics, self._inbox, self._clock, self._settings.runner.watch_interval)
+        self._helpers = [watcher, rereads]
+        for part in self._helpers:
+            part.start()
+        for topic in topics:
+            if not self._wait_known(topic):
+                return
+            self._begin(topic)
+        self.probing.set()
+        log.info("probing", cluster=cluster.name, topics=sorted(topics))
+        self._serve(admin, watcher, rereads)
+
+    def _serve(self, admin: AdminClient, watcher: Watcher, rereads: RereadWorker) -> None:
+        """Act on findings and look after the parts until stopped."""
+        while not self.stopping.is_set():
+            try:
+                findings = self._findings.get(timeout=_LOOP_S)
+            except queue.Empty:
+                findings = None
+            if findings is not None:
+                for request in findings.rereads:
+                    rereads.ask(request)
+                if findings.rereads or findings.renewed:
+                    watcher.ask_now()
+                for topic in dict.fromkeys(findings.renewed):
+                    self._renew(topic)
+                self._look_up(findings.unknown_producers)
+                if findings.stopped:
+                    self.message = findings.stopped
+                    log.error("cluster_given_up", cluster=self._cluster.name, reason=findings.stopped)
+                    self.stopping.wait()
+                    return
+            if self._lost_lease.is_set():
+                self.status = TAKEN
+                self.message = str(TakenError(self._cluster.name, self._settings.runner.name))
+                return
+            self._look_after(admin)
+
+    def _begin(self, topic: str) -> None:
+        """Start readers, then writers, of a topic as it is."""
+        view = self._published.view
+        seen = _topic_of(view, topic)
+        for identities in self._identities.values():
+            if identities.topic == topic:
+                identities.aim(seen["topic_id"], seen["partitions"])
+                target = identities.target
+        for isolation in CONSUMERS:
+            tail = TailConsumer(
+                consumer_config(self._cluster, isolation),
+                isolation,
+                isolation,
+                topic=topic,
+                positions=start_positions(view, topic, isolation),
+                tag=target.tag,
+                inbox=self._inbox,
+                clock=self._clock,
+            )
+            tail.start()
+            self._tails[topic, isolation] = tail
+        for isolation in CONSUMERS:
+            while not self._tails[topic, isolation].ready.wait(0.2) and not self.stopping.is_set():
+                pass
+        for mode, identities in self._identities.items():
+            if self._sending and identities.topic == topic and not self.stopping.is_set():
+                self._produce(mode, identities)
+
+    def _produce(self, mode: str, identities: Identities) -> None:
+        under = identities.begin()
+        one = self._cluster.modes.enabled()[mode]
+        producer = IdempotentProducer(
+            producer_config(self._cluster),
+            identities.topic,
+            under.partitions,
+            producer_id=identities.producer_id,
+            generation=under.generation,
+            tag=under.tag,
+            mode=mode,
+            interval_s=one.interval,
+            record_length=one.record_length,
+            inbox=self._inbox,
+            clock=self._clock,
+            renew=identities.renew,
+        )
+        producer.start()
+        self._producers[mode] = producer
+
+    def _renew(self, topic: str) -> None:
+        """The topic is another one, or has more partitions: everybody goes on there."""
+        view = self._published.view
+        seen = _topic_of(view, topic)
+        for mode, identities in self._identities.items():
+            if identities.topic != topic:
+                continue
+            before = identities.target
+            target = identities.aim(seen["topic_id"], seen["partitions"])
+            if target == before:
+                continue
+            fresh = target.topic_id != before.topic_id
+            log.info("topic_renewed", topic=topic, topic_id=target.topic_id, partitions=len(target.partitions))
+            new = [p for p in target.partitions if fresh or p not in before.partitions]
+            for isolation in CONSUMERS:
+                self._tails[topic, isolation].retarget(dict.fromkeys(new, 0), target.tag)
+            if fresh:
+                under = identities.renew("another topic id")
+                if mode in self._producers:
+                    self._producers[mode].retarget(*under)
+            elif mode in self._producers:
+                self._producers[mode].retarget(identities.generation, target.tag, target.partitions)
+
+    def _look_up(self, producer_ids: list[int]) -> None:
+        for producer_id in producer_ids:
+            try:
+                generation = self._store.generation(producer_id)
+            except StoreError as error:
+                log.warning("producer_not_looked_up", error=str(error))
+                continue
+            self._inbox.put([ProducerLooked(self._clock.now_ns(), producer_id, generation)])
+
+    def _look_after(self, admin: AdminClient) -> None:
+        """Start again what failed, make again what is gone, keep a spare generation."""
+        for mode, producer in list(self._producers.items()):
+            if not producer.alive and not self.stopping.is_set():
+                log.error("producer_started_again", mode=mode, failure=repr(producer.failure))
+                identities = self._identities[mode]
+                identities.renew("its thread ended")
+                self._produce(mode, identities)
+        for (topic, isolation), tail in list(self._tails.items()):
+            if not tail.alive and not self.stopping.is_set():
+                log.error("consumer_started_again", consumer=isolation, failure=repr(tail.failure))
+                self._tail_again(topic, isolation)
+        for part in self._helpers:
+            if not part.alive and not self.stopping.is_set():
+                raise UserError(f"{part.name} ended: {getattr(part, 'failure', None)!r}", 70)
+        self._stock(admin)
+
+    def _stock(self, admin: AdminClient) -> None:
+        """Now and then: keep a spare generation, and make again a topic that nobody else made again."""
+        now = time.monotonic()
+        if now - self._stocked >= _STOCK_S:
+            self._stocked = now
+            for identities in self._identities.values():
+                identities.stock()
+            for topic in self._published.view.get("topics", []):
+                if topic["gone_since_ns"] and self._clock.now_ns() - topic["gone_since_ns"] > _GONE_NS:
+                    self._make_again(admin, topic["topic"])
+
+    def _tail_again(self, topic: str, isolation: Isolation) -> None:
+        target = next(i.target for i in self._identities.values() if i.topic == topic)
+        tail = TailConsumer(
+            consumer_config(self._cluster, isolation),
+            isolation,
+            isolation,
+            topic=topic,
+            positions=start_positions(self._published.view, topic, isolation),
+            tag=target.tag,
+            inbox=self._inbox,
+            clock=self._clock,
+        )
+        tail.start()
+        self._tails[topic, isolation] = tail
+
+    def _make_again(self, admin: AdminClient, topic: str) -> None:
+        try:
+            self._ensure(admin, topic)
+        except TopicError as error:
+            log.warning("topic_not_made_again", topic=topic, error=str(error))
+
+    @property
+    def published(self) -> Published | None:
+        """What is known of the cluster, None before the ledger is open."""
+        return self._judge.published if self._judge is not None else None
+
+    # waiting
+
+    @property
+    def _published(self) -> Published:
+        assert self._judge is not None  # noqa: S101  # it is started before anything asks
+        return self._judge.published
+
+    def _tag(self, topic: str) -> bytes:
+        return next(identities.target.tag for identities in self._identities.values() if identities.topic == topic)
+
+    def _wait_known(self, topic: str) -> bool:
+        """Wait until the topic's id and every partition's end are known (and durable)."""
+        assert self._judge is not None  # noqa: S101
+        while not self.stopping.is_set():
+            if self._judge.wait_for(lambda published: _is_known(published.view, topic), 1.0):
+                return not self.stopping.is_set()
+        return False
+
+    def _ensure(self, admin: AdminClient, topic: str) -> object:
+        wanted = self._cluster.topic
+        return ensure_topic(admin, topic, wanted.partitions, wanted.replication_factor, wanted.config)
+
+    def _ask(self, question: Callable[[], Any], what: str) -> Any:
+        """Ask until there is an answer; None when told to stop before."""
+        said: str | None = None
+        while not self.stopping.is_set():
+            try:
+                return question()
+            except (TopicError, StoreError, _NoAnswerError) as error:
+                if str(error) != said:
+                    said = str(error)
+                    log.warning("waiting", cluster=self._cluster.name, what=what, reason=said)
+                self.stopping.wait(_PATIENCE_S)
+        return None
+
+    def _same_cluster(self, cluster_id: str) -> bool:
+        known = self._ask(lambda: self._store.remember_cluster(self._cluster.name, cluster_id), "store")
+        if known is None:
+            return False
+        if known == cluster_id:
+            return True
+        violation = another_cluster(known, cluster_id, self._clock.now_ns())
+        self.message = violation.summary
+        log.error("another_cluster", cluster=self._cluster.name, reason=self.message)
+        self._ask(lambda: self._store.record(self._cluster.name, [violation]) + 1, "store")
+        self.stopping.wait()
+        return False
+
+
+class _NoAnswerError(Exception):
+    """The cluster does not answer (yet)."""
+
+
+def _cluster_id(admin: AdminClient) -> str:
+    from confluent_kafka import KafkaException  # noqa: PLC0415  # for this one question
+
+    try:
+        described = admin.describe_cluster(request_timeout=3.0).result(timeout=4.0)
+    except (KafkaException, TimeoutError) as error:
+        raise _NoAnswerError(f"the cluster does not answer: {error}") from error
+    return str(described.cluster_id)
+
+
+def _topic_of(view: dict[str, Any], topic: str) -> dict[str, Any]:
+    return next(t for t in view["topics"] if t["topic"] == topic)
+
+
+def _is_known(view: dict[str, Any], topic: str) -> bool:
+    seen = next((t for t in view.get("topics", []) if t["topic"] == topic), None)
+    if seen is None or not seen["known"] or not seen["partitions"] or not seen["fresh"]:
+        return False
+    listed = [p for p in view["partitions"] if p["topic"] == topic and p["end"] is not None and p["fresh"]]
+    return len(listed) >= int(seen["partitions"])
+
+
+def start_positions(view: dict[str, Any], topic: str, consumer: str) -> dict[int, int]:
+    """Return partition to the offset from which a tail consumer goes on.
+
+    Where it stood; at 0 in a new incarnation of a topic that was watched before; else at the end, before which nothing
+    was promised by us.
+    """
+    seen = _topic_of(view, topic)
+    positions: dict[int, int] = {}
+    for p in view["partitions"]:
+        if p["topic"] != topic or p["partition"] >= seen["partitions"]:
+            continue
+        reader = p["consumers"].get(consumer)
+        if reader is not None:
+            positions[p["partition"]] = reader["position"]
+        elif seen["incarnations"] > 1:
+            positions[p["partition"]] = p["start"]
+        else:
+            positions[p["partition"]] = p["end"]
+    return positions
+
+
+def _all_seen(published: Published) -> bool:
+    return all(
+        consumer["unseen"] == 0 for p in published.view.get("partitions", []) for consumer in p["consumers"].values()
+    )
+
+
+def _version() -> str:
+    from importlib.metadata import version  # noqa: PLC0415  # costs a directory scan
+
+    return version("kafka-durability-canary")

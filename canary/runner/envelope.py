@@ -1,0 +1,41 @@
+"""What a ledger's snapshot holds: the tracker's state, and what was found but has not reached the store yet."""
+
+from __future__ import annotations
+
+import base64
+from typing import TYPE_CHECKING
+
+import orjson
+
+from canary.anomalies.online import Tracker
+from canary.anomalies.online.codec import dumps, loads
+from canary.anomalies.violation import Violation
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+
+def seal(tracker: Tracker, undelivered: Iterable[Violation]) -> bytes:
+    """Return both as one snapshot."""
+    return orjson.dumps(
+        {
+            "version": 1,
+            "tracker": base64.b64encode(tracker.dump()).decode(),
+            "undelivered": [dumps(violation).decode() for violation in undelivered],
+        }
+    )
+
+
+def unseal(snapshot: bytes | None) -> tuple[Tracker, list[Violation]]:
+    """Return what :func:`seal` was given; an empty tracker for None.
+
+    Raises:
+        ValueError: the snapshot is of another version, or none.
+    """
+    if snapshot is None:
+        return Tracker(), []
+    content = orjson.loads(snapshot)
+    if content.get("version") != 1:
+        raise ValueError(f"a snapshot of version {content.get('version')}: it was written by another version of canary")
+    tracker = Tracker.load(base64.b64decode(content["tracker"]))
+    return tracker, [loads(Violation, text.encode()) for text in content["undelivered"]]

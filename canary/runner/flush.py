@@ -1,0 +1,122 @@
+"""What the store is told: views at most once a second, and violations until it has them."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import TYPE_CHECKING
+
+import orjson
+import structlog
+
+from canary.client.worker import Worker
+from storage.store import StoreError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from canary.anomalies.violation import Violation
+    from canary.client.ports import Clock
+    from canary.runner.judge import Published
+    from storage.store import Store
+
+log = structlog.get_logger(__name__)
+
+_BATCH = 500
+
+
+class Flusher(Worker):
+    """Writes to the store; nothing that it was given is dropped before the store has it.
+
+    Args:
+        store: the store.
+        cluster: the cluster's name.
+        runner: the runner's name.
+        clock: what time it is.
+        interval_s: seconds between two views.
+        latest: returns what to show.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        cluster: str,
+        runner: str,
+        clock: Clock,
+        *,
+        interval_s: float = 1.0,
+        latest: Callable[[], Published] | None = None,
+    ) -> None:
+        super().__init__("flusher")
+        self._store = store
+        self._cluster = cluster
+        self._runner = runner
+        self._clock = clock
+        self._interval_s = interval_s
+        self.latest = latest
+        self._waiting: dict[str, Violation] = {}
+        self._lock = threading.Lock()
+        self._failing = False
+
+    def violations(self, found: Iterable[Violation]) -> None:
+        """Take violations to deliver; wakes the thread."""
+        with self._lock:
+            for violation in found:
+                self._waiting[violation.key(self._cluster)] = violation
+            waiting = bool(self._waiting)
+        if waiting:
+            self.woken.set()
+
+    def undelivered(self) -> list[Violation]:
+        """Return what the store does not have yet."""
+        with self._lock:
+            return list(self._waiting.values())
+
+    def run(self) -> None:
+        """Flush until stopped, and once more then."""
+        while not self.stopping.is_set():
+            began = time.monotonic()
+            self.flush()
+            left = self._interval_s - (time.monotonic() - began)
+            self.stopping.wait(max(left, 0.05))
+        self.flush()
+
+    def flush(self) -> bool:
+        """Deliver what there is; False when the store did not take it (it is kept)."""
+        try:
+            self._deliver()
+            self._show()
+        except StoreError as error:
+            if not self._failing:
+                log.warning("store_unreachable", error=str(error))
+            self._failing = True
+            return False
+        if self._failing:
+            log.info("store_back")
+        self._failing = False
+        return True
+
+    def _deliver(self) -> None:
+        while True:
+            with self._lock:
+                batch = dict(list(self._waiting.items())[:_BATCH])
+            if not batch:
+                return
+            self._store.record(self._cluster, list(batch.values()))
+            with self._lock:
+                for key, violation in batch.items():
+                    if self._waiting.get(key) is violation:
+                        del self._waiting[key]
+
+    def _show(self) -> None:
+        if self.latest is None:
+            return
+        shown = self.latest()
+        if not shown.view:
+            return
+        document = dict(shown.view)
+        document["measurements"] = [
+            [m.name, list(m.labels), m.value, list(m.counts)] if m.counts else [m.name, list(m.labels), m.value]
+            for m in shown.measurements
+        ]
+        self._store.save_view(self._cluster, self._runner, self._clock.now_ns(), orjson.dumps(document))

@@ -1,0 +1,126 @@
+"""One live runner of a name in a cluster (ARCHITECTURE decision 9)."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from typing import TYPE_CHECKING
+
+import structlog
+
+from canary.client.worker import Worker
+from canary.settings import UserError
+from storage.store import StoreError
+from storage.store.values import Lease
+
+if TYPE_CHECKING:
+    import threading
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from storage.store import Store
+
+log = structlog.get_logger(__name__)
+
+TAKEN = 4
+"""Exit status of a runner whose name is taken by a live one."""
+_WATCH_S = 15.0
+_RENEW_S = 2.0
+_LOOK_S = 0.5
+
+
+class TakenError(UserError):
+    """Another live runner has this name."""
+
+    def __init__(self, cluster: str, runner: str) -> None:
+        super().__init__(
+            f"another live runner is called {runner} in cluster {cluster}: give this one its own runner.name, or stop "
+            "the other",
+            TAKEN,
+        )
+
+
+def claim(
+    store: Store,
+    cluster: str,
+    runner: str,
+    directory: Path,
+    stopping: threading.Event,
+    *,
+    watch_s: float = _WATCH_S,
+) -> str | None:
+    """Take the lease of (cluster, runner), and return who we are; None when told to stop meanwhile.
+
+    The lock on the ledger's ``directory`` is ours already: whoever wrote its holder file is dead, and is succeeded at
+    once. Anybody else's counter is watched on our own clock: ``watch_s`` seconds unchanged means dead.
+
+    Raises:
+        TakenError: the other one is alive.
+    """
+    name = lease_name(cluster, runner)
+    holder = uuid.uuid4().hex
+    note = directory / "holder"
+    predecessor = note.read_text() if note.exists() else ""
+    waited_since: float | None = None
+    counter = -1
+    while not stopping.is_set():
+        try:
+            answer = store.leases.acquire(name, holder)
+            if not isinstance(answer, Lease) and (
+                answer.holder == predecessor
+                or (
+                    waited_since is not None
+                    and time.monotonic() - waited_since >= watch_s
+                    and answer.counter == counter
+                )
+            ):
+                answer = store.leases.take_over(name, holder, answer.counter)
+        except StoreError as error:
+            log.warning("lease_waits_for_store", error=str(error))
+            stopping.wait(_RENEW_S)
+            continue
+        if isinstance(answer, Lease):
+            note.write_text(holder)
+            return holder
+        if waited_since is None:
+            log.info("lease_held", cluster=cluster, runner=runner, watching_s=watch_s)
+            waited_since, counter = time.monotonic(), answer.counter
+        elif answer.counter != counter:
+            raise TakenError(cluster, runner)
+        stopping.wait(_LOOK_S)
+    return None
+
+
+def lease_name(cluster: str, runner: str) -> str:
+    """Return the lease's name."""
+    return f"runner/{cluster}/{runner}"
+
+
+class Keeper(Worker):
+    """Renews the lease; ``on_lost`` is called once when somebody else has it.
+
+    While the store cannot be reached the lease may still be ours: probing goes on, and whoever wants it waits for a
+    counter that stands still, which it cannot see either.
+    """
+
+    def __init__(self, store: Store, cluster: str, runner: str, holder: str, on_lost: Callable[[], None]) -> None:
+        super().__init__("keeper")
+        self._store = store
+        self._name = lease_name(cluster, runner)
+        self._holder = holder
+        self._on_lost = on_lost
+
+    def run(self) -> None:
+        """Renew until stopped; then give it back."""
+        while not self.stopping.wait(_RENEW_S):
+            try:
+                if not self._store.leases.renew(self._name, self._holder):
+                    log.error("lease_lost", lease=self._name)
+                    self._on_lost()
+                    return
+            except StoreError as error:
+                log.warning("lease_not_renewed", error=str(error))
+        try:
+            self._store.leases.release(self._name, self._holder)
+        except StoreError as error:
+            log.warning("lease_not_released", error=str(error))

@@ -1,0 +1,115 @@
+"""What the parts of one mode write and read under: changes as a whole when its topic does."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import structlog
+
+from canary.facts import GenerationBegan
+from canary.probe.record import tag as tag_of
+from canary.probing.idempotent import Renewal
+from storage.store import StoreError
+
+if TYPE_CHECKING:
+    from canary.client.ports import Clock, Inbox
+    from storage.store import Store
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """One incarnation of a topic: its id, the tag of our records in it, and its partitions."""
+
+    topic_id: str | None
+    tag: bytes
+    partitions: tuple[int, ...]
+
+
+class Identities:
+    """Takes generations for the producer of one (topic, mode), and remembers its target.
+
+    A spare generation is kept, so that a producer can be renewed while the store is away; each generation was taken by
+    compare-and-set before anything is sent under it (ARCHITECTURE decision 1).
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        inbox: Inbox,
+        clock: Clock,
+        *,
+        cluster: str,
+        cluster_id: str,
+        runner: str,
+        topic: str,
+        mode: str,
+        known: tuple[int, int] | None,
+    ) -> None:
+        """Take the producer id (63 bits) and two generations.
+
+        ``known`` is (producer_id, generation) as the ledger knows them, None for a new ledger.
+
+        Raises:
+            StoreError: the store does not answer.
+        """
+        self.topic = topic
+        self.mode = mode
+        self._store = store
+        self._inbox = inbox
+        self._clock = clock
+        self._cluster_id = cluster_id
+        self._installation = store.installation()
+        self.producer_id = store.producer(cluster, runner, topic, mode, known[0] if known else None)
+        self._least = known[1] + 1 if known is not None and known[0] == self.producer_id else 1
+        self._spare: int | None = None
+        self._lock = threading.Lock()
+        self.generation = self._take()
+        self.target = Target(None, b"", ())
+
+    def _take(self) -> int:
+        generation = self._store.next_generation(self.producer_id, self._least)
+        self._least = generation + 1
+        return generation
+
+    def tag(self, topic_id: str | None) -> bytes:
+        """Return the tag of our records in the incarnation ``topic_id``."""
+        return tag_of(self._installation, self._cluster_id, self.topic, topic_id)
+
+    def aim(self, topic_id: str | None, partitions: int) -> Target:
+        """Set and return the target of an incarnation."""
+        self.target = Target(topic_id, self.tag(topic_id), tuple(range(partitions)))
+        return self.target
+
+    def begin(self) -> Renewal:
+        """Say that the present generation begins, and return what to write under."""
+        self._inbox.put(
+            [GenerationBegan(self._clock.now_ns(), self.topic, self.mode, self.producer_id, self.generation)]
+        )
+        return Renewal(self.generation, self.target.tag, self.target.partitions)
+
+    def renew(self, reason: str) -> Renewal:
+        """Begin another generation: the spare one when the store is away.
+
+        Raises:
+            StoreError: the store is away and there is no spare one left.
+        """
+        with self._lock:
+            if self._spare is not None:
+                self.generation, self._spare = self._spare, None
+            else:
+                self.generation = self._take()
+            log.info("generation_began", mode=self.mode, generation=self.generation, reason=reason)
+            return self.begin()
+
+    def stock(self) -> None:
+        """Take a spare generation if there is none; a store that is away is asked again next time."""
+        with self._lock:
+            if self._spare is None:
+                try:
+                    self._spare = self._take()
+                except StoreError as error:
+                    log.debug("no_spare_generation", mode=self.mode, error=str(error))
