@@ -81,7 +81,7 @@ class Store(Protocol):
 
 
 class ProbeLog(Protocol):
-    """What the runners promised and saw, in Parquet (storage.probe_log). A minute old at most. May raise ProbeLogError."""
+    """What the runners promised and saw, in Parquet, at most a minute old. May raise ProbeLogError."""
 
     def find(self, identity: Identity, /) -> Mapping[str, Any] | None:
         """Return what is known of one probe: ``probe`` and ``transaction`` (or None), ``polls``; None if nothing is."""

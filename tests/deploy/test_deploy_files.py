@@ -1,0 +1,149 @@
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from canary.settings import Settings
+
+ROOT = Path(__file__).parent.parent.parent
+DEPLOY = ROOT / "deploy"
+
+
+def read(name: str) -> Any:
+    return yaml.safe_load((DEPLOY / name).read_text(encoding="utf-8"))
+
+
+COMPOSE = read("compose.yaml")
+YAML = sorted(path.relative_to(DEPLOY).as_posix() for path in DEPLOY.rglob("*.y*ml"))
+
+
+def mounts(service: str) -> dict[str, str]:
+    """Path in the container to the host's path or the volume's name."""
+    found = {}
+    for volume in COMPOSE["services"][service].get("volumes", []):
+        source, target = volume.split(":")[:2]
+        found[target] = source
+    return found
+
+
+@pytest.mark.parametrize("name", YAML)
+def test_every_file_is_yaml(name: str) -> None:
+    assert read(name)
+
+
+def test_what_is_mounted_exists() -> None:
+    for service in COMPOSE["services"]:
+        for source in mounts(service).values():
+            if source == "./canary.yaml":  # the operator's, made from the example
+                source = "./canary.example.yaml"  # noqa: PLW2901
+            if source.startswith("."):
+                assert (DEPLOY / source).exists(), source
+            else:
+                assert source in COMPOSE["volumes"], source
+
+
+def test_prometheus_loads_the_generated_rules() -> None:
+    (target,) = (target for target, source in mounts("prometheus").items() if source.endswith("generated/rules.yml"))
+    (pattern,) = read("prometheus.yml")["rule_files"]
+    assert Path(target).match(pattern)
+
+
+def test_prometheus_scrapes_the_canary_and_tells_the_alertmanager() -> None:
+    content = read("prometheus.yml")
+    targets = content["scrape_configs"][0]["static_configs"][0]["targets"]
+    targets += content["alerting"]["alertmanagers"][0]["static_configs"][0]["targets"]
+    assert {target.split(":")[0] for target in targets} <= set(COMPOSE["services"])
+    assert targets[0].split(":")[1] == "8080"
+
+
+def test_grafana_finds_the_generated_dashboard() -> None:
+    provider = read("grafana/provisioning/dashboards/canary.yaml")["providers"][0]
+    (target,) = (target for target, source in mounts("grafana").items() if source.endswith(".json"))
+    assert Path(target).parent == Path(provider["options"]["path"])
+    assert COMPOSE["services"]["grafana"]["environment"]["GF_DASHBOARDS_DEFAULT_HOME_DASHBOARD_PATH"] == target
+    assert json.loads((DEPLOY / mounts("grafana")[target]).read_text(encoding="utf-8"))["panels"]
+    source = read("grafana/provisioning/datasources/prometheus.yaml")["datasources"][0]
+    assert source["url"].split("/")[2].split(":")[0] in COMPOSE["services"]
+
+
+def test_alerts_reach_a_receiver_by_severity() -> None:
+    content = read("alertmanager.yml")
+    receivers = {receiver["name"] for receiver in content["receivers"]}
+    routes = content["route"]["routes"]
+    assert {route["receiver"] for route in routes} | {content["route"]["receiver"]} <= receivers
+    assert any('severity="critical"' in matcher for route in routes for matcher in route["matchers"])
+
+
+def test_alerts_that_are_inhibited_exist() -> None:
+    rules = yaml.safe_load((ROOT / "dashboards" / "generated" / "rules.yml").read_text(encoding="utf-8"))
+    alerts = [rule["alert"] for group in rules["groups"] for rule in group["rules"]]
+    for rule in read("alertmanager.yml")["inhibit_rules"]:
+        for matcher in rule["source_matchers"] + rule["target_matchers"]:
+            for name in re.split(r"\|", matcher.split('"')[1]):
+                assert any(re.fullmatch(name, alert) for alert in alerts), name
+
+
+def test_the_example_settings_are_accepted() -> None:
+    settings = Settings.load(
+        DEPLOY / "canary.example.yaml", {"CANARY_STORE__URL": "postgresql+psycopg://c:p@postgres/c"}
+    )
+    assert settings.clusters[0].name == "prod"
+    assert not settings.clusters[0].embedded
+    for path in (settings.ledger.directory, settings.probe_log.url):
+        assert str(path).startswith("/var/lib/canary/")
+
+
+def test_no_password_is_in_any_file() -> None:
+    environment = COMPOSE["services"]["postgres"]["environment"]["POSTGRES_PASSWORD"]
+    assert environment.startswith("${POSTGRES_PASSWORD:?")
+    for path in DEPLOY.rglob("*"):
+        if path.is_file():
+            assert not re.search(r"(?i)password:\s+[^\s${]", path.read_text(encoding="utf-8")), path
+
+
+def test_the_image_is_small_in_rights() -> None:
+    lines = (DEPLOY / "Dockerfile").read_text(encoding="utf-8").splitlines()
+    assert next(line for line in lines if line.startswith("FROM")).endswith("AS build")
+    last_stage = lines[max(i for i, line in enumerate(lines) if line.startswith("FROM")) :]
+    assert "USER 10001" in last_stage
+    assert any(line.startswith("HEALTHCHECK") for line in last_stage)
+    for line in lines:
+        if line.startswith("COPY ") and "--from" not in line:
+            for source in line.split()[1:-1]:
+                assert (ROOT / source).exists(), source
+    canary = COMPOSE["services"]["canary"]
+    assert canary["read_only"]
+    assert canary["cap_drop"] == ["ALL"]
+
+
+def test_the_image_has_every_package_of_the_wheel() -> None:
+    project = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    packages = re.search(r"packages = \[(.*?)\]", project)
+    assert packages
+    docker = (DEPLOY / "Dockerfile").read_text(encoding="utf-8")
+    ignored = (DEPLOY / "Dockerfile.dockerignore").read_text(encoding="utf-8").splitlines()
+    for name in re.findall(r'"(\w+)"', packages[1]):
+        assert f"COPY {name} {name}" in docker
+        assert f"!{name}" in ignored
+
+
+def tool(name: str) -> str:
+    found = os.environ.get(name.upper()) or shutil.which(name)
+    assert found, (
+        f"{name} is missing: install the packages prometheus and prometheus-alertmanager, or set {name.upper()}"
+    )
+    return found
+
+
+@pytest.mark.e2e
+def test_prometheus_and_alertmanager_accept_their_files() -> None:
+    subprocess.run([tool("promtool"), "check", "config", "--syntax-only", str(DEPLOY / "prometheus.yml")], check=True)
+    subprocess.run([tool("amtool"), "check-config", str(DEPLOY / "alertmanager.yml")], check=True)
