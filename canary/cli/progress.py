@@ -59,7 +59,7 @@ def _lines() -> Callable[[str, int, int], None]:
         now = time.monotonic()
         if (what != last[0] or now - last[1] >= _EVERY_S or done >= total) and what not in ended:
             last = (what, now)
-            _log.info(what.replace(" ", "_"), done=done, of=total)
+            _log.info("step", what=what, done=done, of=total)
             if done >= total:
                 ended.add(what)
 

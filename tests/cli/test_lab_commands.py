@@ -49,4 +49,4 @@ def test_progress_without_a_terminal_is_a_line_now_and_then() -> None:
         for done in range(101):
             report("fetching", done, 100)
         report("starting", 3, 3)
-    assert [(entry["event"], entry["done"]) for entry in logs] == [("fetching", 0), ("fetching", 100), ("starting", 3)]
+    assert [(entry["what"], entry["done"]) for entry in logs] == [("fetching", 0), ("fetching", 100), ("starting", 3)]
