@@ -11,7 +11,7 @@ from api.state import Knowledge, state_of
 from api.views import ClusterView
 from canary.anomalies.catalogue import CATALOGUE
 
-router = APIRouter(prefix="/clusters", tags=["clusters"], responses={k: RESPONSES[k] for k in (503,)})
+router = APIRouter(prefix="/clusters", tags=["clusters"], responses={k: RESPONSES[k] for k in (422, 503)})
 
 
 @router.get("", summary="All clusters that are probed")

@@ -6,6 +6,7 @@ ever shown: when the store does not answer in time, only ``canary_api_store_up 0
 
 from __future__ import annotations
 
+import asyncio
 from collections import defaultdict
 from dataclasses import dataclass
 from importlib.metadata import version
@@ -51,7 +52,8 @@ async def metrics(request: Request) -> Response:
     except UnavailableError:
         knowledge = None
     encode, content_type = choose_encoder(request.headers.get("accept", ""))
-    return Response(encode(_registry(knowledge, state)), media_type=None, headers={"Content-Type": content_type})
+    text = await asyncio.to_thread(lambda: encode(_registry(knowledge, state)))
+    return Response(text, headers={"Content-Type": content_type})
 
 
 def _registry(knowledge: Knowledge | None, state: State) -> CollectorRegistry:

@@ -80,7 +80,7 @@ async def violation(request: Request, violation_id: str) -> HTMLResponse:
         refresh=0,
         violation=row,
         entry=CATALOGUE.get(row.kind),
-        plain=[(name, value) for name, value in evidence.items() if not isinstance(value, dict | list)],
+        plain=[(name, _plain(value)) for name, value in evidence.items() if not isinstance(value, dict | list)],
         nested=[(name, _pretty(value)) for name, value in evidence.items() if isinstance(value, dict | list)],
         now_ns=state.now_ns(),
     )
@@ -139,6 +139,10 @@ def _totals(knowledge: Knowledge) -> dict[str, Any]:
 
 def _page(template: str, status: int = HTTPStatus.OK, **context: Any) -> HTMLResponse:
     return HTMLResponse(_ENVIRONMENT.get_template(template).render(context), status)
+
+
+def _plain(value: object) -> object:
+    return {True: "yes", False: "no", None: "not known"}[value] if value is None or isinstance(value, bool) else value
 
 
 def _pretty(value: object) -> str:

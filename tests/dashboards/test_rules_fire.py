@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import shutil
 import subprocess
 from typing import TYPE_CHECKING, Any
@@ -12,6 +14,7 @@ import yaml
 
 from canary.anomalies.catalogue import CATALOGUE
 from dashboards.__main__ import ROOT
+from dashboards.overview import overview
 from dashboards.rules import alert_name, groups
 
 if TYPE_CHECKING:
@@ -200,3 +203,18 @@ def test_every_alert_is_tried() -> None:
         "CanaryNothingAcknowledged",
     }
     assert tried | {"CanaryReconcileStale", "CanaryReconcileNever"} == set(DESCRIPTIONS)
+
+
+def test_every_panel_asks_in_promql_that_is_understood(tmp_path: Path) -> None:
+    board = json.loads(overview())
+    targets = [target["expr"] for panel in board["panels"] for target in panel.get("targets", ())]
+    assert len(targets) > 30
+    written = [
+        re.sub(r"\$__rate_interval|\$__range", "5m", re.sub(r"\$(cluster|topic)", ".*", expression))
+        for expression in targets
+    ]
+    rules = [{"record": f"panel:{number}", "expr": expression} for number, expression in enumerate(written)]
+    path = tmp_path / "panels.yml"
+    path.write_text(yaml.safe_dump({"groups": [{"name": "panels", "rules": rules}]}))
+    ran = subprocess.run([promtool(), "check", "rules", str(path)], capture_output=True, text=True, check=False)
+    assert ran.returncode == 0, ran.stdout + ran.stderr
