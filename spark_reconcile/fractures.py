@@ -1,0 +1,75 @@
+"""Transactions of which a part is missing (rule 12): known only once every partition has spoken."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from spark_reconcile.columns import COMMITTED
+
+if TYPE_CHECKING:
+    from spark_reconcile.bounding import Place
+    from spark_reconcile.columns import Probes
+    from spark_reconcile.judging import Judgement
+
+
+class Transaction(NamedTuple):
+    """A transaction of a producer's generation."""
+
+    cluster: str
+    producer_id: int
+    generation: int
+    transaction_id: int
+
+
+class Write(NamedTuple):
+    """A write that should be there and is not."""
+
+    place: Place
+    sequence: int
+    offset: int
+    committed: bool
+    mode: str
+
+
+@dataclass(slots=True)
+class Fractures:
+    """``missing``: by transaction its writes that are not where they should be; ``proven``: open ones with a found write."""
+
+    missing: dict[Transaction, list[Write]] = field(default_factory=dict)
+    proven: set[Transaction] = field(default_factory=set)
+
+    def add(self, place: Place, probes: Probes, judgement: Judgement) -> None:
+        """Take note of judged probes of one partition."""
+        for row in np.flatnonzero(judgement.torn).tolist():
+            write = Write(
+                place,
+                int(probes.sequence[row]),
+                int(probes.offset[row]),
+                bool(probes.transaction_state[row] == COMMITTED),
+                probes.modes[probes.mode[row]],
+            )
+            self.missing.setdefault(_of(place, probes, row), []).append(write)
+        self.proven.update(_of(place, probes, row) for row in np.flatnonzero(judgement.proves).tolist())
+
+    def merge(self, other: Fractures) -> None:
+        """Take over what another part of the work noted."""
+        for transaction, writes in other.missing.items():
+            self.missing.setdefault(transaction, []).extend(writes)
+        self.proven |= other.proven
+
+    def fractured(self) -> dict[Transaction, list[Write]]:
+        """Return the fractured transactions with their missing writes."""
+        return {
+            transaction: writes
+            for transaction, writes in self.missing.items()
+            if writes[0].committed or transaction in self.proven
+        }
+
+
+def _of(place: Place, probes: Probes, row: int) -> Transaction:
+    return Transaction(
+        place.cluster, int(probes.producer[row]), int(probes.generation[row]), int(probes.transaction[row])
+    )

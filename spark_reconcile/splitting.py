@@ -1,0 +1,40 @@
+"""A table of any layout by partition and range of offsets."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import pyarrow as pa
+
+from spark_reconcile.bounding import Place
+from spark_reconcile.reading import codes, numbers
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+UNPLACED: Final = -1
+"""The range of rows without an offset."""
+
+
+def split(table: pa.Table, width: int | None, path: str) -> Iterator[tuple[Place, int, pa.Table]]:
+    """Yield (partition, range, its rows in their order) for ranges of ``width`` offsets (None: one range, 0)."""
+    if not len(table):
+        return
+    cluster, clusters = codes(table, "cluster", None, path)
+    topic, topics = codes(table, "topic", None, path)
+    partition = numbers(table, "partition")
+    ranges = np.zeros(len(table), dtype=np.int64)
+    if width is not None and "offset" in table.schema.names:
+        offset = numbers(table, "offset", UNPLACED)
+        ranges = np.where(offset < 0, UNPLACED, offset // width)
+    key = np.stack([cluster.astype(np.int64), topic.astype(np.int64), partition.astype(np.int64), ranges])
+    step = np.flatnonzero((key[:, 1:] != key[:, :-1]).any(axis=0)) + 1
+    if len(step) > 256:  # noqa: PLR2004  # not in any order worth keeping
+        order = np.lexsort(key[::-1])
+        table, key = table.take(pa.array(order)), key[:, order]
+        step = np.flatnonzero((key[:, 1:] != key[:, :-1]).any(axis=0)) + 1
+    edges = [0, *step.tolist(), len(table)]
+    for start, stop in zip(edges[:-1], edges[1:], strict=True):
+        place = Place(clusters[key[0, start]], topics[key[1, start]], int(key[2, start]))
+        yield place, int(key[3, start]), table.slice(start, stop - start)

@@ -1,0 +1,147 @@
+"""A night through the kernel in this process, in the oracle's words."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from spark_reconcile import reading
+from spark_reconcile.bounding import Place, dumped_of
+from spark_reconcile.columns import Damaged, Found, Probes
+from spark_reconcile.extents import Extents
+from spark_reconcile.fractures import Fractures
+from spark_reconcile.judging import SURVIVED, UNJUDGED, VERDICTS
+from spark_reconcile.kernel import Piece, Slice
+from spark_reconcile.merging import reconcile
+from spark_reconcile.splitting import split
+from spark_reconcile.tables import TABLES, File
+from spark_reconcile.tally import Tally
+from spark_reconcile.transactions import transactions_of
+from tests.generators.reconciliation_nights import arrow
+
+if TYPE_CHECKING:
+    import random
+
+    import pyarrow as pa
+
+    from tests.generators.reconciliation_oracle import Night
+
+
+def shaped(night: Night, table: str) -> pa.Table:
+    raw = arrow(getattr(night, table), table)
+    file = File(table, table, {}, frozenset(raw.schema.names), ())
+    return reading.shaped(raw, file, reading.USED[table])
+
+
+def reconciled(night: Night, cuts: list[int], order: random.Random) -> dict[str, Any]:
+    """Reconcile a night with each partition cut at these offsets, and probes without one anywhere."""
+    for rows in (night.probes, night.records, night.polls):
+        order.shuffle(rows)
+    dumped = dumped_of([("bounds", shaped(night, "bounds"))])
+    transactions = transactions_of([("transactions", shaped(night, "transactions"))])
+    parts: dict[Place, dict[str, Any]] = {}
+    for table in ("probes", "records", "polls"):
+        for place, _, rows in split(shaped(night, table), None, table):
+            parts.setdefault(place, {}).setdefault(table, []).append(rows)
+    columns = {place: _columns(place, tables, dumped, transactions) for place, tables in parts.items()}
+    generations: dict[tuple[str, int], set[int]] = {}
+    for place, (probes, *_) in columns.items():
+        for producer, generation in zip(probes.producer.tolist(), probes.generation.tolist(), strict=True):
+            generations.setdefault((place.cluster, producer), set()).add(generation)
+    tally, fractures, verdicts, anomalies = Tally(), Fractures(), {}, {"corrupt": 0, "inconsistent-offsets": 0}
+    unjudged = []
+    for place, (probes, records, damaged, polls) in sorted(columns.items()):
+        sequences: dict[tuple[int, int], tuple[int, int]] = {}
+        for who in zip(probes.producer.tolist(), probes.generation.tolist(), probes.sequence.tolist(), strict=True):
+            first, last = sequences.get(who[:2], (who[2], who[2]))
+            sequences[who[:2]] = min(first, who[2]), max(last, who[2])
+        known = {who: tuple(sorted(all_)) for (cluster, who), all_ in generations.items() if cluster == place.cluster}
+        partition = Slice(dumped.bounds.get(place), Extents(sequences, known))
+        edges = [-1, *cuts, 1 << 40]
+        loose = np.array([order.randrange(len(edges) - 1) for _ in range(len(probes))])
+        pieces = []
+        for number, (low, high) in enumerate(zip(edges[:-1], edges[1:], strict=True)):
+            mine = (probes.offset >= max(low, 0)) & (probes.offset < high) | ((probes.offset < 0) & (loose == number))
+            pieces.append(
+                Piece(
+                    probes.take(mine),
+                    *(part.take((part.offset >= low) & (part.offset < high)) for part in (records, damaged, polls)),
+                )
+            )
+        whole, settled = reconcile(pieces, partition)
+        tally += whole.tally
+        here = f"{place}"
+        for part, retracted in zip(settled, whole.retracted, strict=True):
+            gone = {
+                (p, g, s)
+                for p, g, s in zip(
+                    *(c.tolist() for c in (retracted.producer, retracted.generation, retracted.sequence)), strict=True
+                )
+            }
+            keep = np.array(
+                [
+                    who not in gone
+                    for who in zip(
+                        part.probes.producer.tolist(),
+                        part.probes.generation.tolist(),
+                        part.probes.sequence.tolist(),
+                        strict=True,
+                    )
+                ],
+                dtype=bool,
+            )
+            kept, judged = part.probes.take(keep), part.judgement.take(keep)
+            fractures.add(place, kept, judged)
+            _tell(verdicts, place, kept, kept.offset, judged.verdict)
+            anomalies["corrupt"] += len(part.damaged)
+            anomalies["inconsistent-offsets"] += len(part.conflicts)
+        done = whole.concluded
+        fractures.add(place, done.probes, done.judgement)
+        offset = np.where(done.probes.offset < 0, done.found, done.probes.offset)
+        _tell(verdicts, place, done.probes, offset, done.judgement.verdict)
+        _tell(
+            verdicts,
+            place,
+            done.others,
+            np.where(done.other_verdicts == 9, -1, done.others.offset),
+            done.other_verdicts,
+        )
+        if partition.bounds is None and whole.tally.notes.get("promised"):
+            unjudged.append(tuple(place))
+        del here
+    anomalies |= tally.anomalies | {"fractured-transaction": len(fractures.fractured())}
+    return {
+        "table": tally.total(),
+        "anomalies": {name: number for name, number in sorted(anomalies.items()) if number},
+        "counts": dict(sorted(tally.by_verdict().items())),
+        "verdicts": verdicts,
+        "unverified": tally.notes.get("unverified", 0),
+        "voided": tally.notes.get("voided", 0),
+        "unjudged": sorted(unjudged),
+    }
+
+
+def _columns(
+    place: Place, tables: dict[str, list[pa.Table]], dumped: Any, transactions: Any
+) -> tuple[Probes, Found, Damaged, Found]:
+    ids = dumped.topic_ids.get(place[:2], frozenset())
+    probes = [reading.probes(rows, place.cluster, ids, transactions, "probes") for rows in tables.get("probes", [])]
+    records = [reading.records(rows, ids, "records") for rows in tables.get("records", [])]
+    polls = [reading.polls(rows, ids, "polls") for rows in tables.get("polls", [])]
+    return (
+        Probes.concat(probes),
+        Found.concat([Found.none(), *(found for found, _ in records)]),
+        Damaged.concat([Damaged.none(), *(damaged for _, damaged in records)]),
+        Found.concat([Found.none(), *polls]),
+    )
+
+
+def _tell(verdicts: dict[Any, Any], place: Place, rows: Any, offsets: Any, codes: Any) -> None:
+    for producer, generation, sequence, offset, code in zip(
+        *(column.tolist() for column in (rows.producer, rows.generation, rows.sequence, offsets, codes)), strict=True
+    ):
+        if code not in (SURVIVED, UNJUDGED):
+            key = (*place, producer, generation, sequence)
+            assert key not in verdicts, f"two verdicts for {key}"
+            verdicts[key] = VERDICTS[code], None if offset < 0 else offset
