@@ -69,7 +69,7 @@ def encode_facts(facts: Sequence[Fact]) -> bytes:
             for row, value in zip(rows, values, strict=True):
                 column[row] = value
     try:
-        arrays = [pa.array(values, _ARROW_TYPES[COLUMNS[name]]) for name, values in columns.items()]
+        arrays = [_array(values, COLUMNS[name]) for name, values in columns.items()]
     except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError) as error:
         raise TypeError(f"a fact holds a value of another type than its column: {error}") from error
     batch = pa.record_batch([pa.array(numbers), *arrays], names=[KIND_COLUMN, *columns])
@@ -78,6 +78,14 @@ def encode_facts(facts: Sequence[Fact]) -> bytes:
         stream.write_batch(batch)
     encoded: bytes = sink.getvalue().to_pybytes()
     return encoded
+
+
+def _array(values: list[Any], kind: type) -> Any:
+    try:
+        return pa.array(values, _ARROW_TYPES[kind])
+    except UnicodeEncodeError:  # half a surrogate pair in what a broken record or a client said
+        mended = [None if value is None else value.encode("utf-8", "backslashreplace").decode() for value in values]
+        return pa.array(mended, _ARROW_TYPES[kind])
 
 
 def decode_facts(payload: bytes) -> list[Fact]:

@@ -15,6 +15,7 @@ depends on nothing but the segment: shipping it twice, after a crash in the mids
 """
 
 from storage.probe_log.carry import Carry, OpenProbe, OpenTransaction, load_carry, save_carry
+from storage.probe_log.compacting import compact
 from storage.probe_log.converting import Converted, convert
 from storage.probe_log.errors import ProbeLogError
 from storage.probe_log.reading import ProbeLogReader, find_probe, rows_between
@@ -32,6 +33,7 @@ __all__ = [
     "ProbeLogError",
     "ProbeLogReader",
     "Shipped",
+    "compact",
     "convert",
     "drop_old",
     "find_probe",

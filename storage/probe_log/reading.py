@@ -6,6 +6,7 @@ import posixpath
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.dataset as ds
 from fsspec.implementations.local import LocalFileSystem
 from pyarrow.fs import FSSpecHandler, PyFileSystem
@@ -61,7 +62,7 @@ class ProbeLogReader:
             & (ds.field("sequence") == identity.sequence)
         )
         rows = self._read("probes", PROBES, wanted)
-        polls = self._read("polls", POLLS, wanted)
+        polls = list({tuple(row.values()): row for row in self._read("polls", POLLS, wanted)}.values())
         if not rows and not polls:
             return None
         probe = min(rows, key=_preference, default=None)
@@ -144,7 +145,11 @@ def _first_offsets(dataset: Any, wanted: Any, first: int) -> list[Row]:
         offsets = sorted({row["offset"] for row in rows})
         if len(offsets) > first and lowest > offsets[first]:
             break
-        rows += part.to_table(schema=dataset.schema, filter=wanted).to_pylist()
+        table = part.to_table(schema=dataset.schema, filter=wanted)
+        highest = pc.unique(table.column("offset")).sort()[: first + 1]
+        if len(highest) > first:  # the rest of the group is beyond what is asked for
+            table = table.filter(pc.field("offset") <= highest[-1])
+        rows += table.to_pylist()
     return rows
 
 

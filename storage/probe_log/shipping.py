@@ -108,16 +108,24 @@ def ship(converted: Converted, *, url: str, name: str) -> None:
     # Probes last: a promise never stands there before what excuses it.
     tables = {"polls": converted.polls, "transactions": converted.transactions, "probes": converted.probes}
     for table, rows in tables.items():
-        data = _parquet(rows, SORTED_BY[table])
-        path = posixpath.join(root, table, day, f"{name}.parquet")
-        try:
-            if isinstance(filesystem, LocalFileSystem):
-                _write_durably(Path(path), data)
-            else:
-                filesystem.makedirs(posixpath.dirname(path), exist_ok=True)
-                filesystem.pipe_file(path, data)
-        except Exception as error:  # noqa: BLE001  # every fsspec back end raises its own kinds
-            raise ProbeLogError(f"the probe log {path} cannot be written: {_said(error)}") from None
+        write_table(filesystem, posixpath.join(root, table, day, f"{name}.parquet"), rows, SORTED_BY[table])
+
+
+def write_table(filesystem: Any, path: str, rows: pa.Table, sorted_by: tuple[str, ...]) -> None:
+    """Write sorted rows as one Parquet file that appears whole, durably where the file system is a directory.
+
+    Raises:
+        ProbeLogError: it cannot be written.
+    """
+    data = _parquet(rows, sorted_by)
+    try:
+        if isinstance(filesystem, LocalFileSystem):
+            _write_durably(Path(path), data)
+        else:
+            filesystem.makedirs(posixpath.dirname(path), exist_ok=True)
+            filesystem.pipe_file(path, data)
+    except Exception as error:  # noqa: BLE001  # every fsspec back end raises its own kinds
+        raise ProbeLogError(f"the probe log {path} cannot be written: {said(error)}") from None
 
 
 def drop_old(url: str, before_ns: int) -> int:
@@ -136,7 +144,7 @@ def drop_old(url: str, before_ns: int) -> int:
                     filesystem.rm_file(path)
                     dropped += 1
     except Exception as error:  # noqa: BLE001  # every fsspec back end raises its own kinds
-        raise ProbeLogError(f"old files of the probe log {url} cannot be deleted: {_said(error)}") from None
+        raise ProbeLogError(f"old files of the probe log {url} cannot be deleted: {said(error)}") from None
     return dropped
 
 
@@ -149,7 +157,7 @@ def open_url(url: str) -> tuple[Any, str]:
     try:
         filesystem, path = fsspec.core.url_to_fs(url)
     except (ValueError, ImportError, OSError) as error:
-        raise ProbeLogError(f"probe_log.url cannot be used: {_said(error)}", 2) from None
+        raise ProbeLogError(f"probe_log.url cannot be used: {said(error)}", 2) from None
     return filesystem, path
 
 
@@ -194,6 +202,7 @@ def safe_name(name: str) -> str:
     return quote(name, safe="").replace("--", "%2D%2D")
 
 
-def _said(error: BaseException) -> str:
+def said(error: BaseException) -> str:
+    """Return an exception's words on one line."""
     words = getattr(error, "strerror", None) or str(error) or type(error).__name__
     return " ".join(str(words).split())[:300]

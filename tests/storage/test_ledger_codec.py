@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from canary.facts import COLUMNS, FACT_KINDS, Fact, Sent, Tick
+from canary.facts import COLUMNS, FACT_KINDS, ClientError, Fact, Sent, Tick
 from storage.ledger import LedgerError, decode_facts, encode_facts
 
 if TYPE_CHECKING:
@@ -73,3 +73,8 @@ def test_a_fact_of_a_later_versions_kind_is_left_out_and_the_others_keep_their_o
 def test_a_value_of_the_wrong_type_is_refused_when_written() -> None:
     with pytest.raises(TypeError, match="another type"):
         encode_facts([Tick("now")])  # type: ignore[arg-type]
+
+
+def test_words_that_no_encoding_has_do_not_stop_the_ledger() -> None:
+    (fact,) = decode_facts(encode_facts([ClientError(1, "tail", "_X", "half \ud800 a pair")]))
+    assert fact == ClientError(1, "tail", "_X", "half \\ud800 a pair")

@@ -20,6 +20,7 @@ from storage.probe_log import (
     ProbeLogError,
     ProbeLogReader,
     Shipped,
+    compact,
     drop_old,
     find_probe,
     load_carry,
@@ -27,6 +28,7 @@ from storage.probe_log import (
     save_carry,
     ship_segment,
 )
+from storage.probe_log import compacting as compacting_module
 from storage.probe_log import shipping as shipping_module
 
 if TYPE_CHECKING:
@@ -238,3 +240,61 @@ def test_retention_deletes_whole_days_that_are_over(ledger: Ledger, url: str) ->
     assert drop_old(url, T0 + 2 * day_ns) == 6
     assert {name.split("/")[2] for name in files(url)} == {"2026-11-05"}
     assert drop_old(url + "-nothing-here", T0) == 0
+
+
+def test_compacting_changes_no_answer_and_keeps_the_newest_files(ledger: Ledger, url: str) -> None:
+    for n in range(8):
+        ship(sealed(ledger, probe(n)), url)
+    before = rows_between(url, "c", "t", 0, 0, 1000)
+    assert compact(url, keep=2, at_least=7) == 0, "not worth it yet"
+    assert compact(url, keep=2, at_least=6) == 15
+    assert compact(url, keep=2, at_least=1) == 0
+    assert len(files(url)) == 9
+    assert rows_between(url, "c", "t", 0, 0, 1000) == before
+    found = find_probe(url, Identity(7, 1, 0, 3))
+    assert found is not None
+    assert found["probe"]["offset"] == 30
+    assert len(found["polls"]) == 1
+    ship(sealed(ledger, probe(8)), url)
+    assert len(rows_between(url, "c", "t", 0, 0, 1000)) == 9
+
+
+def test_a_crash_while_compacting_loses_nothing_and_doubles_nothing(
+    ledger: Ledger, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for n in range(4):
+        ship(sealed(ledger, probe(n)), url)
+    filesystem, _ = fsspec.core.url_to_fs(url)
+
+    def crash(*_: object) -> None:
+        raise OSError(5, "I/O error")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(type(filesystem), "rm_file", crash)
+        with pytest.raises(ProbeLogError, match="cannot be compacted"):
+            compact(url, keep=0, at_least=1)
+    assert len(rows_between(url, "c", "t", 0, 0, 1000)) == 4
+    doubled = find_probe(url, Identity(7, 1, 0, 2))
+    assert doubled is not None
+    assert len(doubled["polls"]) == 1
+    compact(url, keep=0, at_least=1)
+    assert len(files(url)) == 3
+    found = find_probe(url, Identity(7, 1, 0, 2))
+    assert found is not None
+    assert len(found["polls"]) == 1
+
+
+def test_days_and_runners_are_not_merged_and_a_merged_file_has_a_limit(
+    ledger: Ledger, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(compacting_module, "MAX_ROWS", 2)
+    day_ns = 86_400 * 1_000_000_000
+    for n in range(8):
+        ship(sealed(ledger, probe(n, at_ns=T0 + (n // 5) * day_ns)), url)
+    compact(url, keep=0, at_least=4)
+    probes = sorted(name for name in files(url) if name.startswith("/probes/"))
+    assert [name.rsplit("-", 2)[-2:] for name in probes[:2]] == [
+        ["0000000001", "0000000002.parquet"],
+        ["0000000003", "0000000004.parquet"],
+    ]
+    assert len(probes) == 3 + 3, "the newest day has too few yet"
