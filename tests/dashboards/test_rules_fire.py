@@ -70,7 +70,7 @@ def test_the_first_violation_of_a_kind_pages_and_its_resolution_ends_it(kind: st
     series = both("canary_violations_open", labels, "0x20 1x20 0x60") | both(
         "canary_violations_total", labels, "0x20 1x80"
     )
-    firing(alert_name(kind), series, {"4m": False, "5m15s": True, "10m": True, "18m": False}, tmp_path)
+    firing(alert_name(kind), series, {"4m": False, "5m15s": True, "18m": True, "26m": False}, tmp_path)
 
 
 def test_a_violation_acknowledged_at_once_still_pages(tmp_path: Path) -> None:
