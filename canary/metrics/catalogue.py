@@ -5,13 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-LATENCY_BUCKETS = (0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
-"""Upper bounds in seconds; +Inf is implied."""
+from canary.anomalies.online.state import LATENCY_BUCKETS
 
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """One metric: ``labels`` in the order of Measurement.labels; every series has ``cluster`` first where it has one."""
+    """One metric. ``labels`` are in the order of Measurement.labels, after ``cluster``, which comes first where it is."""
 
     name: str
     type: Literal["counter", "gauge", "histogram"]

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import structlog
 
-from canary.anomalies.online import Findings, Tracker, measurements, view
+from canary.anomalies.online import Findings, Tracker, view
 from canary.client.worker import Worker
 from canary.facts import Tick
-from canary.metrics import Measurement
+from canary.metrics import Measurement, measurements
 from canary.runner import envelope
 from storage.ledger import LedgerError
 

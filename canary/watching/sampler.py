@@ -256,9 +256,10 @@ class Watcher(Worker):
             for error in (no_start, no_end, no_stable):
                 if error is not None:
                     errors.setdefault(f"list_offsets {topic}[{partition}]", error)
-            if start is not None and end is not None:
+            if start is not None and end is not None and start.offset >= 0 and end.offset >= 0:
+                # without a leader librdkafka answers -1001 and no error at all
                 epoch = end.leader_epoch if end.leader_epoch is not None and end.leader_epoch >= 0 else None
-                lso = stable.offset if stable is not None else None
+                lso = stable.offset if stable is not None and stable.offset >= 0 else None
                 bounds = (start.offset, end.offset, lso, epoch)
                 facts.append(Listed(at_ns, self._sample, topic, partition, *bounds))
         return facts + [self._failed(what, error) for what, error in errors.items()]

@@ -18,10 +18,10 @@ All structures are runs and intervals: consecutive probes cost nothing to rememb
 one (the cost of a fact is then that of comparing it with its predecessor).
 
 Modules: tracker (the fold), state and codec (what is remembered), deliveries, claims, losses, retention, transactions,
-incarnations, cluster (the rules), questions (what it asks), scope (where findings go), measure (the view from outside).
+incarnations, cluster (the rules), questions (what it asks), scope (where findings go), view (from outside).
 """
 
-from canary.anomalies.online.measure import measurements, view
 from canary.anomalies.online.tracker import Findings, Tracker
+from canary.anomalies.online.view import view
 
-__all__ = ["Findings", "Tracker", "measurements", "view"]
+__all__ = ["Findings", "Tracker", "view"]

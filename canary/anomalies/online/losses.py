@@ -281,6 +281,8 @@ def listed(scope: Scope, fact: f.Listed) -> None:
     state = scope.state
     topic = scope.topic(fact.topic)
     log = scope.log(topic, fact.partition)
+    if fact.start < 0 or fact.end < fact.start or (fact.leader_epoch is None and log.epoch is not None):
+        return  # no answer, whatever the client says (librdkafka: -1001 without an error where there is no leader)
     if fact.leader_epoch is not None:
         if log.epoch is not None and fact.leader_epoch < log.epoch:
             return  # a leader of yesterday

@@ -6,9 +6,18 @@ from bisect import bisect_right
 from typing import TYPE_CHECKING, Any
 
 from canary.anomalies.catalogue import CATALOGUE
-from canary.anomalies.online.state import Held, Histogram, Log, Meters, State, Stream, Topic, Transaction
+from canary.anomalies.online.state import (
+    LATENCY_BUCKETS,
+    Held,
+    Histogram,
+    Log,
+    Meters,
+    State,
+    Stream,
+    Topic,
+    Transaction,
+)
 from canary.anomalies.violation import RereadRequest, Violation
-from canary.metrics.catalogue import LATENCY_BUCKETS
 
 if TYPE_CHECKING:
     from canary.probe.identity import Identity

@@ -12,10 +12,12 @@ from typing import TYPE_CHECKING, Any
 from canary.anomalies.online.intervals import IntervalSet
 from canary.anomalies.online.runs import RunMap
 from canary.anomalies.violation import Violation  # noqa: TC001  # the codec reads the annotations
-from canary.metrics.catalogue import LATENCY_BUCKETS
 
 if TYPE_CHECKING:
     from canary.probe.identity import Identity
+
+LATENCY_BUCKETS = (0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
+"""Upper bounds in seconds; +Inf is implied."""
 
 
 @dataclass(slots=True)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from canary import facts as f
-from canary.anomalies.online import Tracker, measurements, view
+from canary.anomalies.online import Tracker, view
+from canary.metrics import measurements
 from tests.support.bench import PRODUCER, RC, RU, TOPIC, Bench
 
 
@@ -371,6 +372,21 @@ def test_a_leader_of_yesterday_proves_nothing() -> None:
     assert b.found() == []
 
 
+def test_an_answer_without_offsets_or_epoch_is_no_answer() -> None:
+    b = Bench()
+    b.write(10)
+    b.settle()
+    for _ in range(4):
+        b.sample += 1
+        b.fold(f.WatchAsked(b.now_ns, b.sample), f.Listed(b.now_ns, b.sample, TOPIC, 0, -1001, -1001, -1001, None))
+        b.fold(f.TopicSeen(b.now_ns, b.sample, TOPIC, b.topic_id, 1))
+        b.sample += 1
+        b.fold(f.WatchAsked(b.now_ns, b.sample), f.Listed(b.now_ns, b.sample, TOPIC, 0, 0, 3, 3, None))
+        b.fold(f.TopicSeen(b.now_ns, b.sample, TOPIC, b.topic_id, 1))
+    b.settle()
+    assert b.found() == []
+
+
 def test_nothing_is_called_lost_while_rereads_get_no_answer_and_the_cluster_is_silent() -> None:
     b = Bench()
     b.write(10)
@@ -402,7 +418,7 @@ def test_a_loss_while_the_canary_was_down_is_found_at_its_start() -> None:
     b.write(10)
     b.poll()
     b.truncate(6)
-    b.log |= {o: "foreign" for o in range(6, 20)}
+    b.log |= dict.fromkeys(range(6, 20), "foreign")
     b.end = 20
     b.restart()
     b.settle()

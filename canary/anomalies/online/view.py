@@ -1,37 +1,18 @@
-"""What the state looks like from outside: measurements for /metrics, and the view for pages and API."""
+"""What the state looks like from outside: the view for pages and API (canary.metrics.measuring has the numbers)."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from canary.metrics.catalogue import Measurement
+from canary.anomalies.online.scope import sent_time
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from canary.anomalies.online.state import Histogram, Log, Meters, Reader, State, Stream, Topic
+    from canary.anomalies.online.state import Log, Reader, State, Stream, Topic
 
 STALLED_NS = 10 * 10**9
 """A consumer that has something to read and reads nothing for so long is stalled."""
-
-
-def measurements(state: State) -> list[Measurement]:
-    """Return every series of the runner, without the cluster's name."""
-    found: list[Measurement] = []
-    for (name, partition), meters in state.meters.items():
-        found.extend(_counters(meters, name, str(partition)))
-    for topic in state.topics.values():
-        for log in topic.logs.values():
-            found.extend(_gauges(state, topic, log))
-    found.extend(
-        Measurement("canary_transaction_latency_seconds", (mode,), h.sum, tuple(h.counts))
-        for mode, h in state.commit_latency.items()
-    )
-    leaders = {log.leader for topic in state.topics.values() for log in topic.logs.values()}
-    if state.brokers:
-        found.append(Measurement("canary_brokers_without_probe", (), sum(b not in leaders for b in state.brokers)))
-    found.extend(Measurement("canary_suspects", (kind,), n) for kind, n in suspects(state).items())
-    return found
 
 
 def suspects(state: State) -> dict[str, int]:
@@ -43,59 +24,6 @@ def suspects(state: State) -> dict[str, int]:
             for held in log.held.values():
                 counts[held.violation.kind] = counts.get(held.violation.kind, 0) + 1
     return counts
-
-
-def _counters(meters: Meters, topic: str, partition: str) -> Iterator[Measurement]:
-    for name, values in (
-        ("canary_probes_sent_total", meters.sent),
-        ("canary_probes_acked_total", meters.acked),
-        ("canary_probes_failed_total", meters.failed),
-        ("canary_probes_indeterminate_total", meters.indeterminate),
-        ("canary_probes_seen_total", meters.seen),
-        ("canary_foreign_records_total", meters.foreign),
-        ("canary_unverified_expired_total", meters.unverified),
-    ):
-        for label, value in values.items():
-            yield Measurement(name, (topic, partition, label), value)
-    for mode in meters.sent:  # every outcome exists from the start, at 0
-        for name, values in (
-            ("canary_probes_acked_total", meters.acked),
-            ("canary_probes_failed_total", meters.failed),
-            ("canary_probes_indeterminate_total", meters.indeterminate),
-            ("canary_unverified_expired_total", meters.unverified),
-        ):
-            if mode not in values:
-                yield Measurement(name, (topic, partition, mode), 0)
-    yield Measurement("canary_offset_regressions_total", (topic, partition), meters.regressions)
-    for name, histograms in (
-        ("canary_produce_latency_seconds", meters.produce_latency),
-        ("canary_end_to_end_latency_seconds", meters.delivery_latency),
-    ):
-        for label, histogram in histograms.items():
-            yield _histogram(name, (topic, partition, label), histogram)
-
-
-def _histogram(name: str, labels: tuple[str, ...], histogram: Histogram) -> Measurement:
-    return Measurement(name, labels, histogram.sum, tuple(histogram.counts))
-
-
-def _gauges(state: State, topic: Topic, log: Log) -> Iterator[Measurement]:
-    place = (topic.name, str(log.partition))
-    yield Measurement("canary_log_start_offset", place, log.start)
-    if log.end is not None:
-        yield Measurement("canary_log_end_offset", place, log.end)
-    if log.epoch is not None:
-        yield Measurement("canary_leader_epoch", place, log.epoch)
-    if log.leader is not None:
-        yield Measurement("canary_partition_isr", place, len(log.isr))
-        under = topic.min_insync_replicas is not None and len(log.isr) < topic.min_insync_replicas
-        yield Measurement("canary_partition_under_min_isr", place, int(under))
-    for name, reader in log.readers.items():
-        count, oldest = unseen(state, topic, log, name)
-        yield Measurement("canary_consumer_position", (*place, name), reader.position)
-        yield Measurement("canary_unseen_probes", (*place, name), count)
-        yield Measurement("canary_unseen_oldest_seconds", (*place, name), oldest)
-        yield Measurement("canary_consumer_stalled", (*place, name), int(stalled(state, log, reader)))
 
 
 def stalled(state: State, log: Log, reader: Reader) -> bool:
@@ -119,8 +47,6 @@ def unseen(state: State, topic: Topic, log: Log, consumer: str) -> tuple[int, fl
 
 
 def _sent_at(stream: Stream, sequence: int, default: int) -> int:
-    from canary.anomalies.online.scope import sent_time  # noqa: PLC0415  # for one function
-
     at_ns = sent_time(stream, sequence)
     return default if at_ns is None else at_ns
 
