@@ -67,9 +67,8 @@ CRITICAL = [kind for kind, entry in CATALOGUE.items() if "critical" in entry.sev
 @pytest.mark.parametrize("kind", CRITICAL)
 def test_the_first_violation_of_a_kind_pages_and_its_resolution_ends_it(kind: str, tmp_path: Path) -> None:
     labels = f'cluster="prod", kind="{kind}", severity="critical"'
-    series = both("canary_violations_open", labels, "0x20 1x20 0x60") | both(
-        "canary_violations_total", labels, "0x20 1x80"
-    )
+    series = both("canary_violations_open", labels, "0x20 1x60 0x60")
+    series |= both("canary_violations_total", labels, "0x20 1x120")
     firing(alert_name(kind), series, {"4m": False, "5m15s": True, "18m": True, "26m": False}, tmp_path)
 
 
