@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -26,7 +26,7 @@ from confluent_kafka import KafkaError, KafkaException, Producer
 from canary.client.answers import text_of
 from canary.client.quiet import ErrorReporter, Gate, calm, quiet_logger
 from canary.client.worker import Worker
-from canary.facts import Acked, Fact, Failed, Indeterminate, Sent
+from canary.facts import Acked, ClientError, Fact, Failed, Indeterminate, Sent
 from canary.probe.identity import Identity
 from canary.probe.record import encode, key
 
@@ -48,6 +48,9 @@ DEFAULTS: Mapping[str, object] = {
     "message.timeout.ms": 120000,
     "compression.type": "none",
 }
+
+FEW = 4
+"""As many unresolved probes of a partition are never too many: fewer than the client may have on the wire (5)."""
 
 PACE_S = 0.25
 """Longest wait in one poll(): bounds the reaction to stop and retarget."""
@@ -79,6 +82,9 @@ class IdempotentProducer(Worker):
         renew: called in this thread after a fatal client error with its text; returns under what to go on. May block;
             when it raises it is asked again, a second later each time.
         max_in_flight: unresolved probes of a partition beyond which its beats are skipped (counted in ``skipped``).
+        patience_s: when the oldest unresolved probe of a partition is older than so many seconds, FEW are the most.
+            What waits in the client behind requests that nobody answers makes its broker threads spin now and then,
+            a core each, until the socket times out (measured with every broker frozen); and it would tell no more.
         flush_s: how long a stop waits for reports of what is in flight.
     """
 
@@ -98,6 +104,7 @@ class IdempotentProducer(Worker):
         clock: Clock,
         renew: Callable[[str], Renewal],
         max_in_flight: int = 200,
+        patience_s: float = 0.4,
         flush_s: float = 0.5,
     ) -> None:
         super().__init__(f"producer-{mode}")
@@ -113,10 +120,10 @@ class IdempotentProducer(Worker):
         self._clock = clock
         self._renew = renew
         self._max_in_flight = max_in_flight
+        self._patience_ns = int(patience_s * 1e9)
         self._flush_s = flush_s
         self._next: Counter[int] = Counter()
-        self._open: dict[Identity, int] = {}
-        self._in_flight: Counter[int] = Counter()
+        self._open: defaultdict[int, dict[Identity, int]] = defaultdict(dict)
         self._outcomes: list[Fact] = []
         self._fatal: str | None = None
         self._wanted: Renewal | None = None
@@ -136,7 +143,10 @@ class IdempotentProducer(Worker):
     @property
     def in_flight(self) -> int:
         """Probes without outcome."""
-        return len(self._open)
+        return sum(map(len, list(self._open.values())))
+
+    def _unresolved(self) -> list[Identity]:
+        return [identity for unresolved in self._open.values() for identity in unresolved]
 
     def run(self) -> None:
         """Send beat after beat until stopped; then wait a moment for reports and give up the rest."""
@@ -197,7 +207,7 @@ class IdempotentProducer(Worker):
         generation, tag, partitions = self._under
         sent: list[Sent] = []
         for partition in partitions:
-            if self._in_flight[partition] >= self._max_in_flight:
+            if not self._has_room(partition):
                 self._skip(partition)
                 continue
             at_ns, sequence = self._clock.now_ns(), self._next[partition]
@@ -209,10 +219,17 @@ class IdempotentProducer(Worker):
         failed = sum(not self._produce(fact, tag) for fact in sent)
         return failed == len(sent)
 
+    def _has_room(self, partition: int) -> bool:
+        unresolved = self._open[partition]
+        if len(unresolved) < min(FEW, self._max_in_flight):
+            return True
+        oldest_ns = next(iter(unresolved.values()))
+        return len(unresolved) < self._max_in_flight and self._clock.now_ns() - oldest_ns < self._patience_ns
+
     def _skip(self, partition: int) -> None:
         self.skipped[partition] += 1
         if self._gate.admit(partition) is not None:
-            log.warning("beat_skipped", worker=self.name, partition=partition, unresolved=self._max_in_flight)
+            log.warning("beat_skipped", worker=self.name, partition=partition, unresolved=len(self._open[partition]))
 
     def _produce(self, fact: Sent, tag: bytes) -> bool:
         """Hand one probe to the client. Returns whether it took it."""
@@ -225,8 +242,7 @@ class IdempotentProducer(Worker):
             sent_at_ns=fact.at_ns,
             length=self._record_length,
         )
-        self._open[identity] = self._clock.now_ns()
-        self._in_flight[fact.partition] += 1
+        self._open[fact.partition][identity] = self._clock.now_ns()
         try:
             self._producer.produce(
                 self._topic,
@@ -245,10 +261,13 @@ class IdempotentProducer(Worker):
     def _note(self, error: Exception) -> None:
         """See whether an exception of the client means that it is dead."""
         first = error.args[0] if error.args else None
-        if isinstance(first, KafkaError) and (first.fatal() or first.code() == KafkaError._FATAL):  # noqa: SLF001  # public in librdkafka
+        if not isinstance(first, KafkaError) or not (first.fatal() or first.code() == KafkaError._FATAL):  # noqa: SLF001  # public in librdkafka
+            if self._gate.admit(str(error)) is not None:
+                log.warning("client_raised", worker=self.name, error=str(error))
+        elif self._fatal is None:  # seen here before error_cb was called
+            fact = ClientError(self._clock.now_ns(), self.name, first.name(), first.str(), fatal=True)
+            self._inbox.put([fact])
             self._died(text_of(first))
-        elif self._gate.admit(str(error)) is not None:
-            log.warning("client_raised", worker=self.name, error=str(error))
 
     def _delivered(self, identity: Identity, error: KafkaError | None, message: Any) -> None:
         started_ns = self._close(identity)
@@ -264,10 +283,7 @@ class IdempotentProducer(Worker):
         self._outcomes.append(Acked(at_ns, self._topic, *_flat(identity), offset=known, latency_ns=latency_ns))
 
     def _close(self, identity: Identity) -> int | None:
-        started_ns = self._open.pop(identity, None)
-        if started_ns is not None:
-            self._in_flight[identity.partition] -= 1
-        return started_ns
+        return self._open[identity.partition].pop(identity, None)
 
     def _serve(self, timeout_s: float) -> None:
         """Let the client call back for at most ``timeout_s`` seconds, and pass on what it told."""
@@ -281,7 +297,7 @@ class IdempotentProducer(Worker):
 
     def _drain(self, seconds: float) -> None:
         deadline = time.monotonic() + seconds
-        while self._open and self._fatal is None and (left := deadline - time.monotonic()) > 0:
+        while self.in_flight and self._fatal is None and (left := deadline - time.monotonic()) > 0:
             self._serve(min(left, PACE_S))
 
     def _give_up(self, why: str) -> None:
@@ -293,9 +309,8 @@ class IdempotentProducer(Worker):
         for _ in range(3):
             self._serve(0)
         at_ns = self._clock.now_ns()
-        rest = [Indeterminate(at_ns, self._topic, *_flat(identity), error=why) for identity in self._open]
+        rest = [Indeterminate(at_ns, self._topic, *_flat(identity), error=why) for identity in self._unresolved()]
         self._open.clear()
-        self._in_flight.clear()
         if rest:
             self._inbox.put(rest)
         self._producer = None

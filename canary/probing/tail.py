@@ -217,33 +217,41 @@ class TailConsumer(Worker):
             astray = self._astray[partition]
             place = TopicPartition(self._topic, partition)
             try:
-                start, end = self._client.get_watermark_offsets(place, timeout=ASK_S)
-                offset, reason = nearest(astray.position, start, end, astray.broker_end)
+                offset, reason = self._place(place, astray)
                 self._client.incremental_unassign([place])
                 self._client.incremental_assign([TopicPartition(self._topic, partition, offset)])
             except KafkaException as error:
                 self._report(error.args[0])
                 astray.attempts += 1
-                astray.due = time.monotonic() + min(0.25 * 2**astray.attempts, 5.0)
+                astray.due = time.monotonic() + min(0.25 * 2**astray.attempts, 2.0)
                 continue
             del self._astray[partition]
             self._positions[partition] = offset
             self._inbox.put([self._positioned(partition, reason)])
 
+    def _place(self, place: TopicPartition, astray: _Astray) -> tuple[int, str]:
+        """Return where to read on and why; raises KafkaException when the cluster does not say.
 
-def nearest(position: int, start: int, end: int, broker_end: int | None) -> tuple[int, str]:
-    """Return where to read on when the log [start, end) does not hold ``position``, and why there.
+        Where the broker said itself that the reader's epoch ended below its position, everything from there on is
+        another history, however long the log is by now; and it need not be asked, which matters because it does not
+        tell the log's end while too few replicas are in sync (OFFSET_NOT_AVAILABLE).
+        """
+        if astray.broker_end is not None and astray.broker_end < astray.position:
+            return astray.broker_end, f"cut off: the log of that epoch ends at {astray.broker_end}"
+        start, end = self._client.get_watermark_offsets(place, timeout=ASK_S)
+        return nearest(astray.position, start, end)
+
+
+def nearest(position: int, start: int, end: int) -> tuple[int, str]:
+    """Return where to read on when the log [start, end) did not hold ``position``, and why there.
 
     Args:
         position: where the reader stood (the next offset it wanted).
         start: first offset of the log.
-        end: end as the reader's isolation sees it, exclusive; the log may have grown again past ``position``.
-        broker_end: where, the broker said, the reader's epoch ended: everything from there on is another history.
+        end: end as the reader's isolation sees it, exclusive; the log may have grown past ``position`` meanwhile.
     """
     if position < start:
         return start, f"expired: the log starts at {start}"
-    if broker_end is not None and broker_end < position:
-        return max(broker_end, start), f"cut off: the log of that epoch ends at {broker_end}"
     if position > end:
         return max(end, start), f"cut off: the log ends at {end}"
     return position, f"in the log again: [{start}, {end})"

@@ -11,7 +11,7 @@ from confluent_kafka import KafkaError, KafkaException
 
 from canary.client.ports import SteadyClock
 from canary.client.recording import Recording
-from canary.facts import Acked, Failed, Indeterminate, Sent
+from canary.facts import Acked, ClientError, Failed, Indeterminate, Sent
 from canary.probing import idempotent
 from canary.probing.idempotent import IdempotentProducer, Renewal
 
@@ -162,6 +162,21 @@ def test_a_partition_that_does_not_answer_is_not_given_more_and_holds_up_no_othe
     assert sender.skipped[0] > 0
 
 
+def test_silence_is_answered_with_few_probes_and_slowness_is_not_taken_for_it(
+    inbox: Recording, fakes: list[FakeClient]
+) -> None:
+    sender = producer(inbox, partitions=[0], interval_s=0.005, patience_s=0.1)
+    sender.start()
+    inbox.wait(lambda: len(inbox.of(Sent)) >= 8)
+    inbox.wait(lambda: sender.skipped[0] > 0 or len(inbox.of(Sent)) > 60)
+    assert len(inbox.of(Sent)) < 60
+    for _, delivered in list(fakes[0].taken):
+        delivered(KafkaError(KafkaError._MSG_TIMED_OUT), None)
+    before = len(inbox.of(Sent))
+    inbox.wait(lambda: len(inbox.of(Sent)) > before + 4)
+    assert sender.stop(5)
+
+
 def test_a_fatal_error_ends_the_client_and_a_new_generation_counts_from_zero(
     inbox: Recording, fakes: list[FakeClient]
 ) -> None:
@@ -182,6 +197,7 @@ def test_a_fatal_error_ends_the_client_and_a_new_generation_counts_from_zero(
     assert len(asked) == 2
     assert "out of order" in asked[0]
     assert fakes[0].purged
+    assert [fact.fatal for fact in inbox.of(ClientError)] == [True]
     old, new = ([f.sequence for f in inbox.of(Sent) if f.generation == generation] for generation in (1, 9))
     assert new[0] == 0
     given_up = [f.sequence for f in inbox.of(Indeterminate) if f.generation == 1]
