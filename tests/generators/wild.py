@@ -81,8 +81,8 @@ def wild_history(random_: random.Random, *, mixed: bool = False) -> list[Op]:  #
                 if place >= stop:
                     done.append(micro)
                 elif micro[0] == "send":
-                    offset = values[str(micro[1])].index(micro[2]) * 2
-                    offset = random_.choice([offset] * 5 + [None, random_.randrange(8)])
+                    place_of = values[str(micro[1])].index(micro[2]) * 2
+                    offset = random_.choice([place_of] * 5 + [None, random_.randrange(8)])
                     done.append(["send", micro[1], random_.choice([[offset, micro[2]]] * 8 + [micro[2]])])
                 else:
                     chosen = random_.sample(keys, random_.randint(0, len(keys)))

@@ -1,0 +1,97 @@
+"""The checker against simulated lives whose truth is known: nothing is reported that was not broken, all else is."""
+
+from __future__ import annotations
+
+import io
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+import orjson
+import pytest
+
+from canary.anomalies.offline import Options, check
+from canary.history import load
+from tests.generators.injections import ECHOES, INJECTIONS
+from tests.generators.simulator import simulate
+from tests.generators.wild import seeded
+
+if TYPE_CHECKING:
+    from canary.anomalies.offline import Verdict
+    from tests.generators.clockwork import Injected, World
+
+HISTORY_KINDS = sorted(set(INJECTIONS) - {"zombie-write", "early-expiry"})
+"""Those two leave no trace in a history."""
+
+
+def verdict_on(world: World, *, ww_deps: bool = True) -> Verdict:
+    file = io.BytesIO(b"".join(orjson.dumps(op) + b"\n" for op in world.history()))
+    return check(load(file, f"seed {world.seed}"), Options(sub_via=world.sub_via, ww_deps=ww_deps))
+
+
+def shown_by(case: Any, truth: Injected) -> bool:
+    """Whether a case is about what was injected: its key, and its value or its offset."""
+    if "edges" in case:
+        return any(edge["value"] == truth.value for edge in case["edges"])
+    if case["key"] != truth.key:
+        return False
+    if truth.value is None:
+        return bool(case["offset"] == truth.offset)
+    if "offsets" in case and truth.offset not in case["offsets"]:
+        return False
+    return truth.value in (case.get("value"), *case.get("values", ()), *case.get("skipped", ()))
+
+
+def breaks(seed: int, *kinds: str) -> Counter[str]:
+    """Live with ``kinds`` injected: every truth must be found, and nothing else but its echoes. Return the truths."""
+    world = simulate(seed, inject=kinds)
+    verdict = verdict_on(world, ww_deps="G1c" not in kinds)
+    truths = [truth for truth in world.injected if truth.history]
+    for truth in truths:
+        assert any(shown_by(case, truth) for case in verdict.anomalies.get(truth.kind, ())), (seed, truth)
+    explained = {truth.kind for truth in truths} | verdict.allowed
+    explained |= {echo for kind in kinds for echo in ECHOES.get(kind, frozenset())}
+    assert explained >= set(verdict.anomalies), (seed, verdict.counts)
+    return Counter(truth.kind for truth in truths)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_nothing_is_reported_of_a_correct_life(seed: int) -> None:
+    verdict = verdict_on(simulate(seed))
+    assert verdict.valid, verdict.counts
+
+
+@pytest.mark.parametrize("kind", HISTORY_KINDS)
+def test_what_was_broken_is_found(kind: str) -> None:
+    assert sum((breaks(seed, kind) for seed in range(10)), Counter()).total() >= 8
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_what_was_broken_in_several_ways_is_found(seed: int) -> None:
+    kinds = seeded(seed).sample(HISTORY_KINDS, 4)
+    breaks(seed, *kinds)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(7200)
+def test_nothing_is_reported_of_ten_thousand_correct_lives() -> None:
+    for seed in range(10_000):
+        verdict = verdict_on(simulate(seed))
+        assert verdict.valid, (seed, verdict.counts)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(7200)
+@pytest.mark.parametrize("kind", HISTORY_KINDS)
+def test_what_was_broken_is_found_a_thousand_times(kind: str) -> None:
+    found: Counter[str] = Counter()
+    seed = 0
+    while found.total() < 1000:
+        found += breaks(seed, kind)
+        seed += 1
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(7200)
+def test_what_was_broken_in_several_ways_is_found_a_thousand_times() -> None:
+    for seed in range(1000):
+        breaks(seed, *seeded(seed).sample(HISTORY_KINDS, 4))
