@@ -10,7 +10,7 @@ from canary.anomalies.online.state import LATENCY_BUCKETS
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """One metric. ``labels`` are in the order of Measurement.labels, after ``cluster``, which comes first where it is."""
+    """One metric. ``labels`` are in the order of Measurement.labels; ``cluster``, where it is one, stands first."""
 
     name: str
     type: Literal["counter", "gauge", "histogram"]

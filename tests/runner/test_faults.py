@@ -1,0 +1,134 @@
+"""The main job on a real three-broker Kafka, under faults: nothing missed, nothing false."""
+
+from __future__ import annotations
+
+import random
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+from confluent_kafka.admin import AdminClient
+
+from tests.support.process import LOSS_KINDS, Canary, identities
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from canary.lab import Lab
+
+pytestmark = pytest.mark.kafka
+
+
+def test_a_rolling_kill_and_restart_of_each_broker_is_no_violation(whole_lab: Lab, tmp_path: Path) -> None:
+    """Shows (a): 60 s, each broker killed -9 and restarted in turn; all acknowledged probes seen."""
+    with Canary(tmp_path, whole_lab.bootstrap, "rolling") as canary:
+        canary.until_probing()
+        end = time.monotonic() + 60
+        for broker in whole_lab.brokers:
+            whole_lab.kill(broker)
+            time.sleep(5)  # the outage itself
+            whole_lab.restart(broker)
+            time.sleep(max(min(end - time.monotonic(), 10), 0))
+        time.sleep(max(end - time.monotonic(), 0))
+        canary.until_probing()
+        canary.until_all_seen()
+        assert canary.violations() == []
+        assert canary.metric("canary_violations_total") == 0
+        assert canary.stop() == [0, 0]
+
+
+def test_all_brokers_paused_for_20_s_is_no_loss_and_metrics_answer_all_the_while(
+    whole_lab: Lab, tmp_path: Path
+) -> None:
+    """Shows (e)."""
+    with Canary(tmp_path, whole_lab.bootstrap, "paused") as canary:
+        canary.until_probing()
+        for broker in whole_lab.brokers:
+            whole_lab.pause(broker)
+        slowest, most_unseen = 0.0, 0.0
+        end = time.monotonic() + 20
+        while time.monotonic() < end:
+            began = time.monotonic()
+            assert canary.get("/metrics").status_code == 200
+            slowest = max(slowest, time.monotonic() - began)
+            most_unseen = max(most_unseen, canary.metric("canary_unseen_oldest_seconds"))
+            time.sleep(0.5)
+        for broker in whole_lab.brokers:
+            whole_lab.resume(broker)
+        canary.until_probing()
+        canary.until_all_seen()
+        assert slowest < 2.0
+        assert canary.violations() == []
+
+
+def test_the_canary_killed_five_times_forgets_and_repeats_nothing(whole_lab: Lab, tmp_path: Path) -> None:
+    """Shows (b): no false alarm, no identity twice, no acknowledged probe forgotten, by reading the topic itself."""
+    dice = random.Random(7)
+    canary = Canary(tmp_path, whole_lab.bootstrap, "killed")
+    try:
+        for _ in range(5):
+            canary.start()
+            canary.until_probing()
+            time.sleep(dice.uniform(0.0, 2.0))
+            canary.kill()
+        canary.start()
+        canary.until_probing()
+        canary.until_all_seen()
+        assert canary.violations() == []
+        assert canary.stop() == [0, 0]
+        acked = canary_acked(tmp_path)
+    finally:
+        canary.kill()
+    held = identities(whole_lab.bootstrap, "killed")
+    assert {identity: offsets for identity, offsets in held.items() if len(offsets) > 1} == {}
+    assert len({identity.generation for identity in held}) >= 6
+    forgotten = {identity: offset for identity, offset in acked.items() if held.get(identity) != [offset]}
+    assert forgotten == {}
+    assert len(acked) > 100
+
+
+def canary_acked(directory: Path) -> dict[object, int]:
+    """Return what the shipped probe log says was acknowledged, and where."""
+    import pyarrow.dataset as ds
+
+    from canary.probe import Identity
+
+    rows = ds.dataset(directory / "probe-log" / "probes").to_table().to_pylist()
+    return {
+        Identity(r["producer_id"], r["generation"], r["partition"], r["sequence"]): r["offset"]
+        for r in rows
+        if r["outcome"] == "acked"
+    }
+
+
+def test_a_recreated_topic_is_named_once_and_probing_goes_on(whole_lab: Lab, tmp_path: Path) -> None:
+    with Canary(tmp_path, whole_lab.bootstrap, "recreated") as canary:
+        canary.until_probing()
+        admin = AdminClient({"bootstrap.servers": whole_lab.bootstrap})
+        admin.delete_topics(["recreated"])["recreated"].result(20)
+        canary.until(lambda: canary.violations("topic-recreated"), 60, "the new incarnation is recognised")
+        canary.until_probing()
+        canary.until_all_seen()
+        kinds = [v["kind"] for v in canary.violations()]
+        assert kinds == ["topic-recreated"]
+        assert LOSS_KINDS.isdisjoint(kinds)
+
+
+def test_two_installations_on_one_topic_and_a_fresh_one_on_an_old_topic_ignore_each_other(
+    whole_lab: Lab, tmp_path: Path
+) -> None:
+    with (
+        Canary(tmp_path / "a", whole_lab.bootstrap, "shared") as one,
+        Canary(tmp_path / "b", whole_lab.bootstrap, "shared") as two,
+    ):
+        one.until_probing()
+        two.until_probing()
+        two.until(lambda: two.metric("canary_foreign_records_total") > 20, 30, "the other one's probes are foreign")
+        one.until_all_seen()
+        two.until_all_seen()
+        assert one.violations() == two.violations() == []
+        one.stop()
+        with Canary(tmp_path / "fresh", whole_lab.bootstrap, "shared") as fresh:
+            fresh.until_probing()
+            fresh.until_all_seen()
+            assert fresh.violations() == []

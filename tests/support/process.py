@@ -1,0 +1,212 @@
+"""The canary as its users run it: processes, a settings file, HTTP. Nothing of its inside is touched here."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import httpx
+from confluent_kafka import Consumer, TopicPartition
+from prometheus_client.parser import text_string_to_metric_families
+
+from canary.lab.state import free_ports
+from canary.probe import Identity
+from canary.probe.record import Probe, decode
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+LOSS_KINDS = frozenset(
+    {"lost-write", "inconsistent-offsets", "truncation", "early-expiry", "fractured-transaction", "offset-regression"}
+)
+
+
+@dataclass
+class Canary:
+    """One installation: its directory, its settings, and its processes while they run."""
+
+    directory: Path
+    bootstrap: str
+    topic: str
+    name: str = "c0"
+    store: str | None = None
+    partitions: int = 3
+    interval: str = "100ms"
+    parts: tuple[str, ...] = ("run", "serve")
+    settings: dict[str, Any] = field(default_factory=dict)
+    processes: list[subprocess.Popen[bytes]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        (self.port,) = free_ports(1)
+        self.started = 0.0
+        self.directory.mkdir(parents=True, exist_ok=True)
+        self.base = f"http://127.0.0.1:{self.port}"
+        self.config = self.directory / "canary.yaml"
+        self.log = self.directory / "log"
+        document = {
+            "clusters": [
+                {
+                    "name": "t",
+                    "kafka": {"bootstrap.servers": self.bootstrap},
+                    "topic": {"name": self.topic, "partitions": self.partitions},
+                    "modes": {"idempotent": {"interval": self.interval}},
+                }
+            ],
+            "store": {"url": self.store or f"sqlite:///{self.directory}/store.db"},
+            "ledger": {"directory": str(self.directory / "ledger")},
+            "probe_log": {"url": str(self.directory / "probe-log")},
+            "runner": {"name": self.name, "segment_age": "5s"},
+            "api": {"port": self.port},
+        } | self.settings
+        self.config.write_text(json.dumps(document))
+
+    # life
+
+    def start(self) -> Canary:
+        self.started = time.time()
+        with self.log.open("ab") as log:
+            self.processes = [
+                subprocess.Popen(
+                    [sys.executable, "-m", "canary.cli", part, "--config", str(self.config)],
+                    stdout=log,
+                    stderr=log,
+                    start_new_session=True,
+                )
+                for part in self.parts
+            ]
+        return self
+
+    def kill(self) -> None:
+        """Kill -9 everything of it."""
+        for process in self.processes:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+        for process in self.processes:
+            process.wait(10)
+
+    def stop(self, timeout: float = 20.0) -> list[int]:
+        """SIGTERM, and the exit statuses."""
+        for process in self.processes:
+            if process.poll() is None:
+                process.terminate()
+        deadline = time.monotonic() + timeout
+        return [process.wait(max(deadline - time.monotonic(), 0.1)) for process in self.processes]
+
+    def __enter__(self) -> Canary:
+        return self.start()
+
+    def __exit__(self, *_: object) -> None:
+        self.kill()
+
+    def output(self) -> str:
+        return self.log.read_text(errors="replace")
+
+    # what it says
+
+    def get(self, path: str, **params: object) -> httpx.Response:
+        return httpx.get(f"{self.base}{path}", params=params, timeout=10.0)  # type: ignore[arg-type]
+
+    def metrics(self) -> dict[str, float]:
+        """Return the sum over labels of each canary_ sample."""
+        found: dict[str, float] = {}
+        for family in text_string_to_metric_families(self.get("/metrics").text):
+            for sample in family.samples:
+                found[sample.name] = found.get(sample.name, 0.0) + sample.value
+        return found
+
+    def metric(self, name: str, **labels: str) -> float:
+        """Return the sum of a metric's samples that have these labels."""
+        return sum(
+            sample.value
+            for family in text_string_to_metric_families(self.get("/metrics").text)
+            for sample in family.samples
+            if sample.name == name and all(sample.labels.get(k) == v for k, v in labels.items())
+        )
+
+    def violations(self, *kinds: str) -> list[dict[str, Any]]:
+        """Return every violation (of some kinds), through all pages."""
+        found: list[dict[str, Any]] = []
+        cursor: str | None = None
+        while True:
+            page = self.get("/api/v1/violations", limit=500, **({"cursor": cursor} if cursor else {})).json()
+            found.extend(page["items"])
+            cursor = page["next_cursor"]
+            if cursor is None:
+                return [v for v in found if not kinds or v["kind"] in kinds]
+
+    def until(self, reached: Callable[[], object], timeout: float, what: str) -> None:
+        """Wait until ``reached``; fails with the log's end when it is not in time."""
+        deadline = time.monotonic() + timeout
+        while time.monotonic() < deadline:
+            for process in self.processes:
+                assert process.poll() is None, f"{process.args} ended: {self.output()[-3000:]}"
+            with contextlib.suppress(httpx.TransportError, ValueError, KeyError):
+                if reached():
+                    return
+            time.sleep(0.25)  # asked over HTTP: there is no event to wait for
+        raise AssertionError(f"not in {timeout:g} s: {what}\n{self.output()[-3000:]}")
+
+    def until_probing(self, timeout: float = 60.0) -> None:
+        """Wait until the processes that run now have shown ten more deliveries."""
+        self.until(
+            lambda: self.metric("canary_runner_heartbeat_timestamp_seconds") > self.started,
+            timeout,
+            "the runner of now shows something",
+        )
+        before = self.metric("canary_probes_seen_total")
+        self.until(lambda: self.metric("canary_probes_seen_total") > before + 10, timeout, "probes are seen")
+
+    def until_all_seen(self, timeout: float = 60.0) -> None:
+        """Wait until whatever was acknowledged some time ago has been seen."""
+
+        def reached() -> bool:
+            return self.metric("canary_unseen_oldest_seconds") < 3.0 and self.metric("canary_probes_acked_total") > 0
+
+        self.until(reached, timeout, "all acknowledged probes are seen")
+
+
+def records(bootstrap: str, topic: str, isolation: str = "read_committed") -> Iterator[tuple[int, int, bytes | None]]:
+    """Yield (partition, offset, value) of all that the topic holds, by a plain client."""
+    consumer = Consumer(
+        {
+            "bootstrap.servers": bootstrap,
+            "group.id": "reader",
+            "enable.auto.commit": False,
+            "isolation.level": isolation,
+            "enable.partition.eof": True,
+            "auto.offset.reset": "earliest",
+        }
+    )
+    try:
+        partitions = sorted(consumer.list_topics(topic, timeout=10).topics[topic].partitions)
+        consumer.assign([TopicPartition(topic, p, 0) for p in partitions])
+        waiting = set(partitions)
+        deadline = time.monotonic() + 60
+        while waiting:
+            assert time.monotonic() < deadline, f"the topic could not be read to its end: {waiting}"
+            for message in consumer.consume(5000, 0.5):
+                if message.error() is not None:
+                    if message.error().name() == "_PARTITION_EOF":
+                        waiting.discard(message.partition())
+                    continue
+                yield message.partition(), message.offset(), message.value()
+    finally:
+        consumer.close()
+
+
+def identities(bootstrap: str, topic: str) -> dict[Identity, list[int]]:
+    """Return every identity in the topic (any canary's) with its offsets."""
+    found: dict[Identity, list[int]] = {}
+    for _, offset, value in records(bootstrap, topic):
+        probe = decode(value, None)
+        assert isinstance(probe, Probe), probe
+        found.setdefault(probe.identity, []).append(offset)
+    return found
