@@ -10,14 +10,15 @@ import subprocess
 import sys
 import time
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import httpx
+import pyarrow.dataset as ds
 from confluent_kafka import Consumer, TopicPartition
 from prometheus_client.parser import text_string_to_metric_families
 
 from canary.lab.state import free_ports
-from canary.probe import Identity
+from canary.probe.identity import Identity
 from canary.probe.record import Probe, decode
 
 if TYPE_CHECKING:
@@ -70,7 +71,7 @@ class Canary:
 
     # life
 
-    def start(self) -> Canary:
+    def start(self) -> Self:
         self.started = time.time()
         with self.log.open("ab") as log:
             self.processes = [
@@ -100,7 +101,7 @@ class Canary:
         deadline = time.monotonic() + timeout
         return [process.wait(max(deadline - time.monotonic(), 0.1)) for process in self.processes]
 
-    def __enter__(self) -> Canary:
+    def __enter__(self) -> Self:
         return self.start()
 
     def __exit__(self, *_: object) -> None:
@@ -147,7 +148,7 @@ class Canary:
         deadline = time.monotonic() + timeout
         while time.monotonic() < deadline:
             for process in self.processes:
-                assert process.poll() is None, f"{process.args} ended: {self.output()[-3000:]}"
+                assert process.poll() is None, f"{process.args!r} ended: {self.output()[-3000:]}"
             with contextlib.suppress(httpx.TransportError, ValueError, KeyError):
                 if reached():
                     return
@@ -210,3 +211,18 @@ def identities(bootstrap: str, topic: str) -> dict[Identity, list[int]]:
         assert isinstance(probe, Probe), probe
         found.setdefault(probe.identity, []).append(offset)
     return found
+
+
+def acknowledged(directory: Path) -> dict[Identity, int]:
+    """Return what the shipped probe log says was acknowledged, and where."""
+    rows = ds.dataset(directory / "probe-log" / "probes").to_table().to_pylist()
+    return {
+        Identity(r["producer_id"], r["generation"], r["partition"], r["sequence"]): r["offset"]
+        for r in rows
+        if r["outcome"] == "acked"
+    }
+
+
+def identity_of(violation: dict[str, Any]) -> Identity:
+    """Return the identity that a violation of the REST API is about."""
+    return Identity(**violation["identity"])

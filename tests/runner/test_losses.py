@@ -1,0 +1,62 @@
+"""Records that are destroyed on every replica: each one flagged, and nothing else."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.support.process import Canary, acknowledged, identities, identity_of
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from canary.lab import Lab
+
+pytestmark = pytest.mark.kafka
+
+_CUT = 25
+
+
+def destroy(lab: Lab, topic: str, partition: int, count: int) -> int:
+    """Kill every broker, cut the last ``count`` records off every replica, start them again; return the new end."""
+    end = max(lab.end_offset(broker, topic, partition) for broker in lab.brokers)
+    for broker in lab.brokers:
+        lab.kill(broker)
+    for broker in lab.brokers:
+        lab.truncate(broker, topic, partition, to_offset=end - count)
+    for broker in lab.brokers:
+        lab.start_broker(broker, timeout=0)
+    lab.wait_ready(including=lab.brokers)
+    return end - count
+
+
+def lost_online(canary: Canary) -> dict[object, int]:
+    """Return identity to offset of every lost-write."""
+    return {identity_of(v): v["offset"] for v in canary.violations("lost-write")}
+
+
+def test_each_acked_record_destroyed_on_all_replicas_is_flagged_and_nothing_else(
+    whole_lab: Lab, tmp_path: Path
+) -> None:
+    """Shows (c), online: identity and offset of each, in REST and on /metrics."""
+    with Canary(tmp_path, whole_lab.bootstrap, "destroyed") as canary:
+        canary.until_probing()
+        canary.until(lambda: canary.metric("canary_probes_acked_total") > 3 * 60, 60, "enough is acknowledged")
+        cut = destroy(whole_lab, "destroyed", 1, _CUT)
+        canary.until(lambda: len(lost_online(canary)) >= _CUT, 90, "the lost writes are flagged")
+        canary.until_probing()
+        canary.until_all_seen()
+        canary.until(lambda: canary.metric("canary_suspects") == 0, 60, "nothing is in doubt any more")
+        found = lost_online(canary)
+        assert canary.metric("canary_violations_total", kind="lost-write") == len(found)
+        kinds = {(v["kind"], v["partition"]) for v in canary.violations()}
+        truncations = canary.violations("truncation")
+        assert canary.stop() == [0, 0]
+    held = identities(whole_lab.bootstrap, "destroyed")
+    truth = {identity: offset for identity, offset in acknowledged(tmp_path).items() if identity not in held}
+    assert len(truth) >= _CUT
+    assert min(truth.values()) >= cut
+    assert found == truth
+    assert [v["offset"] for v in truncations] == [cut]
+    assert kinds <= {("lost-write", 1), ("truncation", 1), ("inconsistent-offsets", 1)}
