@@ -14,40 +14,53 @@ if TYPE_CHECKING:
 
 
 def inconsistent_offsets(tables: Tables) -> Cases:
-    """Two or more values at one offset of a key: key, offset, index, values.
+    """Two or more values at one offset of a key: key, offset, index, values, ops (the first to say each value).
 
     Excluded are the places that failed sends claim, and those of indeterminate sends that nothing proves: those never
     came into the log.
     """
-    slots, messages = tables.conflicts
+    slots, messages, rows = tables.conflicts
     distinct, start = np.unique(slots, return_index=True)
     end = np.append(start[1:], len(slots))
 
     def case(number: int) -> Case:
         slot = int(distinct[number])
+        here = slice(start[number], end[number])
+        said = sorted(
+            ((tables.value(m), tables.op(row)) for m, row in zip(messages[here], rows[here], strict=True)),
+            key=lambda pair: _order(pair[0]),
+        )
         return {
             "key": tables.history.keys[tables.slot_key[slot]],
             "offset": int(tables.slot_offset[slot]),
             "index": tables.index(slot),
-            "values": sorted((tables.value(m) for m in messages[start[number] : end[number]]), key=_order),
+            "values": [value for value, _ in said],
+            "ops": [op for _, op in said],
         }
 
     return Cases(len(distinct), case)
 
 
 def duplicate(tables: Tables) -> Cases:
-    """One value at two or more offsets of its key: key, value, count, offsets.
+    """One value at two or more offsets of its key: key, value, count, offsets, ops (the first to say each offset).
 
     The same value read again at the same offset is none: that is a poll that went back.
     """
-    messages, slots = tables.copies
+    messages, slots, rows = tables.copies
     distinct, start = np.unique(messages, return_index=True)
     end = np.append(start[1:], len(messages))
 
     def case(number: int) -> Case:
         message = int(distinct[number])
-        offsets = [int(o) for o in tables.slot_offset[slots[start[number] : end[number]]]]
-        return {"key": tables.key(message), "value": tables.value(message), "count": len(offsets), "offsets": offsets}
+        here = slice(start[number], end[number])
+        offsets = tables.slot_offset[slots[here]].tolist()
+        return {
+            "key": tables.key(message),
+            "value": tables.value(message),
+            "count": len(offsets),
+            "offsets": offsets,
+            "ops": [tables.op(row) for row in rows[here]],
+        }
 
     return Cases(len(distinct), case)
 

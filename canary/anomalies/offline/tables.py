@@ -49,8 +49,8 @@ class Tables:
         slot_message: The message chosen to stand there in the version order.
         slot_conflict: More than one message stands there.
         key_first_slot: First slot of each key, one more entry than keys.
-        conflicts: (slot, message) pairs of slots with conflicts, sorted.
-        copies: (message, slot) pairs of messages at several slots, sorted.
+        conflicts: (slot, message, row of the first operation that says so) for slots with conflicts, sorted.
+        copies: (message, slot, row of the first operation that says so) for messages at several slots, sorted.
     """
 
     history: History
@@ -73,8 +73,8 @@ class Tables:
     slot_message: Column
     slot_conflict: Column
     key_first_slot: Column
-    conflicts: tuple[Column, Column]
-    copies: tuple[Column, Column]
+    conflicts: tuple[Column, Column, Column]
+    copies: tuple[Column, Column, Column]
 
     def value(self, message: int) -> Any:
         """Return the value of a message."""
@@ -127,9 +127,9 @@ def build(history: History) -> Tables:
     known = history.read_offset != UNKNOWN
     stands = (history.send_offset != UNKNOWN) & committed[history.send_op] & completed
     if known.all():
-        facts = (read_key, history.read_offset, read_message)
+        facts = (read_key, history.read_offset, read_message, read_op)
     else:
-        facts = (read_key[known], history.read_offset[known], read_message[known])
+        facts = (read_key[known], history.read_offset[known], read_message[known], read_op[known])
     slots = rank(
         np.concatenate((facts[0], history.send_key[stands])),
         np.concatenate((facts[1], history.send_offset[stands])),
@@ -140,8 +140,9 @@ def build(history: History) -> Tables:
     some_message[slots.rank] = fact_message
     some_slot = np.full(count, NONE, np.int32)
     some_slot[fact_message] = slots.rank
-    conflicts = _several(slots.rank, fact_message, some_message)
-    copies = _several(fact_message, slots.rank, some_slot)
+    fact_op = (facts[3], history.send_op[stands])
+    conflicts = _several(slots.rank, fact_message, some_message, fact_op)
+    copies = _several(fact_message, slots.rank, some_slot, fact_op)
 
     conflict = np.zeros(len(slots.key), np.bool_)
     conflict[conflicts[0]] = True
@@ -179,17 +180,21 @@ def build(history: History) -> Tables:
     )
 
 
-def _several(of: Column, what: Column, some: Column) -> tuple[Column, Column]:
-    """Return the distinct pairs (of, what), sorted, for which ``of`` has more than one ``what``.
+def _several(of: Column, what: Column, some: Column, op: tuple[Column, Column]) -> tuple[Column, Column, Column]:
+    """Return the distinct pairs (of, what), sorted, for which ``of`` has several ``what``, and their first rows.
 
     ``some`` holds one ``what`` for each ``of``: who differs from it shows that there are several.
     """
     differing = np.flatnonzero(some[of] != what)
     if len(differing) == 0:
         nothing = np.zeros(0, np.int64)
-        return nothing, nothing
+        return nothing, nothing, nothing
     wanted = np.zeros(len(some), np.bool_)
     wanted[of[differing]] = True
-    rows = wanted[of]
-    pairs = np.unique(np.stack((of[rows], what[rows])).astype(np.int64), axis=1)
-    return pairs[0], pairs[1]
+    rows = np.flatnonzero(wanted[of])
+    of, what, by = of[rows], what[rows], np.concatenate(op)[rows]
+    order = np.lexsort((by, what, of))
+    of, what, by = of[order], what[order], by[order]
+    new = np.ones(len(of), np.bool_)
+    new[1:] = (of[1:] != of[:-1]) | (what[1:] != what[:-1])
+    return of[new], what[new], by[new]

@@ -65,13 +65,9 @@ def _ask_again(scope: Scope, log: Log) -> None:
 
 
 def generation_began(scope: Scope, fact: f.GenerationBegan) -> None:
-    """A new generation is the only writer from here on."""
+    """A new generation is the only writer from here on; what the one before it had open still gets its outcomes."""
     state = scope.state
     state.producers[fact.producer_id] = Producer(fact.topic, fact.mode, fact.generation)
-    for topic in state.topics.values():
-        for stream in topic.streams:
-            if stream.producer_id == fact.producer_id and stream.generation < fact.generation and stream.live:
-                _bury(scope, topic, stream)
     while len(state.transactions) > _INDETERMINATE_TRANSACTIONS_KEPT:
         del state.transactions[next(iter(state.transactions))]
 

@@ -1,0 +1,66 @@
+"""The same through PostgreSQL, also when it is away for a while."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.support.postgres import Postgres
+from tests.support.process import Canary, acknowledged, identities
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from canary.lab import Lab
+
+pytestmark = [pytest.mark.kafka, pytest.mark.postgres]
+
+
+@pytest.fixture(scope="module")
+def postgres() -> Iterator[Postgres]:
+    with Postgres() as server:
+        yield server
+
+
+def test_postgres_away_for_a_while_costs_nothing(whole_lab: Lab, tmp_path: Path, postgres: Postgres) -> None:
+    """Shows (d), and: probing goes on, /readyz turns false, and after it is back nothing is missing."""
+    with Canary(tmp_path, whole_lab.bootstrap, "through-postgres", store=postgres.database()) as canary:
+        canary.until_probing()
+        canary.until(lambda: canary.get("/readyz").status_code == 200, 20, "ready")
+        before = canary.metric("canary_probes_acked_total")
+        postgres.stop()
+        canary.until(lambda: canary.get("/readyz").status_code != 200, 20, "not ready without the store")
+        began = time.monotonic()
+        assert canary.get("/metrics").status_code == 200
+        assert time.monotonic() - began < 2.0
+        assert canary.metric("canary_api_store_up") == 0
+        time.sleep(6)  # the outage itself: probing goes on meanwhile
+        postgres.start()
+        canary.until(lambda: canary.get("/readyz").status_code == 200, 15, "ready again")
+        canary.until(
+            lambda: canary.metric("canary_probes_acked_total") >= before + 3 * 60, 15, "the outage's acks count"
+        )
+        whole_lab.kill(1)
+        whole_lab.restart(1)
+        canary.until_probing()
+        canary.until_all_seen()
+        assert canary.violations() == []
+        shown = canary.metric("canary_probes_acked_total")
+        assert canary.stop() == [0, 0]
+    acked = acknowledged(tmp_path)
+    held = identities(whole_lab.bootstrap, "through-postgres")
+    assert {identity for identity, offset in acked.items() if held.get(identity) != [offset]} == set()
+    assert len(acked) >= shown
+
+
+def test_a_start_waits_for_the_store(whole_lab: Lab, tmp_path: Path, postgres: Postgres) -> None:
+    url = postgres.database()
+    postgres.stop()
+    with Canary(tmp_path, whole_lab.bootstrap, "waits", store=url) as canary:
+        canary.until(lambda: "waiting_for_store" in canary.output(), 20, "it says that it waits")
+        postgres.start()
+        canary.until_probing()
+        assert canary.stop() == [0, 0]

