@@ -11,6 +11,7 @@ from sqlalchemy import text
 
 from storage.store import Held, Lease, Store, StoreError
 from storage.store.database import Database
+from storage.store.migrating import newest
 from storage.store.models import Base
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ def processes(program: str, *arguments: str, count: int = 2) -> list[str]:
 def test_the_migrations_make_exactly_the_models_tables(store: Store) -> None:
     with store._database.reading() as connection:
         assert compare_metadata(MigrationContext.configure(connection), Base.metadata) == []
-    assert store.current() == "0001"
+    assert store.current() == newest()
     store.upgrade()
 
 
@@ -40,7 +41,7 @@ def test_two_processes_may_migrate_the_same_empty_database(store_url: str) -> No
         "import sys; from storage.store import Store; s = Store.connect(sys.argv[1], timeout=5)\n"
         "s.upgrade(); print(s.current())"
     )
-    assert processes(program, store_url, count=3) == ["0001\n"] * 3
+    assert processes(program, store_url, count=3) == [f"{newest()}\n"] * 3
 
 
 def test_a_store_of_a_later_version_is_refused(store: Store) -> None:
@@ -115,9 +116,12 @@ def test_a_damaged_sqlite_file_is_an_error_of_the_store(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("store_url", [pytest.param("postgres", marks=pytest.mark.postgres)], indirect=True)
 def test_a_store_that_was_away_answers_again_on_the_same_object(store: Store, request: pytest.FixtureRequest) -> None:
-    with Store.connect(request.getfixturevalue("postgres_url"), timeout=1) as other, other._database.writing() as admin:
+    url = request.getfixturevalue("postgres").database()
+    with Store.connect(url, timeout=1) as other, other._database.writing() as admin:
         admin.execute(
-            text("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname LIKE 'canary_%'"),
+            text(
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname LIKE 'canary_%' AND pid <> pg_backend_pid()"
+            ),
         )
     store.ping()
 

@@ -21,12 +21,14 @@ def claim(
     until the topic id is known to be the same), and the promised one of the two is looked for again.
     """
     claims = log.claims
-    if offset < claims.end():
+    known = claims.matches(offset, n, sequence, stream.tag)
+    if not known and offset < claims.end():
         for run in claims.within(offset, offset + n):
             if run.tag == stream.tag and run.value - run.key == sequence - offset:
                 continue
             _conflict(scope, topic, log, stream, run, sequence - offset)
-    claims.set(offset, n, sequence, stream.tag)
+    if not known:
+        claims.set(offset, n, sequence, stream.tag)
     if promise:
         log.promised.add(offset, offset + n)
 

@@ -164,7 +164,7 @@ def positioned(scope: Scope, fact: f.Positioned) -> None:
     log.readers[fact.consumer] = Reader(fact.isolation, fact.offset, scope.state.now_ns)
 
 
-def polled(scope: Scope, run: Sequence[f.Polled]) -> None:  # noqa: C901  # one step after the other
+def polled(scope: Scope, run: Sequence[f.Polled]) -> None:  # one step after the other
     """A consumer was given probes of ours."""
     first, n = run[0], len(run)
     topic = scope.topic(first.topic)
@@ -195,8 +195,6 @@ def polled(scope: Scope, run: Sequence[f.Polled]) -> None:  # noqa: C901  # one 
     place(scope, topic, log, stream, a, n, first.offset, read=True)
     plain = stream.mode not in TRANSACTIONAL
     claim(scope, topic, log, stream, a, n, first.offset, promise=committed or plain)
-    if committed or plain:
-        log.promised.add(first.offset, first.offset + n)
     if request_id is None:
         _delivered(scope, topic, log, stream, run)
     if committed and first.transaction_id is not None:
@@ -265,7 +263,11 @@ def place(
 ) -> None:
     """Note where identities stand; find copies and reordering."""
     end = sequence + n
-    if not stream.seen.overlaps(sequence, end) and not stream.places.within(sequence, end):
+    if stream.places.matches(sequence, n, offset, stream.tag):  # known to stand just there
+        if read:
+            stream.seen.add(sequence, end)
+        return
+    if not stream.places.touches(sequence, end) and not stream.seen.overlaps(sequence, end):
         hold_order(scope, topic, log, stream, sequence, n, offset, read=read)
         stream.places.set(sequence, n, offset, stream.tag)
         if read:
@@ -313,8 +315,9 @@ def _delivered(scope: Scope, topic: Topic, log: Log, stream: Stream, run: Sequen
     waiting = (unseen is not None and unseen.overlaps(a, b)) or stream.open.overlaps(a, b)
     if unseen is not None:
         unseen.remove(a, b)
-    for x, y in stream.promised.without(a, b):
-        early.add(x, y)
+    if not stream.promised.covers(a, b):
+        for x, y in stream.promised.without(a, b):
+            early.add(x, y)
     if stream.unplaced:
         _unplaced_passed(scope, log, stream, a, b, first.offset, first.isolation)
     if waiting and stream.live:

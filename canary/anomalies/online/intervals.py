@@ -49,9 +49,10 @@ class IntervalSet:
             ends.append(b)
             self.total += b - a
             return
-        if a == ends[-1]:
-            ends[-1] = b
-            self.total += b - a
+        if a >= starts[-1]:  # within the last interval, or going on where it ends
+            if b > ends[-1]:
+                self.total += b - ends[-1]
+                ends[-1] = b
             return
         i = bisect_left(ends, a)  # first interval that touches or follows
         j = bisect_right(starts, b)  # first interval that neither touches nor precedes
@@ -64,9 +65,16 @@ class IntervalSet:
 
     def remove(self, a: int, b: int) -> None:
         """Remove [a, b)."""
-        if b <= a or not self.starts:
-            return
         starts, ends = self.starts, self.ends
+        if b <= a or not starts or a >= ends[-1] or b <= starts[0]:
+            return
+        if a <= starts[0] and b <= ends[0]:  # the usual case: the oldest go first
+            self.total -= b - starts[0]
+            if b < ends[0]:
+                starts[0] = b
+            else:
+                del starts[0], ends[0]
+            return
         i = bisect_right(ends, a)  # first interval that reaches beyond a
         j = bisect_left(starts, b)  # first interval that begins at or after b
         if i >= j:
@@ -106,8 +114,10 @@ class IntervalSet:
 
     def overlaps(self, a: int, b: int) -> bool:
         """Say whether any member is in [a, b)."""
+        if not self.ends or a >= self.ends[-1]:
+            return False
         i = bisect_right(self.ends, a)
-        return i < len(self.starts) and self.starts[i] < b
+        return self.starts[i] < b
 
     def covers(self, a: int, b: int) -> bool:
         """Say whether all of [a, b) are members."""

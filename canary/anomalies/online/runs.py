@@ -36,6 +36,23 @@ class RunMap:
             return None
         return self.values[i] + key - self.keys[i], self.tags[i]
 
+    def matches(self, key: int, count: int, value: int, tag: int) -> bool:
+        """Say whether key+i maps to (value+i, tag) for all 0 <= i < count, in one run."""
+        i = bisect_right(self.keys, key) - 1
+        if i < 0:
+            return False
+        skip = key - self.keys[i]
+        return skip + count <= self.counts[i] and self.values[i] + skip == value and self.tags[i] == tag
+
+    def touches(self, a: int, b: int) -> bool:
+        """Say whether any key is in [a, b)."""
+        if not self.keys or a >= self.keys[-1] + self.counts[-1]:
+            return False
+        i = bisect_right(self.keys, a) - 1
+        if i >= 0 and a < self.keys[i] + self.counts[i]:
+            return True
+        return i + 1 < len(self.keys) and self.keys[i + 1] < b
+
     def end(self) -> int:
         """Return the greatest key plus one, 0 when there is none."""
         return self.keys[-1] + self.counts[-1] if self.keys else 0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from typing import TYPE_CHECKING, Any
 
 from canary.anomalies.catalogue import CATALOGUE
@@ -170,14 +170,7 @@ def sent_time(stream: Stream, sequence: int) -> int | None:
 
 def observe(histogram: Histogram, seconds: float) -> None:
     """Count one observation."""
-    low, high = 0, len(LATENCY_BUCKETS)
-    while low < high:
-        middle = (low + high) // 2
-        if seconds <= LATENCY_BUCKETS[middle]:
-            high = middle
-        else:
-            low = middle + 1
-    histogram.counts[low] += 1
+    histogram.counts[bisect_left(LATENCY_BUCKETS, seconds)] += 1
     histogram.sum += seconds
 
 
