@@ -109,16 +109,14 @@ def _quickly(line: str) -> dict[str, Any] | None:
     if operation is None:
         return None
     value = operation.get("value")
-    for name, field in operation.items():
-        if field.__class__ is list and name != "value":
-            operation[name] = _maps(field)
-    if value.__class__ is list:
-        for micro in value:
-            if micro.__class__ is list and len(micro) == 2 and micro[1].__class__ is list:
-                polled = _as_map(micro[1])
-                if polled is not None:
-                    micro[1] = polled
-    return _renamed(operation)
+    maps = 1
+    for micro in value if value.__class__ is list else ():
+        if micro.__class__ is list and len(micro) == 2:
+            polled = _as_map(micro[1])
+            if polled is not None:
+                micro[1] = polled
+                maps += 1
+    return _renamed(operation) if maps == match[1].count("{") else None
 
 
 def _as_map(form: Any) -> dict[Any, Any] | None:
@@ -129,15 +127,6 @@ def _as_map(form: Any) -> dict[Any, Any] | None:
         return dict(zip(form[1::2], form[2::2], strict=True))
     except TypeError:  # a key that is a vector or a map
         return None
-
-
-def _maps(form: Any) -> Any:
-    """Return ``form`` with every rewritten map in it as a dict."""
-    if form.__class__ is not list:
-        return form
-    form = [_maps(part) for part in form]
-    whole = _as_map(form)
-    return form if whole is None else whole
 
 
 def _renamed(operation: dict[str, Any]) -> dict[str, Any]:

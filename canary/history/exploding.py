@@ -9,6 +9,7 @@ wrong.
 from __future__ import annotations
 
 from collections import defaultdict
+from dataclasses import dataclass
 from itertools import chain
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
@@ -19,11 +20,12 @@ from numpy.typing import NDArray
 from canary.history.checking import OperationError, regular
 from canary.history.columns import ASSIGN, INVOKE, SUBSCRIBE, TXN, UNKNOWN, History
 from canary.history.errors import HistoryError
+from canary.history.lifting import PLACEHOLDER, Lifted
 from canary.history.operation import FUNCTIONS, TYPES
 from canary.history.values import LIMIT, IrregularError, KeyCodes, ValueCodes
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
 _FIELDS = itemgetter("index", "time", "process", "type", "f", "value")
 _FIRST = itemgetter(0)
@@ -34,6 +36,26 @@ _OFFSETS = frozenset({int, type(None)})
 _MAX_FUNCTIONS = 255
 
 Column = NDArray[Any]
+
+
+_NOT_REGULAR = (IrregularError, KeyError, TypeError, ValueError, IndexError, AttributeError, OverflowError)
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Some operations.
+
+    Attributes:
+        operations: As they were parsed, those of polls' lists apart that were lifted.
+        lines: Where each stands.
+        again: Parses them once more, nothing lifted; raises HistoryError where that cannot be done.
+        lifted: The lists that were lifted from them.
+    """
+
+    operations: Sequence[Any]
+    lines: Sequence[int]
+    again: Callable[[], tuple[Sequence[Any], Sequence[int]]]
+    lifted: Lifted | None = None
 
 
 class _FunctionCodes(dict[str, int]):
@@ -64,17 +86,18 @@ class Exploder:
         self._reads = 0
         self._operations = 0
 
-    def add(self, operations: Sequence[Any], lines: Sequence[int]) -> None:
-        """Add ``operations``, which stand on ``lines``.
+    def add(self, batch: Batch) -> None:
+        """Add the operations of a batch.
 
         Raises:
             HistoryError: one of them cannot be read.
         """
-        self._operations += len(operations)
+        self._operations += len(batch.operations)
         try:
-            self._explode(operations, lines)
-        except (IrregularError, KeyError, TypeError, ValueError, IndexError, AttributeError, OverflowError):
-            self._explode(self._look_closely(operations, lines), lines)
+            self._explode(batch.operations, batch.lines, batch.lifted)
+        except _NOT_REGULAR:
+            operations, lines = batch.again()
+            self._explode(self._look_closely(operations, lines), lines, None)
 
     def _look_closely(self, operations: Sequence[Any], lines: Sequence[int]) -> list[dict[str, Any]]:
         looked_at = []
@@ -87,7 +110,7 @@ class Exploder:
             raise HistoryError(self._source, lines[0], f"more than {_MAX_FUNCTIONS} kinds of operations (f)")
         return looked_at
 
-    def _explode(self, operations: Sequence[Any], lines: Sequence[int]) -> None:
+    def _explode(self, operations: Sequence[Any], lines: Sequence[int], lifted: Lifted | None) -> None:
         """Add a batch, all of it or (with an exception) nothing."""
         if not operations:
             return
@@ -118,7 +141,7 @@ class Exploder:
         micro = value if data.all() else [value[i] for i in np.flatnonzero(data)]
         sends, polls = self._split(micro, places[data])
         new |= self._sends(*sends)
-        new |= self._segments(*polls)
+        new |= self._segments(*polls, lifted)
         new |= self._held(value, np.flatnonzero((new["f"] == ASSIGN) | (new["f"] == SUBSCRIBE)))
         new |= self._rebalanced(operations)
         for name, column in new.items():
@@ -155,7 +178,7 @@ class Exploder:
             "send_value": self._values.encode([pair[1] for pair in pairs]),
         }
 
-    def _segments(self, polls: list[Any], rows: Column) -> dict[str, Column]:
+    def _segments(self, polls: list[Any], rows: Column, lifted: Lifted | None) -> dict[str, Column]:
         completed = [m for m in polls if len(m) != 1]
         if not {2}.issuperset(map(len, completed)):
             raise IrregularError
@@ -166,15 +189,12 @@ class Exploder:
         if len(completed) == len(polls):
             poll = np.arange(len(polls))
         else:
-            poll = np.flatnonzero(np.fromiter((len(m) != 1 for m in polls), np.bool_, len(polls)))
+            poll = np.flatnonzero(np.fromiter(map(len, polls), np.int64, len(polls)) != 1)
         lists = list(chain.from_iterable(map(dict.values, maps)))
-        if not {list}.issuperset(map(type, lists)):
-            raise IrregularError
-        pairs = list(chain.from_iterable(lists))
-        if not {2}.issuperset(map(len, pairs)):  # whatever is no list has no offset among its parts
-            raise IrregularError
-        read_offset, read_value = self._reads_of(list(chain.from_iterable(pairs)))
-        length = np.fromiter(map(len, lists), np.int64, len(lists))
+        if lifted is None:
+            length, read_offset, read_value = self._reads_of(lists)
+        else:
+            length, read_offset, read_value = _lifted_reads(lists, lifted)
         place = np.repeat(poll, per_poll)
         return {
             "segment_op": rows[place],
@@ -186,13 +206,20 @@ class Exploder:
             "read_value": read_value,
         }
 
-    def _reads_of(self, flat: list[Any]) -> tuple[Column, Column]:
-        """Return offsets and values, which alternate in ``flat``."""
+    def _reads_of(self, lists: list[Any]) -> tuple[Column, Column, Column]:
+        """Return the length of each list of messages, and their offsets and values."""
+        if not {list}.issuperset(map(type, lists)):
+            raise IrregularError
+        length = np.fromiter(map(len, lists), np.int64, len(lists))
+        pairs = list(chain.from_iterable(lists))
+        if not {2}.issuperset(map(len, pairs)):  # whatever is no list has no offset among its parts
+            raise IrregularError
+        flat = list(chain.from_iterable(pairs))
         if set(map(type, flat)) == {int}:
             both = np.fromiter(flat, np.int64, len(flat)).reshape(-1, 2)
             if both.min() >= 0 and both.max() < LIMIT:
-                return both[:, 0].copy(), both[:, 1].copy()
-        return _offsets(flat[0::2]), self._values.encode(flat[1::2])
+                return length, both[:, 0].copy(), both[:, 1].copy()
+        return length, _offsets(flat[0::2]), self._values.encode(flat[1::2])
 
     def _held(self, values: Sequence[Any], places: Column) -> dict[str, Column]:
         lists = [values[i] for i in places]
@@ -266,6 +293,18 @@ def _offsets(offsets: Sequence[int | None]) -> Column:
     if lowest < 0:
         raise IrregularError
     return column
+
+
+def _lifted_reads(lists: list[Any], lifted: Lifted) -> tuple[Column, Column, Column]:
+    """Return the length of each list of messages, and their offsets and values, of lists that were lifted or empty."""
+    full = np.fromiter(map(bool, lists), np.bool_, len(lists))
+    if full.sum() != len(lifted.lengths) or not {PLACEHOLDER} >= set(filter(None, lists)):
+        raise IrregularError
+    if not {int, list}.issuperset(map(type, lists)) or 0 in lists or lifted.pairs.max() >= LIMIT:
+        raise IrregularError
+    length = np.zeros(len(lists), np.int64)
+    length[full] = lifted.lengths
+    return length, lifted.pairs[:, 0].copy(), lifted.pairs[:, 1].copy()
 
 
 def _narrow(column: Column) -> Column:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 from collections.abc import Callable
 from contextlib import contextmanager
+from itertools import islice
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 import orjson
@@ -12,7 +13,8 @@ import orjson
 from canary.history import edn
 from canary.history.checking import OperationError, regular
 from canary.history.errors import HistoryError
-from canary.history.exploding import Exploder
+from canary.history.exploding import Batch, Exploder
+from canary.history.lifting import lift
 from canary.history.operation import Operation
 
 if TYPE_CHECKING:
@@ -43,8 +45,8 @@ def load(file: BinaryIO, source: str, progress: Progress | None = None) -> Histo
     exploder = Exploder(source)
     batches = _edn_batches if _is_edn(head) else _json_batches
     with _no_garbage_collection():
-        for operations, lines in batches(_chunks(file, head, progress), source):
-            exploder.add(operations, lines)
+        for batch in batches(_chunks(file, head, progress), source):
+            exploder.add(batch)
         return exploder.finish()
 
 
@@ -67,7 +69,8 @@ def load_operations(file: BinaryIO, source: str) -> Iterator[Operation]:
     """
     head = _head(file)
     batches = _edn_batches if _is_edn(head) else _json_batches
-    for operations, lines in batches(_chunks(file, head, None), source):
+    for batch in batches(_chunks(file, head, None), source):
+        operations, lines = batch.again()
         for operation, line in zip(operations, lines, strict=True):
             try:
                 fields = regular(operation)
@@ -116,8 +119,8 @@ def _chunks(file: BinaryIO, head: bytes, progress: Progress | None) -> Iterator[
         chunk = file.read(CHUNK)
 
 
-def _json_batches(chunks: Iterator[bytes], source: str) -> Iterator[tuple[Sequence[Any], Sequence[int]]]:
-    """Yield (operations, line numbers) for each chunk of JSON Lines."""
+def _json_batches(chunks: Iterator[bytes], source: str) -> Iterator[Batch]:
+    """Yield a batch for each chunk of JSON Lines."""
     line = 1
     rest: list[bytes] = []
     for chunk in chunks:
@@ -127,12 +130,29 @@ def _json_batches(chunks: Iterator[bytes], source: str) -> Iterator[tuple[Sequen
             continue
         block = b"".join((*rest, chunk[:end]))
         rest = [chunk[end + 1 :]]
-        lines = block.split(b"\n")
-        yield _parse(lines, line, source)
-        line += len(lines)
+        yield _batch(block, line, source)
+        line += block.count(b"\n") + 1
     last = b"".join(rest)
     if last.strip():
-        yield _parse([last], line, source)
+        yield _batch(last, line, source)
+
+
+def _batch(block: bytes, first: int, source: str) -> Batch:
+    """Parse some lines, most of what was polled apart from the rest."""
+
+    def again() -> tuple[Sequence[Any], Sequence[int]]:
+        return _parse(block.split(b"\n"), first, source)
+
+    light = lift(block)
+    if light is not None:
+        lines = light[0].split(b"\n")
+        try:
+            operations = orjson.loads(b"[%b]" % b",".join(lines))
+        except orjson.JSONDecodeError:
+            operations = ()
+        if len(operations) == len(lines):
+            return Batch(operations, range(first, first + len(lines)), again, light[1])
+    return Batch(*again(), again)
 
 
 def _parse(lines: list[bytes], first: int, source: str) -> tuple[Sequence[Any], Sequence[int]]:
@@ -160,17 +180,12 @@ def _parse(lines: list[bytes], first: int, source: str) -> tuple[Sequence[Any], 
     return operations, kept_numbers
 
 
-def _edn_batches(chunks: Iterator[bytes], source: str) -> Iterator[tuple[Sequence[Any], Sequence[int]]]:
-    """Yield (operations, line numbers), some thousands at a time."""
-    operations: list[Any] = []
-    lines: list[int] = []
-    for operation, line in edn.operations(chunks, source):
-        operations.append(operation)
-        lines.append(line)
-        if len(lines) >= 4096:
-            yield operations, lines
-            operations, lines = [], []
-    yield operations, lines
+def _edn_batches(chunks: Iterator[bytes], source: str) -> Iterator[Batch]:
+    """Yield batches of some thousand operations."""
+    parsed = edn.operations(chunks, source)
+    while some := list(islice(parsed, 4096)):
+        operations, lines = [operation for operation, _ in some], [line for _, line in some]
+        yield Batch(operations, lines, lambda o=operations, n=lines: (o, n))  # type: ignore[misc]
 
 
 @contextmanager

@@ -154,8 +154,7 @@ def _consecutive(tables: Tables, groups: Groups, moves: Column) -> Neighbours:
         moves: Which of them a later one is compared to.
     """
     history = tables.history
-    process_of = np.unique(history.process, return_inverse=True)[1]
-    whose = process_of[groups.op].astype(np.int64) * max(1, len(history.keys)) + groups.key
+    whose = tables.process[groups.op] * max(1, len(history.keys)) + groups.key
     order = np.argsort(whose, kind="stable")
     whose, moved = whose[order], moves[order]
     places = np.arange(len(order))
@@ -169,14 +168,14 @@ def _consecutive(tables: Tables, groups: Groups, moves: Column) -> Neighbours:
     left, right = order[before[follows]], order[follows]
     differing = _differ(_place(tables, groups.last[left]), _place(tables, groups.first[right]))
     left, right, whose = left[differing], right[differing], whose[follows][differing]
-    kept = ~_dropped(tables, process_of, whose, groups.op[left], groups.op[right])
+    kept = ~_dropped(tables, whose, groups.op[left], groups.op[right])
     left, right = left[kept], right[kept]
     in_time = np.argsort(groups.op[right], kind="stable")
     left, right = left[in_time], right[in_time]
     return Neighbours(groups.last[left], groups.first[right], groups.op[left], groups.op[right])
 
 
-def _dropped(tables: Tables, process_of: Column, whose: Column, since: Column, until: Column) -> Column:
+def _dropped(tables: Tables, whose: Column, since: Column, until: Column) -> Column:
     """Tell for which (process, key) an assign or subscribe between two operations left out the key.
 
     There were fewer of them in between that name the key than there were of the process at all.
@@ -186,10 +185,10 @@ def _dropped(tables: Tables, process_of: Column, whose: Column, since: Column, u
     keys = max(1, len(history.keys))
     done = (history.type == OK) | (history.type == INFO)
     changes = np.flatnonzero(done & ((history.f == ASSIGN) | (history.f == SUBSCRIBE)))
-    all_changes = np.sort(process_of[changes] * count + changes)
+    all_changes = np.sort(tables.process[changes] * count + changes)
     naming = done[history.held_op]
     op = history.held_op[naming].astype(np.int64)
-    pair = process_of[op].astype(np.int64) * keys + history.held_key[naming]
+    pair = tables.process[op] * keys + history.held_key[naming]
     known = np.unique(whose)
     number = np.searchsorted(known, pair)
     here = number < len(known)

@@ -38,18 +38,27 @@ def rank(key: Column, x: Column, keys: int) -> Ranking:
     if len(key) == 0:
         nothing = np.zeros(0, np.int32)
         return Ranking(nothing, nothing, np.zeros(0, np.int64))
-    low = np.full(keys, np.iinfo(np.int64).max)
-    high = np.full(keys, np.iinfo(np.int64).min)
-    np.minimum.at(low, key, x)
-    np.maximum.at(high, key, x)
-    present = low <= high
-    width = [int(h) - int(lo) + 1 if p else 0 for lo, h, p in zip(low, high, present, strict=True)]
-    if sum(width) > _SPARE * len(key) + (1 << 16):
-        return _rank_by_sorting(key, x)
+    lowest, highest = int(x.min()), int(x.max())
+    most = _SPARE * len(key) + (1 << 16)
+    if keys * (highest - lowest + 1) <= most:
+        return _rank_by_place(key, x, np.full(keys, lowest), np.full(keys, highest - lowest + 1))
+    low = np.full(keys, highest, np.int64)
+    high = np.full(keys, lowest, np.int64)
+    places = key.astype(np.intp, copy=False)
+    np.minimum.at(low, places, x.astype(np.int64, copy=False))  # same types, else it takes ten times as long
+    np.maximum.at(high, places, x.astype(np.int64, copy=False))
+    low, high = np.minimum(low, high), np.maximum(low, high)
+    if sum(h - lo + 1 for lo, h in zip(low.tolist(), high.tolist(), strict=True)) <= most:
+        return _rank_by_place(key, x, low, high - low + 1)
+    return _rank_by_sorting(key, x)
+
+
+def _rank_by_place(key: Column, x: Column, low: Column, width: Column) -> Ranking:
+    """Number the pairs with a table of ``width`` places for each key, the first of which is ``low``."""
     start = np.cumsum(width) - width
-    shift = np.where(present, start - np.where(present, low, 0), 0)
+    shift = start - low
     place = x + shift[key]
-    seen = np.zeros(sum(width), np.bool_)
+    seen = np.zeros(int(width.sum()), np.bool_)
     seen[place] = True
     distinct = np.flatnonzero(seen)
     number = np.cumsum(seen, dtype=np.int32)

@@ -46,13 +46,14 @@ def precommitted_read(tables: Tables) -> Cases:
     What is sent becomes visible when its transaction has committed, to the transaction itself too.
     """
     history = tables.history
-    sends = np.zeros(len(history), np.bool_)
-    sends[history.send_op[history.type[history.send_op] != INVOKE]] = True
-    reads = np.flatnonzero(sends[tables.read_op])
-    own = np.flatnonzero(sends[history.send_op] & (history.type[history.send_op] != INVOKE))
-    both = _pairs(tables.read_op[reads], tables.read_message[reads], tables)
-    sent = _pairs(history.send_op[own], tables.send_message[own], tables)
-    reads = reads[np.isin(both, sent)]
+    own = tables.message_writer[tables.read_message] == tables.read_op
+    completed = np.flatnonzero(history.type[history.send_op] != INVOKE)
+    sent_twice = np.bincount(tables.send_message[completed], minlength=len(tables.message_key)) > 1
+    if sent_twice.any():  # the format forbids it, but then the last writer is not the only one
+        doubtful = np.flatnonzero(sent_twice[tables.read_message])
+        sent = _pairs(history.send_op[completed], tables.send_message[completed], tables)
+        own[doubtful] = np.isin(_pairs(tables.read_op[doubtful], tables.read_message[doubtful], tables), sent)
+    reads = np.flatnonzero(own)
     _, first = np.unique(tables.read_op[reads], return_index=True)
     reads = reads[first]
 

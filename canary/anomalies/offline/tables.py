@@ -30,6 +30,7 @@ class Tables:
 
     Attributes:
         history: What it was made of.
+        process: A small number for the process of each operation.
         read_op: Row of the operation of each read.
         read_message: Its message.
         send_message: Message of each send, invocations' too.
@@ -54,6 +55,7 @@ class Tables:
     """
 
     history: History
+    process: Column
     read_op: Column
     read_message: Column
     send_message: Column
@@ -156,6 +158,7 @@ def build(history: History) -> Tables:
 
     return Tables(
         history=history,
+        process=_small(history.process),
         read_op=read_op,
         read_message=read_message,
         send_message=send_message,
@@ -178,6 +181,13 @@ def build(history: History) -> Tables:
         conflicts=conflicts,
         copies=copies,
     )
+
+
+def _small(process: Column) -> Column:
+    """Return small numbers for processes."""
+    if len(process) and int(process.min()) >= 0 and int(process.max()) <= len(process) + 1000:
+        return process.astype(np.int64)
+    return np.unique(process, return_inverse=True)[1]
 
 
 def _several(of: Column, what: Column, some: Column, op: tuple[Column, Column]) -> tuple[Column, Column, Column]:
