@@ -11,26 +11,31 @@ from storage.store.leases import Leases
 from storage.store.pages import BadCursorError, Page
 from storage.store.store import Store
 from storage.store.values import (
+    Action,
     Held,
     Incident,
     IncidentFilter,
     Lease,
+    Maintenance,
     Purged,
     Reconciliation,
     Sighting,
     StoredViolation,
+    Token,
     View,
     ViolationCount,
     ViolationFilter,
 )
 
 __all__ = [
+    "Action",
     "BadCursorError",
     "Held",
     "Incident",
     "IncidentFilter",
     "Lease",
     "Leases",
+    "Maintenance",
     "Page",
     "Purged",
     "Reconciliation",
@@ -38,6 +43,7 @@ __all__ = [
     "Store",
     "StoreError",
     "StoredViolation",
+    "Token",
     "View",
     "ViolationCount",
     "ViolationFilter",

@@ -24,11 +24,9 @@ def upgrade(database: Database) -> None:
     Raises:
         StoreError: the database cannot be reached, refuses, or was made by a later version.
     """
-    config = Config()
-    config.set_main_option("script_location", "storage.store:migrations")
-    newest = ScriptDirectory.from_config(config).get_current_head()
-    if current(database) == newest:
+    if current(database) == newest():
         return
+    config = _config()
     with database.writing(serial="migrate") as connection:
         config.attributes["connection"] = connection
         try:
@@ -39,6 +37,11 @@ def upgrade(database: Database) -> None:
             ) from None
 
 
+def newest() -> str | None:
+    """Return the revision that this version of the canary makes."""
+    return ScriptDirectory.from_config(_config()).get_current_head()
+
+
 def current(database: Database) -> str | None:
     """Return the revision of the tables, None if there are none.
 
@@ -47,6 +50,12 @@ def current(database: Database) -> str | None:
     """
     with database.reading() as connection:
         return _revision(connection)
+
+
+def _config() -> Config:
+    config = Config()
+    config.set_main_option("script_location", "storage.store:migrations")
+    return config
 
 
 def _revision(connection: Connection) -> str | None:

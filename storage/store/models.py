@@ -57,6 +57,7 @@ class ViolationRow(Base):
         Index(None, "first_seen_ns", "id"),
         Index(None, "cluster", "kind"),
         Index(None, "incident_id"),
+        Index(None, "state", "cluster", "kind", "severity"),
     )
     id: Mapped[str] = mapped_column(String(32), primary_key=True)
     kind: Mapped[str] = mapped_column(Text)
@@ -162,3 +163,42 @@ class LeaseRow(Base):
     holder: Mapped[str] = mapped_column(Text)
     counter: Mapped[int]
     released: Mapped[bool] = mapped_column(Boolean)
+
+
+class TokenRow(Base):
+    """A token of the API: what it allows, and the SHA-256 of its random secret."""
+
+    __tablename__ = "tokens"
+    id: Mapped[str] = mapped_column(String(16), primary_key=True)
+    name: Mapped[str] = mapped_column(Text)
+    scope: Mapped[str] = mapped_column(Text)
+    digest: Mapped[str] = mapped_column(String(64))
+    created_ns: Mapped[int]
+    expires_ns: Mapped[int | None]
+    revoked_ns: Mapped[int | None]
+
+
+class ActionRow(Base):
+    """What somebody did through the API or the command line; only added to."""
+
+    __tablename__ = "actions"
+    __table_args__ = (Index(None, "at_ns", "id"),)
+    id: Mapped[str] = mapped_column(String(32), primary_key=True)
+    at_ns: Mapped[int]
+    actor: Mapped[str] = mapped_column(Text)
+    action: Mapped[str] = mapped_column(Text)
+    target: Mapped[str] = mapped_column(Text)
+    detail: Mapped[dict[str, Any]]
+
+
+class MaintenanceRow(Base):
+    """A planned window; ``cluster`` null: of all of them."""
+
+    __tablename__ = "maintenance"
+    __table_args__ = (Index(None, "begin_ns", "id"),)
+    id: Mapped[str] = mapped_column(String(32), primary_key=True)
+    cluster: Mapped[str | None] = mapped_column(Text)
+    begin_ns: Mapped[int]
+    end_ns: Mapped[int]
+    reason: Mapped[str] = mapped_column(Text)
+    requested_by: Mapped[str] = mapped_column(Text)

@@ -8,7 +8,16 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 import structlog
 from sqlalchemy import select, text
 
-from storage.store import migrating, producers, reconciliations, retention, violation_lists, violations
+from storage.store import (
+    access,
+    maintenance,
+    migrating,
+    producers,
+    reconciliations,
+    retention,
+    violation_lists,
+    violations,
+)
 from storage.store.database import Database
 from storage.store.errors import StoreError
 from storage.store.leases import Leases
@@ -21,7 +30,17 @@ if TYPE_CHECKING:
 
     from canary.anomalies.violation import Violation
     from storage.store.pages import Page
-    from storage.store.values import Incident, Purged, Reconciliation, StoredViolation, ViolationCount
+    from storage.store.values import (
+        Action,
+        Incident,
+        Maintenance,
+        Purged,
+        Reconciliation,
+        Scope,
+        StoredViolation,
+        Token,
+        ViolationCount,
+    )
 
 _log = structlog.get_logger(__name__)
 _RETRY_S = 0.5
@@ -207,6 +226,55 @@ class Store:
         with self._database.reading() as connection:
             rows = connection.execute(select(ViewRow.__table__).order_by(ViewRow.cluster, ViewRow.runner))
             return [View(row.cluster, row.runner, row.at_ns, row.view) for row in rows]
+
+    # Who may do what, who did what, and what is planned
+
+    def create_token(self, name: str, scope: Scope, at_ns: int, expires_ns: int | None = None) -> tuple[str, Token]:
+        """Mint a token; return its text, which nobody can tell later, and what it is."""
+        with self._database.writing() as connection:
+            return access.create_token(connection, name, scope, at_ns, expires_ns)
+
+    def tokens(self) -> list[Token]:
+        """Return every token, oldest first, the revoked ones too."""
+        with self._database.reading() as connection:
+            return access.list_tokens(connection)
+
+    def token(self, text: str, at_ns: int) -> Token | None:
+        """Return what a token's text opens; None: nothing (unknown, revoked, expired)."""
+        with self._database.reading() as connection:
+            return access.verify(connection, text, at_ns)
+
+    def revoke_token(self, token_id: str, at_ns: int) -> Token | None:
+        """Close a token for ever; None if there is none."""
+        with self._database.writing() as connection:
+            return access.revoke(connection, token_id, at_ns)
+
+    def note_action(self, actor: str, action: str, target: str, at_ns: int, detail: Mapping[str, Any]) -> Action:
+        """Write down what somebody does."""
+        with self._database.writing() as connection:
+            return access.note_action(connection, actor, action, target, at_ns, detail)
+
+    def actions(self, cursor: str | None = None, limit: int = 100) -> Page[Action]:
+        """Return a page of what was done, newest first."""
+        with self._database.reading() as connection:
+            return access.list_actions(connection, cursor, limit)
+
+    def plan_maintenance(
+        self, cluster: str | None, begin_ns: int, end_ns: int, reason: str, requested_by: str
+    ) -> Maintenance:
+        """Plan a window of one cluster (None: of all); what is found in it is recorded, as planned."""
+        with self._database.writing() as connection:
+            return maintenance.plan(connection, cluster, begin_ns, end_ns, reason, requested_by)
+
+    def end_maintenance(self, maintenance_id: str, at_ns: int) -> Maintenance | None:
+        """End a window now; one that has not begun never was. None: there is none."""
+        with self._database.writing() as connection:
+            return maintenance.end(connection, maintenance_id, at_ns)
+
+    def maintenance(self, cursor: str | None = None, limit: int = 100) -> Page[Maintenance]:
+        """Return a page of windows, the latest beginning first."""
+        with self._database.reading() as connection:
+            return maintenance.list_page(connection, cursor, limit)
 
     # Reconciliations
 

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
 State = Literal["open", "acknowledged", "resolved"]
 Reason = Literal["lost", "planned", "false", "ended"]
+Scope = Literal["read", "operate"]
 ReconciliationState = Literal["requested", "running", "succeeded", "failed"]
 
 
@@ -167,3 +168,43 @@ class Purged:
     incidents: int
     reconciliations: int
     views: int
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """A token of the API, without its secret. ``scope`` operate includes read; None in ``expires_ns`` means never."""
+
+    id: str
+    name: str
+    scope: Scope
+    created_ns: int
+    expires_ns: int | None
+    revoked_ns: int | None
+
+    def valid(self, at_ns: int) -> bool:
+        """Return whether it opens anything at this moment."""
+        return self.revoked_ns is None and (self.expires_ns is None or at_ns < self.expires_ns)
+
+
+@dataclass(frozen=True, slots=True)
+class Action:
+    """What somebody did: ``action`` like "acknowledge", ``target`` like "incident 4f…"."""
+
+    id: str
+    at_ns: int
+    actor: str
+    action: str
+    target: str
+    detail: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Maintenance:
+    """A planned window [begin_ns, end_ns); what is found in it is recorded as planned. ``cluster`` None: all."""
+
+    id: str
+    cluster: str | None
+    begin_ns: int
+    end_ns: int
+    reason: str
+    requested_by: str

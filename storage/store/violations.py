@@ -1,8 +1,10 @@
 """Violations and the incidents that gather them, in one transaction of the caller's.
 
 A violation is one row for ever, by Violation.key(cluster). Seen again it gets a sighting; it may become worse or
-confirmed, never milder. Every new one joins the open incident of its place whose time is within 10 minutes of its own,
-or begins one. The place of a kind without a partition (another-cluster, topic-recreated) is the incarnation and kind.
+confirmed, never milder. What is found in a planned window is acknowledged from the start, with the reason planned: on
+record and on the pages, and no alarm. Every new one joins the open incident of its place whose time is within 10
+minutes of its own, or begins one. The place of a kind without a partition (another-cluster, topic-recreated) is the
+incarnation and kind.
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import insert, select, update
 
+from storage.store import maintenance
 from storage.store.models import ForgottenRow, IncidentRow, ViolationRow, ViolationTotalRow
 from storage.store.upserts import insert_or
 
@@ -21,6 +24,7 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection
 
     from canary.anomalies.violation import Violation
+    from storage.store.values import Maintenance
 
 INCIDENT_WINDOW_NS = 10 * 60 * 1_000_000_000
 MAX_SIGHTINGS_EACH = 10
@@ -44,6 +48,7 @@ def record(connection: Connection, cluster: str, violations: Sequence[Violation]
     rows = _known(connection, ids)
     before = {row_id: _copy(row) for row_id, row in rows.items()}
     incidents = _Incidents(connection, cluster)
+    planned = maintenance.covering(connection, cluster, [violation.at_ns for violation in violations])
     found: dict[tuple[str, str], int] = {}
     for violation in violations:
         row_id = violation.key(cluster)
@@ -51,11 +56,11 @@ def record(connection: Connection, cluster: str, violations: Sequence[Violation]
             continue
         row = rows.get(row_id)
         if row is None:
-            row = rows[row_id] = _new_row(row_id, cluster, violation)
+            row = rows[row_id] = _new_row(row_id, cluster, violation, planned(violation.at_ns))
             row["incident_id"] = incidents.join(violation, row)
             raised = True
         else:
-            raised = _see_again(row, violation)
+            raised = _see_again(row, violation, planned(violation.at_ns))
             if raised:
                 incidents.worsen(row)
         if raised:
@@ -72,7 +77,7 @@ def record(connection: Connection, cluster: str, violations: Sequence[Violation]
     return len(new)
 
 
-def _new_row(row_id: str, cluster: str, violation: Violation) -> _Row:
+def _new_row(row_id: str, cluster: str, violation: Violation, window: Maintenance | None) -> _Row:
     identity = violation.identity
     return {
         "id": row_id,
@@ -88,9 +93,7 @@ def _new_row(row_id: str, cluster: str, violation: Violation) -> _Row:
         "identity_partition": identity.partition if identity else None,
         "sequence": identity.sequence if identity else None,
         "mode": violation.mode,
-        "state": "open",
-        "reason": None,
-        "note": None,
+        **_standing(window),
         "first_seen_ns": violation.at_ns,
         "last_seen_ns": violation.at_ns,
         "closed_ns": None,
@@ -100,12 +103,19 @@ def _new_row(row_id: str, cluster: str, violation: Violation) -> _Row:
     }
 
 
+def _standing(window: Maintenance | None) -> _Row:
+    """Return the state of what is found: in a planned window it is as if somebody were on it already."""
+    if window is None:
+        return {"state": "open", "reason": None, "note": None}
+    return {"state": "acknowledged", "reason": "planned", "note": f"In a planned window: {window.reason}"}
+
+
 def _storable(words: str) -> str:
     """Return ``words`` as PostgreSQL takes them: no NUL, no half a surrogate pair (from broken records)."""
     return words.replace("\0", "\\x00").encode("utf-8", "backslashreplace").decode()
 
 
-def _see_again(row: _Row, violation: Violation) -> bool:
+def _see_again(row: _Row, violation: Violation, window: Maintenance | None) -> bool:
     """Merge another sighting into ``row``; return whether it became worse."""
     row["first_seen_ns"] = min(row["first_seen_ns"], violation.at_ns)
     row["last_seen_ns"] = max(row["last_seen_ns"], violation.at_ns)
@@ -121,7 +131,7 @@ def _see_again(row: _Row, violation: Violation) -> bool:
     else:
         row["evidence"] = {**evidence, **row["evidence"]}
     if row["state"] == "resolved" and row["reason"] == "ended" and violation.at_ns > (row["closed_ns"] or 0):
-        row["state"], row["reason"], row["closed_ns"] = "open", None, None
+        row.update(_standing(window) | {"closed_ns": None, "note": row["note"]})
     if _RANK[violation.severity] > _RANK[row["severity"]]:
         row["severity"] = violation.severity
         return True
@@ -154,8 +164,8 @@ class _Incidents:
                     incident.update(_lead(row))
                 if _RANK[violation.severity] > _RANK[incident["severity"]]:
                     incident["severity"] = violation.severity
-                if incident["state"] == "acknowledged":  # something new happened since somebody looked
-                    incident["state"] = "open"
+                if row["state"] == "open":  # something new happened since somebody looked, or outside the window
+                    incident["state"], incident["reason"] = "open", None
                 self._dirty[incident["id"]] = incident
                 return str(incident["id"])
         incident = {
@@ -166,9 +176,7 @@ class _Incidents:
             "topic_id": violation.topic_id,
             "partition": violation.partition,
             "severity": violation.severity,
-            "state": "open",
-            "reason": None,
-            "note": None,
+            **{name: row[name] for name in ("state", "reason", "note")},
             "first_ns": violation.at_ns,
             "last_ns": violation.at_ns,
             **_lead(row),
