@@ -68,7 +68,7 @@ class IdempotentProducer(Worker):
     """The thread that sends. Nothing is sent before ``start()``.
 
     Args:
-        config: librdkafka properties; SAFE goes over them.
+        config: librdkafka properties; ``forced`` goes over them.
         topic: the probe topic; it must exist.
         partitions: the partitions to send to.
         producer_id: who writes (ARCHITECTURE decision 1).
@@ -86,6 +86,7 @@ class IdempotentProducer(Worker):
             What waits in the client behind requests that nobody answers makes its broker threads spin now and then,
             a core each, until the socket times out (measured with every broker frozen); and it would tell no more.
         flush_s: how long a stop waits for reports of what is in flight.
+        forced: librdkafka properties that make the promise; only the mode ``plain`` has others.
     """
 
     def __init__(
@@ -106,6 +107,7 @@ class IdempotentProducer(Worker):
         max_in_flight: int = 200,
         patience_s: float = 0.4,
         flush_s: float = 0.5,
+        forced: Mapping[str, object] = SAFE,
     ) -> None:
         super().__init__(f"producer-{mode}")
         self.skipped: Counter[int] = Counter()
@@ -122,6 +124,7 @@ class IdempotentProducer(Worker):
         self._max_in_flight = max_in_flight
         self._patience_ns = int(patience_s * 1e9)
         self._flush_s = flush_s
+        self._forced = forced
         self._next: Counter[int] = Counter()
         self._open: defaultdict[int, dict[Identity, int]] = defaultdict(dict)
         self._outcomes: list[Fact] = []
@@ -172,7 +175,7 @@ class IdempotentProducer(Worker):
     def _open_client(self) -> None:
         self._fatal = None
         name = f"{self._mode}-{self._under.generation}"
-        config = calm(self._config, name, forced=SAFE)
+        config = calm(self._config, name, forced=self._forced)
         config["error_cb"] = ErrorReporter(f"producer-{name}", self._inbox, self._clock, on_fatal=self._died)
         self._producer = Producer(config, logger=quiet_logger(f"producer-{name}"))
 

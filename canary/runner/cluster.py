@@ -15,55 +15,33 @@ from canary.client.ports import SteadyClock
 from canary.client.quiet import calm, quiet_logger
 from canary.client.worker import Worker
 from canary.facts import ProducerLooked, RunnerStarted
-from canary.probing.idempotent import IdempotentProducer
 from canary.probing.reread import RereadWorker
-from canary.probing.tail import TailConsumer
 from canary.probing.topic import TopicError, ensure_topic
-from canary.runner import envelope
+from canary.runner import envelope, modes
 from canary.runner.flush import Flusher
 from canary.runner.inbox import FactQueue
 from canary.runner.judge import Judge, Published
 from canary.runner.keeper import TAKEN, Keeper, TakenError, claim
+from canary.runner.probes import TopicProbes, is_known
 from canary.runner.shipping import Shipper
 from canary.runner.topics import Identities
-from canary.settings import UserError, admin_config, consumer_config, producer_config
+from canary.settings import UserError, admin_config, consumer_config
 from canary.watching.sampler import Watcher
 from storage.ledger import Ledger
 from storage.store import StoreError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Protocol
 
     from canary.anomalies.online import Findings, Tracker
     from canary.client.ports import Clock
-    from canary.facts import Isolation
+    from canary.probing.idempotent import Renewal
+    from canary.runner.modes import Part, Writer
     from canary.settings import ClusterSettings, Settings
     from storage.store import Store
 
-    class Part(Protocol):
-        """What a thread looks like from here (see canary.client.worker.Worker)."""
-
-        name: str
-
-        @property
-        def alive(self) -> bool:
-            """Whether it runs."""
-
-        def start(self) -> None:
-            """Begin."""
-
-        def ask_stop(self) -> None:
-            """Say that it should end."""
-
-        def stop(self, timeout: float = ...) -> bool:
-            """Say so and wait."""
-
-
 log = structlog.get_logger(__name__)
 
-CONSUMERS: tuple[Isolation, ...] = ("read_committed", "read_uncommitted")
-"""The tail consumers, called after their isolation level."""
 _PATIENCE_S = 2.0
 _GONE_NS = 10 * 10**9
 """A topic that nobody made again for so long is made again by us."""
@@ -103,9 +81,7 @@ class ClusterRunner(Worker):
         self._findings: queue.SimpleQueue[Findings] = queue.SimpleQueue()
         self._lost_lease = threading.Event()
         self._blocked = threading.Event()
-        self._identities: dict[str, Identities] = {}
-        self._producers: dict[str, IdempotentProducer] = {}
-        self._tails: dict[tuple[str, Isolation], TailConsumer] = {}
+        self._probes: dict[str, TopicProbes] = {}
         self._helpers: list[Part] = []
         self._stocked = 0.0
         self._judge: Judge | None = None
@@ -181,13 +157,16 @@ class ClusterRunner(Worker):
 
     def _end(self, judge: Judge, flusher: Flusher, shipper: Shipper, keeper: Keeper) -> None:
         """Stop sending, give the readers a moment, make the rest durable and tell it."""
-        for producer in self._producers.values():
-            producer.ask_stop()
-        for producer in self._producers.values():
-            producer.stop(3.0)
-        if self._producers:
+        probes = self._probes.values()
+        writers = [writer for one in probes for writer in one.writers.values()]
+        for writer in writers:
+            writer.ask_stop()
+        deadline = time.monotonic() + 3.0
+        for writer in writers:
+            writer.stop(max(deadline - time.monotonic(), 0.1))
+        if writers:
             judge.wait_for(_all_seen, 2.0)
-        others: list[Part] = [*self._tails.values(), *self._helpers]
+        others: list[Part] = [*(tail for one in probes for tail in one.tails.values()), *self._helpers]
         for part in others:
             part.ask_stop()
         for part in others:
@@ -206,38 +185,39 @@ class ClusterRunner(Worker):
         cluster_id = self._ask(lambda: _cluster_id(admin), "cluster_id")
         if cluster_id is None or not self._same_cluster(cluster_id):
             return
-        topics = {cluster.topic.name: [*cluster.modes.enabled()]}
-        for topic in topics:
-            if self._ask(lambda topic=topic: self._ensure(admin, topic), "topic") is None:  # type: ignore[misc]
+        for mode in cluster.modes.enabled():
+            topic = cluster.topic_of(mode)
+            if topic not in self._probes and self._ask(lambda topic=topic: self._ensure(admin, topic), "topic") is None:  # type: ignore[misc]
                 return
-        for topic, modes in topics.items():
-            for mode in modes:
-                identities = self._ask(
-                    lambda topic=topic, mode=mode: Identities(  # type: ignore[misc]
-                        self._store,
-                        self._inbox,
-                        self._clock,
-                        cluster=cluster.name,
-                        cluster_id=cluster_id,
-                        runner=self._settings.runner.name,
-                        topic=topic,
-                        mode=mode,
-                        known=known.get((topic, mode)),
-                    ),
-                    "identity",
-                )
-                if identities is None:
-                    return
-                self._identities[mode] = identities
+            identities = self._ask(
+                lambda topic=topic, mode=mode: Identities(  # type: ignore[misc]
+                    self._store,
+                    self._inbox,
+                    self._clock,
+                    cluster=cluster.name,
+                    cluster_id=cluster_id,
+                    runner=self._settings.runner.name,
+                    topic=topic,
+                    mode=mode,
+                    known=known.get((topic, mode)),
+                ),
+                "identity",
+            )
+            if identities is None:
+                return
+            if topic not in self._probes:
+                self._probes[topic] = self._probes_of(topic)
+            self._probes[topic].identities[mode] = identities
         rereads = RereadWorker(consumer_config(cluster, "read_committed"), self._tag, self._inbox, self._clock)
+        topics = list(self._probes)
         watcher = Watcher(admin_config(cluster), topics, self._inbox, self._clock, self._settings.runner.watch_interval)
         self._helpers = [watcher, rereads]
         for part in self._helpers:
             part.start()
-        for topic in topics:
+        for topic, probes in self._probes.items():
             if not self._wait_known(topic):
                 return
-            self._begin(topic)
+            probes.begin(self._published.view, self.stopping)
         self.probing.set()
         log.info("probing", cluster=cluster.name, topics=sorted(topics))
         self._serve(admin, watcher, rereads)
@@ -255,7 +235,7 @@ class ClusterRunner(Worker):
                 if findings.rereads or findings.renewed:
                     watcher.ask_now()
                 for topic in dict.fromkeys(findings.renewed):
-                    self._renew(topic)
+                    self._probes[topic].renew(self._published.view)
                 self._look_up(findings.unknown_producers)
                 if findings.stopped:
                     self.message = findings.stopped
@@ -268,76 +248,22 @@ class ClusterRunner(Worker):
                 return
             self._look_after(admin)
 
-    def _begin(self, topic: str) -> None:
-        """Start readers, then writers, of a topic as it is."""
-        view = self._published.view
-        seen = _topic_of(view, topic)
-        for identities in self._identities.values():
-            if identities.topic == topic:
-                identities.aim(seen["topic_id"], seen["partitions"])
-                target = identities.target
-        for isolation in CONSUMERS:
-            tail = TailConsumer(
-                consumer_config(self._cluster, isolation),
-                isolation,
-                isolation,
-                topic=topic,
-                positions=start_positions(view, topic, isolation),
-                tag=target.tag,
-                inbox=self._inbox,
-                clock=self._clock,
-            )
-            tail.start()
-            self._tails[topic, isolation] = tail
-        for isolation in CONSUMERS:
-            while not self._tails[topic, isolation].ready.wait(0.2) and not self.stopping.is_set():
-                pass
-        for mode, identities in self._identities.items():
-            if self._sending and identities.topic == topic and not self.stopping.is_set():
-                self._produce(mode, identities)
-
-    def _produce(self, mode: str, identities: Identities) -> None:
-        under = identities.begin()
-        one = self._cluster.modes.enabled()[mode]
-        producer = IdempotentProducer(
-            producer_config(self._cluster),
-            identities.topic,
-            under.partitions,
-            producer_id=identities.producer_id,
-            generation=under.generation,
-            tag=under.tag,
-            mode=mode,
-            interval_s=one.interval,
-            record_length=one.record_length,
+    def _probes_of(self, topic: str) -> TopicProbes:
+        return TopicProbes(
+            self._cluster,
+            topic,
+            {},
+            make=self._make,
             inbox=self._inbox,
             clock=self._clock,
-            renew=identities.renew,
+            sending=self._sending,
         )
-        producer.start()
-        self._producers[mode] = producer
 
-    def _renew(self, topic: str) -> None:
-        """The topic is another one, or has more partitions: everybody goes on there."""
-        view = self._published.view
-        seen = _topic_of(view, topic)
-        for mode, identities in self._identities.items():
-            if identities.topic != topic:
-                continue
-            before = identities.target
-            target = identities.aim(seen["topic_id"], seen["partitions"])
-            if target == before:
-                continue
-            fresh = target.topic_id != before.topic_id
-            log.info("topic_renewed", topic=topic, topic_id=target.topic_id, partitions=len(target.partitions))
-            new = [p for p in target.partitions if fresh or p not in before.partitions]
-            for isolation in CONSUMERS:
-                self._tails[topic, isolation].retarget(dict.fromkeys(new, 0), target.tag)
-            if fresh:
-                under = identities.renew("another topic id")
-                if mode in self._producers:
-                    self._producers[mode].retarget(*under)
-            elif mode in self._producers:
-                self._producers[mode].retarget(identities.generation, target.tag, target.partitions)
+    def _make(self, mode: str, identities: Identities, under: Renewal) -> Writer:
+        runner = self._settings.runner.name
+        return modes.make(
+            modes.Wiring(mode, self._cluster, runner, identities, under, self._tag, self._inbox, self._clock)
+        )
 
     def _look_up(self, producer_ids: list[int]) -> None:
         for producer_id in producer_ids:
@@ -350,16 +276,9 @@ class ClusterRunner(Worker):
 
     def _look_after(self, admin: AdminClient) -> None:
         """Start again what failed, make again what is gone, keep a spare generation."""
-        for mode, producer in list(self._producers.items()):
-            if not producer.alive and not self.stopping.is_set():
-                log.error("producer_started_again", mode=mode, failure=repr(producer.failure))
-                identities = self._identities[mode]
-                identities.renew("its thread ended")
-                self._produce(mode, identities)
-        for (topic, isolation), tail in list(self._tails.items()):
-            if not tail.alive and not self.stopping.is_set():
-                log.error("consumer_started_again", consumer=isolation, failure=repr(tail.failure))
-                self._tail_again(topic, isolation)
+        for probes in self._probes.values():
+            if not self.stopping.is_set():
+                probes.look_after(self._published.view)
         for part in self._helpers:
             if not part.alive and not self.stopping.is_set():
                 raise UserError(f"{part.name} ended: {getattr(part, 'failure', None)!r}", 70)
@@ -370,26 +289,12 @@ class ClusterRunner(Worker):
         now = time.monotonic()
         if now - self._stocked >= _STOCK_S:
             self._stocked = now
-            for identities in self._identities.values():
-                identities.stock()
+            for probes in self._probes.values():
+                for identities in probes.identities.values():
+                    identities.stock()
             for topic in self._published.view.get("topics", []):
                 if topic["gone_since_ns"] and self._clock.now_ns() - topic["gone_since_ns"] > _GONE_NS:
                     self._make_again(admin, topic["topic"])
-
-    def _tail_again(self, topic: str, isolation: Isolation) -> None:
-        target = next(i.target for i in self._identities.values() if i.topic == topic)
-        tail = TailConsumer(
-            consumer_config(self._cluster, isolation),
-            isolation,
-            isolation,
-            topic=topic,
-            positions=start_positions(self._published.view, topic, isolation),
-            tag=target.tag,
-            inbox=self._inbox,
-            clock=self._clock,
-        )
-        tail.start()
-        self._tails[topic, isolation] = tail
 
     def _make_again(self, admin: AdminClient, topic: str) -> None:
         try:
@@ -410,13 +315,13 @@ class ClusterRunner(Worker):
         return self._judge.published
 
     def _tag(self, topic: str) -> bytes:
-        return next(identities.target.tag for identities in self._identities.values() if identities.topic == topic)
+        return self._probes[topic].tag
 
     def _wait_known(self, topic: str) -> bool:
         """Wait until the topic's id and every partition's end are known (and durable)."""
         assert self._judge is not None  # noqa: S101
         while not self.stopping.is_set():
-            if self._judge.wait_for(lambda published: _is_known(published.view, topic), 1.0):
+            if self._judge.wait_for(lambda published: is_known(published.view, topic), 1.0):
                 return not self.stopping.is_set()
         return False
 
@@ -463,39 +368,6 @@ def _cluster_id(admin: AdminClient) -> str:
     except (KafkaException, TimeoutError) as error:
         raise _NoAnswerError(f"the cluster does not answer: {error}") from error
     return str(described.cluster_id)
-
-
-def _topic_of(view: dict[str, Any], topic: str) -> dict[str, Any]:
-    return next(t for t in view["topics"] if t["topic"] == topic)
-
-
-def _is_known(view: dict[str, Any], topic: str) -> bool:
-    seen = next((t for t in view.get("topics", []) if t["topic"] == topic), None)
-    if seen is None or not seen["known"] or not seen["partitions"] or not seen["fresh"]:
-        return False
-    listed = [p for p in view["partitions"] if p["topic"] == topic and p["end"] is not None and p["fresh"]]
-    return len(listed) >= int(seen["partitions"])
-
-
-def start_positions(view: dict[str, Any], topic: str, consumer: str) -> dict[int, int]:
-    """Return partition to the offset from which a tail consumer goes on.
-
-    Where it stood; at 0 in a new incarnation of a topic that was watched before; else at the end, before which nothing
-    was promised by us.
-    """
-    seen = _topic_of(view, topic)
-    positions: dict[int, int] = {}
-    for p in view["partitions"]:
-        if p["topic"] != topic or p["partition"] >= seen["partitions"]:
-            continue
-        reader = p["consumers"].get(consumer)
-        if reader is not None:
-            positions[p["partition"]] = reader["position"]
-        elif seen["incarnations"] > 1:
-            positions[p["partition"]] = p["start"]
-        else:
-            positions[p["partition"]] = p["end"]
-    return positions
 
 
 def _all_seen(published: Published) -> bool:

@@ -89,6 +89,28 @@ class ClusterSettings(Section):
         """Whether the canary starts this cluster itself."""
         return self.bootstrap_servers is None and "test.mock.num.brokers" not in self.kafka
 
+    def topic_of(self, mode: str) -> str:
+        """Return the topic that a mode writes to; of a mode that only reads, the main one, which it reads."""
+        if mode in {"idempotent", "group"}:
+            return self.topic.name
+        return getattr(self.modes.enabled()[mode], "topic", None) or f"{self.topic.name}-{mode}"
+
+    @model_validator(mode="after")
+    def _topic_each(self) -> ClusterSettings:
+        taken: dict[str, str] = {}
+        for mode in self.modes.enabled():
+            if mode == "group":
+                continue
+            other = taken.setdefault(self.topic_of(mode), mode)
+            if other != mode:
+                raise problem(
+                    f"{mode} and {other} have the same topic {self.topic_of(mode)}",
+                    "give each mode a topic of its own",
+                    "modes",
+                    mode,
+                )
+        return self
+
     def client_config(self) -> dict[str, Any]:
         """Return the user's properties with secrets revealed: for clients alone, never to be logged or shown."""
         return revealed(self.kafka)

@@ -1,0 +1,119 @@
+"""The modes, by name: what each of them runs. A new mode is an entry here and a model in canary.settings.modes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+from canary.probing.idempotent import IdempotentProducer
+from canary.probing.plain import plain_producer
+from canary.settings import producer_config
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from canary.client.ports import Clock, Inbox
+    from canary.probing.idempotent import Renewal
+    from canary.runner.topics import Identities
+    from canary.settings import ClusterSettings
+    from canary.settings.modes import ModeSettings
+
+
+class Part(Protocol):
+    """What a thread looks like from here (see canary.client.worker.Worker)."""
+
+    name: str
+
+    @property
+    def alive(self) -> bool:
+        """Whether it runs."""
+
+    @property
+    def failure(self) -> BaseException | None:
+        """What ended it, if something did."""
+
+    def start(self) -> None:
+        """Begin."""
+
+    def ask_stop(self) -> None:
+        """Say that it should end."""
+
+    def stop(self, timeout: float = ...) -> bool:
+        """Say so and wait."""
+
+
+class Writer(Part, Protocol):
+    """The part of a mode: it works on one topic, as one producer id, until told to go on elsewhere."""
+
+    def retarget(self, generation: int, tag: bytes, partitions: Sequence[int]) -> None:
+        """Go on under other values."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wiring:
+    """What a mode is made from.
+
+    ``under`` is the generation that was begun for it; ``tags`` returns the tag of our records in a topic's present
+    incarnation.
+    """
+
+    mode: str
+    cluster: ClusterSettings
+    runner: str
+    identities: Identities
+    under: Renewal
+    tags: Callable[[str], bytes]
+    inbox: Inbox
+    clock: Clock
+
+    @property
+    def settings(self) -> ModeSettings:
+        """The mode's own."""
+        return self.cluster.modes.enabled()[self.mode]
+
+
+def _idempotent(wiring: Wiring) -> Writer:
+    return IdempotentProducer(
+        producer_config(wiring.cluster),
+        wiring.identities.topic,
+        wiring.under.partitions,
+        producer_id=wiring.identities.producer_id,
+        generation=wiring.under.generation,
+        tag=wiring.under.tag,
+        mode=wiring.mode,
+        interval_s=wiring.settings.interval,
+        record_length=wiring.settings.record_length,
+        inbox=wiring.inbox,
+        clock=wiring.clock,
+        renew=wiring.identities.renew,
+    )
+
+
+def _plain(wiring: Wiring) -> Writer:
+    return plain_producer(
+        producer_config(wiring.cluster),
+        wiring.identities.topic,
+        wiring.under,
+        producer_id=wiring.identities.producer_id,
+        interval_s=wiring.settings.interval,
+        record_length=wiring.settings.record_length,
+        inbox=wiring.inbox,
+        clock=wiring.clock,
+        renew=wiring.identities.renew,
+    )
+
+
+MODES: Mapping[str, Callable[[Wiring], Writer]] = {
+    "idempotent": _idempotent,
+    "plain": _plain,
+}
+"""Name to what makes its part. Not started; it gets a generation of its own before."""
+
+
+def make(wiring: Wiring) -> Writer:
+    """Return the part of a mode.
+
+    Raises:
+        KeyError: there is no such mode.
+    """
+    return MODES[wiring.mode](wiring)

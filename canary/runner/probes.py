@@ -1,0 +1,171 @@
+"""The readers and writers of one topic, as a whole: they begin together, and go on together when the topic changes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import structlog
+
+from canary.probing.tail import TailConsumer
+from canary.settings import consumer_config
+
+if TYPE_CHECKING:
+    import threading
+    from collections.abc import Callable, Mapping
+
+    from canary.client.ports import Clock, Inbox
+    from canary.facts import Isolation
+    from canary.probing.idempotent import Renewal
+    from canary.runner.modes import Writer
+    from canary.runner.topics import Identities
+    from canary.settings import ClusterSettings
+
+log = structlog.get_logger(__name__)
+
+CONSUMERS: tuple[Isolation, ...] = ("read_committed", "read_uncommitted")
+"""The tail consumers, called after their isolation level."""
+
+
+class TopicProbes:
+    """One tail consumer per isolation level, and one writer per mode.
+
+    Args:
+        cluster: the cluster's settings.
+        topic: the topic.
+        identities: by mode, what each of its writers writes under.
+        make: returns a mode's writer, not started.
+        inbox: where facts go.
+        clock: what time it is.
+        sending: False to read only.
+    """
+
+    def __init__(
+        self,
+        cluster: ClusterSettings,
+        topic: str,
+        identities: Mapping[str, Identities],
+        *,
+        make: Callable[[str, Identities, Renewal], Writer],
+        inbox: Inbox,
+        clock: Clock,
+        sending: bool,
+    ) -> None:
+        self.topic = topic
+        self.identities = dict(identities)
+        self.writers: dict[str, Writer] = {}
+        self.tails: dict[Isolation, TailConsumer] = {}
+        self._cluster = cluster
+        self._make = make
+        self._inbox = inbox
+        self._clock = clock
+        self._sending = sending
+
+    @property
+    def tag(self) -> bytes:
+        """The tag of our records in the topic's present incarnation."""
+        return next(iter(self.identities.values())).target.tag
+
+    def begin(self, view: dict[str, Any], stopping: threading.Event) -> None:
+        """Start readers, then writers, of the topic as ``view`` shows it."""
+        seen = topic_of(view, self.topic)
+        for identities in self.identities.values():
+            identities.aim(seen["topic_id"], seen["partitions"])
+        for isolation in CONSUMERS:
+            self._read(isolation, view)
+        for isolation in CONSUMERS:
+            while not self.tails[isolation].ready.wait(0.2) and not stopping.is_set():
+                pass
+        for mode, identities in self.identities.items():
+            if self._sending and not stopping.is_set():
+                self._write(mode, identities)
+
+    def _read(self, isolation: Isolation, view: dict[str, Any]) -> None:
+        tail = TailConsumer(
+            consumer_config(self._cluster, isolation),
+            isolation,
+            isolation,
+            topic=self.topic,
+            positions=start_positions(view, self.topic, isolation),
+            tag=self.tag,
+            inbox=self._inbox,
+            clock=self._clock,
+        )
+        tail.start()
+        self.tails[isolation] = tail
+
+    def _write(self, mode: str, identities: Identities) -> None:
+        writer = self._make(mode, identities, identities.begin())
+        writer.start()
+        self.writers[mode] = writer
+
+    def renew(self, view: dict[str, Any]) -> None:
+        """The topic is another one, or has more partitions: everybody goes on there."""
+        seen = topic_of(view, self.topic)
+        told = False
+        for mode, identities in self.identities.items():
+            before = identities.target
+            target = identities.aim(seen["topic_id"], seen["partitions"])
+            if target == before:
+                continue
+            fresh = target.topic_id != before.topic_id
+            if not told:
+                told = True
+                log.info("topic_renewed", topic=self.topic, topic_id=target.topic_id, partitions=len(target.partitions))
+                new = [p for p in target.partitions if fresh or p not in before.partitions]
+                for tail in self.tails.values():
+                    tail.retarget(dict.fromkeys(new, 0), target.tag)
+            if fresh:
+                under = identities.renew("another topic id")
+                if mode in self.writers:
+                    self.writers[mode].retarget(*under)
+            elif mode in self.writers:
+                self.writers[mode].retarget(identities.generation, target.tag, target.partitions)
+
+    def look_after(self, view: dict[str, Any]) -> None:
+        """Start again what failed."""
+        for mode, writer in list(self.writers.items()):
+            if not writer.alive:
+                log.error("producer_started_again", mode=mode, failure=repr(writer.failure))
+                identities = self.identities[mode]
+                identities.renew("its thread ended")
+                self._write(mode, identities)
+        for isolation, tail in list(self.tails.items()):
+            if not tail.alive:
+                log.error("consumer_started_again", consumer=isolation, failure=repr(tail.failure))
+                self._read(isolation, view)
+
+
+def topic_of(view: dict[str, Any], topic: str) -> dict[str, Any]:
+    """Return what a view knows of a topic; KeyError-free only once it was seen."""
+    found: dict[str, Any] = next(t for t in view["topics"] if t["topic"] == topic)
+    return found
+
+
+def is_known(view: dict[str, Any], topic: str) -> bool:
+    """Say whether the topic's id and every partition's end are known, by this process's own asking."""
+    seen = next((t for t in view.get("topics", []) if t["topic"] == topic), None)
+    if seen is None or not seen["known"] or not seen["partitions"] or not seen["fresh"]:
+        return False
+    listed = [p for p in view["partitions"] if p["topic"] == topic and p["end"] is not None and p["fresh"]]
+    return len(listed) >= int(seen["partitions"])
+
+
+def start_positions(view: dict[str, Any], topic: str, consumer: str) -> dict[int, int]:
+    """Return partition to the offset from which a tail consumer goes on.
+
+    Where it stood; at 0 in a new incarnation of a topic that was watched before; else at the end, before which nothing
+    was promised by us.
+    """
+    seen = topic_of(view, topic)
+    positions: dict[int, int] = {}
+    for p in view["partitions"]:
+        if p["topic"] != topic or p["partition"] >= seen["partitions"]:
+            continue
+        reader = p["consumers"].get(consumer)
+        if reader is not None:
+            positions[p["partition"]] = reader["position"]
+        elif seen["incarnations"] > 1:
+            positions[p["partition"]] = p["start"]
+        else:
+            positions[p["partition"]] = p["end"]
+    return positions
