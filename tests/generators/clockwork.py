@@ -102,6 +102,9 @@ class Twist(Protocol):
     def ending(self, life: Any, transaction: Transaction, logs: list[Log]) -> None:
         """It is about to be marked."""
 
+    def ended(self, life: Any, kind: str) -> None:
+        """Its process was told: ok, fail or info."""
+
 
 class Clockwork:
     """Time, chance and state; what happens is in the classes that build on it."""

@@ -209,6 +209,9 @@ class _Leak:
     def ending(self, life: Simulator, transaction: Transaction, logs: list[Log]) -> None:
         """Nothing more."""
 
+    def ended(self, life: Simulator, kind: str) -> None:
+        """Nothing more."""
+
 
 class _Fracture:
     """A committed transaction one of whose acknowledged writes is not there."""
@@ -224,8 +227,10 @@ class _Fracture:
         return None
 
     def ending(self, life: Simulator, transaction: Transaction, logs: list[Log]) -> None:
-        del transaction, logs
-        if hasattr(self, "place"):
+        """Nothing yet."""
+
+    def ended(self, life: Simulator, kind: str) -> None:
+        if kind == "ok" and hasattr(self, "place"):
             _note(life, "lost-write", *self.place)
             _note(life, "fractured-transaction", *self.place, history=False)
 
@@ -235,17 +240,26 @@ class _Undead:
 
     fate = "abort"
 
+    def __init__(self) -> None:
+        self.undead: list[tuple[Log, int, int]] = []
+
     def appended(
         self, life: Simulator, log: Log, offset: int, value: int, positions: dict[int, int]
     ) -> dict[str, Any] | None:
         """Nothing yet."""
 
     def ending(self, life: Simulator, transaction: Transaction, logs: list[Log]) -> None:
+        del life
         for log in logs:
             for offset, entry in enumerate(log.entries):
                 if entry is not None and entry.transaction is transaction and entry.value is not None:
                     entry.leaked = True
-                    _note(life, "G1a", log, offset, entry.value)
+                    self.undead.append((log, offset, entry.value))
+
+    def ended(self, life: Simulator, kind: str) -> None:
+        if kind == "fail":  # else nobody knows for certain that it failed
+            for undead in self.undead:
+                _note(life, "G1a", *undead)
 
 
 def precommitted_read(life: Simulator) -> None:

@@ -259,6 +259,8 @@ class _Run:
         """Note the completion, and let the process go on with its next transaction."""
         life, process = self.life, self.process
         life.record(process.number, kind, "txn", [*self.done, *self.op["value"][len(self.done) :]])
+        if self.twist is not None:
+            self.twist.ended(life, kind)
         if kind == "ok":
             process.positions = self.positions
         if kind == "info":
