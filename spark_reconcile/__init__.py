@@ -5,9 +5,8 @@ The way of a run (ARCHITECTURE decision 12)
 1. ``tables`` looks at the footers of every Parquet file and refuses bad input before Spark starts.
 2. ``ranges`` cuts each partition of each topic into ranges of offsets. Where footers say that row groups hold one
    partition and narrow offsets, a task reads just its row groups; any other layout is brought into that shape first.
-3. ``kernel`` settles a range on NumPy columns: nearly every probe is where it was acknowledged. What is not settled
-   there is *residue*.
-4. ``merging`` says which ranges must be looked at again for the residue's identities; ``residue`` joins what is known of
+3. ``kernel`` settles a range on NumPy columns: nearly every probe is where it was acknowledged. The rest is *residue*.
+3. ``kernel`` settles a range on NumPy columns: nearly every probe is where it was acked. The rest is *residue*.
    each and judges it. ``judging`` is the only place where a verdict is chosen.
 5. ``output`` writes verdicts/, partitions/, anomalies/, summary.json and report.html.
 

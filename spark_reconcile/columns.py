@@ -20,7 +20,7 @@ I32: TypeAlias = NDArray[np.int32]
 I16: TypeAlias = NDArray[np.int16]
 U8: TypeAlias = NDArray[np.uint8]
 Bool: TypeAlias = NDArray[np.bool_]
-Index: TypeAlias = NDArray[Any]
+Index: TypeAlias = NDArray[Any] | slice
 
 NO_OFFSET: Final = -1
 NO_TRANSACTION: Final = int(np.iinfo(np.int64).min)
@@ -138,7 +138,10 @@ class Probes(Identities):
 
 @dataclass(frozen=True, slots=True)
 class Found(Identities):
-    """Rows of records/ or polls/ that bear an identity, at ``offset``, by ``level`` (bits COMMITTED_ and UNCOMMITTED_LEVEL)."""
+    """Rows of records/ or polls/ that bear an identity, at ``offset``.
+
+    ``level``: COMMITTED_LEVEL or UNCOMMITTED_LEVEL.
+    """
 
     offset: I64
     level: U8
@@ -241,7 +244,7 @@ def numbered(rows: Identities) -> tuple[I64, Identities]:
 def by_producer(rows: Identities) -> list[tuple[int, int, Index]]:
     """Return (producer_id, generation, rows of it in their order) for each producer's generation. Cheap for a few."""
     groups: list[tuple[int, int, Index]] = []
-    rest: Index = np.arange(len(rows))
+    rest: I64 = np.arange(len(rows))
     whole = True
     for _ in range(32):
         if not len(rest):
@@ -249,7 +252,7 @@ def by_producer(rows: Identities) -> list[tuple[int, int, Index]]:
         producer, generation = rows.producer[rest[0]], rows.generation[rest[0]]
         mine = (rows.producer[rest] == producer) & (rows.generation[rest] == generation)
         if mine.all():
-            groups.append((int(producer), int(generation), slice(None) if whole else rest))  # type: ignore[arg-type]
+            groups.append((int(producer), int(generation), slice(None) if whole else rest))
             return groups
         groups.append((int(producer), int(generation), rest[mine]))
         rest, whole = rest[~mine], False

@@ -23,8 +23,10 @@ BULK: Final = 100_000
 
 @dataclass(frozen=True, slots=True)
 class Extents:
-    """``sequences``: (first, last) by (producer_id, generation) in this partition; ``generations`` by producer_id in
-    the whole cluster's log, ascending.
+    """The outline of a log.
+
+    ``sequences``: (first, last) by (producer_id, generation) in this partition. ``generations``: by producer_id in the
+    whole cluster's log, ascending.
     """
 
     sequences: Mapping[tuple[int, int], tuple[int, int]]

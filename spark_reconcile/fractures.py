@@ -11,7 +11,7 @@ from spark_reconcile.columns import COMMITTED
 
 if TYPE_CHECKING:
     from spark_reconcile.bounding import Place
-    from spark_reconcile.columns import Probes
+    from spark_reconcile.columns import Identities, Probes
     from spark_reconcile.judging import Judgement
 
 
@@ -36,7 +36,10 @@ class Write(NamedTuple):
 
 @dataclass(slots=True)
 class Fractures:
-    """``missing``: by transaction its writes that are not where they should be; ``proven``: open ones with a found write."""
+    """Transactions of which something is known.
+
+    ``missing``: by transaction its writes that are not where they should be. ``proven``: open ones with a found write.
+    """
 
     missing: dict[Transaction, list[Write]] = field(default_factory=dict)
     proven: set[Transaction] = field(default_factory=set)
@@ -59,6 +62,29 @@ class Fractures:
         for transaction, writes in other.missing.items():
             self.missing.setdefault(transaction, []).extend(writes)
         self.proven |= other.proven
+
+    def without(self, place: Place, retracted: Identities) -> Fractures:
+        """Return these without the writes of some identities of a partition, which will be judged anew.
+
+        Open transactions stay proven: a found write that is looked at again is found again.
+        """
+        if not len(retracted) or not self.missing:
+            return self
+        gone = set(
+            zip(
+                *(column.tolist() for column in (retracted.producer, retracted.generation, retracted.sequence)),
+                strict=True,
+            )
+        )
+        kept = {
+            transaction: [
+                write
+                for write in writes
+                if write.place != place or (transaction.producer_id, transaction.generation, write.sequence) not in gone
+            ]
+            for transaction, writes in self.missing.items()
+        }
+        return Fractures({transaction: writes for transaction, writes in kept.items() if writes}, self.proven)
 
     def fractured(self) -> dict[Transaction, list[Write]]:
         """Return the fractured transactions with their missing writes."""

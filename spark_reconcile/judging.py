@@ -47,8 +47,8 @@ class Sightings(Columns):
     Of valid rows within bounds: ``committed`` in the read_committed dump, ``held`` in the read_uncommitted dump at or
     above the LSO; ``..._here`` the same at the acked offset; ``copies`` at two offsets or more, whatever the level.
     Of the acked offset: ``damaged_here`` an invalid row, ``taken_here`` a valid row with another identity.
-    Of read_committed polls: ``polled`` anywhere, ``polled_within`` the bounds. ``shown``: read_committed ever showed it,
-    also below the bounds. ``bracketed``: acked without an offset, and its neighbours' offsets lie within bounds.
+    Of read_committed polls: ``polled`` anywhere, ``polled_within`` the bounds. ``shown``: read_committed ever showed
+    it, also below the bounds. ``bracketed``: acked without an offset, and its neighbours' offsets lie within bounds.
     """
 
     committed: Bool
@@ -94,7 +94,8 @@ class Judgement(Columns):
 
 def promised(probes: Probes) -> Bool:
     """Return which rows the cluster promised to keep (rule 2)."""
-    return (probes.outcome == ACKED) & (probes.transaction_state <= COMMITTED)
+    result: Bool = (probes.outcome == ACKED) & (probes.transaction_state <= COMMITTED)
+    return result
 
 
 def judge(probes: Probes, seen: Sightings, bounds: Bounds | None) -> Judgement:

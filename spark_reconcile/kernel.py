@@ -26,12 +26,12 @@ from spark_reconcile.columns import (
     lookup,
     numbered,
 )
-from spark_reconcile.judging import SURVIVED, Judgement, Sightings, judge, promised
+from spark_reconcile.judging import Judgement, Sightings, judge, promised
 from spark_reconcile.laying import Layout, lay_out
 from spark_reconcile.tally import Tally
 
 if TYPE_CHECKING:
-    from spark_reconcile.columns import I64, Bool, Bounds, Index
+    from spark_reconcile.columns import I64, Bool, Bounds
     from spark_reconcile.extents import Extents
 
 GAP: Final = 4096
@@ -230,9 +230,9 @@ def _evidence(layout: Layout, bounds: Bounds | None) -> Evidence:
     )
 
 
-def _runs(placed: Probes) -> tuple[Index, Runs]:
+def _runs(placed: Probes) -> tuple[I64, Runs]:
     """Return which rows have an identity that stands at two offsets here, and the runs of sequences."""
-    twice: list[Index] = []
+    twice: list[I64] = []
     runs: list[Runs] = []
     for producer, generation, rows in by_producer(placed):
         sequence = placed.sequence[rows]

@@ -34,7 +34,7 @@ class Layer:
         return cls(rows, place, standing)
 
     def compare(self, other: Identities, place: I64) -> tuple[I32, Bool]:
-        """Return for each of ``other`` the row that stands at its place (-1: none), and whether it is the same identity."""
+        """Return for each of ``other`` the row that stands at its place, -1 = none, and whether it is the same."""
         row = self.standing[place]
         if not len(self.rows):
             return row, np.zeros(len(row), dtype=np.bool_)
@@ -49,7 +49,8 @@ class Layer:
     def denied(self, other: Layer) -> Bool:
         """Return which rows of ``other`` meet another identity here."""
         row, same = self.compare(other.rows, other.place)
-        return (row >= 0) & ~same
+        result: Bool = (row >= 0) & ~same
+        return result
 
     def disputed(self) -> Bool:
         """Return which rows are not the one standing at their place, and differ from it."""
@@ -58,12 +59,13 @@ class Layer:
     def echoes(self) -> Bool:
         """Return which rows only repeat the one standing at their place."""
         row, same = self.compare(self.rows, self.place)
-        return same & (row != np.arange(len(row), dtype=np.int32))
+        result: Bool = same & (row != np.arange(len(row), dtype=np.int32))
+        return result
 
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """A range laid out. ``placed``: probes with an offset, ascending, each identity once at an offset; ``loose``: without.
+    """A range laid out. ``placed``: probes with an offset, ascending, an identity once at each; ``loose``: without.
 
     ``committed`` has the valid rows of the read_committed dump below its end (those below its start too: they show
     what has expired), ``held`` those of read_uncommitted within its bounds. Bools beside ``placed``: ``here`` and
@@ -102,7 +104,7 @@ def lay_out(probes: Probes, records: Found, damaged: Damaged, polls: Found, boun
     inside = placed.offset >= start
     other = (row >= 0) & ~here & inside
     other_held = (row_held >= 0) & ~here_held
-    shown, gone = _polls(polls, polled.place, known, committed)
+    shown, gone = _polls(polls, polled.place, known, committed, start)
     acks = promises(placed)
     denied = (other | other_held | polled.denied(known)) & acks
     disputed = [placed.offset[denied], _twice_acked(placed, acks)]
@@ -202,7 +204,7 @@ def _damaged(damaged: Damaged, bounds: Bounds | None) -> I64:
     return np.unique(offset[use])
 
 
-def _polls(polls: Found, place: I64, known: Layer, committed: Layer) -> tuple[Bool, Found]:
+def _polls(polls: Found, place: I64, known: Layer, committed: Layer, start: int) -> tuple[Bool, Found]:
     """Return which placed probes a read_committed poll found at their offset, and the polls that nothing explains."""
     shown = np.zeros(len(known.rows), dtype=np.bool_)
     of_use = polls.level == COMMITTED_LEVEL
@@ -210,7 +212,7 @@ def _polls(polls: Found, place: I64, known: Layer, committed: Layer) -> tuple[Bo
     row, same = known.compare(mine, place)
     shown[row[same]] = True
     _, there = committed.compare(mine, place)
-    return shown, mine.take(~same & ~there)
+    return shown, mine.take(~same & ~(there & (mine.offset >= start)))
 
 
 def _strays(
@@ -240,4 +242,6 @@ def _twice_acked(placed: Probes, acks: Bool) -> I64:
     if not (np.diff(placed.offset) == 0).any():
         return np.empty(0, np.int64)
     kept = placed.take(acks)
-    return kept.offset[1:][(kept.offset[1:] == kept.offset[:-1]) & differs(kept)]
+    again: Bool = (kept.offset[1:] == kept.offset[:-1]) & differs(kept)
+    result: I64 = kept.offset[1:][again]
+    return result

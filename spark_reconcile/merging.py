@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Bracket:
-    """For each wanted identity the nearest placed probe below and above in sequence: (n,) each, NO_OFFSET where none."""
+    """For each of n identities the nearest placed probes below and above in sequence; NO_OFFSET where there is none."""
 
     below: I64
     below_offset: I64
@@ -77,7 +77,7 @@ def wanted(ranges: Sequence[tuple[Identities, Runs]]) -> list[Runs]:
             owned.setdefault((producer, generation), []).append((number, runs.sequence[rows], runs.last[rows]))
     result: list[list[Runs]] = [[] for _ in ranges]
     for (producer, generation), parts in owned.items():
-        spans = watch.get((producer, generation), []) + [_overlaps(parts)]
+        spans = [*watch.get((producer, generation), []), _overlaps(parts)]
         first, last = _union(np.concatenate([span[0] for span in spans]), np.concatenate([span[1] for span in spans]))
         if not len(first):
             continue
@@ -157,8 +157,8 @@ def whole(
         bracket: looks up the neighbours of identities; called only if there is such a case.
     """
     tally = Tally()
-    for part in tallies:
-        tally += part
+    for counted in tallies:
+        tally += counted
     for part in again:
         tally -= recount(part, partition.bounds)[0]
     nothing = Residue(Probes.none(), Evidence.none(), Found.none(), Found.none())

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Index:
-    """Numbers offsets from 0 to ``size`` - 1: by distance from ``base``, or by rank in ``known`` where they are sparse."""
+    """Numbers offsets from 0 to ``size`` - 1: by distance from ``base``, or, where sparse, by rank in ``known``."""
 
     base: int
     size: int

@@ -255,7 +255,7 @@ def polls(table: pa.Table, dumped: AbstractSet[str], place: str) -> Found:
 
 
 def records(table: pa.Table, dumped: AbstractSet[str], place: str) -> tuple[Found, Damaged]:
-    """Return rows of records/, all of one partition: those with an identity, and the invalid. Foreign ones count not."""
+    """Return rows of records/, all of one partition: those with an identity, and the invalid ones; not the foreign."""
     level, offset = _level(table, place), numbers(table, "offset")
     other = other_incarnation(table, dumped, place)
     invalid = table.column("valid").null_count or not pc.all(table.column("valid")).as_py()

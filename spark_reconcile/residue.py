@@ -64,7 +64,7 @@ class Assembled:
     def unplaced(self) -> Bool:
         """Return which probes need their neighbours' offsets: promised without an offset and not to be found."""
         seen = self.seen
-        return (
+        result: Bool = (
             promised(self.probes)
             & ~self.probes.other
             & (self.probes.offset < 0)
@@ -72,6 +72,7 @@ class Assembled:
             & ~(seen.held & (self.probes.transaction_state == 0))
             & ~seen.polled_within
         )
+        return result
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +142,8 @@ def assemble(residue: Residue, bounds: Bounds | None) -> Assembled:
     first_poll = _lowest(size, of_poll[poll_within], polls.offset[poll_within])
     strange = ~known & is_committed
     gone = ~known & ~is_committed & polled_within
+    others = _of_winner(probes.other, winner)  # rule 1: they do not meet what the dump holds
+    found = np.where(others, NO_OFFSET, found)
     return Assembled(
         probes=probes.take(winner[known]),
         seen=seen.take(known),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -30,11 +31,11 @@ def split(table: pa.Table, width: int | None, path: str) -> Iterator[tuple[Place
         ranges = np.where(offset < 0, UNPLACED, offset // width)
     key = np.stack([cluster.astype(np.int64), topic.astype(np.int64), partition.astype(np.int64), ranges])
     step = np.flatnonzero((key[:, 1:] != key[:, :-1]).any(axis=0)) + 1
-    if len(step) > 256:  # noqa: PLR2004  # not in any order worth keeping
+    if len(step) > 256:  # not in any order worth keeping
         order = np.lexsort(key[::-1])
         table, key = table.take(pa.array(order)), key[:, order]
         step = np.flatnonzero((key[:, 1:] != key[:, :-1]).any(axis=0)) + 1
     edges = [0, *step.tolist(), len(table)]
-    for start, stop in zip(edges[:-1], edges[1:], strict=True):
+    for start, stop in pairwise(edges):
         place = Place(clusters[key[0, start]], topics[key[1, start]], int(key[2, start]))
         yield place, int(key[3, start]), table.slice(start, stop - start)

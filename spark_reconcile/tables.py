@@ -7,7 +7,7 @@ raises BadInputError for the first thing that is not to the contract (RECONCILIA
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote
 
@@ -45,8 +45,8 @@ def _columns(text: str) -> dict[str, Column]:
 PLACE: Final = "cluster str, topic str, topic_id str*, partition i32"
 TABLES: Final[dict[str, dict[str, Column]]] = {
     "probes": _columns(
-        f"{PLACE}, producer_id i64, generation i32, sequence i64, mode str, transaction_id i64?, sent_at ts, outcome str, "
-        "offset i64?, acked_at ts?, leader_epoch i32?, error str?"
+        f"{PLACE}, producer_id i64, generation i32, sequence i64, mode str, transaction_id i64?, sent_at ts, "
+        "outcome str, offset i64?, acked_at ts?, leader_epoch i32?, error str?"
     ),
     "transactions": _columns(
         "cluster str, producer_id i64, generation i32, transaction_id i64, began_at ts, commit_at ts?, outcome str, "
@@ -111,6 +111,10 @@ class File:
     def rows(self) -> int:
         """The number of rows."""
         return sum(group.rows for group in self.groups)
+
+    def bare(self) -> File:
+        """Return the file without what its footer says of row groups."""
+        return replace(self, groups=())
 
 
 def inspect(folder: str, table: str) -> list[File]:

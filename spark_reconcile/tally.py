@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Self
 
 import numpy as np
 
@@ -81,11 +81,11 @@ class Tally:
         """Count an anomaly."""
         _add_to(self.anomalies, {name: times})
 
-    def __iadd__(self, other: Tally) -> Tally:
+    def __iadd__(self, other: Tally) -> Self:
         """Add another tally."""
         return self._merge(other, 1)
 
-    def __isub__(self, other: Tally) -> Tally:
+    def __isub__(self, other: Tally) -> Self:
         """Take back another tally."""
         return self._merge(other, -1)
 
@@ -102,7 +102,7 @@ class Tally:
             if number and code != UNJUDGED
         }
 
-    def _merge(self, other: Tally, sign: int) -> Tally:
+    def _merge(self, other: Tally, sign: int) -> Self:
         self.verdicts += sign * other.verdicts
         for key, row in other.table.items():
             self.table[key] = self.table.get(key, np.zeros(len(TABLE), dtype=np.int64)) + sign * row

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from spark_reconcile.tables import File
     from spark_reconcile.columns import I32, I64, U8
+    from spark_reconcile.tables import File
 
 _RANK = np.array([9, 0, 1, 2], dtype=np.uint8)  # of two rows for one transaction a definite outcome wins
 
@@ -43,7 +43,7 @@ class Transactions:
             self.known[key] = ids[first], states[first]
 
     def states(self, cluster: str, producer: I64, generation: I32, transaction: I64) -> U8:
-        """Return for each row PLAIN (no transaction), COMMITTED, ABORTED or OPEN (also: a transaction without a row)."""
+        """Return for each row PLAIN (no transaction), COMMITTED, ABORTED or OPEN (a transaction without a row, too)."""
         result = np.where(transaction == NO_TRANSACTION, PLAIN, OPEN).astype(np.uint8)
         within = np.flatnonzero(result == OPEN)
         if not len(within):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from spark_reconcile.judging import SURVIVED, UNJUDGED, VERDICTS
 from spark_reconcile.kernel import Piece, Slice
 from spark_reconcile.merging import reconcile
 from spark_reconcile.splitting import split
-from spark_reconcile.tables import TABLES, File
+from spark_reconcile.tables import File
 from spark_reconcile.tally import Tally
 from spark_reconcile.transactions import transactions_of
 from tests.generators.reconciliation_nights import arrow
@@ -34,7 +35,9 @@ def shaped(night: Night, table: str) -> pa.Table:
     return reading.shaped(raw, file, reading.USED[table])
 
 
-def reconciled(night: Night, cuts: list[int], order: random.Random) -> dict[str, Any]:
+def reconciled(  # noqa: C901  # the driver's work, in one piece
+    night: Night, cuts: list[int], order: random.Random
+) -> dict[str, Any]:
     """Reconcile a night with each partition cut at these offsets, and probes without one anywhere."""
     for rows in (night.probes, night.records, night.polls):
         order.shuffle(rows)
@@ -49,7 +52,8 @@ def reconciled(night: Night, cuts: list[int], order: random.Random) -> dict[str,
     for place, (probes, *_) in columns.items():
         for producer, generation in zip(probes.producer.tolist(), probes.generation.tolist(), strict=True):
             generations.setdefault((place.cluster, producer), set()).add(generation)
-    tally, fractures, verdicts, anomalies = Tally(), Fractures(), {}, {"corrupt": 0, "inconsistent-offsets": 0}
+    tally, fractures, anomalies = Tally(), Fractures(), {"corrupt": 0, "inconsistent-offsets": 0}
+    verdicts: dict[tuple[Any, ...], tuple[str, int | None]] = {}
     unjudged = []
     for place, (probes, records, damaged, polls) in sorted(columns.items()):
         sequences: dict[tuple[int, int], tuple[int, int]] = {}
@@ -61,17 +65,18 @@ def reconciled(night: Night, cuts: list[int], order: random.Random) -> dict[str,
         edges = [-1, *cuts, 1 << 40]
         loose = np.array([order.randrange(len(edges) - 1) for _ in range(len(probes))])
         pieces = []
-        for number, (low, high) in enumerate(zip(edges[:-1], edges[1:], strict=True)):
+        for number, (low, high) in enumerate(pairwise(edges)):
             mine = (probes.offset >= max(low, 0)) & (probes.offset < high) | ((probes.offset < 0) & (loose == number))
             pieces.append(
                 Piece(
                     probes.take(mine),
-                    *(part.take((part.offset >= low) & (part.offset < high)) for part in (records, damaged, polls)),
+                    records.take((records.offset >= low) & (records.offset < high)),
+                    damaged.take((damaged.offset >= low) & (damaged.offset < high)),
+                    polls.take((polls.offset >= low) & (polls.offset < high)),
                 )
             )
         whole, settled = reconcile(pieces, partition)
         tally += whole.tally
-        here = f"{place}"
         for part, retracted in zip(settled, whole.retracted, strict=True):
             gone = {
                 (p, g, s)
@@ -109,7 +114,6 @@ def reconciled(night: Night, cuts: list[int], order: random.Random) -> dict[str,
         )
         if partition.bounds is None and whole.tally.notes.get("promised"):
             unjudged.append(tuple(place))
-        del here
     anomalies |= tally.anomalies | {"fractured-transaction": len(fractures.fractured())}
     return {
         "table": tally.total(),

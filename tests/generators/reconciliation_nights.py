@@ -151,7 +151,7 @@ def _somebody(draw: st.DrawFn) -> Row:
 
 
 @st.composite
-def nights(draw: st.DrawFn) -> Night:
+def nights(draw: st.DrawFn) -> Night:  # noqa: C901, PLR0912  # one night, from top to bottom
     """Draw a night: mostly orderly, with every kind of fault, so that every rule fires in some of them."""
     night = Night()
     ids = st.sampled_from([None, None, None, "A", "A", "B"])
@@ -170,7 +170,7 @@ def nights(draw: st.DrawFn) -> Night:
         }
         night.bounds.append(bound(RC, start, end, **common))
         if draw(st.integers(0, 5)):
-            more = {"dumped_at": NOW + draw(st.sampled_from([0, -MINUTE, MINUTE]))}
+            more: Row = {"dumped_at": NOW + draw(st.sampled_from([0, -MINUTE, MINUTE]))}
             low = max(0, start + draw(st.sampled_from([0, 0, 0, -1, 1])))
             night.bounds.append(bound(RU, low, max(end + draw(st.integers(0, 4)), low), **common | more))
     for number, outcome in enumerate(draw(st.lists(st.sampled_from(["committed", "aborted", "indeterminate"])))):
@@ -188,8 +188,8 @@ def nights(draw: st.DrawFn) -> Night:
         return row | fixed.setdefault(key, {name: row[name] for name in ("transaction_id", "sent_at", "mode")})
 
     for sequence in range(draw(st.integers(0, 10))):  # an orderly run, in which most things are as they should be
-        number = draw(transactions)
-        row = whose(probe(sequence, sequence + shift, transaction_id=number, sent_at=draw(times), acked_at=draw(times)))
+        fate = {"transaction_id": draw(transactions), "sent_at": draw(times), "acked_at": draw(times)}
+        row = whose(probe(sequence, sequence + shift, **fate))
         what = draw(st.integers(0, 9))
         if what != 0:
             night.probes.append(row | ({"offset": None} if what == 1 else {}))
@@ -207,11 +207,11 @@ def nights(draw: st.DrawFn) -> Night:
         acked_at = draw(st.one_of(st.none(), times)) if outcome == "acked" else None
         night.probes.append(whose(probe(draw(SEQUENCES), offset, outcome, **more | {"acked_at": acked_at})))
     for _ in range(draw(st.integers(0, 6))):
-        sequence = draw(st.one_of(st.none(), SEQUENCES, SEQUENCES))
+        held = draw(st.one_of(st.none(), SEQUENCES, SEQUENCES))
         more = draw(_somebody()) | {"topic_id": incarnations, "valid": draw(st.sampled_from([True] * 5 + [False]))}
-        if sequence is None:
+        if held is None:
             more |= {"producer_id": None, "generation": None}
-        night.records.append(record(draw(OFFSETS), sequence, draw(st.sampled_from([RC, RU])), **more))
+        night.records.append(record(draw(OFFSETS), held, draw(st.sampled_from([RC, RU])), **more))
     for _ in range(draw(st.integers(0, 4))):
         more = draw(_somebody()) | {"topic_id": draw(ids)}
         night.polls.append(poll(draw(OFFSETS), draw(SEQUENCES), draw(st.sampled_from([RC, RC, RU])), **more))

@@ -298,11 +298,11 @@ def one_partition(  # noqa: C901, PLR0912, PLR0915  # every rule in one place, i
                 out.anomalies["lost-write"] += 1
             continue
         producer, generation, sequence = identity
-        known = generations.get((cluster, producer), set())
-        beyond = "pending" if known and generation == max(known) else "unacked-found"
-        if known and generation < min(known):
+        started = generations.get((cluster, producer), set())
+        beyond = "pending" if started and generation == max(started) else "unacked-found"
+        if started and generation < min(started):
             continue
-        if generation not in known:
+        if generation not in started:
             verdict = "unexpected"
         elif (producer, generation) not in extents:
             verdict = beyond

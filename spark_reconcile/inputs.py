@@ -1,0 +1,108 @@
+"""What a reconciliation is given, looked at before anything is computed, and what every task must know of it."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from spark_reconcile import tasks
+from spark_reconcile.bounding import Dumped, Place, read_bounds
+from spark_reconcile.output import Folder
+from spark_reconcile.tables import inspect
+from spark_reconcile.tasks import Known, Refused, widen
+from spark_reconcile.transactions import Transactions, read_transactions
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from pyspark.sql import SparkSession
+
+    from spark_reconcile.tables import File, RowGroup
+
+Sequences: TypeAlias = dict[Place, dict[tuple[int, int], tuple[int, int]]]
+"""First and last sequence by (producer_id, generation), by partition."""
+
+
+class LayoutUntrueError(Exception):
+    """Footers lied: start again without believing them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Inputs:
+    """Two folders, looked at: files by table, and what fits into the driver."""
+
+    files: dict[str, list[File]]
+    dumped: Dumped
+    transactions: Transactions
+
+
+def look(probe_log: str, dump: str, out: str | None = None) -> Inputs:
+    """Look at both folders before Spark starts; an earlier summary in ``out`` is taken away first.
+
+    Raises:
+        BadInputError: something is missing or not to the contract.
+    """
+    if out is not None:
+        Folder(out).forget()
+    files = {table: inspect(probe_log, table) for table in ("probes", "transactions", "polls")}
+    files |= {table: inspect(dump, table) for table in ("records", "bounds")}
+    return Inputs(files, read_bounds(files["bounds"]), read_transactions(files["transactions"]))
+
+
+def known_to_tasks(spark: SparkSession, inputs: Inputs, work: str) -> Known:
+    """Find out which sequences the log holds: from footers where they tell, else by reading a few columns.
+
+    Raises:
+        BadInputError: a file is damaged.
+    """
+    sequences: Sequences = defaultdict(dict)
+    unclear: dict[str, tuple[File, list[int]]] = {}
+    for file in inputs.files["probes"]:
+        for group in file.groups:
+            if group.rows and not _told_by_footer(file, group, sequences):
+                unclear.setdefault(file.path, (file, []))[1].append(group.number)
+    parts = [(file.bare(), tuple(groups)) for file, groups in unclear.values()]
+    if parts:
+        rdd = spark.sparkContext.parallelize(parts, min(len(parts), 256)).map(tasks.told(tasks.extents))
+        _gather(rdd.toLocalIterator(), sequences)
+    generations: dict[str, dict[int, set[int]]] = defaultdict(lambda: defaultdict(set))
+    for place, extents in sequences.items():
+        for producer, generation in extents:
+            generations[place.cluster][producer].add(generation)
+    return Known(
+        dumped=inputs.dumped,
+        transactions=inputs.transactions,
+        sequences=dict(sequences),
+        generations={
+            cluster: {producer: tuple(sorted(numbers)) for producer, numbers in producers.items()}
+            for cluster, producers in generations.items()
+        },
+        work=work,
+    )
+
+
+def _told_by_footer(file: File, group: RowGroup, sequences: Sequences) -> bool:
+    values = [file.given.get(name, group.only(name)) for name in tasks.KEYS[:5]]
+    first, last = group.low.get("sequence"), group.high.get("sequence")
+    if any(value is None for value in values) or first is None or last is None:
+        return False
+    place = Place(str(values[0]), str(values[1]), int(values[2]))
+    widen(sequences[place], (int(values[3]), int(values[4])), first, last)
+    return True
+
+
+def _gather(results: Iterable[Any], sequences: Sequences) -> None:
+    for found in results:
+        for place, extents in believed(found).items():
+            for who, (first, last) in extents.items():
+                widen(sequences[place], who, first, last)
+
+
+def believed(result: Any) -> Any:
+    """Return a task's result, or raise what it was refused for."""
+    if isinstance(result, Refused):
+        if result.error is None:
+            raise LayoutUntrueError
+        raise result.error
+    return result

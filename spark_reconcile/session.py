@@ -1,0 +1,156 @@
+"""The Spark session: local by default, small, quiet, and the same code on any master."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import sys
+import threading
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import structlog
+
+from spark_reconcile.errors import UnreachableError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from pyspark.sql import SparkSession
+
+log = structlog.get_logger(__name__)
+
+CONNECTOR: Final = "org.apache.spark:spark-sql-kafka-0-10_2.13:4.0.0"
+"""Newer connectors' token-provider jar is not everywhere; this one works with all of 4.0."""
+_QUIET: Final = """
+rootLogger.level = error
+logger.gateway.name = org.apache.spark.api.python.PythonGatewayServer
+logger.gateway.level = error
+rootLogger.appenderRef.stderr.ref = console
+appender.console.type = Console
+appender.console.name = console
+appender.console.target = SYSTEM_ERR
+appender.console.layout.type = PatternLayout
+appender.console.layout.pattern = %d{HH:mm:ss} spark %p %c{1}: %m%n
+"""
+_CONF: Final = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.driver.memory": "640m",
+    "spark.executor.memory": "1g",
+    "spark.driver.maxResultSize": "0",
+    "spark.speculation": "false",
+    "spark.python.worker.reuse": "true",
+    "spark.sql.shuffle.partitions": "8",
+    "spark.scheduler.listenerbus.eventqueue.capacity": "2000",
+}
+
+
+def cache() -> Path:
+    """Return the folder in which downloads are kept: $CANARY_CACHE, or ~/.cache/kafka-durability-canary."""
+    return Path(os.environ.get("CANARY_CACHE") or Path.home() / ".cache" / "kafka-durability-canary")
+
+
+@contextmanager
+def session(
+    name: str, *, master: str | None = None, kafka: bool = False, conf: Mapping[str, str] | None = None
+) -> Iterator[SparkSession]:
+    """Start Spark, and stop it however the block ends.
+
+    Args:
+        name: what the application is called.
+        master: a Spark master; None: what spark-submit says, or this machine with two cores (fewer if it has fewer).
+        kafka: also the Kafka source; its jars are fetched once, into our own cache.
+        conf: further Spark properties; they win.
+
+    Raises:
+        UnreachableError: Spark cannot be started (no Java, no master, no way to fetch the jars).
+    """
+    os.environ["PYSPARK_PYTHON"] = os.environ.get("PYSPARK_PYTHON") or sys.executable
+    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+    from pyspark.errors import PySparkException  # noqa: PLC0415  # slow, and not everyone needs it
+    from pyspark.sql import SparkSession  # noqa: PLC0415
+
+    logging.getLogger("py4j").setLevel(logging.ERROR)
+    builder: Any = SparkSession.builder.appName(name)
+    if master is not None or not _submitted():
+        builder = builder.master(master or f"local[{min(2, os.cpu_count() or 1)}]")
+    if master is None or master.startswith("local"):
+        builder = builder.config("spark.driver.host", "127.0.0.1").config("spark.driver.bindAddress", "127.0.0.1")
+    for key, value in (_CONF | _logging() | (_connector() if kafka else {}) | dict(conf or {})).items():
+        builder = builder.config(key, value)
+    try:
+        spark: SparkSession = builder.getOrCreate()
+    except (PySparkException, OSError, RuntimeError) as error:
+        raise UnreachableError(f"Spark did not start: {str(error).splitlines()[0]}") from error
+    try:
+        yield spark
+    finally:
+        spark.stop()
+
+
+@contextmanager
+def ended_by_sigterm() -> Iterator[None]:
+    """Let SIGTERM end the block as Ctrl-C does, so that Spark and its workers are stopped."""
+
+    def interrupt(_number: int, _frame: object) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _submitted() -> bool:
+    """Return whether spark-submit started us and says which master."""
+    return "SPARK_ENV_LOADED" in os.environ or "--master" in os.environ.get("PYSPARK_SUBMIT_ARGS", "")
+
+
+def _logging() -> dict[str, str]:
+    folder = cache() / "spark"
+    folder.mkdir(parents=True, exist_ok=True)
+    file = folder / "log4j2.properties"
+    if not file.exists() or file.read_text() != _QUIET:
+        file.write_text(_QUIET)
+    return {"spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={file.as_uri()} -XX:+UseSerialGC"}
+
+
+def _connector() -> dict[str, str]:
+    ivy = cache() / "ivy"
+    ivy.mkdir(parents=True, exist_ok=True)
+    return {"spark.jars.packages": CONNECTOR, "spark.jars.ivy": str(ivy)}
+
+
+@contextmanager
+def progress(spark: SparkSession, tell: Callable[[str, int, int], None] | None, every: float = 1.0) -> Iterator[None]:
+    """Tell how far running stages are, from Spark's status tracker, while the block runs.
+
+    ``tell`` gets (job group, tasks done, tasks in all), once ``every`` so many seconds if something changed.
+    """
+    if tell is None:
+        yield
+        return
+    done = threading.Event()
+    tracker = spark.sparkContext.statusTracker()
+
+    def watch() -> None:
+        last = None
+        while not done.wait(every):
+            stages = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
+            now = [(info.name, info.numCompletedTasks, info.numTasks) for info in stages if info is not None]
+            if now and now != last:
+                last = now
+                tell(*now[0])
+
+    watcher = threading.Thread(target=watch, name="spark-progress", daemon=True)
+    watcher.start()
+    try:
+        yield
+    finally:
+        done.set()
+        watcher.join()

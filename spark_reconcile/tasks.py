@@ -1,0 +1,235 @@
+"""What runs in Spark's workers: read, settle, write; look again; and never let an error of the input become a retry."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
+
+import pyarrow as pa
+
+from spark_reconcile import merging, reading
+from spark_reconcile.bounding import Dumped, Place
+from spark_reconcile.columns import Damaged, Found, Identities, Probes, by_producer
+from spark_reconcile.errors import BadInputError
+from spark_reconcile.extents import Extents
+from spark_reconcile.fractures import Fractures
+from spark_reconcile.kernel import Conflicts, Piece, Residue, Runs, Slice, settle
+from spark_reconcile.output import Writer, Written
+from spark_reconcile.ranges import LayoutError
+from spark_reconcile.splitting import split
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from spark_reconcile.columns import I64, Bool
+    from spark_reconcile.ranges import Chunk, Range, Share
+    from spark_reconcile.tables import File
+    from spark_reconcile.tally import Tally
+    from spark_reconcile.transactions import Transactions
+
+T = TypeVar("T")
+R = TypeVar("R")
+F = TypeVar("F", Found, Damaged)
+Key: TypeAlias = tuple[Place, int]
+"""A partition and the number of one of its ranges."""
+KEYS = ("cluster", "topic", "partition", "producer_id", "generation", "sequence")
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What every task must know; sent to each worker once."""
+
+    dumped: Dumped
+    transactions: Transactions
+    sequences: dict[Place, dict[tuple[int, int], tuple[int, int]]]
+    generations: dict[str, dict[int, tuple[int, ...]]]
+    work: str
+
+    def slice_of(self, place: Place) -> Slice:
+        """Return what is true of a partition."""
+        extents = Extents(self.sequences.get(place, {}), self.generations.get(place.cluster, {}))
+        return Slice(self.dumped.bounds.get(place), extents)
+
+    def incarnations(self, place: Place) -> frozenset[str]:
+        """Return the topic ids that were dumped, none if unknown."""
+        return self.dumped.topic_ids.get(place[:2], frozenset())
+
+
+@dataclass(frozen=True, slots=True)
+class FirstLook:
+    """What a range's first look sends to the driver; what did not survive is in files already."""
+
+    key: Key
+    tally: Tally
+    residue: Residue
+    runs: Runs
+    fractures: Fractures
+    conflicts: Conflicts
+    damaged: I64
+    written: Written
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """Why a task could not go on: bad input (then ``error``), or a layout that is not what it claims."""
+
+    error: BadInputError | None
+
+
+def told(work: Callable[[T], R]) -> Callable[[T], R | Refused]:
+    """Return ``work`` with errors of the input as values: Spark would try such a task four times over."""
+
+    def guarded(task: T) -> R | Refused:
+        try:
+            return work(task)
+        except BadInputError as error:
+            return Refused(error)
+        except LayoutError:
+            return Refused(None)
+
+    return guarded
+
+
+def load_range(part: Range, known: Known) -> Piece:
+    """Read a range's row groups.
+
+    Raises:
+        BadInputError: a file is damaged, or a value is none it may have.
+        LayoutError: a row group holds what its footer denies.
+    """
+    dumped = known.incarnations(part.place)
+    probes = [Probes.none()]
+    for share in part.probes:
+        table = _read(share, part.place)
+        rows = reading.probes(table, part.place.cluster, dumped, known.transactions, share.file.path)
+        placed = rows.offset >= 0
+        _check(share, rows.offset[placed] if not placed.all() else rows.offset)
+        keep = (rows.offset >= part.low) & (rows.offset < part.high)
+        if share.unplaced:
+            keep |= ~placed
+        probes.append(rows if keep.all() else rows.take(keep))
+    found, damaged = [Found.none()], [Damaged.none()]
+    for share in part.records:
+        table = _read(share, part.place)
+        _check(share, reading.numbers(table, "offset"))
+        rows_found, rows_damaged = reading.records(table, dumped, share.file.path)
+        found.append(_between(rows_found, part))
+        damaged.append(_between(rows_damaged, part))
+    polls = [Found.none()]
+    for share in part.polls:
+        table = _read(share, part.place)
+        _check(share, reading.numbers(table, "offset"))
+        polls.append(_between(reading.polls(table, dumped, share.file.path), part))
+    return Piece(Probes.concat(probes), Found.concat(found), Damaged.concat(damaged), Found.concat(polls))
+
+
+def _read(share: Share, place: Place) -> pa.Table:
+    table = reading.read(share.file, share.groups)
+    for name, value in zip(("cluster", "topic"), place[:2], strict=True):
+        number, values = reading.codes(table, name, None, share.file.path)
+        if len(number) and (values[number[0]] != value or (len(values) > 1 and (number != number[0]).any())):
+            raise LayoutError(share.file.path)
+    partition = reading.numbers(table, "partition")
+    if len(partition) and (partition != place.partition).any():
+        raise LayoutError(share.file.path)
+    return table
+
+
+def _check(share: Share, offset: I64) -> None:
+    claimed = (share.low, share.high)
+    if (int(offset.min()), int(offset.max())) != claimed if len(offset) else claimed != (None, None):
+        raise LayoutError(share.file.path)
+
+
+def _between(rows: F, part: Range) -> F:
+    keep: Bool = (rows.offset >= part.low) & (rows.offset < part.high)
+    return rows if keep.all() else rows.take(keep)
+
+
+def load_blobs(key: Key, blobs: Iterable[tuple[str, bytes]], known: Known) -> Piece:
+    """Return the rows that the shuffle brought together."""
+    place = key[0]
+    dumped = known.incarnations(place)
+    probes, found, damaged, polls = [Probes.none()], [Found.none()], [Damaged.none()], [Found.none()]
+    for table, blob in blobs:
+        with pa.ipc.open_stream(blob) as stream:
+            rows = stream.read_all()
+        path = (rows.schema.metadata or {}).get(b"path", b"").decode()
+        if table == "probes":
+            probes.append(reading.probes(rows, place.cluster, dumped, known.transactions, path))
+        elif table == "records":
+            one, other = reading.records(rows, dumped, path)
+            found.append(one)
+            damaged.append(other)
+        else:
+            polls.append(reading.polls(rows, dumped, path))
+    return Piece(Probes.concat(probes), Found.concat(found), Damaged.concat(damaged), Found.concat(polls))
+
+
+def spread(chunk: Chunk, width: int) -> Iterator[tuple[Key, tuple[str, bytes]]]:
+    """Read a chunk of any layout and yield its rows by partition and range of ``width`` offsets."""
+    parts: dict[Key, list[pa.Table]] = defaultdict(list)
+    for file, groups in chunk.parts:
+        for batch in reading.batches(file, groups):
+            for place, number, rows in split(batch, width, file.path):
+                parts[place, number].append(rows.replace_schema_metadata({"path": file.path}))
+    for key, tables in parts.items():
+        whole = pa.concat_tables([_undictionary(table) for table in tables])
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, whole.schema) as stream:
+            stream.write_table(whole.combine_chunks())
+        yield key, (chunk.table, sink.getvalue().to_pybytes())
+
+
+def _undictionary(table: pa.Table) -> pa.Table:
+    """Return a slice with no more of its dictionaries than it uses."""
+    columns = [
+        column.cast(pa.string()).dictionary_encode() if pa.types.is_dictionary(column.type) else column
+        for column in table.columns
+    ]
+    return pa.table(columns, schema=table.schema)
+
+
+def first_look(key: Key, piece: Piece, known: Known) -> FirstLook:
+    """Settle a range and write down what did not plainly survive."""
+    place, _ = key
+    settled = settle(piece, known.slice_of(place))
+    fractures = Fractures()
+    fractures.add(place, settled.probes, settled.judgement)
+    written = Writer(known.work, known.dumped).told(place, settled.probes, settled.judgement)
+    return FirstLook(
+        key=key,
+        tally=settled.tally,
+        residue=settled.residue,
+        runs=settled.runs,
+        fractures=fractures,
+        conflicts=settled.conflicts,
+        damaged=settled.damaged,
+        written=written,
+    )
+
+
+def second_look(key: Key, piece: Piece, known: Known, runs: Runs, said: Identities) -> tuple[Key, Residue]:
+    """Tell what is known of identities that others asked for."""
+    return key, merging.second_look(piece, known.slice_of(key[0]), runs, said)
+
+
+def extents(part: tuple[File, tuple[int, ...]]) -> dict[Place, dict[tuple[int, int], tuple[int, int]]]:
+    """Return the first and last sequence of each producer's generation in each partition, of some row groups."""
+    file, groups = part
+    result: dict[Place, dict[tuple[int, int], tuple[int, int]]] = {}
+    for batch in reading.batches(file, groups, KEYS):
+        for place, _, rows in split(batch, None, file.path):
+            who = Identities(*(reading.numbers(rows, name) for name in KEYS[3:]))
+            here = result.setdefault(place, {})
+            for producer, generation, mine in by_producer(who):
+                sequence = who.sequence[mine]
+                widen(here, (producer, generation), int(sequence.min()), int(sequence.max()))
+    return result
+
+
+def widen(extent: dict[tuple[int, int], tuple[int, int]], who: tuple[int, int], first: int, last: int) -> None:
+    """Let an extent reach from ``first`` to ``last`` at least."""
+    low, high = extent.get(who, (first, last))
+    extent[who] = min(low, first), max(high, last)

@@ -1,0 +1,23 @@
+"""The side of Spark, in a process of its own."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+from spark_reconcile import running
+from spark_reconcile.inputs import look
+from spark_reconcile.session import session
+
+if __name__ == "__main__":
+    folder = Path(sys.argv[-1])
+    if "--session-only" in sys.argv:
+        with session("benchmark") as spark:
+            spark.sparkContext.parallelize([1, 2], 2).map(str).collect()
+        sys.stdout.write("{}\n")
+    else:
+        inputs = look(str(folder / "log"), str(folder / "dump"))
+        with session("benchmark") as spark:
+            report = running.run(spark, inputs, str(folder / "out"))
+        sys.stdout.write(json.dumps(report.summary) + "\n")

@@ -1,0 +1,46 @@
+"""One Spark session for all tests of this folder, and nights written by someone else."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from spark_reconcile.session import session
+from tests.generators.reconciliation_nights import arrow
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from pyspark.sql import SparkSession
+
+    from tests.generators.reconciliation_oracle import Night
+
+FOLDERS = {"probes": "log", "transactions": "log", "polls": "log", "records": "dump", "bounds": "dump"}
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[SparkSession]:
+    with session("tests") as running:
+        yield running
+
+
+@pytest.fixture
+def written(tmp_path: Path) -> Callable[..., Path]:
+    """Write a night to ``log`` and ``dump`` under a folder, one file a table, unless a layout says otherwise."""
+
+    def one_file(table: pa.Table, folder: Path, _name: str) -> None:
+        pq.write_table(table, folder / "part-0.parquet")
+
+    def write(night: Night, layout: Callable[[pa.Table, Path, str], Any] = one_file, name: str = "night") -> Path:
+        root = tmp_path / name
+        for table, parent in FOLDERS.items():
+            folder = root / parent / table
+            folder.mkdir(parents=True)
+            layout(arrow(getattr(night, table), table), folder, table)
+        return root
+
+    return write
