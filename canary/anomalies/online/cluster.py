@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from canary.anomalies.online import topology
 from canary.anomalies.online.deliveries import say_phantom
 from canary.anomalies.online.questions import note_change, want_tail
 from canary.anomalies.online.state import Log, Producer
@@ -24,6 +25,7 @@ def runner_started(scope: Scope, fact: f.RunnerStarted) -> None:
     state = scope.state
     state.since_ns = state.since_ns or fact.at_ns
     state.asks.clear()
+    topology.runner_started(scope)
     for producer in state.producers.values():
         producer.live = False
     for topic in state.topics.values():
@@ -93,6 +95,8 @@ def cluster_seen(scope: Scope, fact: f.ClusterSeen) -> None:
         violation = another_cluster(state.cluster_id, fact.cluster_id, state.now_ns)
         state.stopped = violation.summary
         scope.emit(violation)
+        return
+    topology.cluster_seen(scope, fact)
 
 
 def another_cluster(known: str, found: str, at_ns: int) -> Violation:
@@ -116,6 +120,7 @@ def another_cluster(known: str, found: str, at_ns: int) -> Violation:
 
 def partition_seen(scope: Scope, fact: f.PartitionSeen) -> None:
     """Leader and in-sync replicas."""
+    topology.partition_seen(scope, fact, ours=True)
     log = scope.log(scope.topic(fact.topic), fact.partition)
     replicas = [int(b) for b in fact.replicas.split(",") if b]
     isr = [int(b) for b in fact.isr.split(",") if b]

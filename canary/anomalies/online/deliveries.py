@@ -343,7 +343,7 @@ def _unplaced_passed(scope: Scope, log: Log, stream: Stream, a: int, b: int, off
                 Unplaced(
                     stream.tag,
                     sequence,
-                    low[1] + 1 if low else log.start,
+                    low[1] + 1 if low else 0,
                     offset,
                     scope.state.now_ns,
                     scope.state.ordinal,

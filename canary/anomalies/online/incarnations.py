@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from canary.anomalies.online import losses, retention
+from canary.anomalies.online import losses, retention, topology
 from canary.anomalies.online.state import Ask, Topic
 
 if TYPE_CHECKING:
@@ -36,6 +36,7 @@ def topic_seen(scope: Scope, fact: f.TopicSeen) -> None:
     topic = scope.topic(fact.topic)
     if fact.topic_id is not None and fact.topic_id in topic.dead_ids:
         return  # a broker that has not heard yet
+    topology.topic_seen(scope, fact.topic, fact.topic_id)
     asked = state.asks.get(fact.sample)
     state.watch_error = None
     if not topic.known:
@@ -93,6 +94,7 @@ def topic_gone(scope: Scope, fact: f.TopicGone) -> None:
     topic = scope.topic(fact.topic)
     if topic.gone_since_ns is None:
         topic.gone_since_ns = fact.at_ns
+        topology.topic_gone(scope, fact.topic)
 
 
 def topic_configured(scope: Scope, fact: f.TopicConfigured) -> None:
@@ -100,6 +102,7 @@ def topic_configured(scope: Scope, fact: f.TopicConfigured) -> None:
     topic = scope.topic(fact.topic)
     topic.retention_ms, topic.retention_bytes = fact.retention_ms, fact.retention_bytes
     topic.min_insync_replicas = fact.min_insync_replicas
+    topology.topic_of(scope, fact.topic, ours=True).min_isr = fact.min_insync_replicas
     topic.compacted = fact.cleanup_policy is not None and "delete" not in fact.cleanup_policy
     for log in topic.logs.values():
         retention.settle_expiry(scope, topic, log)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from canary.anomalies.online import retention
+from canary.anomalies.online import retention, topology
 from canary.anomalies.online.claims import stands
 from canary.anomalies.online.questions import epoch_changed, want
 from canary.anomalies.online.state import Missing, Regression, Reread, Unplaced, Wanted
@@ -283,6 +283,7 @@ def listed(scope: Scope, fact: f.Listed) -> None:
     log = scope.log(topic, fact.partition)
     if fact.start < 0 or fact.end < fact.start or (fact.leader_epoch is None and log.epoch is not None):
         return  # no answer, whatever the client says (librdkafka: -1001 without an error where there is no leader)
+    topology.epoch_listed(scope, fact.topic, fact.partition, fact.leader_epoch)
     if fact.leader_epoch is not None:
         if log.epoch is not None and fact.leader_epoch < log.epoch:
             return  # a leader of yesterday
@@ -400,8 +401,14 @@ def _lost(scope: Scope, topic: Topic, log: Log, m: Missing) -> None:
     stream = topic.streams[m.tag]
     for i in range(m.count):
         offset, sequence = m.offset + i, m.sequence + i
-        if log.claims.get(offset) == (sequence, m.tag) or sequence in stream.lost:
-            continue  # it was read there again meanwhile
+        if sequence in stream.lost:
+            continue
+        if log.claims.get(offset) == (
+            sequence,
+            m.tag,
+        ):  # claimed again meanwhile, by a read or only by a late ack: look
+            log.missing.append(Missing(offset, 1, sequence, m.tag, m.why, m.at_ns, scope.state.ordinal))
+            continue
         if offset < log.start:
             retention.expired_unread(scope, topic, log, stream, sequence)
             continue

@@ -17,9 +17,11 @@ from canary.anomalies.online.state import (
     Topic,
     Transaction,
 )
+from canary.anomalies.online.topology_found import events_around
 from canary.anomalies.violation import RereadRequest, Violation
 
 if TYPE_CHECKING:
+    from canary.anomalies.topology_change import TopologyChange
     from canary.probe.identity import Identity
 
 TRANSACTIONAL = frozenset({"transactional", "relay", "fencing"})
@@ -34,7 +36,7 @@ NEIGHBOURS = 5
 class Scope:
     """State and findings of one stretch of facts."""
 
-    __slots__ = ("renewed", "rereads", "state", "unknown_producers", "violations")
+    __slots__ = ("changes", "ended", "judged", "renewed", "rereads", "state", "unknown_producers", "violations")
 
     def __init__(self, state: State) -> None:
         """Begin a stretch on ``state``."""
@@ -43,6 +45,9 @@ class Scope:
         self.rereads: list[RereadRequest] = []
         self.renewed: list[str] = []
         self.unknown_producers: set[int] = set()
+        self.ended: list[Violation] = []
+        self.changes: list[TopologyChange] = []
+        self.judged = 0  # of the violations so many were looked at as evidence of unclean elections
 
     # what is where
 
@@ -104,6 +109,7 @@ class Scope:
             evidence.setdefault("partition_state", self.surroundings(topic, log, offset))
         if self.state.errors:
             evidence.setdefault("client_errors", list(self.state.errors))
+        evidence.setdefault("cluster_events", events_around(self.state))
         return Violation(
             kind=kind,
             severity=severity or CATALOGUE[kind].severity,  # type: ignore[arg-type]  # plain values within the engine

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from canary.anomalies.online.intervals import IntervalSet
 from canary.anomalies.online.runs import RunMap
+from canary.anomalies.online.topology_state import Topology
 from canary.anomalies.violation import Violation  # noqa: TC001  # the codec reads the annotations
 
 if TYPE_CHECKING:
@@ -334,4 +335,5 @@ class State:
     asks: dict[int, Ask] = field(default_factory=dict)
     errors: list[dict[str, Any]] = field(default_factory=list)
     """The last client errors: evidence."""
+    topology: Topology = field(default_factory=Topology)
     watch_error: str | None = None

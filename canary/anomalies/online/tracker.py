@@ -6,13 +6,24 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from canary import facts as f
-from canary.anomalies.online import cluster, codec, deliveries, incarnations, losses, transactions
+from canary.anomalies.online import (
+    cluster,
+    codec,
+    deliveries,
+    elections,
+    incarnations,
+    losses,
+    regressions,
+    topology,
+    transactions,
+)
 from canary.anomalies.online.scope import Scope
 from canary.anomalies.online.state import State
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from canary.anomalies.topology_change import TopologyChange
     from canary.anomalies.violation import RereadRequest, Violation
 
 
@@ -27,6 +38,10 @@ class Findings:
     unknown_producers: list[int] = field(default_factory=list)
     """Producer ids to look up in the store; the answer is a ProducerLooked fact."""
     stopped: str | None = None
+    ended: list[Violation] = field(default_factory=list)
+    """Conditions that hold no more; one that is in ``violations`` too was said before it ended."""
+    changes: list[TopologyChange] = field(default_factory=list)
+    """What changed in the topology of the cluster."""
 
 
 _HANDLERS: dict[type[f.Fact], Callable[[Scope, Any], None]] = {
@@ -55,6 +70,12 @@ _HANDLERS: dict[type[f.Fact], Callable[[Scope, Any], None]] = {
     f.TransactionIndeterminate: transactions.indeterminate,
     f.ClientError: cluster.client_error,
     f.Tick: cluster.tick,
+    f.BrokerSeen: topology.broker_seen,
+    f.WatchedPartition: lambda scope, fact: topology.partition_seen(scope, fact, ours=False),
+    f.WatchedGone: lambda scope, fact: topology.topic_gone(scope, fact.topic),
+    f.WatchedConfigured: topology.configured,
+    f.WatchedListed: regressions.listed,
+    f.TopologySeen: topology.topology_seen,
 }
 
 
@@ -116,13 +137,21 @@ class Tracker:
                 state.ordinal += 1
                 _HANDLERS[type(fact)](scope, fact)
             i = j
+            if scope.judged != len(scope.violations):
+                elections.conclude(scope)
         losses.ask(scope)
 
     def drain(self) -> Findings:
         """Return what was found since the last call."""
         scope = self._scope
         findings = Findings(
-            scope.violations, scope.rereads, scope.renewed, sorted(scope.unknown_producers), self.state.stopped
+            scope.violations,
+            scope.rereads,
+            scope.renewed,
+            sorted(scope.unknown_producers),
+            self.state.stopped,
+            scope.ended,
+            scope.changes,
         )
         self._scope = Scope(self.state)
         return findings

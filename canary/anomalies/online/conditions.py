@@ -1,0 +1,182 @@
+"""Conditions: violations while they hold, each said after its set time and ended when it is over."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING, Any
+
+from canary.anomalies.online import elections
+from canary.anomalies.online.topology_found import violation
+from canary.anomalies.online.topology_state import Condition
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from canary.anomalies.online.scope import Scope
+    from canary.anomalies.online.topology_state import Known, Place, Topology
+
+Key = tuple[str, str, int]
+"""(kind, topic, partition)."""
+MOST_EACH = 100
+"""Partitions of topics that are not ours, of which a kind is said each; the rest is one violation with their number."""
+OTHERS = -1
+_AGAIN_NS = 5 * 60 * 10**9
+"""A condition that holds on is said again, so that it is seen to hold on."""
+_NAMED = 100
+
+
+def judge(scope: Scope, extent: str) -> None:
+    """Say what has held for its set time, end what holds no more."""
+    top = scope.state.topology
+    now = top.watched_ns.get(extent, 0)
+    holding: set[Key] = set()
+    for name, partition in list(top.degraded):
+        known = top.topics.get(name)
+        place = known.partitions.get(partition) if known is not None else None
+        if known is None or place is None or (extent == "probe") != known.ours:
+            continue
+        for kind in _kinds(top, (name, partition), known, place):
+            key = (kind, name, partition)
+            holding.add(key)
+            if key not in top.conditions:
+                top.conditions[key] = Condition("", extent, now, place.at_ns)
+    end_all(scope, lambda key: key not in holding and key[2] != OTHERS, extent)
+    _say_due(scope, extent, now)
+
+
+def _kinds(top: Topology, at: tuple[str, int], known: Known, place: Place) -> Iterator[str]:
+    have, want = len(place.isr), len(place.replicas)
+    if place.leader < 0 or not have:
+        yield "offline-partition"
+    elif have < want:
+        if have == 1 and known.min_isr is not None and known.min_isr <= 1:
+            yield "isr-of-one"
+        if known.min_isr is not None and have < known.min_isr:
+            yield "under-min-isr"
+        if 2 * have < want:
+            yield "isr-below-half"
+    if have < want:
+        yield "under-replicated"
+    suspect = top.suspects.get(at)
+    if suspect is not None and suspect.disjoint and not suspect.concluded and place.leader >= 0:
+        yield "unclean-election"
+
+
+def _limit_ns(top: Topology, key: Key) -> int:
+    limits = top.limits
+    kind, name, partition = key
+    if kind == "offline-partition":
+        alone = len(top.topics[name].partitions[partition].replicas) < 2
+        return int((limits.under_s if alone else limits.offline_s) * 1e9)
+    return int(
+        {"isr-of-one": limits.isr_of_one_s, "unclean-election": limits.unclean_s}.get(kind, limits.under_s) * 1e9
+    )
+
+
+def _say_due(scope: Scope, extent: str, now: int) -> None:
+    top = scope.state.topology
+    due: dict[str, list[Key]] = {}
+    said: dict[str, int] = {}
+    for key, condition in top.conditions.items():
+        if condition.extent != extent or key[2] == OTHERS:
+            continue
+        if condition.said_ns is not None:
+            said[key[0]] = said.get(key[0], 0) + 1
+            if scope.state.now_ns - condition.said_ns >= _AGAIN_NS:
+                due.setdefault(key[0], []).insert(0, key)
+        elif now - condition.watched_ns >= _limit_ns(top, key):
+            due.setdefault(key[0], []).append(key)
+    for kind in dict.fromkeys([*due, *(key[0] for key in top.conditions if key[2] == OTHERS)]):
+        room = MOST_EACH - said.get(kind, 0)
+        over: list[Key] = []
+        for key in due.get(kind, []):
+            fresh = top.conditions[key].said_ns is None
+            if fresh and extent == "all" and room <= 0:
+                over.append(key)
+                continue
+            room -= fresh
+            _say(scope, key)
+        if extent == "all":
+            _say_others(scope, kind, over)
+
+
+def _say(scope: Scope, key: Key) -> None:
+    top = scope.state.topology
+    kind, name, partition = key
+    condition, place = top.conditions[key], top.topics[name].partitions[partition]
+    condition.said_ns = scope.state.now_ns
+    evidence: dict[str, Any] = {"since_ns": condition.at_ns}
+    if kind == "unclean-election":
+        evidence["election"] = elections.as_json(top.suspects[name, partition])
+    evidence |= _only_there(scope, name, partition, place)
+    found = violation(
+        scope,
+        kind,
+        name,
+        partition,
+        None,
+        _summary(kind, top.topics[name], place),
+        severity="info" if kind == "unclean-election" else None,
+        evidence=evidence,
+    )
+    condition.topic_id = found.topic_id
+    scope.emit(found)
+
+
+def _only_there(scope: Scope, name: str, partition: int, place: Place) -> dict[str, Any]:
+    """Return which promised offsets are known to stand on the last in-sync replicas only, as far as known."""
+    ours = scope.state.topics.get(name)
+    log = ours.logs.get(partition) if ours is not None else None
+    if log is None or not log.known_end or len(place.isr) >= len(place.replicas):
+        return {}
+    first = max(log.full_isr_end, log.start)
+    return {"only_on": {"brokers": list(place.isr), "from_offset": first, "to_offset": max(log.known_end, first)}}
+
+
+def _summary(kind: str, known: Known, place: Place) -> str:
+    isr = ",".join(map(str, place.isr)) or "nobody"
+    of = f"{len(place.isr)} of {len(place.replicas)} replicas in sync (brokers {isr})"
+    if kind == "offline-partition":
+        return (
+            f"the partition has no leader; last in sync: brokers {isr}. Bring one of them back; do not elect uncleanly"
+        )
+    if kind == "isr-of-one":
+        return f"broker {isr} alone holds what is acknowledged now (min.insync.replicas={known.min_isr})"
+    if kind == "under-min-isr":
+        return f"{of}, min.insync.replicas={known.min_isr}: writes with acks=all are refused"
+    if kind == "unclean-election":
+        return f"broker {place.leader} leads and was not in the last known ISR: suspected to be an unclean election"
+    return of
+
+
+def _say_others(scope: Scope, kind: str, over: list[Key]) -> None:
+    """One violation for all that are too many to be said each."""
+    top = scope.state.topology
+    key = (kind, "", OTHERS)
+    known = top.conditions.get(key)
+    if not over:
+        if known is not None:
+            end_all(scope, lambda other: other == key)
+        return
+    if known is None:
+        known = top.conditions[key] = Condition("", "all", top.watched_ns.get("all", 0), scope.state.now_ns)
+    if known.said_ns is not None and scope.state.now_ns - known.said_ns < _AGAIN_NS:
+        return
+    known.said_ns = scope.state.now_ns
+    evidence = {"partitions": [f"{name}-{partition}" for _, name, partition in over[:_NAMED]], "count": len(over)}
+    summary = f"{len(over)} partitions more than the {MOST_EACH} that are named each"
+    severity = "info" if kind == "unclean-election" else None
+    scope.emit(violation(scope, kind, "", None, None, summary, severity=severity, evidence=evidence))
+
+
+def end_all(scope: Scope, over: Callable[[Key], bool], extent: str | None = None) -> None:
+    """End the conditions (of an extent) for which ``over``; what was never said is only forgotten."""
+    conditions = scope.state.topology.conditions
+    for key in [key for key, one in conditions.items() if extent in (None, one.extent) and over(key)]:
+        condition = conditions.pop(key)
+        if condition.said_ns is None:
+            continue
+        kind, name, partition = key
+        place = None if partition == OTHERS else partition
+        ended = violation(scope, kind, name, place, None, "ended")
+        scope.ended.append(dataclasses.replace(ended, topic_id=condition.topic_id))  # as it was when it was said

@@ -1,0 +1,229 @@
+"""The timeline of the whole cluster's topology, and what in it is wrong: folded from what the watcher tells.
+
+Every change of a partition's leader, replicas or ISR, of any topic, of the brokers and of the controller becomes a
+:class:`TopologyChange` for the store. Four kinds of judgement are made of it:
+
+* *conditions* (conditions.py) hold for a while, and are said after their set time and taken back when they end;
+* an *unclean election* (elections.py) is a leader outside the last known ISR; with evidence of loss it is critical;
+* an *offset regression* (regressions.py) is the end of a log, named by the operator, that went back;
+* a *leader epoch* that goes back, told again and again, is metadata that was restored or lost.
+
+What is only a sign is evidence and no violation: a broker that comes and goes, one whose id appears at another address,
+one that comes back and has none of its replicas in sync for long (an empty disk, or a long absence).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from canary.anomalies.online import conditions, elections
+from canary.anomalies.online.topology_found import violation
+from canary.anomalies.online.topology_state import UNKNOWN_LEADER, Broker, Epoch, Known, Place
+from canary.anomalies.topology_change import TopologyChange
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from canary import facts as f
+    from canary.anomalies.online.scope import Scope
+    from canary.anomalies.online.topology_state import Topology
+
+_EVENTS_KEPT = 50
+_LOWER_TIMES = 5
+"""A lower leader epoch so many times in a row is no leader of yesterday that has not heard yet."""
+_WATCHED_CAP_NS = {"probe": 3 * 10**9, "all": 10 * 10**9}
+"""Watched time of one round at most: what lies between two rounds further apart was not watched."""
+_REFILL_NS = 30 * 10**9
+
+
+def runner_started(scope: Scope) -> None:
+    """Nobody watched for a while: the next sight of each place is a first one."""
+    for known in scope.state.topology.topics.values():
+        for place in known.partitions.values():
+            place.leader = UNKNOWN_LEADER
+
+
+def topic_of(scope: Scope, name: str, *, ours: bool) -> Known:
+    """Return what is known of a topic's topology, made when it is new."""
+    topics = scope.state.topology.topics
+    known = topics.get(name)
+    if known is None:
+        known = topics[name] = Known()
+    known.ours = known.ours or ours
+    return known
+
+
+def partition_seen(scope: Scope, fact: f.PartitionSeen | f.WatchedPartition, *, ours: bool) -> None:
+    """Leader, replicas and ISR of a partition of any topic."""
+    top = scope.state.topology
+    known = topic_of(scope, fact.topic, ours=ours)
+    replicas, isr = _ids(fact.replicas), _ids(fact.isr)
+    place = known.partitions.get(fact.partition)
+    if place is not None and (place.leader, place.replicas, place.isr) == (fact.leader, replicas, isr):
+        return
+    if place is None:
+        place = known.partitions[fact.partition] = Place(fact.leader, replicas, isr, fact.at_ns)
+    else:
+        if place.leader != UNKNOWN_LEADER:
+            elections.changed(scope, fact, place, isr)
+        place.leader, place.replicas, place.isr, place.at_ns = fact.leader, replicas, isr, fact.at_ns
+    key = (fact.topic, fact.partition)
+    if fact.leader < 0 or len(isr) < len(replicas):
+        top.degraded[key] = ours
+    elif key not in top.suspects:
+        top.degraded.pop(key, None)
+    scope.changes.append(_change(fact.topic, fact.partition, place))
+
+
+def topic_seen(scope: Scope, name: str, topic_id: str | None) -> None:
+    """A topic of ours (or one whose offsets are watched) tells its id; another one is another topic."""
+    known = topic_of(scope, name, ours=name in scope.state.topics)
+    if known.topic_id is not None and topic_id is not None and topic_id != known.topic_id:
+        forget(scope, name, known)
+    if topic_id is not None:
+        known.topic_id = topic_id
+
+
+def topic_gone(scope: Scope, name: str) -> None:
+    """The topic is no more; nothing holds of it."""
+    top = scope.state.topology
+    known = top.topics.get(name)
+    if known is None or not known.partitions:
+        return
+    forget(scope, name, known)
+    if not known.ours:
+        del top.topics[name]
+        for places in (top.unclean, top.regressions):
+            for key in [key for key in places if key[0] == name]:
+                del places[key]
+    scope.changes.append(TopologyChange(scope.state.now_ns, "topic", name, 0, detail="gone"))
+
+
+def forget(scope: Scope, name: str, known: Known) -> None:
+    """Forget the places of a topic that is gone, or another one now."""
+    top = scope.state.topology
+    conditions.end_all(scope, lambda key: key[1] == name)
+    for partition in known.partitions:
+        key = (name, partition)
+        top.degraded.pop(key, None)
+        top.suspects.pop(key, None)
+        top.ends.pop(key, None)
+        top.epochs.pop(key, None)
+    known.partitions.clear()
+
+
+def configured(scope: Scope, fact: f.WatchedConfigured) -> None:
+    """min.insync.replicas of a topic whose replicas are out of sync."""
+    topic_of(scope, fact.topic, ours=False).min_isr = fact.min_insync_replicas
+
+
+def cluster_seen(scope: Scope, fact: f.ClusterSeen) -> None:
+    """The live brokers and the controller."""
+    top, live = scope.state.topology, set(_ids(fact.brokers))
+    for number in sorted(live - top.brokers.keys()):
+        top.brokers[number] = Broker(since_ns=fact.at_ns)
+    for number, broker in top.brokers.items():
+        if broker.live == (number in live):
+            continue
+        broker.live, broker.since_ns = number in live, fact.at_ns
+        broker.returned_watched_ns = top.watched_ns.get("all", 0) if broker.live else None
+        _event(scope, {"event": "broker-returned" if broker.live else "broker-left", "broker": number})
+        scope.changes.append(_broker_change(fact.at_ns, number, broker))
+    if fact.controller is not None and fact.controller != top.controller:
+        if top.controller is not None:
+            _event(scope, {"event": "controller-changed", "from": top.controller, "to": fact.controller})
+        top.controller = fact.controller
+        scope.changes.append(TopologyChange(fact.at_ns, "controller", "", 0, leader=fact.controller))
+
+
+def broker_seen(scope: Scope, fact: f.BrokerSeen) -> None:
+    """Where a broker is; an id at another host is another machine, or the same one moved."""
+    top = scope.state.topology
+    broker = top.brokers.setdefault(fact.broker, Broker(since_ns=fact.at_ns))
+    if (broker.host, broker.rack) == (fact.host, fact.rack):
+        return
+    if broker.host and broker.host != fact.host:
+        _event(scope, {"event": "broker-id-reused", "broker": fact.broker, "former": broker.host, "address": fact.host})
+    broker.host, broker.rack = fact.host, fact.rack
+    scope.changes.append(_broker_change(fact.at_ns, fact.broker, broker))
+
+
+def topology_seen(scope: Scope, fact: f.TopologySeen) -> None:
+    """A round has told all there is: time was watched, and conditions are judged."""
+    top = scope.state.topology
+    before = top.rounds.get(fact.extent)
+    step = 0 if before is None else min(max(fact.at_ns - before, 0), _WATCHED_CAP_NS.get(fact.extent, 0))
+    top.rounds[fact.extent] = fact.at_ns
+    top.watched_ns[fact.extent] = top.watched_ns.get(fact.extent, 0) + step
+    elections.settle(scope, fact.extent)
+    conditions.judge(scope, fact.extent)
+    if fact.extent == "all":
+        _refilling(scope)
+
+
+def epoch_listed(scope: Scope, topic: str, partition: int, epoch: int | None) -> None:
+    """A leader epoch was told; one that is lower again and again is a regression."""
+    if epoch is None:
+        return
+    top = scope.state.topology
+    known = top.epochs.get((topic, partition))
+    if known is None:
+        top.epochs[topic, partition] = Epoch(epoch)
+        return
+    if epoch >= known.epoch:
+        known.epoch, known.lower = epoch, 0
+        return
+    known.lower += 1
+    if known.lower >= _LOWER_TIMES:
+        summary = f"the leader epoch went back from {known.epoch} to {epoch}"
+        evidence = {"leader_epoch_before": known.epoch, "leader_epoch": epoch}
+        scope.emit(violation(scope, "leader-epoch-regression", topic, partition, None, summary, evidence=evidence))
+        known.epoch, known.lower = epoch, 0
+
+
+def everything(top: Topology) -> Iterator[TopologyChange]:
+    """Yield the present topology as changes since when it is so: what a store should know of it."""
+    for name, known in top.topics.items():
+        for partition, place in known.partitions.items():
+            if place.leader != UNKNOWN_LEADER:
+                yield _change(name, partition, place)
+    for number, broker in top.brokers.items():
+        yield _broker_change(broker.since_ns, number, broker)
+
+
+def _refilling(scope: Scope) -> None:
+    """Note a broker that is back for a while and has none of its replicas in sync."""
+    top = scope.state.topology
+    for number, broker in top.brokers.items():
+        back = broker.returned_watched_ns
+        if back is None or top.watched_ns.get("all", 0) - back < _REFILL_NS:
+            continue
+        broker.returned_watched_ns = None
+        hosted = [place for k in top.topics.values() for place in k.partitions.values() if number in place.replicas]
+        if hosted and not any(number in place.isr for place in hosted):
+            _event(scope, {"event": "broker-refilling", "broker": number, "replicas": len(hosted)})
+
+
+def _event(scope: Scope, event: dict[str, Any]) -> None:
+    events = scope.state.topology.events
+    events.append({"at_ns": scope.state.now_ns, **event})
+    del events[:-_EVENTS_KEPT]
+
+
+def _change(topic: str, partition: int, place: Place) -> TopologyChange:
+    return TopologyChange(
+        place.at_ns, "partition", topic, partition, place.leader, _text(place.replicas), _text(place.isr)
+    )
+
+
+def _broker_change(at_ns: int, number: int, broker: Broker) -> TopologyChange:
+    detail = f"{broker.host or 'somewhere'}{f' rack {broker.rack}' if broker.rack else ''}" if broker.live else ""
+    return TopologyChange(at_ns, "broker", "", number, detail=detail)
+
+
+def _ids(text: str) -> list[int]:
+    return [int(number) for number in text.split(",") if number]
+
+
+def _text(numbers: list[int]) -> str:
+    return ",".join(map(str, numbers))

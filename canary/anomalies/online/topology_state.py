@@ -1,0 +1,141 @@
+"""What the tracker remembers of the topology: of every topic of the cluster, whoever's it is.
+
+Written as it is into the ledger's snapshots, like canary.anomalies.online.state; bounded by the cluster's own size.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+UNKNOWN_LEADER = -2
+"""Of a place that was known before the canary's restart: the next sight of it is a first one."""
+
+
+@dataclass(slots=True)
+class Limits:
+    """How long a condition must hold, in s of watched time, before it is said.
+
+    Watched time advances only while the cluster answers: a canary that sees nothing for a minute has watched nothing.
+    ``under_s`` is for under-replicated, isr-below-half and under-min-isr, and for an offline partition that has only
+    one replica (its broker's restart makes it so, by design).
+    """
+
+    offline_s: float = 5.0
+    isr_of_one_s: float = 10.0
+    under_s: float = 300.0
+    unclean_s: float = 2.0
+
+
+@dataclass(slots=True)
+class Place:
+    """One partition: leader (-1: none), replicas and ISR in ascending order, and since when it is so (ns)."""
+
+    leader: int
+    replicas: list[int]
+    isr: list[int]
+    at_ns: int
+
+
+@dataclass(slots=True)
+class Known:
+    """One topic. ``topic_id`` and ``min_isr`` are None where they are not known; ``ours`` where we write to it."""
+
+    ours: bool = False
+    topic_id: str | None = None
+    min_isr: int | None = None
+    partitions: dict[int, Place] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class Broker:
+    """One broker: where it was last seen, whether it is there, and since when (ns)."""
+
+    host: str = ""
+    rack: str | None = None
+    live: bool = True
+    since_ns: int = 0
+    returned_watched_ns: int | None = None
+    """Watched time at which it came back, until one of its replicas is in sync again."""
+
+
+@dataclass(slots=True)
+class Suspect:
+    """An election of a leader outside the last known ISR: unclean, if evidence comes.
+
+    ``disjoint``: nobody of the former ISR is in the new one, and the sights were close enough to each other to say so.
+    ``lost_first`` and ``lost`` gather lost writes until a truncation is reported; ``concluded``: it has been said.
+    """
+
+    at_ns: int
+    watched_ns: int
+    former_leader: int
+    former_isr: list[int]
+    leader: int
+    isr: list[int]
+    disjoint: bool
+    lost_first: int | None = None
+    lost: int = 0
+    lost_watched_ns: int = 0
+    healed_watched_ns: int | None = None
+    concluded: bool = False
+
+
+@dataclass(slots=True)
+class End:
+    """The end of a log that the operator named, and (when it was seen to be lower) the doubt about it."""
+
+    topic_id: str | None
+    start: int
+    end: int
+    stable: int | None
+    epoch: int | None
+    sample: int
+    doubt_sample: int | None = None
+    doubt_end: int = 0
+    doubt_epoch: int | None = None
+
+
+@dataclass(slots=True)
+class Epoch:
+    """The leader epoch of a partition, and how often in a row a lower one was told."""
+
+    epoch: int
+    lower: int = 0
+
+
+@dataclass(slots=True)
+class Condition:
+    """Something that holds since ``watched_ns`` (watched time) and ``at_ns``; ``said_ns`` is when it was last said."""
+
+    topic_id: str
+    extent: str
+    watched_ns: int
+    at_ns: int
+    said_ns: int | None = None
+
+
+@dataclass(slots=True)
+class Topology:
+    """All of it. Keys (topic, partition); of conditions (kind, topic, partition), partition -1 for "and others"."""
+
+    limits: Limits = field(default_factory=Limits)
+    topics: dict[str, Known] = field(default_factory=dict)
+    degraded: dict[tuple[str, int], bool] = field(default_factory=dict)
+    """Places that have no leader, or replicas out of sync (or are of a suspect election)."""
+    brokers: dict[int, Broker] = field(default_factory=dict)
+    controller: int | None = None
+    suspects: dict[tuple[str, int], Suspect] = field(default_factory=dict)
+    ends: dict[tuple[str, int], End] = field(default_factory=dict)
+    epochs: dict[tuple[str, int], Epoch] = field(default_factory=dict)
+    conditions: dict[tuple[str, str, int], Condition] = field(default_factory=dict)
+    unclean: dict[tuple[str, int], int] = field(default_factory=dict)
+    """Elections of leaders outside the last known ISR, ever."""
+    regressions: dict[tuple[str, int], int] = field(default_factory=dict)
+    """Ends of watched logs that went back, ever."""
+    events: list[dict[str, Any]] = field(default_factory=list)
+    """The last joins, departures and moves of brokers, and changes of the controller: evidence."""
+    watched_ns: dict[str, int] = field(default_factory=dict)
+    """Watched time by extent."""
+    rounds: dict[str, int] = field(default_factory=dict)
+    """By extent: when (ns) its last round was told."""
