@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from functools import partial
+from typing import TYPE_CHECKING, Any, Protocol
 
 from canary.probing.idempotent import IdempotentProducer
 from canary.probing.plain import plain_producer
-from canary.settings import producer_config
+from canary.probing.transactional import TransactionalProducer
+from canary.settings import producer_config, transactional_config
+from canary.settings.modes import TransactionalMode
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -103,9 +106,40 @@ def _plain(wiring: Wiring) -> Writer:
     )
 
 
+def _transactional(wiring: Wiring) -> Writer:
+    settings = wiring.settings
+    assert isinstance(settings, TransactionalMode)  # noqa: S101  # as the registry says
+    return TransactionalProducer(
+        partial(_with_id, wiring.cluster, settings.timeout),
+        wiring.identities.topic,
+        wiring.under,
+        producer_id=wiring.identities.producer_id,
+        mode=wiring.mode,
+        interval_s=settings.interval,
+        spread=settings.partitions,
+        records=settings.records,
+        abort_percent=settings.abort_percent,
+        abandon_every_s=settings.abandon_every,
+        deliver_s=settings.timeout * 0.6,
+        most_ids=settings.most_ids,
+        record_length=settings.record_length,
+        inbox=wiring.inbox,
+        clock=wiring.clock,
+        renew=wiring.identities.renew,
+    )
+
+
+def _with_id(cluster: ClusterSettings, timeout_s: float, transactional_id: str) -> dict[str, Any]:
+    """Return the properties of a transactional client that gives up a record well before its transaction ends."""
+    timeout_ms = int(timeout_s * 1000)
+    config = transactional_config(cluster, transactional_id)
+    return config | {"transaction.timeout.ms": timeout_ms, "message.timeout.ms": timeout_ms, "linger.ms": 0}
+
+
 MODES: Mapping[str, Callable[[Wiring], Writer]] = {
     "idempotent": _idempotent,
     "plain": _plain,
+    "transactional": _transactional,
 }
 """Name to what makes its part. Not started; it gets a generation of its own before."""
 

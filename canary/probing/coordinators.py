@@ -1,0 +1,59 @@
+"""Which transactional ids it takes to probe every transaction coordinator.
+
+The coordinator of an id is the leader of the partition of ``__transaction_state`` that the id hashes to, as Java hashes
+strings. One id tests one coordinator; a cluster whose other coordinators are broken would look healthy.
+"""
+
+from __future__ import annotations
+
+import itertools
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+STATE_TOPIC = "__transaction_state"
+_CANDIDATES = 10_000
+
+
+def java_hash(text: str) -> int:
+    """Return Java's String.hashCode(): a signed 32-bit number.
+
+    >>> java_hash("hello"), java_hash("polygenelubricants")
+    (99162322, -2147483648)
+    """
+    units = text.encode("utf-16-be")
+    value = 0
+    for high, low in zip(units[::2], units[1::2], strict=True):
+        value = (value * 31 + (high << 8 | low)) & 0xFFFF_FFFF
+    return value - (1 << 32) if value >= 1 << 31 else value
+
+
+def state_partition(transactional_id: str, partitions: int) -> int:
+    """Return the partition of ``__transaction_state`` that is responsible for an id (Kafka's Utils.abs modulo)."""
+    value = java_hash(transactional_id)
+    return (0 if value == -(1 << 31) else abs(value)) % partitions
+
+
+def choose(prefix: str, leaders: Mapping[int, int], present: Sequence[str], most: int) -> list[str]:
+    """Return the ids to use: those ``present``, and as many more as it takes to meet every coordinator.
+
+    Args:
+        prefix: what every id begins with; a number follows.
+        leaders: leader of each partition of ``__transaction_state`` (-1: none at the moment); empty: not known.
+        present: ids that are in use already; they stay, since leaders come and go.
+        most: how many ids there may be.
+    """
+    chosen = list(present)
+    if not leaders:
+        return chosen or [f"{prefix}0"]
+    covered = {leaders.get(state_partition(one, len(leaders)), -1) for one in chosen}
+    for number in itertools.islice(itertools.count(), _CANDIDATES):
+        if len(chosen) >= most or {-1, *leaders.values()} <= {-1, *covered}:
+            break
+        candidate = f"{prefix}{number}"
+        broker = leaders.get(state_partition(candidate, len(leaders)), -1)
+        if broker not in {-1, *covered} and candidate not in chosen:
+            chosen.append(candidate)
+            covered.add(broker)
+    return chosen or [f"{prefix}0"]
