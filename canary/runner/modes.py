@@ -133,7 +133,12 @@ def _with_id(cluster: ClusterSettings, timeout_s: float, transactional_id: str) 
     """Return the properties of a transactional client that gives up a record well before its transaction ends."""
     timeout_ms = int(timeout_s * 1000)
     config = transactional_config(cluster, transactional_id)
-    return config | {"transaction.timeout.ms": timeout_ms, "message.timeout.ms": timeout_ms, "linger.ms": 0}
+    return config | {
+        "transaction.timeout.ms": timeout_ms,
+        "message.timeout.ms": timeout_ms,
+        "socket.timeout.ms": min(timeout_ms, 5000),  # librdkafka: no longer than a transaction
+        "linger.ms": 0,
+    }
 
 
 MODES: Mapping[str, Callable[[Wiring], Writer]] = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING, Any
 
 import structlog
@@ -21,6 +22,10 @@ if TYPE_CHECKING:
     from canary.settings import ClusterSettings
 
 log = structlog.get_logger(__name__)
+
+_LONGEST_S = 60.0
+_STEADY_S = 60.0
+"""Whoever ran for so long after its start is not failing in a row."""
 
 CONSUMERS: tuple[Isolation, ...] = ("read_committed", "read_uncommitted")
 """The tail consumers, called after their isolation level."""
@@ -59,6 +64,8 @@ class TopicProbes:
         self._inbox = inbox
         self._clock = clock
         self._sending = sending
+        self._again: dict[str, tuple[float, float]] = {}
+        """By what failed: when it may be started again, and how long was waited before that."""
 
     @property
     def tag(self) -> bytes:
@@ -124,15 +131,27 @@ class TopicProbes:
     def look_after(self, view: dict[str, Any]) -> None:
         """Start again what failed."""
         for mode, writer in list(self.writers.items()):
-            if not writer.alive:
+            if not writer.alive and self._may_start(f"writer {mode}"):
                 log.error("producer_started_again", mode=mode, failure=repr(writer.failure))
                 identities = self.identities[mode]
                 identities.renew("its thread ended")
                 self._write(mode, identities)
         for isolation, tail in list(self.tails.items()):
-            if not tail.alive:
+            if not tail.alive and self._may_start(f"tail {isolation}"):
                 log.error("consumer_started_again", consumer=isolation, failure=repr(tail.failure))
                 self._read(isolation, view)
+
+    def _may_start(self, what: str) -> bool:
+        """Say whether what failed may be started again now: each time in a row after twice the pause."""
+        now = time.monotonic()
+        due, pause = self._again.get(what, (now, 0.0))
+        if now < due:
+            return False
+        if now - due > _STEADY_S:
+            pause = 0.0
+        pause = min(max(pause * 2, 1.0), _LONGEST_S)
+        self._again[what] = (now + pause, pause)
+        return True
 
 
 def topic_of(view: dict[str, Any], topic: str) -> dict[str, Any]:
