@@ -322,9 +322,15 @@ def zombie_write(life: Simulator) -> None:
     life.sent(producer, log.partition, value, producer.transaction_id)
     life.restart()
 
+    generation = producer.generation
+
     def append() -> None:
-        offset = log.append(value)
-        _note(life, "zombie-write", log, offset, value, history=False)
+        written = (life.identities[e.value] for e in log.entries if e is not None and e.value is not None)
+        if any(i.producer_id == producer.producer_id and i.generation >= generation for i in written):
+            offset = log.append(value)
+            _note(life, "zombie-write", log, offset, value, history=False)
+        elif not life.stopping:  # before its successor has written, nobody can tell it from what was in flight
+            life.at(100 * MS, append)
 
     process = 9000 + len(life.operations)
     life.record(process, "invoke", "send", [["send", log.key, value]])

@@ -37,6 +37,8 @@ class Simulator(Reading, Writing):
         def topology() -> None:
             self.fact(f.ClusterSeen, sample, "cluster-1", "1,2,3", 1)
             self.fact(f.TopicSeen, sample, TOPIC, f"incarnation-{self.incarnation}", len(self.logs))
+            if sample % 3 == 0:
+                self.fact(f.TopicConfigured, TOPIC, RETENTION_MS, -1, "delete", 2)
             for log in self.logs:
                 self.fact(f.PartitionSeen, sample, TOPIC, log.partition, log.leader, "1,2,3", self.isr)
 

@@ -35,7 +35,7 @@ def claim(
 
 def _conflict(scope: Scope, topic: Topic, log: Log, stream: Stream, run: tuple[int, int, int, int], shift: int) -> None:
     offset, count, sequence, tag = run
-    log.doubted_end = log.doubted_end or log.known_end
+    log.conflicted = True
     other = topic.streams[tag]
     for i in range(count):
         here = offset + i

@@ -50,6 +50,9 @@ def sent(scope: Scope, run: Sequence[f.Sent]) -> None:
     stream.sent_times.extend(fact.at_ns for fact in run)
     if len(stream.sent_keys) > _SENT_KEPT:
         _forget_sent_times(stream)
+    if transactions.fenced(scope, first.producer_id, first.generation):
+        stream.zombies.add(first.sequence, first.sequence + n)
+        stream.failed.add(first.sequence, first.sequence + n)
     if first.transaction_id is not None:
         stream.transactions.set(first.sequence, n, first.sequence, first.transaction_id)
         transactions.wrote(scope, topic, stream, first, n)
@@ -164,7 +167,7 @@ def positioned(scope: Scope, fact: f.Positioned) -> None:
     log.readers[fact.consumer] = Reader(fact.isolation, fact.offset, scope.state.now_ns)
 
 
-def polled(scope: Scope, run: Sequence[f.Polled]) -> None:  # one step after the other
+def polled(scope: Scope, run: Sequence[f.Polled]) -> None:  # noqa: C901  # one step after the other
     """A consumer was given probes of ours."""
     first, n = run[0], len(run)
     topic = scope.topic(first.topic)
@@ -197,6 +200,8 @@ def polled(scope: Scope, run: Sequence[f.Polled]) -> None:  # one step after the
     claim(scope, topic, log, stream, a, n, first.offset, promise=committed or plain)
     if request_id is None:
         _delivered(scope, topic, log, stream, run)
+    if committed and not plain:
+        transactions.zombie(scope, topic, log, stream, first, n)
     if committed and first.transaction_id is not None:
         transactions.read(scope, topic, log, stream, first, n)
 

@@ -293,7 +293,7 @@ def listed(scope: Scope, fact: f.Listed) -> None:
     log.end, log.stable = fact.end, fact.stable
     if fact.start > log.start:
         retention.start_advanced(scope, topic, log, fact.start)
-    retention.remember_end(scope, log)
+    retention.remember_end(scope, topic, log)
     for m in log.missing:
         if m.state == "beyond" and fact.end > m.offset:
             m.state = "ask"
@@ -492,13 +492,17 @@ def _lost_unplaced(scope: Scope, topic: Topic, log: Log, u: Unplaced) -> None:
 
 
 def _report_cut(scope: Scope, topic: Topic, log: Log) -> None:
-    """Once nothing is in doubt any more: say where the log was cut, if it was."""
+    """Once nothing is in doubt any more: say where the log was cut, if it was.
+
+    It was, when somebody saw its end go back, or when offsets known before the last change of leader were given to
+    other probes after it: nothing but a cut makes room for them.
+    """
     if log.missing or log.rereads or log.regression:
         return
     if log.lost_offsets:
-        at_end = bool(log.doubted_end) and (log.lost_offsets.end() or 0) >= log.doubted_end
-        if log.cut is not None or at_end:
-            first = log.lost_offsets.first()
+        first = log.lost_offsets.first() or 0
+        rewritten = log.conflicted and first < log.end_before_epoch
+        if log.cut is not None or rewritten:
             scope.emit(
                 scope.violation(
                     "truncation",
@@ -516,8 +520,8 @@ def _report_cut(scope: Scope, topic: Topic, log: Log) -> None:
             )
             log.cut = None
         log.lost_offsets.remove(0, (log.lost_offsets.end() or 0))
-        log.doubted_end = 0
+        log.conflicted = False
     elif not log.wanted and not log.held:
-        log.doubted_end = 0
+        log.conflicted = False
     if log.cut is not None and scope.state.now_ns - int(log.cut["at_ns"]) > _CUT_KEPT_NS:
         log.cut = None

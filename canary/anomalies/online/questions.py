@@ -31,7 +31,7 @@ def epoch_changed(scope: Scope, log: Log, epoch: int) -> None:
     """A new leader: what stood at the end of the log is looked at again (decision 6; why-fsync)."""
     if log.epoch is not None:
         note_change(scope, log, {"leader_epoch": [log.epoch, epoch]})
-        log.doubted_end = log.doubted_end or log.known_end
+        log.end_before_epoch = max(log.end_before_epoch, log.known_end)
         want_tail(scope, log, "epoch")
     log.epoch = epoch
 

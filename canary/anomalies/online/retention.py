@@ -10,16 +10,21 @@ if TYPE_CHECKING:
     from canary.anomalies.online.state import Log, Stream, Topic
 
 _TIMELINE_STEP_NS = 30 * 10**9
+_TIMELINE_STEPS = 100
+"""A retention is divided into so many steps at least."""
 _TIMELINE_KEPT = 30_000
-_SLACK = 0.01
-"""Clocks of brokers and canary may differ by this share of the retention, and a minute."""
+_SLACK = 0.1
+"""Clocks of brokers and canary may differ by this share of the retention, and by a minute at most."""
 _MINUTE_MS = 60_000
 
 
-def remember_end(scope: Scope, log: Log) -> None:
+def remember_end(scope: Scope, topic: Topic, log: Log) -> None:
     """Note how far the log's promises reached by now, so that the age of what expires can be told."""
     now = scope.state.now_ns
-    if not log.timeline or now - log.timeline[-1][0] >= _TIMELINE_STEP_NS:
+    step = _TIMELINE_STEP_NS
+    if topic.retention_ms is not None and topic.retention_ms >= 0:
+        step = min(step, topic.retention_ms * 1_000_000 // _TIMELINE_STEPS)
+    if not log.timeline or now - log.timeline[-1][0] >= step:
         log.timeline.append([now, log.known_end])
         if len(log.timeline) > _TIMELINE_KEPT:
             del log.timeline[1::2]
@@ -93,7 +98,7 @@ def settle_expiry(scope: Scope, topic: Topic, log: Log) -> None:
     if topic.retention_ms is None or topic.retention_bytes is None or topic.retention_bytes >= 0:
         return  # not known, or by size: explained
     age_ms = (expiry["at_ns"] - expiry["youngest_ns"]) / 1e6
-    if topic.retention_ms >= 0 and age_ms >= topic.retention_ms * (1 - _SLACK) - _MINUTE_MS:
+    if topic.retention_ms >= 0 and age_ms >= topic.retention_ms - min(topic.retention_ms * _SLACK, _MINUTE_MS):
         return
     scope.hold(
         log,

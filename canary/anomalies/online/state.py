@@ -64,6 +64,8 @@ class Stream:
     """Acknowledged, and its transaction, if any, committed."""
     failed: IntervalSet = field(default_factory=IntervalSet)
     """Definitely not written, or of a transaction that definitely aborted: must never be read committed."""
+    zombies: IntervalSet = field(default_factory=IntervalSet)
+    """Of those in ``failed``: sent by the mode ``fencing`` after its transactional id was taken over."""
     indeterminate: IntervalSet = field(default_factory=IntervalSet)
     seen: IntervalSet = field(default_factory=IntervalSet)
     """Delivered to anyone. Kept when their offsets are forgotten: a copy is a copy however old the first."""
@@ -224,8 +226,10 @@ class Log:
     regression: Regression | None = None
     listed_ordinal: int = 0
     """When the partition last answered."""
-    doubted_end: int = 0
-    """What was known of its end when doubts began (another leader, a conflicting claim); 0 without any."""
+    conflicted: bool = False
+    """Whether an offset has been given to two probes since all was settled last."""
+    end_before_epoch: int = 0
+    """What was known of its end when its leader last changed."""
     cut: dict[str, Any] | None = None
     """Evidence that the log was cut, until the truncation is reported."""
     lost_offsets: IntervalSet = field(default_factory=IntervalSet)

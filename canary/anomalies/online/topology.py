@@ -41,6 +41,8 @@ def runner_started(scope: Scope) -> None:
     for known in scope.state.topology.topics.values():
         for place in known.partitions.values():
             place.leader = UNKNOWN_LEADER
+    for end in scope.state.topology.ends.values():
+        end.doubt_sample = None  # rounds are numbered anew
 
 
 def topic_of(scope: Scope, name: str, *, ours: bool) -> Known:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from canary.anomalies.online.scope import observe
 from canary.anomalies.online.state import Histogram, Transaction
+from canary.probe.identity import Identity
 
 if TYPE_CHECKING:
     from canary import facts as f
@@ -37,9 +38,35 @@ def commit_asked(scope: Scope, fact: f.CommitAsked) -> None:
         transaction.asked_at_ns = fact.at_ns
 
 
+def fenced(scope: Scope, producer_id: int, generation: int) -> bool:
+    """Say whether a producer of the mode ``fencing`` has been succeeded: what it does from now on is a zombie's."""
+    producer = scope.state.producers.get(producer_id)
+    return producer is not None and producer.mode == "fencing" and generation < producer.generation
+
+
+def _zombie_committed(scope: Scope, fact: f.Committed) -> None:
+    """A commit was accepted from somebody who was fenced before he asked for it."""
+    topic = scope.topic(scope.state.producers[fact.producer_id].topic)
+    scope.emit(
+        scope.violation(
+            "zombie-write",
+            topic,
+            None,
+            None,
+            Identity(fact.producer_id, fact.generation, -1, fact.transaction_id),
+            f"transaction {fact.transaction_id} of a fenced producer was accepted for commit",
+            mode="fencing",
+            evidence={"transaction_id": fact.transaction_id, "accepted": "commit"},
+        )
+    )
+
+
 def committed(scope: Scope, fact: f.Committed) -> None:
     """All of its acknowledged writes are promises now."""
     state = scope.state
+    if fenced(scope, fact.producer_id, fact.generation):
+        _zombie_committed(scope, fact)
+        return
     transaction = state.transactions.pop((fact.producer_id, fact.generation, fact.transaction_id), None)
     if transaction is None:
         return
@@ -104,9 +131,12 @@ def aborted_read(
     transaction = stream.transactions.get(sequence)
     if why is None:
         why = f"its transaction {transaction[1]} aborted" if transaction else "its send failed"
+    zombie = sequence in stream.zombies
+    if zombie:
+        why = "its producer was fenced before it was sent"
     scope.emit(
         scope.violation(
-            "G1a",
+            "zombie-write" if zombie else "G1a",
             topic,
             log.partition,
             offset,
@@ -132,6 +162,34 @@ def indeterminate(scope: Scope, fact: f.TransactionIndeterminate) -> None:
     if transaction.reads:
         del scope.state.transactions[key]
         _promise_all(scope, transaction)
+
+
+def zombie(scope: Scope, topic: Topic, log: Log, stream: Stream, first: f.Polled, n: int) -> None:
+    """A fenced generation's writes are read committed at offsets above what a later generation wrote here.
+
+    The later one wrote after it had fenced the older (init_transactions), so the older appended after its fencing.
+    """
+    producer = scope.state.producers.get(stream.producer_id)
+    latest = producer.generation if producer is not None else stream.generation
+    for generation in range(stream.generation + 1, latest + 1):
+        later = scope.stream(topic, stream.producer_id, generation, stream.partition)
+        if later is None or not later.places.keys:
+            continue
+        fenced_at = later.places.values[0]
+        for i in range(max(fenced_at - first.offset, 0), n):
+            scope.emit(
+                scope.violation(
+                    "zombie-write",
+                    topic,
+                    log.partition,
+                    first.offset + i,
+                    stream.identity(first.sequence + i),
+                    f"generation {stream.generation} was fenced, and wrote after generation {generation} had written",
+                    mode=stream.mode,
+                    evidence={"consumer": first.consumer, "later_generation": generation, "its_offset": fenced_at},
+                )
+            )
+        return
 
 
 def read(scope: Scope, topic: Topic, log: Log, stream: Stream, first: f.Polled, n: int) -> None:
