@@ -322,6 +322,35 @@ class TransactionIndeterminate:
 
 
 @dataclass(frozen=True, slots=True)
+class Relayed:
+    """The transaction takes the input offsets [start, end) of ``topic``: it writes them on, and commits them."""
+
+    at_ns: int
+    producer_id: int
+    generation: int
+    transaction_id: int
+    topic: str
+    partition: int
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class GroupOffset:
+    """Where a consumer group stands: ``reason`` "committed" (the commit was acknowledged) or "fetched" (asked for).
+
+    ``offset`` is None when the group says that it has none.
+    """
+
+    at_ns: int
+    consumer: str
+    topic: str
+    partition: int
+    offset: int | None
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class ClientError:
     """An error that a client reported outside any delivery: evidence, never a violation by itself."""
 
@@ -380,6 +409,8 @@ Fact = (
     | ClientError
     | Tick
     | ProducerLooked
+    | Relayed
+    | GroupOffset
 )
 
 FACT_KINDS: tuple[type[Fact], ...] = typing.get_args(Fact)

@@ -251,6 +251,16 @@ class Session:
             self._spoil(self.open, "no delivery report in time")
         return self.open.spoiled is None
 
+    def send_offsets(self, offsets: Sequence[Any], group: Any, timeout_s: float = CALL_S) -> bool:
+        """Let the transaction move a consumer group. Returns whether it will; else it must be aborted."""
+        assert self.open is not None  # noqa: S101  # the caller began it
+        try:
+            self._client.send_offsets_to_transaction(list(offsets), group, timeout_s)
+        except KafkaException as raised:
+            self._spoil(self.open, f"send_offsets: {text_of(raised.args[0])}")
+            return False
+        return True
+
     def commit(self, timeout_s: float = CALL_S) -> None:
         """Ask for the commit; again if that was done before. Afterwards it is settled, or still ``settling``."""
         assert self.open is not None  # noqa: S101  # the caller began it
@@ -306,6 +316,40 @@ class Session:
         assert self.open is not None  # noqa: S101  # the caller began it
         self._end(Aborted(self._book.clock.now_ns(), *self.open.key, error=why))
         self.close()
+
+    def fenced_by(self, why: str) -> None:
+        """Somebody else has initialised the same id: what is open here, and never asked to be committed, is aborted."""
+        assert self.open is not None  # noqa: S101  # the caller began it
+        self.serve(0)
+        self._book.inbox.put([Aborted(self._book.clock.now_ns(), *self.open.key, error=why)])
+
+    def haunt(self, partitions: Sequence[int], timeout_s: float) -> bool:
+        """Write and commit although fenced: for the probe of fencing only. Returns whether the commit was accepted.
+
+        Its transaction was settled before (``fenced_by``), so nothing that it does makes another outcome; only an
+        accepted commit is told, for the tracker to judge.
+        """
+        assert self.open is not None  # noqa: S101  # the caller began it
+        transaction = self.open
+        self.send(partitions)
+        self.deliver(timeout_s)
+        accepted = False
+        try:
+            self._client.commit_transaction(timeout_s)
+            accepted = True
+        except KafkaException as raised:
+            log.debug("zombie_refused", client=self.name, error=text_of(raised.args[0]))
+        at_ns = self._book.clock.now_ns()
+        self.serve(0)
+        rest: list[Fact] = [
+            Indeterminate(at_ns, self._book.topic, *identity_fields(identity), error="its client was fenced")
+            for identity in transaction.unresolved
+        ]
+        transaction.unresolved.clear()
+        self._book.inbox.put([*rest, *([Committed(at_ns, *transaction.key)] if accepted else [])])
+        self.open = None
+        self.close()
+        return accepted
 
     def give_up(self, why: str) -> None:
         """End what is open without another call: aborted if no commit was ever asked for, else indeterminate."""

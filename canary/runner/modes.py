@@ -6,11 +6,12 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
+from canary.probing.fencing import FencingProbe
 from canary.probing.idempotent import IdempotentProducer
 from canary.probing.plain import plain_producer
 from canary.probing.transactional import TransactionalProducer
 from canary.settings import producer_config, transactional_config
-from canary.settings.modes import TransactionalMode
+from canary.settings.modes import FencingMode, TransactionalMode
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -129,6 +130,24 @@ def _transactional(wiring: Wiring) -> Writer:
     )
 
 
+def _fencing(wiring: Wiring) -> Writer:
+    settings = wiring.settings
+    assert isinstance(settings, FencingMode)  # noqa: S101  # as the registry says
+    return FencingProbe(
+        _with_id(wiring.cluster, settings.timeout, f"{wiring.mode}-{wiring.identities.producer_id:x}"),
+        wiring.identities.topic,
+        wiring.under,
+        producer_id=wiring.identities.producer_id,
+        mode=wiring.mode,
+        interval_s=settings.interval,
+        deliver_s=settings.timeout * 0.6,
+        record_length=settings.record_length,
+        inbox=wiring.inbox,
+        clock=wiring.clock,
+        renew=wiring.identities.renew,
+    )
+
+
 def _with_id(cluster: ClusterSettings, timeout_s: float, transactional_id: str) -> dict[str, Any]:
     """Return the properties of a transactional client that gives up a record well before its transaction ends."""
     timeout_ms = int(timeout_s * 1000)
@@ -145,6 +164,7 @@ MODES: Mapping[str, Callable[[Wiring], Writer]] = {
     "idempotent": _idempotent,
     "plain": _plain,
     "transactional": _transactional,
+    "fencing": _fencing,
 }
 """Name to what makes its part. Not started; it gets a generation of its own before."""
 

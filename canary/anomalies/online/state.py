@@ -66,6 +66,8 @@ class Stream:
     """Definitely not written, or of a transaction that definitely aborted: must never be read committed."""
     zombies: IntervalSet = field(default_factory=IntervalSet)
     """Of those in ``failed``: sent by the mode ``fencing`` after its transactional id was taken over."""
+    zombies: IntervalSet = field(default_factory=IntervalSet)
+    """Of those in ``failed``: sent by the mode ``fencing`` after its transactional id was taken over."""
     indeterminate: IntervalSet = field(default_factory=IntervalSet)
     seen: IntervalSet = field(default_factory=IntervalSet)
     """Delivered to anyone. Kept when their offsets are forgotten: a copy is a copy however old the first."""
