@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from spark_reconcile.kernel import Conflicts
     from spark_reconcile.residue import Concluded
 
+GROUP_ROWS: Final = 1 << 17
 _TIME: Final = pa.timestamp("us", "UTC")
 _WHO: Final = [("producer_id", pa.int64()), ("generation", pa.int32()), ("sequence", pa.int64())]
 _PLACE: Final = [("cluster", pa.string()), ("topic", pa.string()), ("partition", pa.int32())]
@@ -76,11 +77,57 @@ class Written:
     cases: str | None
 
 
-class Writer:
+class PartWriter:
+    """Writes files of the work folder under names of their own."""
+
+    def __init__(self, work: str) -> None:
+        self._work = work
+
+    def write(self, table: pa.Table) -> str | None:
+        """Write a table and return the file's name; None: it has no rows, and there is no file."""
+        if not len(table):
+            return None
+        stream = self.stream(table.schema)
+        stream.write(table)
+        return stream.close()[0]
+
+    def stream(self, schema: pa.Schema) -> PartStream:
+        """Begin a file that is written bit by bit."""
+        return PartStream(self._work, schema)
+
+    def read(self, name: str) -> pa.Table:
+        """Return what stands in a file of the work folder."""
+        fs, root = fsspec.core.url_to_fs(self._work)
+        return pq.read_table(f"{root}/{name}", filesystem=fs)
+
+
+class PartStream:
+    """A file of the work folder that is being written."""
+
+    def __init__(self, work: str, schema: pa.Schema) -> None:
+        fs, root = fsspec.core.url_to_fs(work)
+        self._name = f"{uuid.uuid4().hex}.parquet"
+        self._file = fs.open(f"{root}/{self._name}", "wb")
+        self._writer = pq.ParquetWriter(self._file, schema, compression="zstd", compression_level=1)
+        self._rows = 0
+
+    def write(self, table: pa.Table) -> None:
+        """Write rows as row groups of at most GROUP_ROWS."""
+        self._writer.write_table(table, row_group_size=GROUP_ROWS)
+        self._rows += len(table)
+
+    def close(self) -> tuple[str, int]:
+        """End the file; return its name and rows."""
+        self._writer.close()
+        self._file.close()
+        return self._name, self._rows
+
+
+class Writer(PartWriter):
     """Writes what became of identities, as tasks and driver learn it."""
 
     def __init__(self, work: str, dumped: Dumped) -> None:
-        self._work = work
+        super().__init__(work)
         self._dumped = dumped
 
     def told(self, place: Place, probes: Probes, judgement: Judgement, found: I64 | None = None) -> Written:
@@ -97,7 +144,7 @@ class Writer:
             )
             if mask.any()
         ]
-        return Written(self._put(verdicts), self._put(pa.concat_tables(cases)) if cases else None)
+        return Written(self.write(verdicts), self.write(pa.concat_tables(cases)) if cases else None)
 
     def concluded(self, place: Place, concluded: Concluded) -> list[Written]:
         """Write a partition's residue."""
@@ -114,7 +161,7 @@ class Writer:
             )
             if len(rows)
         ]
-        files.append(Written(self._put(verdicts), self._put(pa.concat_tables(cases)) if cases else None))
+        files.append(Written(self.write(verdicts), self.write(pa.concat_tables(cases)) if cases else None))
         return files
 
     def disputed(self, place: Place, conflicts: Conflicts, damaged: I64) -> Written:
@@ -124,7 +171,7 @@ class Writer:
             cases.append(self._case("inconsistent-offsets", place, conflicts, conflicts.offset))
         if len(damaged):
             cases.append(self._case("corrupt", place, None, damaged))
-        return Written(None, self._put(pa.concat_tables(cases)) if cases else None)
+        return Written(None, self.write(pa.concat_tables(cases)) if cases else None)
 
     def fractured(self, broken: Mapping[Transaction, Sequence[Write]]) -> str | None:
         """Write one row for each transaction of which a part is missing: the first write that is."""
@@ -145,27 +192,13 @@ class Writer:
                     "transaction_id": transaction.transaction_id,
                 }
             )
-        return self._put(pa.Table.from_pylist(rows, CASE_SCHEMA)) if rows else None
-
-    def write(self, table: pa.Table) -> str | None:
-        """Write any table and return its name."""
-        return self._put(table)
+        return self.write(pa.Table.from_pylist(rows, CASE_SCHEMA)) if rows else None
 
     def without(self, name: str, retracted: Identities) -> str | None:
         """Write a file anew without some identities; return its new name, None if nothing is left."""
-        fs, root = fsspec.core.url_to_fs(self._work)
-        table = pq.read_table(f"{root}/{name}", filesystem=fs)
+        table = self.read(name)
         who = Identities(*(table.column(column).to_numpy() for column, _ in _WHO))
-        return self._put(table.filter(pa.array(lookup(who, retracted) < 0)))
-
-    def _put(self, table: pa.Table) -> str | None:
-        if not len(table):
-            return None
-        fs, root = fsspec.core.url_to_fs(self._work)
-        name = f"{uuid.uuid4().hex}.parquet"
-        with fs.open(f"{root}/{name}", "wb") as file:
-            pq.write_table(table, file, compression="zstd")
-        return name
+        return self.write(table.filter(pa.array(lookup(who, retracted) < 0)))
 
     def _case(self, kind: str, place: Place, who: Identities | None, offset: I64, found: I64 | None = None) -> pa.Table:
         rows = len(offset)

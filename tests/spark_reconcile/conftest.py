@@ -24,7 +24,7 @@ FOLDERS = {"probes": "log", "transactions": "log", "polls": "log", "records": "d
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
-    with session("tests") as running:
+    with session("tests", kafka=True) as running:
         yield running
 
 

@@ -1,0 +1,184 @@
+"""What a dump has to cover: offsets, incarnation and retention of each partition, asked of the cluster."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import structlog
+from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicCollection, TopicPartition
+from confluent_kafka.admin import AdminClient, ConfigResource, OffsetSpec, ResourceType
+
+from canary.client.answers import text_of, topic_id_of
+from canary.client.quiet import quiet_logger
+from spark_reconcile.columns import ISOLATIONS
+from spark_reconcile.errors import UnreachableError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+log = structlog.get_logger(__name__)
+
+_LEVELS: Final = {ISOLATIONS[0]: IsolationLevel.READ_COMMITTED, ISOLATIONS[1]: IsolationLevel.READ_UNCOMMITTED}
+_TRIES: Final = 5
+_PAUSE_S: Final = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Topic:
+    """A topic as it is now. Retention None: the cluster does not tell; -1: none."""
+
+    name: str
+    topic_id: str | None
+    partitions: int
+    retention_ms: int | None
+    retention_bytes: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Offsets from ``start`` to before ``end`` of a partition at one isolation level, asked ``at`` (us)."""
+
+    topic: str
+    partition: int
+    isolation: str
+    start: int
+    end: int
+    at: int
+
+
+class Cluster:
+    """A cluster to be asked.
+
+    Args:
+        name: what it is called.
+        config: librdkafka properties.
+        timeout_s: how long an answer is waited for.
+    """
+
+    def __init__(self, name: str, config: Mapping[str, Any], timeout_s: float = 10.0) -> None:
+        self.name = name
+        self._timeout_s = timeout_s
+        self._admin = AdminClient(dict(config), logger=quiet_logger("dump"))
+
+    def cluster_id(self) -> str:
+        """Return what the cluster calls itself.
+
+        Raises:
+            UnreachableError: it does not answer.
+        """
+        described = self._answered(
+            lambda: {"it": self._admin.describe_cluster(request_timeout=self._timeout_s)}, "who it is"
+        )["it"]
+        if isinstance(described, KafkaError):
+            raise UnreachableError(f"cluster {self.name} does not answer: {text_of(described)}")
+        return described.cluster_id or ""
+
+    def topics(self, names: Sequence[str]) -> list[Topic]:
+        """Return those of the topics that exist.
+
+        Raises:
+            UnreachableError: the cluster does not answer, or does not let us ask.
+        """
+        described = self._answered(
+            lambda: self._admin.describe_topics(TopicCollection(list(names)), request_timeout=self._timeout_s),
+            "its topics",
+            final={KafkaError.UNKNOWN_TOPIC_OR_PART},
+        )
+        topics = []
+        for name, answer in described.items():
+            if isinstance(answer, KafkaError):
+                if answer.code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
+                    raise UnreachableError(f"cluster {self.name} does not describe {name}: {text_of(answer)}")
+                log.warning("dump_topic_missing", cluster=self.name, topic=name)
+                continue
+            topics.append(Topic(name, topic_id_of(answer), len(answer.partitions), *self._retention(name)))
+        return topics
+
+    def _retention(self, topic: str) -> tuple[int | None, int | None]:
+        resource = ConfigResource(ResourceType.TOPIC, topic)
+        answers = self._answered(
+            lambda: self._admin.describe_configs([resource], request_timeout=self._timeout_s), "topic settings"
+        )
+        config = answers[resource]
+        if isinstance(config, KafkaError):
+            log.warning("dump_retention_unknown", cluster=self.name, topic=topic, reason=text_of(config))
+            return None, None
+        size, age = config.get("retention.bytes"), config.get("retention.ms")
+        if "delete" not in getattr(config.get("cleanup.policy"), "value", "delete"):
+            return -1, -1
+        return (int(age.value) if age else None), (int(size.value) if size else None)
+
+    def spans(self, topics: Sequence[Topic], levels: Sequence[str]) -> list[Span]:
+        """Return what is there now; a partition that has no leader has no span.
+
+        Raises:
+            UnreachableError: no partition answers.
+        """
+        at = time.time_ns() // 1000
+        ends = {level: self._offsets(topics, OffsetSpec.latest, level) for level in levels}
+        starts = self.starts(topics)
+        spans = [
+            Span(topic, partition, level, starts[topic, partition], end, at)
+            for level in levels
+            for (topic, partition), end in ends[level].items()
+            if (topic, partition) in starts
+        ]
+        if not spans and any(topic.partitions for topic in topics):
+            raise UnreachableError(f"cluster {self.name}: no partition of {', '.join(t.name for t in topics)} answers")
+        return spans
+
+    def starts(self, topics: Sequence[Topic]) -> dict[tuple[str, int], int]:
+        """Return the first offset of each partition that has a leader."""
+        return self._offsets(topics, OffsetSpec.earliest, ISOLATIONS[1])
+
+    def _offsets(self, topics: Sequence[Topic], spec: Any, level: str) -> dict[tuple[str, int], int]:
+        places = [TopicPartition(topic.name, number) for topic in topics for number in range(topic.partitions)]
+        answers = self._answered(
+            lambda: self._admin.list_offsets(
+                {place: spec() for place in places}, isolation_level=_LEVELS[level], request_timeout=self._timeout_s
+            ),
+            "offsets",
+        )
+        result = {}
+        for place, answer in answers.items():
+            if isinstance(answer, KafkaError) or answer.offset < 0:  # without a leader: -1001 and no error at all
+                reason = text_of(answer) if isinstance(answer, KafkaError) else "it has no leader"
+                log.warning("dump_partition_silent", topic=place.topic, partition=place.partition, reason=reason)
+                continue
+            result[place.topic, place.partition] = answer.offset
+        return result
+
+    def _answered(self, ask: Any, what: str, final: set[int] | None = None) -> dict[Any, Any]:
+        """Ask until every answer is good, a few times; what is still an error then is returned as one."""
+        answers: dict[Any, Any] = {}
+        for turn in range(_TRIES):
+            if turn:
+                time.sleep(_PAUSE_S)  # a leader is being elected; nothing tells when
+            try:
+                futures = ask()
+            except KafkaException as error:
+                raise UnreachableError(
+                    f"cluster {self.name} cannot be asked for {what}: {text_of(error.args[0])}"
+                ) from error
+            answers = {key: _answer(future, self._timeout_s + 1) for key, future in futures.items()}
+            wrong = [answer for answer in answers.values() if isinstance(answer, KafkaError)]
+            if all(answer.code() in (final or ()) for answer in wrong):
+                break
+            if wrong and len(wrong) == len(answers) and wrong[0].code() in _SILENCE and turn:
+                raise UnreachableError(f"cluster {self.name} does not answer: {text_of(wrong[0])}")
+        return answers
+
+
+_SILENCE: Final = frozenset({KafkaError._TIMED_OUT, KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN})  # noqa: SLF001  # names of the client's own errors
+
+
+def _answer(future: Any, timeout_s: float) -> Any:
+    """Return what a future holds, or its KafkaError."""
+    try:
+        return future.result(timeout_s)
+    except KafkaException as error:
+        return error.args[0]
+    except TimeoutError:
+        return KafkaError(KafkaError._TIMED_OUT)  # noqa: SLF001  # as above

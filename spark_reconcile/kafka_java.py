@@ -1,0 +1,118 @@
+"""The operator's librdkafka properties in the words of the Java client, which Spark's Kafka source is made of.
+
+Only what says where the cluster is and how to be let in: addresses, security, names. Everything else keeps Java's
+defaults. PEM material is handed over inline, so that workers on other machines need no files.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from spark_reconcile.errors import BadInputError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+_SAME: Final = ("client.id", "client.rack", "sasl.kerberos.service.name", "ssl.key.password", "ssl.keystore.password")
+_LOGIN: Final = {
+    "PLAIN": "org.apache.kafka.common.security.plain.PlainLoginModule",
+    "SCRAM-SHA-256": "org.apache.kafka.common.security.scram.ScramLoginModule",
+    "SCRAM-SHA-512": "org.apache.kafka.common.security.scram.ScramLoginModule",
+    "OAUTHBEARER": "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule",
+    "GSSAPI": "com.sun.security.auth.module.Krb5LoginModule",
+}
+_TOKENS: Final = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginCallbackHandler"
+_PLACE: Final = "settings, kafka"
+
+
+def java_properties(given: Mapping[str, Any]) -> dict[str, str]:
+    """Return properties of a Java consumer; they hold secrets.
+
+    Raises:
+        BadInputError: something that Java cannot do, or a file that cannot be read.
+    """
+    text = {name: str(value) for name, value in given.items()}
+    servers = text.get("bootstrap.servers") or text.get("metadata.broker.list", "")
+    result = {"bootstrap.servers": servers} | {name: text[name] for name in _SAME if name in text}
+    protocol = text.get("security.protocol", "plaintext").upper()
+    result["security.protocol"] = protocol
+    if protocol.startswith("SASL"):
+        result |= _sasl(text)
+    if protocol.endswith("SSL"):
+        result |= _ssl(text)
+    return result
+
+
+def _sasl(text: Mapping[str, str]) -> dict[str, str]:
+    mechanism = text.get("sasl.mechanism", text.get("sasl.mechanisms", "GSSAPI")).upper()
+    if mechanism not in _LOGIN:
+        raise BadInputError(f"{_PLACE}.sasl.mechanism", f"{mechanism} is unknown to Java", ", ".join(_LOGIN))
+    result = {"sasl.mechanism": mechanism}
+    login: dict[str, str | None] = {}
+    if mechanism == "OAUTHBEARER":
+        if text.get("sasl.oauthbearer.method", "default").lower() != "oidc":
+            raise BadInputError(f"{_PLACE}.sasl.oauthbearer.method", "only oidc can be used from Spark")
+        result["sasl.oauthbearer.token.endpoint.url"] = text.get("sasl.oauthbearer.token.endpoint.url", "")
+        result["sasl.login.callback.handler.class"] = _TOKENS
+        login = {
+            "clientId": text.get("sasl.oauthbearer.client.id"),
+            "clientSecret": text.get("sasl.oauthbearer.client.secret"),
+            "scope": text.get("sasl.oauthbearer.scope"),
+        }
+    elif mechanism == "GSSAPI":
+        keytab = text.get("sasl.kerberos.keytab")
+        login = {
+            "useKeyTab": "true" if keytab else None,
+            "storeKey": "true" if keytab else None,
+            "useTicketCache": None if keytab else "true",
+            "keyTab": keytab,
+            "principal": text.get("sasl.kerberos.principal"),
+        }
+    else:
+        login = {"username": text.get("sasl.username"), "password": text.get("sasl.password")}
+    options = "".join(f" {name}={_quoted(value)}" for name, value in login.items() if value is not None)
+    result["sasl.jaas.config"] = f"{_LOGIN[mechanism]} required{options};"
+    return result
+
+
+def _quoted(value: str) -> str:
+    escaped = value.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'
+
+
+def _ssl(text: Mapping[str, str]) -> dict[str, str]:
+    if text.get("enable.ssl.certificate.verification", "true").lower() == "false":
+        raise BadInputError(
+            f"{_PLACE}.enable.ssl.certificate.verification", "Java always verifies", "give the authority as ssl.ca.pem"
+        )
+    result = {}
+    if text.get("ssl.endpoint.identification.algorithm", "https").lower() == "none":
+        result["ssl.endpoint.identification.algorithm"] = ""
+    authority = _pem(text, "ssl.ca")
+    if authority:
+        result |= {"ssl.truststore.type": "PEM", "ssl.truststore.certificates": authority}
+    certificate, key = _pem(text, "ssl.certificate"), _pem(text, "ssl.key")
+    if certificate and key:
+        result |= {
+            "ssl.keystore.type": "PEM",
+            "ssl.keystore.certificate.chain": certificate,
+            "ssl.keystore.key": key,
+        }
+    elif "ssl.keystore.location" in text:
+        result |= {"ssl.keystore.type": "PKCS12", "ssl.keystore.location": text["ssl.keystore.location"]}
+    return result
+
+
+def _pem(text: Mapping[str, str], name: str) -> str | None:
+    inline = text.get(f"{name}.pem")
+    if inline:
+        return inline
+    location = text.get(f"{name}.location")
+    if not location or (name == "ssl.ca" and location == "probe"):
+        return None
+    read: Callable[[], str] = Path(location).read_text
+    try:
+        return read()
+    except OSError as error:
+        raise BadInputError(f"{_PLACE}.{name}.location", f"{location} cannot be read ({error.strerror})") from error
