@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from canary.anomalies.online import topology
+from canary.anomalies.online import relays, topology
 from canary.anomalies.online.deliveries import say_phantom
 from canary.anomalies.online.questions import note_change, want_tail
 from canary.anomalies.online.state import Log, Producer
@@ -37,6 +37,7 @@ def runner_started(scope: Scope, fact: f.RunnerStarted) -> None:
     for transaction in state.transactions.values():
         if transaction.outcome == "open":
             transaction.outcome = "indeterminate"
+            relays.doubtful(scope, transaction)
 
 
 def _bury(scope: Scope, topic: Topic, stream: Stream) -> None:

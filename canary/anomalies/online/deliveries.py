@@ -53,9 +53,6 @@ def sent(scope: Scope, run: Sequence[f.Sent]) -> None:
     if transactions.fenced(scope, first.producer_id, first.generation):
         stream.zombies.add(first.sequence, first.sequence + n)
         stream.failed.add(first.sequence, first.sequence + n)
-    if transactions.fenced(scope, first.producer_id, first.generation):
-        stream.zombies.add(first.sequence, first.sequence + n)
-        stream.failed.add(first.sequence, first.sequence + n)
     if first.transaction_id is not None:
         stream.transactions.set(first.sequence, n, first.sequence, first.transaction_id)
         transactions.wrote(scope, topic, stream, first, n)

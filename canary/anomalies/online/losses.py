@@ -418,6 +418,7 @@ def _lost(scope: Scope, topic: Topic, log: Log, m: Missing) -> None:
             continue
         _say_lost(scope, topic, log, stream, offset, sequence, m)
         log.lost_offsets.add(offset, offset + 1)
+        log.relayed.remove(offset, offset + 1)  # whoever stands there later is another record
 
 
 _HOW = {
@@ -494,15 +495,15 @@ def _lost_unplaced(scope: Scope, topic: Topic, log: Log, u: Unplaced) -> None:
 def _report_cut(scope: Scope, topic: Topic, log: Log) -> None:
     """Once nothing is in doubt any more: say where the log was cut, if it was.
 
-    It was, when somebody saw its end go back, or when offsets known before the last change of leader were given to
-    other probes after it: nothing but a cut makes room for them.
+    It was, when somebody saw its end go back; and when what was known before the last change of leader is gone, and its
+    offsets were given to other probes or all that stood at the end is gone with it.
     """
     if log.missing or log.rereads or log.regression:
         return
     if log.lost_offsets:
         first = log.lost_offsets.first() or 0
-        rewritten = log.conflicted and first < log.end_before_epoch
-        if log.cut is not None or rewritten:
+        to_the_end = (log.lost_offsets.end() or 0) >= log.end_before_epoch
+        if log.cut is not None or (first < log.end_before_epoch and (log.conflicted or to_the_end)):
             scope.emit(
                 scope.violation(
                     "truncation",

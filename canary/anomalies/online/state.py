@@ -66,8 +66,6 @@ class Stream:
     """Definitely not written, or of a transaction that definitely aborted: must never be read committed."""
     zombies: IntervalSet = field(default_factory=IntervalSet)
     """Of those in ``failed``: sent by the mode ``fencing`` after its transactional id was taken over."""
-    zombies: IntervalSet = field(default_factory=IntervalSet)
-    """Of those in ``failed``: sent by the mode ``fencing`` after its transactional id was taken over."""
     indeterminate: IntervalSet = field(default_factory=IntervalSet)
     seen: IntervalSet = field(default_factory=IntervalSet)
     """Delivered to anyone. Kept when their offsets are forgotten: a copy is a copy however old the first."""
@@ -220,6 +218,12 @@ class Log:
     full_isr_end: int = 0
     """Everything promised below was promised before the ISR was last seen full."""
     readers: dict[str, Reader] = field(default_factory=dict)
+    relayed: IntervalSet = field(default_factory=IntervalSet)
+    """Offsets taken by committed transactions of the relay."""
+    relay_doubt: int = -1
+    """The relay may have taken everything below: of that no jump is said."""
+    groups: dict[str, int] = field(default_factory=dict)
+    """Consumer group to the offset it was told to have committed."""
     missing: list[Missing] = field(default_factory=list)
     unplaced: list[Unplaced] = field(default_factory=list)
     held: dict[str, Held] = field(default_factory=dict)
@@ -266,6 +270,8 @@ class Transaction:
     outcome: str = "open"
     writes: list[list[Any]] = field(default_factory=list)
     reads: list[list[Any]] = field(default_factory=list)
+    relayed: list[list[Any]] = field(default_factory=list)
+    """[input topic, its id, partition, start, end]: what it takes."""
 
 
 @dataclass(slots=True)

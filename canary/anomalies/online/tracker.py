@@ -14,6 +14,7 @@ from canary.anomalies.online import (
     incarnations,
     losses,
     regressions,
+    relays,
     topology,
     transactions,
 )
@@ -68,6 +69,8 @@ _HANDLERS: dict[type[f.Fact], Callable[[Scope, Any], None]] = {
     f.Committed: transactions.committed,
     f.Aborted: transactions.aborted,
     f.TransactionIndeterminate: transactions.indeterminate,
+    f.Relayed: relays.relayed,
+    f.GroupOffset: relays.group_offset,
     f.ClientError: cluster.client_error,
     f.Tick: cluster.tick,
     f.BrokerSeen: topology.broker_seen,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from canary.anomalies.online import relays
 from canary.anomalies.online.scope import observe
 from canary.anomalies.online.state import Histogram, Transaction
 from canary.probe.identity import Identity
@@ -79,6 +80,7 @@ def committed(scope: Scope, fact: f.Committed) -> None:
 def _promise_all(scope: Scope, transaction: Transaction) -> None:
     from canary.anomalies.online.deliveries import promise  # noqa: PLC0415  # each needs the other
 
+    relays.took(scope, transaction)
     for name, tag, sequence in transaction.writes:
         topic = scope.state.topics[name]
         stream = topic.streams[tag]
@@ -159,6 +161,7 @@ def indeterminate(scope: Scope, fact: f.TransactionIndeterminate) -> None:
     if transaction is None:
         return
     transaction.outcome = "indeterminate"
+    relays.doubtful(scope, transaction)
     if transaction.reads:
         del scope.state.transactions[key]
         _promise_all(scope, transaction)

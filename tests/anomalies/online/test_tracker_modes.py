@@ -1,0 +1,155 @@
+"""Zombies, relays and groups: what the tracker says of the modes beside the main one."""
+
+from __future__ import annotations
+
+from canary import facts as f
+from canary.anomalies.online import Tracker
+from tests.support.bench import PRODUCER, RC, TOPIC, Bench
+
+RELAY, OUT = 99, "probes-relay"
+
+
+def zombie_bench() -> tuple[Bench, int]:
+    """Return a bench whose generation 1 was fenced by generation 2 and has sent one probe since; its sequence."""
+    bench = Bench(mode="fencing")
+    bench.fold(f.TransactionBegan(bench.now_ns, "fencing", PRODUCER, 1, 0))
+    bench.fold(f.Sent(bench.now_ns, TOPIC, 0, PRODUCER, 1, 0, "fencing", 0))
+    bench.fold(f.GenerationBegan(bench.now_ns, TOPIC, "fencing", PRODUCER, 2))
+    bench.fold(f.Aborted(bench.now_ns, PRODUCER, 1, 0, "fenced"))
+    bench.fold(f.Sent(bench.now_ns, TOPIC, 0, PRODUCER, 1, 1, "fencing", 0))
+    return bench, 1
+
+
+def poll(bench: Bench, sequence: int, isolation: str = RC) -> None:
+    bench.fold(f.Polled(bench.now_ns, isolation, isolation, TOPIC, 0, 0, PRODUCER, 1, sequence, 0))
+
+
+def test_what_a_zombie_wrote_after_its_fencing_and_is_read_committed_is_a_zombie_write() -> None:
+    bench, sequence = zombie_bench()
+    poll(bench, sequence)
+    assert bench.found() == [("zombie-write", 0, sequence)]
+
+
+def test_what_it_wrote_before_is_an_aborted_read() -> None:
+    bench, _ = zombie_bench()
+    poll(bench, 0)
+    assert [kind for kind, *_ in bench.found()] == ["G1a"]
+
+
+def test_a_zombie_seen_by_read_uncommitted_alone_is_as_it_should_be() -> None:
+    bench, sequence = zombie_bench()
+    poll(bench, sequence, "read_uncommitted")
+    bench.fold(f.Indeterminate(bench.now_ns, TOPIC, 0, PRODUCER, 1, sequence, "_FENCED"))
+    assert bench.found() == []
+
+
+def test_a_commit_that_is_accepted_from_a_zombie_is_a_zombie_write() -> None:
+    bench, _ = zombie_bench()
+    bench.fold(f.Committed(bench.now_ns, PRODUCER, 1, 0))
+    assert [kind for kind, *_ in bench.found()] == ["zombie-write"]
+
+
+class Relaying:
+    """A relay that takes the bench's probes."""
+
+    def __init__(self) -> None:
+        self.bench = Bench()
+        self.number = 0
+        self.bench.write(30)
+        self.bench.fold(f.GenerationBegan(self.bench.now_ns, OUT, "relay", RELAY, 1))
+
+    def take(self, start: int, end: int, outcome: str = "committed") -> int:
+        key = (RELAY, 1, self.number)
+        self.number += 1
+        at_ns, fold = self.bench.now_ns, self.bench.fold
+        fold(f.TransactionBegan(at_ns, "relay", *key), f.Relayed(at_ns, *key, TOPIC, 0, start, end))
+        fold(f.Sent(at_ns, OUT, 0, *key[:2], key[2], "relay", key[2]), f.Acked(at_ns, OUT, 0, *key, key[2]))
+        fold(f.CommitAsked(at_ns, *key))
+        if outcome == "committed":
+            fold(f.Committed(at_ns, *key))
+        elif outcome == "aborted":
+            fold(f.Aborted(at_ns, *key))
+        else:
+            fold(f.TransactionIndeterminate(at_ns, *key, "?"))
+        return key[2]
+
+    def prove(self, number: int) -> None:
+        """A read_committed consumer is given what the transaction wrote."""
+        self.bench.fold(f.Polled(self.bench.now_ns, RC, RC, OUT, 0, number, RELAY, 1, number, number))
+
+    def restart(self) -> None:
+        self.bench.tracker = Tracker.load(self.bench.tracker.dump())
+
+    def kinds(self) -> list[tuple[str, int | None]]:
+        return [(v.kind, v.offset) for v in self.bench.violations.values()]
+
+
+def test_inputs_taken_one_after_the_other_are_exactly_once() -> None:
+    relay = Relaying()
+    for start in range(0, 30, 10):
+        relay.take(start, start + 10)
+        relay.restart()
+    assert relay.kinds() == []
+
+
+def test_inputs_taken_by_two_committed_transactions_are_a_duplicate() -> None:
+    relay = Relaying()
+    relay.take(0, 10)
+    relay.take(7, 20)
+    assert relay.kinds() == [("duplicate", 7)]
+
+
+def test_inputs_of_an_aborted_transaction_are_taken_again() -> None:
+    relay = Relaying()
+    relay.take(0, 10)
+    relay.take(10, 20, "aborted")
+    relay.take(10, 20)
+    assert relay.kinds() == []
+
+
+def test_inputs_that_were_passed_over_are_each_said() -> None:
+    relay = Relaying()
+    relay.take(0, 10)
+    relay.take(10, 20, "aborted")
+    relay.take(20, 30)
+    assert relay.kinds() == [("poll-skip", offset) for offset in range(10, 20)]
+
+
+def test_going_on_behind_an_indeterminate_transaction_is_no_jump_and_before_it_no_copy() -> None:
+    for following in (10, 20):
+        relay = Relaying()
+        relay.take(0, 10)
+        relay.take(10, 20, "indeterminate")
+        relay.take(following, 30)
+        assert relay.kinds() == []
+
+
+def test_an_indeterminate_transaction_that_a_read_proves_counts() -> None:
+    relay = Relaying()
+    relay.take(0, 10)
+    number = relay.take(10, 20, "indeterminate")
+    relay.prove(number)
+    relay.take(10, 20)
+    assert relay.kinds() == [("duplicate", 10)]
+
+
+def test_a_committed_offset_that_goes_back_is_said_once() -> None:
+    bench = Bench()
+    for offset, reason in ((5, "committed"), (5, "fetched"), (9, "committed"), (7, "fetched"), (7, "fetched")):
+        bench.fold(f.GroupOffset(bench.now_ns, "g", TOPIC, 0, offset, reason))
+    assert bench.found() == [("committed-offset-regression", 7, -1)]
+
+
+def test_a_group_that_has_forgotten_is_said_and_one_that_never_knew_is_not() -> None:
+    bench = Bench()
+    bench.fold(f.GroupOffset(bench.now_ns, "new", TOPIC, 0, None, "fetched"))
+    bench.fold(f.GroupOffset(bench.now_ns, "g", TOPIC, 0, 3, "committed"))
+    bench.fold(f.GroupOffset(bench.now_ns, "g", TOPIC, 0, None, "fetched"))
+    assert bench.found() == [("committed-offset-regression", -1, -1)]
+
+
+def test_commits_that_are_acknowledged_out_of_order_are_no_regression() -> None:
+    bench = Bench()
+    for offset, reason in ((9, "committed"), (5, "committed"), (9, "fetched")):
+        bench.fold(f.GroupOffset(bench.now_ns, "g", TOPIC, 0, offset, reason))
+    assert bench.found() == []
