@@ -7,11 +7,13 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 from canary.probing.fencing import FencingProbe
+from canary.probing.group import GroupProbe
 from canary.probing.idempotent import IdempotentProducer
 from canary.probing.plain import plain_producer
+from canary.probing.relay import Relay
 from canary.probing.transactional import TransactionalProducer
-from canary.settings import producer_config, transactional_config
-from canary.settings.modes import FencingMode, TransactionalMode
+from canary.settings import consumer_config, producer_config, transactional_config
+from canary.settings.modes import FencingMode, GroupMode, RelayMode, TransactionalMode
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -148,6 +150,50 @@ def _fencing(wiring: Wiring) -> Writer:
     )
 
 
+def _relay(wiring: Wiring) -> Writer:
+    settings = wiring.settings
+    assert isinstance(settings, RelayMode)  # noqa: S101  # as the registry says
+    name = f"{wiring.mode}-{wiring.identities.producer_id:x}"
+    return Relay(
+        _with_id(wiring.cluster, settings.timeout, name),
+        consumer_config(wiring.cluster, "read_committed") | {"group.id": f"{wiring.cluster.identifier_prefix}-{name}"},
+        wiring.cluster.topic_of("idempotent"),
+        wiring.identities.topic,
+        wiring.under,
+        tags=wiring.tags,
+        producer_id=wiring.identities.producer_id,
+        mode=wiring.mode,
+        interval_s=settings.interval,
+        most=settings.most,
+        deliver_s=settings.timeout * 0.6,
+        record_length=settings.record_length,
+        inbox=wiring.inbox,
+        clock=wiring.clock,
+        renew=wiring.identities.renew,
+    )
+
+
+def _group(wiring: Wiring) -> Writer:
+    settings = wiring.settings
+    assert isinstance(settings, GroupMode)  # noqa: S101  # as the registry says
+    session_ms = int(settings.session_timeout * 1000)
+    return GroupProbe(
+        consumer_config(wiring.cluster, "read_committed")
+        | {
+            "group.id": f"{wiring.cluster.identifier_prefix}-{wiring.mode}-{wiring.identities.producer_id:x}",
+            "auto.offset.reset": "latest",
+            "session.timeout.ms": session_ms,
+            "heartbeat.interval.ms": max(session_ms // 5, 200),
+        },
+        wiring.identities.topic,
+        members=settings.members,
+        interval_s=settings.interval,
+        rebalance_every_s=settings.rebalance_every,
+        inbox=wiring.inbox,
+        clock=wiring.clock,
+    )
+
+
 def _with_id(cluster: ClusterSettings, timeout_s: float, transactional_id: str) -> dict[str, Any]:
     """Return the properties of a transactional client that gives up a record well before its transaction ends."""
     timeout_ms = int(timeout_s * 1000)
@@ -165,6 +211,8 @@ MODES: Mapping[str, Callable[[Wiring], Writer]] = {
     "plain": _plain,
     "transactional": _transactional,
     "fencing": _fencing,
+    "relay": _relay,
+    "group": _group,
 }
 """Name to what makes its part. Not started; it gets a generation of its own before."""
 

@@ -76,7 +76,11 @@ class TransactionalMode(OwnTopicMode):
 class FencingMode(OwnTopicMode):
     """A deliberate zombie: a second producer with its transactional id takes over, and the first writes on."""
 
-    interval: Seconds = Field(5.0, gt=0, description="Time between two take-overs (duration).")
+    interval: Seconds = Field(
+        300.0,
+        gt=0,
+        description="Time between two take-overs; each costs a generation, which the tracker remembers (duration).",
+    )
     timeout: Seconds = Field(15.0, ge=1, le=900, description="transaction.timeout.ms of both (duration).")
 
 

@@ -1,0 +1,202 @@
+"""A consumer group on the main topic: members join and leave on purpose, read, and commit what they have read.
+
+What is looked at is the group's memory: an offset whose commit was acknowledged must never be answered by a smaller one
+to the member that takes the partition over (jepsen-redpanda 1.2). What the members are given is the business of the
+tail consumers, which read the same records.
+
+All members live in one thread, so that a commit and the fetch that follows it have one order.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import TYPE_CHECKING, Any
+
+import structlog
+from confluent_kafka import OFFSET_INVALID, Consumer, KafkaError, KafkaException, TopicPartition
+
+from canary.client.quiet import ErrorReporter, calm, quiet_logger
+from canary.client.worker import Worker
+from canary.facts import Fact, GroupOffset
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from canary.client.ports import Clock, Inbox
+
+log = structlog.get_logger(__name__)
+
+_PACE_S = 0.05
+_ASK_S = 2.0
+_GONE = frozenset({KafkaError.UNKNOWN_MEMBER_ID, KafkaError.ILLEGAL_GENERATION, KafkaError.REBALANCE_IN_PROGRESS})
+
+
+class _Member:
+    """One consumer of the group."""
+
+    def __init__(self, number: int, probe: GroupProbe) -> None:
+        self.name = f"group-{number}"
+        self._probe = probe
+        self._positions: dict[int, int] = {}
+        self._committed: dict[int, int] = {}
+        self._report = ErrorReporter(self.name, probe.inbox, probe.clock)
+        config = calm({**probe.config, "on_commit": self._on_commit, "error_cb": self._report}, self.name)
+        self._client: Any = Consumer(config, logger=quiet_logger(self.name))
+        self._client.subscribe(
+            [probe.topic], on_assign=self._on_assign, on_revoke=self._on_revoke, on_lost=self._on_lost
+        )
+
+    def poll(self, timeout_s: float) -> int:
+        """Take what there is; returns how many records."""
+        try:
+            first = self._client.poll(timeout_s)
+            messages = [first, *self._client.consume(1000, 0)] if first is not None else []
+        except KafkaException as raised:
+            self._report(raised.args[0])
+            return 0
+        count = 0
+        for message in messages:
+            error = message.error()
+            if error is None:
+                self._positions[message.partition()] = message.offset() + 1
+                count += 1
+            elif error.code() != KafkaError._PARTITION_EOF:  # noqa: SLF001  # public in librdkafka
+                self._report(error)
+        return count
+
+    def commit(self, *, wait: bool = False) -> None:
+        """Commit what was read since the last commit; its outcome comes by ``on_commit``."""
+        due = [
+            TopicPartition(self._probe.topic, p, offset)
+            for p, offset in self._positions.items()
+            if self._committed.get(p) != offset
+        ]
+        if not due:
+            return
+        try:
+            if wait:
+                self._on_commit(None, self._client.commit(offsets=due, asynchronous=False))
+            else:
+                self._client.commit(offsets=due, asynchronous=True)
+        except KafkaException as raised:  # nothing was promised
+            log.debug("group_commit_failed", member=self.name, error=str(raised.args[0]))
+
+    def _on_commit(self, error: KafkaError | None, places: Sequence[Any]) -> None:
+        if error is not None:
+            if error.code() not in _GONE:
+                self._report(error)
+            return
+        done = [place for place in places if place.error is None]
+        self._committed |= {place.partition: place.offset for place in done}
+        self._tell("committed", done)
+
+    def _on_assign(self, client: Any, places: Sequence[Any]) -> None:
+        """Ask where the group stands, and begin there."""
+        try:
+            found = client.committed(list(places), timeout=_ASK_S)
+        except KafkaException as raised:
+            self._report(raised.args[0])
+            return  # the client asks again by itself; nothing is told
+        self._tell("fetched", [place for place in found if place.error is None])
+
+    def _on_revoke(self, _client: Any, places: Sequence[Any]) -> None:
+        self.commit(wait=True)
+        self._forget(places)
+
+    def _on_lost(self, _client: Any, places: Sequence[Any]) -> None:
+        log.info("group_partitions_lost", member=self.name, partitions=[place.partition for place in places])
+        self._forget(places)
+
+    def _forget(self, places: Sequence[Any]) -> None:
+        for place in places:
+            self._positions.pop(place.partition, None)
+            self._committed.pop(place.partition, None)
+
+    def _tell(self, reason: str, places: Sequence[Any]) -> None:
+        at_ns, group = self._probe.clock.now_ns(), str(self._probe.config["group.id"])
+        facts: list[Fact] = []
+        for place in places:
+            offset = None if place.offset == OFFSET_INVALID or place.offset < 0 else place.offset
+            if reason == "fetched" or offset is not None:
+                facts.append(GroupOffset(at_ns, group, place.topic, place.partition, offset, reason))
+        if facts:
+            self._probe.inbox.put(facts)
+
+    def leave(self) -> None:
+        """Commit, and leave the group."""
+        try:
+            self._client.close()
+        except (KafkaException, RuntimeError) as error:
+            log.info("group_member_not_closed", member=self.name, error=str(error))
+
+
+class GroupProbe(Worker):
+    """The thread that all members live in.
+
+    Args:
+        config: librdkafka properties, with ``group.id``.
+        topic: what is read.
+        members: how many there are.
+        interval_s: seconds between two commits of a member.
+        rebalance_every_s: how often the oldest member leaves and another one joins.
+        inbox: where facts go.
+        clock: what time it is.
+    """
+
+    def __init__(
+        self,
+        config: Mapping[str, object],
+        topic: str,
+        *,
+        members: int,
+        interval_s: float,
+        rebalance_every_s: float,
+        inbox: Inbox,
+        clock: Clock,
+    ) -> None:
+        super().__init__("group")
+        self.config = dict(config)
+        self.topic = topic
+        self.inbox = inbox
+        self.clock = clock
+        self.seen = 0
+        """Records that members were given."""
+        self._count = members
+        self._interval_s = interval_s
+        self._rebalance_every_s = rebalance_every_s
+        self._made = 0
+        self._members: list[_Member] = []
+        self._renewed = threading.Event()
+
+    def retarget(self, generation: int, tag: bytes, partitions: Sequence[int]) -> None:  # noqa: ARG002  # a writer's
+        """The topic is another one, or has more partitions: everybody joins anew."""
+        self._renewed.set()
+
+    def run(self) -> None:
+        """Read and commit until stopped."""
+        commit_at = time.monotonic()
+        rebalance_at = commit_at + self._rebalance_every_s
+        while not self.stopping.is_set():
+            if self._renewed.is_set():
+                self._renewed.clear()
+                self._leave_all()
+            if len(self._members) < self._count:
+                self._members.append(_Member(self._made, self))
+                self._made += 1
+            for member in self._members:
+                self.seen += member.poll(_PACE_S)
+            now = time.monotonic()
+            if now >= commit_at:
+                commit_at = now + self._interval_s
+                for member in self._members:
+                    member.commit()
+            if now >= rebalance_at:
+                rebalance_at = now + self._rebalance_every_s
+                log.debug("group_member_leaves", worker=self.name, member=self._members[0].name)
+                self._members.pop(0).leave()
+        self._leave_all()
+
+    def _leave_all(self) -> None:
+        while self._members:
+            self._members.pop().leave()

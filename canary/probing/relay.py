@@ -1,0 +1,238 @@
+"""Consume, process, produce: each probe of the main topic is written once into the mode's own topic.
+
+Offsets go with the transaction.
+
+The input offsets that a transaction takes are told as facts (Relayed) before its commit is asked for, and sent with it
+(send_offsets_to_transaction). After anything not understood the successor asks the group where it stands: that, not our
+memory, is what an application would go on from. The tracker checks that committed transactions take each input offset
+exactly once: taken twice is a duplicate, passed over is a loss (jepsen-redpanda 1.2; idempotent-producer,
+"Transitivity").
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import TYPE_CHECKING, Any
+
+import structlog
+from confluent_kafka import OFFSET_INVALID, KafkaError, KafkaException, TopicPartition
+
+from canary.client.answers import text_of
+from canary.client.quiet import ErrorReporter
+from canary.client.worker import Worker, in_background
+from canary.facts import Relayed
+from canary.probe.record import Refusal, decode
+from canary.probing.idempotent import Renewal
+from canary.probing.reading import open_consumer, take
+from canary.probing.session import Book, Session
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from canary.client.ports import Clock, Inbox
+
+log = structlog.get_logger(__name__)
+
+_PACE_S = 0.1
+_ASK_S = 2.0
+
+
+class Relay(Worker):
+    """The thread that does all of it.
+
+    Args:
+        producing: librdkafka properties, with ``transactional.id``.
+        consuming: librdkafka properties of the input's reader, with a ``group.id`` of its own.
+        source: the input topic.
+        topic: the mode's topic; it must exist.
+        under: generation, tag and partitions to write under.
+        tags: returns the tag of our records in a topic's present incarnation.
+        producer_id: who writes.
+        mode: name of the mode the facts carry.
+        interval_s: seconds between two transactions.
+        most: input records of a transaction at most.
+        deliver_s: how long delivery reports are waited for.
+        record_length: bytes of a probe's value.
+        inbox: where facts go.
+        clock: what time it is.
+        renew: called in this thread after a client was closed; returns under what to go on.
+    """
+
+    def __init__(
+        self,
+        producing: Mapping[str, object],
+        consuming: Mapping[str, object],
+        source: str,
+        topic: str,
+        under: Renewal,
+        *,
+        tags: Callable[[str], bytes],
+        producer_id: int,
+        mode: str,
+        interval_s: float,
+        most: int,
+        deliver_s: float,
+        record_length: int,
+        inbox: Inbox,
+        clock: Clock,
+        renew: Callable[[str], Renewal],
+    ) -> None:
+        super().__init__(f"producer-{mode}")
+        self._consuming = dict(consuming)
+        self._source = source
+        self._tags = tags
+        self._interval_s = interval_s
+        self._most = most
+        self._deliver_s = deliver_s
+        self._inbox = inbox
+        self._clock = clock
+        self._renew = renew
+        self._book = Book(topic, mode, producer_id, record_length, under, inbox, clock)
+        self._session = Session(producing, self._book, mode)
+        self._report = ErrorReporter(f"consumer-{mode}", inbox, clock)
+        self._input: Any = None
+        self._input_tag = b""
+        self._positions: dict[int, int] = {}
+        self._kept: list[Any] = []
+        """Given, and not yet taken: a transaction has its limit."""
+        self._wanted: Renewal | None = None
+        self._lock = threading.Lock()
+
+    def retarget(self, generation: int, tag: bytes, partitions: Sequence[int]) -> None:
+        """Go on under other values, soon and in its own thread."""
+        with self._lock:
+            self._wanted = Renewal(generation, tag, tuple(partitions))
+
+    def run(self) -> None:
+        """Transaction after transaction until stopped."""
+        next_at = time.monotonic()
+        while not self.stopping.is_set():
+            self._obey()
+            now = time.monotonic()
+            if self._session.settling:
+                if now >= self._session.due:
+                    self._session.commit(1.0)
+                    self._after()
+            elif not self._session.ready:
+                if now >= self._session.due and self._session.prepare(1.0):
+                    self._leave()  # whatever the predecessor had open is settled now: the group says where to go on
+            elif self._input is None or self._tags(self._source) != self._input_tag:
+                self._join()
+            elif now >= next_at:
+                next_at = now + self._interval_s
+                self._relay()
+                continue
+            self.stopping.wait(min(max(next_at - now, 0.01), _PACE_S))
+        if self._session.settling:
+            self._session.commit(1.0)
+        self._session.give_up("stopped before its outcome was known")
+        self._leave()
+
+    def _obey(self) -> None:
+        with self._lock:
+            wanted, self._wanted = self._wanted, None
+        if wanted is not None:
+            if wanted.tag != self._book.under.tag:
+                self._session.give_up("the topic is another one")
+            self._book.renew(wanted)
+
+    def _join(self) -> None:
+        """Begin to read the input where the group stands; in a new incarnation at its start, at first at its end."""
+        self._leave()
+        tag = self._tags(self._source)
+        again = self._input_tag not in {b"", tag}
+        client = open_consumer(self._consuming, f"{self._book.mode}-input", "read_committed", self._inbox, self._clock)
+        try:
+            found = client.list_topics(self._source, timeout=_ASK_S).topics[self._source].partitions
+            places = [TopicPartition(self._source, p) for p in sorted(found)]
+            stands = client.committed(places, timeout=_ASK_S)
+            positions: dict[int, int] = {}
+            for place in stands:
+                if place.error is not None:
+                    raise KafkaException(place.error)  # noqa: TRY301  # one way to say that it is not known yet
+                start, end = client.get_watermark_offsets(TopicPartition(self._source, place.partition), _ASK_S)
+                stand = place.offset
+                fits = stand != OFFSET_INVALID and stand >= 0 and not again
+                positions[place.partition] = max(stand, start) if fits else (start if again else end)
+        except KafkaException as raised:
+            self._report(raised.args[0])
+            in_background(client.close, f"{self._book.mode}-input-closing")
+            self.stopping.wait(_PACE_S * 5)
+            return
+        self._positions, self._input, self._input_tag = positions, client, tag
+        client.assign([TopicPartition(self._source, p, offset) for p, offset in positions.items()])
+        log.info("relay_reads", worker=self.name, positions=positions, new_incarnation=again)
+
+    def _leave(self) -> None:
+        client, self._input = self._input, None
+        self._kept.clear()
+        if client is not None:
+            in_background(client.close, f"{self._book.mode}-input-closing")
+
+    def _relay(self) -> None:
+        """Take what is there, at most ``most`` records, and write it on in one transaction."""
+        before = dict(self._positions)
+        taken = self._take()
+        if self._input is None or self._positions == before:
+            return
+        session = self._session
+        if session.begin():
+            assert session.open is not None  # noqa: S101  # it has just begun
+            moved = {p: (before[p], end) for p, end in self._positions.items() if end != before[p]}
+            at_ns = self._clock.now_ns()
+            self._inbox.put(
+                [Relayed(at_ns, *session.open.key, self._source, p, a, b) for p, (a, b) in sorted(moved.items())]
+            )
+            session.send([self._book.under.partitions[p % len(self._book.under.partitions)] for p in taken])
+            offsets = [TopicPartition(self._source, p, end) for p, (_, end) in moved.items()]
+            sent = session.deliver(self._deliver_s, self.stopping)
+            if sent and session.send_offsets(offsets, self._input.consumer_group_metadata()):
+                session.commit()
+            else:
+                session.abort("not delivered")
+                self._leave()  # go on where the group stands
+        self._after()
+
+    def _take(self) -> list[int]:
+        """Return the partition of each record to write on; positions move past everything that was given."""
+        taken: list[int] = []
+        tag = self._input_tag
+        for message in self._messages():
+            error = message.error()
+            if error is None:
+                self._positions[message.partition()] = message.offset() + 1
+                if not isinstance(decode(message.value(), tag), Refusal):
+                    taken.append(message.partition())
+            elif error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001  # public in librdkafka
+                continue
+            else:
+                self._report(error)
+                if error.code() in {KafkaError._AUTO_OFFSET_RESET, KafkaError._LOG_TRUNCATION}:  # noqa: SLF001
+                    log.warning("relay_input_astray", worker=self.name, error=text_of(error))
+                    self._leave()
+                    return []
+        return taken
+
+    def _messages(self) -> list[Any]:
+        self._kept += take(self._input, 0.0 if self._kept else 0.01, self._report)
+        now, self._kept = self._kept[: self._most], self._kept[self._most :]
+        return now
+
+    def _after(self) -> None:
+        """A client that had to be closed is followed by a new one, under a new generation."""
+        attempts = 0
+        while self._session.client is None and not self.stopping.is_set():
+            self._leave()
+            try:
+                renewal = self._renew("its client was closed")
+            except Exception:  # the owner's store may be away: nothing to do but ask again
+                attempts += 1
+                log.warning("renewal_refused", worker=self.name, attempts=attempts, exc_info=True)
+                self.stopping.wait(min(attempts, 10))
+                continue
+            with self._lock:  # what the owner said before this answer is out of date
+                if self._wanted is not None and self._wanted.generation < renewal.generation:
+                    self._wanted = None
+            self._book.renew(renewal)
+            return
