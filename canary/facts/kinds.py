@@ -380,6 +380,72 @@ class Tick:
     at_ns: int
 
 
+@dataclass(frozen=True, slots=True)
+class BrokerSeen:
+    """A live broker: where it is reached ("host:port"), and its rack."""
+
+    at_ns: int
+    sample: int
+    broker: int
+    host: str
+    rack: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class WatchedPartition:
+    """PartitionSeen of a topic that we do not write to: told once, and then only when it changes."""
+
+    at_ns: int
+    sample: int
+    topic: str
+    partition: int
+    leader: int
+    replicas: str
+    isr: str
+
+
+@dataclass(frozen=True, slots=True)
+class WatchedGone:
+    """A topic that we do not write to is in the metadata no more."""
+
+    at_ns: int
+    sample: int
+    topic: str
+
+
+@dataclass(frozen=True, slots=True)
+class WatchedConfigured:
+    """min.insync.replicas of a topic that we do not write to; asked for when its replicas are out of sync."""
+
+    at_ns: int
+    topic: str
+    min_insync_replicas: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class WatchedListed:
+    """Listed of a partition that the operator named; ``topic_id`` was told in the same round."""
+
+    at_ns: int
+    sample: int
+    topic: str
+    topic_id: str | None
+    partition: int
+    start: int
+    end: int
+    stable: int | None = None
+    leader_epoch: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TopologySeen:
+    """The round told every change of leaders and replicas there is: of ``extent`` "probe" (topics) or "all"."""
+
+    at_ns: int
+    sample: int
+    extent: str
+
+
 Fact = (
     RunnerStarted
     | GenerationBegan
@@ -411,6 +477,12 @@ Fact = (
     | ProducerLooked
     | Relayed
     | GroupOffset
+    | BrokerSeen
+    | WatchedPartition
+    | WatchedGone
+    | WatchedConfigured
+    | WatchedListed
+    | TopologySeen
 )
 
 FACT_KINDS: tuple[type[Fact], ...] = typing.get_args(Fact)

@@ -11,6 +11,8 @@ import structlog
 from confluent_kafka.admin import AdminClient
 
 from canary.anomalies.online.cluster import another_cluster
+from canary.anomalies.online.topology import everything
+from canary.anomalies.online.topology_state import Limits
 from canary.client.ports import SteadyClock
 from canary.client.quiet import calm, quiet_logger
 from canary.client.worker import Worker
@@ -27,6 +29,7 @@ from canary.runner.shipping import Shipper
 from canary.runner.topics import Identities
 from canary.settings import UserError, admin_config, consumer_config
 from canary.watching.sampler import Watcher
+from canary.watching.selection import Selection
 from storage.ledger import Ledger
 from storage.store import StoreError
 
@@ -38,6 +41,7 @@ if TYPE_CHECKING:
     from canary.probing.idempotent import Renewal
     from canary.runner.modes import Part, Writer
     from canary.settings import ClusterSettings, Settings
+    from canary.settings.watch import WatchSettings
     from storage.store import Store
 
 log = structlog.get_logger(__name__)
@@ -144,14 +148,20 @@ class ClusterRunner(Worker):
         recovery = ledger.recover()
         if recovery.torn:
             log.warning("ledger_tail_dropped", what=recovery.torn)
-        tracker, undelivered = envelope.unseal(recovery.state)
+        tracker, undelivered, ended = envelope.unseal(recovery.state)
+        tracker.state.topology.limits = limits(self._cluster.watch)
         flusher = Flusher(self._store, self._cluster.name, self._settings.runner.name, self._clock)
         flusher.violations(undelivered)
+        flusher.ended(ended)
         began, facts = time.monotonic(), 0
         for batch in recovery.facts:
             tracker.fold(batch)
             facts += len(batch)
-            flusher.violations(tracker.drain().violations)
+            findings = tracker.drain()
+            flusher.violations(findings.violations)
+            flusher.ended(findings.ended)
+            flusher.changed(findings.changes)
+        flusher.changed(everything(tracker.state.topology))
         log.info("ledger_replayed", cluster=self._cluster.name, facts=facts, seconds=round(time.monotonic() - began, 3))
         return tracker, flusher
 
@@ -210,7 +220,14 @@ class ClusterRunner(Worker):
             self._probes[topic].identities[mode] = identities
         rereads = RereadWorker(consumer_config(cluster, "read_committed"), self._tag, self._inbox, self._clock)
         topics = list(self._probes)
-        watcher = Watcher(admin_config(cluster), topics, self._inbox, self._clock, self._settings.runner.watch_interval)
+        watcher = Watcher(
+            admin_config(cluster),
+            topics,
+            self._inbox,
+            self._clock,
+            self._settings.runner.watch_interval,
+            selection=Selection(cluster.watch.topics, cluster.watch.offsets),
+        )
         self._helpers = [watcher, rereads]
         for part in self._helpers:
             part.start()
@@ -354,6 +371,15 @@ class ClusterRunner(Worker):
         self._ask(lambda: self._store.record(self._cluster.name, [violation]) + 1, "store")
         self.stopping.wait()
         return False
+
+
+def limits(watch: WatchSettings) -> Limits:
+    """Return the set times of conditions."""
+    return Limits(
+        offline_s=watch.offline_after,
+        isr_of_one_s=watch.isr_of_one_after,
+        under_s=watch.under_replicated_after,
+    )
 
 
 class _NoAnswerError(Exception):

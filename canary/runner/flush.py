@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 import time
+from collections import deque
 from typing import TYPE_CHECKING
 
 import orjson
@@ -15,6 +17,7 @@ from storage.store import StoreError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    from canary.anomalies.topology_change import TopologyChange
     from canary.anomalies.violation import Violation
     from canary.client.ports import Clock
     from canary.runner.judge import Published
@@ -23,6 +26,8 @@ if TYPE_CHECKING:
 log = structlog.get_logger(__name__)
 
 _BATCH = 500
+_CHANGES_KEPT = 200_000
+"""Changes of topology that wait for a store that is away at most; older ones are dropped, what is now is told again."""
 
 
 class Flusher(Worker):
@@ -55,6 +60,8 @@ class Flusher(Worker):
         self._interval_s = interval_s
         self.latest = latest
         self._waiting: dict[str, Violation] = {}
+        self._ended: dict[str, Violation] = {}
+        self._changes: deque[TopologyChange] = deque(maxlen=_CHANGES_KEPT)
         self._lock = threading.Lock()
         self._failing = False
 
@@ -62,10 +69,28 @@ class Flusher(Worker):
         """Take violations to deliver; wakes the thread."""
         with self._lock:
             for violation in found:
-                self._waiting[violation.key(self._cluster)] = violation
+                key = violation.key(self._cluster)
+                self._waiting[key] = violation
+                self._ended.pop(key, None)
             waiting = bool(self._waiting)
         if waiting:
             self.woken.set()
+
+    def ended(self, over: Iterable[Violation]) -> None:
+        """Take conditions that hold no more; what was said of them before is delivered first."""
+        with self._lock:
+            for violation in over:
+                self._ended[violation.key(self._cluster)] = violation
+
+    def changed(self, changes: Iterable[TopologyChange]) -> None:
+        """Take changes of the topology, oldest first."""
+        with self._lock:
+            self._changes.extend(changes)
+
+    def unended(self) -> list[Violation]:
+        """Return the conditions whose end the store does not know yet."""
+        with self._lock:
+            return list(self._ended.values())
 
     def undelivered(self) -> list[Violation]:
         """Return what the store does not have yet."""
@@ -85,6 +110,8 @@ class Flusher(Worker):
         """Deliver what there is; False when the store did not take it (it is kept)."""
         try:
             self._deliver()
+            self._end()
+            self._change()
             self._show()
         except StoreError as error:
             if not self._failing:
@@ -107,6 +134,26 @@ class Flusher(Worker):
                 for key, violation in batch.items():
                     if self._waiting.get(key) is violation:
                         del self._waiting[key]
+
+    def _end(self) -> None:
+        with self._lock:
+            over = dict(self._ended)
+        if not over:
+            return
+        self._store.end(list(over), max(violation.at_ns for violation in over.values()))
+        with self._lock:
+            for key, violation in over.items():
+                if self._ended.get(key) is violation:
+                    del self._ended[key]
+
+    def _change(self) -> None:
+        while self._changes:
+            with self._lock:
+                batch = list(itertools.islice(self._changes, _BATCH))
+            self._store.record_topology(self._cluster, batch)
+            with self._lock:
+                for _ in batch:
+                    self._changes.popleft()
 
     def _show(self) -> None:
         if self.latest is None:

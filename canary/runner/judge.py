@@ -148,6 +148,10 @@ class Judge(Worker):
 
     def _tell(self, findings: Findings) -> None:
         self._flusher.violations(findings.violations)
+        self._flusher.ended(findings.ended)
+        self._flusher.changed(findings.changes)
+        for ended in findings.ended:
+            log.info("condition_ended", kind=ended.kind, topic=ended.topic, partition=ended.partition)
         for violation in findings.violations:
             log.warning(
                 "violation",
@@ -174,7 +178,8 @@ class Judge(Worker):
 
     def _seal(self) -> None:
         try:
-            self._ledger.seal(envelope.seal(self._tracker, self._flusher.undelivered()))
+            sealed = envelope.seal(self._tracker, self._flusher.undelivered(), self._flusher.unended())
+            self._ledger.seal(sealed)
         except LedgerError as error:
             log.error("segment_not_sealed", error=str(error))  # noqa: TRY400  # one line, no trace
 

@@ -15,6 +15,7 @@ from canary.client.answers import text_of, topic_id_of
 from canary.client.quiet import ErrorReporter, Gate, calm, quiet_logger
 from canary.client.worker import Worker, in_background
 from canary.facts import (
+    BrokerSeen,
     ClusterSeen,
     Fact,
     Listed,
@@ -22,9 +23,13 @@ from canary.facts import (
     TopicConfigured,
     TopicGone,
     TopicSeen,
+    TopologySeen,
     WatchAsked,
     WatchFailed,
 )
+from canary.watching import others
+from canary.watching.others import Others
+from canary.watching.selection import Selection
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -55,11 +60,14 @@ class _Questions(NamedTuple):
 
     cluster: Future[Any]
     topics: dict[str, Future[Any]]
+    named: dict[str, Future[Any]]
+    """Topics that are not ours and whose offsets are watched."""
     listings: dict[tuple[str, str, int], Future[Any]]
     configs: dict[str, Future[Any]]
 
     def all(self) -> list[Future[Any]]:
-        return [self.cluster, *self.topics.values(), *self.listings.values(), *self.configs.values()]
+        told = [*self.topics.values(), *self.named.values(), *self.listings.values(), *self.configs.values()]
+        return [self.cluster, *told]
 
 
 class Watcher(Worker):
@@ -73,6 +81,7 @@ class Watcher(Worker):
         interval_s: seconds from the beginning of one round to the next; a round that takes longer is followed at once.
         timeout_s: how long an answer is waited for.
         first_sample: number of the first round, less one; where a predecessor's facts are replayed, its last.
+        selection: what is watched of topics that we do not write to.
     """
 
     def __init__(
@@ -85,6 +94,7 @@ class Watcher(Worker):
         *,
         timeout_s: float = 2.0,
         first_sample: int = 0,
+        selection: Selection | None = None,
     ) -> None:
         super().__init__("watcher")
         self._config = dict(config)
@@ -102,6 +112,9 @@ class Watcher(Worker):
         self._ids: dict[str, str | None] = {}
         self._gate = Gate()
         self._admin: Any = None
+        self._others = Others(selection or Selection())
+        self._brokers: dict[int, tuple[str, str | None]] = {}
+        self._metadata: Any = None
 
     def watch(self, topics: Iterable[str]) -> None:
         """Watch these topics from the next round on, which begins at once."""
@@ -129,6 +142,7 @@ class Watcher(Worker):
 
     def _round(self) -> None:
         self._sample += 1
+        self._metadata = None
         with self._lock:
             topics = self._topics
         self._inbox.put([WatchAsked(self._clock.now_ns(), self._sample)])
@@ -145,15 +159,18 @@ class Watcher(Worker):
                 return
         facts = self._cluster(questions.cluster)
         facts += self._described(questions.topics)
-        facts += self._listed(questions.listings)
-        facts += self._configured(questions.configs)
+        facts += self._others_seen(topics)
+        facts += self._listed(questions.listings, questions.named)
+        facts += self._configured(questions.configs, topics)
         self._inbox.put(facts)
 
     def _ask(self, topics: Sequence[str]) -> _Questions:
         """Send every question of a round. Partitions are those of the round before."""
         timeout = {"request_timeout": self._timeout_s}
         listings: dict[tuple[str, str, int], Future[Any]] = {}
+        named = self._others.named(topics)
         places = [TopicPartition(t, p) for t in topics for p in range(self._partitions.get(t, 0))]
+        places += [TopicPartition(t, p) for t in named for p in self._others.partitions(t)]
         if places:
             for bound, (spec, isolation) in _ANSWERS.items():
                 asked = {place: spec() for place in places}
@@ -161,10 +178,12 @@ class Watcher(Worker):
                 listings |= {(bound, place.topic, place.partition): future for place, future in answers.items()}
         now = time.monotonic()
         due = [ConfigResource(ResourceType.TOPIC, t) for t in topics if self._config_due.get(t, 0.0) <= now]
+        due += [ConfigResource(ResourceType.TOPIC, t) for t in self._others.unconfigured()]
         configs = self._admin.describe_configs(due, **timeout) if due else {}
         return _Questions(
             cluster=self._admin.describe_cluster(**timeout),
             topics=self._admin.describe_topics(TopicCollection(list(topics)), **timeout) if topics else {},
+            named=self._admin.describe_topics(TopicCollection(named), **timeout) if named else {},
             listings=listings,
             configs={resource.name: future for resource, future in configs.items()},
         )
@@ -176,7 +195,13 @@ class Watcher(Worker):
         brokers = _ids(cluster.nodes)
         controller = cluster.controller.id if cluster.controller is not None else None
         at_ns = self._clock.now_ns()
-        return [ClusterSeen(at_ns, self._sample, cluster.cluster_id or "", brokers, controller)]
+        facts: list[Fact] = [ClusterSeen(at_ns, self._sample, cluster.cluster_id or "", brokers, controller)]
+        for node in cluster.nodes:
+            where = (f"{node.host}:{node.port}", node.rack)
+            if self._brokers.get(node.id) != where:
+                self._brokers[node.id] = where
+                facts.append(BrokerSeen(at_ns, self._sample, node.id, *where))
+        return facts
 
     def _described(self, futures: Mapping[str, Future[Any]]) -> list[Fact]:
         facts: list[Fact] = []
@@ -190,8 +215,12 @@ class Watcher(Worker):
             else:
                 facts.append(self._failed(f"describe_topics {topic}", error))
                 unanswered.append(topic)
+        whole = bool(futures)
         if unanswered and not self.stopping.is_set():
             facts += self._partitions_of(unanswered)
+            whole = self._metadata is not None
+        if whole:
+            facts.append(TopologySeen(self._clock.now_ns(), self._sample, "probe"))
         return facts
 
     def _topic(self, topic: str, described: Any) -> list[Fact]:
@@ -199,6 +228,8 @@ class Watcher(Worker):
         topic_id, count = topic_id_of(described), len(described.partitions)
         if self._ids.get(topic, topic_id) != topic_id:
             self._config_due.pop(topic, None)
+            for place in [place for place in self._told if place[0] == topic]:
+                del self._told[place]  # another incarnation's are told again even if they are the same
         self._ids[topic] = topic_id
         if self._partitions.get(topic) != count:
             self._partitions[topic] = count
@@ -224,16 +255,34 @@ class Watcher(Worker):
         answered by all and renews what the client knows of the controller. It tells no topic id, so there is no
         TopicSeen; and it asks for every topic, since asking by name might make one.
         """
-        try:
-            metadata = self._admin.list_topics(timeout=PACE_S * 4)
-        except KafkaException as error:
-            return [self._failed("list_topics", error.args[0])]
-        facts: list[Fact] = []
-        for topic in topics:
-            seen = metadata.topics.get(topic)
+        facts: list[Fact] = self._ask_metadata()
+        for topic in topics if self._metadata is not None else ():
+            seen = self._metadata.topics.get(topic)
             for number, part in sorted(seen.partitions.items()) if seen is not None and seen.error is None else ():
                 isr, replicas = (",".join(map(str, sorted(ids))) for ids in (part.isrs, part.replicas))
                 facts += self._partition(topic, number, part.leader, replicas, isr)
+        return facts
+
+    def _ask_metadata(self) -> list[Fact]:
+        """Ask for the metadata of all topics, once a round; return what went wrong."""
+        if self._metadata is None:
+            try:
+                self._metadata = self._admin.list_topics(timeout=PACE_S * 4)
+            except KafkaException as error:
+                return [self._failed("list_topics", error.args[0])]
+        return []
+
+    def _others_seen(self, ours: Sequence[str]) -> list[Fact]:
+        """Leaders and replicas of all the other topics, when that is due."""
+        if not self._others.due() or self.stopping.is_set():
+            return []
+        cpu = time.thread_time()
+        facts = self._ask_metadata()
+        if self._metadata is not None:
+            facts += self._others.seen(self._metadata, ours, self._sample, self._clock.now_ns(), cpu)
+            facts.append(TopologySeen(self._clock.now_ns(), self._sample, "all"))
+            if self._others.moved:
+                self.ask_now()  # what the end of a log was under its new leader is soon overwritten
         return facts
 
     def _partition(self, topic: str, partition: int, leader: int, replicas: str, isr: str) -> list[Fact]:
@@ -244,7 +293,10 @@ class Watcher(Worker):
         self._told[topic, partition] = (now, state)
         return [PartitionSeen(self._clock.now_ns(), self._sample, topic, partition, leader, replicas, isr)]
 
-    def _listed(self, futures: Mapping[tuple[str, str, int], Future[Any]]) -> list[Fact]:
+    def _listed(
+        self, futures: Mapping[tuple[str, str, int], Future[Any]], named: Mapping[str, Future[Any]]
+    ) -> list[Fact]:
+        ids = {topic: _answer(future)[0] for topic, future in named.items()}
         answers = {place: _answer(future) for place, future in futures.items()}
         facts: list[Fact] = []
         errors: dict[str, KafkaError] = {}
@@ -256,18 +308,27 @@ class Watcher(Worker):
             for error in (no_start, no_end, no_stable):
                 if error is not None:
                     errors.setdefault(f"list_offsets {topic}[{partition}]", error)
+            if topic in named:
+                seen = ids[topic]
+                bounds = (start, end, stable)
+                fact = others.listed((topic, partition), seen and topic_id_of(seen), bounds, self._sample, at_ns)
+                facts += [fact] if fact is not None and seen is not None else []
+                continue
             if start is not None and end is not None and start.offset >= 0 and end.offset >= 0:
                 # without a leader librdkafka answers -1001 and no error at all
                 epoch = end.leader_epoch if end.leader_epoch is not None and end.leader_epoch >= 0 else None
                 lso = stable.offset if stable is not None and stable.offset >= 0 else None
-                bounds = (start.offset, end.offset, lso, epoch)
-                facts.append(Listed(at_ns, self._sample, topic, partition, *bounds))
+                facts.append(Listed(at_ns, self._sample, topic, partition, start.offset, end.offset, lso, epoch))
         return facts + [self._failed(what, error) for what, error in errors.items()]
 
-    def _configured(self, futures: Mapping[str, Future[Any]]) -> list[Fact]:
+    def _configured(self, futures: Mapping[str, Future[Any]], ours: Sequence[str]) -> list[Fact]:
         facts: list[Fact] = []
         for topic, future in futures.items():
             entries, error = _answer(future)
+            if topic not in ours:
+                least = entries and entries.get("min.insync.replicas")
+                facts.append(self._others.configured(topic, _int(least.value) if least else None, self._clock.now_ns()))
+                continue
             if error is not None:
                 self._config_due[topic] = time.monotonic() + 5 * self._interval_s
                 if error.code() != KafkaError.UNKNOWN_TOPIC_OR_PART:

@@ -124,6 +124,24 @@ class IncidentRow(Base):
     last_ns: Mapped[int]
 
 
+class TopologyRow(Base):
+    """What was so in a topology from ``at_ns`` to ``until_ns`` (NULL: it is so); see storage.store.topology."""
+
+    __tablename__ = "topology_changes"
+    __table_args__ = (Index(None, "at_ns", "id"), Index(None, "cluster", "topic", "until_ns"))
+    id: Mapped[str] = mapped_column(String(32), primary_key=True)
+    cluster: Mapped[str] = mapped_column(Text)
+    subject: Mapped[str] = mapped_column(Text)
+    topic: Mapped[str] = mapped_column(Text)
+    number: Mapped[int]
+    leader: Mapped[int | None]
+    replicas: Mapped[str] = mapped_column(Text)
+    isr: Mapped[str] = mapped_column(Text)
+    detail: Mapped[str] = mapped_column(Text)
+    at_ns: Mapped[int]
+    until_ns: Mapped[int | None]
+
+
 class ViewRow(Base):
     """The last view that a runner flushed of a cluster."""
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from sqlalchemy import delete, insert, select
 
+from storage.store import topology
 from storage.store.models import ForgottenRow, IncidentRow, ReconciliationRow, ViewRow, ViolationRow
 from storage.store.values import Purged
 
@@ -19,7 +20,8 @@ def purge(
     """Delete what is older than told.
 
     A violation goes only when it is resolved and was closed before; its id stays, so that seen again it is neither new
-    nor counted twice, and totals never fall. An incident goes with its last violation.
+    nor counted twice, and totals never fall. An incident goes with its last violation. The topology's timeline is kept
+    as long as violations are.
     """
     old = (ViolationRow.state == "resolved", ViolationRow.closed_ns < violations_before_ns)
     connection.execute(insert(ForgottenRow).from_select(["id"], select(ViolationRow.id).where(*old)))
@@ -34,5 +36,6 @@ def purge(
     reconciliations = connection.execute(
         delete(ReconciliationRow).where(ReconciliationRow.ended_ns < reconciliations_before_ns)
     ).rowcount
+    topology.purge(connection, violations_before_ns)
     views = connection.execute(delete(ViewRow).where(ViewRow.at_ns < views_before_ns)).rowcount
     return Purged(violations, incidents, reconciliations, views)

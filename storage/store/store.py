@@ -15,6 +15,7 @@ from storage.store import (
     producers,
     reconciliations,
     retention,
+    topology,
     violation_lists,
     violations,
 )
@@ -28,8 +29,10 @@ from storage.store.values import IncidentFilter, View, ViolationFilter
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from canary.anomalies.topology_change import TopologyChange
     from canary.anomalies.violation import Violation
     from storage.store.pages import Page
+    from storage.store.topology import TopologyFilter, TopologySpan
     from storage.store.values import (
         Action,
         Incident,
@@ -275,6 +278,25 @@ class Store:
         """Return a page of windows, the latest beginning first."""
         with self._database.reading() as connection:
             return maintenance.list_page(connection, cursor, limit)
+
+    # The topology's timeline
+
+    def record_topology(self, cluster: str, changes: Sequence[TopologyChange]) -> int:
+        """Add changes of ``cluster``, oldest first; return how many were not known."""
+        if not changes:
+            return 0
+        with self._database.writing(serial=f"topology {cluster}") as connection:
+            return topology.record(connection, cluster, changes)
+
+    def topology(self, wanted: TopologyFilter, cursor: str | None = None, limit: int = 100) -> Page[TopologySpan]:
+        """Return a page of the timeline, newest first; BadCursorError for a strange cursor."""
+        with self._database.reading() as connection:
+            return topology.list_page(connection, wanted, cursor, limit)
+
+    def topology_spans(self, wanted: TopologyFilter, limit: int = 200_000) -> list[TopologySpan]:
+        """Return the timeline of a stretch, oldest first."""
+        with self._database.reading() as connection:
+            return topology.spans(connection, wanted, limit)
 
     # Reconciliations
 

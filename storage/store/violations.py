@@ -12,7 +12,7 @@ from __future__ import annotations
 import itertools
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import insert, select, update
+from sqlalchemy import insert, or_, select, update
 
 from storage.store import maintenance
 from storage.store.models import ForgottenRow, IncidentRow, ViolationRow, ViolationTotalRow
@@ -60,7 +60,10 @@ def record(connection: Connection, cluster: str, violations: Sequence[Violation]
             row["incident_id"] = incidents.join(violation, row)
             raised = True
         else:
+            over = row["state"] == "resolved"
             raised = _see_again(row, violation, planned(violation.at_ns))
+            if over and row["state"] != "resolved":
+                incidents.reopen(row)
             if raised:
                 incidents.worsen(row)
         if raised:
@@ -148,24 +151,25 @@ class _Incidents:
         self._dirty: dict[str, _Row] = {}
         self._new: dict[str, _Row] = {}
         self._worse: list[_Row] = []
+        self._again: list[_Row] = []
 
     def join(self, violation: Violation, row: _Row) -> str:
         """Return the id of the incident that ``violation`` belongs to from now on."""
         where = f"*{violation.kind}" if violation.partition is None else str(violation.partition)
         place = f"{self._cluster}\x1f{violation.topic}\x1f{violation.topic_id}\x1f{where}"
         for incident in self._at(place):
-            if (
-                incident["first_ns"] - INCIDENT_WINDOW_NS <= violation.at_ns <= incident["last_ns"] + INCIDENT_WINDOW_NS
-                and incident["state"] != "resolved"
-            ):
+            if incident["first_ns"] - INCIDENT_WINDOW_NS <= violation.at_ns <= incident[
+                "last_ns"
+            ] + INCIDENT_WINDOW_NS and (incident["state"] != "resolved" or incident["reason"] == "ended"):
                 incident["first_ns"] = min(incident["first_ns"], violation.at_ns)
                 incident["last_ns"] = max(incident["last_ns"], violation.at_ns)
                 if violation.at_ns < incident["lead_ns"]:
                     incident.update(_lead(row))
                 if _RANK[violation.severity] > _RANK[incident["severity"]]:
                     incident["severity"] = violation.severity
-                if row["state"] == "open":  # something new happened since somebody looked, or outside the window
-                    incident["state"], incident["reason"] = "open", None
+                if row["state"] == "open" or incident["state"] == "resolved":
+                    # something new happened since somebody looked, outside the window, or since a condition ended
+                    incident["state"], incident["reason"] = row["state"], row["reason"]
                 self._dirty[incident["id"]] = incident
                 return str(incident["id"])
         incident = {
@@ -189,6 +193,10 @@ class _Incidents:
         """A violation of an incident became worse: so does the incident, when it is saved."""
         self._worse.append(row)
 
+    def reopen(self, row: _Row) -> None:
+        """A condition holds again: its incident, if that ended with it, is open again when it is saved."""
+        self._again.append(row)
+
     def save(self) -> None:
         """Write what changed."""
         for chunk in _chunks(self._new.values()):
@@ -204,9 +212,18 @@ class _Incidents:
                 .values(severity=row["severity"])
             )
 
+        for row in self._again:
+            self._connection.execute(
+                update(IncidentRow)
+                .where(IncidentRow.id == row["incident_id"], IncidentRow.reason == "ended")
+                .values(state=row["state"], reason=row["reason"], last_ns=row["last_seen_ns"])
+            )
+
     def _at(self, place: str) -> list[_Row]:
         if place not in self._places:
-            query = select(IncidentRow.__table__).where(IncidentRow.place == place, IncidentRow.state != "resolved")
+            query = select(IncidentRow.__table__).where(
+                IncidentRow.place == place, or_(IncidentRow.state != "resolved", IncidentRow.reason == "ended")
+            )
             rows = self._connection.execute(query.order_by(IncidentRow.first_ns)).mappings()
             self._places[place] = [dict(row) for row in rows]
         return self._places[place]

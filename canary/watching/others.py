@@ -1,0 +1,142 @@
+"""Topics that we do not write to: leaders and replicas from one Metadata answer, told when they change.
+
+An answer about 10,000 partitions costs some 40 ms of CPU in the client and as much here; where a cluster is so large
+that this would take more than a tenth of the time, it is asked more seldom.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+from canary.facts import Fact, WatchedConfigured, WatchedGone, WatchedListed, WatchedPartition
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from canary.watching.selection import Selection
+
+_SHARE = 10
+"""Of the time at most one part in so many is spent on this."""
+_CONFIGURED_S = 60.0
+_CONFIGS_AT_ONCE = 100
+
+Told = dict[int, tuple[int, tuple[int, ...], tuple[int, ...]]]
+"""Partition to leader, replicas, ISR, as the broker lists them."""
+
+
+class Others:
+    """Remembers what was told, and makes facts of what is new.
+
+    Args:
+        selection: what is watched.
+        monotonic: clock in s.
+        cpu: CPU time of the calling thread, in s.
+    """
+
+    def __init__(
+        self,
+        selection: Selection,
+        monotonic: Callable[[], float] = time.monotonic,
+        cpu: Callable[[], float] = time.thread_time,
+    ) -> None:
+        self._selection = selection
+        self._monotonic = monotonic
+        self._cpu = cpu
+        self._told: dict[str, Told] = {}
+        self._missing: set[str] = set()
+        self._degraded: set[str] = set()
+        self._config_due: dict[str, float] = {}
+        self._due = 0.0
+        self.moved = False
+        """Whether the last answer told of another leader."""
+
+    def due(self) -> bool:
+        """Return whether it is time to ask."""
+        return bool(self._selection) and self._monotonic() >= self._due
+
+    def seen(self, metadata: Any, ours: Iterable[str], sample: int, at_ns: int, asked_cpu: float) -> list[Fact]:
+        """Return what an answer of list_topics() tells that is new; ``asked_cpu`` is thread_time() before it."""
+        skip = set(ours)
+        facts: list[Fact] = []
+        self.moved = False
+        present = {n: t for n, t in metadata.topics.items() if n not in skip and self._selection.topic(n)}
+        for name, topic in present.items():
+            if topic.error is not None:
+                continue
+            now: Told = {
+                number: (part.leader, tuple(part.replicas), tuple(part.isrs))
+                for number, part in topic.partitions.items()
+            }
+            before = self._told.get(name)
+            if now != before:
+                facts += self._changed(name, before or {}, now, sample, at_ns)
+                self._told[name] = now
+        facts += self._gone(present, sample, at_ns)
+        self._due = self._monotonic() + _SHARE * (self._cpu() - asked_cpu)
+        return facts
+
+    def _changed(self, name: str, before: Told, now: Told, sample: int, at_ns: int) -> list[Fact]:
+        facts: list[Fact] = []
+        for number, state in sorted(now.items()):
+            known = before.get(number)
+            if known == state:
+                continue
+            leader, replicas, isr = state
+            self.moved |= known is not None and known[0] != leader
+            if known is None or (known[0], set(known[1]), set(known[2])) != (leader, set(replicas), set(isr)):
+                facts.append(WatchedPartition(at_ns, sample, name, number, leader, _text(replicas), _text(isr)))
+        if any(len(isr) < len(replicas) for _, replicas, isr in now.values()):
+            self._degraded.add(name)
+        else:
+            self._degraded.discard(name)
+        return facts
+
+    def _gone(self, present: Mapping[str, object], sample: int, at_ns: int) -> list[Fact]:
+        """Tell that a topic is gone when two answers in a row did not have it: a broker may not have learnt of it."""
+        if not present and len(self._told) > 1:
+            return []  # a broker that knows of nothing yet
+        absent = self._told.keys() - present.keys()
+        gone = absent & self._missing
+        self._missing = absent - gone
+        for name in gone:
+            del self._told[name]
+            self._degraded.discard(name)
+            self._config_due.pop(name, None)
+        return [WatchedGone(at_ns, sample, name) for name in sorted(gone)]
+
+    def partitions(self, name: str) -> list[int]:
+        """Return the partitions of a topic whose offsets are to be asked for."""
+        return self._selection.offsets(name, sorted(self._told.get(name, {})))
+
+    def named(self, ours: Iterable[str]) -> list[str]:
+        """Return the topics whose offsets are watched, as far as they exist."""
+        skip = set(ours)
+        return [name for name in self._selection.names if name not in skip and name in self._told]
+
+    def unconfigured(self) -> list[str]:
+        """Return topics with replicas out of sync whose min.insync.replicas should be asked for now."""
+        now = self._monotonic()
+        due = [name for name in sorted(self._degraded) if self._config_due.get(name, 0.0) <= now]
+        return due[:_CONFIGS_AT_ONCE]
+
+    def configured(self, name: str, min_insync_replicas: int | None, at_ns: int) -> Fact:
+        """Return the answer as a fact."""
+        self._config_due[name] = self._monotonic() + _CONFIGURED_S
+        return WatchedConfigured(at_ns, name, min_insync_replicas)
+
+
+def listed(
+    place: tuple[str, int], topic_id: str | None, bounds: tuple[Any, Any, Any], sample: int, at_ns: int
+) -> Fact | None:
+    """Return the answers to start, end and last stable offset of a partition as a fact; None without an answer."""
+    start, end, stable = bounds
+    if start is None or end is None or start.offset < 0 or end.offset < 0:
+        return None
+    epoch = end.leader_epoch if end.leader_epoch is not None and end.leader_epoch >= 0 else None
+    lso = stable.offset if stable is not None and stable.offset >= 0 else None
+    return WatchedListed(at_ns, sample, place[0], topic_id, place[1], start.offset, end.offset, lso, epoch)
+
+
+def _text(numbers: Iterable[int]) -> str:
+    return ",".join(map(str, sorted(numbers)))
