@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import json
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any
 
+import pyarrow.dataset as ds
 import pytest
 
+from canary.probe import Identity
 from tests.support.process import Canary, acknowledged, identities, identity_of
 
 if TYPE_CHECKING:
@@ -13,7 +18,7 @@ if TYPE_CHECKING:
 
     from canary.lab import Lab
 
-pytestmark = pytest.mark.kafka
+pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 
 _CUT = 25
 
@@ -36,6 +41,31 @@ def lost_online(canary: Canary) -> dict[object, int]:
     return {identity_of(v): v["offset"] for v in canary.violations("lost-write")}
 
 
+def canary_command(*arguments: object) -> subprocess.CompletedProcess[str]:
+    """Run a command of ours to its end."""
+    return subprocess.run(
+        [sys.executable, "-m", "canary.cli", *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
+    )
+
+
+def reconciled(canary: Canary, directory: Path) -> tuple[dict[str, Any], dict[Identity, str]]:
+    """Dump and reconcile as an operator would; return the summary and each identity's verdict but survived."""
+    dumped = canary_command("dump", "--config", canary.config, "--out", directory / "dump")
+    assert dumped.returncode == 0, dumped.stderr
+    out = directory / "reconciled"
+    done = canary_command(
+        "reconcile", "--probe-log", directory / "probe-log", "--dump", directory / "dump", "--out", out, "--json"
+    )
+    assert done.returncode == 1, done.stderr
+    rows = ds.dataset(out / "verdicts", format="parquet").to_table().to_pylist()
+    verdicts = {Identity(r["producer_id"], r["generation"], r["partition"], r["sequence"]): r["verdict"] for r in rows}
+    return json.loads(done.stdout), verdicts
+
+
 def test_each_acked_record_destroyed_on_all_replicas_is_flagged_and_nothing_else(
     whole_lab: Lab, tmp_path: Path
 ) -> None:
@@ -53,10 +83,14 @@ def test_each_acked_record_destroyed_on_all_replicas_is_flagged_and_nothing_else
         kinds = {(v["kind"], v["partition"]) for v in canary.violations()}
         truncations = canary.violations("truncation")
         assert canary.stop() == [0, 0]
+        summary, verdicts = reconciled(canary, tmp_path)
     held = identities(whole_lab.bootstrap, "destroyed")
     truth = {identity: offset for identity, offset in acknowledged(tmp_path).items() if identity not in held}
     assert len(truth) >= _CUT
     assert min(truth.values()) >= cut
     assert found == truth
     assert [v["offset"] for v in truncations] == [cut]
+    assert {identity for identity, verdict in verdicts.items() if verdict in ("lost", "moved")} == set(truth)
+    assert summary["summary"]["acked_lost"] == len(truth) == summary["anomalies"]["lost-write"]
+    assert summary["summary"]["acked"] == len(acknowledged(tmp_path))
     assert kinds <= {("lost-write", 1), ("truncation", 1), ("inconsistent-offsets", 1)}

@@ -157,6 +157,22 @@ def test_a_cut_that_new_writes_have_grown_over_is_found_by_the_conflicting_ack_a
     assert b.found("reorder", "nonmonotonic-send", "duplicate", "phantom") == []
 
 
+def test_a_cut_that_a_reread_finds_before_new_writes_come_is_a_truncation_too() -> None:
+    b = Bench()
+    b.write(10)
+    b.poll()
+    b.truncate(7)
+    for offset in range(7, 11):
+        b.log[offset] = "foreign"
+    b.end = 11
+    b.round()
+    b.round()
+    b.write(20)
+    b.settle()
+    assert b.found("lost-write") == [("lost-write", 7, 7), ("lost-write", 8, 8), ("lost-write", 9, 9)]
+    assert b.found("truncation") == [("truncation", 7, -1)]
+
+
 def test_a_cut_that_foreign_records_have_grown_over_is_found_too() -> None:
     b = Bench()
     b.write(10)

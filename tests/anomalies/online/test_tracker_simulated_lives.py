@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 FACT_KINDS = sorted(set(INJECTIONS) - {"G0", "G1c", "int-poll-skip", "int-nonmonotonic-poll", "int-nonmonotonic-send"})
 """Cycles come from the ledger in windows; a stream of deliveries has no operations to be within."""
 ECHOES: dict[str, frozenset[str]] = {
-    "lost-write": frozenset({"fractured-transaction"}),
-    "fractured-transaction": frozenset({"lost-write"}),
+    "lost-write": frozenset({"fractured-transaction", "truncation"}),  # the last one before a change of leader: a cut
+    "fractured-transaction": frozenset({"lost-write", "truncation"}),
     "truncation": frozenset({"lost-write", "inconsistent-offsets", "poll-skip", "fractured-transaction"}),
     "inconsistent-offsets": frozenset({"lost-write", "fractured-transaction", "truncation"}),
     "nonmonotonic-send": frozenset({"reorder"}),
