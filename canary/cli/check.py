@@ -49,6 +49,8 @@ def check(  # as many as there are options
         raise UserError(f"--sub-via is assign or subscribe, not {', '.join(sorted(vias))}", BAD_INPUT)
     options = Options(sub_via=vias, ww_deps=ww_deps)
     if engine == "spark":
+        if extras or html is not None:
+            raise UserError("--engine spark gives neither --extras nor --html", BAD_INPUT)
         raise typer.Exit(_by_spark(history, options, json=json))
     verdict = _locally(history, options)
     if html is not None:
@@ -95,21 +97,24 @@ def _write(path: Path, text: str) -> None:
 
 
 def _by_spark(history: Path, options: Options, *, json: bool) -> int:
-    from spark_reconcile.history_check import check_file  # noqa: PLC0415  # Spark takes its time
-
     from canary.history import HistoryError  # noqa: PLC0415
+    from spark_reconcile.history_check import check_file  # noqa: PLC0415  # Spark takes its time
 
     if str(history) == "-":
         raise UserError("--engine spark reads a file, not stdin; write it to one first", BAD_INPUT)
+    from canary.cli import history_report  # noqa: PLC0415
+
     try:
-        result = check_file(history, options)
+        with check_file(history, options) as verdict:
+            if json:
+                history_report.write_json(verdict, sys.stdout.buffer)
+            else:
+                history_report.show(verdict)
+            return 0 if verdict.valid else 1
     except HistoryError as error:
         raise UserError(str(error), BAD_INPUT) from None
     except OSError as error:
         raise UserError(f"{history}: {error.strerror or error}", BAD_INPUT) from None
-    from canary.cli import history_report  # noqa: PLC0415
-
-    return history_report.show_spark(result, json=json)
 
 
 @contextmanager

@@ -12,15 +12,16 @@ from rich.padding import Padding
 from rich.table import Table
 
 from canary.anomalies.catalogue import CATALOGUE
-from canary.anomalies.offline import metrics
+from canary.anomalies.offline import Verdict, metrics
 from canary.history.columns import UNKNOWN
 from canary.history.operation import FUNCTIONS, TYPES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from canary.anomalies.offline import Case, Verdict
+    from canary.anomalies.offline import Case
     from canary.history import History
+    from spark_reconcile.history_check import SparkVerdict
 
 FIRST_CASES = 3
 """How many cases of each anomaly a terminal shows."""
@@ -34,7 +35,7 @@ def severity_of(name: str) -> str:
     return "warning" if name == "unseen" else CATALOGUE[name].severity
 
 
-def sentence(verdict: Verdict) -> str:
+def sentence(verdict: Verdict | SparkVerdict) -> str:
     """Return the verdict in one sentence."""
     if not verdict.operations:
         return "NOT VALID: the history is empty, so it proves nothing."
@@ -48,12 +49,13 @@ def sentence(verdict: Verdict) -> str:
     return f"NOT VALID: {', '.join(wrong)}. {CATALOGUE[worst].title}: {CATALOGUE[worst].meaning}"
 
 
-def show(verdict: Verdict, console: Console | None = None) -> None:
+def show(verdict: Verdict | SparkVerdict, console: Console | None = None) -> None:
     """Print the verdict, a table of counts and the first cases with their operations."""
     console = console or Console(highlight=False)
     console.print(f"[bold {'green' if verdict.valid else 'red'}]{escape(sentence(verdict))}[/]")
-    history = verdict.tables.history
-    console.print(f"{verdict.operations:,} operations, {len(history.keys):,} keys, {history.source}", style="dim")
+    history = verdict.tables.history if isinstance(verdict, Verdict) else None
+    keys, source = (verdict.keys, verdict.source) if history is None else (len(history.keys), history.source)
+    console.print(f"{verdict.operations:,} operations, {keys:,} keys, {source}", style="dim")
     if not verdict.anomalies:
         return
     table = Table("anomaly", "cases", "severity", "what it means", title=None, expand=False)
@@ -67,13 +69,13 @@ def show(verdict: Verdict, console: Console | None = None) -> None:
         console.print(f"\n[bold]{name}[/] ({min(FIRST_CASES, len(cases))} of {len(cases):,})")
         for case in cases[:FIRST_CASES]:
             console.print(Padding(escape(one_line(case)), (0, 0, 0, 2)))
-            for row in rows_of(history, case):
+            for row in rows_of(history, case) if history is not None else ():
                 console.print(Padding(escape(describe(history, row, case)), (0, 0, 0, 6)), style="dim")
         if name not in verdict.allowed:
             console.print(f"  [italic]First: {escape(CATALOGUE[name].do_first)}[/]")
 
 
-def write_json(verdict: Verdict, file: BinaryIO, *, extras: bool = False) -> None:
+def write_json(verdict: Verdict | SparkVerdict, file: BinaryIO, *, extras: bool = False) -> None:
     """Write the verdict as one JSON object (CONTRACTS "History"; with ``extras`` ANOMALIES Part I, last lines)."""
     file.write(b'{"valid":' + orjson.dumps(verdict.valid) + b',"anomalies":{')
     for number, (name, cases) in enumerate(verdict.anomalies.items()):
@@ -81,7 +83,7 @@ def write_json(verdict: Verdict, file: BinaryIO, *, extras: bool = False) -> Non
         _write_list(cases, file)
     file.write(b'},"counts":' + orjson.dumps(verdict.counts))
     file.write(b',"operations":' + orjson.dumps(verdict.operations))
-    if extras:
+    if extras and isinstance(verdict, Verdict):
         tables = verdict.tables
         lag = metrics.realtime_lag(tables.history)
         file.write(b',"realtime_lag":')

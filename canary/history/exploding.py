@@ -244,8 +244,11 @@ class Exploder:
             "rebalanced_key": self._keys.encode([key for _, keys in found for key in keys]),
         }
 
-    def finish(self) -> History:
+    def finish(self, *, whole: bool = True) -> History:
         """Return everything that was added.
+
+        Args:
+            whole: It is all of a history, and not a stretch of one whose operations may begin or end elsewhere.
 
         Raises:
             HistoryError: a completion without invocation, an invocation within another, or an index that does not rise.
@@ -259,7 +262,12 @@ class Exploder:
         first_code = self._values.settle([columns["send_value"], columns["read_value"]])
         for name, column in columns.items():
             columns[name] = _narrow(column)
-        invocation = _pair_up(self._source, columns)
+        _must_rise(self._source, columns["index"], columns["line"])
+        early = np.flatnonzero(columns["type"][columns["segment_op"]] == INVOKE)
+        if len(early):
+            line = int(columns["line"][columns["segment_op"][early[0]]])
+            raise HistoryError(self._source, line, "an invoked poll cannot know yet what it returns")
+        invocation = _pair_up(self._source, columns) if whole else np.full(len(columns["index"]), -1, np.int64)
         return History(
             source=self._source,
             operations=self._operations,
@@ -316,18 +324,22 @@ def _narrow(column: Column) -> Column:
     return column.astype(np.int32)
 
 
-def _pair_up(source: str, columns: dict[str, Column]) -> Column:
-    """Return the row of each completion's invocation (-1 for an invocation).
-
-    Raises:
-        HistoryError: a process does not go invocation, completion, invocation, completion; or an index does not rise.
-    """
-    index, line = columns["index"], columns["line"]
-    rows = len(index)
+def _must_rise(source: str, index: Column, line: Column) -> None:
+    """Raise a HistoryError where an index is not greater than the one before."""
     falls = np.flatnonzero(index[1:] <= index[:-1])
     if len(falls):
         row = int(falls[0]) + 1
         raise HistoryError(source, int(line[row]), f"index {index[row]} comes after index {index[row - 1]}")
+
+
+def _pair_up(source: str, columns: dict[str, Column]) -> Column:
+    """Return the row of each completion's invocation (-1 for an invocation).
+
+    Raises:
+        HistoryError: a process does not go invocation, completion, invocation, completion.
+    """
+    line = columns["line"]
+    rows = len(line)
     process = _dense(columns["process"])
     order = np.argsort(process, kind="stable")
     process, function = process[order], columns["f"][order]

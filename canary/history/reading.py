@@ -50,6 +50,30 @@ def load(file: BinaryIO, source: str, progress: Progress | None = None) -> Histo
         return exploder.finish()
 
 
+def load_stretch(file: BinaryIO, source: str, start: int, end: int) -> tuple[History, int]:
+    """Return what begins in [start, end) of a JSON Lines file, and how many lines that is.
+
+    Lines are counted from the first that begins there; ``invocation`` is not filled in.
+
+    Raises:
+        HistoryError: it cannot be read; its line is counted likewise.
+    """
+    file.seek(max(0, start - 1))
+    if start > 0:
+        file.readline()  # the rest of a line that begins before
+    exploder = Exploder(source)
+    at = file.tell()
+    lines = 0
+    with _no_garbage_collection():
+        while at < end and (block := file.read(min(CHUNK, end - at))):
+            if not block.endswith(b"\n"):
+                block += file.readline()
+            at += len(block)
+            exploder.add(_batch(block.rstrip(b"\n"), lines + 1, source))
+            lines += block.count(b"\n")
+    return exploder.finish(whole=False), lines
+
+
 def read_jsonl(path: Path, progress: Progress | None = None) -> History:
     """Return the history in the file at ``path``; see ``load``."""
     with path.open("rb") as file:

@@ -91,6 +91,7 @@ DONE = '{"index":5,"time":6,"process":2,"type":"ok","f":"send","value":[["send",
         (SEND + "[1,2]\n", 3, "an operation is an object, not a list"),
         (SEND + POLL + INVOKE.replace(',"value":[["send","x",2]]', ""), 5, "the send has no value"),
         (SEND + POLL + INVOKE.replace('"index":4,', ""), 5, "the operation has no index"),
+        (SEND + POLL.replace('[["poll"]]', '[["poll",{"x":[[7,1]]}]]'), 3, "an invoked poll cannot know"),
         (SEND + POLL + DONE, 5, "a completion without invocation (process 2)"),
         (
             SEND + INVOKE + INVOKE.replace('"index":4', '"index":6'),

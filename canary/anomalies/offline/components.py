@@ -21,12 +21,12 @@ _EFFORT = 2_000_000
 
 
 def core(tail: Column, head: Column, nodes: int) -> Column:
-    """Return which edges may be on a cycle: all that are, and few others.
+    """Return which edges may be on a cycle: all that are, and few others. No edge may lead back to its own node.
 
     An edge whose tail nothing leads to, or whose head leads nowhere, is on none. And a cycle must come back: it lies
     within stretches of nodes that edges going backwards cover, one overlapping the next.
     """
-    edges = np.flatnonzero(tail != head)
+    edges = np.arange(len(tail))
     for _ in range(_ROUNDS):
         before = len(edges)
         if before == 0:

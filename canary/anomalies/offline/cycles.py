@@ -18,8 +18,11 @@ from numpy.typing import NDArray
 from canary.anomalies.offline.cases import Case, Cases
 from canary.anomalies.offline.components import components, core, shortest_cycle
 from canary.anomalies.offline.tables import NONE
+from canary.history.columns import INVOKE
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
     from canary.anomalies.offline.tables import Tables
 
 Column = NDArray[Any]
@@ -41,19 +44,19 @@ class Edges:
 
 def write_cycles(tables: Tables) -> Cases:
     """Return the cases of G0: ops, and for each edge from, to, type, key, the values and a sentence."""
-    edges = _ww(tables)
-    return _witnesses(tables, edges[core(edges.tail, edges.head, len(tables.history))], need_wr=False)
+    return _cases(tables, shortest_cycles(write_dependencies(tables), len(tables.history), need_wr=False))
 
 
 def circular_information_flow(tables: Tables, *, ww_deps: bool) -> Cases:
     """Return the cases of G1c; fields as for G0. Without ``ww_deps`` only wr counts."""
-    wr = _wr(tables)
-    parts = (_ww(tables), wr) if ww_deps else (wr,)
-    edges = Edges(*(np.concatenate([getattr(p, name) for p in parts]) for name in ("tail", "head", "wr", "why")))
-    return _witnesses(tables, edges[core(edges.tail, edges.head, len(tables.history))], need_wr=True)
+    edges = read_dependencies(tables, tables.history.send_op[tables.history.type[tables.history.send_op] != INVOKE])
+    if ww_deps:
+        edges = joined((write_dependencies(tables), edges))
+    return _cases(tables, shortest_cycles(edges, len(tables.history), need_wr=True))
 
 
-def _ww(tables: Tables) -> Edges:
+def write_dependencies(tables: Tables) -> Edges:
+    """Return the ww edges between rows; ``why`` is the slot of the earlier value."""
     writer = tables.message_writer[tables.slot_message] if len(tables.slot_message) else np.zeros(0, np.int32)
     slot = np.flatnonzero(
         (tables.slot_key[1:] == tables.slot_key[:-1])
@@ -64,10 +67,10 @@ def _ww(tables: Tables) -> Edges:
     return Edges(writer[slot], writer[slot + 1], np.zeros(len(slot), np.bool_), slot)
 
 
-def _wr(tables: Tables) -> Edges:
-    sends = np.zeros(len(tables.history) + 1, np.bool_)
-    sends[tables.message_writer] = True  # who sends nothing leads nowhere
-    sends[NONE] = False
+def read_dependencies(tables: Tables, senders: Column) -> Edges:
+    """Return the wr edges between rows; ``why`` is the read. Those to rows that are no ``senders`` lead nowhere."""
+    sends = np.zeros(len(tables.history), np.bool_)
+    sends[senders] = True
     read = np.flatnonzero(sends[tables.read_op])
     writer = tables.message_writer[tables.read_message[read]]
     read = read[(writer != NONE) & (writer != tables.read_op[read])]
@@ -75,18 +78,26 @@ def _wr(tables: Tables) -> Edges:
     return Edges(writer, tables.read_op[read], np.ones(len(read), np.bool_), read)
 
 
-def _witnesses(tables: Tables, edges: Edges, *, need_wr: bool) -> Cases:
-    """Return a shortest cycle for each component of ``edges`` (with a wr edge, if need be)."""
+def joined(parts: Sequence[Edges]) -> Edges:
+    """Return the edges of all ``parts``."""
+    return Edges(*(np.concatenate([getattr(part, name) for part in parts]) for name in ("tail", "head", "wr", "why")))
+
+
+def shortest_cycles(edges: Edges, nodes: int, *, need_wr: bool) -> list[Edges]:
+    """Return a shortest cycle (with a wr edge, if need be) for each component of ``edges``, the shortest first.
+
+    Tails and heads are smaller than ``nodes``.
+    """
+    edges = edges[core(edges.tail, edges.head, nodes)]
     node, component = components(edges.tail, edges.head)
-    of = np.full(len(tables.history) + 1, NONE)
+    of = np.full(nodes + 1, NONE)
     of[node] = component
     edges = edges[np.flatnonzero((of[edges.tail] != NONE) & (of[edges.tail] == of[edges.head]))]
-    order = np.lexsort((edges.why, edges.wr, edges.head, edges.tail, of[edges.tail]))
-    edges = edges[order]
+    edges = edges[np.lexsort((edges.why, edges.wr, edges.head, edges.tail, of[edges.tail]))]
     group = of[edges.tail]
     starts = np.flatnonzero(np.diff(group, prepend=NONE - 1))
-    cycles: list[Edges] = []
     ends = np.append(starts[1:], len(group))[: len(starts)]
+    cycles: list[Edges] = []
     for start, end in zip(starts, ends, strict=True):
         inner = edges[np.arange(start, end)]
         through = np.flatnonzero(inner.wr) if need_wr else np.arange(end - start)
@@ -94,21 +105,38 @@ def _witnesses(tables: Tables, edges: Edges, *, need_wr: bool) -> Cases:
             found = shortest_cycle(inner.tail.tolist(), inner.head.tolist(), through.tolist())
             cycles.append(inner[np.asarray(found)])
     cycles.sort(key=lambda cycle: (len(cycle.tail), int(cycle.tail.min())))
-    return Cases(len(cycles), lambda number: _explain(tables, cycles[number]))
+    return cycles
 
 
-def _explain(tables: Tables, cycle: Edges) -> Case:
-    steps = []
-    for tail, head, wr, why in zip(cycle.tail, cycle.head, cycle.wr, cycle.why, strict=True):
-        a, b = tables.op(tail), tables.op(head)
-        step: dict[str, Any] = {"from": a, "to": b, "type": "wr" if wr else "ww"}
-        if wr:
-            message = int(tables.read_message[why])
-            step |= {"key": tables.key(message), "value": tables.value(message)}
-            step["why"] = f"{b} polled {step['value']!r} from {step['key']}, which {a} sent"
-        else:
-            message, following = int(tables.slot_message[why]), int(tables.slot_message[why + 1])
-            step |= {"key": tables.key(message), "value": tables.value(message), "next": tables.value(following)}
+def evidence(tables: Tables, edges: Edges, number: int) -> dict[str, Any]:
+    """Return key and value of an edge, and for ww the value that follows."""
+    why = edges.why[number]
+    if edges.wr[number]:
+        message = int(tables.read_message[why])
+        return {"key": tables.key(message), "value": tables.value(message)}
+    message, following = int(tables.slot_message[why]), int(tables.slot_message[why + 1])
+    return {"key": tables.key(message), "value": tables.value(message), "next": tables.value(following)}
+
+
+def explain(steps: Iterable[tuple[int, int, dict[str, Any]]]) -> Case:
+    """Return the case of a cycle of (index of operation, index of operation, evidence)."""
+    edges = []
+    for a, b, known in steps:
+        step: dict[str, Any] = {"from": a, "to": b, "type": "ww" if "next" in known else "wr", **known}
+        if "next" in known:
             step["why"] = f"{a} sent {step['value']!r} to {step['key']} just before {b} sent {step['next']!r}"
-        steps.append(step)
-    return {"ops": [step["from"] for step in steps], "edges": steps}
+        else:
+            step["why"] = f"{b} polled {step['value']!r} from {step['key']}, which {a} sent"
+        edges.append(step)
+    return {"ops": [step["from"] for step in edges], "edges": edges}
+
+
+def _cases(tables: Tables, cycles: list[Edges]) -> Cases:
+    def case(number: int) -> Case:
+        cycle = cycles[number]
+        return explain(
+            (tables.op(cycle.tail[n]), tables.op(cycle.head[n]), evidence(tables, cycle, n))
+            for n in range(len(cycle.tail))
+        )
+
+    return Cases(len(cycles), case)

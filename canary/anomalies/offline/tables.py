@@ -95,8 +95,13 @@ class Tables:
         return int(self.history.index[row])
 
 
-def build(history: History) -> Tables:
-    """Return the base tables of ``history``."""
+def build(history: History, proven_elsewhere: Column | None = None) -> Tables:
+    """Return the base tables of ``history``.
+
+    Args:
+        history: All of it, or what of it concerns some of its keys.
+        proven_elsewhere: Rows of indeterminate operations that reads of other keys prove to have happened.
+    """
     keys = len(history.keys)
     read_op = np.repeat(history.segment_op, history.segment_length)
     read_key = np.repeat(history.segment_key, history.segment_length)
@@ -125,6 +130,8 @@ def build(history: History) -> Tables:
     committed = history.type == OK
     proven = (send_type == INFO) & ok_read[send_message]
     committed[history.send_op[proven]] = True
+    if proven_elsewhere is not None:
+        committed[proven_elsewhere] = True
 
     known = history.read_offset != UNKNOWN
     stands = (history.send_offset != UNKNOWN) & committed[history.send_op] & completed

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from canary.anomalies.catalogue import CATALOGUE
 from canary.anomalies.offline import cycles, log_rules, order_rules, read_rules, tables
 from canary.history.columns import OK
 
@@ -73,10 +74,25 @@ def check(history: History, options: Options | None = None) -> Verdict:
     """Return the verdict on ``history``."""
     options = options or Options()
     base = tables.build(history)
+    found = by_key(base)
+    if options.ww_deps:
+        found["G0"] = cycles.write_cycles(base)
+    found["G1c"] = cycles.circular_information_flow(base, ww_deps=options.ww_deps)
+    return Verdict(
+        anomalies={name: found[name] for name in CATALOGUE if found.get(name)},
+        allowed=options.allowed,
+        operations=history.operations,
+        confirmed=bool((history.type == OK).any()),
+        tables=base,
+    )
+
+
+def by_key(base: Tables) -> dict[str, Cases]:
+    """Return the cases of every rule that looks at one key at a time, none of them left out: all but the cycles."""
     int_poll_skip, int_nonmonotonic_poll = order_rules.internal_polls(base)
     int_send_skip, int_nonmonotonic_send = order_rules.internal_sends(base)
     poll_skip, nonmonotonic_poll = order_rules.external_polls(base)
-    found = {
+    return {
         "lost-write": read_rules.lost_write(base),
         "unseen": read_rules.unseen(base),
         "duplicate": log_rules.duplicate(base),
@@ -91,13 +107,4 @@ def check(history: History, options: Options | None = None) -> Verdict:
         "phantom": log_rules.phantom(base),
         "G1a": read_rules.aborted_read(base),
         "precommitted-read": read_rules.precommitted_read(base),
-        "G0": cycles.write_cycles(base) if options.ww_deps else None,
-        "G1c": cycles.circular_information_flow(base, ww_deps=options.ww_deps),
     }
-    return Verdict(
-        anomalies={name: cases for name, cases in found.items() if cases},
-        allowed=options.allowed,
-        operations=history.operations,
-        confirmed=bool((history.type == OK).any()),
-        tables=base,
-    )

@@ -71,6 +71,12 @@ def test_what_was_broken_in_several_ways_is_found(seed: int) -> None:
     breaks(seed, *kinds)
 
 
+def test_a_circle_of_reads_is_not_valid_and_one_through_the_order_of_writes_is() -> None:
+    world = simulate(4, inject=["G1c"], faults=False)
+    assert not verdict_on(world, ww_deps=False).valid
+    assert verdict_on(world, ww_deps=True).valid
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(7200)
 def test_nothing_is_reported_of_ten_thousand_correct_lives() -> None:

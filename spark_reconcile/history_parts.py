@@ -1,0 +1,154 @@
+"""Histories in parts: what of a stretch concerns some keys, and all such stretches put together again."""
+
+from __future__ import annotations
+
+import zlib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import orjson
+from numpy.typing import NDArray
+
+from canary.history.columns import ASSIGN, SUBSCRIBE, History
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+Column = NDArray[Any]
+
+_OF_OPS = ("index", "time", "process", "type", "f", "line")
+_OF_SENDS = ("send_op", "send_key", "send_offset", "send_value")
+_OF_SEGMENTS = ("segment_op", "segment_poll", "segment_key", "segment_start", "segment_length")
+_OF_READS = ("read_offset", "read_value")
+_OF_KEYS = ("held_op", "held_key", "rebalanced_op", "rebalanced_key")
+_ALL = (*_OF_OPS, *_OF_SENDS, *_OF_SEGMENTS, *_OF_READS, *_OF_KEYS)
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What of a history concerns some of its keys.
+
+    Attributes:
+        history: Its operations are those that send, poll or hold one of the keys, and every assign and subscribe.
+        senders: Whether each of them sends anything, to whatever key.
+        order: Place of each poll segment among all of its operation, whatever their keys.
+    """
+
+    history: History
+    senders: Column
+    order: Column
+
+
+def bucket_of(key: str, buckets: int) -> int:
+    """Return which bucket a key is in."""
+    return zlib.crc32(key.encode()) % buckets
+
+
+def parts(history: History, buckets: int) -> list[Part]:
+    """Return the part of each bucket's keys."""
+    bucket = np.asarray([bucket_of(key, buckets) for key in history.keys] or [0])
+    sends = np.zeros(len(history) + 1, np.bool_)
+    sends[history.send_op] = True
+    first = np.searchsorted(history.segment_op, history.segment_op)
+    order = np.arange(len(history.segment_op)) - first
+    return [_part(history, bucket == number, sends, order) for number in range(buckets)]
+
+
+def _part(history: History, wanted: Column, sends: Column, order: Column) -> Part:
+    changes = (history.f == ASSIGN) | (history.f == SUBSCRIBE)
+    rows = {
+        "send": np.flatnonzero(wanted[history.send_key]),
+        "segment": np.flatnonzero(wanted[history.segment_key]),
+        "held": np.flatnonzero(wanted[history.held_key]),
+        "rebalanced": np.flatnonzero(wanted[history.rebalanced_key]),
+    }
+    needed = changes.copy()
+    for name in ("send", "segment"):
+        needed[getattr(history, f"{name}_op")[rows[name]]] = True
+    ops = np.flatnonzero(needed)
+    number = np.full(len(history) + 1, -1)
+    number[ops] = np.arange(len(ops))
+    columns = {name: getattr(history, name)[ops] for name in _OF_OPS}
+    rebalanced = rows["rebalanced"]
+    rows["rebalanced"] = rebalanced[number[history.rebalanced_op[rebalanced]] >= 0]
+    for name, chosen in rows.items():
+        columns |= {n: getattr(history, n)[chosen] for n in _ALL if n.startswith(f"{name}_")}
+        columns[f"{name}_op"] = number[columns[f"{name}_op"]]
+    length = columns["segment_length"].astype(np.int64)
+    start = np.cumsum(length) - length
+    reads = np.arange(int(length.sum())) + np.repeat(columns["segment_start"] - start, length)
+    columns |= {name: getattr(history, name)[reads] for name in _OF_READS}
+    columns["segment_start"] = start
+    return Part(_history(history, columns), sends[ops], order[rows["segment"]])
+
+
+def _history(like: History, columns: dict[str, Any]) -> History:
+    return History(
+        source=like.source,
+        operations=len(columns["index"]),
+        invocation=np.full(len(columns["index"]), -1),
+        keys=like.keys,
+        first_code=like.first_code,
+        other_values=like.other_values,
+        **columns,
+    )
+
+
+def save(part: Part, path: Path) -> None:
+    """Write a part to ``path``."""
+    names = {"keys": part.history.keys, "first_code": part.history.first_code, "others": part.history.other_values}
+    described = np.frombuffer(orjson.dumps(names, option=orjson.OPT_NON_STR_KEYS), np.uint8)
+    columns = {name: getattr(part.history, name) for name in _ALL}
+    with path.open("wb") as file:
+        np.savez(file, names=described, senders=part.senders, order=part.order, **columns)
+
+
+def load(paths: Sequence[Path], source: str) -> Part:
+    """Return the parts at ``paths``, in this order, as one."""
+    keys: dict[str, int] = {}
+    others: dict[tuple[type, Any], int] = {}
+    gathered: dict[str, list[Column]] = {name: [] for name in (*_ALL, "senders", "order")}
+    coded: list[tuple[Column, Column]] = []
+    highest = ops = reads = polls = 0
+    for path in paths:
+        with np.load(path) as stored:
+            columns = {name: stored[name] for name in gathered}
+            names = orjson.loads(stored["names"].tobytes())
+        key = np.asarray([keys.setdefault(name, len(keys)) for name in names["keys"]] or [0])
+        for name in ("send_key", "segment_key", "held_key", "rebalanced_key"):
+            columns[name] = key[columns[name]]
+        for name in ("send_op", "segment_op", "held_op", "rebalanced_op"):
+            columns[name] = columns[name].astype(np.int64) + ops
+        columns["segment_start"] = columns["segment_start"] + reads
+        columns["segment_poll"] = columns["segment_poll"].astype(np.int64) + polls
+        other = np.asarray([others.setdefault((type(v), v), len(others)) for v in names["others"]] or [0])
+        for name in ("send_value", "read_value"):
+            values = columns[name].astype(np.int64)
+            mask = values >= names["first_code"]
+            highest = max(highest, int(values[~mask].max(initial=0)))
+            values[mask] = other[values[mask] - names["first_code"]]
+            columns[name] = values
+            coded.append((values, mask))
+        ops += len(columns["index"])
+        reads += len(columns["read_value"])
+        polls = int(columns["segment_poll"].max(initial=polls)) + 1
+        for name, column in columns.items():
+            gathered[name].append(column)
+    for values, mask in coded:
+        values[mask] += highest + 1
+    joined: dict[str, Any] = {
+        name: np.concatenate(columns) if columns else np.zeros(0, np.int64) for name, columns in gathered.items()
+    }
+    senders, order = joined.pop("senders"), joined.pop("order")
+    history = History(
+        source=source,
+        operations=ops,
+        invocation=np.full(ops, -1),
+        keys=list(keys),
+        first_code=highest + 1,
+        other_values=[value for _, value in others],
+        **joined,
+    )
+    return Part(history, senders, order)
