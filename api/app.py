@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -9,8 +10,26 @@ from typing import TYPE_CHECKING
 from fastapi import APIRouter, FastAPI
 from starlette.staticfiles import StaticFiles
 
-from api import clusters, health, incidents, metrics, pages, probes, problems, reconciliations, violations
+from api import (
+    actions,
+    clusters,
+    exports,
+    health,
+    incidents,
+    maintenance,
+    metrics,
+    pages,
+    probes,
+    problems,
+    reconciliations,
+    stream,
+    unseen,
+    violations,
+)
+from api.auth import Authentication, Principal
 from api.calls import Calls
+from api.etags import Etags
+from api.oidc import Provider, ProviderError
 from api.security import SecurityHeaders
 from api.state import State
 from storage.probe_log import ProbeLogReader
@@ -19,14 +38,19 @@ from storage.store.errors import StoreError
 from storage.store.pages import BadCursorError
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
     from fastapi.routing import APIRoute
 
     from api.ports import ProbeLog, Store
     from canary.settings import Settings
+    from canary.settings.serving import ApiSettings
 
 DESCRIPTION = """Does Kafka keep the writes that it acknowledged? Numbered probes are written, read back, remembered and
 judged; this is what is known. Errors are problem documents (RFC 9457); lists answer `{"items", "next_cursor"}` and go
-on with `?cursor=<next_cursor>`; times are RFC 3339 in UTC; numbers of identities and offsets have up to 63 bits."""
+on with `?cursor=<next_cursor>`; JSON answers carry an ETag (send it back as If-None-Match: 304 means unchanged). With
+auth on, send `Authorization: Bearer TOKEN`: reading needs the scope read, changing something operate. Times are RFC
+3339 in UTC; numbers of identities and offsets have up to 63 bits."""
 
 
 def create_app(settings: Settings, store: Store, probe_log: ProbeLog | None = None) -> FastAPI:
@@ -49,17 +73,53 @@ def create_app(settings: Settings, store: Store, probe_log: ProbeLog | None = No
         calls=Calls("store", (StoreError,), refusals=(BadCursorError,), timeout=settings.store.timeout + 1),
         log_calls=Calls("probe log", (ProbeLogError, OSError), threads=4, timeout=20.0),
         configured=tuple(cluster.name for cluster in settings.clusters if not cluster.embedded),
+        api=settings.api,
     )
     problems.install(app)
-    rest = APIRouter(prefix="/api/v1")
-    for module in (clusters, violations, incidents, probes, reconciliations):
+    rest = APIRouter(prefix="/api/v1", responses=problems.GUARDED)
+    for module in (
+        clusters,
+        violations,
+        incidents,
+        exports,
+        maintenance,
+        probes,
+        unseen,
+        reconciliations,
+        actions,
+        stream,
+    ):
         rest.include_router(module.router)
     app.include_router(rest)
     for module in (health, metrics, pages):
         app.include_router(module.router)
     app.mount("/static", StaticFiles(directory=Path(__file__).parent / "static"), name="static")
+    app.add_middleware(Etags)
+    app.add_middleware(
+        Authentication,
+        settings=settings.api,
+        verify=_verifier(settings.api, store, app.state.canary.calls),
+        monotonic=time.monotonic,
+    )
     app.add_middleware(SecurityHeaders)
     return app
+
+
+def _verifier(settings: ApiSettings, store: Store, calls: Calls) -> Callable[[str], Awaitable[Principal | None]]:
+    """Return what tells whose a credential is: a token of ours, else a JWT of the identity provider."""
+    oidc = settings.auth.oidc
+    provider = None if oidc is None else Provider(oidc, now=time.time, monotonic=time.monotonic)
+    provider_calls = Calls("identity provider", (ProviderError,), threads=2, timeout=11.0)
+
+    async def verify(credential: str) -> Principal | None:
+        if credential.startswith("canary_"):
+            token = await calls(store.token, credential, time.time_ns())
+            return None if token is None else Principal(token.name, token.scope == "operate")
+        if provider is None:
+            return None
+        return await provider_calls(provider.principal, credential)
+
+    return verify
 
 
 def _operation_id(route: APIRoute) -> str:

@@ -5,6 +5,8 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request
 
+from api.actions import note
+from api.paging import Cursor, Limit
 from api.ports import Incident, IncidentFilter, ViolationFilter
 from api.problems import RESPONSES, ProblemError
 from api.shapes import (
@@ -19,7 +21,7 @@ from api.shapes import (
     nanoseconds,
 )
 from api.state import State, state_of
-from api.violations import Cursor, Limit, violation_out
+from api.violations import violation_out
 
 router = APIRouter(prefix="/incidents", tags=["incidents"], responses={k: RESPONSES[k] for k in (422, 503)})
 
@@ -67,6 +69,7 @@ async def acknowledge(request: Request, incident_id: str, body: Acknowledge) -> 
     """Mark an incident and all its open violations as acknowledged."""
     shared = state_of(request)
     await _find(shared, incident_id)
+    await note(request, "acknowledge", f"incident {incident_id}", note=body.note)
     await shared.calls(shared.store.acknowledge_incident, incident_id, body.note)
     return await _detail(shared, incident_id)
 
@@ -76,6 +79,7 @@ async def resolve(request: Request, incident_id: str, body: Resolve) -> Incident
     """Resolve an incident and all its violations at once, with a reason."""
     shared = state_of(request)
     await _find(shared, incident_id)
+    await note(request, "resolve", f"incident {incident_id}", reason=body.reason, note=body.note)
     await shared.calls(shared.store.resolve_incident, incident_id, body.reason, shared.now_ns(), body.note)
     return await _detail(shared, incident_id)
 

@@ -144,6 +144,8 @@ def _stored(knowledge: Knowledge) -> dict[str, dict[Labels, float]]:
         bound = loss_bound(cluster, knowledge.counts)
         if bound is not None:
             values["canary_loss_rate_upper_bound"][(cluster.name,)] = bound
+    for cluster_name, reason in sorted(knowledge.quiet):
+        values["canary_quiet"][cluster_name, reason] = 1.0
     for row in knowledge.counts:
         values["canary_violations_total"][row.cluster, row.kind, row.severity] = float(row.total)
         values["canary_violations_open"][row.cluster, row.kind, row.severity] = float(row.open)

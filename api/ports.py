@@ -8,10 +8,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from storage.store.values import (
+    Action,
     Incident,
     IncidentFilter,
+    Maintenance,
     Reconciliation,
     StoredViolation,
+    Token,
     View,
     ViolationCount,
     ViolationFilter,
@@ -21,15 +24,19 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from canary.probe.identity import Identity
+    from storage.probe_log.windows import Window, WindowRows
     from storage.store.pages import Page
 
 __all__ = [
+    "Action",
     "Incident",
     "IncidentFilter",
+    "Maintenance",
     "ProbeLog",
     "Reconciliation",
     "Store",
     "StoredViolation",
+    "Token",
     "View",
     "ViolationCount",
     "ViolationFilter",
@@ -76,6 +83,26 @@ class Store(Protocol):
     def request_reconciliation(self, cluster: str, requested_by: str, at_ns: int, /) -> Reconciliation:
         """Ask for one."""
 
+    def token(self, text: str, at_ns: int, /) -> Token | None:
+        """Return what a token's text opens at this moment, or None."""
+
+    def note_action(self, actor: str, action: str, target: str, at_ns: int, detail: Mapping[str, Any], /) -> Action:
+        """Write down what somebody does."""
+
+    def actions(self, cursor: str | None, limit: int, /) -> Page[Action]:
+        """Return a page of what was done, newest first."""
+
+    def plan_maintenance(
+        self, cluster: str | None, begin_ns: int, end_ns: int, reason: str, requested_by: str, /
+    ) -> Maintenance:
+        """Plan a window."""
+
+    def end_maintenance(self, maintenance_id: str, at_ns: int, /) -> Maintenance | None:
+        """End a window now; None if there is none."""
+
+    def maintenance(self, cursor: str | None, limit: int, /) -> Page[Maintenance]:
+        """Return a page of windows, the latest beginning first."""
+
     def views(self) -> Sequence[View]:
         """Return the last view of each runner."""
 
@@ -90,3 +117,6 @@ class ProbeLog(Protocol):
         self, cluster: str, topic: str, partition: int, start: int, end: int, limit: int, /
     ) -> Sequence[Mapping[str, Any]]:
         """Return rows (offset, producer_id, generation, sequence, outcome, seen_by) of offsets in [start, end)."""
+
+    def window(self, wanted: Window, /) -> WindowRows:
+        """Return the rows of probes/, transactions/ and polls/ of a time."""

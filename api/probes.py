@@ -6,10 +6,10 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, Query, Request
 
+from api.paging import Limit
 from api.problems import RESPONSES, ProblemError
 from api.shapes import Listing, LogItem, ProbeIdentity, ProbeLife, Sight
 from api.state import state_of
-from api.violations import Limit
 from canary.probe.identity import Identity
 
 router = APIRouter(tags=["probes"], responses={k: RESPONSES[k] for k in (422, 503)})

@@ -83,6 +83,16 @@ RESPONSES: dict[int | str, dict[str, Any]] = {
 }
 """What any route may answer besides success, for the OpenAPI document."""
 
+GUARDED: dict[int | str, dict[str, Any]] = {
+    status: {"model": Problem, "description": description, "content": {MEDIA_TYPE: {}}}
+    for status, description in (
+        (401, "A token is needed, or this one opens nothing."),
+        (403, "This token may not do that."),
+        (429, "Too many wrong tokens from this address."),
+    )
+}
+"""What every route answers whom it does not let in."""
+
 
 def install(app: FastAPI) -> None:
     """Turn every error of ``app`` into a problem document."""

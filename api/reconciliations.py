@@ -4,11 +4,12 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query, Request, Response, status
 
+from api.actions import note
+from api.paging import Cursor, Limit
 from api.ports import Reconciliation
 from api.problems import RESPONSES, ProblemError
 from api.shapes import Listing, ReconciliationOut, ReconciliationRequest, moment, moment_or_none
 from api.state import state_of
-from api.violations import Cursor, Limit
 
 router = APIRouter(prefix="/reconciliations", tags=["reconciliations"], responses={k: RESPONSES[k] for k in (422, 503)})
 
@@ -48,6 +49,7 @@ async def request_reconciliation(
     knowledge = await shared.knowledge()
     if body.cluster not in knowledge.clusters:
         raise ProblemError(404, f"No cluster is called {body.cluster!r}; see GET /api/v1/clusters.")
+    await note(request, "reconcile", f"cluster {body.cluster}")
     row = await shared.calls(shared.store.request_reconciliation, body.cluster, "api", shared.now_ns())
     response.headers["Location"] = f"/api/v1/reconciliations/{row.id}"
     return _out(row)

@@ -146,6 +146,7 @@ class ViolationOut(Shape):
     incident_id: str | None
     summary: str
     note: str | None = None
+    planned: bool = Field(False, description="Found in a planned window: recorded, and no alarm.")
 
 
 class ViolationDetail(ViolationOut):
@@ -250,6 +251,69 @@ class ReconciliationRequest(Shape):
     """Please reconcile this cluster."""
 
     cluster: str = Field(min_length=1, max_length=249)
+
+
+class ActionOut(Shape):
+    """What somebody did."""
+
+    id: str
+    at: Moment
+    actor: str = Field(description="The token's name, or whom the identity provider named.")
+    action: str
+    target: str
+    detail: dict[str, Any]
+
+
+class MaintenanceOut(Shape):
+    """A planned window."""
+
+    id: str
+    cluster: str | None = Field(description="null: all clusters.")
+    begins_at: Moment
+    ends_at: Moment
+    reason: str
+    requested_by: str
+    active: bool
+
+
+class MaintenanceRequest(Shape):
+    """Please expect trouble then."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [{"cluster": "prod-eu", "ends_at": "2026-01-01T04:00:00Z", "reason": "upgrade to 4.1"}]
+        }
+    )
+
+    cluster: str | None = Field(None, min_length=1, max_length=249, description="null: all clusters.")
+    begins_at: datetime | None = Field(None, description="null: now.")
+    ends_at: datetime
+    reason: str = Field(min_length=1, max_length=1000)
+
+
+class UnseenPoint(Shape):
+    """At a moment, how many acknowledged probes a consumer had not read, and how old the oldest of them was."""
+
+    at: Moment
+    unseen: int
+    oldest_s: float
+
+
+class UnseenSeries(Shape):
+    """Unseen over time, of one partition and consumer."""
+
+    topic: str
+    partition: int
+    consumer: str
+    points: list[UnseenPoint]
+
+
+class UnseenOut(Shape):
+    """Unseen over time; ``complete_until``: the probe log is about a minute behind."""
+
+    cluster: str
+    complete_until: Moment
+    items: list[UnseenSeries]
 
 
 ClusterOut.model_rebuild()

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, cast
 
 from api.ports import ViolationFilter
@@ -12,13 +13,18 @@ from api.reconciled import Reconciled, last_successes
 from api.views import ClusterView, read_views
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from starlette.requests import Request
 
     from api.calls import Calls
-    from api.ports import ProbeLog, Store, ViolationCount
+    from api.ports import ProbeLog, Store, StoredViolation, ViolationCount
+    from canary.settings.serving import ApiSettings
 
+AFTER_NS = 6 * 60 * 10**9
+"""So long after a planned window its findings are still new to the rules, which look back five minutes."""
+ALERT_TEST = "alert-test"
+"""The kind that `canary alert test` records."""
 UNDER_CARE = ViolationFilter(severity="critical", state="acknowledged")
 
 
@@ -32,10 +38,26 @@ class Knowledge:
     reconciliations: Sequence[Reconciled]
     under_care: Mapping[str, int]
     """Critical violations that are acknowledged and not resolved, by cluster."""
+    quiet: frozenset[tuple[str, str]] = frozenset()
+    """(cluster, "shadow" or "maintenance"): what is found there now is recorded and alarms nobody."""
 
     def open_by_severity(self, cluster: str, severity: str) -> int:
-        """Return how many violations of a cluster are open."""
-        return sum(row.open for row in self.counts if row.cluster == cluster and row.severity == severity)
+        """Return how many violations of a cluster are open; a test of the alarm is none."""
+        return sum(
+            row.open
+            for row in self.counts
+            if row.cluster == cluster and row.severity == severity and row.kind != ALERT_TEST
+        )
+
+
+@dataclass(slots=True)
+class Streams:
+    """What the open streams of events share: the last look at the newest violations."""
+
+    open: int = 0
+    looked: float = float("-inf")
+    rows: list[StoredViolation] = field(default_factory=list)
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +69,10 @@ class State:
     calls: Calls
     log_calls: Calls
     configured: tuple[str, ...]
+    api: ApiSettings
     now_ns: Callable[[], int] = time.time_ns
     process_metrics: bool = True
+    streams: Streams = field(default_factory=Streams)
 
     async def knowledge(self, *, within: float | None = None) -> Knowledge:
         """Return what the store knows now.
@@ -62,13 +86,29 @@ class State:
 
     def _read(self) -> Knowledge:
         now_ns = self.now_ns()
+        clusters = read_views(self.store.views(), now_ns, self.configured)
         return Knowledge(
             now_ns,
-            read_views(self.store.views(), now_ns, self.configured),
+            clusters,
             self.store.violation_counts(),
             last_successes(self.store.reconciliations(state="succeeded", limit=200).items),
-            Counter(row.cluster for row in self.store.violations(UNDER_CARE, None, 1000).items),
+            Counter(
+                row.cluster for row in self.store.violations(UNDER_CARE, None, 1000).items if row.kind != ALERT_TEST
+            ),
+            frozenset(self._quiet(clusters, now_ns)),
         )
+
+    def _quiet(self, clusters: Iterable[str], now_ns: int) -> Iterator[tuple[str, str]]:
+        windows = [
+            window
+            for window in self.store.maintenance(None, 200).items
+            if window.begin_ns <= now_ns < window.end_ns + AFTER_NS
+        ]
+        for cluster in clusters:
+            if cluster in self.api.shadow:
+                yield cluster, "shadow"
+            if any(window.cluster in {None, cluster} for window in windows):
+                yield cluster, "maintenance"
 
 
 def state_of(request: Request) -> State:

@@ -5,6 +5,8 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request
 
+from api.actions import note
+from api.paging import Cursor, Limit
 from api.ports import StoredViolation, ViolationFilter
 from api.problems import RESPONSES, ProblemError
 from api.shapes import (
@@ -19,13 +21,10 @@ from api.shapes import (
     moment,
     nanoseconds,
 )
-from api.state import State, state_of
+from api.state import ALERT_TEST, State, state_of
 from canary.anomalies.catalogue import CATALOGUE
 
 router = APIRouter(prefix="/violations", tags=["violations"], responses={k: RESPONSES[k] for k in (422, 503)})
-
-Cursor = Annotated[str | None, Query(max_length=500, description="next_cursor of the page before.")]
-Limit = Annotated[int, Query(ge=1, le=1000, description="At most so many items.")]
 
 
 @router.get("", summary="Broken promises, newest first")
@@ -44,7 +43,7 @@ async def violations(
     limit: Limit = 100,
 ) -> Listing[ViolationOut]:
     """List violations that fit every filter given; without filters, those of every state."""
-    if kind is not None and kind not in CATALOGUE:
+    if kind is not None and kind not in CATALOGUE and kind != ALERT_TEST:
         raise ProblemError(422, f"query.kind: {kind!r} is no anomaly; there are: {', '.join(CATALOGUE)}.")
     filters = ViolationFilter(
         kind=kind,
@@ -72,6 +71,7 @@ async def acknowledge(request: Request, violation_id: str, body: Acknowledge) ->
     """Mark a violation as acknowledged; a resolved one stays resolved."""
     shared = state_of(request)
     await find_violation(shared, violation_id)
+    await note(request, "acknowledge", f"violation {violation_id}", note=body.note)
     await shared.calls(shared.store.acknowledge, violation_id, body.note)
     return violation_detail(await find_violation(shared, violation_id))
 
@@ -123,4 +123,5 @@ def _fields(row: StoredViolation) -> dict[str, Any]:
         "incident_id": row.incident_id,
         "summary": row.summary,
         "note": row.note,
+        "planned": row.reason == "planned",
     }

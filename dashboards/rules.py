@@ -2,12 +2,13 @@
 
 An alert of an anomaly fires while a violation of its kind is open, and for five minutes after a new one was found
 (so the first is seen, whether or not it has been acknowledged in the meantime, and a replica that starts later agrees).
-It resolves when somebody has dealt with all of them.
+It resolves when somebody has dealt with all of them. What is found in a planned window is not open and does not count
+as new; of a cluster in shadow mode nothing fires.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 import yaml
@@ -24,6 +25,10 @@ RUNBOOKS = "https://github.com/durability-canary/kafka-durability-canary/blob/ma
 HEARTBEAT = "canary_runner_heartbeat_timestamp_seconds"
 RECONCILED = "canary_reconcile_last_success_timestamp_seconds"
 CRITICAL = 'severity="critical"'
+MAINTENANCE = 'reason="maintenance"'
+SHADOW = 'reason="shadow"'
+FOR_ALL = frozenset({"CanaryApiDown", "CanaryStoreDown", "CanaryAlertTest"})
+"""Rules that know no cluster, or that shadow mode does not silence."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +71,18 @@ class Rule:
 
 def groups() -> dict[str, tuple[Rule, ...]]:
     """Return all rules by group."""
-    return {"kafka-durability": tuple(_anomalies()), "kafka-durability-canary-blind": tuple(_blind())}
+    return {
+        "kafka-durability": tuple(_unless_shadow(rule) for rule in _anomalies()),
+        "kafka-durability-canary-blind": tuple(_unless_shadow(rule) for rule in _blind()),
+    }
+
+
+def _unless_shadow(rule: Rule) -> Rule:
+    """Return the rule silent for clusters in shadow mode, for which everything is recorded and nobody is paged."""
+    if rule.name in FOR_ALL:
+        return rule
+    shadow = f"max by (cluster) ({gauge('canary_quiet', SHADOW)})"
+    return replace(rule, expression=f"({rule.expression}) unless on (cluster) {shadow}")
 
 
 def rules_yaml() -> str:
@@ -103,9 +119,10 @@ def _anomaly(anomaly: Anomaly) -> Rule:
     selector = f'kind="{anomaly.name}", severity="critical"'
     still_open = gauge("canary_violations_open", selector)
     found = increase("canary_violations_total", selector, "5m")
+    planned = f"max by (cluster) ({gauge('canary_quiet', MAINTENANCE)})"
     return Rule(
         name=alert_name(anomaly.name),
-        expression=f"({still_open} > 0) or ({found} > 0)",
+        expression=f"({still_open} > 0) or (({found} > 0) unless on (cluster) {planned})",
         hold="0s",
         severity="critical",
         summary=f"{anomaly.title} in {{{{ $labels.cluster }}}}",
@@ -121,6 +138,17 @@ def _anomaly(anomaly: Anomaly) -> Rule:
 
 
 def _blind() -> Iterator[Rule]:
+    tested = gauge("canary_violations_open", 'kind="alert-test", severity="critical"')
+    yield Rule(
+        "CanaryAlertTest",
+        f"{tested} > 0",
+        "0s",
+        "critical",
+        "A test of the alarm in {{ $labels.cluster }}: nothing is wrong",
+        "Somebody ran `canary alert test` to see whether a page arrives. This is it.",
+        "Cluster {{ $labels.cluster }}.",
+        ("Tell whoever asked that it arrived, and after how long. It ends by itself.",),
+    )
     newest = f"max by (cluster) ({gauge(HEARTBEAT)})"
     yield Rule(
         "CanaryRunnerDown",
@@ -165,7 +193,8 @@ def _blind() -> Iterator[Rule]:
     yield Rule(
         "CanaryNothingAcknowledged",
         f"(sum by (cluster) ({rate('canary_probes_acked_total', window='5m')}) == 0)"
-        f" and on (cluster) (time() - {newest} < 60)",
+        f" and on (cluster) (time() - {newest} < 60)"
+        f" unless on (cluster) max by (cluster) ({gauge('canary_quiet', MAINTENANCE)})",
         "5m",
         "critical",
         "{{ $labels.cluster }} acknowledges no probe",

@@ -175,6 +175,13 @@ METRICS: dict[str, Metric] = {
             ("cluster",),
             source="store",
         ),
+        Metric(
+            "canary_quiet",
+            "gauge",
+            "1 while what is found in the cluster alarms nobody (reason: shadow, or maintenance and shortly after).",
+            ("cluster", "reason"),
+            source="store",
+        ),
         Metric("canary_api_store_up", "gauge", "1 while the API reaches the store.", (), source="api"),
         Metric("canary_build_info", "gauge", "Version of the canary.", ("version",), source="api"),
     )

@@ -13,6 +13,7 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, Settings
 
 from canary.settings.clusters import ClusterSettings
 from canary.settings.fields import Bytes, Name, Seconds, Secret, Section, problem
+from canary.settings.serving import ApiSettings
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -116,18 +117,17 @@ class RunnerSettings(Section):
         ge=2**16,
         description="How large a ledger segment grows before it is sealed (bytes).",
     )
+    scrub_rate: Bytes = Field(
+        50_000,
+        ge=0,
+        description="What may be read in a second to look again at everything retained, for ever: 50kB are 4.3 GB a "
+        "day; 0 = not at all (bytes).",
+    )
     reread_cap: int = Field(
         100_000,
         ge=1,
         description="Records of a partition that one re-read after a start or a leader change takes at most (count).",
     )
-
-
-class ApiSettings(Section):
-    """REST, metrics and pages."""
-
-    host: str = Field("127.0.0.1", min_length=1, description="Address to listen on (host name or IP address).")
-    port: int = Field(8080, ge=0, le=65_535, description="Port to listen on; 0 = any free one (number).")
 
 
 class ScheduleSettings(Section):

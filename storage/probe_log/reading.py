@@ -13,8 +13,9 @@ from pyarrow.fs import FSSpecHandler, PyFileSystem
 from pyarrow.fs import LocalFileSystem as ArrowLocal
 
 from storage.probe_log.errors import ProbeLogError
-from storage.probe_log.schemas import POLLS, PROBES, TRANSACTIONS
+from storage.probe_log.schemas import POLLS, PROBES, TIME, TRANSACTIONS
 from storage.probe_log.shipping import list_files, open_url, safe_name
+from storage.probe_log.windows import MOST_ROWS, Window, WindowRows, WindowTooLargeError, moment
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -25,6 +26,8 @@ Row = dict[str, Any]
 _BETTER = {"acked": 0, "failed": 1, "indeterminate": 2}
 _FINAL = {"committed": 0, "aborted": 1, "indeterminate": 2}
 _TRIES = 3
+_BEFORE_NS = 3600 * 10**9
+"""So long before its last probe a transaction may have begun (brokers allow 15 minutes by default)."""
 
 
 def find_probe(url: str, identity: Identity) -> Mapping[str, Any] | None:
@@ -106,6 +109,48 @@ class ProbeLogReader:
             found.setdefault(_claim(row), _item(row))["seen_by"].add(row["consumer_id"])
         ordered = sorted(found.items(), key=lambda claim: tuple((part is not None, part) for part in claim[0]))
         return [{**item, "seen_by": sorted(item["seen_by"])} for _, item in ordered[:limit]]
+
+    def window(self, wanted: Window) -> WindowRows:
+        """Return the rows of a time: probes sent in it, their transactions, and the polls of it.
+
+        Raises:
+            ProbeLogError: the place cannot be read; WindowTooLargeError: it holds more rows than fit.
+        """
+        begin, end = pa.scalar(moment(wanted.begin_ns), TIME), pa.scalar(moment(wanted.end_ns), TIME)
+        place = ds.field("cluster") == wanted.cluster
+        if wanted.topic is not None:
+            place &= ds.field("topic") == wanted.topic
+        if wanted.partition is not None:
+            place &= ds.field("partition") == wanted.partition
+        times = (ds.field("sent_at") >= begin) & (ds.field("sent_at") < end)
+        probes: dict[tuple[Any, ...], Row] = {}
+        for row in self._read("probes", PROBES, place & times, cluster=wanted.cluster):
+            name = (row["producer_id"], row["generation"], row["partition"], row["sequence"])
+            probes[name] = min(probes.get(name, row), row, key=_preference)
+        polled = (ds.field("polled_at") >= begin) & (ds.field("polled_at") < end)
+        polls = {tuple(row.values()): row for row in self._read("polls", POLLS, place & polled, cluster=wanted.cluster)}
+        if len(probes) + len(polls) > MOST_ROWS:
+            raise WindowTooLargeError(
+                f"the window holds {len(probes) + len(polls):,} rows, more than {MOST_ROWS:,}; "
+                "take a shorter one, or one partition"
+            )
+        names = {
+            (row["producer_id"], row["generation"], row["transaction_id"])
+            for row in probes.values()
+            if row["transaction_id"] is not None
+        }
+        transactions: list[Row] = []
+        if names:
+            own = (
+                (ds.field("cluster") == wanted.cluster)
+                & (ds.field("began_at") >= pa.scalar(moment(wanted.begin_ns - _BEFORE_NS), TIME))
+                & (ds.field("began_at") < end)
+            )
+            found = self._read("transactions", TRANSACTIONS, own, cluster=wanted.cluster)
+            transactions = [
+                row for row in found if (row["producer_id"], row["generation"], row["transaction_id"]) in names
+            ]
+        return WindowRows(list(probes.values()), transactions, list(polls.values()))
 
     def _read(
         self, table: str, schema: pa.Schema, wanted: Any, *, cluster: str | None = None, first: int | None = None

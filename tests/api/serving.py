@@ -12,6 +12,8 @@ import orjson
 
 from canary.anomalies.violation import Violation
 from canary.probe.identity import Identity
+from canary.settings.serving import ApiSettings
+from storage.probe_log.windows import WindowRows
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -19,19 +21,21 @@ if TYPE_CHECKING:
     from fastapi import FastAPI
 
     from canary.settings import Settings
+    from storage.probe_log.windows import Window
 
 NOW_NS = time.time_ns()
 BIG = 2**63 - 5
 """A producer id that no float holds."""
 
 
-def settings(*clusters: str) -> Settings:
-    """What the API reads of the settings."""
+def settings(*clusters: str, **api: Any) -> Settings:
+    """What the API reads of the settings; ``api`` as in the section of that name."""
     return cast(
         "Settings",
         SimpleNamespace(
             clusters=[SimpleNamespace(name=name, embedded=False) for name in clusters],
             store=SimpleNamespace(timeout=1.0),
+            api=ApiSettings(**({"metrics_cache": "0s"} | api)),
             probe_log=SimpleNamespace(url="nowhere"),
         ),
     )
@@ -120,8 +124,8 @@ class Client:
     def get(self, path: str, **params: Any) -> httpx.Response:
         return self.ask("GET", path, params=params)
 
-    def post(self, path: str, body: Any) -> httpx.Response:
-        return self.ask("POST", path, json=body)
+    def post(self, path: str, body: Any, **more: Any) -> httpx.Response:
+        return self.ask("POST", path, json=body, **more)
 
     def ask(self, method: str, path: str, **more: Any) -> httpx.Response:
         async def asked() -> httpx.Response:
@@ -163,6 +167,9 @@ class ProbeLogFake:
             if start <= o < end
         ]
         return rows[:limit]
+
+    def window(self, _wanted: Window, /) -> WindowRows:
+        return WindowRows([], [], [])
 
 
 class BrokenStore:

@@ -1,0 +1,121 @@
+"""How the API is served, and who may ask it what."""
+
+from __future__ import annotations
+
+import ipaddress
+from pathlib import Path  # noqa: TC003  # pydantic reads it
+from typing import Final, Literal
+
+from pydantic import Field, model_validator
+
+from canary.settings.fields import Name, Seconds, Section, problem
+
+Open = Literal["metrics", "readyz"]
+Algorithm = Literal["RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA", "Ed25519"]
+_LOOPBACK_NAMES: Final = frozenset({"localhost", "ip6-localhost"})
+
+
+class TlsSettings(Section):
+    """TLS by the server itself; a proxy in front may do it instead."""
+
+    certificate: Path = Field(description="Certificate chain in PEM (path).")
+    key: Path = Field(description="Private key in PEM (path).")
+
+
+class OidcSettings(Section):
+    """Tokens (JWT) of an identity provider, beside the canary's own."""
+
+    issuer: str = Field(pattern=r"^https?://", description="The provider, as the tokens' iss says it (URL).")
+    audience: str = Field(min_length=1, description="What the tokens' aud must hold: this canary's name there.")
+    jwks_url: str | None = Field(
+        None,
+        pattern=r"^https?://",
+        description="Where the provider's keys are (URL). Left out: asked of ISSUER/.well-known/openid-configuration.",
+    )
+    scope_claim: str = Field(
+        "scope", min_length=1, description="The claim that says what a token allows: words with spaces, or a list."
+    )
+    read: str = Field("canary:read", min_length=1, description="The word in it that allows reading.")
+    operate: str = Field("canary:operate", min_length=1, description="The word in it that allows everything.")
+    name_claim: str = Field(
+        "sub", min_length=1, description="The claim that names the person in the record of actions."
+    )
+    algorithms: tuple[Algorithm, ...] = Field(
+        ("RS256", "ES256"), min_length=1, description="Signatures that are accepted; never symmetric ones."
+    )
+    leeway: Seconds = Field(30.0, ge=0, le=300, description="How far clocks may be apart (duration).")
+    keys_for: Seconds = Field(600.0, ge=10, description="How long the provider's keys are believed (duration).")
+
+
+class AuthSettings(Section):
+    """Who may ask the API."""
+
+    required: Literal["auto", "always", "never"] = Field(
+        "auto",
+        description="Whether a token is needed. auto: unless api.host is a loopback address. never lets everybody who "
+        "reaches the port acknowledge and resolve: only behind a proxy that asks for more.",
+    )
+    open: tuple[Open, ...] = Field(
+        (), description="What is answered without a token even so: metrics, readyz. /healthz always is."
+    )
+    failures: int = Field(
+        10, ge=1, description="So many wrong tokens a minute from one address; more are not even looked at (count)."
+    )
+    oidc: OidcSettings | None = Field(None, description="An identity provider.")
+
+
+class ApiSettings(Section):
+    """REST, metrics and pages."""
+
+    host: str = Field("127.0.0.1", min_length=1, description="Address to listen on (host name or IP address).")
+    port: int = Field(8080, ge=0, le=65_535, description="Port to listen on; 0 = any free one (number).")
+    url: str | None = Field(
+        None,
+        pattern=r"^https?://",
+        description="Where people reach the pages, for links in alerts and exports (URL). Left out: host and port.",
+    )
+    tls: TlsSettings | None = Field(None, description="TLS by the server itself.")
+    auth: AuthSettings = Field(default_factory=AuthSettings, description="Who may ask.")  # type: ignore[arg-type]
+    shadow: tuple[Name, ...] = Field(
+        (),
+        description="Clusters in shadow mode, for a roll-out: what is found there is recorded and shown, and no alert "
+        "fires (names of clusters).",
+    )
+    cardinality: Literal["partition", "topic"] = Field(
+        "partition",
+        description="How fine /metrics is: a series for each partition, or summed to one for each topic (gauges: the "
+        "worst one). A cluster with thousands of probed partitions wants topic.",
+    )
+    metrics_cache: Seconds = Field(
+        1.0,
+        ge=0,
+        le=10,
+        description="How long a rendering of /metrics serves other scrapes; runners store what they know once a second "
+        "(duration).",
+    )
+
+    @property
+    def needs_token(self) -> bool:
+        """Whether a token is needed."""
+        return self.auth.required == "always" or (self.auth.required == "auto" and not is_loopback(self.host))
+
+    @model_validator(mode="after")
+    def _somebody_can_get_in(self) -> ApiSettings:
+        if self.auth.required == "never" and self.auth.oidc is not None:
+            raise problem(
+                "an identity provider is set, and nobody is asked for a token",
+                "set required: always, or leave oidc out",
+                "auth",
+                "required",
+            )
+        return self
+
+
+def is_loopback(host: str) -> bool:
+    """Return whether only this machine reaches an address to listen on."""
+    if host.lower() in _LOOPBACK_NAMES:
+        return True
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False
