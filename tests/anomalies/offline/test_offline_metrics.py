@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import io
 from collections import Counter, defaultdict
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import orjson
 import pytest
 
 from canary.anomalies.offline import check, metrics
-from canary.anomalies.offline.tables import Tables
 from canary.history import load
 from tests.generators.reference import Reference, completions, reads, writes
 from tests.generators.simulator import simulate
 from tests.generators.wild import seeded, wild_history
+
+if TYPE_CHECKING:
+    from canary.anomalies.offline.tables import Tables
 
 
 def tables_of(history: list[dict[str, Any]]) -> Tables:
@@ -42,7 +44,7 @@ def offsets_of(op: dict[str, Any]) -> dict[str, int]:
     return found
 
 
-def lag_by_definition(history: list[dict[str, Any]]) -> list[tuple[int, int, str, int]]:
+def lag_by_definition(history: list[dict[str, Any]]) -> list[tuple[int, int, str, int]]:  # noqa: C901  # as plain as the definition
     ops = completions(history)
     invoked: dict[int, int] = {}
     began: dict[int, int] = {}
