@@ -49,16 +49,20 @@ class WatchSettings(Section):
     )
     audit_interval: Seconds = Field(600.0, ge=10, description="How often the audit is done (duration).")
     offline_after: Seconds = Field(
-        5.0, ge=1, description="How long a partition has no leader before that is said; longer than an election takes."
+        5.0,
+        ge=1,
+        description="How long a partition has no leader before that is said; longer than an election takes (duration).",
     )
     isr_of_one_after: Seconds = Field(
-        10.0, ge=1, description="How long one replica alone may hold what is acknowledged before that is said."
+        10.0,
+        ge=1,
+        description="How long one replica alone may hold what is acknowledged before that is said (duration).",
     )
     under_replicated_after: Seconds = Field(
         300.0,
         ge=1,
         description="How long replicas may be out of sync before that is said (under-replicated, isr-below-half, "
-        "under-min-isr, and an offline partition that has one replica); longer than a broker's restart.",
+        "under-min-isr, and an offline partition that has one replica); longer than a broker's restart (duration).",
     )
     redpanda: RedpandaSettings = Field(default_factory=RedpandaSettings, description="Redpanda only.")  # type: ignore[arg-type]
 

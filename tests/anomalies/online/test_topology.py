@@ -1,0 +1,331 @@
+"""What the topology's changes mean, and what they do not."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from canary import facts as f
+from canary.anomalies.online import Tracker
+
+if TYPE_CHECKING:
+    from canary.anomalies.topology_change import TopologyChange
+    from canary.anomalies.violation import Violation
+
+S = 1_000_000_000
+
+
+@dataclass
+class Cluster:
+    """A cluster's metadata, changed by hand and told as the watcher does: changes only."""
+
+    tracker: Tracker = field(default_factory=Tracker)
+    now_ns: int = 1_000 * S
+    sample: int = 0
+    brokers: tuple[int, ...] = (1, 2, 3)
+    partitions: dict[tuple[str, int], tuple[int, str, str]] = field(default_factory=dict)
+    told: dict[tuple[str, int], tuple[int, str, str]] = field(default_factory=dict)
+    ours: tuple[str, ...] = ("probes",)
+    open: dict[str, Violation] = field(default_factory=dict)
+    said: list[tuple[str, str, int | None]] = field(default_factory=list)
+    changes: list[TopologyChange] = field(default_factory=list)
+
+    def fold(self, *facts: f.Fact) -> None:
+        self.tracker.fold(facts)
+        findings = self.tracker.drain()
+        for v in findings.violations:
+            if v.key("t") not in self.open:
+                self.said.append((v.kind, v.topic, v.partition))
+            self.open[v.key("t")] = v
+        for v in findings.ended:
+            assert v.key("t") in self.open, f"{v.kind} ended and was never said"
+            del self.open[v.key("t")]
+        self.changes += findings.changes
+
+    def set(self, topic: str, partition: int, leader: int, isr: str, replicas: str = "1,2,3") -> None:
+        self.partitions[topic, partition] = (leader, replicas, isr)
+
+    def round(self, seconds: float = 1.0) -> None:
+        self.now_ns += int(seconds * S)
+        self.sample += 1
+        n, s = self.now_ns, self.sample
+        facts: list[f.Fact] = [f.WatchAsked(n, s)]
+        facts.append(f.ClusterSeen(n, s, "cluster", ",".join(map(str, self.brokers)), 9))
+        for name in self.ours:
+            count = sum(key[0] == name for key in self.partitions)
+            facts.append(f.TopicSeen(n, s, name, "id-1", count))
+        for (name, number), state in self.partitions.items():
+            if self.told.get((name, number)) != state:
+                self.told[name, number] = state
+                leader, replicas, isr = state
+                kind = f.PartitionSeen if name in self.ours else f.WatchedPartition
+                facts.append(kind(n, s, name, number, leader, replicas, isr))
+        facts += [f.TopologySeen(n, s, "probe"), f.TopologySeen(n, s, "all")]
+        self.fold(*facts)
+
+    def rounds(self, n: int) -> None:
+        for _ in range(n):
+            self.round()
+
+    def kinds(self) -> list[str]:
+        return sorted(v.kind for v in self.open.values())
+
+
+def cluster(min_isr: int = 1) -> Cluster:
+    made = Cluster()
+    made.fold(f.RunnerStarted(made.now_ns, "canary-0", "test"))
+    made.set("probes", 0, 1, "1,2,3")
+    made.set("orders", 0, 1, "1,2,3")
+    made.round()
+    made.fold(
+        f.TopicConfigured(made.now_ns, "probes", -1, -1, "delete", min_isr),
+        f.WatchedConfigured(made.now_ns, "orders", min_isr),
+    )
+    made.rounds(3)
+    assert made.said == []
+    return made
+
+
+def test_one_replica_alone_is_said_after_ten_seconds_and_ends_when_another_is_back() -> None:
+    c = cluster()
+    for topic in ("probes", "orders"):
+        c.set(topic, 0, 1, "1")
+    c.rounds(10)
+    assert c.said == []
+    c.rounds(1)
+    assert c.said == [("isr-of-one", "probes", 0), ("isr-of-one", "orders", 0)]
+    assert all(
+        v.severity == "critical" and v.topic_id == ("id-1" if v.topic == "probes" else "") for v in c.open.values()
+    )
+    for topic in ("probes", "orders"):
+        c.set(topic, 0, 1, "1,2")
+    c.round()
+    assert c.kinds() == []
+
+
+def test_one_replica_alone_that_may_acknowledge_nothing_is_no_isr_of_one() -> None:
+    c = cluster(min_isr=2)
+    c.set("probes", 0, 1, "1")
+    c.rounds(60)
+    assert c.said == []
+
+
+def test_one_replica_by_design_is_none() -> None:
+    c = cluster()
+    c.set("single", 0, 2, "2", "2")
+    c.fold(f.WatchedConfigured(c.now_ns, "single", 1))
+    c.rounds(400)
+    assert c.said == []
+
+
+def test_replicas_out_of_sync_for_five_minutes_are_three_warnings_and_end_each() -> None:
+    c = cluster(min_isr=2)
+    c.set("probes", 0, 1, "1")
+    c.rounds(300)
+    assert c.said == []
+    c.rounds(2)
+    assert c.kinds() == ["isr-below-half", "under-min-isr", "under-replicated"]
+    assert {v.severity for v in c.open.values()} == {"warning"}
+    c.set("probes", 0, 1, "1,3")
+    c.round()
+    assert c.kinds() == ["under-replicated"]
+    c.set("probes", 0, 1, "1,2,3")
+    c.round()
+    assert c.kinds() == []
+
+
+def test_a_partition_without_a_leader_is_offline_and_an_election_is_not() -> None:
+    c = cluster()
+    c.set("probes", 0, -1, "1")
+    c.rounds(4)
+    c.set("probes", 0, 2, "2,3")
+    c.rounds(3)
+    c.set("probes", 0, 1, "1,2,3")
+    c.rounds(3)
+    assert [kind for kind, _, _ in c.said if kind == "offline-partition"] == []
+    c.set("probes", 0, -1, "2")
+    c.rounds(7)
+    (offline,) = c.open.values()
+    assert offline.kind == "offline-partition"
+    assert "do not elect uncleanly" in offline.summary
+
+
+def test_what_nobody_watched_is_no_time_that_a_condition_held() -> None:
+    c = cluster()
+    c.set("probes", 0, 1, "1")
+    c.rounds(2)
+    c.round(600.0)  # the brokers did not answer for ten minutes
+    c.rounds(2)
+    assert c.said == []
+
+
+def test_a_rolling_restart_is_nothing_of_any_severity() -> None:
+    c = cluster()
+    for broker in (1, 2, 3):
+        others = [b for b in (1, 2, 3) if b != broker]
+        rest = ",".join(map(str, others))
+        for topic in ("probes", "orders"):
+            c.set(topic, 0, -1 if broker == 1 else others[0], rest if broker != 1 else "1,2,3")
+        c.round()
+        c.brokers = tuple(others)
+        for topic in ("probes", "orders"):
+            c.set(topic, 0, others[0], rest)
+        c.rounds(60)
+        c.brokers = (1, 2, 3)
+        for topic in ("probes", "orders"):
+            c.set(topic, 0, others[0], "1,2,3")
+        c.rounds(3)
+    assert c.said == []
+    events = [event["event"] for event in c.tracker.state.topology.events]
+    assert events == ["broker-left", "broker-returned"] * 3
+
+
+def test_a_leader_of_whom_none_was_in_sync_is_suspected_and_the_suspicion_ends_when_all_are_back() -> None:
+    c = cluster(min_isr=2)
+    c.set("orders", 0, 1, "1")
+    c.rounds(2)
+    c.set("orders", 0, 2, "2")
+    c.rounds(4)
+    ((kind, topic, _),) = c.said
+    (suspected,) = c.open.values()
+    assert (kind, topic, suspected.severity) == ("unclean-election", "orders", "info")
+    assert suspected.evidence["election"]["former_isr"] == [1]
+    c.set("orders", 0, 2, "1,2,3")
+    c.rounds(130)
+    assert c.kinds() == []
+
+
+def test_a_reassignment_is_no_unclean_election() -> None:
+    c = cluster()
+    c.set("orders", 0, 4, "4,5,6", "4,5,6")
+    c.rounds(30)
+    assert c.said == []
+
+
+def test_nothing_is_suspected_of_an_election_that_nobody_watched() -> None:
+    c = cluster(min_isr=2)
+    c.set("orders", 0, 1, "1")
+    c.rounds(2)
+    c.tracker = Tracker.load(c.tracker.dump())
+    c.fold(f.RunnerStarted(c.now_ns, "canary-0", "test"))
+    c.told.clear()
+    c.set("orders", 0, 2, "2")
+    c.now_ns += 300 * S
+    c.rounds(10)
+    assert c.said == []
+
+
+def test_ten_thousand_partitions_without_a_leader_are_a_hundred_and_one_violations() -> None:
+    c = cluster()
+    for number in range(5_000):
+        c.set("many", number, -1, "1")
+    c.rounds(10)
+    many = [v for v in c.open.values() if v.kind == "offline-partition"]
+    assert len(many) == 101
+    (rest,) = (v for v in many if v.topic == "")
+    assert rest.evidence["count"] == 4_900
+    for number in range(5_000):
+        c.set("many", number, 1, "1,2,3")
+    c.round()
+    assert c.kinds() == []
+
+
+def test_an_epoch_that_goes_back_and_stays_so_is_said_and_a_leader_of_yesterday_is_not() -> None:
+    c = cluster()
+
+    def epoch(number: int) -> None:
+        c.round()
+        c.fold(f.Listed(c.now_ns, c.sample, "probes", 0, 0, 0, 0, number))
+
+    for number in (7, 8, 7, 7, 8, 8):
+        epoch(number)
+    assert c.said == []
+    for _ in range(5):
+        epoch(3)
+    assert c.said == [("leader-epoch-regression", "probes", 0)]
+
+
+def listed(c: Cluster, end: int, epoch: int = 0, topic_id: str = "o-1") -> None:
+    c.round()
+    c.fold(f.WatchedListed(c.now_ns, c.sample, "orders", topic_id, 0, 0, end, end, epoch))
+
+
+def test_an_end_that_goes_back_is_an_offset_regression_at_the_new_end() -> None:
+    c = cluster()
+    for end, epoch in ((100, 1), (120, 1), (80, 2), (80, 2)):
+        listed(c, end, epoch)
+    (found,) = c.open.values()
+    assert (found.kind, found.severity, found.partition, found.offset) == ("offset-regression", "critical", 0, 80)
+    assert found.evidence["end_before"] == 120
+
+
+def test_an_end_that_went_back_under_a_new_leader_and_grew_over_the_place_is_said_too() -> None:
+    c = cluster()
+    for end, epoch in ((100, 1), (80, 2), (130, 2)):
+        listed(c, end, epoch)
+    assert [(v.kind, v.offset) for v in c.open.values()] == [("offset-regression", 80)]
+
+
+def test_answers_of_yesterday_retention_and_another_incarnation_are_no_regression() -> None:
+    c = cluster()
+    for end, epoch in ((100, 1), (110, 2), (100, 1), (100, 1), (112, 2), (90, 2), (113, 2)):
+        listed(c, end, epoch)
+    assert c.said == []
+    listed(c, 5, 0, "o-2")
+    listed(c, 6, 0, "o-2")
+    assert c.said == [("topic-recreated", "orders", None)]
+
+
+def test_an_unclean_election_with_a_cut_is_critical_at_the_first_offset_gone() -> None:
+    c = cluster(min_isr=2)
+    listed(c, 100, 1)
+    c.set("orders", 0, 1, "1")
+    listed(c, 150, 1)
+    c.set("orders", 0, 2, "2")
+    listed(c, 90, 2)
+    listed(c, 95, 2)
+    found = {v.kind: v for v in c.open.values() if v.severity == "critical"}
+    assert sorted(found) == ["offset-regression", "unclean-election"]
+    assert found["unclean-election"].offset == found["offset-regression"].offset == 90
+    assert found["unclean-election"].evidence["proof"] == "offset-regression"
+
+
+def test_only_changes_are_told_to_the_store() -> None:
+    c = cluster()
+    before = len(c.changes)
+    c.rounds(50)
+    assert len(c.changes) == before
+    c.set("orders", 0, 2, "2,3")
+    c.round()
+    (change,) = c.changes[before:]
+    assert (change.subject, change.topic, change.number, change.leader, change.isr) == (
+        "partition",
+        "orders",
+        0,
+        2,
+        "2,3",
+    )
+
+
+def test_conditions_survive_a_restart_and_end_after_it() -> None:
+    c = cluster()
+    c.set("probes", 0, 1, "1")
+    c.rounds(12)
+    assert c.kinds() == ["isr-of-one"]
+    c.tracker = Tracker.load(c.tracker.dump())
+    c.fold(f.RunnerStarted(c.now_ns, "canary-0", "test"))
+    c.told.clear()
+    c.set("probes", 0, 1, "1,2,3")
+    c.round()
+    assert c.kinds() == []
+
+
+def test_a_broker_id_at_another_host_is_evidence_in_what_is_found_then() -> None:
+    c = cluster()
+    c.fold(f.BrokerSeen(c.now_ns, c.sample, 1, "a:9092", None))
+    c.fold(f.BrokerSeen(c.now_ns, c.sample, 1, "b:9092", None))
+    assert c.said == []
+    c.set("probes", 0, -1, "1")
+    c.rounds(7)
+    (offline,) = c.open.values()
+    assert offline.evidence["cluster_events"][-1]["event"] == "broker-id-reused"
