@@ -351,6 +351,17 @@ class GroupOffset:
 
 
 @dataclass(frozen=True, slots=True)
+class ScrubAsked:
+    """The scrubber may read ``records`` more of a partition; with a ``start``, a new pass begins there."""
+
+    at_ns: int
+    topic: str
+    partition: int
+    records: int
+    start: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class ClientError:
     """An error that a client reported outside any delivery: evidence, never a violation by itself."""
 
@@ -483,6 +494,7 @@ Fact = (
     | WatchedConfigured
     | WatchedListed
     | TopologySeen
+    | ScrubAsked
 )
 
 FACT_KINDS: tuple[type[Fact], ...] = typing.get_args(Fact)

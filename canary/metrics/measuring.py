@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from canary.anomalies.online.scrubbing import ratio
 from canary.anomalies.online.view import stalled, suspects, unseen
 from canary.metrics.catalogue import Measurement
 
@@ -77,6 +78,10 @@ def _gauges(state: State, topic: Topic, log: Log) -> Iterator[Measurement]:
         yield Measurement("canary_partition_isr", place, len(log.isr))
         under = topic.min_insync_replicas is not None and len(log.isr) < topic.min_insync_replicas
         yield Measurement("canary_partition_under_min_isr", place, int(under))
+    if log.scrub_began_ns:
+        yield Measurement("canary_scrub_position_ratio", place, ratio(log))
+        age_ns = state.now_ns - (log.scrubbed_ns or log.scrub_began_ns)
+        yield Measurement("canary_scrub_age_seconds", place, max(age_ns, 0) / 1e9)
     for name, reader in log.readers.items():
         count, oldest = unseen(state, topic, log, name)
         yield Measurement("canary_consumer_position", (*place, name), reader.position)

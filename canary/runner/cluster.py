@@ -16,7 +16,7 @@ from canary.anomalies.online.topology_state import Limits
 from canary.client.ports import SteadyClock
 from canary.client.quiet import calm, quiet_logger
 from canary.client.worker import Worker
-from canary.facts import ProducerLooked, RunnerStarted
+from canary.facts import ProducerLooked, RunnerStarted, ScrubAsked
 from canary.probing.reread import RereadWorker
 from canary.probing.topic import TopicError, ensure_topic
 from canary.runner import envelope, modes
@@ -25,6 +25,7 @@ from canary.runner.inbox import FactQueue
 from canary.runner.judge import Judge, Published
 from canary.runner.keeper import TAKEN, Keeper, TakenError, claim
 from canary.runner.probes import TopicProbes, is_known
+from canary.runner.scrub import Scrubber, places_of
 from canary.runner.shipping import Shipper
 from canary.runner.topics import Identities
 from canary.settings import UserError, admin_config, consumer_config
@@ -50,6 +51,8 @@ _PATIENCE_S = 2.0
 _GONE_NS = 10 * 10**9
 """A topic that nobody made again for so long is made again by us."""
 _LOOP_S = 0.25
+_LAST_S = 3.0
+_EVERYTHING = 1 << 40
 _STOCK_S = 5.0
 
 
@@ -165,16 +168,30 @@ class ClusterRunner(Worker):
         log.info("ledger_replayed", cluster=self._cluster.name, facts=facts, seconds=round(time.monotonic() - began, 3))
         return tracker, flusher
 
+    def silence(self) -> None:
+        """Stop every writer for good, and read on."""
+        self._sending = False
+        probes = self._probes.values()
+        for one in probes:
+            one.ask_silence()
+        deadline = time.monotonic() + _LAST_S
+        for one in probes:
+            one.silence(deadline)
+
+    def read_again(self) -> int:
+        """Ask for a re-read of everything retained by fresh clients; returns when, in ns (``scrubbed_ns`` tells)."""
+        assert self._judge is not None  # noqa: S101  # whoever asks has seen ``probing``
+        at_ns = self._clock.now_ns()
+        places = [place for place in places_of(self._judge.published.view) if place[0] in self._probes]
+        self._inbox.put([ScrubAsked(at_ns, topic, partition, _EVERYTHING, start=0) for topic, partition in places])
+        return at_ns
+
     def _end(self, judge: Judge, flusher: Flusher, shipper: Shipper, keeper: Keeper) -> None:
         """Stop sending, give the readers a moment, make the rest durable and tell it."""
         probes = self._probes.values()
-        writers = [writer for one in probes for writer in one.writers.values()]
-        for writer in writers:
-            writer.ask_stop()
-        deadline = time.monotonic() + 3.0
-        for writer in writers:
-            writer.stop(max(deadline - time.monotonic(), 0.1))
-        if writers:
+        wrote = any(one.writers for one in probes)
+        self.silence()
+        if wrote:
             judge.wait_for(_all_seen, 2.0)
         others: list[Part] = [*(tail for one in probes for tail in one.tails.values()), *self._helpers]
         for part in others:
@@ -228,7 +245,15 @@ class ClusterRunner(Worker):
             self._settings.runner.watch_interval,
             selection=Selection(cluster.watch.topics, cluster.watch.offsets),
         )
-        self._helpers = [watcher, rereads]
+        lengths = [mode.record_length for mode in cluster.modes.enabled().values()]
+        scrubber = Scrubber(
+            lambda: [place for place in places_of(self._published.view) if place[0] in self._probes],
+            bytes_per_second=self._settings.runner.scrub_rate,
+            record_length=max(lengths),
+            inbox=self._inbox,
+            clock=self._clock,
+        )
+        self._helpers = [watcher, rereads, scrubber]
         for part in self._helpers:
             part.start()
         for topic, probes in self._probes.items():

@@ -105,6 +105,20 @@ class TopicProbes:
         writer.start()
         self.writers[mode] = writer
 
+    def ask_silence(self) -> bool:
+        """Say that the writers should stop for good, without waiting. Returns whether there are any."""
+        self._sending = False
+        for writer in self.writers.values():
+            writer.ask_stop()
+        return bool(self.writers)
+
+    def silence(self, deadline: float) -> None:
+        """Stop the writers for good, and wait until ``deadline`` (monotonic, s): what is in flight gets its outcome."""
+        self.ask_silence()
+        writers, self.writers = self.writers, {}
+        for writer in writers.values():
+            writer.stop(max(deadline - time.monotonic(), 0.1))
+
     def renew(self, view: dict[str, Any]) -> None:
         """The topic is another one, or has more partitions: everybody goes on there."""
         seen = topic_of(view, self.topic)
@@ -131,7 +145,7 @@ class TopicProbes:
     def look_after(self, view: dict[str, Any]) -> None:
         """Start again what failed."""
         for mode, writer in list(self.writers.items()):
-            if not writer.alive and self._may_start(f"writer {mode}"):
+            if not writer.alive and self._sending and self._may_start(f"writer {mode}"):
                 log.error("producer_started_again", mode=mode, failure=repr(writer.failure))
                 identities = self.identities[mode]
                 identities.renew("its thread ended")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from canary.anomalies.online import retention, topology
 from canary.anomalies.online.claims import stands
-from canary.anomalies.online.questions import epoch_changed, want
+from canary.anomalies.online.questions import SCRUB, epoch_changed, scrub_ended, want
 from canary.anomalies.online.state import Missing, Regression, Reread, Unplaced, Wanted
 from canary.anomalies.violation import RereadRequest
 
@@ -46,14 +46,15 @@ def ask(scope: Scope) -> None:
                 log.wanted = None
                 start = max(wanted.start, log.start)
                 if start < wanted.end:
-                    _request(scope, topic, log, start, wanted.end, wanted.reason)
+                    request(scope, topic, log, start, wanted.end, wanted.reason)
 
 
 def _tail_asked(log: Log) -> bool:
-    return any(reread.reason != "confirm" for reread in log.rereads.values())
+    return any(reread.reason not in {"confirm", SCRUB} for reread in log.rereads.values())
 
 
-def _request(scope: Scope, topic: Topic, log: Log, start: int, end: int, reason: str) -> int:
+def request(scope: Scope, topic: Topic, log: Log, start: int, end: int, reason: str) -> int:
+    """Ask for a fresh re-read of [start, end); returns its number."""
     state = scope.state
     request_id = state.next_request
     state.next_request += 1
@@ -70,7 +71,7 @@ def _ask_missing(scope: Scope, topic: Topic, log: Log) -> None:
     for missing in [*waiting, None]:
         if group and (missing is None or missing.offset > group[-1].offset + group[-1].count + _NEAR):
             end = max(m.offset + m.count for m in group)
-            request_id = _request(scope, topic, log, group[0].offset, end, "confirm")
+            request_id = request(scope, topic, log, group[0].offset, end, "confirm")
             for m in group:
                 m.state, m.request_id = "asked", request_id
             group = []
@@ -83,7 +84,7 @@ def _ask_unplaced(scope: Scope, topic: Topic, log: Log) -> None:
         if unplaced.state == "ask" and log.listed_ordinal >= unplaced.ordinal:
             start = max(unplaced.low, log.start)
             if start < unplaced.high:
-                unplaced.request_id = _request(scope, topic, log, start, unplaced.high, "confirm")
+                unplaced.request_id = request(scope, topic, log, start, unplaced.high, "confirm")
                 unplaced.state = "asked"
             else:
                 unplaced.state, unplaced.ordinal = "absent", scope.state.ordinal
@@ -102,7 +103,9 @@ def reread_ended(scope: Scope, fact: f.RereadEnded) -> None:
     _judge_asked(scope, topic, log, reread, fact.request_id, reached, ended=ended)
     if reread.reason == "confirm":
         return
-    if not fact.complete and not ended and reached < reread.end:
+    if reread.reason == SCRUB:
+        scrub_ended(scope, log, reached)
+    elif not fact.complete and not ended and reached < reread.end:
         want(scope, log, max(reached, reread.start), reread.end, reread.reason)
         if log.wanted is not None:
             log.wanted = Wanted(log.wanted.start, log.wanted.end, log.wanted.reason, scope.state.ordinal + 1)

@@ -10,6 +10,8 @@ if TYPE_CHECKING:
     from canary.anomalies.online.scope import Scope
     from canary.anomalies.online.state import Log, Stream
 
+SCRUB = "scrub"
+"""Reason of the scrubber's requests."""
 TAIL_RECORDS = 10_000
 """Records at the end of a log that are re-read at least, after each change of leader."""
 TAIL_CAP = 1_000_000
@@ -59,3 +61,15 @@ def want(scope: Scope, log: Log, start: int, end: int, reason: str) -> None:
     log.wanted.start = min(log.wanted.start, start)
     log.wanted.end = max(log.wanted.end, end)
     log.wanted.not_before_ordinal = min(log.wanted.not_before_ordinal, scope.state.ordinal)
+
+
+def scrub_ended(scope: Scope, log: Log, reached: int) -> None:
+    """A chunk of the scrubber's was read as far as ``reached``."""
+    log.scrub_at = max(log.scrub_at, reached)
+    if log.scrub_at >= log.scrub_goal:
+        scrub_finished(scope, log)
+
+
+def scrub_finished(scope: Scope, log: Log) -> None:
+    """The scrubber has been through; the next pass begins at the log's start."""
+    log.scrubbed_ns, log.scrub_at, log.scrub_goal = scope.state.now_ns, log.start, 0

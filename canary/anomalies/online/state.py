@@ -222,6 +222,13 @@ class Log:
     """Offsets taken by committed transactions of the relay."""
     relay_doubt: int = -1
     """The relay may have taken everything below: of that no jump is said."""
+    scrub_at: int = 0
+    """Where the scrubber stands."""
+    scrub_goal: int = 0
+    """The end of its present pass; 0 between two passes."""
+    scrubbed_ns: int = 0
+    """When it last finished one."""
+    scrub_began_ns: int = 0
     groups: dict[str, int] = field(default_factory=dict)
     """Consumer group to the offset it was told to have committed."""
     missing: list[Missing] = field(default_factory=list)

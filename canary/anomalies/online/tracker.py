@@ -15,6 +15,7 @@ from canary.anomalies.online import (
     losses,
     regressions,
     relays,
+    scrubbing,
     topology,
     transactions,
 )
@@ -69,6 +70,7 @@ _HANDLERS: dict[type[f.Fact], Callable[[Scope, Any], None]] = {
     f.Committed: transactions.committed,
     f.Aborted: transactions.aborted,
     f.TransactionIndeterminate: transactions.indeterminate,
+    f.ScrubAsked: scrubbing.asked,
     f.Relayed: relays.relayed,
     f.GroupOffset: relays.group_offset,
     f.ClientError: cluster.client_error,

@@ -78,6 +78,7 @@ def view(state: State) -> dict[str, Any]:
                     "topic_id": topic.topic_id,
                     "partition": log.partition,
                     "fresh": log.listed_ordinal > 0,
+                    "scrubbed_ns": log.scrubbed_ns,
                     "rereading": bool(log.rereads or log.wanted),
                     "leader": log.leader,
                     "leader_epoch": log.epoch,

@@ -1,0 +1,44 @@
+"""The scrubber's way through a log: chunk after chunk of what is retained, from its start to its end, for ever.
+
+What to compare with, and what a difference means, is the re-read's business (losses); here is only where it stands.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from canary.anomalies.online import losses
+from canary.anomalies.online.questions import SCRUB, scrub_finished
+
+if TYPE_CHECKING:
+    from canary import facts as f
+    from canary.anomalies.online.scope import Scope
+    from canary.anomalies.online.state import Log
+
+
+def asked(scope: Scope, fact: f.ScrubAsked) -> None:
+    """The scrubber has leave to read so many records more."""
+    topic = scope.state.topics.get(fact.topic)
+    log = topic.logs.get(fact.partition) if topic is not None else None
+    if topic is None or log is None or topic.gone_since_ns is not None or not log.listed_ordinal:
+        return
+    if fact.start is not None:
+        log.scrub_at, log.scrub_goal = fact.start, 0
+    elif any(reread.reason == SCRUB for reread in log.rereads.values()):
+        return
+    log.scrub_began_ns = log.scrub_began_ns or scope.state.now_ns
+    if log.scrub_goal <= log.scrub_at or log.scrub_goal > log.known_end:  # a new pass; or the log was cut
+        log.scrub_goal = log.known_end
+        log.scrub_at = log.start if fact.start is None else fact.start
+    start = max(log.scrub_at, log.start)
+    end = min(start + fact.records, log.scrub_goal)
+    if start < end:
+        losses.request(scope, topic, log, start, end, SCRUB)
+    else:
+        scrub_finished(scope, log)
+
+
+def ratio(log: Log) -> float:
+    """Return how far the pass is: 0 at its start, 1 at its end."""
+    length = log.scrub_goal - log.start
+    return min(max((log.scrub_at - log.start) / length, 0.0), 1.0) if length > 0 else 0.0

@@ -1,0 +1,55 @@
+"""``canary smoke``: one bounded round of every enabled probe."""
+
+from __future__ import annotations
+
+import json as json_module
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from canary.cli import session
+from canary.cli.session import JsonOption  # noqa: TC001  # typer reads it
+
+if TYPE_CHECKING:
+    from canary.runner.smoke import Outcome
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("smoke")(smoke)
+
+
+def smoke(
+    *,
+    duration: Annotated[
+        str, typer.Option("--for", metavar="DURATION", help="How long to probe, like 30s or 5m.")
+    ] = "60s",
+    json: JsonOption = False,
+) -> None:
+    """Probe for a while, read everything again, and say whether the cluster kept its promises.
+
+    A gate for deployments: exit status 0 clean, 1 violation, 3 inconclusive (the cluster is unreachable, or not
+    everything could be read). It keeps nothing, and does not disturb a running canary.
+
+    Example: canary smoke --for 30s --config canary.yaml
+    """
+    from pydantic_core import PydanticCustomError  # noqa: PLC0415  # pydantic takes its time
+
+    from canary.runner import supervise  # noqa: PLC0415  # the Kafka client takes its time
+    from canary.runner.smoke import smoke as run  # noqa: PLC0415
+    from canary.settings.fields import seconds  # noqa: PLC0415
+
+    try:
+        length = seconds(duration)
+    except PydanticCustomError as error:
+        raise typer.BadParameter(error.message(), param_hint="--for") from None
+    outcome = run(session.load_settings(), length, supervise.stop_on_signals())
+    typer.echo(json_module.dumps(outcome.as_json()) if json else _words(outcome))
+    raise typer.Exit(outcome.status)
+
+
+def _words(outcome: Outcome) -> str:
+    counts = ", ".join(f"{count} {name}" for name, count in outcome.counts.items())
+    lines = [f"{outcome.as_json()['outcome']}: {counts}"]
+    lines += [f"{v['cluster']}: {v['count']} {v['kind']} ({v['severity']})" for v in outcome.violations]
+    return "\n".join([*lines, *outcome.doubts])

@@ -1,0 +1,95 @@
+"""The scrubber reads everything retained, chunk by chunk, and finds what is gone."""
+
+from __future__ import annotations
+
+import pytest
+
+from canary import facts as f
+from canary.metrics import measurements
+from tests.support.bench import TOPIC, Bench
+
+
+def scrub(bench: Bench, records: int = 10, start: int | None = None) -> None:
+    bench.fold(f.ScrubAsked(bench.now_ns, TOPIC, 0, records, start))
+    bench.answer()
+
+
+def metric(bench: Bench, name: str) -> float:
+    return next(m.value for m in measurements(bench.tracker.state) if m.name == name)
+
+
+def test_a_pass_goes_from_start_to_end_and_begins_again() -> None:
+    bench = Bench()
+    bench.write(30)
+    bench.settle()
+    ratios = []
+    for _ in range(4):
+        scrub(bench)
+        ratios.append(metric(bench, "canary_scrub_position_ratio"))
+    assert ratios == [pytest.approx(1 / 3), pytest.approx(2 / 3), 0.0, pytest.approx(1 / 3)]
+    assert metric(bench, "canary_scrub_age_seconds") < 1
+    assert bench.found() == []
+
+
+def test_a_record_that_vanished_behind_every_reader_is_lost() -> None:
+    """#3036: read once, gone later, and nobody went back."""
+    bench = Bench()
+    bench.write(30)
+    bench.settle()
+    del bench.log[12]
+    bench.settle()
+    assert bench.found() == []
+    for _ in range(3):
+        scrub(bench)
+    bench.settle()
+    assert bench.found() == [("lost-write", 12, 12)]
+
+
+def test_a_scrub_under_way_does_not_keep_the_tail_from_being_read_again() -> None:
+    bench = Bench()
+    bench.write(10)
+    bench.settle()
+    bench.answering = False
+    bench.fold(f.ScrubAsked(bench.now_ns, TOPIC, 0, 10))
+    bench.epoch += 1
+    bench.round()
+    assert {request.reason for request in bench.requests} == {"scrub", "epoch"}  # type: ignore[attr-defined]
+
+
+def test_a_pass_from_a_given_place_reads_everything_again() -> None:
+    bench = Bench()
+    bench.write(30)
+    bench.settle()
+    scrub(bench, 10)
+    del bench.log[2]
+    asked_ns = bench.now_ns
+    scrub(bench, 1 << 40, 0)
+    bench.settle()
+    assert bench.tracker.state.topics[TOPIC].logs[0].scrubbed_ns > asked_ns
+    assert bench.found() == [("lost-write", 2, 2)]
+
+
+def test_what_cannot_be_read_now_is_asked_for_again_from_where_it_broke_off() -> None:
+    bench = Bench()
+    bench.write(30)
+    bench.settle()
+    bench.answering = False
+    bench.fold(f.ScrubAsked(bench.now_ns, TOPIC, 0, 20))
+    (request,) = bench.requests
+    bench.requests.clear()
+    bench.deliver("reread-" + str(request.request_id), "read_committed", 0, 7)  # type: ignore[attr-defined]
+    bench.fold(
+        f.RereadEnded(bench.now_ns, request.request_id, "read_committed", TOPIC, 0, 0, 20, 7, False, "silence for 5 s")  # type: ignore[attr-defined]
+    )
+    bench.fold(f.ScrubAsked(bench.now_ns, TOPIC, 0, 20))
+    assert [(r.start, r.end) for r in bench.requests] == [(7, 27)]  # type: ignore[attr-defined]
+    assert bench.found() == []
+
+
+def test_a_watched_topic_that_is_gone_is_not_scrubbed() -> None:
+    bench = Bench()
+    bench.write(5)
+    bench.settle()
+    bench.fold(f.TopicGone(bench.now_ns, 99, TOPIC))
+    scrub(bench)
+    assert bench.requests == []
