@@ -120,7 +120,8 @@ def test_a_store_that_was_away_answers_again_on_the_same_object(store: Store, re
     with Store.connect(url, timeout=1) as other, other._database.writing() as admin:
         admin.execute(
             text(
-                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname LIKE 'canary_%' AND pid <> pg_backend_pid()"
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+                " WHERE datname LIKE 'canary_%' AND pid <> pg_backend_pid()"
             ),
         )
     store.ping()
