@@ -18,12 +18,17 @@ from api.judgement import Judgement, judge, lost_writes, overall, plain_duration
 from api.ports import StoredViolation, ViolationFilter
 from api.shapes import moment
 from api.state import Knowledge, State, state_of
+from api.survived import Survived, survived
+from api.views import ClusterView
 from canary.anomalies.catalogue import CATALOGUE
 from canary.metrics.statistics import loss_rate_upper_95
+from storage.store.topology import TopologyFilter
 
 router = APIRouter(include_in_schema=False, default_response_class=HTMLResponse)
 
 REFRESH_S = 5
+SURVIVED_S = 30.0
+SPANS = 20_000
 SHOWN = 20
 """Open violations on the status page; the list of REST has all."""
 ANSWERS = {"safe": "Yes", "watch": "Yes, but", "unknown": "Nobody can say", "broken": "No"}
@@ -40,10 +45,10 @@ async def status(request: Request, refresh: Annotated[Literal["on", "off"], Quer
         open_ones = await _open_violations(state)
     except UnavailableError as error:
         judgement = Judgement("unknown", "The store does not answer. Probing goes on; what it finds is kept.")
-        return _page("unavailable.html", 503, refresh=seconds, judgement=judgement, detail=error.detail)
+        return render("unavailable.html", 503, refresh=seconds, judgement=judgement, detail=error.detail)
     views = list(knowledge.clusters.values())
     judgements = {view.name: judge(view, knowledge) for view in views}
-    return _page(
+    return render(
         "status.html",
         refresh=seconds,
         judgement=overall(list(judgements.values())),
@@ -57,6 +62,7 @@ async def status(request: Request, refresh: Annotated[Literal["on", "off"], Quer
             for view in views
         ],
         totals=_totals(knowledge),
+        survived=await _survived(state, views),
         violations=_grouped(open_ones[:SHOWN]),
         more=len(open_ones) > SHOWN,
         now_ns=knowledge.at_ns,
@@ -71,11 +77,11 @@ async def violation(request: Request, violation_id: str) -> HTMLResponse:
         row = await state.calls(state.store.violation, violation_id)
     except UnavailableError as error:
         judgement = Judgement("unknown", "The store does not answer. Probing goes on; ask again in a moment.")
-        return _page("unavailable.html", 503, refresh=REFRESH_S, judgement=judgement, detail=error.detail)
+        return render("unavailable.html", 503, refresh=REFRESH_S, judgement=judgement, detail=error.detail)
     if row is None:
-        return _page("missing.html", 404, refresh=0, what=f"a violation with the id {violation_id}")
+        return render("missing.html", 404, refresh=0, what=f"a violation with the id {violation_id}")
     evidence = dict(row.evidence)
-    return _page(
+    return render(
         "violation.html",
         refresh=0,
         violation=row,
@@ -95,7 +101,22 @@ async def docs(request: Request) -> HTMLResponse:
         for path, methods in document["paths"].items()
         for method, operation in methods.items()
     ]
-    return _page("docs.html", refresh=0, operations=operations, info=document["info"])
+    return render("docs.html", refresh=0, operations=operations, info=document["info"])
+
+
+async def _survived(state: State, views: list[ClusterView]) -> Survived:
+    """Return what the probes of all clusters have lived through; asked for at most every half minute."""
+    memory = state.survived
+    if time.monotonic() - memory.looked > SURVIVED_S:
+        found = Survived()
+        for view in views:
+            topics = frozenset(row["topic"] for row in view.topics)
+            for subject in ("partition", "broker"):
+                wanted = TopologyFilter(cluster=view.name, subject=subject)
+                spans = await state.calls(state.store.topology_spans, wanted, SPANS)
+                found += survived(spans, topics)
+        memory.looked, memory.value = time.monotonic(), found
+    return memory.value
 
 
 async def _open_violations(state: State) -> list[StoredViolation]:
@@ -137,7 +158,8 @@ def _totals(knowledge: Knowledge) -> dict[str, Any]:
     }
 
 
-def _page(template: str, status: int = HTTPStatus.OK, **context: Any) -> HTMLResponse:
+def render(template: str, status: int = HTTPStatus.OK, **context: Any) -> HTMLResponse:
+    """Return a page."""
     return HTMLResponse(_ENVIRONMENT.get_template(template).render(context), status)
 
 

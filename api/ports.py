@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
+from storage.store.topology import TopologyFilter, TopologySpan
 from storage.store.values import (
     Action,
     Incident,
@@ -37,6 +38,8 @@ __all__ = [
     "Store",
     "StoredViolation",
     "Token",
+    "TopologyFilter",
+    "TopologySpan",
     "View",
     "ViolationCount",
     "ViolationFilter",
@@ -102,6 +105,9 @@ class Store(Protocol):
 
     def maintenance(self, cursor: str | None, limit: int, /) -> Page[Maintenance]:
         """Return a page of windows, the latest beginning first."""
+
+    def topology(self, wanted: TopologyFilter, cursor: str | None, limit: int, /) -> Page[TopologySpan]:
+        """Return a page of the timeline, newest first."""
 
     def views(self) -> Sequence[View]:
         """Return the last view of each runner."""

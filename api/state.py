@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, cast
 
 from api.ports import ViolationFilter
 from api.reconciled import Reconciled, last_successes
+from api.survived import Survived
 from api.views import ClusterView, read_views
 
 if TYPE_CHECKING:
@@ -60,6 +61,14 @@ class Streams:
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 
 
+@dataclass(slots=True)
+class Remembered:
+    """What the probes have lived through, as it was a while ago."""
+
+    looked: float = float("-inf")
+    value: Survived = field(default_factory=Survived)
+
+
 @dataclass(frozen=True, slots=True)
 class State:
     """The application's own; ``configured`` are the clusters of the settings; ``process_metrics`` beside our own."""
@@ -73,6 +82,7 @@ class State:
     now_ns: Callable[[], int] = time.time_ns
     process_metrics: bool = True
     streams: Streams = field(default_factory=Streams)
+    survived: Remembered = field(default_factory=Remembered)
 
     async def knowledge(self, *, within: float | None = None) -> Knowledge:
         """Return what the store knows now.

@@ -1,0 +1,51 @@
+"""What the probes have lived through: losses come in blocks, when leaders change; a count of probes says too little."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from storage.store.topology import TopologySpan
+
+
+@dataclass(frozen=True, slots=True)
+class Survived:
+    """How often, since the timeline began: leaders changed, brokers came back, ISRs shrank below their replicas."""
+
+    elections: int = 0
+    restarts: int = 0
+    isr_dips: int = 0
+
+    def __add__(self, other: Survived) -> Survived:
+        """Return both together."""
+        return Survived(
+            self.elections + other.elections, self.restarts + other.restarts, self.isr_dips + other.isr_dips
+        )
+
+
+def survived(spans: Iterable[TopologySpan], topics: frozenset[str]) -> Survived:
+    """Return what the probed ``topics`` of one cluster have lived through; ``spans`` in any order."""
+    places: dict[tuple[str, str, int], list[TopologySpan]] = defaultdict(list)
+    for span in spans:
+        if span.subject == "broker" or (span.subject == "partition" and span.topic in topics):
+            places[span.subject, span.topic, span.number].append(span)
+    elections = restarts = dips = 0
+    for (subject, _, _), members in places.items():
+        members.sort(key=lambda span: span.at_ns)
+        if subject == "broker":
+            restarts += _changes([bool(span.detail) for span in members], from_to=(False, True))
+        else:
+            leaders = [span.leader for span in members if span.leader is not None and span.leader >= 0]
+            elections += sum(1 for before, after in pairwise(leaders) if before != after)
+            full = [len(span.isr) >= len(span.replicas) for span in members]
+            dips += _changes(full, from_to=(True, False))
+    return Survived(elections, restarts, dips)
+
+
+def _changes(values: list[bool], from_to: tuple[bool, bool]) -> int:
+    return sum(1 for pair in pairwise(values) if pair == from_to)

@@ -1,0 +1,120 @@
+from __future__ import annotations
+
+import re
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+from api import create_app
+from api.incident_pages import plotly_name
+from api.pictures import timeline
+from api.shapes import moment
+from api.survived import Survived, survived
+from canary.anomalies.topology_change import TopologyChange
+from storage.store.topology import TopologySpan
+from tests.api.serving import Client, ProbeLogFake, lost, settings
+
+if TYPE_CHECKING:
+    from storage.store import Store
+
+NOW = time.time_ns()
+SECOND = 10**9
+
+
+def changes() -> list[TopologyChange]:
+    topic = "durability-canary"
+    return [
+        TopologyChange(NOW - 3600 * SECOND, "broker", "", 1, detail="a:9092"),
+        TopologyChange(NOW - 3600 * SECOND, "partition", topic, 1, leader=1, replicas="1,2,3", isr="1,2,3"),
+        TopologyChange(NOW - 30 * SECOND, "broker", "", 1),
+        TopologyChange(NOW - 30 * SECOND, "partition", topic, 1, leader=2, replicas="1,2,3", isr="2,3"),
+        TopologyChange(NOW - 10 * SECOND, "broker", "", 1, detail="a:9092"),
+        TopologyChange(NOW - 5 * SECOND, "partition", topic, 1, leader=2, replicas="1,2,3", isr="1,2,3"),
+    ]
+
+
+@pytest.fixture
+def incident(client: Client, store: Store) -> str:
+    store.record_topology("prod", changes())
+    store.record("prod", [lost(1, at_ns=NOW), lost(2, at_ns=NOW + SECOND)])
+    assert client.get("/").status_code == 200
+    return store.incidents().items[0].id
+
+
+def words(html: str) -> str:
+    return re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", re.sub(r"<script.*?</script>", "", html, flags=re.DOTALL)))
+
+
+def test_the_page_tells_without_a_script_what_happened_in_order(client: Client, incident: str) -> None:
+    page = client.get(f"/incidents/{incident}")
+    assert page.status_code == 200
+    said = words(page.text)
+    told = ["Broker 1 is gone", "is led by broker 2; in sync: 2, 3 of 3", "Broker 1 is there: a:9092", "Probe 1 was"]
+    places = [said.index(one, said.index("Details")) for one in told]
+    assert places == sorted(places)
+    assert "What to do first" in said
+    assert "Acknowledge" in said
+
+
+def test_the_pictures_come_from_us_and_no_script_stands_in_the_page(client: Client, incident: str) -> None:
+    page = client.get(f"/incidents/{incident}")
+    assert "script-src 'self'" in page.headers["content-security-policy"]
+    assert "unsafe" not in page.headers["content-security-policy"]
+    for tag in re.findall(r"<script[^>]*>", page.text):
+        assert 'type="application/json"' in tag or 'src="/' in tag
+    script = client.get(plotly_name())
+    assert script.status_code == 200
+    assert "immutable" in script.headers["cache-control"]
+    assert client.get("/scripts/plotly-0.js").status_code == 404
+    assert "script-src" not in client.get("/").headers["content-security-policy"]
+
+
+def test_what_stands_in_the_data_cannot_leave_its_element() -> None:
+    span = TopologySpan("i", "c", "partition", "</script><b>", 0, 1, (1,), (1,), "", NOW, None)
+    assert "</" not in timeline([span], [], moment(NOW), moment(NOW + SECOND))
+
+
+def test_the_log_around_the_offset_is_shown(store: Store) -> None:
+    found = lost(1, at_ns=NOW)
+    store.record("prod", [type(found)(**{name: getattr(found, name) for name in found.__slots__} | {"offset": 20})])
+    client = Client(create_app(settings("prod"), store, ProbeLogFake()))
+    said = words(client.get(f"/incidents/{store.incidents().items[0].id}").text)
+    assert "The log around offset 20 of durability-canary-1" in said
+    assert said.count("20 here") == 2  # two identities claim it
+
+
+def test_the_forms_acknowledge_and_resolve_and_go_back(client: Client, store: Store, incident: str) -> None:
+    headers = {"Content-Type": "application/x-www-form-urlencoded", "Origin": "http://canary"}
+    place = f"/incidents/{incident}"
+    answer = client.ask("POST", f"{place}/acknowledge", content="note=it+is+me", headers=headers)
+    assert (answer.status_code, answer.headers["location"]) == (303, place)
+    row = store.incident(incident)
+    assert row is not None
+    assert (row.state, row.note) == ("acknowledged", "it is me")
+    assert client.ask("POST", f"{place}/resolve", content="reason=nonsense", headers=headers).status_code == 422
+    assert client.ask("POST", f"{place}/resolve", content="reason=lost", headers=headers).status_code == 303
+    assert "Deal with it" not in client.get(place).text
+    assert client.ask("POST", f"{place}/resolve", content="reason=lost", headers={"Origin": "x"}).status_code == 403
+    assert client.ask("POST", f"{place}/acknowledge", content=b"note=" + b"x" * 30_000).status_code == 413
+    assert [action.action for action in store.actions().items] == ["resolve", "acknowledge"]
+
+
+def test_an_incident_that_is_not_there_is_said_so(client: Client) -> None:
+    assert client.get("/incidents/none").status_code == 404
+    assert client.ask("POST", "/incidents/none/acknowledge").status_code == 404
+
+
+def test_the_status_page_counts_what_was_survived(client: Client, store: Store) -> None:
+    store.record_topology("prod", changes())
+    said = words(client.get("/").text)
+    assert "1 leader election, 1 broker restart, 1 time short of replicas" in said
+
+
+def test_other_topics_elections_are_not_survived_by_our_probes() -> None:
+    def span(topic: str, at: int, leader: int) -> TopologySpan:
+        return TopologySpan(f"{topic}{at}", "c", "partition", topic, 0, leader, (1, 2), (1, 2), "", at, None)
+
+    spans = [span("other", 1, 1), span("other", 2, 2), span("ours", 3, 2), span("ours", 2, -1), span("ours", 1, 1)]
+    assert survived(spans, frozenset({"ours"})) == Survived(elections=1)
+    assert survived(spans[3:], frozenset({"ours"})) == Survived()
