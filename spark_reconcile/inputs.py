@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from spark_reconcile import tasks
@@ -24,6 +25,10 @@ Sequences: TypeAlias = dict[Place, dict[tuple[int, int], tuple[int, int]]]
 """First and last sequence by (producer_id, generation), by partition."""
 
 
+Issued: TypeAlias = Callable[[str, int], int | None]
+"""Tells the highest generation ever begun of (cluster, producer_id), None if that is not known."""
+
+
 class LayoutUntrueError(Exception):
     """Footers lied: start again without believing them."""
 
@@ -35,6 +40,13 @@ class Inputs:
     files: dict[str, list[File]]
     dumped: Dumped
     transactions: Transactions
+
+    def only(self, cluster: str) -> Inputs:
+        """Return the same without files that, by their footers, have nothing of a cluster."""
+        return replace(
+            self,
+            files={table: [file for file in files if file.may_have(cluster)] for table, files in self.files.items()},
+        )
 
 
 def look(probe_log: str, dump: str, out: str | None = None) -> Inputs:
@@ -50,7 +62,7 @@ def look(probe_log: str, dump: str, out: str | None = None) -> Inputs:
     return Inputs(files, read_bounds(files["bounds"]), read_transactions(files["transactions"]))
 
 
-def known_to_tasks(spark: SparkSession, inputs: Inputs, work: str) -> Known:
+def known_to_tasks(spark: SparkSession, inputs: Inputs, work: str, issued: Issued) -> Known:
     """Find out which sequences the log holds: from footers where they tell, else by reading a few columns.
 
     Raises:
@@ -70,6 +82,9 @@ def known_to_tasks(spark: SparkSession, inputs: Inputs, work: str) -> Known:
     for place, extents in sequences.items():
         for producer, generation in extents:
             generations[place.cluster][producer].add(generation)
+    for cluster, producers in generations.items():
+        for producer, known in producers.items():
+            known.update(range(max(known) + 1, (issued(cluster, producer) or 0) + 1))
     return Known(
         dumped=inputs.dumped,
         transactions=inputs.transactions,

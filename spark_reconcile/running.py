@@ -26,6 +26,7 @@ from spark_reconcile.output import (
     partitions_table,
 )
 from spark_reconcile.ranges import chunks, plan
+from spark_reconcile.report import render
 from spark_reconcile.sources import Direct, Shuffled, Source
 from spark_reconcile.tally import Tally
 
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
 
     from spark_reconcile.bounding import Dumped, Place
     from spark_reconcile.columns import Identities
-    from spark_reconcile.inputs import Inputs
+    from spark_reconcile.inputs import Inputs, Issued
     from spark_reconcile.kernel import Residue
     from spark_reconcile.tasks import FirstLook, Key, Known
 
@@ -58,8 +59,15 @@ class Report:
         return 3 if self.summary["unjudged"] else 0
 
 
-def run(spark: SparkSession, inputs: Inputs, out: str) -> Report:
+def run(spark: SparkSession, inputs: Inputs, out: str, issued: Issued | None = None) -> Report:
     """Reconcile, and write what was found to the folder ``out``.
+
+    Args:
+        spark: the session.
+        inputs: what `inputs.look` saw.
+        out: a folder or URL.
+        issued: tells the highest generation ever begun of (cluster, producer_id), as the store does: one that the log
+            does not hold yet is late, not strange.
 
     Raises:
         BadInputError: a value or a page of the input is damaged; then there is no summary.json.
@@ -68,7 +76,7 @@ def run(spark: SparkSession, inputs: Inputs, out: str) -> Report:
     folder = Folder(out)
     folder.begin()
     try:
-        report = _Run(spark, inputs, folder).report()
+        report = _Run(spark, inputs, folder, issued or _nobody_knows).report()
         report.seconds = time.monotonic() - began
     finally:
         folder.clean()
@@ -78,7 +86,8 @@ def run(spark: SparkSession, inputs: Inputs, out: str) -> Report:
 class _Run:
     """One reconciliation. Every method is a step of `report`."""
 
-    def __init__(self, spark: SparkSession, inputs: Inputs, folder: Folder) -> None:
+    def __init__(self, spark: SparkSession, inputs: Inputs, folder: Folder, issued: Issued) -> None:
+        self._issued = issued
         self._spark = spark
         self._inputs = inputs
         self._folder = folder
@@ -86,7 +95,7 @@ class _Run:
 
     def report(self) -> Report:
         """Do it all."""
-        known = known_to_tasks(self._spark, self._inputs, self._folder.work)
+        known = known_to_tasks(self._spark, self._inputs, self._folder.work, self._issued)
         ranges = plan(self._inputs.files)
         log.info("reconcile_planned", ranges=len(ranges or ()), layout="fast" if ranges is not None else "any")
         if ranges is not None:
@@ -151,6 +160,7 @@ class _Run:
         cases.extend(filter(None, [self._writer.fractured(broken)]))
         summary = _summary(total, places | {"fractured-transaction": len(broken)}, unjudged, known.dumped)
         self._publish(verdicts, cases, counts, tables)
+        self._folder.text("report.html", render(summary, tables, self._folder.url).encode())
         self._folder.summary(summary)
         return Report(summary)
 
@@ -173,6 +183,10 @@ class _Run:
         self._folder.publish("anomalies", cases, CASE_SCHEMA)
         self._folder.publish("partitions", [partitions] if partitions else [], PARTITION_SCHEMA)
         self._folder.publish("table", [table] if table else [], TABLE_SCHEMA)
+
+
+def _nobody_knows(_cluster: str, _producer: int) -> int | None:
+    return None
 
 
 def _nothing(like: Residue) -> Residue:

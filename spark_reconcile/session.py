@@ -86,6 +86,8 @@ def session(
         spark: SparkSession = builder.getOrCreate()
     except (PySparkException, OSError, RuntimeError) as error:
         raise UnreachableError(f"Spark did not start: {str(error).splitlines()[0]}") from error
+    if kafka and not _fetched(cache() / "ivy"):
+        _remember_fetched()
     try:
         yield spark
     finally:
@@ -121,9 +123,33 @@ def _logging() -> dict[str, str]:
 
 
 def _connector() -> dict[str, str]:
+    """Return the properties that bring the Kafka source: its jars if they are here, else where to fetch them from."""
     ivy = cache() / "ivy"
     ivy.mkdir(parents=True, exist_ok=True)
+    fetched = _fetched(ivy)
+    if fetched:
+        return {"spark.jars": ",".join(map(str, fetched))}
     return {"spark.jars.packages": CONNECTOR, "spark.jars.ivy": str(ivy)}
+
+
+def _fetched(ivy: Path) -> list[Path]:
+    """Return the connector's jars if all of them were fetched before, else none."""
+    marker = ivy / _marker()
+    names = marker.read_text().split() if marker.exists() else []
+    jars = [ivy / "jars" / name for name in names]
+    return jars if jars and all(jar.exists() for jar in jars) else []
+
+
+def _remember_fetched() -> None:
+    """Note which jars the connector needs, once a session with them has started."""
+    ivy = cache() / "ivy"
+    temporary = ivy / f".{_marker()}-{os.getpid()}"
+    temporary.write_text("\n".join(sorted(jar.name for jar in (ivy / "jars").glob("*.jar"))))
+    temporary.replace(ivy / _marker())
+
+
+def _marker() -> str:
+    return CONNECTOR.replace(":", "_") + ".jars"
 
 
 @contextmanager

@@ -112,6 +112,12 @@ class File:
         """The number of rows."""
         return sum(group.rows for group in self.groups)
 
+    def may_have(self, cluster: str) -> bool:
+        """Return whether a row group may have a row of this cluster, by all its footer says."""
+        if "cluster" in self.given:
+            return self.given["cluster"] == cluster
+        return any(group.only("cluster") in {None, cluster} for group in self.groups)
+
     def bare(self) -> File:
         """Return the file without what its footer says of row groups."""
         return replace(self, groups=())

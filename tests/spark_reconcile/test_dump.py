@@ -79,7 +79,8 @@ def read_by_a_client(lab: Lab, topic: str, isolation: str) -> list[tuple[int, in
         }
     )
     consumer.assign([TopicPartition(topic, number, 0) for number in range(2)])
-    seen, ended = [], set()
+    seen: list[tuple[int, int]] = []
+    ended: set[int] = set()
     while len(ended) < 2:
         message = consumer.poll(10)
         assert message is not None

@@ -1,0 +1,248 @@
+"""A cluster's reconciliation from end to end: dump, wait for the log, reconcile, tell the store.
+
+It runs in a process of its own (``python -m spark_reconcile.nightly``), started by the scheduler, which has claimed
+the row in `reconciliations` that this process ends. Run twice, killed in between or not, it leaves the same: files are
+replaced, violations are upserted by their place, and a row is ended once.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import sys
+import threading
+import time
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import structlog
+
+from canary.settings import UserError, load
+from spark_reconcile import dump as dumping
+from spark_reconcile import findings, running, session
+from spark_reconcile.inputs import look
+from spark_reconcile.targets import target
+from storage.store import Store, StoreError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from pathlib import Path
+
+    from pyspark.sql import SparkSession
+
+    from canary.anomalies.violation import Violation
+    from canary.settings import Settings
+    from spark_reconcile.dump import Dumped
+
+log = structlog.get_logger(__name__)
+
+KEPT_RUNS: Final = 30
+"""Results of so many runs of a cluster are kept on disk."""
+SHIPPED_WITHIN_S: Final = 30.0
+"""A sealed segment is in the probe log so soon."""
+_CHUNK: Final = 500
+_TELL_S: Final = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class Ticket:
+    """Which row of `reconciliations` this is, and in whose name it was claimed."""
+
+    reconciliation_id: str
+    holder: str
+    cluster: str
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a run left: ``new`` violations of ``violations`` found; ``report`` is a path."""
+
+    summary: dict[str, Any]
+    violations: int
+    new: int
+    report: str
+    seconds: float
+
+
+def folder_of(settings: Settings, cluster: str, name: str) -> Path:
+    """Return where a run keeps its files: beside the ledger."""
+    return settings.ledger.directory.parent / "reconciliations" / cluster / name
+
+
+def run(
+    settings: Settings, store: Store, ticket: Ticket, spark: SparkSession, *, settle_s: float | None = None
+) -> Outcome:
+    """Reconcile a cluster now, and end its row in the store, well or not.
+
+    Args:
+        settings: all of them.
+        store: connected.
+        ticket: the claimed row.
+        spark: a session with the Kafka source.
+        settle_s: how long to wait for the log after the dump; None: until a segment of then must have been shipped.
+
+    Raises:
+        UserError: a cluster does not answer, or the log is damaged; the row says so, too.
+        StoreError: the store does not answer.
+    """
+    began = time.monotonic()
+    try:
+        outcome, bounds = _run(settings, store, ticket, spark, settle_s, began)
+    except BaseException as error:
+        reason = str(error) if isinstance(error, UserError) else f"{type(error).__name__}: {error}".splitlines()[0]
+        if isinstance(error, KeyboardInterrupt):
+            reason = "stopped before it was done"
+        _patiently(
+            lambda: store.finish_reconciliation(
+                ticket.reconciliation_id, ticket.holder, time.time_ns(), error=reason[:1000]
+            )
+        )
+        raise
+    summary = {name: value for name, value in outcome.summary.items() if name != "verdicts"}
+    _patiently(
+        lambda: store.finish_reconciliation(
+            ticket.reconciliation_id,
+            ticket.holder,
+            time.time_ns(),
+            bounds=bounds,
+            summary=summary | {"violations": outcome.violations, "new": outcome.new, "seconds": outcome.seconds},
+            verdicts=outcome.summary["verdicts"],
+            report=outcome.report,
+        )
+    )
+    return outcome
+
+
+def _run(
+    settings: Settings, store: Store, ticket: Ticket, spark: SparkSession, settle_s: float | None, began: float
+) -> tuple[Outcome, dict[str, Any]]:
+    cluster = next((one for one in settings.clusters if one.name == ticket.cluster), None)
+    if cluster is None:
+        raise UserError(f"cluster {ticket.cluster} is not in the settings any more")
+    folder = folder_of(settings, cluster.name, ticket.reconciliation_id)
+    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        with _telling(store, ticket, spark) as tell:
+            tell("dumping")
+            dumped = dumping.dump(spark, [target(settings, cluster, store.installation())], str(folder / "dump"))
+            tell("waiting for the probe log")
+            _settle(settings.runner.segment_age + SHIPPED_WITHIN_S if settle_s is None else settle_s)
+            tell("reconciling")
+            inputs = look(settings.probe_log.url, str(folder / "dump"))
+            inputs = inputs.only(cluster.name)
+            report = running.run(spark, inputs, str(folder / "out"), lambda _, producer: store.generation(producer))
+            tell("recording")
+            found, new = record(store, str(folder / "out"), ticket)
+    finally:
+        shutil.rmtree(folder / "dump", ignore_errors=True)
+    _keep(folder.parent)
+    seconds = time.monotonic() - began
+    log.info("reconciled", cluster=cluster.name, violations=found, new=new, seconds=round(seconds, 1))
+    outcome = Outcome(report.summary, found, new, str((folder / "out" / "report.html").resolve()), seconds)
+    return outcome, _bounds(dumped)
+
+
+def record(store: Store, out: str, ticket: Ticket) -> tuple[int, int]:
+    """Put a run's violations into the store; return how many there are, and how many of them are new."""
+    found = new = 0
+    chunk: list[Violation] = []
+    at_ns = time.time_ns()
+    for cluster, violation in findings.violations(out, at_ns, ticket.reconciliation_id):
+        if cluster != ticket.cluster:
+            continue
+        chunk.append(violation)
+        found += 1
+        if len(chunk) >= _CHUNK:
+            new += _patiently(lambda: store.record(ticket.cluster, chunk))  # noqa: B023  # called at once
+            chunk = []
+    if chunk:
+        new += _patiently(lambda: store.record(ticket.cluster, chunk))
+    return found, new
+
+
+def _settle(seconds: float) -> None:
+    """Let the segments that were open during the dump be shipped: their time is known, nothing else is."""
+    threading.Event().wait(seconds)
+
+
+def _bounds(dumped: Dumped) -> dict[str, Any]:
+    result: dict[str, Any] = {}
+    for row in dumped.bounds:
+        partition = result.setdefault(row["topic"], {}).setdefault(str(row["partition"]), {})
+        partition[row["isolation"]] = [row["earliest_offset"], row["end_offset"]]
+    return result
+
+
+def _keep(folder: Path) -> None:
+    """Take old runs' files away."""
+    runs = sorted((one for one in folder.iterdir() if one.is_dir()), key=lambda one: one.stat().st_mtime)
+    for old in runs[:-KEPT_RUNS]:
+        shutil.rmtree(old, ignore_errors=True)
+
+
+def _patiently(ask: Callable[[], Any], patience_s: float = 300.0) -> Any:
+    """Return what the store answers, asking again while it does not: an hour's work hangs on it."""
+    deadline = time.monotonic() + patience_s
+    while True:
+        try:
+            return ask()
+        except StoreError as error:
+            if time.monotonic() > deadline:
+                raise
+            log.warning("waiting_for_store", reason=str(error))
+            threading.Event().wait(2.0)
+
+
+@contextmanager
+def _telling(store: Store, ticket: Ticket, spark: SparkSession) -> Iterator[Callable[[str], None]]:
+    """Keep the row's progress: the step we are at and, from Spark's status tracker, how far it is."""
+    step = ["starting"]
+
+    def put(words: str) -> None:
+        try:
+            store.progress_reconciliation(ticket.reconciliation_id, ticket.holder, words)
+        except StoreError as error:
+            log.debug("progress_not_told", reason=str(error))
+
+    def tell(words: str) -> None:
+        step[0] = words
+        put(words)
+
+    def stage(_name: str, done: int, total: int) -> None:
+        put(f"{step[0]}: {done} of {total} tasks")
+
+    with session.progress(spark, stage, _TELL_S):
+        yield tell
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Do one claimed reconciliation; the process that the scheduler starts."""
+    parser = argparse.ArgumentParser(prog="python -m spark_reconcile.nightly", description=main.__doc__)
+    parser.add_argument("--config")
+    parser.add_argument("--master")
+    parser.add_argument("--settle", type=float)
+    parser.add_argument("--cluster", required=True)
+    parser.add_argument("--reconciliation", required=True)
+    parser.add_argument("--holder", required=True)
+    options = parser.parse_args(arguments)
+    settings = load(options.config, os.environ)
+    ticket = Ticket(options.reconciliation, options.holder, options.cluster)
+    with session.ended_by_sigterm():
+        try:
+            with (
+                Store.connect(settings.store.url.get_secret_value(), timeout=60) as store,
+                session.session("canary nightly", master=options.master, kafka=True) as spark,
+            ):
+                run(settings, store, ticket, spark, settle_s=options.settle)
+        except UserError as error:
+            log.error("reconciliation_failed", cluster=ticket.cluster, reason=str(error))  # noqa: TRY400  # no traceback
+            return error.exit_status
+        except KeyboardInterrupt:
+            return 130
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,271 @@
+"""When to reconcile, and who does it: ``canary schedule`` (ARCHITECTURE decision 9).
+
+Several may run; the holder of one lease acts, the others watch its counter on their own clock and take over when it
+stands still. APScheduler only knows the hours: its job asks for a reconciliation of each cluster that is due, and due
+is what the table `reconciliations` says, so a restart neither forgets a night nor does one twice. Whatever is asked
+for, by the clock or through REST, is claimed here within seconds and done by a child process, one at a time.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import itertools
+import os
+import secrets
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Final
+
+import structlog
+
+from spark_reconcile.nightly import Ticket
+from storage.store import Held, Store, StoreError
+
+if TYPE_CHECKING:
+    import threading
+    from collections.abc import Callable, Sequence
+
+    from canary.settings import Settings
+
+log = structlog.get_logger(__name__)
+
+LEASE: Final = "scheduler"
+DEAD_AFTER_S: Final = 15.0
+"""A lease whose counter stands still for so long has a dead holder."""
+GRACE_S: Final = 10.0
+"""What a child is given to stop by itself."""
+TRIES: Final = 3
+"""A night that fails is tried again so often, RETRY_S apart."""
+RETRY_S: Final = 900.0
+BY_THE_CLOCK: Final = "schedule"
+_TICK_S: Final = 1.0
+_LOOK_S: Final = 30.0
+"""How often the table is asked whether a night is due, besides when an hour strikes."""
+_PR_SET_PDEATHSIG: Final = 1
+
+
+CHILD: Final = (sys.executable, "-m", "spark_reconcile.nightly")
+
+
+class Leadership:
+    """Whether we hold the lease; asked once a tick."""
+
+    def __init__(self, store: Store, holder: str, monotonic: Callable[[], float] = time.monotonic) -> None:
+        self._store = store
+        self._holder = holder
+        self._monotonic = monotonic
+        self._seen: tuple[int, float] | None = None
+        self.mine = False
+
+    def renew(self) -> bool:
+        """Keep, get or wait for the lease; return whether it is ours.
+
+        Raises:
+            StoreError: the store does not answer; what was ours may still be.
+        """
+        if self.mine:
+            self.mine = self._store.leases.renew(LEASE, self._holder)
+            if not self.mine:
+                log.warning("schedule_lease_lost")
+            return self.mine
+        answer = self._store.leases.acquire(LEASE, self._holder)
+        if isinstance(answer, Held):
+            answer = self._watched(answer)
+        self.mine = not isinstance(answer, Held)
+        if self.mine:
+            self._seen = None
+            log.info("schedule_leads")
+        return self.mine
+
+    def _watched(self, held: Held) -> Any:
+        now = self._monotonic()
+        if self._seen is None or self._seen[0] != held.counter:
+            self._seen = held.counter, now
+        elif now - self._seen[1] >= DEAD_AFTER_S:
+            return self._store.leases.take_over(LEASE, self._holder, held.counter)
+        return held
+
+    def release(self) -> None:
+        """Let the next one act at once."""
+        if self.mine:
+            self.mine = False
+            self._store.leases.release(LEASE, self._holder)
+
+
+@dataclass(slots=True)
+class Job:
+    """A reconciliation at work."""
+
+    ticket: Ticket
+    process: subprocess.Popen[bytes]
+
+
+def due(store: Store, cluster: str, fired: Callable[[datetime], datetime | None], now: datetime) -> bool:
+    """Return whether a cluster's night is due: an hour has struck since the last one, or that one failed a while ago.
+
+    A cluster that was never reconciled is not: its first night comes when an hour strikes.
+
+    Args:
+        store: whose `reconciliations` decide.
+        cluster: its name.
+        fired: returns the first hour of the schedule after a time.
+        now: the time.
+    """
+    rows = store.reconciliations(cluster, limit=TRIES).items
+    if not rows or rows[0].state in {"requested", "running"}:
+        return False
+    newest = rows[0]
+    following = fired(datetime.fromtimestamp(newest.requested_ns / 1e9, UTC))
+    if following is not None and following <= now:
+        return True
+    if newest.state != "failed" or newest.requested_by != BY_THE_CLOCK:
+        return False
+    tried = sum(1 for _ in itertools.takewhile(lambda row: row.state == "failed", rows))
+    ended = (newest.ended_ns or newest.requested_ns) / 1e9
+    return tried < TRIES and now.timestamp() - ended >= RETRY_S
+
+
+class Scheduler:
+    """The loop of ``canary schedule``.
+
+    Args:
+        settings: all of them.
+        store: connected and migrated.
+        options: what the child is told besides its ticket (``--config`` and the like).
+        command: the child.
+    """
+
+    def __init__(
+        self, settings: Settings, store: Store, options: Sequence[str] = (), command: Sequence[str] = CHILD
+    ) -> None:
+        self._settings = settings
+        self._store = store
+        self._command = [*command, *options]
+        self._holder = f"schedule-{secrets.token_hex(8)}"
+        self._leadership = Leadership(store, self._holder)
+        self._job: Job | None = None
+        self._struck = False
+        self._looked = float("-inf")
+        self._trigger = self._cron()
+
+    def run(self, stopping: threading.Event) -> None:
+        """Act until told to stop; then end the child and give the lease back, within GRACE_S and a few seconds."""
+        from apscheduler.schedulers.background import BackgroundScheduler  # noqa: PLC0415  # only where it runs
+
+        clock = BackgroundScheduler(timezone=self._trigger.timezone if self._trigger is not None else UTC)
+        if self._trigger is not None:
+            clock.add_job(self._strike, self._trigger, coalesce=True, misfire_grace_time=None, max_instances=1)
+        clock.start()
+        said: str | None = None
+        try:
+            while not stopping.is_set():
+                try:
+                    self._tick()
+                    said = None
+                except StoreError as error:
+                    if str(error) != said:
+                        said = str(error)
+                        log.warning("schedule_without_store", reason=said)
+                stopping.wait(_TICK_S)
+        finally:
+            clock.shutdown(wait=False)
+            self._stop()
+
+    def _tick(self) -> None:
+        led = self._leadership.mine
+        if not self._leadership.renew():
+            if self._job is not None:
+                self._end("another scheduler has taken over")
+            return
+        if not led:
+            left = self._store.abandon_reconciliations(self._holder, time.time_ns())
+            if left:
+                log.warning("reconciliations_abandoned", count=left)
+        if self._struck or time.monotonic() - self._looked >= _LOOK_S:
+            struck, self._struck, self._looked = self._struck, False, time.monotonic()
+            self._ask(struck=struck)
+        if self._job is not None and self._job.process.poll() is not None:
+            self._ended(self._job)
+            self._job = None
+        if self._job is None:
+            claimed = self._store.claim_reconciliation(self._holder, time.time_ns())
+            if claimed is not None:
+                self._job = self._begin(Ticket(claimed.id, self._holder, claimed.cluster))
+
+    def _cron(self) -> Any:
+        from apscheduler.triggers.cron import CronTrigger  # noqa: PLC0415  # only where it runs
+
+        cron = self._settings.schedule.reconcile
+        return CronTrigger.from_crontab(cron) if cron else None
+
+    def _strike(self) -> None:
+        """It is time: look at the table in the next tick (APScheduler's thread touches nothing else)."""
+        self._struck = True
+
+    def _ask(self, *, struck: bool) -> None:
+        """Ask for each cluster that is due."""
+        if self._trigger is None:
+            return
+        now = datetime.now(UTC)
+        for cluster in self._settings.clusters:
+            never = not self._store.reconciliations(cluster.name, limit=1).items
+            if (never and struck) or due(self._store, cluster.name, self._fired, now):
+                self._store.request_reconciliation(cluster.name, BY_THE_CLOCK, time.time_ns())
+
+    def _fired(self, after: datetime) -> datetime | None:
+        following: datetime | None = self._trigger.get_next_fire_time(None, after.astimezone(self._trigger.timezone))
+        return following
+
+    def _begin(self, ticket: Ticket) -> Job:
+        parent = os.getpid()
+        libc = ctypes.CDLL(None, use_errno=True)
+
+        def die_with_parent() -> None:
+            os.setsid()
+            libc.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+            if os.getppid() != parent:
+                os._exit(0)
+
+        named = ("--cluster", ticket.cluster, "--reconciliation", ticket.reconciliation_id, "--holder", ticket.holder)
+        process = subprocess.Popen(  # noqa: S603  # ourselves
+            [*self._command, *named],
+            preexec_fn=die_with_parent,  # noqa: PLW1509  # two system calls and one of libc
+        )
+        log.info("reconciliation_begins", cluster=ticket.cluster, pid=process.pid)
+        return Job(ticket, process)
+
+    def _ended(self, job: Job) -> None:
+        """See to it that a child that died without a word has an end in the table, too."""
+        status = job.process.returncode
+        self._store.finish_reconciliation(
+            job.ticket.reconciliation_id,
+            job.ticket.holder,
+            time.time_ns(),
+            error=f"its process ended with status {status}",
+        )
+        log.info("reconciliation_ended", cluster=job.ticket.cluster, status=status)
+
+    def _stop(self) -> None:
+        try:
+            if self._job is not None:
+                self._end("the scheduler was stopped")
+            self._leadership.release()
+        except StoreError as error:
+            log.warning("schedule_left_without_store", reason=str(error))
+
+    def _end(self, reason: str) -> None:
+        """End the child, gently first, and everything it started."""
+        job, self._job = self._job, None
+        assert job is not None  # noqa: S101  # asked by both callers
+        if job.process.poll() is None:
+            job.process.terminate()
+            try:
+                job.process.wait(GRACE_S)
+            except subprocess.TimeoutExpired:
+                os.killpg(job.process.pid, signal.SIGKILL)
+                job.process.wait()
+        self._store.finish_reconciliation(job.ticket.reconciliation_id, job.ticket.holder, time.time_ns(), error=reason)

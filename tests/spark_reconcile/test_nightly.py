@@ -1,0 +1,141 @@
+"""A night from end to end on real brokers: what Spark finds is in the store, under the keys that online uses."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow.parquet as pq
+import pytest
+
+from canary.anomalies.violation import Violation
+from canary.probe.identity import Identity
+from canary.settings import Settings, UserError, load
+from spark_reconcile import nightly
+from spark_reconcile.nightly import Ticket
+from storage.store import Reconciliation, Store
+from tests.generators.reconciliation_nights import arrow, probe
+from tests.spark_reconcile.test_dump import Writer, made
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pyspark.sql import SparkSession
+
+    from canary.lab import Lab
+
+HOUR_US = 3_600_000_000
+
+
+@pytest.fixture
+def settings(lab: Lab, tmp_path: Path) -> Settings:
+    (tmp_path / "canary.yaml").write_text(
+        f"""
+clusters:
+  - name: c
+    kafka: {{bootstrap.servers: "{lab.bootstrap}"}}
+    topic: {{name: night-{tmp_path.name}}}
+store: {{url: "sqlite:///{tmp_path}/store.db"}}
+ledger: {{directory: {tmp_path}/ledger}}
+probe_log: {{url: {tmp_path}/log}}
+"""
+    )
+    return load(tmp_path / "canary.yaml", {})
+
+
+@pytest.fixture
+def store(settings: Settings) -> Iterator[Store]:
+    with Store.connect(settings.store.url.get_secret_value(), timeout=5) as connected:
+        connected.upgrade()
+        yield connected
+
+
+def ticket(store: Store) -> Ticket:
+    store.request_reconciliation("c", "test", time.time_ns())
+    row = store.claim_reconciliation("me", time.time_ns())
+    assert row is not None
+    return Ticket(row.id, "me", "c")
+
+
+def shipped(settings: Settings, topic: str, topic_id: str | None, count: int) -> None:
+    """Write the log of ``count`` probes in partition 0, acked an hour ago at offsets equal to their sequences."""
+    now = time.time_ns() // 1000 - HOUR_US
+    at: dict[str, Any] = {"topic": topic, "topic_id": topic_id, "sent_at": now, "acked_at": now}
+    rows = [probe(sequence, sequence, **at) for sequence in range(count)]
+    for table, content in (("probes", rows), ("transactions", []), ("polls", [])):
+        folder = settings.ledger.directory.parent / "log" / table
+        folder.mkdir(parents=True, exist_ok=True)
+        pq.write_table(arrow(content, table), folder / "c.parquet")
+
+
+def finished(store: Store, which: Ticket) -> Reconciliation:
+    row = store.reconciliation(which.reconciliation_id)
+    assert row is not None
+    return row
+
+
+@pytest.mark.kafka
+@pytest.mark.spark
+def test_a_night_twice_is_one_violation_with_two_sightings(
+    spark: SparkSession, lab: Lab, settings: Settings, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic = settings.clusters[0].topic.name
+    topic_id = made(lab, topic)
+    monkeypatch.setattr("tests.spark_reconcile.test_dump.INSTALLATION", store.installation())
+    Writer(lab, topic, topic_id).probes(0, 20)
+    shipped(settings, topic, topic_id, 22)  # two more than there are: the tail was destroyed
+    first, second = ticket(store), None
+    outcome = nightly.run(settings, store, first, spark, settle_s=0)
+    assert (outcome.violations, outcome.new) == (2, 2)
+    row = finished(store, first)
+    assert (row.state, row.verdicts) == ("succeeded", {"survived": 20, "lost": 2})
+    assert row.bounds[topic]["0"] == {"read_committed": [0, 20], "read_uncommitted": [0, 20]}
+    assert row.summary["summary"]["acked_lost"] == 2
+    assert row.report is not None
+    assert "2 of 22 acknowledged probes lost" in Path(row.report).read_text()
+    second = ticket(store)
+    assert nightly.run(settings, store, second, spark, settle_s=0).new == 0
+    found = store.violations().items
+    online = Violation(
+        "lost-write", "critical", topic, topic_id or "", 0, 20, Identity(7, 1, 0, 20), "idempotent", 0, "online", ""
+    )
+    assert online.key("c") in {one.id for one in found}
+    assert len(found) == 2
+    assert all([sighting.by for sighting in one.sightings] == ["reconcile"] * 2 for one in found)
+    kept = sorted(one.name for one in nightly.folder_of(settings, "c", "").iterdir())
+    assert kept == sorted([first.reconciliation_id, second.reconciliation_id])
+    assert not (nightly.folder_of(settings, "c", first.reconciliation_id) / "dump").exists()
+
+
+@pytest.mark.kafka
+@pytest.mark.spark
+def test_a_generation_that_the_log_does_not_hold_yet_is_late_and_no_phantom(
+    spark: SparkSession, lab: Lab, settings: Settings, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic = settings.clusters[0].topic.name
+    topic_id = made(lab, topic)
+    monkeypatch.setattr("tests.spark_reconcile.test_dump.INSTALLATION", store.installation())
+    store.producer("c", "r", topic, "idempotent", known=7)
+    for _ in range(2):
+        generation = store.next_generation(7, 1)
+    writer = Writer(lab, topic, topic_id)
+    writer.probes(0, 5)
+    writer.sequences[0] = 0
+    writer.probes(0, 3, generation=generation)
+    shipped(settings, topic, topic_id, 5)
+    claimed = ticket(store)
+    assert nightly.run(settings, store, claimed, spark, settle_s=0).violations == 0
+    assert finished(store, claimed).verdicts == {"survived": 5, "pending": 3}
+
+
+@pytest.mark.kafka
+@pytest.mark.spark
+def test_a_night_that_fails_says_why(spark: SparkSession, lab: Lab, settings: Settings, store: Store) -> None:
+    made(lab, settings.clusters[0].topic.name)
+    claimed = ticket(store)
+    with pytest.raises(UserError):
+        nightly.run(settings, store, claimed, spark, settle_s=0)
+    row = finished(store, claimed)
+    assert row.state == "failed"
+    assert "log/probes: there is no such folder" in (row.error or "")

@@ -1,0 +1,203 @@
+"""Who reconciles when: the table decides, one leads, a child does it, nothing is left behind."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import time
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+import psutil
+import pytest
+
+from canary.settings import load
+from spark_reconcile import schedule
+from spark_reconcile.schedule import LEASE, Leadership, Scheduler, due
+from storage.store import Lease, Store
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from canary.settings import Settings
+
+HOUR = 3600
+FINISHES = """
+import sys, time
+sys.path.insert(0, {root!r})
+from storage.store import Store
+named = dict(zip(sys.argv[1::2], sys.argv[2::2]))
+with Store.connect({url!r}, timeout=5) as store:
+    ours = named["--reconciliation"], named["--holder"]
+    store.finish_reconciliation(*ours, time.time_ns(), verdicts={{"survived": 1}})
+"""
+HANGS = "import signal, subprocess, sys, time; signal.signal(15, signal.SIG_IGN)\n"
+HANGS += "subprocess.run([sys.executable, '-c', 'import time; time.sleep(600)'])"
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    (tmp_path / "canary.yaml").write_text(
+        f"store: {{url: 'sqlite:///{tmp_path}/store.db'}}\nclusters: [{{name: c}}]\n"
+        "schedule: {reconcile: '0 3 * * *'}\n"
+    )
+    return load(tmp_path / "canary.yaml", {})
+
+
+@pytest.fixture
+def store(settings: Settings) -> Iterator[Store]:
+    with Store.connect(settings.store.url.get_secret_value(), timeout=5) as connected:
+        connected.upgrade()
+        yield connected
+
+
+@pytest.fixture
+def running(settings: Settings, store: Store) -> Iterator[Callable[..., threading.Event]]:
+    """Start schedulers in threads; each is stopped at the end."""
+    began: list[tuple[threading.Event, threading.Thread]] = []
+
+    def start(program: str) -> threading.Event:
+        stopping = threading.Event()
+        scheduler = Scheduler(settings, store, command=[sys.executable, "-c", program])
+        thread = threading.Thread(target=scheduler.run, args=(stopping,))
+        thread.start()
+        began.append((stopping, thread))
+        return stopping
+
+    yield start
+    for stopping, thread in began:
+        stopping.set()
+        thread.join(20)
+        assert not thread.is_alive()
+
+
+def until(true: Callable[[], Any], seconds: float = 15) -> Any:
+    deadline = time.monotonic() + seconds
+    while not (result := true()):
+        assert time.monotonic() < deadline, "it did not happen in time"
+        threading.Event().wait(0.05)
+    return result
+
+
+def finishes(settings: Settings) -> str:
+    return FINISHES.format(url=settings.store.url.get_secret_value(), root=os.getcwd())  # noqa: PTH109  # a string
+
+
+def test_a_request_is_done_within_seconds(
+    settings: Settings, store: Store, running: Callable[..., threading.Event]
+) -> None:
+    running(finishes(settings))
+    store.request_reconciliation("c", "api", time.time_ns())
+    row = until(lambda: next(iter(store.reconciliations("c", "succeeded").items), None))
+    assert row.verdicts == {"survived": 1}
+
+
+def test_a_child_that_dies_without_a_word_is_a_failure(store: Store, running: Callable[..., threading.Event]) -> None:
+    running("import os; os._exit(9)")
+    store.request_reconciliation("c", "api", time.time_ns())
+    row = until(lambda: next(iter(store.reconciliations("c", "failed").items), None))
+    assert "status 9" in (row.error or "")
+
+
+def test_stopping_ends_a_child_that_will_not_and_all_it_started(
+    store: Store, running: Callable[..., threading.Event], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(schedule, "GRACE_S", 1.0)
+    stopping = running(HANGS)
+    store.request_reconciliation("c", "api", time.time_ns())
+    until(lambda: store.reconciliations("c", "running").items)
+    children = until(lambda: len(found := psutil.Process().children(recursive=True)) >= 2 and found)
+    stopping.set()
+    row = until(lambda: next(iter(store.reconciliations("c", "failed").items), None))
+    assert row.error == "the scheduler was stopped"
+    until(lambda: all(not child.is_running() or child.status() == "zombie" for child in children))
+
+
+def test_what_a_dead_scheduler_left_running_is_ended(
+    settings: Settings, store: Store, running: Callable[..., threading.Event]
+) -> None:
+    store.request_reconciliation("c", "api", time.time_ns())
+    store.claim_reconciliation("dead", time.time_ns())
+    running(finishes(settings))
+    row = until(lambda: next(iter(store.reconciliations("c", "failed").items), None))
+    assert row.error == "the process that ran it ended"
+
+
+def test_a_missed_night_is_made_up_for_at_the_start(
+    settings: Settings, store: Store, running: Callable[..., threading.Event]
+) -> None:
+    before = time.time_ns() - 25 * HOUR * 10**9
+    made = store.request_reconciliation("c", "schedule", before)
+    store.claim_reconciliation("x", before)
+    store.finish_reconciliation(made.id, "x", before)
+    running(finishes(settings))
+    until(lambda: len(store.reconciliations("c", "succeeded").items) == 2)
+
+
+def test_a_new_canary_does_not_reconcile_before_its_hour(
+    settings: Settings, store: Store, running: Callable[..., threading.Event]
+) -> None:
+    running(finishes(settings))
+    until(lambda: isinstance(store.leases.acquire(LEASE, "another"), object))
+    threading.Event().wait(2.5)  # two ticks in which nothing must happen
+    assert not store.reconciliations("c").items
+
+
+def at(hour: int, day: int = 10) -> datetime:
+    return datetime(2026, 11, day, hour, tzinfo=UTC)
+
+
+def nightly(after: datetime) -> datetime:
+    """At three."""
+    three = after.replace(hour=3, minute=0, second=0, microsecond=0)
+    return three if three > after else three + timedelta(days=1)
+
+
+def done(store: Store, when: datetime, error: str | None = None, by: str = "schedule") -> None:
+    at_ns = int(when.timestamp()) * 10**9
+    made = store.request_reconciliation("c", by, at_ns)
+    store.claim_reconciliation("x", at_ns)
+    store.finish_reconciliation(made.id, "x", at_ns, error=error)
+
+
+def test_a_night_that_was_done_is_not_due_again(store: Store) -> None:
+    done(store, at(3))
+    assert not due(store, "c", nightly, at(23))
+    assert due(store, "c", nightly, at(4, day=11))
+
+
+def test_one_asked_for_by_hand_does_not_stand_for_the_night(store: Store) -> None:
+    done(store, at(1), by="api")
+    assert due(store, "c", nightly, at(4))
+
+
+def test_a_night_that_failed_is_tried_again_a_few_times(store: Store) -> None:
+    done(store, at(3), "no broker")
+    assert not due(store, "c", nightly, at(3) + timedelta(minutes=10))
+    for turn in range(1, schedule.TRIES):
+        assert due(store, "c", nightly, at(3 + turn))
+        done(store, at(3 + turn), "no broker")
+    assert not due(store, "c", nightly, at(23))
+    assert due(store, "c", nightly, at(4, day=11))
+
+
+def test_one_at_work_is_not_asked_for_again(store: Store) -> None:
+    store.request_reconciliation("c", "schedule", int(at(3).timestamp()) * 10**9)
+    assert not due(store, "c", nightly, at(4, day=12))
+
+
+def test_of_two_schedulers_one_leads_and_the_other_follows_when_it_dies(store: Store) -> None:
+    now = [0.0]
+    first, second = (Leadership(store, name, lambda: now[0]) for name in ("one", "two"))
+    assert first.renew()
+    for _ in range(40):  # a living leader is not replaced, however long
+        now[0] += 1
+        assert first.renew()
+        assert not second.renew()
+    led = [second.renew() for _ in range(20) if (now.__setitem__(0, now[0] + 1) is None)]
+    assert led.index(True) in range(14, 17)
+    assert not first.renew()
+    second.release()
+    assert isinstance(store.leases.acquire(LEASE, "three"), Lease)
