@@ -12,9 +12,11 @@ from starlette.staticfiles import StaticFiles
 
 from api import (
     actions,
+    audit,
     clusters,
     exports,
     health,
+    incident_pages,
     incidents,
     maintenance,
     metrics,
@@ -23,6 +25,7 @@ from api import (
     problems,
     reconciliations,
     stream,
+    topology,
     unseen,
     violations,
 )
@@ -85,13 +88,15 @@ def create_app(settings: Settings, store: Store, probe_log: ProbeLog | None = No
         maintenance,
         probes,
         unseen,
+        topology,
+        audit,
         reconciliations,
         actions,
         stream,
     ):
         rest.include_router(module.router)
     app.include_router(rest)
-    for module in (health, metrics, pages):
+    for module in (health, metrics, pages, incident_pages):
         app.include_router(module.router)
     app.mount("/static", StaticFiles(directory=Path(__file__).parent / "static"), name="static")
     app.add_middleware(Etags)

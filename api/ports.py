@@ -106,6 +106,9 @@ class Store(Protocol):
     def maintenance(self, cursor: str | None, limit: int, /) -> Page[Maintenance]:
         """Return a page of windows, the latest beginning first."""
 
+    def topology_spans(self, wanted: TopologyFilter, limit: int, /) -> Sequence[TopologySpan]:
+        """Return the topology's timeline, oldest first, at most ``limit`` spans (the newest ones)."""
+
     def topology(self, wanted: TopologyFilter, cursor: str | None, limit: int, /) -> Page[TopologySpan]:
         """Return a page of the timeline, newest first."""
 

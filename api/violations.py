@@ -22,6 +22,7 @@ from api.shapes import (
     nanoseconds,
 )
 from api.state import ALERT_TEST, State, state_of
+from api.timeline import topology_around
 from canary.anomalies.catalogue import CATALOGUE
 
 router = APIRouter(prefix="/violations", tags=["violations"], responses={k: RESPONSES[k] for k in (422, 503)})
@@ -63,7 +64,11 @@ async def violations(
 @router.get("/{violation_id}", summary="One broken promise with its evidence", responses={404: RESPONSES[404]})
 async def violation(request: Request, violation_id: str) -> ViolationDetail:
     """Return a violation with the evidence and what to do first."""
-    return violation_detail(await find_violation(state_of(request), violation_id))
+    state = state_of(request)
+    row = await find_violation(state, violation_id)
+    detail = violation_detail(row)
+    detail.evidence["topology"] = await topology_around(state, row)
+    return detail
 
 
 @router.post("/{violation_id}/acknowledge", summary="Say that somebody is on it", responses={404: RESPONSES[404]})

@@ -1,0 +1,60 @@
+"""The topology's timeline as bodies, and around a violation."""
+
+from typing import Any, Literal
+
+from pydantic import Field
+
+from api.ports import StoredViolation, TopologyFilter, TopologySpan
+from api.shapes import Moment, Shape, moment, moment_or_none
+from api.state import State
+
+AROUND_NS = 10 * 60 * 10**9
+MOST_AROUND = 200
+
+
+class TopologyOut(Shape):
+    """What was so from ``at`` to ``until`` (null: it still is)."""
+
+    subject: Literal["partition", "broker", "controller"]
+    cluster: str
+    topic: str | None = Field(description="Of a partition.")
+    partition: int | None
+    broker: int | None = Field(description="Of a broker.")
+    leader: int | None = Field(description="Of a partition (-1: none); the controller's broker.")
+    replicas: list[int]
+    isr: list[int]
+    address: str | None = Field(description="Of a broker; null while it is not in the cluster.")
+    at: Moment
+    until: Moment | None
+
+
+async def topology_around(state: State, row: StoredViolation) -> list[dict[str, Any]]:
+    """Return what changed before and after a violation: its own partition, the brokers and the controller."""
+    since, until = row.first_seen_ns - AROUND_NS, row.last_seen_ns + AROUND_NS
+    spans: list[TopologySpan] = []
+    if row.partition is not None:
+        own = TopologyFilter(row.cluster, "partition", row.topic, row.partition, since, until)
+        spans += await state.calls(state.store.topology_spans, own, MOST_AROUND)
+    for subject in ("broker", "controller"):
+        wanted = TopologyFilter(row.cluster, subject, since_ns=since, until_ns=until)
+        spans += await state.calls(state.store.topology_spans, wanted, MOST_AROUND)
+    spans.sort(key=lambda span: span.at_ns)
+    return [topology_out(span).model_dump(mode="json") for span in spans]
+
+
+def topology_out(span: TopologySpan) -> TopologyOut:
+    """Return the body of one span."""
+    of_partition, of_broker = span.subject == "partition", span.subject == "broker"
+    return TopologyOut(
+        subject=span.subject,  # type: ignore[arg-type]  # one of the three
+        cluster=span.cluster,
+        topic=span.topic if of_partition else None,
+        partition=span.number if of_partition else None,
+        broker=span.number if of_broker else None,
+        leader=span.leader,
+        replicas=list(span.replicas),
+        isr=list(span.isr),
+        address=span.detail or None if of_broker else None,
+        at=moment(span.at_ns),
+        until=moment_or_none(span.until_ns),
+    )

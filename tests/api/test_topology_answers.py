@@ -1,0 +1,120 @@
+"""What the API says of the topology's timeline, of exposure and of the audit."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+import orjson
+
+from api import create_app
+from canary.anomalies.topology_change import TopologyChange
+from canary.anomalies.violation import Violation
+from storage.store.topology import TopologyFilter
+from tests.api.serving import Client, ProbeLogFake, settings, view
+
+if TYPE_CHECKING:
+    from storage.store import Store
+
+S = 10**9
+T0 = time.time_ns() - 600 * S
+
+
+def at(second: int, topic: str, number: int, leader: int, isr: str, replicas: str = "1,2,3") -> TopologyChange:
+    return TopologyChange(T0 + second * S, "partition", topic, number, leader, replicas, isr)
+
+
+def lost(second: int, partition: int = 0) -> Violation:
+    at_ns = T0 + second * S
+    return Violation("lost-write", "critical", "probes", "", partition, 17, None, None, at_ns, "online", "gone")
+
+
+def exposed(client: Client, violation: Violation) -> tuple[str, list[tuple[str, int]]]:
+    answer = client.get(f"/api/v1/violations/{violation.key('prod')}/exposure").json()
+    return answer["basis"], [(one["topic"], one["partition"]) for one in answer["items"]]
+
+
+def test_exposed_is_exactly_what_had_the_same_leader_and_the_same_shrunken_isr(store: Store, client: Client) -> None:
+    changes = [
+        at(0, "probes", 0, 1, "1,2,3"),
+        at(0, "orders", 0, 1, "1,2,3"),
+        at(0, "orders", 1, 2, "1,2,3"),
+        at(0, "orders", 2, 2, "2,3", "2,3"),
+        at(0, "orders", 3, 1, "1", "1"),
+        at(0, "later", 0, 1, "1,2,3"),
+        at(60, "probes", 0, 1, "1"),
+        at(60, "orders", 0, 1, "1"),
+        at(61, "orders", 1, 1, "1"),
+        at(61, "orders", 2, -1, "2", "2,3"),
+        at(80, "probes", 0, 2, "2"),
+        at(80, "orders", 0, 2, "2"),
+        at(80, "orders", 1, 2, "2"),
+        at(80, "orders", 2, 2, "2", "2,3"),
+        at(90, "probes", 0, 2, "1,2,3"),
+        at(95, "later", 0, 1, "1"),
+    ]
+    store.record_topology("prod", changes)
+    store.record("prod", [lost(85)])
+    assert exposed(client, lost(85)) == ("same leader and shrunken ISR", [("orders", 0), ("orders", 1)])
+
+
+def test_without_a_shrunken_isr_whatever_had_the_same_leader_is_named_as_that(store: Store, client: Client) -> None:
+    store.record_topology(
+        "prod", [at(0, "probes", 0, 1, "1,2,3"), at(0, "orders", 0, 1, "1,2,3"), at(0, "orders", 1, 2, "1,2,3")]
+    )
+    store.record("prod", [lost(85)])
+    assert exposed(client, lost(85)) == ("same leader", [("orders", 0)])
+
+
+def test_a_violation_that_nothing_is_known_around_exposes_nothing(store: Store, client: Client) -> None:
+    store.record("prod", [lost(85)])
+    assert exposed(client, lost(85)) == ("unknown", [])
+    assert client.get("/api/v1/violations/none/exposure").status_code == 404
+
+
+def test_the_evidence_holds_the_topology_before_and_after(store: Store, client: Client) -> None:
+    store.record_topology(
+        "prod",
+        [
+            TopologyChange(T0 - S, "broker", "", 1, detail="b1:9092"),
+            at(0, "probes", 0, 1, "1,2,3"),
+            at(0, "orders", 0, 1, "1,2,3"),
+            TopologyChange(T0 + 70 * S, "broker", "", 1),
+            at(80, "probes", 0, 2, "2"),
+        ],
+    )
+    store.record("prod", [lost(75)])
+    around = client.get(f"/api/v1/violations/{lost(75).key('prod')}").json()["evidence"]["topology"]
+    assert [(one["subject"], one["leader"], one["address"]) for one in around] == [
+        ("broker", None, "b1:9092"),
+        ("partition", 1, None),
+        ("broker", None, None),
+        ("partition", 2, None),
+    ]
+
+
+def test_the_timeline_holds_changes_only_and_pages(store: Store, client: Client) -> None:
+    changes = [at(second, "orders", 0, 1 + second % 2, "1,2") for second in range(5)]
+    assert store.record_topology("prod", changes) == 5
+    assert store.record_topology("prod", changes) == 0, "told again, nothing is added"
+    assert store.record_topology("prod", [at(9, "orders", 0, 1, "1,2")]) == 0, "so already"
+    first = client.get("/api/v1/topology", topic="orders", limit=3).json()
+    second = client.get("/api/v1/topology", topic="orders", limit=3, cursor=first["next_cursor"]).json()
+    leaders = [one["leader"] for one in (*first["items"], *second["items"])]
+    assert leaders == [1, 2, 1, 2, 1]
+    assert [one["until"] for one in first["items"]][0] is None
+    store.record_topology("prod", [TopologyChange(T0 + 20 * S, "topic", "orders", 0, detail="gone")])
+    now = TopologyFilter("prod", since_ns=T0 + 30 * S)
+    assert store.topology_spans(now) == []
+
+
+def test_the_audit_is_what_the_runner_last_found(store: Store) -> None:
+    found: dict[str, Any] = orjson.loads(view())
+    finding = {"check": "c", "severity": "critical", "where": "topic x", "found": "f", "why": "w", "change": "c"}
+    found["audit"] = {"at_ns": T0, "findings": [finding], "notes": [{"where": "brokers", "text": "t"}]}
+    store.save_view("prod", "canary-0", time.time_ns(), orjson.dumps(found))
+    client = Client(create_app(settings("prod"), store, ProbeLogFake()))
+    answer = client.get("/api/v1/audit").json()
+    assert answer["items"] == [{"cluster": "prod", **finding}]
+    assert answer["notes"] == [{"cluster": "prod", "where": "brokers", "text": "t"}]
+    assert client.get("/api/v1/audit", cluster="other").json()["items"] == []
