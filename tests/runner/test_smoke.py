@@ -1,0 +1,95 @@
+"""canary smoke as a deployment gate: clean, violation, inconclusive."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from canary.lab.state import free_ports
+from tests.support.process import Canary
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from canary.lab import Lab
+
+pytestmark = pytest.mark.kafka
+
+
+def smoke(directory: Path, bootstrap: str, topic: str, seconds: str = "5s", **modes: Any) -> subprocess.Popen[str]:
+    directory.mkdir(parents=True, exist_ok=True)
+    settings = {
+        "clusters": [
+            {
+                "name": "t",
+                "kafka": {"bootstrap.servers": bootstrap},
+                "topic": {"name": topic},
+                "modes": {"idempotent": {}, **modes},
+            }
+        ],
+        "store": {"url": f"sqlite:///{directory}/store.db"},
+        "ledger": {"directory": str(directory / "ledger")},
+        "probe_log": {"url": str(directory / "probe-log")},
+    }
+    config = directory / "smoke.yaml"
+    config.write_text(json.dumps(settings))
+    command = [sys.executable, "-m", "canary.cli", "smoke", "--for", seconds, "--json", "--config", str(config)]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def outcome(process: subprocess.Popen[str], timeout: float = 90) -> tuple[int, dict[str, Any]]:
+    out, err = process.communicate(timeout=timeout)
+    assert out, err
+    return process.returncode, json.loads(out)
+
+
+def test_a_healthy_cluster_is_clean_in_every_mode_and_nothing_is_kept(whole_lab: Lab, tmp_path: Path) -> None:
+    modes: dict[str, Any] = {name: {} for name in ("transactional", "relay", "group", "fencing", "plain")}
+    status, said = outcome(smoke(tmp_path, whole_lab.bootstrap, "smoke", "8s", **modes))
+    assert (status, said["outcome"], said["violations"], said["doubts"]) == (0, "clean", [], [])
+    assert said["probes"]["acked"] > 100
+    assert said["probes"]["seen"] > said["probes"]["acked"]
+    assert [path.name for path in tmp_path.iterdir()] == ["smoke.yaml"]
+
+
+def test_a_cluster_that_cannot_be_reached_is_inconclusive(tmp_path: Path) -> None:
+    (port,) = free_ports(1)
+    began = time.monotonic()
+    status, said = outcome(smoke(tmp_path, f"127.0.0.1:{port}", "nowhere", "3s"))
+    assert (status, said["outcome"]) == (3, "inconclusive")
+    assert said["doubts"]
+    assert time.monotonic() - began < 30
+
+
+def test_a_loss_during_the_round_is_a_violation(whole_lab: Lab, tmp_path: Path) -> None:
+    process = smoke(tmp_path, whole_lab.bootstrap, "smoke-lossy", "25s")
+    try:
+        time.sleep(10)  # the round itself goes on for a while before it is broken
+        for broker in whole_lab.brokers:
+            whole_lab.kill(broker)
+        for broker in whole_lab.brokers:
+            for partition in range(3):
+                whole_lab.truncate(broker, "smoke-lossy", partition, to_offset=10)
+        for broker in whole_lab.brokers:
+            whole_lab.start_broker(broker)
+        whole_lab.wait_ready(60)
+        status, said = outcome(process, 120)
+    finally:
+        process.kill()
+    assert (status, said["outcome"]) == (1, "violation")
+    assert {"lost-write", "truncation"} <= {violation["kind"] for violation in said["violations"]}
+
+
+def test_a_running_canary_is_not_disturbed(whole_lab: Lab, tmp_path: Path) -> None:
+    with Canary(tmp_path / "canary", whole_lab.bootstrap, "smoke-beside") as canary:
+        canary.until_probing()
+        status, said = outcome(smoke(tmp_path / "smoke", whole_lab.bootstrap, "smoke-beside", "3s"))
+        assert status == 0, said
+        canary.until(lambda: canary.metric("canary_foreign_records_total") > 20, 30, "smoke's probes are foreign")
+        canary.until_all_seen()
+        assert canary.violations() == []
