@@ -22,7 +22,7 @@ RATIO, MEMORY_MIB, LINEAR = 6.0, 2048, 12.0
 PROCESSES, KEYS = 10, 8
 
 
-def write_history(path: Path, operations: int, *, transactions: bool) -> None:
+def write_history(path: Path, operations: int, *, transactions: bool) -> None:  # noqa: C901, PLR0912  # one loop
     """Write a correct history of about so many operations: sends and polls, or transactions of one to four of both."""
     random = seeded(1)
     keys = [str(key) for key in range(KEYS)]

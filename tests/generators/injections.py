@@ -380,7 +380,7 @@ ECHOES: dict[str, frozenset[str]] = {
     "lost-write": _LOST,
     "fractured-transaction": _LOST,
     "corrupt": _LOST,
-    "precommitted-read": _LOST,  # when the runner dies before the commit: read, and yet aborted
+    "precommitted-read": _LOST | {"lost-write"},  # when the runner dies before the commit: read, and yet aborted
     "duplicate": frozenset({"poll-skip", "int-poll-skip", "nonmonotonic-poll", "int-nonmonotonic-poll"}),
     "inconsistent-offsets": frozenset({"unseen", "lost-write"}),
     "truncation": frozenset({"unseen", "lost-write"}),
