@@ -24,6 +24,7 @@ import structlog
 from confluent_kafka import KafkaError, KafkaException, Producer
 
 from canary.client.answers import text_of
+from canary.client.honesty import IDEMPOTENT, confessing, require
 from canary.client.quiet import ErrorReporter, Gate, calm, quiet_logger
 from canary.client.worker import Worker
 from canary.facts import Acked, ClientError, Fact, Failed, Indeterminate, Sent
@@ -87,6 +88,7 @@ class IdempotentProducer(Worker):
             a core each, until the socket times out (measured with every broker frozen); and it would tell no more.
         flush_s: how long a stop waits for reports of what is in flight.
         forced: librdkafka properties that make the promise; only the mode ``plain`` has others.
+        promised: what the client itself must say that it does (canary.client.honesty).
     """
 
     def __init__(
@@ -108,6 +110,7 @@ class IdempotentProducer(Worker):
         patience_s: float = 0.4,
         flush_s: float = 0.5,
         forced: Mapping[str, object] = SAFE,
+        promised: Mapping[str, str] = IDEMPOTENT,
     ) -> None:
         super().__init__(f"producer-{mode}")
         self.skipped: Counter[int] = Counter()
@@ -125,6 +128,7 @@ class IdempotentProducer(Worker):
         self._patience_ns = int(patience_s * 1e9)
         self._flush_s = flush_s
         self._forced = forced
+        self._promised = promised
         self._next: Counter[int] = Counter()
         self._open: defaultdict[int, dict[Identity, int]] = defaultdict(dict)
         self._outcomes: list[Fact] = []
@@ -177,7 +181,10 @@ class IdempotentProducer(Worker):
         name = f"{self._mode}-{self._under.generation}"
         config = calm(self._config, name, forced=self._forced)
         config["error_cb"] = ErrorReporter(f"producer-{name}", self._inbox, self._clock, on_fatal=self._died)
-        self._producer = Producer(config, logger=quiet_logger(f"producer-{name}"))
+        logger = quiet_logger(f"producer-{name}")
+        config, confession = confessing(config, logger)
+        self._producer = Producer(config, logger=logger)
+        require(self._producer, confession, self._promised)
 
     def _died(self, reason: str) -> None:
         self._fatal = self._fatal or reason

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from canary.client.honesty import ACKS_OF_ONE
 from canary.probing.idempotent import IdempotentProducer
 
 if TYPE_CHECKING:
@@ -48,4 +49,5 @@ def plain_producer(
         clock=clock,
         renew=renew,
         forced=UNSAFE,
+        promised=ACKS_OF_ONE,
     )

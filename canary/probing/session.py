@@ -16,6 +16,7 @@ import structlog
 from confluent_kafka import KafkaError, KafkaException, Producer
 
 from canary.client.answers import text_of
+from canary.client.honesty import IDEMPOTENT, confessing, require
 from canary.client.quiet import ErrorReporter, calm, quiet_logger
 from canary.client.worker import in_background
 from canary.facts import (
@@ -32,6 +33,7 @@ from canary.facts import (
 )
 from canary.probe.identity import Identity
 from canary.probe.record import encode, key
+from canary.probing.idempotent import SAFE
 from canary.probing.taxonomy import proof
 
 if TYPE_CHECKING:
@@ -139,9 +141,12 @@ class Session:
         """
         if self._client is None:
             self._fatal = None
-            config = calm(self._config, self.name)
+            config = calm(self._config, self.name, forced=SAFE)
             config["error_cb"] = ErrorReporter(self.name, self._book.inbox, self._book.clock, on_fatal=self._died)
-            self._client = Producer(config, logger=quiet_logger(self.name))
+            logger = quiet_logger(self.name)
+            config, confession = confessing(config, logger)
+            self._client = Producer(config, logger=logger)
+            require(self._client, confession, IDEMPOTENT)
         try:
             self._client.init_transactions(timeout_s)
         except KafkaException as raised:
