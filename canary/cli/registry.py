@@ -19,6 +19,8 @@ MODULES: Final = (
     "check",
     "dump",
     "reconcile",
+    "audit",
+    "topics",
     "lab",
     "export",
     "alert",

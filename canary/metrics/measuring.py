@@ -26,11 +26,23 @@ def measurements(state: State) -> list[Measurement]:
         Measurement("canary_transaction_latency_seconds", (mode,), h.sum, tuple(h.counts))
         for mode, h in state.commit_latency.items()
     )
+    found.extend(_topology(state))
     leaders = {log.leader for topic in state.topics.values() for log in topic.logs.values()}
     if state.brokers:
         found.append(Measurement("canary_brokers_without_probe", (), sum(b not in leaders for b in state.brokers)))
     found.extend(Measurement("canary_suspects", (kind,), n) for kind, n in suspects(state).items())
     return found
+
+
+def _topology(state: State) -> Iterator[Measurement]:
+    """Elections and regressions: of probed partitions from the start, at 0; of others once there was one."""
+    top = state.topology
+    probed = [(topic.name, number) for topic in state.topics.values() for number in topic.logs]
+    for topic, number in dict.fromkeys([*probed, *top.unclean]):
+        count = top.unclean.get((topic, number), 0)
+        yield Measurement("canary_unclean_elections_total", (topic, str(number)), count)
+    for (topic, number), count in top.regressions.items():
+        yield Measurement("canary_offset_regressions_total", (topic, str(number)), count)
 
 
 def _counters(meters: Meters, topic: str, partition: str) -> Iterator[Measurement]:

@@ -19,7 +19,7 @@ from canary.client.worker import Worker
 from canary.facts import ProducerLooked, RunnerStarted, ScrubAsked
 from canary.probing.reread import RereadWorker
 from canary.probing.topic import TopicError, ensure_topic
-from canary.runner import envelope, modes
+from canary.runner import auditing, envelope, modes
 from canary.runner.flush import Flusher
 from canary.runner.inbox import FactQueue
 from canary.runner.judge import Judge, Published
@@ -29,6 +29,7 @@ from canary.runner.scrub import Scrubber, places_of
 from canary.runner.shipping import Shipper
 from canary.runner.topics import Identities
 from canary.settings import UserError, admin_config, consumer_config
+from canary.watching.audit import Auditor
 from canary.watching.sampler import Watcher
 from canary.watching.selection import Selection
 from storage.ledger import Ledger
@@ -90,6 +91,12 @@ class ClusterRunner(Worker):
         self._blocked = threading.Event()
         self._probes: dict[str, TopicProbes] = {}
         self._helpers: list[Part] = []
+        self._auditor = Auditor(
+            admin_config(cluster),
+            lambda admin: auditing.collected(settings, cluster, admin),
+            self._clock,
+            cluster.watch.audit_interval,
+        )
         self._stocked = 0.0
         self._judge: Judge | None = None
         self.status: int | None = None
@@ -138,6 +145,7 @@ class ClusterRunner(Worker):
                 on_blocked=lambda blocked: self._blocked.set() if blocked else self._blocked.clear(),
             )
             flusher.latest = lambda: judge.published
+            flusher.audited = lambda: self._auditor.latest
             shipper = Shipper(settings.probe_log.url, name, runner, judge, retention_s=settings.probe_log.retention)
             for part in (judge, flusher, shipper):
                 part.start()
@@ -193,7 +201,7 @@ class ClusterRunner(Worker):
         self.silence()
         if wrote:
             judge.wait_for(_all_seen, 2.0)
-        others: list[Part] = [*(tail for one in probes for tail in one.tails.values()), *self._helpers]
+        others: list[Part] = [*(tail for one in probes for tail in one.tails.values()), *self._helpers, self._auditor]
         for part in others:
             part.ask_stop()
         for part in others:
@@ -254,7 +262,7 @@ class ClusterRunner(Worker):
             clock=self._clock,
         )
         self._helpers = [watcher, rereads, scrubber]
-        for part in self._helpers:
+        for part in (*self._helpers, self._auditor):
             part.start()
         for topic, probes in self._probes.items():
             if not self._wait_known(topic):

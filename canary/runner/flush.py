@@ -12,6 +12,7 @@ import orjson
 import structlog
 
 from canary.client.worker import Worker
+from canary.runner import auditing
 from storage.store import StoreError
 
 if TYPE_CHECKING:
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from canary.anomalies.violation import Violation
     from canary.client.ports import Clock
     from canary.runner.judge import Published
+    from canary.watching.audited import Audit
     from storage.store import Store
 
 log = structlog.get_logger(__name__)
@@ -59,6 +61,8 @@ class Flusher(Worker):
         self._clock = clock
         self._interval_s = interval_s
         self.latest = latest
+        self.audited: Callable[[], tuple[int, Audit] | None] = lambda: None
+        """Returns the last audit and when it was done (ns)."""
         self._waiting: dict[str, Violation] = {}
         self._ended: dict[str, Violation] = {}
         self._changes: deque[TopologyChange] = deque(maxlen=_CHANGES_KEPT)
@@ -162,8 +166,12 @@ class Flusher(Worker):
         if not shown.view:
             return
         document = dict(shown.view)
+        measurements = list(shown.measurements)
+        if (audited := self.audited()) is not None:
+            document["audit"] = {"at_ns": audited[0], **auditing.as_json(audited[1])}
+            measurements += auditing.measured(audited[1])
         document["measurements"] = [
             [m.name, list(m.labels), m.value, list(m.counts)] if m.counts else [m.name, list(m.labels), m.value]
-            for m in shown.measurements
+            for m in measurements
         ]
         self._store.save_view(self._cluster, self._runner, self._clock.now_ns(), orjson.dumps(document))

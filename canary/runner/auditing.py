@@ -1,0 +1,50 @@
+"""The audit of a cluster as the settings want it, and how its outcome is shown."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING, Any
+
+from canary.metrics import Measurement
+from canary.watching.audit import collect
+from canary.watching.redpanda import RedpandaAdmin
+from canary.watching.selection import Selection
+
+if TYPE_CHECKING:
+    from canary.settings import ClusterSettings, Settings
+    from canary.watching.audited import Audit, Audited
+
+SEVERITIES = ("critical", "warning", "info")
+_NIGHT_S = 86_400.0
+
+
+def collected(settings: Settings, cluster: ClusterSettings, admin: Any) -> Audited:
+    """Ask ``cluster`` for what its audit looks at.
+
+    Raises:
+        UnreachableError: it does not answer.
+    """
+    watch = cluster.watch
+    named = Selection(watch.audit, watch.offsets)
+    probes = {cluster.topic.name, *(cluster.topic_of(mode) for mode in cluster.modes.enabled())}
+    every = _NIGHT_S if settings.schedule.reconcile is not None else None
+    if watch.redpanda.admin_url is None:
+        return collect(admin, probes, named, reconcile_every_s=every)
+    with RedpandaAdmin(watch.redpanda.admin_url, watch.redpanda.credentials) as redpanda:
+        return collect(admin, probes, named, reconcile_every_s=every, redpanda=redpanda)
+
+
+def as_json(done: Audit) -> dict[str, Any]:
+    """Return an audit as the store, the API and the command line show it."""
+    return {
+        "findings": [dataclasses.asdict(one) for one in done.findings],
+        "notes": [dataclasses.asdict(one) for one in done.notes],
+    }
+
+
+def measured(done: Audit) -> list[Measurement]:
+    """Return how many findings of each severity there are."""
+    return [
+        Measurement("canary_audit_findings", (severity,), sum(one.severity == severity for one in done.findings))
+        for severity in SEVERITIES
+    ]

@@ -1,0 +1,123 @@
+"""call-me-maybe on real brokers: acknowledged by one replica alone, lost with it, and everything said about that."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from canary.lab import Lab
+from tests.support.process import Canary
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+pytestmark = pytest.mark.kafka
+
+UNSAFE = {"min.insync.replicas": "1", "unclean.leader.election.enable": "true"}
+ORDERS = [[1, 2, 3], [2, 3], [3, 2, 1]]
+
+
+@pytest.fixture
+def unsafe_lab(tmp_path: Path) -> Iterator[Lab]:
+    with Lab(
+        tmp_path / "lab",
+        broker_properties=UNSAFE,
+        controller_properties={"unclean.leader.election.enable": "true"},
+        die_with_parent=True,
+    ) as running:
+        yield running
+
+
+def made(lab: Lab) -> None:
+    admin = AdminClient({"bootstrap.servers": lab.bootstrap})
+    admin.create_topics([NewTopic("orders", replica_assignment=ORDERS, num_partitions=3, config=UNSAFE)])[
+        "orders"
+    ].result(20)
+    admin.create_topics([NewTopic("single", replica_assignment=[[1]], num_partitions=1)])["single"].result(20)
+
+
+def produced(lab: Lab, count: int) -> None:
+    producer = Producer({"bootstrap.servers": lab.bootstrap, "acks": "all", "linger.ms": 0})
+    for number in range(count):
+        producer.produce("orders", str(number).encode(), partition=0)
+    assert producer.flush(20) == 0
+
+
+def test_what_one_replica_alone_had_and_lost_is_said_before_and_after_with_all_that_was_exposed(
+    unsafe_lab: Lab, tmp_path: Path
+) -> None:
+    lab = unsafe_lab
+    made(lab)
+    cluster = {
+        "name": "t",
+        "kafka": {"bootstrap.servers": lab.bootstrap},
+        "topic": {"name": "probes", "partitions": 3, "config": UNSAFE},
+        "modes": {"idempotent": {"interval": "100ms"}},
+        "watch": {"offsets": ["orders:0"]},
+    }
+    with Canary(tmp_path / "canary", lab.bootstrap, "probes", settings={"clusters": [cluster]}) as canary:
+        canary.until_probing()
+        produced(lab, 100)
+        for broker in (2, 3):
+            lab.kill(broker)
+        canary.until(lambda: len(canary.violations("isr-of-one")) >= 5, 40, "one replica alone holds each partition")
+        alone = canary.violations("isr-of-one")
+        assert {(v["topic"], v["partition"]) for v in alone} == {
+            *(("probes", p) for p in range(3)),
+            ("orders", 0),
+            ("orders", 2),
+        }
+        assert canary.violations("lost-write") == []
+        produced(lab, 100)
+        time.sleep(3)  # acknowledged, read and listed at that end
+        lab.kill(1)
+        lab.start_broker(2, timeout=0)
+        lab.start_broker(3)
+        lab.start_broker(1)
+        for partition in range(3):
+            canary.until(
+                lambda partition=partition: (
+                    {"lost-write", "truncation", "unclean-election"}
+                    <= {
+                        v["kind"] for v in canary.violations() if v["partition"] == partition and v["topic"] == "probes"
+                    }
+                ),
+                90,
+                f"the loss in partition {partition} is told with its cause",
+            )
+        canary.until(lambda: canary.violations("offset-regression"), 30, "the other topic's end went back")
+        canary.until(lambda: not conditions(canary), 60, "conditions end")
+        found = canary.violations()
+        for partition in range(3):
+            here = [v for v in found if (v["topic"], v["partition"]) == ("probes", partition)]
+            assert len({v["incident_id"] for v in here}) == 1, [(v["kind"], v["incident_id"]) for v in here]
+            (first,) = (v for v in here if v["kind"] == "isr-of-one")
+            assert all(first["first_seen_at"] <= v["first_seen_at"] for v in here)
+            (unclean,) = (v for v in here if v["kind"] == "unclean-election" and v["severity"] == "critical")
+            (cut,) = (v for v in here if v["kind"] == "truncation")
+            assert unclean["offset"] == cut["offset"] == min(v["offset"] for v in here if v["kind"] == "lost-write")
+        (regression,) = (v for v in found if v["kind"] == "offset-regression")
+        assert (regression["topic"], regression["partition"], regression["offset"]) == ("orders", 0, 100)
+        (lost, *_) = (v for v in found if v["kind"] == "lost-write" and v["partition"] == 0)
+        exposure = canary.get(f"/api/v1/violations/{lost['id']}/exposure").json()
+        assert exposure["basis"] == "same leader and shrunken ISR"
+        assert {(one["topic"], one["partition"]) for one in exposure["items"]} == {
+            ("probes", 1),
+            ("probes", 2),
+            ("orders", 0),
+            ("orders", 2),
+        }
+        evidence = canary.get(f"/api/v1/violations/{lost['id']}").json()["evidence"]
+        assert {(one["subject"], one["leader"]) for one in evidence["topology"]} >= {("partition", 1)}
+        assert {event["event"] for event in evidence["cluster_events"]} >= {"broker-left"}
+        assert canary.metric("canary_unclean_elections_total") >= 3
+
+
+def conditions(canary: Canary) -> list[dict[str, Any]]:
+    kinds = ("isr-of-one", "offline-partition", "under-replicated", "isr-below-half", "under-min-isr")
+    return [v for v in canary.violations(*kinds) if v["state"] != "resolved"]
