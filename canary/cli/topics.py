@@ -1,0 +1,104 @@
+"""``canary topics plan|apply``."""
+
+from __future__ import annotations
+
+import dataclasses
+import json as json_module
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from canary.cli import session
+from canary.cli.session import JsonOption  # noqa: TC001  # typer reads it
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from canary.runner.planning import Plan
+    from canary.settings import ClusterSettings
+
+
+def register(app: typer.Typer) -> None:
+    """Add the group."""
+    group = typer.Typer(no_args_is_help=True)
+    group.command("plan")(plan)
+    group.command("apply")(apply)
+    app.add_typer(group, name="topics", help="Show, then make, what the probe topics need.")
+
+
+def plan(*, json: JsonOption = False) -> None:
+    """Show what would be changed about the probe topics; change nothing. Exit status 3: a cluster does not answer.
+
+    Example: canary topics plan --config canary.yaml
+    """
+    report = [_as_json(cluster.name, found) for cluster, _, _, found in _plans()]
+    _tell(report, json=json)
+
+
+def apply(*, json: JsonOption = False) -> None:
+    """Show and make the changes. Done again, nothing is left to do. Exit status 3: refused, or not answered.
+
+    Never moves replicas or leaders, never deletes.
+
+    Example: canary topics apply --config canary.yaml
+    """
+    from canary.runner.managing import make  # noqa: PLC0415
+
+    report = []
+    for cluster, admin, partitions, found in _plans():
+        report.append(_as_json(cluster.name, found))
+        if not json:
+            _tell(report[-1:], json=False)
+        for change in found.changes:
+            make(admin, change, partitions)
+            if not json:
+                typer.echo(f"{cluster.name}: done: {change.action} {change.topic}")
+    if json:
+        _tell(report, json=True)
+
+
+def _plans() -> Iterator[tuple[ClusterSettings, Any, int, Plan]]:
+    """Yield (cluster, admin client, partitions now, plan) of each probe topic."""
+    from confluent_kafka.admin import AdminClient  # noqa: PLC0415  # takes its time
+
+    from canary.cli.audit import reachable  # noqa: PLC0415
+    from canary.client.quiet import calm, quiet_logger  # noqa: PLC0415
+    from canary.runner import managing  # noqa: PLC0415
+    from canary.runner.planning import Wanted  # noqa: PLC0415
+    from canary.runner.planning import plan as planned  # noqa: PLC0415
+    from canary.settings import admin_config  # noqa: PLC0415
+
+    settings = session.load_settings()
+    for given in settings.clusters:
+        cluster = reachable(settings, given)
+        admin = AdminClient(calm(admin_config(cluster), "topics"), logger=quiet_logger("topics"))
+        brokers = managing.live_brokers(admin)
+        topic = cluster.topic
+        for name in dict.fromkeys(cluster.topic_of(mode) for mode in cluster.modes.enabled()):
+            now = managing.existing(admin, name, list(topic.config))
+            wanted = Wanted(name, topic.partitions, topic.replication_factor, topic.config)
+            yield cluster, admin, len(now.replicas) if now else 0, planned(wanted, now, brokers)
+
+
+def _as_json(cluster: str, found: Plan) -> dict[str, Any]:
+    changes = [dataclasses.asdict(change) | {"config": dict(change.config)} for change in found.changes]
+    return {"cluster": cluster, "changes": changes, "remarks": list(found.remarks)}
+
+
+def _tell(report: list[dict[str, Any]], *, json: bool) -> None:
+    if json:
+        changes = [{"cluster": one["cluster"], **change} for one in report for change in one["changes"]]
+        remarks = [{"cluster": one["cluster"], "text": text} for one in report for text in one["remarks"]]
+        typer.echo(json_module.dumps({"changes": changes, "remarks": remarks}))
+        return
+    for one in report:
+        for change in one["changes"]:
+            typer.echo(f"{one['cluster']}: {change['action']} {change['topic']}: {change['why']}")
+            for replicas in change["assignments"]:
+                typer.echo(f"  + partition on brokers {', '.join(map(str, replicas))} (led by {replicas[0]})")
+            for name, value in change["config"].items():
+                typer.echo(f"  {name} = {value}")
+        for text in one["remarks"]:
+            typer.echo(f"{one['cluster']}: note: {text}")
+        if not one["changes"]:
+            typer.echo(f"{one['cluster']}: nothing to change.")

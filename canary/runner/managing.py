@@ -1,0 +1,110 @@
+"""Reads what the plan of the probe topics needs, and makes the changes of a plan."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from confluent_kafka import KafkaError, KafkaException, TopicCollection
+from confluent_kafka.admin import (
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    NewPartitions,
+    NewTopic,
+    ResourceType,
+)
+
+from canary.client.answers import text_of
+from canary.probing.topic import UNREACHABLE, Broker, TopicError
+from canary.runner.planning import Existing
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from concurrent.futures import Future
+
+    from canary.runner.planning import Change
+
+_TIMEOUT_S = 10.0
+
+
+def live_brokers(admin: Any) -> list[Broker]:
+    """Return the brokers that live.
+
+    Raises:
+        TopicError: the cluster does not answer.
+    """
+    nodes = _result(admin.describe_cluster(request_timeout=_TIMEOUT_S), "list the brokers").nodes
+    return [Broker(node.id, node.rack) for node in nodes]
+
+
+def existing(admin: Any, topic: str, names: Sequence[str]) -> Existing | None:
+    """Return a topic as it is, with the settings called ``names``; None when the cluster says that there is none.
+
+    Raises:
+        TopicError: the cluster does not answer, or not enough rights.
+    """
+    future = admin.describe_topics(TopicCollection([topic]), request_timeout=_TIMEOUT_S)[topic]
+    try:
+        described = future.result(_TIMEOUT_S + 1)
+    except KafkaException as error:
+        if error.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
+            return None
+        raise _explained(error.args[0], f"describe topic {topic!r}") from error
+    except TimeoutError as error:
+        raise TopicError(f"no answer about topic {topic!r}; is the cluster reachable?", UNREACHABLE) from error
+    resource = ConfigResource(ResourceType.TOPIC, topic)
+    answer = admin.describe_configs([resource], request_timeout=_TIMEOUT_S)[resource]
+    entries = _result(answer, f"read the settings of topic {topic!r}")
+    replicas = [[node.id for node in part.replicas] for part in sorted(described.partitions, key=lambda one: one.id)]
+    return Existing(replicas, {name: entries[name].value for name in names if name in entries})
+
+
+def make(admin: Any, change: Change, partitions_now: int) -> None:
+    """Make one change. One that somebody else has made meanwhile is no error.
+
+    Args:
+        admin: an AdminClient.
+        change: what to do.
+        partitions_now: how many partitions the topic had when it was planned.
+
+    Raises:
+        TopicError: it is refused, or not answered.
+    """
+    what = f"{change.action} topic {change.topic!r}"
+    if change.action == "create":
+        new = NewTopic(
+            change.topic,
+            num_partitions=len(change.assignments),
+            replica_assignment=[list(one) for one in change.assignments],
+            config=dict(change.config),
+        )
+        future = admin.create_topics([new], request_timeout=_TIMEOUT_S)[change.topic]
+        _result(future, what, {KafkaError.TOPIC_ALREADY_EXISTS})
+    elif change.action == "add-partitions":
+        total = partitions_now + len(change.assignments)
+        more = NewPartitions(change.topic, total, replica_assignment=[list(one) for one in change.assignments])
+        _result(admin.create_partitions([more], request_timeout=_TIMEOUT_S)[change.topic], what)
+    else:
+        entries = [
+            ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET) for name, value in change.config
+        ]
+        resource = ConfigResource(ResourceType.TOPIC, change.topic, incremental_configs=entries)
+        _result(admin.incremental_alter_configs([resource], request_timeout=_TIMEOUT_S)[resource], what)
+
+
+def _result(future: Future[Any], what: str, fine: set[int] | None = None) -> Any:
+    try:
+        return future.result(_TIMEOUT_S + 1)
+    except KafkaException as error:
+        if error.args[0].code() in (fine or ()):
+            return None
+        raise _explained(error.args[0], what) from error
+    except TimeoutError as error:
+        raise TopicError(f"could not {what}: no answer; is the cluster reachable?", UNREACHABLE) from error
+
+
+def _explained(error: KafkaError, what: str) -> TopicError:
+    return TopicError(
+        f"could not {what}: {text_of(error)}; see the canary's rights (DESCRIBE, CREATE, ALTER, ALTER_CONFIGS)",
+        UNREACHABLE,
+    )

@@ -1,0 +1,129 @@
+"""What should be changed about the probe topics, decided from what is. Pure.
+
+The aim: every broker leads at least one probe partition, so that every broker is probed. What is looked at is who is
+*meant* to lead, the first of a partition's replicas (the preferred leader): where somebody else leads at the moment,
+an election will put that right, and the plan does not fight it. Never proposed: moving replicas (a broker that is down
+comes back, and this client could not move them), deleting anything, electing leaders.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from canary.probing.topic import Broker, spread
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+Action = Literal["create", "add-partitions", "configure"]
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """A probe topic as the settings want it."""
+
+    name: str
+    partitions: int
+    replication_factor: int
+    config: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Existing:
+    """A probe topic as it is: each partition's replicas, the preferred leader first, and the settings in force."""
+
+    replicas: Sequence[Sequence[int]]
+    config: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One change: ``assignments`` are replicas of new partitions, the leader first; ``config`` what is to be set."""
+
+    action: Action
+    topic: str
+    why: str
+    assignments: tuple[tuple[int, ...], ...] = ()
+    config: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What to change, and what to know that is not changed."""
+
+    changes: tuple[Change, ...]
+    remarks: tuple[str, ...]
+
+
+def plan(wanted: Wanted, existing: Existing | None, brokers: Sequence[Broker]) -> Plan:
+    """Return what to change about one topic.
+
+    Args:
+        wanted: as the settings want it.
+        existing: as it is, None where the cluster says that there is none.
+        brokers: those that live.
+    """
+    factor = wanted.replication_factor
+    if existing is None:
+        if len(brokers) < factor:
+            return Plan((), (f"{wanted.name}: {factor} replicas need as many brokers, and {len(brokers)} live",))
+        count = max(wanted.partitions, len(brokers))
+        assignments = tuple(tuple(one) for one in spread(brokers, count, factor))
+        why = "it does not exist" + (
+            f"; {count} partitions, so that every broker leads one" if count > wanted.partitions else ""
+        )
+        return Plan((Change("create", wanted.name, why, assignments, tuple(sorted(wanted.config.items()))),), ())
+    changes: list[Change] = []
+    remarks = _remarks(wanted, existing, brokers)
+    added, why = _partitions(wanted, existing, brokers)
+    if added and len(brokers) < factor:
+        remarks.append(f"{wanted.name}: partitions are missing, and fewer brokers live than a partition has replicas")
+    elif added:
+        changes.append(Change("add-partitions", wanted.name, why, added))
+    differing = tuple(sorted((k, v) for k, v in wanted.config.items() if existing.config.get(k) not in (None, v)))
+    if differing:
+        was = ", ".join(f"{name} is {existing.config[name]}" for name, _ in differing)
+        changes.append(Change("configure", wanted.name, was, config=differing))
+    return Plan(tuple(changes), tuple(remarks))
+
+
+def _partitions(
+    wanted: Wanted, existing: Existing, brokers: Sequence[Broker]
+) -> tuple[tuple[tuple[int, ...], ...], str]:
+    """Return replicas of the partitions to add: one for each live broker that is nobody's preferred leader."""
+    leading = Counter(replicas[0] for replicas in existing.replicas if replicas)
+    idle = [broker.id for broker in sorted(brokers) if not leading[broker.id]]
+    short = wanted.partitions - len(existing.replicas) - len(idle)
+    others = sorted((broker.id for broker in brokers if leading[broker.id]), key=lambda one: (leading[one], one))
+    leaders = [*idle, *(others[turn % len(others)] for turn in range(short) if others)]
+    rings = {one[0]: tuple(one) for one in spread(brokers, len(brokers), min(wanted.replication_factor, len(brokers)))}
+    why = f"brokers {', '.join(map(str, idle))} lead no probe partition" if idle else "fewer partitions than wanted"
+    return tuple(rings[leader] for leader in leaders if leader in rings), why
+
+
+def _remarks(wanted: Wanted, existing: Existing, brokers: Sequence[Broker]) -> list[str]:
+    live = {broker.id for broker in brokers}
+    remarks: list[str] = []
+    absent = sorted({one for replicas in existing.replicas for one in replicas} - live)
+    if absent:
+        remarks.append(
+            f"{wanted.name}: brokers {', '.join(map(str, absent))} hold replicas and are not there; nothing is moved "
+            "away from a broker that may come back"
+        )
+    fewer = [number for number, replicas in enumerate(existing.replicas) if len(replicas) < wanted.replication_factor]
+    if fewer and len(brokers) >= wanted.replication_factor:
+        rings = {one[0]: one for one in spread(brokers, len(brokers), wanted.replication_factor)}
+        moves = [
+            {"topic": wanted.name, "partition": number, "replicas": rings[existing.replicas[number][0]]}
+            for number in fewer
+            if existing.replicas[number] and existing.replicas[number][0] in rings
+        ]
+        document = json.dumps({"version": 1, "partitions": moves})
+        remarks.append(
+            f"{wanted.name}: {len(fewer)} partitions have fewer replicas than {wanted.replication_factor}; this client "
+            f"cannot reassign: kafka-reassign-partitions.sh --execute with {document}"
+        )
+    return remarks

@@ -1,0 +1,121 @@
+"""The audit and the management of topics, by their commands, on real brokers."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from confluent_kafka.admin import (
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    NewTopic,
+    ResourceType,
+)
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from canary.lab import Lab
+
+pytestmark = pytest.mark.kafka
+
+
+class Command:
+    """The command line with one settings file."""
+
+    def __init__(self, directory: Path, bootstrap: str, topic: str, **watch: Any) -> None:
+        self.file = directory / "canary.yaml"
+        cluster = {
+            "name": "t",
+            "kafka": {"bootstrap.servers": bootstrap},
+            "topic": {"name": topic},
+            "modes": {"idempotent": {"interval": "100ms"}},
+            "watch": watch,
+        }
+        store = {"url": f"sqlite:///{directory}/store.db"}
+        self.file.write_text(json.dumps({"clusters": [cluster], "store": store}))
+
+    def __call__(self, *words: str) -> tuple[int, Any]:
+        command = [sys.executable, "-m", "canary.cli", *words, "--json", "--config", str(self.file)]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+        return done.returncode, json.loads(done.stdout) if done.stdout.startswith("{") else done.stderr
+
+
+def alter(admin: AdminClient, kind: ResourceType, name: str, **settings: str | None) -> None:
+    entries = [
+        ConfigEntry(
+            key.replace("_", "."),
+            value,
+            incremental_operation=AlterConfigOpType.SET if value is not None else AlterConfigOpType.DELETE,
+        )
+        for key, value in settings.items()
+    ]
+    resource = ConfigResource(kind, name, incremental_configs=entries)
+    admin.incremental_alter_configs([resource])[resource].result(20)
+
+
+def test_five_bad_settings_are_five_findings_and_the_lab_as_it_is_has_none(whole_lab: Lab, tmp_path: Path) -> None:
+    admin = AdminClient({"bootstrap.servers": whole_lab.bootstrap})
+    command = Command(tmp_path, whole_lab.bootstrap, "audited", audit=["orders", "payments", "ledger"])
+    assert command("topics", "apply")[0] == 0
+    admin.create_topics([NewTopic("ledger", 3, 3)])["ledger"].result(20)
+    status, report = command("audit")
+    assert (status, report["findings"]) == (0, [])
+    admin.create_topics([NewTopic("orders", 1, 1)])["orders"].result(20)
+    unsafe = {"unclean.leader.election.enable": "true", "min.insync.replicas": "3"}
+    admin.create_topics([NewTopic("payments", 1, 3, config=unsafe)])["payments"].result(20)
+    alter(admin, ResourceType.TOPIC, "audited", retention_ms="60000", min_insync_replicas="1")
+    try:
+        status, report = command("audit")
+    finally:
+        alter(admin, ResourceType.TOPIC, "audited", retention_ms=None, min_insync_replicas="2")
+    assert status == 1
+    assert sorted((one["check"], one["where"]) for one in report["findings"]) == [
+        ("min-isr", "topic audited"),
+        ("no-tolerance", "topic payments"),
+        ("replication-factor", "topic orders"),
+        ("retention", "topic audited"),
+        ("unclean-election", "topic payments"),
+    ]
+    assert all(one["why"] and one["change"] for one in report["findings"])
+
+
+def test_nobody_at_the_address_is_exit_status_3(tmp_path: Path, free_port: int) -> None:
+    command = Command(tmp_path, f"127.0.0.1:{free_port}", "audited")
+    for words in (("audit",), ("topics", "plan")):
+        status, said = command(*words)
+        assert status == 3, said
+
+
+def test_topics_are_planned_then_made_then_nothing_is_left_also_with_a_broker_down_and_one_added(
+    whole_lab: Lab, tmp_path: Path
+) -> None:
+    lab, command = whole_lab, Command(tmp_path, whole_lab.bootstrap, "planned")
+
+    def planned() -> list[tuple[str, list[int]]]:
+        status, report = command("topics", "plan")
+        assert status == 0, report
+        return [(one["action"], sorted(a[0] for a in one["assignments"])) for one in report["changes"]]
+
+    assert planned() == planned() == [("create", [1, 2, 3])]
+    assert command("topics", "apply")[0] == 0
+    assert planned() == []
+    lab.kill(2)
+    lab.wait_isr("planned", 0, {1, 3})
+    assert planned() == [], "a broker that is down comes back"
+    lab.restart(2)
+    added = lab.add_broker()
+    try:
+        assert planned() == [("add-partitions", [added])]
+        assert command("topics", "apply")[0] == 0
+        assert planned() == []
+        assert lab.leader("planned", 3) == added
+    finally:
+        admin = AdminClient({"bootstrap.servers": lab.bootstrap})
+        admin.delete_topics(["planned"])["planned"].result(20)
+        lab.remove_broker(added)
