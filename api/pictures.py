@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -27,6 +28,14 @@ def plotly_js() -> Path:
     import plotly  # noqa: PLC0415  # takes its time
 
     return Path(plotly.__file__).parent / "package_data" / "plotly.min.js"
+
+
+@cache
+def unwanted_styles() -> tuple[str, ...]:
+    """Return the ids of inline styles that Plotly adds for its maps unless the page has an element of that id."""
+    return tuple(
+        sorted(set(re.findall(r'getElementById\("([0-9a-f]{64})"\)', plotly_js().read_text(encoding="utf-8"))))
+    )
 
 
 def timeline(

@@ -1,0 +1,165 @@
+"""The pages in a real browser: light and dark, narrow and wide, by keyboard alone, and what axe-core has to say.
+
+Chromium is Debian's (or $CHROMIUM); axe-core is fetched from npm's registry once (or $AXE_JS).
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import tarfile
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from playwright.sync_api import sync_playwright
+
+from api import create_app
+from api.server import ApiServer
+from canary.anomalies.topology_change import TopologyChange
+from storage.store import Store
+from tests.api.serving import ProbeLogFake, lost, settings, view
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from playwright.sync_api import Browser, Page
+
+pytestmark = pytest.mark.e2e
+
+AXE = "axe-core@4.14.1"
+SIZES = {"wide": (1280, 900), "narrow": (360, 740)}
+SECOND = 10**9
+
+
+@pytest.fixture(scope="module")
+def axe() -> str:
+    named = os.environ.get("AXE_JS")
+    cached = Path(os.environ.get("CANARY_CACHE") or "~/.cache/kafka-durability-canary").expanduser() / f"{AXE}.js"
+    if named is None and not cached.exists():
+        cached.parent.mkdir(parents=True, exist_ok=True)
+        npm = shutil.which("npm")
+        assert npm, "npm is missing: install it (it fetches axe-core), or set AXE_JS"
+        packed = subprocess.run([npm, "pack", "--silent", AXE], cwd=cached.parent, check=True, capture_output=True)
+        archive = cached.parent / packed.stdout.decode().split()[-1]
+        with tarfile.open(archive) as files:
+            member = files.extractfile("package/axe.min.js")
+            assert member is not None
+            cached.write_bytes(member.read())
+        archive.unlink()
+    return Path(named or cached).read_text(encoding="utf-8")
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    found = os.environ.get("CHROMIUM") or shutil.which("chromium")
+    assert found, "chromium is missing: install the package chromium, or set CHROMIUM"
+    with sync_playwright() as playwright:
+        running = playwright.chromium.launch(executable_path=found, args=["--no-sandbox"])
+        yield running
+        running.close()
+
+
+@pytest.fixture(scope="module", params=["whole", "broken", "empty"])
+def site(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, list[str]]]:
+    """A served canary, and the addresses of its pages."""
+    directory = tmp_path_factory.mktemp("site")
+    with Store.connect(f"sqlite:///{directory}/store.db", timeout=5) as store:
+        store.upgrade()
+        pages = ["/", "/docs"]
+        now = time.time_ns()
+        if request.param != "empty":
+            store.save_view("prod", "canary-0", now + 3600 * SECOND, view())
+            store.record_topology("prod", _timeline(now))
+        if request.param == "broken":
+            store.record("prod", [lost(n, at_ns=now - n * SECOND) for n in range(8)])
+            pages += [f"/incidents/{store.incidents().items[0].id}", f"/violations/{store.violations().items[0].id}"]
+        app = create_app(settings("prod"), store, ProbeLogFake())
+        with ApiServer(app, "127.0.0.1", 0) as server:
+            yield server.address, pages
+
+
+def _timeline(now: int) -> list[TopologyChange]:
+    topic = "durability-canary"
+    return [
+        TopologyChange(now - 90 * SECOND, "partition", topic, 1, leader=1, replicas="1,2,3", isr="1,2,3"),
+        TopologyChange(now - 60 * SECOND, "broker", "", 1),
+        TopologyChange(now - 60 * SECOND, "partition", topic, 1, leader=2, replicas="1,2,3", isr="2,3"),
+        TopologyChange(now - 20 * SECOND, "broker", "", 1, detail="a:9092"),
+    ]
+
+
+def opened(browser: Browser, address: str, size: str, scheme: Any, *, scripts: bool = True) -> tuple[Page, list[str]]:
+    width, height = SIZES[size]
+    context = browser.new_context(
+        viewport={"width": width, "height": height}, color_scheme=scheme, java_script_enabled=scripts
+    )
+    page = context.new_page()
+    said: list[str] = []
+    page.on("console", lambda message: said.append(message.text) if message.type in {"error", "warning"} else None)
+    page.on("pageerror", lambda error: said.append(str(error)))
+    page.goto(address, wait_until="load")
+    return page, said
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("size", SIZES)
+def test_no_page_has_a_serious_finding_or_trouble_in_its_console(
+    browser: Browser, site: tuple[str, list[str]], axe: str, size: str, scheme: str
+) -> None:
+    address, pages = site
+    for path in pages:
+        refresh = "?refresh=off" if path == "/" else ""
+        page, said = opened(browser, f"{address}{path}{refresh}", size, scheme)
+        assert said == [], path
+        page.evaluate(axe)
+        found = page.evaluate("axe.run(document, {resultTypes: ['violations']})")["violations"]
+        serious = [
+            (one["id"], [node["html"][:160] for node in one["nodes"]][:3])
+            for one in found
+            if one["impact"] in {"serious", "critical"}
+        ]
+        assert serious == [], path
+        overflow = page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
+        assert overflow <= 0, f"{path} scrolls sideways at {size}"
+        shots = os.environ.get("CANARY_SCREENSHOTS")
+        if shots:
+            page.screenshot(
+                path=f"{shots}/{path.strip('/').split('/')[0] or 'status'}-{size}-{scheme}.png", full_page=True
+            )
+        page.context.close()
+
+
+@pytest.mark.parametrize("site", ["broken"], indirect=True)
+def test_the_pictures_are_drawn_and_the_policy_holds(browser: Browser, site: tuple[str, list[str]]) -> None:
+    address, pages = site
+    page, said = opened(browser, f"{address}{pages[2]}", "wide", "light")
+    page.wait_for_selector(".picture .main-svg", timeout=20_000)
+    assert page.locator(".picture .scatterlayer .trace").count() >= 2
+    assert said == [], "\n".join(said)
+    page.context.close()
+
+
+@pytest.mark.parametrize("site", ["broken"], indirect=True)
+def test_everything_can_be_read_without_scripts_and_done_with_the_keyboard(
+    browser: Browser, site: tuple[str, list[str]]
+) -> None:
+    address, pages = site
+    page, _ = opened(browser, f"{address}{pages[2]}", "wide", "light", scripts=False)
+    assert page.get_by_role("heading", name="Timeline").is_visible()
+    assert page.get_by_text("is led by broker 2").first.is_visible()
+    page.keyboard.press("Tab")
+    assert page.locator(":focus").inner_text() == "Skip to content"
+    for _ in range(60):
+        page.keyboard.press("Tab")
+        if page.locator(":focus").get_attribute("id") == "ack-note":
+            break
+    page.keyboard.type("I am on it")
+    page.keyboard.press("Tab")
+    with page.expect_navigation():
+        page.keyboard.press("Enter")
+    assert page.get_by_text("acknowledged").first.is_visible()
+    assert page.get_by_text("I am on it").is_visible()
+    page.context.close()
