@@ -14,7 +14,7 @@ from canary.anomalies.online.cluster import another_cluster
 from canary.anomalies.online.topology import everything
 from canary.anomalies.online.topology_state import Limits
 from canary.client.ports import SteadyClock
-from canary.client.quiet import calm, quiet_logger
+from canary.client.quiet import ErrorReporter, calm, quiet_logger
 from canary.client.worker import Worker
 from canary.facts import ProducerLooked, RunnerStarted, ScrubAsked
 from canary.probing.reread import RereadWorker
@@ -98,6 +98,7 @@ class ClusterRunner(Worker):
             cluster.watch.audit_interval,
         )
         self._stocked = 0.0
+        self._admin: AdminClient | None = None
         self._judge: Judge | None = None
         self.status: int | None = None
         self.message: str | None = None
@@ -216,7 +217,9 @@ class ClusterRunner(Worker):
 
     def _probe(self, known: dict[tuple[str, str], tuple[int, int]]) -> None:
         cluster = self._cluster
-        admin = AdminClient(calm(admin_config(cluster), "admin"), logger=quiet_logger("admin"))
+        config = calm(admin_config(cluster), "admin")
+        config["error_cb"] = ErrorReporter("admin", self._inbox, self._clock)
+        admin = self._admin = AdminClient(config, logger=quiet_logger("admin"))
         cluster_id = self._ask(lambda: _cluster_id(admin), "cluster_id")
         if cluster_id is None or not self._same_cluster(cluster_id):
             return
@@ -390,6 +393,8 @@ class ClusterRunner(Worker):
                     said = str(error)
                     log.warning("waiting", cluster=self._cluster.name, what=what, reason=said)
                 self.stopping.wait(_PATIENCE_S)
+                if self._admin is not None:
+                    self._admin.poll(0)  # what it reports on its own: that the cluster refuses us, say
         return None
 
     def _same_cluster(self, cluster_id: str) -> bool:

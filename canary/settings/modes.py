@@ -63,7 +63,7 @@ class TransactionalMode(OwnTopicMode):
         "mode's topic wait for that long (duration).",
     )
     timeout: Seconds = Field(
-        15.0, ge=1, le=900, description="transaction.timeout.ms: after it the coordinator aborts (duration)."
+        15.0, ge=1, le=30, description="transaction.timeout.ms: after it the coordinator aborts (duration)."
     )
     most_ids: int = Field(
         12,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from canary.anomalies.online import relays, topology
+from canary.anomalies.online import liveness, relays, topology
 from canary.anomalies.online.deliveries import say_phantom
 from canary.anomalies.online.questions import note_change, want_tail
 from canary.anomalies.online.state import Log, Producer
@@ -25,6 +25,7 @@ def runner_started(scope: Scope, fact: f.RunnerStarted) -> None:
     state = scope.state
     state.since_ns = state.since_ns or fact.at_ns
     state.asks.clear()
+    liveness.runner_started(scope)
     topology.runner_started(scope)
     for producer in state.producers.values():
         producer.live = False
@@ -141,6 +142,7 @@ def client_error(scope: Scope, fact: f.ClientError) -> None:
         {"at_ns": fact.at_ns, "client": fact.client, "code": fact.code, "error": fact.error, "fatal": fact.fatal}
     )
     del scope.state.errors[:-_ERRORS_KEPT]
+    liveness.refused(scope, fact.code, fact.error, fact.client)
 
 
 def tick(scope: Scope, fact: f.Tick) -> None:

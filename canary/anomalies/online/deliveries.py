@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from canary.anomalies.online import transactions
+from canary.anomalies.online import liveness, transactions
 from canary.anomalies.online.claims import claim, hold_copy, hold_order
 from canary.anomalies.online.intervals import IntervalSet
 from canary.anomalies.online.questions import epoch_changed, miss, want_tail
@@ -178,6 +178,7 @@ def polled(scope: Scope, run: Sequence[f.Polled]) -> None:  # noqa: C901  # one 
     meters.seen[name] = meters.seen.get(name, 0) + n
     if first.leader_epoch is not None and log.epoch is not None and first.leader_epoch > log.epoch:
         epoch_changed(scope, log, first.leader_epoch)
+    liveness.clocks(scope, topic, log, first)
     stream = _known(scope, topic, log, first, n)
     if request_id is not None:
         reread = log.rereads.get(request_id)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from canary.anomalies.online import losses, retention, topology
+from canary.anomalies.online import liveness, losses, retention, topology
 from canary.anomalies.online.state import Ask, Topic
 
 if TYPE_CHECKING:
@@ -23,11 +23,13 @@ def watch_asked(scope: Scope, fact: f.WatchAsked) -> None:
     state.asks[fact.sample] = Ask(state.ordinal, fact.at_ns, ends)
     while len(state.asks) > _ASKS_KEPT:
         del state.asks[min(state.asks)]
+    liveness.judge(scope)
 
 
 def watch_failed(scope: Scope, fact: f.WatchFailed) -> None:
     """A part of a round got no answer: nothing is judged by it."""
     scope.state.watch_error = fact.error
+    liveness.watch_refused(scope, fact.error)
 
 
 def topic_seen(scope: Scope, fact: f.TopicSeen) -> None:

@@ -197,6 +197,17 @@ class Wanted:
 
 
 @dataclass(slots=True)
+class Stall:
+    """Something that does not move since ``since_ns``, seen so last at ``last_ns``; ``said`` once it was."""
+
+    since_ns: int
+    last_ns: int
+    said: Violation | None = None
+    watched_ns: int = 0
+    """For how long it was watched standing."""
+
+
+@dataclass(slots=True)
 class Log:
     """One partition of one incarnation of a topic."""
 
@@ -222,6 +233,8 @@ class Log:
     """Offsets taken by committed transactions of the relay."""
     relay_doubt: int = -1
     """The relay may have taken everything below: of that no jump is said."""
+    skewed: bool = False
+    """Whether clocks were found to disagree here."""
     scrub_at: int = 0
     """Where the scrubber stands."""
     scrub_goal: int = 0
@@ -349,6 +362,8 @@ class State:
     fractured: list[list[int]] = field(default_factory=list)
     """The last transactions reported as seen only in part."""
     transactions: dict[tuple[int, int, int], Transaction] = field(default_factory=dict)
+    stalls: dict[str, Stall] = field(default_factory=dict)
+    """By what does not move (canary.anomalies.online.liveness)."""
     meters: dict[tuple[str, int], Meters] = field(default_factory=dict)
     commit_latency: dict[str, Histogram] = field(default_factory=dict)
     asks: dict[int, Ask] = field(default_factory=dict)

@@ -1,0 +1,189 @@
+"""Caught up, or unable to make progress? And can we look at all?
+
+A consumer that polls empty answers for ever while its log goes on, a last stable offset that does not move, probes that
+nobody acknowledges: none of it is a loss, and all of it is silence that looks like health (jepsen-redpanda, "a jar of
+applesauce"). Each is a condition: said after LIMIT_NS with its age and what it waits for, taken back when it is over.
+So is ``blind``: the cluster refuses us, and nothing is known from then on. Clocks that disagree are named once.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from canary.anomalies.online.scope import sent_time
+from canary.anomalies.online.state import Stall
+from canary.anomalies.online.topology_found import violation
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from canary import facts as f
+    from canary.anomalies.online.scope import Scope
+    from canary.anomalies.online.state import Log, Reader, Topic
+
+LIMIT_NS = 60 * 10**9
+"""What stands still for so long is stalled."""
+_ROUND_NS = 3 * 10**9
+"""What lies between two rounds further apart was not watched (a suspended machine, say)."""
+SKEW_NS = 10 * 10**9
+"""Clocks that are further apart than that disagree."""
+_BLIND_KEPT_NS = 90 * 10**9
+"""A refusal that was not heard again for so long is over: clients report one at least each half minute."""
+_BLIND = "blind"
+REFUSALS = (
+    "AUTHENTICATION",
+    "AUTHORIZATION",
+    "_SSL",
+    "SASL",
+    "DELEGATION_TOKEN_EXPIRED",
+    "THROTTLING_QUOTA_EXCEEDED",
+    "SECURITY_DISABLED",
+)
+"""What the name of an error contains when the cluster refuses us: credentials, rights, certificate, quota."""
+
+
+Stands = tuple[str, int | None, int, str]
+"""What does not move: its key, since when (None: since it was first looked at), its offset or -1, what it awaits."""
+
+
+def judge(scope: Scope) -> None:
+    """Look at everything that should move; called once a round of watching."""
+    state = scope.state
+    standing: set[str] = set()
+    for topic in state.topics.values():
+        if topic.gone_since_ns is None:
+            found = [(log, stands) for log in topic.logs.values() for stands in _reading(topic, log)]
+            for log, (key, since_ns, offset, why) in [*found, *_writing(topic)]:
+                if key not in standing:  # one place, one violation: the first that stands there says why
+                    standing.add(key)
+                    _stands(scope, key, topic, log, since_ns, offset, why)
+    for key, stall in list(state.stalls.items()):
+        over = state.now_ns - stall.last_ns > _BLIND_KEPT_NS if key == _BLIND else key not in standing
+        if over:
+            del state.stalls[key]
+            if stall.said is not None:
+                scope.ended.append(stall.said)
+
+
+def _reading(topic: Topic, log: Log) -> Iterator[Stands]:
+    """Yield the last stable offset that does not move, and consumers that do not."""
+    place = f"{topic.name}/{log.partition}"
+    stable, end = log.stable, log.end
+    if stable is not None and end is not None and stable < end:
+        yield (
+            f"at/{place}/{stable}",
+            None,
+            stable,
+            (f"the last stable offset stands at {stable} and the log ends at {end}: a transaction was never ended"),
+        )
+    for name, reader in log.readers.items():
+        goal = _goal(log, reader)
+        if goal is not None and reader.position < goal:
+            yield (
+                f"at/{place}/{reader.position}",
+                reader.moved_at_ns,
+                reader.position,
+                (
+                    f"{name} stands at {reader.position} and may read up to {goal}: its leader ({log.leader}) gives it "
+                    "nothing"
+                ),
+            )
+
+
+def _writing(topic: Topic) -> Iterator[tuple[Log, Stands]]:
+    """Yield producers whose oldest probe has no acknowledgement."""
+    partitions: set[int] = set()
+    for stream in topic.streams:
+        first = stream.open.first() if stream.live and stream.open else None
+        sent_ns = sent_time(stream, first) if first is not None else None
+        log = topic.logs.get(stream.partition)
+        if sent_ns is not None and first is not None and log is not None and stream.partition not in partitions:
+            partitions.add(stream.partition)
+            why = (
+                f"{stream.open.total} probes of the mode {stream.mode} wait for an acknowledgement, from "
+                f"sequence {first} on: leader {log.leader}, in sync {log.isr}"
+            )
+            yield log, (f"producer/{topic.name}/{stream.partition}/{stream.tag}/{first}", sent_ns, -1, why)
+
+
+def _goal(log: Log, reader: Reader) -> int | None:
+    return log.stable if reader.isolation == "read_committed" and log.stable is not None else log.end
+
+
+def _stands(scope: Scope, key: str, topic: Topic, log: Log, since_ns: int | None, offset: int, why: str) -> None:
+    state = scope.state
+    stall = state.stalls.get(key)
+    if stall is None:
+        stall = state.stalls[key] = Stall(state.now_ns if since_ns is None else since_ns, state.now_ns)
+    stall.watched_ns += min(state.now_ns - stall.last_ns, _ROUND_NS)
+    stall.last_ns = state.now_ns
+    if stall.said is None and stall.watched_ns >= LIMIT_NS:
+        stall.said = scope.violation(
+            "stalled",
+            topic,
+            log.partition,
+            offset if offset >= 0 else None,
+            None,
+            f"for {(state.now_ns - stall.since_ns) / 1e9:.0f} s: {why}",
+            severity="warning",
+            evidence={"since_ns": stall.since_ns, "waits_for": why},
+        )
+        scope.emit(stall.said)
+
+
+def runner_started(scope: Scope) -> None:
+    """Nobody looked for a while: what was not said yet begins anew."""
+    stalls = scope.state.stalls
+    for key in [key for key, stall in stalls.items() if stall.said is None]:
+        del stalls[key]
+
+
+def refused(scope: Scope, code: str, error: str, who: str) -> None:
+    """A client reports an error: does it mean that we cannot look?"""
+    if not any(word in code for word in REFUSALS):
+        return
+    state = scope.state
+    stall = state.stalls.get(_BLIND)
+    if stall is None:
+        said = violation(
+            scope,
+            _BLIND,
+            "",
+            None,
+            None,
+            f"the cluster refuses the canary ({code}: {error}): nothing is known until that is mended",
+            evidence={"client": who, "code": code, "error": error},
+        )
+        stall = state.stalls[_BLIND] = Stall(state.now_ns, state.now_ns, said)
+        scope.emit(said)
+    stall.last_ns = state.now_ns
+
+
+def watch_refused(scope: Scope, error: str) -> None:
+    """A question of the watcher's was not answered: "what: CODE: text"."""
+    parts = error.split(": ", 2)
+    if len(parts) == 3:
+        refused(scope, parts[1], parts[2], "watcher")
+
+
+def clocks(scope: Scope, topic: Topic, log: Log, first: f.Polled) -> None:
+    """A record's timestamp lies before it was sent, or after it was read, by more than clocks may differ."""
+    if first.timestamp_ms is None or first.sent_at_ns is None or log.skewed:
+        return
+    stamp_ns = first.timestamp_ms * 1_000_000
+    early, late = first.sent_at_ns - stamp_ns, stamp_ns - first.at_ns
+    if max(early, late) <= SKEW_NS:
+        return
+    log.skewed = True
+    how = f"{early / 1e9:.0f} s before it was sent" if early > late else f"{late / 1e9:.0f} s after it was read"
+    scope.emit(
+        scope.violation(
+            "clock-skew",
+            topic,
+            log.partition,
+            None,
+            None,
+            f"the timestamp of the record at offset {first.offset} lies {how}, by our clock",
+            evidence={"offset": first.offset, "timestamp_ms": first.timestamp_ms, "sent_at_ns": first.sent_at_ns},
+        )
+    )

@@ -1,0 +1,134 @@
+"""What stands still is said with its age and what it waits for, and taken back; what is caught up is not."""
+
+from __future__ import annotations
+
+from canary import facts as f
+from canary.anomalies.online import Tracker
+from tests.support.bench import PRODUCER, RC, TOPIC, Bench
+
+
+class Watched(Bench):
+    """A bench whose last stable offset may stand, and that knows which conditions ended."""
+
+    def rounds(self, n: int, stable: int | None = None) -> None:
+        for _ in range(n):
+            self.sample += 1
+            self.now_ns += 1_000_000_000
+            self.fold(f.WatchAsked(self.now_ns, self.sample))
+            self.fold(
+                f.TopicSeen(self.now_ns, self.sample, TOPIC, self.topic_id, 1),
+                f.Listed(self.now_ns, self.sample, TOPIC, 0, 0, self.end, self.end if stable is None else stable, 0),
+            )
+            self.answer()
+
+    def fold(self, *facts: f.Fact) -> None:
+        self.now_ns += 1_000_000
+        self.tracker.fold(facts)
+        found = self.tracker.drain()
+        self.requests.extend(found.rereads)
+        self.violations |= {violation.key("test"): violation for violation in found.violations}
+        for violation in found.ended:
+            self.violations.pop(violation.key("test"))
+
+    def says(self) -> list[str]:
+        return [f"{v.kind}: {v.summary}" for v in self.violations.values()]
+
+
+def test_a_consumer_that_is_given_nothing_is_stalled_after_its_time_and_not_before() -> None:
+    bench = Watched()
+    bench.write(5)
+    bench.rounds(55)
+    assert bench.says() == []
+    bench.rounds(10)
+    assert len(bench.says()) == 1  # both consumers stand at one place
+    assert "stands at 0 and may read up to 5" in bench.says()[0]
+    bench.poll()
+    bench.rounds(2)
+    assert bench.says() == []
+
+
+def test_a_consumer_at_the_end_of_a_quiet_log_is_caught_up() -> None:
+    bench = Watched()
+    bench.write(5)
+    bench.poll()
+    bench.rounds(200)
+    assert bench.says() == []
+
+
+def test_a_last_stable_offset_that_does_not_move_is_named_as_what_all_wait_for() -> None:
+    bench = Watched()
+    bench.write(5)
+    bench.poll()
+    bench.write(3)
+    bench.poll("read_uncommitted")
+    bench.rounds(65, stable=5)
+    assert len(bench.says()) == 1
+    assert "last stable offset stands at 5" in bench.says()[0]
+    bench.rounds(2)
+    bench.poll()
+    bench.rounds(2)
+    assert bench.says() == []
+
+
+def test_a_last_stable_offset_that_moves_on_is_well_however_far_behind() -> None:
+    bench = Watched()
+    bench.write(100)
+    bench.poll("read_uncommitted")
+    bench.positions[RC] = 100
+    bench.fold(f.Positioned(bench.now_ns, RC, RC, TOPIC, 0, 100, "test"))
+    for stable in range(90):
+        bench.rounds(1, stable=stable)
+    assert bench.says() == []
+
+
+def test_a_producer_without_acknowledgements_says_so_until_one_comes() -> None:
+    bench = Watched()
+    (sequence,) = bench.send()
+    bench.rounds(65)
+    assert len(bench.says()) == 1
+    assert "1 probes of the mode idempotent wait" in bench.says()[0]
+    bench.fold(f.Indeterminate(bench.now_ns, TOPIC, 0, PRODUCER, 1, sequence, "_MSG_TIMED_OUT"))
+    bench.rounds(2)
+    assert bench.says() == []
+
+
+def test_a_refused_client_is_blind_until_it_is_not_refused_any_more() -> None:
+    bench = Watched()
+    for _ in range(5):
+        bench.fold(f.ClientError(bench.now_ns, "tail", "_AUTHENTICATION", "invalid credentials"))
+        bench.rounds(30)
+    assert [line.split(":")[0] for line in bench.says()] == ["blind"]
+    bench.rounds(95)
+    assert bench.says() == []
+
+
+def test_a_question_that_needs_more_rights_is_blind_and_one_that_timed_out_is_not() -> None:
+    bench = Watched()
+    bench.fold(f.WatchFailed(bench.now_ns, 1, "describe_topics p: _TIMED_OUT: sasl_ssl://b1: timed out"))
+    bench.fold(f.ClientError(bench.now_ns, "tail", "_TRANSPORT", "connection refused"))
+    assert bench.says() == []
+    bench.fold(f.WatchFailed(bench.now_ns, 1, "describe_topics p: TOPIC_AUTHORIZATION_FAILED: no"))
+    assert [line.split(":")[0] for line in bench.says()] == ["blind"]
+
+
+def test_what_was_said_is_taken_back_by_the_next_process_too() -> None:
+    bench = Watched()
+    bench.write(5)
+    bench.rounds(65)
+    bench.tracker = Tracker.load(bench.tracker.dump())
+    bench.fold(f.RunnerStarted(bench.now_ns, "canary-0", "test"))
+    bench.poll()
+    bench.rounds(2)
+    assert bench.says() == []
+
+
+def test_clocks_that_disagree_are_named_once() -> None:
+    for shift_ns, said in ((0, 0), (9 * 10**9, 0), (11 * 10**9, 1), (-11 * 10**9, 1)):
+        bench = Watched()
+        offsets = bench.write(3)
+        for offset in offsets:
+            sent_ns = bench.now_ns
+            stamp_ms = (sent_ns + shift_ns) // 1_000_000
+            place = (bench.now_ns, RC, RC, TOPIC, 0, offset, PRODUCER, 1, offset)
+            bench.fold(f.Polled(*place, timestamp_ms=stamp_ms, sent_at_ns=sent_ns))
+        assert [v.kind for v in bench.violations.values()] == ["clock-skew"] * said
