@@ -329,3 +329,13 @@ def test_a_broker_id_at_another_host_is_evidence_in_what_is_found_then() -> None
     c.rounds(7)
     (offline,) = c.open.values()
     assert offline.evidence["cluster_events"][-1]["event"] == "broker-id-reused"
+
+
+def test_nothing_is_suspected_of_an_election_while_the_cluster_did_not_answer() -> None:
+    c = cluster(min_isr=2)
+    c.set("orders", 0, 1, "1")
+    c.rounds(2)
+    c.set("orders", 0, 2, "2")
+    c.round(20.0)
+    c.rounds(10)
+    assert c.said == []
