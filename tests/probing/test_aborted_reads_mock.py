@@ -1,0 +1,113 @@
+"""librdkafka's mock cluster shows aborted records to read_committed readers: the canary must say so of each."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from confluent_kafka import Producer
+
+from canary.anomalies.online import Tracker
+from canary.client.ports import SteadyClock
+from canary.client.quiet import calm
+from canary.client.recording import Recording
+from canary.facts import Aborted, GenerationBegan, Polled, RunnerStarted, Sent
+from canary.probing import reading
+from canary.probing.idempotent import Renewal
+from canary.probing.tail import TailConsumer
+from canary.probing.transactional import TransactionalProducer
+
+if TYPE_CHECKING:
+    from canary.anomalies.violation import Violation
+
+TAG, TOPIC = b"tagg", "t"
+
+
+@pytest.fixture(autouse=True)
+def no_checksums(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The mock cluster writes transaction markers without a checksum."""
+
+    def lenient(config: Any, client: str, *, forced: Any) -> dict[str, Any]:
+        return calm(config, client, forced={**forced, "check.crcs": False})
+
+    monkeypatch.setattr(reading, "calm", lenient)
+
+
+def test_each_aborted_record_that_is_shown_is_flagged_within_a_second_of_its_reading() -> None:
+    cluster = Producer({"test.mock.num.brokers": 1, "allow.auto.create.topics": True})
+    cluster.produce(TOPIC, b"not ours", partition=0)
+    assert cluster.flush(10) == 0
+    address = next(iter(cluster.list_topics(timeout=5).brokers.values()))
+    config: dict[str, Any] = {"bootstrap.servers": f"{address.host}:{address.port}"}
+    inbox, clock = Recording(), SteadyClock()
+    tail = TailConsumer(
+        config, "read_committed", "read_committed",
+        topic=TOPIC, positions={0: 0}, tag=TAG, inbox=inbox, clock=clock,
+    )  # fmt: skip
+    producer = TransactionalProducer(
+        lambda one: config | {"transactional.id": one, "transaction.timeout.ms": 20000, "message.timeout.ms": 10000},
+        TOPIC,
+        Renewal(1, TAG, (0,)),
+        producer_id=7,
+        mode="transactional",
+        interval_s=0.05,
+        spread=1,
+        records=2,
+        abort_percent=50,
+        abandon_every_s=3600,
+        deliver_s=10,
+        most_ids=1,
+        record_length=96,
+        inbox=inbox,
+        clock=clock,
+        renew=lambda _reason: Renewal(2, TAG, (0,)),
+        seed=1,
+    )
+    inbox.put(
+        [RunnerStarted(clock.now_ns(), "r", "test"), GenerationBegan(clock.now_ns(), TOPIC, "transactional", 7, 1)]
+    )
+    tracker, folded = Tracker(), 0
+    found: dict[tuple[int, int], tuple[Violation, int]] = {}
+    tail.start()
+    producer.start()
+    try:
+        deadline = time.monotonic() + 20
+        while len(inbox.of(Aborted)) < 10 and time.monotonic() < deadline:
+            before = folded
+            inbox.wait(lambda before=before: len(inbox.facts) > before, 10)  # type: ignore[misc]
+            folded = fold(tracker, inbox, folded, found, clock)
+        producer.stop(5)
+        aborted = {(fact.generation, fact.transaction_id) for fact in inbox.of(Aborted)}
+        expected = {(s.generation, s.sequence) for s in inbox.of(Sent) if (s.generation, s.transaction_id) in aborted}
+        inbox.wait(lambda: expected <= {(p.generation, p.sequence) for p in inbox.of(Polled)}, 10)
+        fold(tracker, inbox, folded, found, clock)
+    finally:
+        producer.stop(5)
+        tail.stop(5)
+    flagged = {key: at_ns for key, (violation, at_ns) in found.items() if violation.kind == "G1a"}
+    assert set(flagged) == expected
+    assert len(expected) >= 20
+    known = {(p.generation, p.sequence): p.at_ns for p in inbox.of(Polled)}
+    ended = {(fact.generation, fact.transaction_id): fact.at_ns for fact in inbox.of(Aborted)}
+    of = {(s.generation, s.sequence): (s.generation, s.transaction_id) for s in inbox.of(Sent)}
+    late = {key: at_ns - max(known[key], ended[of[key]]) for key, at_ns in flagged.items()}  # type: ignore[index]
+    assert max(late.values()) < 1_000_000_000
+
+
+def fold(
+    tracker: Tracker,
+    inbox: Recording,
+    folded: int,
+    found: dict[tuple[int, int], tuple[Violation, int]],
+    clock: SteadyClock,
+) -> int:
+    """Fold what is new; remember by (generation, sequence) what G1a is said of, and when."""
+    facts = inbox.facts
+    tracker.fold(facts[folded:])
+    for violation in tracker.drain().violations:
+        if violation.kind == "G1a" and violation.identity is not None:
+            key = (violation.identity.generation, violation.identity.sequence)
+            assert key not in found, "each is flagged once"
+            found[key] = (violation, clock.now_ns())
+    return len(facts)
