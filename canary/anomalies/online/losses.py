@@ -318,6 +318,8 @@ def _judge_end(scope: Scope, topic: Topic, log: Log, fact: f.Listed, known: list
         if fact.end < regression.known_end:
             _cut(scope, topic, log, fact, regression)
             return
+    if fact.end < known_end:
+        log.low_end = fact.end if log.low_end is None else min(log.low_end, fact.end)
     if log.regression is None and fact.end < known_end:
         runs = [list(r) for a, b in log.promised.within(fact.end, known_end) for r in log.claims.within(a, b)]
         if runs:
@@ -495,18 +497,24 @@ def _lost_unplaced(scope: Scope, topic: Topic, log: Log, u: Unplaced) -> None:
     _say_lost(scope, topic, log, stream, None, u.sequence, None)
 
 
-def _report_cut(scope: Scope, topic: Topic, log: Log) -> None:
-    """Once nothing is in doubt any more: say where the log was cut, if it was.
+def _was_cut(log: Log, first: int, end: int) -> bool:
+    """Say whether the loss of [first, end) is that of the log's end.
 
-    It was, when somebody saw its end go back; and when what was known before the last change of leader is gone, and its
-    offsets were given to other probes or all that stood at the end is gone with it.
+    It is, when somebody saw the end go back to or below it; and when what was known before a change of leader is gone,
+    and its offsets were given to other probes, or all that stood at the end then is gone.
     """
+    if log.cut is not None or (log.low_end is not None and log.low_end < end):
+        return True
+    return any(first < known and (log.conflicted or known <= end) for known in log.ends_before_epochs)
+
+
+def _report_cut(scope: Scope, topic: Topic, log: Log) -> None:
+    """Once nothing is in doubt any more: say where the log was cut, if it was."""
     if log.missing or log.rereads or log.regression:
         return
     if log.lost_offsets:
         first = log.lost_offsets.first() or 0
-        to_the_end = (log.lost_offsets.end() or 0) >= log.end_before_epoch
-        if log.cut is not None or (first < log.end_before_epoch and (log.conflicted or to_the_end)):
+        if _was_cut(log, first, log.lost_offsets.end() or 0):
             scope.emit(
                 scope.violation(
                     "truncation",
@@ -524,8 +532,8 @@ def _report_cut(scope: Scope, topic: Topic, log: Log) -> None:
             )
             log.cut = None
         log.lost_offsets.remove(0, (log.lost_offsets.end() or 0))
-        log.conflicted = False
+        log.conflicted, log.low_end = False, None
     elif not log.wanted and not log.held:
-        log.conflicted = False
+        log.conflicted, log.low_end = False, None
     if log.cut is not None and scope.state.now_ns - int(log.cut["at_ns"]) > _CUT_KEPT_NS:
         log.cut = None

@@ -17,6 +17,8 @@ TAIL_RECORDS = 10_000
 TAIL_CAP = 1_000_000
 """And at most; what lies further back is the scrubber's and the nightly job's."""
 
+_EPOCHS_KEPT = 20
+
 
 def miss(scope: Scope, log: Log, stream: Stream, offset: int, n: int, sequence: int, why: str) -> None:
     """Note that promised identities were not where they should be, unless that is known already."""
@@ -33,7 +35,8 @@ def epoch_changed(scope: Scope, log: Log, epoch: int) -> None:
     """A new leader: what stood at the end of the log is looked at again (decision 6; why-fsync)."""
     if log.epoch is not None:
         note_change(scope, log, {"leader_epoch": [log.epoch, epoch]})
-        log.end_before_epoch = max(log.end_before_epoch, log.known_end)
+        log.ends_before_epochs.append(log.known_end)
+        del log.ends_before_epochs[:-_EPOCHS_KEPT]
         want_tail(scope, log, "epoch")
     log.epoch = epoch
 

@@ -254,8 +254,10 @@ class Log:
     """When the partition last answered."""
     conflicted: bool = False
     """Whether an offset has been given to two probes since all was settled last."""
-    end_before_epoch: int = 0
-    """What was known of its end when its leader last changed."""
+    ends_before_epochs: list[int] = field(default_factory=list)
+    """What was known of its end at the last changes of leader."""
+    low_end: int | None = None
+    """The lowest end below what was known that a leader has listed since all was settled last, even once."""
     cut: dict[str, Any] | None = None
     """Evidence that the log was cut, until the truncation is reported."""
     lost_offsets: IntervalSet = field(default_factory=IntervalSet)
