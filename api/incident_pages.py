@@ -175,7 +175,7 @@ def _events(row: Incident, violations: list[StoredViolation], spans: list[Topolo
         words = _change(before, span)
         if words:
             events.append(Event(span.at_ns, span.subject, words))
-    return sorted(events, key=lambda event: event.at_ns)
+    return sorted(events, key=lambda event: (event.at_ns, event.what != "broker"))
 
 
 def _change(before: TopologySpan | None, span: TopologySpan) -> str:

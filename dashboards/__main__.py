@@ -14,7 +14,12 @@ ROOT = Path(__file__).parent.parent
 def made() -> dict[Path, str]:
     """Return every file that is made from code, by its path in the repository."""
     generated = Path("dashboards/generated")
-    files = {generated / f"{UID}.json": overview(), generated / "rules.yml": rules_yaml()}
+    chart = Path("deploy/helm/kafka-durability-canary/files")
+    files = {
+        place / name: text
+        for name, text in ((f"{UID}.json", overview()), ("rules.yml", rules_yaml()))
+        for place in (generated, chart)
+    }
     for rules in groups().values():
         files |= {Path("docs/runbooks") / f"{rule.name}.md": runbook(rule) for rule in rules}
     return files

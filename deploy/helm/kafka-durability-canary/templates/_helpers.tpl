@@ -1,0 +1,76 @@
+{{- define "canary.name" -}}{{ .Release.Name | trunc 50 | trimSuffix "-" }}{{- end }}
+
+{{- define "canary.labels" -}}
+app.kubernetes.io/name: kafka-durability-canary
+app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+{{- end }}
+
+{{- define "canary.selector" -}}
+app.kubernetes.io/name: kafka-durability-canary
+app.kubernetes.io/instance: {{ .root.Release.Name }}
+app.kubernetes.io/component: {{ .component }}
+{{- end }}
+
+{{- define "canary.account" -}}
+{{- .Values.serviceAccount.name | default (include "canary.name" .) }}
+{{- end }}
+
+{{- define "canary.pod" -}}
+{{- with .root.Values.imagePullSecrets }}
+imagePullSecrets: {{- toYaml . | nindent 2 }}
+{{- end }}
+serviceAccountName: {{ include "canary.account" .root }}
+automountServiceAccountToken: false
+securityContext:
+  runAsNonRoot: true
+  runAsUser: 10001
+  runAsGroup: 10001
+  fsGroup: 10001
+  seccompProfile: {type: RuntimeDefault}
+{{- with .root.Values.nodeSelector }}
+nodeSelector: {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .root.Values.tolerations }}
+tolerations: {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .root.Values.affinity }}
+affinity: {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end }}
+
+{{- define "canary.container" -}}
+image: "{{ .root.Values.image.repository }}:{{ .root.Values.image.tag | default .root.Chart.AppVersion }}"
+imagePullPolicy: {{ .root.Values.image.pullPolicy }}
+securityContext:
+  allowPrivilegeEscalation: false
+  readOnlyRootFilesystem: true
+  capabilities: {drop: [ALL]}
+env:
+  - {name: CANARY_CONFIG, value: /etc/canary/canary.yaml}
+  - {name: CANARY_API__HOST, value: "0.0.0.0"}
+  - {name: CANARY_API__PORT, value: "8080"}
+  - {name: CANARY_API__AUTH__OPEN, value: {{ .root.Values.api.open | toJson | quote }}}
+  - name: CANARY_RUNNER__NAME
+    valueFrom: {fieldRef: {fieldPath: metadata.name}}
+  {{- range .root.Values.secretEnv }}
+  - name: {{ .name }}
+    valueFrom: {secretKeyRef: {name: {{ .secret }}, key: {{ .key }}}}
+  {{- end }}
+volumeMounts:
+  - {name: settings, mountPath: /etc/canary, readOnly: true}
+  - {name: tmp, mountPath: /tmp}
+  - {name: data, mountPath: /var/lib/canary}
+  {{- with .root.Values.extraVolumeMounts }}
+  {{- toYaml . | nindent 2 }}
+  {{- end }}
+{{- end }}
+
+{{- define "canary.volumes" -}}
+- {name: settings, configMap: {name: {{ include "canary.name" . }}-settings}}
+- {name: tmp, emptyDir: {}}
+{{- with .Values.extraVolumes }}
+{{ toYaml . }}
+{{- end }}
+{{- end }}

@@ -1,0 +1,128 @@
+"""The Helm chart and the systemd units: rendered by helm itself, and what refers to each other fits."""
+
+from __future__ import annotations
+
+import configparser
+import os
+import shutil
+import subprocess
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import yaml
+
+from dashboards.__main__ import ROOT
+from dashboards.rules import groups
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+CHART = ROOT / "deploy/helm/kafka-durability-canary"
+EVERYTHING = {
+    "monitoring.serviceMonitor.enabled": "true",
+    "monitoring.prometheusRule.enabled": "true",
+    "monitoring.dashboards.enabled": "true",
+    "reconcile.enabled": "true",
+    "api.ingress.enabled": "true",
+    "api.ingress.tlsSecret": "tls",
+    "secretEnv[0].name": "CANARY_STORE__URL",
+    "secretEnv[0].secret": "store",
+    "secretEnv[0].key": "url",
+}
+
+
+def helm(*arguments: str) -> str:
+    found = os.environ.get("HELM") or shutil.which("helm")
+    assert found, "helm is missing: go install helm.sh/helm/v3/cmd/helm@latest, or set HELM"
+    ran = subprocess.run([found, *arguments], capture_output=True, text=True, check=False)
+    assert ran.returncode == 0, ran.stderr
+    return ran.stdout
+
+
+def rendered(**values: str) -> dict[str, dict[str, Any]]:
+    """Return what the chart makes, by kind/name."""
+    options = [part for name, value in values.items() for part in ("--set", f"{name}={value}")]
+    text = helm("template", "x", str(CHART), "--kube-version", "1.31.0", "--namespace", "canary", *options)
+    found = [one for one in yaml.safe_load_all(text) if one]
+    return {f"{one['kind']}/{one['metadata']['name']}": one for one in found}
+
+
+def pods(objects: dict[str, dict[str, Any]]) -> Iterator[tuple[str, dict[str, Any], dict[str, Any]]]:
+    """Yield (name, workload, pod template)."""
+    for name, one in objects.items():
+        if one["kind"] in {"Deployment", "StatefulSet"}:
+            yield name, one, one["spec"]["template"]
+        elif one["kind"] == "CronJob":
+            yield name, one, one["spec"]["jobTemplate"]["spec"]["template"]
+
+
+@pytest.mark.e2e
+def test_the_chart_is_clean_and_renders_with_little_and_with_everything() -> None:
+    helm("lint", "--strict", str(CHART))
+    little, everything = rendered(), rendered(**EVERYTHING)
+    assert set(little) < set(everything)
+    kinds = {name.partition("/")[0] for name in everything}
+    assert kinds >= {"StatefulSet", "Deployment", "CronJob", "ServiceMonitor", "PrometheusRule", "NetworkPolicy"}
+
+
+@pytest.mark.e2e
+def test_what_refers_to_each_other_fits() -> None:
+    objects = rendered(**EVERYTHING)
+    labelled = [template["metadata"]["labels"] for _, _, template in pods(objects)]
+    for name, workload, template in pods(objects):
+        if "selector" in workload["spec"]:
+            wanted = workload["spec"]["selector"]["matchLabels"]
+            assert wanted.items() <= template["metadata"]["labels"].items(), name
+            assert sum(wanted.items() <= labels.items() for labels in labelled) == 1, f"{name} selects others' pods"
+        volumes = {volume["name"] for volume in template["spec"]["volumes"]}
+        volumes |= {claim["metadata"]["name"] for claim in workload["spec"].get("volumeClaimTemplates", [])}
+        for volume in template["spec"]["volumes"]:
+            if "configMap" in volume:
+                assert f"ConfigMap/{volume['configMap']['name']}" in objects
+        for container in template["spec"]["containers"]:
+            assert {mount["name"] for mount in container["volumeMounts"]} <= volumes, name
+            assert container["securityContext"]["readOnlyRootFilesystem"] is True
+            assert container["resources"]["limits"]["memory"]
+            assert any(
+                one["name"] == "CANARY_STORE__URL" and "secretKeyRef" in one["valueFrom"] for one in container["env"]
+            )
+        assert template["spec"]["securityContext"]["runAsNonRoot"] is True
+        assert f"ServiceAccount/{template['spec']['serviceAccountName']}" in objects
+    for name, one in objects.items():
+        assert len(one["metadata"]["name"]) <= 63
+        if one["kind"] == "Service":
+            assert any(one["spec"]["selector"].items() <= labels.items() for labels in labelled), name
+
+
+@pytest.mark.e2e
+def test_settings_and_rules_in_the_chart_are_the_real_ones() -> None:
+    objects = rendered(**EVERYTHING)
+    from canary.settings import Settings  # noqa: PLC0415
+
+    settings = objects["ConfigMap/x-settings"]["data"]["canary.yaml"]
+    assert Settings.model_validate(yaml.safe_load(settings)).clusters[0].name == "prod"
+    names = {rule["alert"] for group in objects["PrometheusRule/x"]["spec"]["groups"] for rule in group["rules"]}
+    assert names == {rule.name for rules in groups().values() for rule in rules}
+
+
+@pytest.mark.parametrize("part", ["run", "serve", "schedule"])
+def test_a_unit_starts_its_part_hardened_and_ends_for_good_what_a_restart_cannot_mend(part: str) -> None:
+    unit = configparser.ConfigParser(interpolation=None, strict=False)
+    unit.optionxform = str  # type: ignore[assignment,method-assign]  # systemd tells capitals apart
+    unit.read(ROOT / f"deploy/systemd/canary-{part}.service", encoding="utf-8")
+    service = dict(unit["Service"])
+    assert service["ExecStart"].split()[1] == part
+    assert service["RestartPreventExitStatus"] == "2 4"
+    for name in ("NoNewPrivileges", "ProtectHome", "PrivateTmp", "PrivateDevices", "RestrictNamespaces"):
+        assert service[name] == "yes"
+    assert service["ProtectSystem"] == "strict"
+    assert service["CapabilityBoundingSet"] == ""
+    verify = shutil.which("systemd-analyze")
+    if verify:
+        said = subprocess.run(
+            [verify, "verify", str(ROOT / f"deploy/systemd/canary-{part}.service")],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert [line for line in said.stderr.splitlines() if "canary" in line and "not executable" not in line] == []
