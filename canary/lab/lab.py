@@ -81,7 +81,7 @@ class Lab:
             cluster_id=state.random_id(),
             heap=heap,
             broker_properties=state.texts(broker_properties or {}),
-            controller_properties=state.texts(controller_properties or {}),
+            controller_properties=_for_controller(broker_properties or {}) | state.texts(controller_properties or {}),
             features=dict(features or {}),
             ports=dict.fromkeys([CONTROLLER, *range(1, brokers + 1)], 0),
             overrides={node: state.texts(values) for node, values in (broker_overrides or {}).items()},
@@ -402,3 +402,9 @@ class Lab:
             if time.monotonic() > deadline:
                 raise LabError(f"{complaint() if callable(complaint) else complaint} after {timeout:.0f} s")
             time.sleep(_POLL_S)  # a cluster's state raises no event here; asking is cheap
+
+
+def _for_controller(broker_properties: Mapping[str, object]) -> dict[str, str]:
+    """Return those of the brokers' properties that count only where the controller has them too (KIP-966)."""
+    name = "min.insync.replicas"
+    return state.texts({name: broker_properties[name]}) if name in broker_properties else {}

@@ -114,19 +114,24 @@ def _settings(future: Future[Any], where: str, deadline: float, notes: list[Note
         notes.append(Note(where, "Its settings were not told in time."))
         return {}
     return {
-        name: Setting(entry.value, _origin(entry.source))
+        name: Setting(entry.value, _origin(name, entry))
         for name, entry in entries.items()
         if entry.value is not None and not entry.is_sensitive
     }
 
 
-def _origin(source: Any) -> Origin:
-    number = source.value if isinstance(source, ConfigSource) else source
-    if number == ConfigSource.DYNAMIC_TOPIC_CONFIG.value:
+def _origin(name: str, entry: Any) -> Origin:
+    source = entry.source.value if isinstance(entry.source, ConfigSource) else entry.source
+    if source == ConfigSource.DYNAMIC_TOPIC_CONFIG.value:
         return "topic"
-    if number in {ConfigSource.DEFAULT_CONFIG.value, ConfigSource.UNKNOWN_CONFIG.value}:
+    if source in {ConfigSource.DEFAULT_CONFIG.value, ConfigSource.UNKNOWN_CONFIG.value}:
         return "default"
-    return "broker"
+    by_kafka = (
+        name == "min.insync.replicas"
+        and entry.value == "1"
+        and source == ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG.value
+    )
+    return "default" if by_kafka else "broker"  # Kafka writes this one itself where ELR is on (KIP-966)
 
 
 def _with_redpanda(

@@ -277,7 +277,11 @@ def _notes(what: Audited) -> Iterator[Note]:
     flushed = [*_set_on(what, "log.flush.interval.messages"), *_set_on(what, "log.flush.interval.ms")]
     yield Note("brokers", FLUSHED_NOTE if flushed else FLUSH_NOTE)
     if not list(_set_on(what, _MIN_ISR)) and len(what.brokers) > 1:
-        yield Note("brokers", f"{_MIN_ISR} is not set: topics without a setting of their own have 1.")
+        yield Note(
+            "brokers",
+            f"Topics without a setting of their own have {_MIN_ISR}=1. Where eligible leader replicas are on, brokers' "
+            "files do not count: set it with kafka-configs.sh --entity-type brokers --entity-default (KIP-966).",
+        )
     if not any(broker.rack for broker in what.brokers):
         yield Note("brokers", "No broker says its rack: whether replicas share one cannot be told.")
     if not any(broker.version for broker in what.brokers):

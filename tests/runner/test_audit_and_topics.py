@@ -63,7 +63,7 @@ def test_five_bad_settings_are_five_findings_and_the_lab_as_it_is_has_none(whole
     admin = AdminClient({"bootstrap.servers": whole_lab.bootstrap})
     command = Command(tmp_path, whole_lab.bootstrap, "audited", audit=["orders", "payments", "ledger"])
     assert command("topics", "apply")[0] == 0
-    admin.create_topics([NewTopic("ledger", 3, 3)])["ledger"].result(20)
+    admin.create_topics([NewTopic("ledger", 3, 3, config={"min.insync.replicas": "2"})])["ledger"].result(20)
     status, report = command("audit")
     assert (status, report["findings"]) == (0, [])
     admin.create_topics([NewTopic("orders", 1, 1)])["orders"].result(20)
