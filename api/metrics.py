@@ -1,12 +1,14 @@
 """/metrics: the catalogue of `canary.metrics`, rendered from what the store holds at this moment.
 
-No state is kept between two scrapes (ARCHITECTURE decision 10), so every replica says the same and nothing stale is
-ever shown: when the store does not answer in time, only ``canary_api_store_up 0`` and the process's own metrics are.
+Nothing but the last rendering is kept between two scrapes, for a second (api.metrics_cache; ARCHITECTURE decision 10),
+so every replica says the same and nothing stale is shown: when the store does not answer in time, only
+``canary_api_store_up 0`` and the process's own metrics are.
 """
 
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import defaultdict
 from dataclasses import dataclass
 from importlib.metadata import version
@@ -21,6 +23,7 @@ from prometheus_client.registry import Collector
 from starlette.responses import Response
 
 from api.calls import UnavailableError
+from api.cardinality import by_topic
 from api.judgement import loss_bound
 from api.state import State, state_of
 from canary.anomalies.catalogue import CATALOGUE
@@ -47,18 +50,26 @@ router = APIRouter(include_in_schema=False)
 async def metrics(request: Request) -> Response:
     """Render all metrics, in the format the scraper prefers."""
     state = state_of(request)
-    try:
-        knowledge = await state.knowledge(within=STORE_TIMEOUT_S)
-    except UnavailableError:
-        knowledge = None
     encode, content_type = choose_encoder(request.headers.get("accept", ""))
-    text = await asyncio.to_thread(lambda: encode(_registry(knowledge, state)))
+    memory = state.rendered
+    async with memory.lock:  # scrapes at one moment share one rendering
+        at, text = memory.texts.get(content_type, (float("-inf"), b""))
+        if time.monotonic() - at >= state.api.metrics_cache:
+            try:
+                knowledge = await state.knowledge(within=STORE_TIMEOUT_S)
+            except UnavailableError:
+                knowledge = None
+            text = await asyncio.to_thread(lambda: encode(_registry(knowledge, state)))
+            if knowledge is None:
+                memory.texts.clear()
+            else:
+                memory.texts[content_type] = (time.monotonic(), text)
     return Response(text, headers={"Content-Type": content_type})
 
 
 def _registry(knowledge: Knowledge | None, state: State) -> CollectorRegistry:
     registry = CollectorRegistry(auto_describe=False)
-    registry.register(_Snapshot(knowledge))
+    registry.register(_Snapshot(knowledge, state.api.cardinality == "topic"))
     if state.process_metrics:
         ProcessCollector(registry=registry)
         PlatformCollector(registry=registry)
@@ -71,17 +82,18 @@ class _Snapshot(Collector):
     """Gives the families of one moment; ``knowledge`` is None when the store does not answer."""
 
     knowledge: Knowledge | None
+    coarse: bool
 
     def collect(self) -> Iterable[Family]:
-        yield from families(self.knowledge)
+        yield from families(self.knowledge, coarse=self.coarse)
 
 
-def families(knowledge: Knowledge | None) -> Iterator[Family]:
-    """Return every metric family that has a series, in the catalogue's order."""
+def families(knowledge: Knowledge | None, *, coarse: bool = False) -> Iterator[Family]:
+    """Return every metric family that has a series, in the catalogue's order; ``coarse``: one for each topic."""
     values = _stored(knowledge) if knowledge else {}
     values["canary_api_store_up"] = {(): 1.0 if knowledge else 0.0}
     values["canary_build_info"] = {(version("kafka-durability-canary"),): 1.0}
-    measured = _measured(knowledge.clusters.values()) if knowledge else {}
+    measured = _measured(knowledge.clusters.values(), coarse=coarse) if knowledge else {}
     for entry in METRICS.values():
         if entry.name in values:
             yield _family(entry, values[entry.name])
@@ -98,11 +110,12 @@ def _family(entry: Metric, values: Mapping[Labels, float]) -> Family:
     return family
 
 
-def _measured(clusters: Iterable[ClusterView]) -> dict[str, Family]:
+def _measured(clusters: Iterable[ClusterView], *, coarse: bool) -> dict[str, Family]:
     """Return the families of what runners measure."""
     families: dict[str, CounterMetricFamily | GaugeMetricFamily | HistogramMetricFamily] = {}
     for cluster in clusters:
-        for (name, own), value in cluster.series.items():
+        series = by_topic(cluster.series) if coarse else cluster.series
+        for (name, own), value in series.items():
             entry, labels = METRICS[name], (cluster.name, *own)
             if entry.source != "runner" or len(labels) != len(entry.labels):
                 continue

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
     from fastapi import FastAPI
 
+    from canary.settings.serving import TlsSettings
+
 log = structlog.get_logger(__name__)
 
 GRACE_S = 2
@@ -47,8 +49,8 @@ class ApiServer:
     Usable as a context manager. ``address`` is where it listens, with the real port if 0 was asked for.
     """
 
-    def __init__(self, app: FastAPI, host: str, port: int) -> None:
-        """Bind the address.
+    def __init__(self, app: FastAPI, host: str, port: int, tls: TlsSettings | None = None) -> None:
+        """Bind the address; speak TLS if told so.
 
         Raises:
             ServeError: it cannot be had.
@@ -62,7 +64,7 @@ class ApiServer:
             raise ServeError(f"cannot listen on {host}:{port} ({reason}); set api.host and api.port") from None
         bound = self._socket.getsockname()
         shown = f"[{bound[0]}]" if ":" in bound[0] else bound[0]
-        self.address = f"http://{shown}:{bound[1]}"
+        self.address = f"{'https' if tls else 'http'}://{shown}:{bound[1]}"
         self._server = _Server(
             uvicorn.Config(
                 app,
@@ -72,8 +74,16 @@ class ApiServer:
                 timeout_graceful_shutdown=GRACE_S,
                 timeout_keep_alive=15,
                 lifespan="off",
+                ssl_certfile=tls.certificate if tls else None,
+                ssl_keyfile=tls.key if tls else None,
             )
         )
+        try:
+            self._server.config.load()
+        except OSError as error:  # ssl.SSLError is one
+            self._socket.close()
+            reason = error.strerror or str(error)
+            raise ServeError(f"TLS cannot be set up ({reason}); see api.tls.certificate and api.tls.key") from None
         self._thread = threading.Thread(
             target=self._server.run, kwargs={"sockets": [self._socket]}, name="api", daemon=True
         )

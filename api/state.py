@@ -62,6 +62,14 @@ class Streams:
 
 
 @dataclass(slots=True)
+class Rendered:
+    """The last rendering of /metrics by content type, and when (monotonic, s)."""
+
+    texts: dict[str, tuple[float, bytes]] = field(default_factory=dict)
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+
+@dataclass(slots=True)
 class Remembered:
     """What the probes have lived through, as it was a while ago."""
 
@@ -82,6 +90,7 @@ class State:
     now_ns: Callable[[], int] = time.time_ns
     process_metrics: bool = True
     streams: Streams = field(default_factory=Streams)
+    rendered: Rendered = field(default_factory=Rendered)
     survived: Remembered = field(default_factory=Remembered)
 
     async def knowledge(self, *, within: float | None = None) -> Knowledge:

@@ -33,6 +33,7 @@ def serve() -> None:
     """
     from api import create_app  # noqa: PLC0415  # FastAPI takes its time
     from api.server import ApiServer  # noqa: PLC0415
+    from canary.settings.serving import is_loopback  # noqa: PLC0415
     from storage.store import Store  # noqa: PLC0415
     from storage.store.database import Database  # noqa: PLC0415
 
@@ -41,7 +42,11 @@ def serve() -> None:
     ending = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: ending.set())
-    with ApiServer(create_app(settings, store), settings.api.host, settings.api.port) as server:
+    if not settings.api.needs_token and not is_loopback(settings.api.host):
+        log.warning(
+            "open_to_all", host=settings.api.host, remedy="set api.auth.required to auto, or keep a proxy in front"
+        )
+    with ApiServer(create_app(settings, store), settings.api.host, settings.api.port, settings.api.tls) as server:
         typer.echo(f"Status page: {server.address}/  (Ctrl-C ends it)")
         threading.Thread(target=_upgrade, args=(store, ending), name="upgrade", daemon=True).start()
         while server.alive() and not ending.wait(1.0):

@@ -111,7 +111,7 @@ def up(
         env = environment(settings, lab.bootstrap if lab else None, os.environ)
         options = [*(["--config", str(config)] if config else []), *(["-v"] * verbosity)]
         children = [_start(part, options, env) for part in PARTS]
-        address = f"http://{settings.api.host}:{settings.api.port}/"
+        address = f"{'https' if settings.api.tls else 'http'}://{settings.api.host}:{settings.api.port}/"
         announced = False
         while not stopping.wait(_LOOK_S):
             if not announced and _answers(address):
@@ -128,7 +128,8 @@ def up(
 
 def _answers(address: str) -> bool:
     try:
-        return httpx.get(f"{address}healthz", timeout=1.0).status_code == httpx.codes.OK
+        answer = httpx.get(f"{address}healthz", timeout=1.0, verify=False)  # noqa: S501  # our own, asked if it lives
+        return answer.status_code == httpx.codes.OK
     except httpx.HTTPError:
         return False
 

@@ -1,0 +1,108 @@
+from __future__ import annotations
+
+import datetime as dt
+import ssl
+import time
+from typing import TYPE_CHECKING
+
+import httpx
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+
+from api import create_app
+from api.cardinality import by_topic
+from api.server import ApiServer, ServeError
+from api.views import Value
+from canary.settings.serving import TlsSettings
+from tests.api.serving import Client, ProbeLogFake, settings, view
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from storage.store import Store
+
+
+def test_one_series_for_each_topic_when_told_so(store: Store) -> None:
+    store.save_view("prod", "canary-0", time.time_ns(), view())
+    client = Client(create_app(settings("prod", cardinality="topic"), store, ProbeLogFake()))
+    text = client.get("/metrics").text
+    assert 'partition="*"' in text
+    assert 'partition="0"' not in text
+    assert (
+        'canary_probes_acked_total{cluster="prod",mode="idempotent",partition="*",topic="durability-canary"} 300.0'
+        in text
+    )
+
+
+def test_of_gauges_the_worst_partition_is_told() -> None:
+    def place(number: int) -> tuple[str, ...]:
+        return "t", str(number)
+
+    found = by_topic(
+        {
+            ("canary_partition_isr", place(0)): Value(3),
+            ("canary_partition_isr", place(1)): Value(1),
+            ("canary_partition_under_min_isr", place(0)): Value(0),
+            ("canary_partition_under_min_isr", place(1)): Value(1),
+            ("canary_unseen_probes", (*place(0), "c")): Value(2),
+            ("canary_unseen_probes", (*place(1), "c")): Value(3),
+            ("canary_produce_latency_seconds", (*place(0), "m")): Value(0.5, (1, 0)),
+            ("canary_produce_latency_seconds", (*place(1), "m")): Value(0.25, (0, 2)),
+            ("canary_suspects", ("lost-write",)): Value(4),
+        }
+    )
+    values = {name: (value.value, value.counts) for (name, _), value in found.items()}
+    assert values == {
+        "canary_partition_isr": (1, ()),
+        "canary_partition_under_min_isr": (1, ()),
+        "canary_unseen_probes": (5, ()),
+        "canary_produce_latency_seconds": (0.75, (1, 2)),
+        "canary_suspects": (4, ()),
+    }
+
+
+def test_scrapes_of_one_second_share_a_rendering_and_the_next_one_is_new(store: Store) -> None:
+    store.save_view("prod", "canary-0", time.time_ns(), view(acked=100))
+    cached = Client(create_app(settings("prod", metrics_cache="10s"), store, ProbeLogFake()))
+    fresh = Client(create_app(settings("prod", metrics_cache="0s"), store, ProbeLogFake()))
+    first = cached.get("/metrics").text
+    store.save_view("prod", "canary-0", time.time_ns(), view(acked=200))
+    assert cached.get("/metrics").text == first
+    assert fresh.get("/metrics").text != first
+
+
+def _certificate(directory: Path) -> TlsSettings:
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "localhost")])
+    now = dt.datetime.now(dt.UTC)
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(1)
+        .not_valid_before(now - dt.timedelta(hours=1))
+        .not_valid_after(now + dt.timedelta(hours=1))
+        .add_extension(x509.SubjectAlternativeName([x509.DNSName("localhost")]), critical=False)
+        .sign(key, hashes.SHA256())
+    )
+    (directory / "tls.crt").write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
+    (directory / "tls.key").write_bytes(
+        key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    )
+    return TlsSettings(certificate=directory / "tls.crt", key=directory / "tls.key")
+
+
+def test_the_server_speaks_tls_when_told_so(store: Store, tmp_path: Path) -> None:
+    tls = _certificate(tmp_path)
+    with ApiServer(create_app(settings("prod"), store, ProbeLogFake()), "127.0.0.1", 0, tls) as server:
+        assert server.address.startswith("https://")
+        trusted = ssl.create_default_context(cafile=str(tls.certificate))
+        port = server.address.rsplit(":", 1)[1]
+        assert httpx.get(f"https://localhost:{port}/healthz", verify=trusted).text == "ok\n"
+    broken = TlsSettings(certificate=tmp_path / "none.crt", key=tls.key)
+    with pytest.raises(ServeError, match=r"api\.tls\.certificate"):
+        ApiServer(create_app(settings("prod"), store, ProbeLogFake()), "127.0.0.1", 0, broken)
