@@ -129,9 +129,9 @@ def up(
 def _answers(address: str) -> bool:
     try:
         answer = httpx.get(f"{address}healthz", timeout=1.0, verify=False)  # noqa: S501  # our own, asked if it lives
-        return answer.status_code == httpx.codes.OK
     except httpx.HTTPError:
         return False
+    return answer.status_code == httpx.codes.OK
 
 
 def _start(part: str, options: Sequence[str], env: Mapping[str, str]) -> Child:
