@@ -381,6 +381,8 @@ def advance(scope: Scope, topic: Topic, log: Log, consumer: str, isolation: str,
                     evidence={"consumer": consumer, "position": reader.position},
                 ),
             )
+        if end > reader.position:  # a run: it goes on beyond where the reader stood
+            reader.position, reader.moved_at_ns = end, scope.state.now_ns
         return
     if isolation == READ_COMMITTED and offset > reader.position:
         _skipped(scope, topic, log, reader.position, offset)

@@ -223,11 +223,25 @@ def _judge_range(scope: Scope, topic: Topic, log: Log, reread: Reread, m: Missin
         at = y
 
 
+def _given_since(log: Log, stream: Stream, sequence: int) -> bool:
+    """Say whether every read_committed consumer has been given it, after all."""
+    for name, reader in log.readers.items():
+        if reader.isolation != "read_committed":
+            continue
+        unseen, early = stream.unseen.get(name), stream.early.get(name)
+        given = sequence in stream.promised and (unseen is None or sequence not in unseen)
+        if not given and (early is None or sequence not in early):
+            return False
+    return True
+
+
 def _present(scope: Scope, topic: Topic, log: Log, stream: Stream, m: Missing, offset: int, sequence: int) -> None:
     """It is there: whoever passed it did not deliver it; or it is there twice."""
     if offset in log.corrupt:
         return
     if m.why in ("skipped", "late-ack"):
+        if _given_since(log, stream, sequence):
+            return  # late, which has its own name (nonmonotonic-poll)
         for unseen in stream.unseen.values():
             unseen.remove(sequence, sequence + 1)
         scope.hold(

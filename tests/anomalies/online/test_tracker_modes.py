@@ -153,3 +153,35 @@ def test_commits_that_are_acknowledged_out_of_order_are_no_regression() -> None:
     for offset, reason in ((9, "committed"), (5, "committed"), (9, "fetched")):
         bench.fold(f.GroupOffset(bench.now_ns, "g", TOPIC, 0, offset, reason))
     assert bench.found() == []
+
+
+def polled(bench: Bench, *offsets: int) -> None:
+    bench.fold(*(f.Polled(bench.now_ns, RC, RC, TOPIC, 0, o, PRODUCER, 1, o) for o in offsets))
+
+
+def test_a_repeated_delivery_in_the_middle_of_others_hides_none_of_them() -> None:
+    bench = Bench()
+    bench.write(6)
+    polled(bench, 0, 1, 2, 2, 3)
+    polled(bench, 4, 5)
+    bench.positions[RC] = 6
+    bench.settle()
+    assert bench.found() == [("nonmonotonic-poll", 2, -1)]
+
+
+def test_two_deliveries_that_changed_places_are_no_skip() -> None:
+    bench = Bench()
+    bench.write(6)
+    polled(bench, 0, 1, 3, 2, 4, 5)
+    bench.positions[RC] = 6
+    bench.settle()
+    assert bench.found() == [("nonmonotonic-poll", 2, -1)]
+
+
+def test_one_that_is_never_delivered_is_a_skip() -> None:
+    bench = Bench()
+    bench.write(6)
+    polled(bench, 0, 1, 3, 4, 5)
+    bench.positions[RC] = 6
+    bench.settle()
+    assert bench.found() == [("poll-skip", 2, 2)]
