@@ -53,8 +53,12 @@ def show(verdict: Verdict | SparkVerdict, console: Console | None = None) -> Non
     """Print the verdict, a table of counts and the first cases with their operations."""
     console = console or Console(highlight=False)
     console.print(f"[bold {'green' if verdict.valid else 'red'}]{escape(sentence(verdict))}[/]")
-    history = verdict.tables.history if isinstance(verdict, Verdict) else None
-    keys, source = (verdict.keys, verdict.source) if history is None else (len(history.keys), history.source)
+    history: History | None = None
+    if isinstance(verdict, Verdict):
+        history = verdict.tables.history
+        keys, source = len(history.keys), history.source
+    else:
+        keys, source = verdict.keys, verdict.source
     console.print(f"{verdict.operations:,} operations, {keys:,} keys, {source}", style="dim")
     if not verdict.anomalies:
         return
@@ -69,7 +73,9 @@ def show(verdict: Verdict | SparkVerdict, console: Console | None = None) -> Non
         console.print(f"\n[bold]{name}[/] ({min(FIRST_CASES, len(cases))} of {len(cases):,})")
         for case in cases[:FIRST_CASES]:
             console.print(Padding(escape(one_line(case)), (0, 0, 0, 2)))
-            for row in rows_of(history, case) if history is not None else ():
+            if history is None:
+                continue
+            for row in rows_of(history, case):
                 console.print(Padding(escape(describe(history, row, case)), (0, 0, 0, 6)), style="dim")
         if name not in verdict.allowed:
             console.print(f"  [italic]First: {escape(CATALOGUE[name].do_first)}[/]")
