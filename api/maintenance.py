@@ -7,7 +7,7 @@ from api.auth import principal_of
 from api.paging import Cursor, Limit
 from api.ports import Maintenance
 from api.problems import RESPONSES, ProblemError
-from api.shapes import Listing, MaintenanceOut, MaintenanceRequest, moment, nanoseconds
+from api.shapes import LATEST_NS, Listing, MaintenanceOut, MaintenanceRequest, moment, nanoseconds
 from api.state import State, state_of
 
 router = APIRouter(prefix="/maintenance", tags=["maintenance"], responses={k: RESPONSES[k] for k in (422, 503)})
@@ -30,7 +30,7 @@ async def plan(request: Request, response: Response, body: MaintenanceRequest) -
     begin, end = nanoseconds(body.begins_at) or shared.now_ns(), nanoseconds(body.ends_at) or 0
     if not begin < end <= begin + LONGEST_NS:
         raise ProblemError(422, "body.ends_at: a window ends after it begins, and within a week.")
-    if not -(2**63) < begin < end < 2**63:
+    if not -LATEST_NS < begin < end < LATEST_NS:
         raise ProblemError(422, "body.ends_at: the window is beyond the times that can be stored (1678 to 2262).")
     if body.cluster is not None and body.cluster not in (await shared.knowledge()).clusters:
         raise ProblemError(404, f"No cluster is called {body.cluster!r}; see GET /api/v1/clusters.")

@@ -9,6 +9,9 @@ from pydantic import BaseModel, ConfigDict, Field, PlainSerializer
 
 T = TypeVar("T")
 
+LATEST_NS = 2**63 - 1
+"""The latest time that can be stored; earlier than its negative cannot either."""
+
 
 def _rfc3339(moment: datetime) -> str:
     return moment.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
@@ -30,11 +33,12 @@ def moment_or_none(ns: int | None) -> datetime | None:
 
 
 def nanoseconds(when: datetime | None) -> int | None:
-    """Return ns since the epoch; a time without an offset is UTC."""
+    """Return ns since the epoch, at most what 63 bits hold (1678 to 2262); a time without an offset is UTC."""
     if when is None:
         return None
     since = (when if when.tzinfo else when.replace(tzinfo=UTC)) - datetime(1970, 1, 1, tzinfo=UTC)
-    return (since.days * 86_400 + since.seconds) * 1_000_000_000 + since.microseconds * 1000
+    exact = (since.days * 86_400 + since.seconds) * 1_000_000_000 + since.microseconds * 1000
+    return max(-LATEST_NS, min(exact, LATEST_NS))
 
 
 class Shape(BaseModel):

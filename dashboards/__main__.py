@@ -7,6 +7,7 @@ from pathlib import Path
 
 from dashboards.overview import UID, overview
 from dashboards.rules import groups, rules_yaml, runbook
+from dashboards.settings_reference import settings_reference
 
 ROOT = Path(__file__).parent.parent
 
@@ -20,6 +21,7 @@ def made() -> dict[Path, str]:
         for name, text in ((f"{UID}.json", overview()), ("rules.yml", rules_yaml()))
         for place in (generated, chart)
     }
+    files[Path("docs/configuration.md")] = settings_reference()
     for rules in groups().values():
         files |= {Path("docs/runbooks") / f"{rule.name}.md": runbook(rule) for rule in rules}
     return files

@@ -242,3 +242,13 @@ def _until(lines: Any, prefix: str) -> list[str]:
         if line.startswith(prefix):
             return [line]
     raise AssertionError("the stream ended")
+
+
+@pytest.mark.parametrize("when", ["0001-01-01T00:00:00Z", "9999-12-31T23:59:59Z"])
+def test_times_beyond_what_can_be_stored_are_the_first_or_the_last_ones(client: Client, when: str) -> None:
+    for path in ("violations", "incidents"):
+        for side in ("since", "until"):
+            assert client.get(f"/api/v1/{path}", **{side: when}).status_code == 200
+    assert client.get("/api/v1/unseen", cluster="prod", since=when).status_code == 422
+    assert client.get("/api/v1/unseen", cluster="prod", until=when).status_code in {200, 422}
+    assert client.get("/api/v1/export", cluster="prod", **{"from": when, "to": when}).status_code == 422
