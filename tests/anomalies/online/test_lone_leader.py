@@ -1,0 +1,96 @@
+"""call-me-maybe without brokers: the probe topic's loss, its cause and its incident, through tracker and store."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from canary import facts as f
+from storage.store import Store, ViolationFilter
+from tests.support.bench import TOPIC, Bench
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from canary.anomalies.online import Findings
+
+
+@dataclass
+class Led(Bench):
+    """A bench whose partition has a leader and an ISR, watched once a second; everything found goes to a store."""
+
+    leader: int = 1
+    isr: str = "1,2,3"
+    store: Store | None = None
+    waiting: list[Findings] = field(default_factory=list)
+
+    def fold(self, *facts: f.Fact) -> None:
+        self.now_ns += 1_000_000
+        self.tracker.fold(facts)
+        findings = self.tracker.drain()
+        self.requests.extend(findings.rereads)
+        for violation in findings.violations:
+            self.violations.setdefault(violation.key("t"), violation)
+        if self.store is not None:
+            self.store.record("t", findings.violations)
+            if findings.ended:
+                self.store.end([violation.key("t") for violation in findings.ended], self.now_ns)
+
+    def round(self) -> None:
+        self.sample += 1
+        self.now_ns += 1_000_000_000
+        n, s = self.now_ns, self.sample
+        self.fold(f.WatchAsked(n, s))
+        self.fold(
+            f.ClusterSeen(n, s, "cluster", "1,2,3"),
+            f.TopicSeen(n, s, TOPIC, self.topic_id, 1),
+            f.PartitionSeen(n, s, TOPIC, 0, self.leader, "1,2,3", self.isr),
+            f.TopologySeen(n, s, "probe"),
+            f.TopologySeen(n, s, "all"),
+            *([f.Listed(n, s, TOPIC, 0, self.start, self.end, self.end, self.epoch)] if self.leader > 0 else []),
+        )
+        if self.answering:
+            self.answer()
+
+
+def test_a_lone_leaders_loss_is_told_with_its_cause_in_one_incident(tmp_path: Path) -> None:
+    with Store.connect(f"sqlite:///{tmp_path}/store.db", timeout=5) as store:
+        store.upgrade()
+        b = Led(store=store)
+        b.fold(f.TopicConfigured(b.now_ns, TOPIC, -1, -1, "delete", 1))
+        b.write(50)
+        b.settle(3)
+        b.isr = "1"
+        for _ in range(15):
+            b.write(2)
+            b.settle(1)
+        assert b.found() == [("isr-of-one", -1, -1)]
+        b.leader = -1
+        for _ in range(8):
+            b.round()
+        b.leader, b.isr = 2, "2"
+        b.truncate(50)
+        b.settle(20)
+        b.isr = "1,2,3"
+        b.settle(20)
+        kinds = {kind for kind, _, _ in b.found()}
+        assert kinds == {"isr-of-one", "offline-partition", "lost-write", "truncation", "unclean-election"}
+        assert [(k, o) for k, o, _ in b.found("truncation", "unclean-election")] == [
+            ("truncation", 50),
+            ("unclean-election", -1),  # suspected at first, which ended when it was proven
+            ("unclean-election", 50),
+        ]
+        assert len(b.found("lost-write")) == 30
+        rows = store.violations(ViolationFilter(), limit=200).items
+        assert len({row.incident_id for row in rows}) == 1
+        states = {(row.kind, row.severity): row.state for row in rows if row.kind != "lost-write"}
+        assert states == {
+            ("isr-of-one", "critical"): "resolved",
+            ("offline-partition", "critical"): "resolved",
+            ("unclean-election", "info"): "resolved",
+            ("unclean-election", "critical"): "open",
+            ("truncation", "critical"): "open",
+        }
+        incident = store.incident(rows[0].incident_id)
+        assert incident is not None
+        assert (incident.kind, incident.state) == ("isr-of-one", "open")
