@@ -150,8 +150,31 @@ def _somebody(draw: st.DrawFn) -> Row:
     }
 
 
+FATES = (
+    *("not in the log", "no offset", "not in committed", "not in uncommitted", "not polled", "damaged"),
+    *("moved", "taken", "copied", "copied early"),
+)
+
+
+def _happen(night: Night, row: Row, fate: str, more: Row) -> None:
+    """Put a probe into the log, and into the topic what its fate makes of it."""
+    offset, sequence = row["offset"], row["sequence"]
+    if fate != "not in the log":
+        night.probes.append(row | ({"offset": None} if fate == "no offset" else {}))
+    for level in (RC, RU):
+        if fate == ("not in committed" if level == RC else "not in uncommitted"):
+            continue
+        damage = {"valid": False} if fate == "damaged" else {}
+        held = sequence + 1 if fate == "taken" else sequence
+        night.records.append(record(offset + 1 if fate == "moved" else offset, held, level, **more, **damage))
+        if fate.startswith("copied"):
+            night.records.append(record(offset - 2 if fate.endswith("early") else 13, sequence, level, **more))
+    if fate != "not polled":
+        night.polls.append(poll(offset, sequence))
+
+
 @st.composite
-def nights(draw: st.DrawFn) -> Night:  # noqa: C901, PLR0912  # one night, from top to bottom
+def nights(draw: st.DrawFn) -> Night:  # noqa: C901  # one night, from top to bottom
     """Draw a night: mostly orderly, with every kind of fault, so that every rule fires in some of them."""
     night = Night()
     ids = st.sampled_from([None, None, None, "A", "A", "B"])
@@ -179,7 +202,7 @@ def nights(draw: st.DrawFn) -> Night:  # noqa: C901, PLR0912  # one night, from 
     transactions = st.sampled_from([None, None, None, 0, 1, 2, 3])
     times = st.sampled_from([NOW - 60 * MINUTE, NOW - 60 * MINUTE, NOW - 120 * MINUTE, NOW - MINUTE])
     outcomes = st.sampled_from(["acked"] * 4 + ["failed", "indeterminate"])
-    shift = draw(st.integers(0, 3))
+    shift = draw(st.integers(2, 4))
     fixed: dict[tuple[object, ...], Row] = {}
 
     def whose(row: Row) -> Row:
@@ -188,17 +211,9 @@ def nights(draw: st.DrawFn) -> Night:  # noqa: C901, PLR0912  # one night, from 
         return row | fixed.setdefault(key, {name: row[name] for name in ("transaction_id", "sent_at", "mode")})
 
     for sequence in range(draw(st.integers(0, 10))):  # an orderly run, in which most things are as they should be
-        fate = {"transaction_id": draw(transactions), "sent_at": draw(times), "acked_at": draw(times)}
+        fate: Row = {"transaction_id": draw(transactions), "sent_at": draw(times), "acked_at": draw(times)}
         row = whose(probe(sequence, sequence + shift, **fate))
-        what = draw(st.integers(0, 9))
-        if what != 0:
-            night.probes.append(row | ({"offset": None} if what == 1 else {}))
-        if what != 2:
-            night.records.append(record(sequence + shift, sequence, topic_id=incarnations))
-        if what != 3:
-            night.records.append(record(sequence + shift, sequence, RU, topic_id=incarnations))
-        if what > 4:
-            night.polls.append(poll(sequence + shift, sequence))
+        _happen(night, row, draw(st.sampled_from([*FATES, *["as it should"] * 4])), {"topic_id": incarnations})
     for _ in range(draw(st.integers(0, 6))):  # and whatever else
         outcome = draw(outcomes)
         offset = draw(st.one_of(st.none(), OFFSETS)) if outcome != "failed" else None
