@@ -157,13 +157,13 @@ def _partition(  # noqa: PLR0915  # one plan of faults, read from top to bottom
                 "polled_at": sent[seen] + 9000,
             },
         )
-    for level in ("read_committed", "read_uncommitted"):
+    for isolation in ("read_committed", "read_uncommitted"):
         row: dict[str, Any] = {"cluster": "c", "topic": "t", "topic_id": "A", "partition": partition}
-        row["isolation"] = level
+        row["isolation"] = isolation
         row |= {"earliest_offset": 0, "end_offset": size + len(extra), "dumped_at": NOW}
         row |= {"retention_ms": 7 * 24 * 3_600_000, "retention_bytes": -1}
         table = pa.Table.from_pylist([row], SCHEMAS["bounds"])
-        pq.write_table(table, folder / f"dump/bounds/{partition}-{level}.parquet")
+        pq.write_table(table, folder / f"dump/bounds/{partition}-{isolation}.parquet")
     verdicts["lost"] = len(lost)
     verdicts["corrupt"] = len(damaged)
     verdicts["unacked-found"] = len(open_found)

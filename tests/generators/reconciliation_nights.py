@@ -194,13 +194,14 @@ def nights(draw: st.DrawFn) -> Night:  # noqa: C901  # one night, from top to bo
         night.bounds.append(bound(RC, start, end, **common))
         if draw(st.integers(0, 5)):
             more: Row = {"dumped_at": NOW + draw(st.sampled_from([0, -MINUTE, MINUTE]))}
-            low = max(0, start + draw(st.sampled_from([0, 0, 0, -1, 1])))
+            low = max(0, draw(st.sampled_from([start, start, start - 1, start - 2, start + 1, end + 2])))
             night.bounds.append(bound(RU, low, max(end + draw(st.integers(0, 4)), low), **common | more))
     for number, outcome in enumerate(draw(st.lists(st.sampled_from(["committed", "aborted", "indeterminate"])))):
         who = {"producer_id": draw(st.sampled_from([7, 7, 8])), "cluster": draw(st.sampled_from(["c", "c", "d"]))}
         night.transactions.append(transaction(number % 4, outcome, **who))
     transactions = st.sampled_from([None, None, None, 0, 1, 2, 3])
-    times = st.sampled_from([NOW - 60 * MINUTE, NOW - 60 * MINUTE, NOW - 120 * MINUTE, NOW - MINUTE])
+    ages = [60, 60, 60, 120, 120, 5.5, 5, 4.5, 1]  # around the hours of retention and the five minutes of rule 4
+    times = st.sampled_from([NOW - int(age * MINUTE) for age in ages])
     outcomes = st.sampled_from(["acked"] * 4 + ["failed", "indeterminate"])
     shift = draw(st.integers(2, 4))
     fixed: dict[tuple[object, ...], Row] = {}
