@@ -192,9 +192,15 @@ def test_a_cluster_that_was_never_reconciled_fires_after_a_day_and_a_half(tmp_pa
     firing("CanaryReconcileNever", series, {"35h": False, "37h": True}, tmp_path)
 
 
+def test_a_test_of_the_alarm_pages_while_it_is_open(tmp_path: Path) -> None:
+    series = both("canary_violations_open", 'cluster="prod", kind="alert-test", severity="critical"', "0x20 1x20 0x20")
+    firing("CanaryAlertTest", series, {"4m": False, "6m": True, "14m": False}, tmp_path)
+
+
 def test_every_alert_is_tried() -> None:
     tried = {alert_name(kind) for kind in CRITICAL} | set(GAUGES) | set(COUNTERS)
     tried |= {
+        "CanaryAlertTest",
         "CanaryRunnerDown",
         "CanaryRunnerMissing",
         "CanaryApiDown",
