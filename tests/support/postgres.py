@@ -43,7 +43,9 @@ class Postgres:
         self._directory.cleanup()
 
     def start(self) -> None:
-        """Start, with the data that there is; returns when it answers."""
+        """Start, with the data that there is, unless it runs; returns when it answers."""
+        if self._server is not None:
+            return
         before = os.environ.get("XDG_RUNTIME_DIR")  # not set in every build container
         os.environ["XDG_RUNTIME_DIR"] = str(self._runtime)
         try:
