@@ -84,8 +84,7 @@ def ensure_topic(
         replica_assignment=spread(brokers, partitions, replication_factor),
         config=dict(config),
     )
-    future = admin.create_topics([new], operation_timeout=5.0, request_timeout=_left(deadline))[name]
-    error = _error(future, deadline)
+    error = _created(admin, new, deadline)
     if error is not None and error.code() != KafkaError.TOPIC_ALREADY_EXISTS:
         raise _explained(error, f"make topic {name!r}", "CREATE on the topic (or on the cluster)")
     while (found := _described(admin, name, deadline)) is None:  # brokers learn of it one after another
@@ -128,6 +127,16 @@ def _described(admin: Any, name: str, deadline: float) -> Found | None:
         if error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED or time.monotonic() >= deadline:
             raise _explained(error, f"describe topic {name!r}", "DESCRIBE on the topic")
         time.sleep(min(0.25, left))
+
+
+def _created(admin: Any, new: NewTopic, deadline: float) -> KafkaError | None:
+    """Have the topic made. What the client says of itself (its broker left the metadata, say) is asked again."""
+    while True:
+        future = admin.create_topics([new], operation_timeout=5.0, request_timeout=_left(deadline))[new.topic]
+        error = _error(future, deadline)
+        if error is None or error.code() >= 0 or time.monotonic() >= deadline:
+            return error
+        time.sleep(0.25)
 
 
 def _brokers(admin: Any, deadline: float) -> Sequence[Broker]:
