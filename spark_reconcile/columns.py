@@ -43,6 +43,10 @@ class Columns:
 
     def take(self, rows: Index) -> Self:
         """Return the rows chosen by a mask, an index or a slice."""
+        if isinstance(rows, np.ndarray) and rows.dtype == np.bool_:
+            if rows.all():
+                return self
+            rows = np.flatnonzero(rows)  # so that a mask is gone through once, not once a column
         return replace(self, **{name: column[rows] for name, column in self._arrays().items()})
 
     @classmethod

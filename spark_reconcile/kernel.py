@@ -167,7 +167,7 @@ def settle(piece: Piece, partition: Slice) -> Settled:
     watched = lookup(placed, strange) >= 0
     tally = Tally()
     plainly = _plainly(placed, evidence, partition.bounds) & ~watched
-    tally.survived(placed.take(plainly))
+    tally.survived(placed, plainly)
     doubtful = ~plainly & ~watched
     probes = placed.take(doubtful)
     judgement = judge(probes, evidence.take(doubtful).sightings(), partition.bounds)

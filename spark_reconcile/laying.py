@@ -18,12 +18,14 @@ if TYPE_CHECKING:
 class Layer:
     """Rows that bear an identity. One row *stands* for its offset; others there agree with it or dispute it.
 
-    ``place``: of each row in the index. ``standing``: the row at each place, -1 = none.
+    ``place``: of each row in the index. ``standing``: the row at each place, -1 = none. ``alone``: no row is beside
+    another, which is what a sorted dump looks like.
     """
 
     rows: Identities
     place: I64
     standing: I32
+    alone: bool
 
     @classmethod
     def of(cls, rows: Identities, offsets: I64, index: places.Index) -> Self:
@@ -31,7 +33,7 @@ class Layer:
         place = index.of(offsets)
         standing = np.full(index.size, -1, dtype=np.int32)
         standing[place] = np.arange(len(rows), dtype=np.int32)
-        return cls(rows, place, standing)
+        return cls(rows, place, standing, int(np.count_nonzero(standing >= 0)) == len(rows))
 
     def compare(self, other: Identities, place: I64) -> tuple[I32, Bool]:
         """Return for each of ``other`` the row that stands at its place, -1 = none, and whether it is the same."""
@@ -54,10 +56,19 @@ class Layer:
 
     def disputed(self) -> Bool:
         """Return which rows are not the one standing at their place, and differ from it."""
-        return self.denied(self)
+        return np.zeros(len(self.rows), dtype=np.bool_) if self.alone else self.denied(self)
+
+    def shared(self, other: Layer) -> Bool:
+        """Return which rows of ``other`` lie at a place where two identities stand: whoever it is meets another."""
+        crowded = self.place[self.disputed()]
+        if not len(crowded):
+            return np.zeros(len(other.rows), dtype=np.bool_)
+        return np.isin(other.place, crowded)
 
     def echoes(self) -> Bool:
         """Return which rows only repeat the one standing at their place."""
+        if self.alone:
+            return np.zeros(len(self.rows), dtype=np.bool_)
         row, same = self.compare(self.rows, self.place)
         result: Bool = same & (row != np.arange(len(row), dtype=np.int32))
         return result
@@ -102,8 +113,8 @@ def lay_out(probes: Probes, records: Found, damaged: Damaged, polls: Found, boun
     row, here = committed.compare(placed, known.place)
     row_held, here_held = held.compare(placed, known.place)
     inside = placed.offset >= start
-    other = (row >= 0) & ~here & inside
-    other_held = (row_held >= 0) & ~here_held
+    other = (((row >= 0) & ~here) | committed.shared(known)) & inside
+    other_held = ((row_held >= 0) & ~here_held) | held.shared(known)
     shown, gone = _polls(polls, polled.place, known, committed, start)
     acks = promises(placed)
     denied = (other | other_held | polled.denied(known)) & acks

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from spark_reconcile.columns import I64, Bool, Probes
 
 DAY_US: Final = 86_400_000_000
+_DAYS: Final = 1000
+"""Days that are made room for without looking which of them occur."""
 TABLE: Final = ("attempted", "acked", "survivors", "acked_lost", "unacked_found")
 _SUMS: Final = {
     "voided": "voided",
@@ -46,13 +48,13 @@ class Tally:
     anomalies: dict[str, int] = field(default_factory=dict)
     notes: dict[str, int] = field(default_factory=dict)
 
-    def survived(self, probes: Probes) -> None:
-        """Count probes that were promised and stand where they were acknowledged."""
-        self.verdicts[SURVIVED] += len(probes)
-        _add_to(self.notes, {"promised": len(probes)})
-        everything: Bool = np.ones(len(probes), dtype=np.bool_)
+    def survived(self, probes: Probes, plainly: Bool) -> None:
+        """Count those of ``probes`` that were promised and stand where they were acknowledged."""
+        number = int(np.count_nonzero(plainly))
+        self.verdicts[SURVIVED] += number
+        _add_to(self.notes, {"promised": number})
         nothing: Bool = np.zeros(len(probes), dtype=np.bool_)
-        self._tabulate(probes, (everything, everything, everything, nothing, nothing))
+        self._tabulate(probes, (plainly, plainly, plainly, nothing, nothing))
 
     def add(self, probes: Probes, judged: Judgement) -> None:
         """Count ``probes``, judged row by row."""
@@ -114,17 +116,16 @@ class Tally:
         if not len(probes):
             return
         first, last = int(probes.sent_at.min()) // DAY_US, int(probes.sent_at.max()) // DAY_US
-        if len(probes.modes) == 1 and first == last:
-            row = np.array([int(column.sum()) for column in columns], dtype=np.int64)
-            self._put(probes.modes[0], first, row)
-            return
-        days = last - first + 1
-        if days > 100_000:  # a clock gone mad: do not make room for every day between
-            raise ValueError("sent_at spans more than 100,000 days")
-        key = probes.mode.astype(np.int64) * days + (probes.sent_at // DAY_US - first)
-        cells = np.stack([np.bincount(key[column], minlength=len(probes.modes) * days) for column in columns], axis=1)
-        for cell in np.flatnonzero(cells[:, 0]):
-            self._put(probes.modes[int(cell) // days], first + int(cell) % days, cells[cell].astype(np.int64))
+        modes = len(probes.modes)
+        days: I64 = np.arange(first, last + 1) if last - first < _DAYS else np.unique(probes.sent_at // DAY_US)
+        if len(days) == 1:
+            key = probes.mode.astype(np.int64) if modes > 1 else np.zeros(len(probes), dtype=np.int64)
+        else:
+            key = probes.mode * np.int64(len(days)) + np.searchsorted(days, probes.sent_at // DAY_US)
+        counted = {id(column): np.bincount(key[column], minlength=modes * len(days)) for column in columns}
+        cells = np.stack([counted[id(column)] for column in columns], axis=1)
+        for cell in np.flatnonzero(cells[:, 0]).tolist():
+            self._put(probes.modes[cell // len(days)], int(days[cell % len(days)]), cells[cell].astype(np.int64))
 
     def _put(self, mode: str, day: int, row: I64) -> None:
         if row.any():

@@ -48,6 +48,7 @@ with p as (
     from read_parquet('{folder}/log/polls/**/*.parquet') where isolation = 'read_committed' group by all
 ), bad as (select distinct cluster, topic, partition, "offset" from r where not valid)
 select case
+        when p.producer_id is null then case when f.committed then 'unexpected' end
         when p.other then 'other-incarnation'
         when p.refused and (coalesce(f.committed, false) or coalesce(polled, false)) then 'aborted-read'
         when f.copies > 1 then 'duplicate'
@@ -68,14 +69,19 @@ select case
         else 'unacked-absent'
     end as verdict, count(*) as n
 from p
-left join f using (cluster, topic, partition, producer_id, generation, sequence)
-left join polled using (cluster, topic, partition, producer_id, generation, sequence)
+full join f on (p.cluster, p.topic, p.partition, p.producer_id, p.generation, p.sequence)
+    = (f.cluster, f.topic, f.partition, f.producer_id, f.generation, f.sequence)
+left join polled on (p.cluster, p.topic, p.partition, p.producer_id, p.generation, p.sequence)
+    = (polled.cluster, polled.topic, polled.partition, polled.producer_id, polled.generation, polled.sequence)
 left join bad on (bad.cluster, bad.topic, bad.partition, bad.offset) = (p.cluster, p.topic, p.partition, p.offset)
 group by all
 """
 
 if __name__ == "__main__":
     folder = Path(sys.argv[-1])
-    connection = duckdb.connect(config={"threads": 2, "temp_directory": str(folder / "spill")})
+    connection = duckdb.connect(
+        config={"threads": 2, "memory_limit": "10GB", "temp_directory": str(folder / "spill")},
+    )
+    connection.execute("set preserve_insertion_order = false")
     rows = connection.execute(SQL.replace("{folder}", str(folder))).fetchall()
-    sys.stdout.write(json.dumps({"verdicts": dict(sorted(rows))}) + "\n")
+    sys.stdout.write(json.dumps({"verdicts": dict(sorted((name, n) for name, n in rows if name is not None))}) + "\n")
