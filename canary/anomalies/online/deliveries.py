@@ -171,6 +171,12 @@ def polled(scope: Scope, run: Sequence[f.Polled]) -> None:  # noqa: C901  # one 
     """A consumer was given probes of ours."""
     first, n = run[0], len(run)
     topic = scope.topic(first.topic)
+    stream = scope.stream(topic, first.producer_id, first.generation, first.partition)
+    if stream is not None and stream.live and first.sequence < stream.next_sequence < first.sequence + n:
+        sent = stream.next_sequence - first.sequence  # the rest are phantoms
+        polled(scope, run[:sent])
+        run, n = run[sent:], n - sent
+        first = run[0]
     log = scope.log(topic, first.partition)
     meters = scope.meters(first.topic, first.partition)
     request_id = is_reread(first.consumer)
@@ -179,7 +185,7 @@ def polled(scope: Scope, run: Sequence[f.Polled]) -> None:  # noqa: C901  # one 
     if first.leader_epoch is not None and log.epoch is not None and first.leader_epoch > log.epoch:
         epoch_changed(scope, log, first.leader_epoch)
     liveness.clocks(scope, topic, log, first)
-    stream = _known(scope, topic, log, first, n)
+    stream = _known(scope, topic, log, stream, first, n)
     if request_id is not None:
         reread = log.rereads.get(request_id)
         if reread is not None and stream is not None:
@@ -190,15 +196,15 @@ def polled(scope: Scope, run: Sequence[f.Polled]) -> None:  # noqa: C901  # one 
         return
     a, b = first.sequence, first.sequence + n
     committed = first.isolation == READ_COMMITTED
+    place(scope, topic, log, stream, a, n, first.offset, read=True)
+    plain = stream.mode not in TRANSACTIONAL
+    claim(scope, topic, log, stream, a, n, first.offset, promise=committed or plain)
     if committed and stream.failed and stream.failed.overlaps(a, b):
         for x, y in stream.failed.within(a, b):
             for sequence in range(x, y):
                 transactions.aborted_read(
                     scope, topic, log, stream, sequence, first.offset + sequence - a, first.consumer
                 )
-    place(scope, topic, log, stream, a, n, first.offset, read=True)
-    plain = stream.mode not in TRANSACTIONAL
-    claim(scope, topic, log, stream, a, n, first.offset, promise=committed or plain)
     if request_id is None:
         _delivered(scope, topic, log, stream, run)
     if committed and not plain:
@@ -207,20 +213,22 @@ def polled(scope: Scope, run: Sequence[f.Polled]) -> None:  # noqa: C901  # one 
         transactions.read(scope, topic, log, stream, first, n)
 
 
-def _known(scope: Scope, topic: Topic, log: Log, first: f.Polled, n: int) -> Stream | None:
+def _known(scope: Scope, topic: Topic, log: Log, stream: Stream | None, first: f.Polled, n: int) -> Stream | None:
     """Return the stream that the identities belong to; unknown ones are looked up, impossible ones are phantoms."""
     state = scope.state
     end = first.sequence + n
     producer = state.producers.get(first.producer_id)
-    stream = scope.stream(topic, first.producer_id, first.generation, first.partition)
     if stream is not None:
         if end > stream.next_sequence:
             if stream.live:
-                _phantom(scope, topic, log, first, max(first.sequence, stream.next_sequence), end)
+                _phantom(scope, topic, log, first, first.sequence, end)
+                log.phantoms.set(first.offset, n, first.sequence, stream.tag)
                 return None
-            stream.next_sequence = (
-                end  # a dead generation's unrecorded tail: it was sent, and nobody could write it down
-            )
+            said = log.phantoms.within(first.offset, first.offset + n)
+            if any(run.tag == stream.tag and run.value - run.key == first.sequence - first.offset for run in said):
+                return None  # said when its generation lived, and no more a probe now
+            # a dead generation's unrecorded tail: it was sent, and nobody could write it down
+            stream.next_sequence = end
         return stream
     if producer is None or first.generation > producer.generation:
         known = state.siblings.get(first.producer_id)

@@ -428,7 +428,7 @@ def _lost(scope: Scope, topic: Topic, log: Log, m: Missing) -> None:
         ):  # claimed again meanwhile, by a read or only by a late ack: look
             log.missing.append(Missing(offset, 1, sequence, m.tag, m.why, m.at_ns, scope.state.ordinal))
             continue
-        if offset < log.start:
+        if offset < log.start and not m.confirmed:  # what a fresh client did not find before it expired was lost before
             retention.expired_unread(scope, topic, log, stream, sequence)
             continue
         elsewhere = _stands_elsewhere(topic, log, m, sequence, offset)

@@ -46,6 +46,7 @@ def start_advanced(scope: Scope, topic: Topic, log: Log, start: int) -> None:
     log.promised.remove(0, start)
     log.corrupt.remove(0, start)
     log.copies.remove(0, start)
+    log.phantoms.remove(0, start)
     log.start = start
     if first is not None:
         youngest_ns = _promised_by(log, start)

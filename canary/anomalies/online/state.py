@@ -219,6 +219,8 @@ class Log:
     corrupt: IntervalSet = field(default_factory=IntervalSet)
     copies: IntervalSet = field(default_factory=IntervalSet)
     """Offsets of copies that were reported as duplicates."""
+    phantoms: RunMap = field(default_factory=RunMap)
+    """Offset to sequence, tagged with the stream: probes that nobody sent, as they were reported."""
     start: int = 0
     end: int | None = None
     stable: int | None = None

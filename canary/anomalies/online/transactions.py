@@ -129,7 +129,8 @@ def aborted_read(
     late: bool = False,
     why: str | None = None,
 ) -> None:
-    """A read_committed consumer was given what was refused."""
+    """A read_committed consumer was given what was refused; that promises nothing, and others may not find it."""
+    log.promised.remove(offset, offset + 1)
     transaction = stream.transactions.get(sequence)
     if why is None:
         why = f"its transaction {transaction[1]} aborted" if transaction else "its send failed"

@@ -14,6 +14,7 @@ from canary.history import load
 from tests.generators.injections import ECHOES, INJECTIONS
 from tests.generators.simulator import simulate
 from tests.generators.wild import seeded
+from tests.support.soaking import soak
 
 if TYPE_CHECKING:
     from canary.anomalies.offline import Verdict
@@ -57,8 +58,7 @@ def breaks(seed: int, *kinds: str) -> Counter[str]:
 
 @pytest.mark.parametrize("seed", range(40))
 def test_nothing_is_reported_of_a_correct_life(seed: int) -> None:
-    verdict = verdict_on(simulate(seed))
-    assert verdict.valid, verdict.counts
+    valid(seed)
 
 
 @pytest.mark.parametrize("kind", HISTORY_KINDS)
@@ -78,27 +78,26 @@ def test_a_circle_of_reads_is_not_valid_and_one_through_the_order_of_writes_is()
     assert verdict_on(world, ww_deps=True).valid
 
 
+def valid(seed: int) -> int:
+    verdict = verdict_on(simulate(seed))
+    assert verdict.valid, (seed, verdict.counts)
+    return 1
+
+
 @pytest.mark.slow
-@pytest.mark.timeout(7200)
+@pytest.mark.timeout(14_400)
 def test_nothing_is_reported_of_ten_thousand_correct_lives() -> None:
-    for seed in range(10_000):
-        verdict = verdict_on(simulate(seed))
-        assert verdict.valid, (seed, verdict.counts)
+    soak("offline correct", 10_000, valid)
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(7200)
+@pytest.mark.timeout(14_400)
 @pytest.mark.parametrize("kind", HISTORY_KINDS)
 def test_what_was_broken_is_found_a_thousand_times(kind: str) -> None:
-    found: Counter[str] = Counter()
-    seed = 0
-    while found.total() < 1000:
-        found += breaks(seed, kind)
-        seed += 1
+    soak(f"offline {kind}", 1000, lambda seed: breaks(seed, kind).total())
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(7200)
+@pytest.mark.timeout(14_400)
 def test_what_was_broken_in_several_ways_is_found_a_thousand_times() -> None:
-    for seed in range(1000):
-        breaks(seed, *seeded(seed).sample(HISTORY_KINDS, 4))
+    soak("offline several", 1000, lambda seed: breaks(seed, *seeded(seed).sample(HISTORY_KINDS, 4)).total())

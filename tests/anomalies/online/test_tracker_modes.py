@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from canary import facts as f
 from canary.anomalies.online import Tracker
-from tests.support.bench import PRODUCER, RC, TOPIC, Bench
+from tests.support.bench import PRODUCER, RC, RU, TOPIC, Bench
 
 RELAY, OUT = 99, "probes-relay"
 
@@ -34,6 +34,25 @@ def test_what_it_wrote_before_is_an_aborted_read() -> None:
     bench, _ = zombie_bench()
     poll(bench, 0)
     assert [kind for kind, *_ in bench.found()] == ["G1a"]
+
+
+def test_an_aborted_write_that_was_shown_once_and_is_not_found_again_is_no_loss() -> None:
+    for aborted_first in (True, False):
+        bench = Bench(mode="transactional")
+        bench.fold(f.TransactionBegan(bench.now_ns, "transactional", PRODUCER, 1, 0))
+        bench.fold(f.Sent(bench.now_ns, TOPIC, 0, PRODUCER, 1, 0, "transactional", 0), f.CommitAsked(1, PRODUCER, 1, 0))
+        bench.end = 2  # the write and its marker
+        events = [
+            lambda b: b.fold(f.Aborted(b.now_ns, PRODUCER, 1, 0, "?")),
+            lambda b: poll(b, 0),
+        ]
+        for event in events if aborted_first else reversed(events):
+            event(bench)
+        bench.positions[RC] = bench.positions[RU] = 2
+        bench.settle(2)
+        bench.epoch += 1  # the tail is read again
+        bench.settle()
+        assert bench.found() == [("G1a", 0, 0)]
 
 
 def test_a_zombie_seen_by_read_uncommitted_alone_is_as_it_should_be() -> None:

@@ -11,6 +11,7 @@ from canary.anomalies.online import Tracker
 from tests.generators.injections import INJECTIONS
 from tests.generators.simulator import simulate
 from tests.generators.wild import seeded
+from tests.support.soaking import soak
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -106,19 +107,25 @@ def test_what_was_broken_in_several_ways_is_said(seed: int) -> None:
     breaks(seed, *seeded(seed).sample(FACT_KINDS, 3))
 
 
+def is_silent(seed: int) -> int:
+    silent(seed)
+    return 1
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(14_400)
 def test_nothing_is_said_of_ten_thousand_correct_lives() -> None:
-    for seed in range(10_000):
-        silent(seed)
+    soak("online correct", 10_000, is_silent)
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(14_400)
 @pytest.mark.parametrize("kind", FACT_KINDS)
 def test_what_was_broken_a_thousand_times_is_said_each_time(kind: str) -> None:
-    seen, seed = 0, 0
-    while seen < 1000:
-        seen += breaks(seed, kind).total()
-        seed += 1
-        assert seed < 3000
+    soak(f"online {kind}", 1000, lambda seed: breaks(seed, kind).total())
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(14_400)
+def test_what_was_broken_in_several_ways_a_thousand_times_is_said_each_time() -> None:
+    soak("online several", 1000, lambda seed: breaks(seed, *seeded(seed).sample(FACT_KINDS, 3)).total())

@@ -1,0 +1,62 @@
+"""What was found once has no echoes: phantoms that are read again, losses that the log's start passes."""
+
+from __future__ import annotations
+
+from tests.support.bench import RC, TOPIC, Bench
+
+
+def unseen(bench: Bench) -> int:
+    topic = bench.tracker.state.topics[TOPIC]
+    return sum(stream.unseen[RC].total for stream in topic.streams if RC in stream.unseen)
+
+
+def test_a_phantom_is_no_probe_of_its_generation_when_that_is_dead() -> None:
+    bench = Bench()
+    bench.write(3)
+    bench.append(900)
+    bench.poll()
+    bench.send()
+    (offset,) = bench.append(3)
+    bench.ack(3, offset)
+    bench.restart()
+    bench.settle()
+    assert bench.found() == [("phantom", 3, 900)]
+
+
+def test_phantoms_that_go_on_where_the_sent_ones_end_are_told_from_them() -> None:
+    bench = Bench()
+    bench.send(3)
+    offsets = bench.append(0, 1, 2, 3, 4)
+    for sequence in range(3):
+        bench.ack(sequence, offsets[sequence])
+    assert unseen(bench) == 3
+    bench.poll()
+    assert bench.found() == [("phantom", 3, 3), ("phantom", 4, 4)]
+    assert unseen(bench) == 0
+
+
+def test_what_a_fresh_client_did_not_find_stays_lost_when_the_start_passes_it() -> None:
+    bench = Bench()
+    offsets = bench.write(5)
+    del bench.log[offsets[2]]
+    bench.poll()
+    bench.answer()  # it is not there
+    bench.now_ns += 9 * 86_400 * 10**9
+    bench.start = 4
+    bench.settle()
+    assert bench.found("lost-write") == [("lost-write", 2, 2)]
+
+
+def test_what_expired_before_a_fresh_client_could_look_is_not_lost() -> None:
+    bench = Bench()
+    offsets = bench.write(5)
+    del bench.log[offsets[2]]
+    bench.answering = False
+    bench.poll()
+    bench.now_ns += 9 * 86_400 * 10**9
+    bench.start = 4
+    bench.round()
+    bench.answering = True
+    bench.settle()
+    assert bench.found() == []
+    assert bench.tracker.state.meters[TOPIC, 0].unverified == {"idempotent": 1}
