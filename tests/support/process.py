@@ -123,14 +123,18 @@ class Canary:
                 found[sample.name] = found.get(sample.name, 0.0) + sample.value
         return found
 
-    def metric(self, name: str, **labels: str) -> float:
-        """Return the sum of a metric's samples that have these labels."""
-        return sum(
+    def samples(self, name: str, **labels: str) -> list[float]:
+        """Return a metric's samples that have these labels."""
+        return [
             sample.value
             for family in text_string_to_metric_families(self.get("/metrics").text)
             for sample in family.samples
             if sample.name == name and all(sample.labels.get(k) == v for k, v in labels.items())
-        )
+        ]
+
+    def metric(self, name: str, **labels: str) -> float:
+        """Return the sum of a metric's samples that have these labels."""
+        return sum(self.samples(name, **labels))
 
     def violations(self, *kinds: str) -> list[dict[str, Any]]:
         """Return every violation (of some kinds), through all pages."""
@@ -166,10 +170,11 @@ class Canary:
         self.until(lambda: self.metric("canary_probes_seen_total") > before + 10, timeout, "probes are seen")
 
     def until_all_seen(self, timeout: float = 60.0) -> None:
-        """Wait until whatever was acknowledged some time ago has been seen."""
+        """Wait until whatever was acknowledged some time ago has been seen, by every consumer in every partition."""
 
         def reached() -> bool:
-            return self.metric("canary_unseen_oldest_seconds") < 3.0 and self.metric("canary_probes_acked_total") > 0
+            oldest = max(self.samples("canary_unseen_oldest_seconds"), default=0.0)
+            return oldest < 3.0 and self.metric("canary_probes_acked_total") > 0
 
         self.until(reached, timeout, "all acknowledged probes are seen")
 
