@@ -21,6 +21,7 @@ class TopologyOut(Shape):
     partition: int | None
     broker: int | None = Field(description="Of a broker.")
     leader: int | None = Field(description="Of a partition (-1: none); the controller's broker.")
+    leader_epoch: int | None = Field(description="Of probe topics and topics whose offsets are watched.")
     replicas: list[int]
     isr: list[int]
     address: str | None = Field(description="Of a broker; null while it is not in the cluster.")
@@ -52,6 +53,7 @@ def topology_out(span: TopologySpan) -> TopologyOut:
         partition=span.number if of_partition else None,
         broker=span.number if of_broker else None,
         leader=span.leader,
+        leader_epoch=span.leader_epoch,
         replicas=list(span.replicas),
         isr=list(span.isr),
         address=span.detail or None if of_broker else None,

@@ -140,6 +140,7 @@ class TopologyRow(Base):
     detail: Mapped[str] = mapped_column(Text)
     at_ns: Mapped[int]
     until_ns: Mapped[int | None]
+    leader_epoch: Mapped[int | None]
 
 
 class ViewRow(Base):

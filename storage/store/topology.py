@@ -2,7 +2,8 @@
 
 A *place* is (subject, topic, number), see canary.anomalies.topology_change. Each place has one row that is so now
 (``until_ns`` NULL) and one for each state before it. Several runners of a cluster tell the same: the first one counts,
-and what is older than the present row of its place is known already (a replay).
+and what is older than the present row of its place is known already (a replay). The leader epoch is told a moment after
+the leader: it completes the row that has none yet.
 """
 
 from __future__ import annotations
@@ -42,6 +43,7 @@ class TopologySpan:
     detail: str
     at_ns: int
     until_ns: int | None
+    leader_epoch: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +66,7 @@ def record(connection: Connection, cluster: str, changes: Sequence[TopologyChang
     present = _present(connection, cluster, sorted({change.topic for change in changes}))
     rows: list[dict[str, Any]] = []
     closed: dict[str, int] = {}
+    told: dict[str, int | None] = {}
     for change in changes:
         if change.subject == "topic" and change.detail == "gone":
             _close_topic(change, present, closed)
@@ -71,8 +74,13 @@ def record(connection: Connection, cluster: str, changes: Sequence[TopologyChang
         place = (change.subject, change.topic, change.number)
         known = present.get(place)
         state = {name: getattr(change, name) for name in _STATE}
+        epoch = change.leader_epoch
         if known is not None:
-            if change.at_ns <= known["at_ns"] or all(known[name] == value for name, value in state.items()):
+            alike = all(known[name] == value for name, value in state.items())
+            if change.at_ns <= known["at_ns"] or (alike and epoch in (None, known["leader_epoch"])):
+                continue
+            if alike and known["leader_epoch"] is None:
+                known["leader_epoch"] = told[known["id"]] = epoch
                 continue
             _close(known, change.at_ns, closed)
         row = {
@@ -84,16 +92,27 @@ def record(connection: Connection, cluster: str, changes: Sequence[TopologyChang
             **state,
             "at_ns": change.at_ns,
             "until_ns": None,
+            "leader_epoch": epoch,
         }
         rows.append(row)
         present[place] = row
+    _write(connection, rows, closed, told)
+    return len(rows)
+
+
+def _write(
+    connection: Connection, rows: list[dict[str, Any]], closed: dict[str, int], told: dict[str, int | None]
+) -> None:
+    """Write new rows; of rows that were there, when they ended (``closed``) and their epochs (``told``), by id."""
     fresh = {row["id"] for row in rows}
     for row_id, until_ns in closed.items():
         if row_id not in fresh:
             connection.execute(update(TopologyRow).where(TopologyRow.id == row_id).values(until_ns=until_ns))
+    for row_id, epoch in told.items():
+        if row_id not in fresh:
+            connection.execute(update(TopologyRow).where(TopologyRow.id == row_id).values(leader_epoch=epoch))
     for begin in range(0, len(rows), _CHUNK):
         connection.execute(insert(TopologyRow), rows[begin : begin + _CHUNK])
-    return len(rows)
 
 
 def _present(connection: Connection, cluster: str, topics: list[str]) -> dict[tuple[str, str, int], dict[str, Any]]:
@@ -165,6 +184,7 @@ def _span(row: Any) -> TopologySpan:
         row.detail,
         row.at_ns,
         row.until_ns,
+        row.leader_epoch,
     )
 
 
