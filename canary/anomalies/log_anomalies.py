@@ -8,7 +8,7 @@ LOG_ANOMALIES = (
     entry(
         "lost-write",
         "Lost write",
-        ("critical",),
+        ("critical", "warning"),
         "offline",
         "online",
         "spark",
@@ -23,6 +23,7 @@ LOG_ANOMALIES = (
             "find out which brokers left and joined the ISR around the acknowledgement."
         ),
         source="jepsen-redpanda 2.2 and 3.6 (#6); call-me-maybe-kafka; why-fsync",
+        allowed="Under acks=1 (the mode plain): any change of leader may lose what was acknowledged (warning).",
     ),
     entry(
         "unseen",
@@ -58,7 +59,7 @@ LOG_ANOMALIES = (
     entry(
         "inconsistent-offsets",
         "Two messages at one offset",
-        ("critical",),
+        ("critical", "warning"),
         "offline",
         "online",
         "spark",
@@ -197,7 +198,7 @@ LOG_ANOMALIES = (
     entry(
         "truncation",
         "Log truncated",
-        ("critical",),
+        ("critical", "warning"),
         "online",
         "watch",
         meaning="The end of the log went below what a consumer had read or an acknowledgement had promised.",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from canary.anomalies.online.questions import miss, want_tail
-from canary.anomalies.online.scope import UNORDERED
+from canary.anomalies.online.scope import UNORDERED, severity_of
 
 if TYPE_CHECKING:
     from canary.anomalies.online.scope import Scope
@@ -49,6 +49,7 @@ def _conflict(scope: Scope, topic: Topic, log: Log, stream: Stream, run: tuple[i
                 None,
                 f"offset {here} was given to two probes",
                 mode=stream.mode,
+                severity=severity_of(stream.mode, other.mode),
                 evidence={
                     "first": list(other.identity(sequence + i)),
                     "second": list(stream.identity(here + shift)),

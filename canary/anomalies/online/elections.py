@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from canary.anomalies.online.scope import UNORDERED
 from canary.anomalies.online.topology_found import violation
 from canary.anomalies.online.topology_state import Suspect
 
@@ -61,6 +62,8 @@ def conclude(scope: Scope) -> None:
     suspects = scope.state.topology.suspects
     if suspects:
         for found in scope.violations[scope.judged :]:
+            if found.mode in UNORDERED:
+                continue  # acks=1 loses with any change of leader
             if found.kind in _EVIDENCE and found.partition is not None and found.offset is not None:
                 _consider(scope, found)
     scope.judged = len(scope.violations)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from canary.anomalies.online import retention, topology
 from canary.anomalies.online.claims import stands
 from canary.anomalies.online.questions import SCRUB, epoch_changed, scrub_ended, want
+from canary.anomalies.online.scope import severity_of
 from canary.anomalies.online.state import Missing, Regression, Reread, Unplaced, Wanted
 from canary.anomalies.violation import RereadRequest
 
@@ -474,6 +475,7 @@ def _say_lost(
             stream.identity(sequence),
             f"{promised} is gone: {how}{doubt}",
             mode=stream.mode,
+            severity=severity_of(stream.mode),
             evidence=evidence,
         )
     )
@@ -529,6 +531,7 @@ def _report_cut(scope: Scope, topic: Topic, log: Log) -> None:
     if log.lost_offsets:
         first = log.lost_offsets.first() or 0
         if _was_cut(log, first, log.lost_offsets.end() or 0):
+            modes = {stream.mode for stream in topic.streams if stream.partition == log.partition}
             scope.emit(
                 scope.violation(
                     "truncation",
@@ -537,6 +540,8 @@ def _report_cut(scope: Scope, topic: Topic, log: Log) -> None:
                     first,
                     None,
                     f"the log was cut at {first}: {log.lost_offsets.total} promised records from there on are gone",
+                    mode=next(iter(modes)) if len(modes) == 1 else None,
+                    severity=severity_of(*modes),
                     evidence={
                         "cut": log.cut,
                         "lost": log.lost_offsets.total,

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 TRANSACTIONAL = frozenset({"transactional", "relay", "fencing"})
 """Modes whose writes promise nothing until their transaction committed."""
 UNORDERED = frozenset({"plain"})
-"""Modes without idempotence: duplicates and reordering are what these settings cost (warning, not critical)."""
+"""Modes without idempotence: duplicates, reordering and losses are what these settings cost (warning, not critical)."""
 REREAD_PREFIX = "reread-"
 NEIGHBOURS = 5
 """Claims shown on either side of a disputed offset."""
@@ -164,6 +164,11 @@ class Scope:
             "neighbourhood": around,
             "changes": list(log.changes),
         }
+
+
+def severity_of(*modes: str) -> str | None:
+    """Return "warning" for what happens to modes alone of which it is to be expected; None: the catalogue's."""
+    return "warning" if modes and UNORDERED.issuperset(modes) else None
 
 
 def sent_time(stream: Stream, sequence: int) -> int | None:

@@ -68,6 +68,19 @@ def test_a_commit_that_is_accepted_from_a_zombie_is_a_zombie_write() -> None:
     assert [kind for kind, *_ in bench.found()] == ["zombie-write"]
 
 
+def test_what_acks_of_one_lose_is_a_warning_under_its_own_mode_and_what_all_acknowledged_is_critical() -> None:
+    for mode, severity in (("plain", "warning"), ("idempotent", "critical")):
+        bench = Bench(mode=mode)
+        bench.write(10)
+        bench.settle(2)
+        bench.truncate(7)
+        bench.poll()
+        bench.write(1)
+        bench.settle()
+        assert {"lost-write", "truncation", "inconsistent-offsets"} == {kind for kind, *_ in bench.found()}
+        assert {(v.severity, v.mode) for v in bench.violations.values()} == {(severity, mode)}
+
+
 class Relaying:
     """A relay that takes the bench's probes."""
 
