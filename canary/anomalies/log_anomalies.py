@@ -23,7 +23,6 @@ LOG_ANOMALIES = (
             "find out which brokers left and joined the ISR around the acknowledgement."
         ),
         source="jepsen-redpanda 2.2 and 3.6 (#6); call-me-maybe-kafka; why-fsync",
-        allowed="Under acks=1 (the mode plain): any change of leader may lose what was acknowledged (warning).",
     ),
     entry(
         "unseen",
