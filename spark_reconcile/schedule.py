@@ -48,7 +48,10 @@ _LOOK_S: Final = 30.0
 _PR_SET_PDEATHSIG: Final = 1
 
 
+COMPACT_S: Final = 3600.0
+"""How often the probe log's small files are merged."""
 CHILD: Final = (sys.executable, "-m", "spark_reconcile.nightly")
+COMPACTS: Final = (sys.executable, "-m", "spark_reconcile.compaction")
 
 
 class Leadership:
@@ -136,15 +139,24 @@ class Scheduler:
         settings: all of them.
         store: connected and migrated.
         options: what the child is told besides its ticket (``--config`` and the like).
-        command: the child.
+        command: the child that reconciles.
+        compacts: the child that merges the probe log's small files, every COMPACT_S, never while the other one reads.
     """
 
     def __init__(
-        self, settings: Settings, store: Store, options: Sequence[str] = (), command: Sequence[str] = CHILD
+        self,
+        settings: Settings,
+        store: Store,
+        options: Sequence[str] = (),
+        command: Sequence[str] = CHILD,
+        compacts: Sequence[str] = COMPACTS,
     ) -> None:
         self._settings = settings
         self._store = store
         self._command = [*command, *options]
+        self._compacts = [*compacts, *options]
+        self._compaction: subprocess.Popen[bytes] | None = None
+        self._compacted = time.monotonic()
         self._holder = f"schedule-{secrets.token_hex(8)}"
         self._leadership = Leadership(store, self._holder)
         self._job: Job | None = None
@@ -180,6 +192,7 @@ class Scheduler:
         if not self._leadership.renew():
             if self._job is not None:
                 self._end("another scheduler has taken over")
+            self._end_compaction()
             return
         if not led:
             left = self._store.abandon_reconciliations(self._holder, time.time_ns())
@@ -191,10 +204,18 @@ class Scheduler:
         if self._job is not None and self._job.process.poll() is not None:
             self._ended(self._job)
             self._job = None
-        if self._job is None:
+        if self._job is None and not self._compacting():
             claimed = self._store.claim_reconciliation(self._holder, time.time_ns())
             if claimed is not None:
                 self._job = self._begin(Ticket(claimed.id, self._holder, claimed.cluster))
+
+    def _compacting(self) -> bool:
+        """Return whether small files are being merged now; begin it if it is time. Asked while nothing reconciles."""
+        if self._compaction is not None and self._compaction.poll() is not None:
+            self._compaction, self._compacted = None, time.monotonic()
+        elif self._compaction is None and time.monotonic() - self._compacted >= COMPACT_S:
+            self._compaction = _child(self._compacts)
+        return self._compaction is not None
 
     def _cron(self) -> Any:
         from apscheduler.triggers.cron import CronTrigger  # noqa: PLC0415  # only where it runs
@@ -221,20 +242,8 @@ class Scheduler:
         return following
 
     def _begin(self, ticket: Ticket) -> Job:
-        parent = os.getpid()
-        libc = ctypes.CDLL(None, use_errno=True)
-
-        def die_with_parent() -> None:
-            os.setsid()
-            libc.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
-            if os.getppid() != parent:
-                os._exit(0)
-
         named = ("--cluster", ticket.cluster, "--reconciliation", ticket.reconciliation_id, "--holder", ticket.holder)
-        process = subprocess.Popen(  # noqa: S603  # ourselves
-            [*self._command, *named],
-            preexec_fn=die_with_parent,  # noqa: PLW1509  # two system calls and one of libc
-        )
+        process = _child([*self._command, *named])
         log.info("reconciliation_begins", cluster=ticket.cluster, pid=process.pid)
         return Job(ticket, process)
 
@@ -253,6 +262,7 @@ class Scheduler:
         try:
             if self._job is not None:
                 self._end("the scheduler was stopped")
+            self._end_compaction()
             self._leadership.release()
         except StoreError as error:
             log.warning("schedule_left_without_store", reason=str(error))
@@ -261,11 +271,38 @@ class Scheduler:
         """End the child, gently first, and everything it started."""
         job, self._job = self._job, None
         assert job is not None  # noqa: S101  # asked by both callers
-        if job.process.poll() is None:
-            job.process.terminate()
-            try:
-                job.process.wait(GRACE_S)
-            except subprocess.TimeoutExpired:
-                os.killpg(job.process.pid, signal.SIGKILL)
-                job.process.wait()
+        _ended(job.process)
         self._store.finish_reconciliation(job.ticket.reconciliation_id, job.ticket.holder, time.time_ns(), error=reason)
+
+    def _end_compaction(self) -> None:
+        compaction, self._compaction = self._compaction, None
+        if compaction is not None:
+            _ended(compaction)
+
+
+def _child(command: Sequence[str]) -> subprocess.Popen[bytes]:
+    """Start a process in a session of its own that ends when we do."""
+    parent = os.getpid()
+    libc = ctypes.CDLL(None, use_errno=True)
+
+    def die_with_parent() -> None:
+        os.setsid()
+        libc.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+        if os.getppid() != parent:
+            os._exit(0)
+
+    return subprocess.Popen(  # noqa: S603  # ourselves
+        command,
+        preexec_fn=die_with_parent,  # noqa: PLW1509  # two system calls and one of libc
+    )
+
+
+def _ended(process: subprocess.Popen[bytes]) -> None:
+    """End a child and everything it started, gently first."""
+    if process.poll() is None:
+        process.terminate()
+        try:
+            process.wait(GRACE_S)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()

@@ -10,12 +10,14 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import psutil
+import pyarrow.parquet as pq
 import pytest
 
 from canary.settings import load
-from spark_reconcile import schedule
+from spark_reconcile import compaction, schedule
 from spark_reconcile.schedule import LEASE, Leadership, Scheduler, due
 from storage.store import Lease, Store
+from tests.generators.reconciliation_nights import arrow, probe
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -58,9 +60,10 @@ def running(settings: Settings, store: Store) -> Iterator[Callable[..., threadin
     """Start schedulers in threads; each is stopped at the end."""
     began: list[tuple[threading.Event, threading.Thread]] = []
 
-    def start(program: str) -> threading.Event:
+    def start(program: str, compacts: str = "raise SystemExit('not yet')") -> threading.Event:
         stopping = threading.Event()
-        scheduler = Scheduler(settings, store, command=[sys.executable, "-c", program])
+        commands = ([sys.executable, "-c", one] for one in (program, compacts))
+        scheduler = Scheduler(settings, store, (), *commands)
         thread = threading.Thread(target=scheduler.run, args=(stopping,))
         thread.start()
         began.append((stopping, thread))
@@ -143,6 +146,65 @@ def test_a_new_canary_does_not_reconcile_before_its_hour(
     until(lambda: isinstance(store.leases.acquire(LEASE, "another"), object))
     threading.Event().wait(2.5)  # two ticks in which nothing must happen
     assert not store.reconciliations("c").items
+
+
+WAITS = """
+import os, pathlib, sys, time
+mine, other, done = map(pathlib.Path, {paths!r})
+assert not other.exists(), "both at once"
+with mine.open("x"):
+    for _ in range(200):
+        time.sleep(0.01)
+        assert not other.exists(), "both at once"
+mine.unlink()
+done.touch()
+"""
+
+
+def test_small_files_are_merged_again_and_again_but_never_while_a_reconciliation_reads(
+    settings: Settings,
+    store: Store,
+    running: Callable[..., threading.Event],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    monkeypatch.setattr(schedule, "COMPACT_S", 0.2)
+    reads, merges, read, merged = (tmp_path / name for name in ("reads", "merges", "read", "merged"))
+    reconciles = WAITS.format(paths=[str(reads), str(merges), str(read)]) + finishes(settings)
+    running(reconciles, WAITS.format(paths=[str(merges), str(reads), str(merged)]))
+    until(merges.exists)
+    store.request_reconciliation("c", "api", time.time_ns())
+    until(lambda: next(iter(store.reconciliations("c", "succeeded").items), None))
+    assert read.exists()
+    assert merged.exists()
+    merged.unlink()
+    until(merged.exists)
+
+
+def test_a_compaction_at_work_ends_with_the_scheduler(
+    running: Callable[..., threading.Event], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(schedule, "GRACE_S", 0.5)
+    monkeypatch.setattr(schedule, "COMPACT_S", 0.2)
+    stopping = running("", HANGS)
+    children = until(lambda: len(found := psutil.Process().children(recursive=True)) >= 2 and found)
+    stopping.set()
+    until(lambda: all(not child.is_running() or child.status() == "zombie" for child in children))
+
+
+@pytest.mark.usefixtures("settings")
+def test_the_child_merges_what_the_settings_name(tmp_path: Path) -> None:
+    folder = tmp_path / "log" / "probes" / "2026-11-03"
+    folder.mkdir(parents=True)
+    for number in range(100):
+        pq.write_table(arrow([probe(number, number)], "probes"), folder / f"c--r--ab-{number:010d}.parquet")
+    config = tmp_path / "canary.yaml"
+    config.write_text(config.read_text() + f"probe_log: {{url: '{tmp_path}/log'}}\n")
+    assert compaction.main(["--config", str(config)]) == 0
+    assert len(list(folder.iterdir())) == 61
+    assert pq.read_table(folder).num_rows == 100
+    config.write_text(config.read_text().replace(f"'{tmp_path}/log'", "'nowhere://x'"))
+    assert compaction.main(["--config", str(config)]) == 1
 
 
 def at(hour: int, day: int = 10) -> datetime:

@@ -1,0 +1,46 @@
+"""The probe log's many small files to few, in a process of its own: the scheduler starts it once an hour.
+
+Never while a reconciliation reads: the scheduler claims none before this has ended, and starts this only when none
+runs. A failure is told and tried again an hour later; nothing is lost by it (storage.probe_log.compact).
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import time
+from typing import TYPE_CHECKING
+
+import structlog
+
+from canary.settings import UserError, load
+from storage.probe_log import ProbeLogError, compact
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+log = structlog.get_logger(__name__)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Compact the probe log that the settings name; exit status 1 if it could not be done now."""
+    parser = argparse.ArgumentParser(prog="python -m spark_reconcile.compaction", description=main.__doc__)
+    parser.add_argument("--config")
+    options, _ = parser.parse_known_args(arguments)
+    began = time.monotonic()
+    try:
+        settings = load(options.config, os.environ)
+        fewer = compact(settings.probe_log.url)
+    except ProbeLogError as error:
+        log.warning("probe_log_not_compacted", reason=str(error))
+        return 1
+    except UserError as error:
+        log.error("probe_log_not_compacted", reason=str(error))  # noqa: TRY400  # no traceback
+        return error.exit_status
+    log.info("probe_log_compacted", files_fewer=fewer, seconds=round(time.monotonic() - began, 1))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
