@@ -39,8 +39,9 @@ run: brokers  ## Start three brokers, the canary and its status page; everything
 SPARK_TESTS = $(wildcard tests/spark_reconcile/test_*.py) tests/cli/test_check_command.py
 
 test: brokers lint  ## Everything that needs no Debian packages: linters, types, unit tests, tests on real brokers
-	@$(PYTEST) $(SPARK_TESTS:%=--ignore=%)
-	@for file in $(SPARK_TESTS); do $(PYTEST) $$file; done
+	@failed=; $(PYTEST) --durations 25 $(SPARK_TESTS:%=--ignore=%) || failed=1; \
+	for file in $(SPARK_TESTS); do $(PYTEST) $$file || failed=1; done; \
+	test -z "$$failed"
 
 test-e2e: brokers  ## Tests with real Prometheus, Alertmanager and browser (needs their Debian packages)
 	@$(PYTEST) -m e2e
