@@ -16,6 +16,7 @@ from api import (
     clusters,
     exports,
     health,
+    incident_list,
     incident_pages,
     incidents,
     maintenance,
@@ -96,7 +97,7 @@ def create_app(settings: Settings, store: Store, probe_log: ProbeLog | None = No
     ):
         rest.include_router(module.router)
     app.include_router(rest)
-    for module in (health, metrics, pages, incident_pages):
+    for module in (health, metrics, pages, incident_list, incident_pages):
         app.include_router(module.router)
     app.mount("/static", StaticFiles(directory=Path(__file__).parent / "static"), name="static")
     app.add_middleware(Etags)

@@ -20,6 +20,7 @@ from api.problems import ProblemError
 from api.security import CONTENT_SECURITY_POLICY
 from api.shapes import Resolve, moment
 from api.state import State, state_of
+from api.topology import exposure_of
 from api.unseen import unseen_between
 from canary.anomalies.catalogue import CATALOGUE
 from storage.probe_log.windows import Window
@@ -76,6 +77,7 @@ async def incident(request: Request, incident_id: str) -> HTMLResponse:
         more=page.next_cursor is not None,
         events=_events(row, violations, spans),
         rows=await _log(state, lead),
+        exposure=await exposure_of(state, lead) if lead else None,
         lead=lead,
         timeline=pictures.timeline(own, violations, moment(begin), moment(end)) if own else None,
         unseen=await _unseen(state, row, begin, end),

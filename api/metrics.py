@@ -28,6 +28,7 @@ from api.judgement import loss_bound
 from api.state import State, state_of
 from canary.anomalies.catalogue import CATALOGUE
 from canary.metrics import METRICS
+from canary.watching.certificates import file_expiry_s
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from api.state import Knowledge
     from api.views import ClusterView
     from canary.metrics import Metric
+    from canary.settings.serving import ApiSettings
 
 STORE_TIMEOUT_S = 1.5
 """Together with rendering this stays below the 2 s in which /metrics answers whatever happens."""
@@ -69,7 +71,7 @@ async def metrics(request: Request) -> Response:
 
 def _registry(knowledge: Knowledge | None, state: State) -> CollectorRegistry:
     registry = CollectorRegistry(auto_describe=False)
-    registry.register(_Snapshot(knowledge, state.api.cardinality == "topic"))
+    registry.register(_Snapshot(knowledge, state.api))
     if state.process_metrics:
         ProcessCollector(registry=registry)
         PlatformCollector(registry=registry)
@@ -82,17 +84,22 @@ class _Snapshot(Collector):
     """Gives the families of one moment; ``knowledge`` is None when the store does not answer."""
 
     knowledge: Knowledge | None
-    coarse: bool
+    settings: ApiSettings
 
     def collect(self) -> Iterable[Family]:
-        yield from families(self.knowledge, coarse=self.coarse)
+        yield from families(self.knowledge, self.settings)
 
 
-def families(knowledge: Knowledge | None, *, coarse: bool = False) -> Iterator[Family]:
-    """Return every metric family that has a series, in the catalogue's order; ``coarse``: one for each topic."""
+def families(knowledge: Knowledge | None, settings: ApiSettings) -> Iterator[Family]:
+    """Return every metric family that has a series, in the catalogue's order."""
+    coarse = settings.cardinality == "topic"
     values = _stored(knowledge) if knowledge else {}
     values["canary_api_store_up"] = {(): 1.0 if knowledge else 0.0}
     values["canary_build_info"] = {(version("kafka-durability-canary"),): 1.0}
+    values["canary_api_info"] = {(settings.address,): 1.0}
+    expiry_s = file_expiry_s(settings.tls.certificate) if settings.tls else None
+    if expiry_s is not None:
+        values["canary_api_certificate_expiry_timestamp_seconds"] = {(): expiry_s}
     measured = _measured(knowledge.clusters.values(), coarse=coarse) if knowledge else {}
     for entry in METRICS.values():
         if entry.name in values:
@@ -157,17 +164,32 @@ def _stored(knowledge: Knowledge) -> dict[str, dict[Labels, float]]:
         bound = loss_bound(cluster, knowledge.counts)
         if bound is not None:
             values["canary_loss_rate_upper_bound"][(cluster.name,)] = bound
+        values["canary_shards_missing"][(cluster.name,)] = float(cluster.shards_missing)
+        for check, severity, count in cluster.audited:
+            values["canary_audit_check_findings"][cluster.name, check, severity] = float(count)
+    values["canary_incident_begin_timestamp_seconds"] = {
+        (row.cluster, row.topic, _or_empty(row.partition), row.kind, row.severity, row.id): row.first_ns / 1e9
+        for row in knowledge.incidents
+    }
     for cluster_name, reason in sorted(knowledge.quiet):
         values["canary_quiet"][cluster_name, reason] = 1.0
     for row in knowledge.counts:
         values["canary_violations_total"][row.cluster, row.kind, row.severity] = float(row.total)
         values["canary_violations_open"][row.cluster, row.kind, row.severity] = float(row.open)
+    _reconciled(knowledge, values)
+    return dict(values)
+
+
+def _reconciled(knowledge: Knowledge, values: dict[str, dict[Labels, float]]) -> None:
     for run in knowledge.reconciliations:
         values["canary_reconcile_last_success_timestamp_seconds"][(run.cluster,)] = run.ended_s
         values["canary_reconcile_unjudged"][(run.cluster,)] = float(run.unjudged)
         for verdict, count in run.verdicts.items():
             values["canary_reconcile_verdicts"][run.cluster, verdict] = float(count)
-    return dict(values)
+
+
+def _or_empty(number: int | None) -> str:
+    return "" if number is None else str(number)
 
 
 def zero_series() -> Sequence[tuple[str, str]]:

@@ -8,7 +8,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, cast
 
-from api.ports import ViolationFilter
+from api.ports import IncidentFilter, ViolationFilter
 from api.reconciled import Reconciled, last_successes
 from api.survived import Survived
 from api.views import ClusterView, read_views
@@ -19,13 +19,15 @@ if TYPE_CHECKING:
     from starlette.requests import Request
 
     from api.calls import Calls
-    from api.ports import ProbeLog, Store, StoredViolation, ViolationCount
+    from api.ports import Incident, ProbeLog, Store, StoredViolation, ViolationCount
     from canary.settings.serving import ApiSettings
 
 AFTER_NS = 6 * 60 * 10**9
 """So long after a planned window its findings are still new to the rules, which look back five minutes."""
 ALERT_TEST = "alert-test"
 """The kind that `canary alert test` records."""
+OPEN_INCIDENTS = 100
+"""So many incidents, the newest, have a series of their own."""
 UNDER_CARE = ViolationFilter(severity="critical", state="acknowledged")
 
 
@@ -41,6 +43,8 @@ class Knowledge:
     """Critical violations that are acknowledged and not resolved, by cluster."""
     quiet: frozenset[tuple[str, str]] = frozenset()
     """(cluster, "shadow" or "maintenance"): what is found there now is recorded and alarms nobody."""
+    incidents: Sequence[Incident] = ()
+    """Those that are not resolved, newest first."""
 
     def open_by_severity(self, cluster: str, severity: str) -> int:
         """Return how many violations of a cluster are open; a test of the alarm is none."""
@@ -115,7 +119,16 @@ class State:
                 row.cluster for row in self.store.violations(UNDER_CARE, None, 1000).items if row.kind != ALERT_TEST
             ),
             frozenset(self._quiet(clusters, now_ns)),
+            self._incidents(),
         )
+
+    def _incidents(self) -> list[Incident]:
+        found = [
+            row
+            for state in ("open", "acknowledged")
+            for row in self.store.incidents(IncidentFilter(state=state), None, OPEN_INCIDENTS).items
+        ]
+        return sorted(found, key=lambda row: -row.first_ns)[:OPEN_INCIDENTS]
 
     def _quiet(self, clusters: Iterable[str], now_ns: int) -> Iterator[tuple[str, str]]:
         windows = [

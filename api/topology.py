@@ -8,10 +8,10 @@ from pydantic import Field
 
 from api.exposure import BEFORE_NS, exposure
 from api.paging import Cursor, Limit
-from api.ports import TopologyFilter
+from api.ports import StoredViolation, TopologyFilter
 from api.problems import RESPONSES
 from api.shapes import Listing, Moment, Shape, moment, moment_or_none, nanoseconds
-from api.state import state_of
+from api.state import State, state_of
 from api.timeline import TopologyOut, topology_out
 from api.violations import find_violation
 
@@ -70,7 +70,15 @@ async def topology(
 async def exposed(request: Request, violation_id: str) -> ExposureOut:
     """Name every partition of every topic that had the same leader and the same shrunken ISR at the same time."""
     state = state_of(request)
-    row = await find_violation(state, violation_id)
+    return await exposure_of(state, await find_violation(state, violation_id))
+
+
+async def exposure_of(state: State, row: StoredViolation) -> ExposureOut:
+    """Return what else was exposed when ``row`` was.
+
+    Raises:
+        UnavailableError: the store does not answer.
+    """
     if row.partition is None:
         return ExposureOut(violation_id=row.id, basis="unknown", states=[], items=[])
     wanted = TopologyFilter(row.cluster, "partition", since_ns=row.first_seen_ns - BEFORE_NS, until_ns=row.last_seen_ns)

@@ -7,6 +7,7 @@ now: only those of live runners count, and of two that speak of the same series 
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -47,6 +48,8 @@ class RunnerState:
     at_ns: int
     age_s: float
     waiting_for: str | None
+    shard: tuple[int, int] = (0, 1)
+    """Which share of the cluster's partitions it probes, of how many."""
 
     @property
     def fresh(self) -> bool:
@@ -66,6 +69,16 @@ class ClusterView:
     topics: list[dict[str, Any]] = field(default_factory=list)
     since_ns: int | None = None
     suspects: int = 0
+    audited: list[tuple[str, str, int]] = field(default_factory=list)
+    """(check, severity, findings) of the last audit."""
+
+    @property
+    def shards_missing(self) -> int:
+        """How many shares of the partitions no live runner probes; of a cluster that nobody ever probed: 0."""
+        shares = max((runner.shard[1] for runner in self.runners if runner.fresh), default=0)
+        if not shares:  # nobody lives: as it was when somebody did
+            return max((runner.shard[1] for runner in self.runners), default=0)
+        return len(set(range(shares)) - {runner.shard[0] for runner in self.runners if runner.fresh})
 
     @property
     def fresh(self) -> bool:
@@ -98,7 +111,8 @@ def read_views(rows: Iterable[View], now_ns: int, configured: Sequence[str] = ()
         try:
             content = orjson.loads(row.view)
             age_s = max(0.0, (now_ns - row.at_ns) / 1e9)
-            _merge(view, content, RunnerState(row.runner, row.at_ns, age_s, content["waiting_for"]))
+            share, shares = content.get("shard") or (0, 1)
+            _merge(view, content, RunnerState(row.runner, row.at_ns, age_s, content["waiting_for"], (share, shares)))
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             log.warning("view_unreadable", cluster=row.cluster, runner=row.runner, error=repr(error))
     return dict(sorted(clusters.items()))
@@ -117,6 +131,9 @@ def _merge(view: ClusterView, content: dict[str, Any], runner: RunnerState) -> N
             continue
         _add(view.series, name, tuple(str(label) for label in labels), Value(value, tuple(counts[0]) if counts else ()))
     view.runners.append(runner)
+    if not view.audited and content.get("audit"):
+        found = Counter((one["check"], one["severity"]) for one in content["audit"]["findings"])
+        view.audited = [(check, severity, count) for (check, severity), count in sorted(found.items())]
     if not runner.fresh and view.partitions:
         return
     view.suspects += content.get("suspects") or 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from dashboards.overview import UID, overview
+from dashboards.boards import boards
 from dashboards.rules import groups, rules_yaml, runbook
 from dashboards.settings_reference import settings_reference
 
@@ -16,11 +16,9 @@ def made() -> dict[Path, str]:
     """Return every file that is made from code, by its path in the repository."""
     generated = Path("dashboards/generated")
     chart = Path("deploy/helm/kafka-durability-canary/files")
-    files = {
-        place / name: text
-        for name, text in ((f"{UID}.json", overview()), ("rules.yml", rules_yaml()))
-        for place in (generated, chart)
-    }
+    files = {place / "rules.yml": rules_yaml() for place in (generated, chart)}
+    for uid, text in boards().items():
+        files |= {place / f"{uid}.json": text for place in (generated / "grafana", chart / "dashboards")}
     files[Path("docs/configuration.md")] = settings_reference()
     for rules in groups().values():
         files |= {Path("docs/runbooks") / f"{rule.name}.md": runbook(rule) for rule in rules}

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from grafana_foundation_sdk.builders import common as common_builder
 from grafana_foundation_sdk.builders import dashboard as dashboard_builder
-from grafana_foundation_sdk.builders import prometheus, stat, table, timeseries
+from grafana_foundation_sdk.builders import prometheus, stat, table, text, timeseries
 from grafana_foundation_sdk.models import common, dashboard
 from grafana_foundation_sdk.models.prometheus import PromQueryFormat
+from grafana_foundation_sdk.models.text import TextMode
 
 from canary.metrics import metric
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
 SOURCE = dashboard.DataSourceRef(type_val="prometheus", uid="${datasource}")
 
@@ -99,9 +101,32 @@ def lines(
     return panel
 
 
-def rows(title: str, description: str, query: Query, *, w: int = 12, h: int = 8) -> table.Panel:
-    """Return a table with a row for each series of an instant query."""
-    return (
+def rows(
+    title: str,
+    description: str,
+    query: Query,
+    *,
+    w: int = 12,
+    h: int = 8,
+    hidden: Sequence[str] = (),
+    value: str | None = None,
+    unit: str = "short",
+    links: Mapping[str, tuple[str, str]] = MappingProxyType({}),
+) -> table.Panel:
+    """Return a table with a row for each series of an instant query.
+
+    Args:
+        title: the heading.
+        description: what it shows.
+        query: what is asked.
+        w: width, of 24.
+        h: height.
+        hidden: labels that are not shown.
+        value: what the column of values is called.
+        unit: the values' unit.
+        links: by label, the title and address of what its values link to.
+    """
+    panel = (
         table.Panel()
         .title(title)
         .description(description)
@@ -113,10 +138,34 @@ def rows(title: str, description: str, query: Query, *, w: int = 12, h: int = 8)
         .transformations(
             [
                 dashboard.DataTransformerConfig(
-                    id_val="organize", options={"excludeByName": {"Time": True, "__name__": True, "job": True}}
+                    id_val="organize",
+                    options={
+                        "excludeByName": dict.fromkeys(("Time", "__name__", "job", *hidden), True),
+                        "renameByName": {"Value": value} if value else {},
+                    },
                 )
             ]
         )
+    )
+    if unit != "short":
+        panel.override_by_name(value or "Value", [dashboard.DynamicConfigValue(id_val="unit", value=unit)])
+    for label, (words, url) in links.items():
+        target = {"title": words, "url": url, "targetBlank": True}
+        panel.override_by_name(label, [dashboard.DynamicConfigValue(id_val="links", value=[target])])
+    return panel
+
+
+def words(title: str, description: str, content: str, *, w: int = 24, h: int = 4) -> text.Panel:
+    """Return a panel of Markdown."""
+    return (
+        text.Panel()
+        .title(title)
+        .description(description)
+        .mode(TextMode.MARKDOWN)
+        .content(content)
+        .transparent(True)
+        .height(h)
+        .span(w)
     )
 
 

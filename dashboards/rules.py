@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any, Literal
 import yaml
 
 from canary.anomalies.catalogue import CATALOGUE
-from dashboards.queries import gauge, increase, rate
+from canary.metrics import metric
+from dashboards.queries import gauge, increase, one, rate
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -27,13 +28,19 @@ RECONCILED = "canary_reconcile_last_success_timestamp_seconds"
 CRITICAL = 'severity="critical"'
 MAINTENANCE = 'reason="maintenance"'
 SHADOW = 'reason="shadow"'
+ADDRESS = '{{ with query "canary_api_info" }}{{ . | first | label "url" }}'
+"""Where the pages are, as the API says it; nothing if it says nothing."""
+WEEK_S = 604_800
 FOR_ALL = frozenset({"CanaryApiDown", "CanaryStoreDown", "CanaryAlertTest"})
 """Rules that know no cluster, or that shadow mode does not silence."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """An alerting rule: ``hold`` is Prometheus' ``for``; ``advice`` is for the runbook, the first thing to do first."""
+    """An alerting rule: ``hold`` is Prometheus' ``for``; ``advice`` is for the runbook, the first thing to do first.
+
+    ``kind`` is the anomaly whose incidents it speaks of, "" if it speaks of the canary itself.
+    """
 
     name: str
     expression: str
@@ -43,6 +50,7 @@ class Rule:
     meaning: str
     now: str
     advice: tuple[str, ...]
+    kind: str = ""
 
     @property
     def description(self) -> str:
@@ -53,6 +61,14 @@ class Rule:
     def runbook_url(self) -> str:
         """Where the runbook of this alert is."""
         return f"{RUNBOOKS}/{self.name}.md"
+
+    @property
+    def link(self) -> tuple[str, str]:
+        """The annotation that leads to the incident, or to the status page: its name and its template."""
+        if not self.kind:
+            return "status_url", f"{ADDRESS}/{{{{ end }}}}"
+        asked = f"/incidents?cluster={{{{ urlquery $labels.cluster }}}}&kind={self.kind}"
+        return "incident_url", f"{ADDRESS}{asked}{{{{ end }}}}"
 
     def as_yaml(self) -> dict[str, Any]:
         """Return the rule in Prometheus' shape."""
@@ -65,6 +81,7 @@ class Rule:
                 "summary": self.summary,
                 "description": self.description,
                 "runbook_url": self.runbook_url,
+                self.link[0]: self.link[1],
             },
         }
 
@@ -134,6 +151,7 @@ def _anomaly(anomaly: Anomaly) -> Rule:
             "Acknowledge the violation there when you are on it; resolve it with a reason when it is dealt with.",
             *((f"Not an error: {anomaly.allowed}",) if anomaly.allowed else ()),
         ),
+        kind=anomaly.name,
     )
 
 
@@ -148,6 +166,7 @@ def _blind() -> Iterator[Rule]:
         "Somebody ran `canary alert test` to see whether a page arrives. This is it.",
         "Cluster {{ $labels.cluster }}.",
         ("Tell whoever asked that it arrived, and after how long. It ends by itself.",),
+        kind="alert-test",
     )
     newest = f"max by (cluster) ({gauge(HEARTBEAT)})"
     yield Rule(
@@ -169,6 +188,34 @@ def _blind() -> Iterator[Rule]:
         "One of several runners of the cluster does not report; the others do.",
         "{{ $labels.runner }} of {{ $labels.cluster }} has been silent for {{ $value | humanizeDuration }}.",
         ("Start it again, or do nothing if it was retired: a day later it is forgotten.",),
+    )
+    yield Rule(
+        "CanaryShardMissing",
+        f"(max by (cluster) ({gauge('canary_shards_missing')}) > 0) unless on (cluster) (time() - {newest} > 60)",
+        "2m",
+        "critical",
+        "Part of {{ $labels.cluster }} is not watched",
+        "The partitions of the cluster are shared among runners, and some runner does not report: losses in its share "
+        "would go unnoticed.",
+        "{{ $value | humanize }} shares of {{ $labels.cluster }} have no live runner.",
+        (
+            "See which runner is silent (status page), and start it again.",
+            "If the number of runners was changed: each has its own number in runner.shard, from 0/n to (n-1)/n.",
+        ),
+    )
+    behind = one(f"timestamp({HEARTBEAT}) - {HEARTBEAT}")
+    yield Rule(
+        "CanaryStoreBehind",
+        f"min by (cluster) ({behind}) > 15 < 60",
+        "2m",
+        "warning",
+        "What is known of {{ $labels.cluster }} reaches the store late",
+        "Runners store what they know once a second; it takes them much longer.",
+        "What the store knows of {{ $labels.cluster }} is {{ $value | humanizeDuration }} old.",
+        (
+            "See whether the database is slow (its disk, its locks) or far away from the runner.",
+            "Read the runner's log for store_unreachable and store_back. Nothing is lost: its ledger has it.",
+        ),
     )
     yield Rule(
         "CanaryApiDown",
@@ -277,6 +324,38 @@ def _nightly() -> Iterator[Rule]:
 
 
 def _uncovered() -> Iterator[Rule]:
+    age = gauge("canary_scrub_age_seconds")
+    stands = one(f"changes({metric('canary_scrub_position_ratio').name}[3h])")
+    yield Rule(
+        "CanaryScrubberBehind",
+        f"max by (cluster) (({age} > {WEEK_S}) or (({age} > 21600) and ({stands} == 0)))",
+        "1h",
+        "warning",
+        "What {{ $labels.cluster }} retains is not read again in time",
+        "The scrubber reads everything retained again and again; it takes more than a week for a round, or stands "
+        "still. What vanishes meanwhile is noticed late, or by the nightly reconciliation alone.",
+        "The last round of {{ $labels.cluster }} ended {{ $value | humanizeDuration }} ago.",
+        (
+            "Raise runner.scrub_rate: a round takes what is retained of the probe topics, divided by it.",
+            "Or shorten the probe topics' retention; the reconciliation still needs more than a day of it.",
+        ),
+    )
+    expiry = f"{gauge('canary_certificate_expiry_timestamp_seconds')}"
+    own = gauge("canary_api_certificate_expiry_timestamp_seconds")
+    yield Rule(
+        "CanaryCertificateExpiring",
+        f"(({expiry} or {own}) - time()) < {2 * WEEK_S}",
+        "1h",
+        "warning",
+        "A certificate of the canary expires{{ with $labels.cluster }} ({{ . }}){{ end }}",
+        "When it has expired the canary cannot look any more, or nobody can look at it.",
+        "{{ with $labels.certificate }}The {{ . }} certificate{{ else }}The certificate of the API{{ end }} expires in "
+        "{{ $value | humanizeDuration }}.",
+        (
+            "Renew it and start the canary again: certificates are read at its start.",
+            "The client's and the authority's are named in clusters[].kafka (ssl.*), the API's in api.tls.",
+        ),
+    )
     yield Rule(
         "CanaryUnverifiedExpiry",
         f"sum by (cluster) ({increase('canary_unverified_expired_total', window='1h')}) > 0",

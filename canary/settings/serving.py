@@ -95,6 +95,14 @@ class ApiSettings(Section):
     )
 
     @property
+    def address(self) -> str:
+        """Where people reach the pages, without a slash at the end: ``url``, or host and port."""
+        if self.url is not None:
+            return self.url.rstrip("/")
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{'https' if self.tls else 'http'}://{host}:{self.port}"
+
+    @property
     def needs_token(self) -> bool:
         """Whether a token is needed."""
         return self.auth.required == "always" or (self.auth.required == "auto" and not is_loopback(self.host))

@@ -71,6 +71,7 @@ def view(
     partitions: Sequence[Mapping[str, Any]] | None = None,
     more: Sequence[Sequence[Any]] = (),
     waiting_for: str | None = None,
+    **other: Any,
 ) -> bytes:
     """A view as a runner stores it: ``acked`` probes in each of three partitions."""
     measurements: list[Any] = list(more)
@@ -94,6 +95,7 @@ def view(
             "since_ns": NOW_NS - 3_600_000_000_000,
             "waiting_for": waiting_for,
             "suspects": 0,
+            **other,
         }
     )
 

@@ -105,6 +105,38 @@ def test_an_incident_that_is_not_there_is_said_so(client: Client) -> None:
     assert client.ask("POST", "/incidents/none/acknowledge").status_code == 404
 
 
+def test_what_else_was_exposed_stands_in_the_page(client: Client, store: Store) -> None:
+    alone = [
+        TopologyChange(NOW - 60 * SECOND, "partition", topic, 1, leader=2, replicas="1,2,3", isr="2")
+        for topic in ("durability-canary", "orders")
+    ]
+    back = [
+        TopologyChange(NOW - 5 * SECOND, "partition", topic, 1, leader=1, replicas="1,2,3", isr="1,2,3")
+        for topic in ("durability-canary", "orders")
+    ]
+    store.record_topology("prod", [*alone, *back])
+    store.record("prod", [lost(1, at_ns=NOW)])
+    said = words(client.get(f"/incidents/{store.incidents().items[0].id}").text)
+    assert "1 other partition had the same leader and shrunken ISR at that time" in said
+    assert "orders-1 2 2 of 3" in said
+
+
+def test_an_alarm_leads_to_the_only_incident_and_to_the_list_of_several(client: Client, store: Store) -> None:
+    store.record("prod", [lost(1, at_ns=NOW - 86_400 * SECOND)])
+    first = store.incidents().items[0].id
+    alone = client.get("/incidents", cluster="prod", kind="lost-write")
+    assert (alone.status_code, alone.headers["location"]) == (303, f"/incidents/{first}")
+    assert client.get("/incidents", cluster="prod").status_code == 200
+    store.record("prod", [lost(5000, at_ns=NOW)])
+    several = client.get("/incidents", cluster="prod", kind="lost-write")
+    assert several.status_code == 200
+    assert len(re.findall(r'href="/incidents/\w+"', several.text)) == 2
+    nothing = client.get("/incidents", cluster="other", kind="lost-write")
+    assert words(nothing.text).count("None.") == 2
+    store.resolve_incident(first, "lost", NOW)
+    assert client.get("/incidents", cluster="prod", kind="lost-write").status_code == 303
+
+
 def test_the_status_page_counts_what_was_survived(client: Client, store: Store) -> None:
     store.record_topology("prod", changes())
     said = words(client.get("/").text)

@@ -59,6 +59,53 @@ def test_counters_and_histograms_of_two_runners_are_summed_and_gauges_are_not(cl
     assert total(samples, "canary_log_end_offset", partition="0") == 100
 
 
+def test_a_share_is_missing_when_its_runner_does_not_live(store: Store) -> None:
+    client = Client(create_app(settings("prod", "new"), store))
+    now = time.time_ns()
+    for share in range(3):
+        store.save_view("prod", f"canary-{share}", now, view(shard=[share, 3]))
+    assert total(scrape(client), "canary_shards_missing", cluster="prod") == 0
+    assert total(scrape(client), "canary_shards_missing", cluster="new") == 0
+    store.save_view("prod", "canary-1", now - 60 * 10**9, view(shard=[1, 3]))
+    assert total(scrape(client), "canary_shards_missing", cluster="prod") == 1
+    for share in range(3):
+        store.save_view("prod", f"canary-{share}", now - 60 * 10**9, view(shard=[share, 3]))
+    assert total(scrape(client), "canary_shards_missing", cluster="prod") == 3
+    for share in range(2):  # there are two now, and the third is gone for ever
+        store.save_view("prod", f"canary-{share}", now, view(shard=[share, 2]))
+    assert total(scrape(client), "canary_shards_missing", cluster="prod") == 0
+
+
+def test_findings_of_the_audit_are_counted_by_check(client: Client, store: Store) -> None:
+    finding = {"check": "min-isr", "severity": "critical"}
+    findings = [finding, finding, {"check": "rack", "severity": "info"}]
+    store.save_view("prod", "canary-0", time.time_ns(), view(audit={"at_ns": NOW_NS, "findings": findings}))
+    samples = scrape(client)
+    assert total(samples, "canary_audit_check_findings", check="min-isr", severity="critical") == 2
+    assert total(samples, "canary_audit_check_findings") == 3
+
+
+def test_incidents_have_a_series_until_they_are_resolved(client: Client, store: Store) -> None:
+    store.record("prod", [lost(1)])
+    incident = store.incidents().items[0]
+    wanted = {"incident": incident.id, "kind": "lost-write", "partition": "1", "severity": "critical"}
+    name = "canary_incident_begin_timestamp_seconds"
+    assert total(scrape(client), name, **wanted) == pytest.approx(NOW_NS / 1e9, abs=1)
+    store.acknowledge_incident(incident.id)
+    assert total(scrape(client), name, **wanted) > 0
+    store.resolve_incident(incident.id, "lost", NOW_NS)
+    assert total(scrape(client), name) == 0
+
+
+def test_the_address_of_the_pages_is_told(store: Store) -> None:
+    for told, address in (
+        ({"url": "https://canary.example/"}, "https://canary.example"),
+        ({"host": "::1"}, "http://[::1]:8080"),
+    ):
+        samples = scrape(Client(create_app(settings("prod", **told), store)))
+        assert samples["canary_api_info", (("url", address),)] == 1
+
+
 def test_histogram_buckets_are_cumulated(client: Client) -> None:
     samples = scrape(client)
     buckets = {
@@ -112,7 +159,8 @@ def test_without_the_store_metrics_answer_within_2_s_and_show_nothing_stale(how:
     samples = scrape(client)
     assert time.monotonic() - began < 2
     assert samples["canary_api_store_up", ()] == 0
-    assert {name for name, _ in samples if name.startswith("canary_")} == {"canary_api_store_up", "canary_build_info"}
+    shown = {name for name, _ in samples if name.startswith("canary_")}
+    assert shown == {"canary_api_store_up", "canary_build_info", "canary_api_info"}
     assert "process_cpu_seconds_total" in {name for name, _ in samples}
 
 

@@ -2,31 +2,37 @@ from __future__ import annotations
 
 import json
 import re
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pytest
 import yaml
 
+from api import create_app, health, incident_list, incident_pages, pages
 from canary.anomalies.catalogue import CATALOGUE
 from canary.metrics import METRICS
 from dashboards.__main__ import ROOT, made
-from dashboards.overview import UID, overview
+from dashboards.board import TAG
+from dashboards.boards import boards
 from dashboards.rules import alert_name, groups, rules_yaml
+from tests.api.serving import BrokenStore, settings
+from tests.support.grafana import panels as of_board
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-BOARD: dict[str, Any] = json.loads(overview())
+BOARDS: dict[str, dict[str, Any]] = {uid: json.loads(text) for uid, text in boards().items()}
+EACH = pytest.mark.parametrize("board", BOARDS.values(), ids=BOARDS)
+WITHOUT = {"canary_build_info", "absent(canary_api_store_up)"}
 
 
 def panels() -> Iterator[dict[str, Any]]:
-    for panel in BOARD["panels"]:
-        yield from panel.get("panels") or ([] if panel["type"] == "row" else [panel])
+    for board in BOARDS.values():
+        yield from of_board(board)
 
 
 def expressions() -> list[str]:
-    board = [target["expr"] for panel in panels() for target in panel["targets"]]
-    return board + [rule.expression for rules in groups().values() for rule in rules]
+    shown = [target["expr"] for panel in panels() for target in panel.get("targets", ())]
+    return shown + [rule.expression for rules in groups().values() for rule in rules]
 
 
 def test_what_is_checked_in_is_what_the_code_makes() -> None:
@@ -37,22 +43,62 @@ def test_what_is_checked_in_is_what_the_code_makes() -> None:
 def test_nothing_is_checked_in_that_the_code_no_longer_makes() -> None:
     chart = ROOT / "deploy" / "helm" / "kafka-durability-canary" / "files"
     folders = (ROOT / "dashboards" / "generated", ROOT / "docs" / "runbooks", chart)
-    present = {path.relative_to(ROOT) for folder in folders for path in folder.iterdir() if path.is_file()}
-    assert present | {Path("docs/configuration.md")} == set(made())
+    present = {path.relative_to(ROOT) for folder in folders for path in folder.rglob("*") if path.is_file()}
+    assert present <= set(made())
+
+
+def test_there_is_a_dashboard_for_each_thing_that_is_looked_at() -> None:
+    named = {board["title"].removeprefix("Kafka durability: ") for board in BOARDS.values()}
+    assert named == {"overview", "cluster", "partition", "incident", "reconciliation", "the canary itself"}
 
 
 def test_every_panel_says_what_it_shows() -> None:
     assert not [panel["title"] for panel in panels() if len(panel.get("description", "")) < 20]
 
 
-def test_every_panel_asks_the_chosen_data_source() -> None:
-    assert {panel["datasource"]["uid"] for panel in panels()} == {"${datasource}"}
-    assert BOARD["uid"] == UID
+@EACH
+def test_every_panel_asks_the_chosen_data_source(board: dict[str, Any]) -> None:
+    assert {panel["datasource"]["uid"] for panel in of_board(board) if panel["type"] != "text"} == {"${datasource}"}
+    assert BOARDS[board["uid"]] is board
 
 
-def test_panels_do_not_overlap() -> None:
+@EACH
+def test_a_dashboard_leads_to_the_others_the_status_page_and_the_incidents(board: dict[str, Any]) -> None:
+    links = {link["title"]: link for link in board["links"]}
+    assert links["Dashboards"]["tags"] == [TAG]
+    assert TAG in board["tags"]
+    assert links["Status page"]["url"] == "${canary}/"
+    assert links["Incidents"]["url"] == "${canary}/incidents"
+    variables = {one["name"]: one for one in board["templating"]["list"]}
+    assert variables["canary"]["query"] == "label_values(canary_api_info, url)"
+    (mark,) = board["annotations"]["list"]
+    assert "canary_violations_total" in mark["expr"]
+
+
+def test_addresses_in_links_are_pages_that_there_are() -> None:
+    app = create_app(settings("prod"), BrokenStore(int))
+    served = set(app.openapi()["paths"])
+    for module in (health, pages, incident_list, incident_pages):
+        served |= {route.path for route in module.router.routes}
+    found = re.findall(r"\$\{canary\}([^\"?$]*)", "".join(boards().values()))
+    assert len(found) > 15
+    for path in found:
+        assert path in served or path + "{incident_id}" in served, path
+    for uid in re.findall(r"/d/([\w-]+)", "".join(boards().values())):
+        assert uid in BOARDS
+
+
+@EACH
+def test_variables_that_are_used_are_there(board: dict[str, Any]) -> None:
+    known = {one["name"] for one in board["templating"]["list"]}
+    used = set(re.findall(r"\$\{?([a-z]\w*)\}?", json.dumps(board["panels"]) + json.dumps(board["links"])))
+    assert used <= known
+
+
+@EACH
+def test_panels_do_not_overlap(board: dict[str, Any]) -> None:
     taken: set[tuple[int, int]] = set()
-    for panel in BOARD["panels"]:
+    for panel in board["panels"]:
         place = panel["gridPos"]
         cells = {
             (x, y)
@@ -76,11 +122,13 @@ def test_every_metric_is_on_the_dashboard() -> None:
 
 
 def test_every_expression_is_safe_with_several_replicas() -> None:
+    once = r"max without \(instance, pod\) \((?:rate\(|increase\(|changes\()?canary_"
+    lag = "max without (instance, pod) (timestamp({0}) - {0})".format("canary_runner_heartbeat_timestamp_seconds")
     for expression in expressions():
-        if expression in {"canary_build_info", "absent(canary_api_store_up)"}:
-            continue
-        inner = re.findall(r"max without \(instance, pod\) \((?:rate\(|increase\()?canary_", expression)
-        assert len(inner) == len(re.findall(r"canary_\w+", expression)), expression
+        if expression in WITHOUT or "process_" in expression:
+            continue  # what is said of each replica
+        left = expression.replace(lag, "")
+        assert len(re.findall(once, left)) == len(re.findall(r"canary_\w+", left)), expression
 
 
 def test_every_kind_that_may_be_critical_has_an_alert() -> None:
@@ -92,6 +140,10 @@ def test_every_kind_that_may_be_critical_has_an_alert() -> None:
         "CanaryStoreDown",
         "CanaryLedgerPending",
         "CanaryReconcileStale",
+        "CanaryShardMissing",
+        "CanaryScrubberBehind",
+        "CanaryStoreBehind",
+        "CanaryCertificateExpiring",
     } <= alerts
 
 
@@ -103,4 +155,5 @@ def test_alert_names_are_unique_and_every_alert_is_complete() -> None:
         assert rule["labels"]["severity"] in {"critical", "warning"}
         assert rule["annotations"]["summary"]
         assert rule["annotations"]["description"]
+        assert {"incident_url", "status_url"} & set(rule["annotations"])
         assert (ROOT / "docs" / "runbooks" / rule["annotations"]["runbook_url"].rsplit("/", 1)[1]).is_file()

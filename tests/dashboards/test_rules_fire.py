@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import shutil
 import subprocess
 from typing import TYPE_CHECKING, Any
@@ -14,8 +13,9 @@ import yaml
 
 from canary.anomalies.catalogue import CATALOGUE
 from dashboards.__main__ import ROOT
-from dashboards.overview import overview
+from dashboards.boards import boards
 from dashboards.rules import alert_name, groups
+from tests.support.grafana import queries
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -45,7 +45,7 @@ def firing(alert: str, series: Series, times: dict[str, bool], tmp_path: Path) -
     """Assert whether ``alert`` fires at each time, exactly once whatever the replicas."""
     test: dict[str, Any] = {
         "interval": "15s",
-        "input_series": [{"series": name, "values": values} for name, values in series.items()],
+        "input_series": inputs(series),
         "promql_expr_test": [
             {
                 "expr": f'count(ALERTS{{alertname="{alert}", alertstate="firing"}}) or vector(0)',
@@ -55,6 +55,14 @@ def firing(alert: str, series: Series, times: dict[str, bool], tmp_path: Path) -
             for time, fires in times.items()
         ],
     }
+    promtool_test(test, tmp_path)
+
+
+def inputs(series: Series) -> list[dict[str, str]]:
+    return [{"series": name, "values": values} for name, values in series.items()]
+
+
+def promtool_test(test: dict[str, Any], tmp_path: Path) -> None:
     path = tmp_path / "test.yml"
     path.write_text(yaml.safe_dump({"rule_files": [str(RULES)], "evaluation_interval": "15s", "tests": [test]}))
     ran = subprocess.run([promtool(), "test", "rules", str(path)], capture_output=True, text=True, check=False)
@@ -197,10 +205,103 @@ def test_a_test_of_the_alarm_pages_while_it_is_open(tmp_path: Path) -> None:
     firing("CanaryAlertTest", series, {"4m": False, "6m": True, "14m": False}, tmp_path)
 
 
+def test_a_share_that_nobody_probes_pages_and_a_cluster_that_nobody_probes_pages_once(tmp_path: Path) -> None:
+    missing = both("canary_shards_missing", 'cluster="prod"', "0x20 1x40 0x40")
+    times = {"5m": False, "8m": True, "17m": False}
+    firing("CanaryShardMissing", beating(400) | missing, times, tmp_path)
+    firing(
+        "CanaryShardMissing",
+        beating(20) | both("canary_shards_missing", 'cluster="prod"', "0x20 3x80"),
+        {"12m": False},
+        tmp_path,
+    )
+
+
+def test_a_store_that_is_told_late_is_said_and_a_dead_runner_is_not_that(tmp_path: Path) -> None:
+    name, labels = "canary_runner_heartbeat_timestamp_seconds", 'cluster="prod", runner="canary-0"'
+    late = both(name, labels, "0+15x20 270+15x40 930+15x40")  # 45 s late from 5 min 15 s to 15 min 15 s
+    firing("CanaryStoreBehind", late, {"5m": False, "9m": True, "17m": False}, tmp_path)
+    firing("CanaryStoreBehind", beating(20), {"6m": False, "8m": False, "20m": False}, tmp_path)
+
+
+def test_a_scrubber_that_takes_more_than_a_week_or_stands_still_is_said(tmp_path: Path) -> None:
+    labels = 'cluster="prod", topic="t", partition="0"'
+    age, ratio = "canary_scrub_age_seconds", "canary_scrub_position_ratio"
+    slow = both(age, labels, "600000+15x1000 0x400") | both(ratio, labels, "0+0.0001x1400")
+    firing("CanaryScrubberBehind", slow, {"1h": False, "3h": True, "4h30m": False}, tmp_path)
+    busy = both(age, labels, "0+15x2400") | both(ratio, labels, "0+0.0001x2400")
+    firing("CanaryScrubberBehind", busy, {"5h": False, "9h": False}, tmp_path)
+    still = both(age, labels, "0+15x2400") | both(ratio, labels, "0.5x2400")
+    firing("CanaryScrubberBehind", still, {"6h": False, "7h30m": True}, tmp_path)
+
+
+@pytest.mark.parametrize(
+    "series",
+    [
+        ("canary_certificate_expiry_timestamp_seconds", 'cluster="prod", certificate="client"'),
+        ("canary_api_certificate_expiry_timestamp_seconds", ""),
+    ],
+)
+def test_a_certificate_that_expires_within_two_weeks_is_said(series: tuple[str, str], tmp_path: Path) -> None:
+    expires = 14 * DAY + 3600
+    firing(
+        "CanaryCertificateExpiring",
+        both(*series, f"{expires}x1000 {400 * DAY}x200"),
+        {"1h30m": False, "2h15m": True, "4h30m": False},
+        tmp_path,
+    )
+
+
+def test_an_alert_leads_to_the_incident_the_status_page_and_the_runbook(tmp_path: Path) -> None:
+    series = both("canary_api_info", 'url="https://canary.example"', "1x40")
+    series |= both("canary_violations_open", 'cluster="prod eu", kind="lost-write", severity="critical"', "2x40")
+    series |= both("canary_ledger_pending_rows", 'cluster="prod eu"', "20000x40")
+    loss, pending = DESCRIPTIONS["CanaryLostWrite"], DESCRIPTIONS["CanaryLedgerPending"]
+    labels = {"cluster": "prod eu", "job": "canary"}
+    tests = [
+        {
+            "alertname": "CanaryLostWrite",
+            "eval_time": "5m",
+            "exp_alerts": [
+                {
+                    "exp_labels": labels
+                    | {"kind": "lost-write", "severity": "critical", "service": "kafka-durability-canary"},
+                    "exp_annotations": {
+                        "summary": "Lost write in prod eu",
+                        "description": f"{loss.meaning} 2 open or new in prod eu.",
+                        "runbook_url": loss.runbook_url,
+                        "incident_url": "https://canary.example/incidents?cluster=prod+eu&kind=lost-write",
+                    },
+                }
+            ],
+        },
+        {
+            "alertname": "CanaryLedgerPending",
+            "eval_time": "5m",
+            "exp_alerts": [
+                {
+                    "exp_labels": labels | {"severity": "warning", "service": "kafka-durability-canary"},
+                    "exp_annotations": {
+                        "summary": "The canary's disk of prod eu is slow",
+                        "description": f"{pending.meaning} 20k wait in prod eu.",
+                        "runbook_url": pending.runbook_url,
+                        "status_url": "https://canary.example/",
+                    },
+                }
+            ],
+        },
+    ]
+    promtool_test({"interval": "15s", "input_series": inputs(series), "alert_rule_test": tests}, tmp_path)
+
+
 def test_every_alert_is_tried() -> None:
     tried = {alert_name(kind) for kind in CRITICAL} | set(GAUGES) | set(COUNTERS)
     tried |= {
         "CanaryAlertTest",
+        "CanaryCertificateExpiring",
+        "CanaryScrubberBehind",
+        "CanaryShardMissing",
+        "CanaryStoreBehind",
         "CanaryRunnerDown",
         "CanaryRunnerMissing",
         "CanaryApiDown",
@@ -211,14 +312,9 @@ def test_every_alert_is_tried() -> None:
 
 
 def test_every_panel_asks_in_promql_that_is_understood(tmp_path: Path) -> None:
-    board = json.loads(overview())
-    targets = [target["expr"] for panel in board["panels"] for target in panel.get("targets", ())]
-    assert len(targets) > 30
-    written = [
-        re.sub(r"\$__rate_interval|\$__range", "5m", re.sub(r"\$(cluster|topic)", ".*", expression))
-        for expression in targets
-    ]
-    rules = [{"record": f"panel:{number}", "expr": expression} for number, expression in enumerate(written)]
+    asked = [expression for board in boards().values() for expression in queries(json.loads(board))]
+    assert len(asked) > 70
+    rules = [{"record": f"panel:{number}", "expr": expression} for number, expression in enumerate(asked)]
     path = tmp_path / "panels.yml"
     path.write_text(yaml.safe_dump({"groups": [{"name": "panels", "rules": rules}]}))
     ran = subprocess.run([promtool(), "check", "rules", str(path)], capture_output=True, text=True, check=False)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import configparser
+import json
 import os
 import shutil
 import subprocess
@@ -12,6 +13,7 @@ import pytest
 import yaml
 
 from dashboards.__main__ import ROOT
+from dashboards.boards import boards
 from dashboards.rules import groups
 
 if TYPE_CHECKING:
@@ -103,6 +105,8 @@ def test_settings_and_rules_in_the_chart_are_the_real_ones() -> None:
     assert Settings.model_validate(yaml.safe_load(settings)).clusters[0].name == "prod"
     names = {rule["alert"] for group in objects["PrometheusRule/x"]["spec"]["groups"] for rule in group["rules"]}
     assert names == {rule.name for rules in groups().values() for rule in rules}
+    shown = {name: json.loads(text) for name, text in objects["ConfigMap/x-dashboards"]["data"].items()}
+    assert shown == {f"{uid}.json": json.loads(text) for uid, text in boards().items()}
 
 
 @pytest.mark.parametrize("part", ["run", "serve", "schedule"])

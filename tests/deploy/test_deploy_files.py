@@ -12,6 +12,7 @@ import pytest
 import yaml
 
 from canary.settings import Settings
+from dashboards.boards import boards
 
 ROOT = Path(__file__).parent.parent.parent
 DEPLOY = ROOT / "deploy"
@@ -64,12 +65,15 @@ def test_prometheus_scrapes_the_canary_and_tells_the_alertmanager() -> None:
     assert targets[0].split(":")[1] == "8080"
 
 
-def test_grafana_finds_the_generated_dashboard() -> None:
+def test_grafana_finds_the_generated_dashboards() -> None:
     provider = read("grafana/provisioning/dashboards/canary.yaml")["providers"][0]
-    (target,) = (target for target, source in mounts("grafana").items() if source.endswith(".json"))
-    assert Path(target).parent == Path(provider["options"]["path"])
-    assert COMPOSE["services"]["grafana"]["environment"]["GF_DASHBOARDS_DEFAULT_HOME_DASHBOARD_PATH"] == target
-    assert json.loads((DEPLOY / mounts("grafana")[target]).read_text(encoding="utf-8"))["panels"]
+    folder = provider["options"]["path"]
+    made = {path.stem: json.loads(path.read_text("utf-8")) for path in (DEPLOY / mounts("grafana")[folder]).iterdir()}
+    assert set(made) == set(boards())
+    assert all(one["panels"] for one in made.values())
+    home = Path(COMPOSE["services"]["grafana"]["environment"]["GF_DASHBOARDS_DEFAULT_HOME_DASHBOARD_PATH"])
+    assert home.parent == Path(folder)
+    assert home.stem in made
     source = read("grafana/provisioning/datasources/prometheus.yaml")["datasources"][0]
     assert source["url"].split("/")[2].split(":")[0] in COMPOSE["services"]
 

@@ -1,0 +1,145 @@
+"""What all dashboards have in common: variables, the way from one to another, the mark of every new violation."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from grafana_foundation_sdk.builders import dashboard as builder
+from grafana_foundation_sdk.cog.encoder import JSONEncoder
+from grafana_foundation_sdk.models import dashboard
+
+from dashboards.panels import SOURCE, row
+from dashboards.queries import increase
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from grafana_foundation_sdk.cog.builder import Builder
+
+TAG: Final = "durability-canary"
+HEARTBEAT: Final = "canary_runner_heartbeat_timestamp_seconds"
+SENT: Final = "canary_probes_sent_total"
+HERE: Final = 'cluster=~"$cluster"'
+PLACE: Final = f'{HERE}, topic=~"$topic"'
+PARTITION: Final = f'{PLACE}, partition=~"$partition"'
+
+Section = tuple[str, "list[Builder[dashboard.Panel]]"]
+"""A heading and what stands under it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Variable:
+    """What may be chosen at the head of a dashboard: the values of a label, one or (``many``) several or all."""
+
+    name: str
+    label: str
+    query: str
+    many: bool = True
+
+
+CLUSTER: Final = Variable("cluster", "Cluster", f"label_values({HEARTBEAT}, cluster)")
+TOPIC: Final = Variable("topic", "Topic", f"label_values({SENT}{{{HERE}}}, topic)")
+NUMBER: Final = Variable("partition", "Partition", f"label_values({SENT}{{{PLACE}}}, partition)")
+STATUS_PAGE: Final = "${canary}/"
+INCIDENTS: Final = "${canary}/incidents"
+
+
+def board(
+    uid: str, title: str, description: str, *, variables: Sequence[Variable], sections: Sequence[Section], back: str
+) -> str:
+    """Return a dashboard as Grafana's JSON; ``back`` is how far it looks back when it is opened (like 1h)."""
+    made = (
+        builder.Dashboard(title)
+        .uid(uid)
+        .description(f"{description} Made from code; do not edit by hand.")
+        .tags([TAG, "kafka", "durability"])
+        .readonly()
+        .refresh("10s")
+        .time(f"now-{back}", "now")
+        .timezone("utc")
+        .tooltip(dashboard.DashboardCursorSync.CROSSHAIR)
+        .with_variable(builder.DatasourceVariable("datasource").label("Data source").type("prometheus"))
+        .with_variable(_hidden("canary", "label_values(canary_api_info, url)"))
+        .annotation(
+            builder.AnnotationQuery()
+            .name("New violations")
+            .datasource(SOURCE)
+            .enable(True)
+            .icon_color("red")
+            .expr(f"sum by (cluster, kind) ({increase('canary_violations_total', HERE, '1m')}) > 0")
+        )
+    )
+    for variable in variables:
+        made.with_variable(_chosen(variable))
+    for link in _links():
+        made.link(link)
+    for heading, panels in sections:
+        made.with_row(row(heading))
+        for panel in panels:
+            made.with_panel(panel)
+    return json.dumps(made.build(), cls=JSONEncoder, indent=2, sort_keys=True) + "\n"
+
+
+def _links() -> list[builder.DashboardLink]:
+    others = (
+        builder.DashboardLink("Dashboards")
+        .type(dashboard.DashboardLinkType.DASHBOARDS)
+        .tags([TAG])
+        .as_dropdown(True)
+        .include_vars(True)
+        .keep_time(True)
+        .tooltip("The canary's other dashboards, with the same time and choice")
+    )
+    pages = (("Status page", STATUS_PAGE), ("Incidents", INCIDENTS))
+    return [
+        others,
+        *(
+            builder.DashboardLink(title)
+            .type(dashboard.DashboardLinkType.LINK)
+            .url(url)
+            .icon("external link")
+            .target_blank(True)
+            for title, url in pages
+        ),
+    ]
+
+
+def to_page(title: str, path: str) -> builder.DashboardLink:
+    """Return a panel's link to a page of the canary; ``path`` begins with / and may hold variables."""
+    return (
+        builder.DashboardLink(title).type(dashboard.DashboardLinkType.LINK).url("${canary}" + path).target_blank(True)
+    )
+
+
+def to_board(title: str, uid: str, **variables: str) -> builder.DashboardLink:
+    """Return a link to another dashboard, with the same time and these variables."""
+    chosen = "".join(f"&var-{name}={value}" for name, value in variables.items())
+    return (
+        builder.DashboardLink(title)
+        .type(dashboard.DashboardLinkType.LINK)
+        .url(f"/d/{uid}?${{__url_time_range}}{chosen}")
+    )
+
+
+def _chosen(variable: Variable) -> builder.QueryVariable:
+    made = (
+        builder.QueryVariable(variable.name)
+        .label(variable.label)
+        .datasource(SOURCE)
+        .query(variable.query)
+        .refresh(dashboard.VariableRefresh.ON_TIME_RANGE_CHANGED)
+        .sort(dashboard.VariableSort.NUMERICAL_ASC if variable is NUMBER else dashboard.VariableSort.ALPHABETICAL_ASC)
+    )
+    return made.multi(True).include_all(True).all_value(".*") if variable.many else made
+
+
+def _hidden(name: str, query: str) -> builder.QueryVariable:
+    return (
+        builder.QueryVariable(name)
+        .datasource(SOURCE)
+        .query(query)
+        .refresh(dashboard.VariableRefresh.ON_DASHBOARD_LOAD)
+        .hide(dashboard.VariableHide.HIDE_VARIABLE)
+    )
