@@ -63,8 +63,7 @@ def _plans() -> Iterator[tuple[ClusterSettings, Any, int, Plan]]:
 
     from canary.cli.audit import reachable  # noqa: PLC0415
     from canary.client.quiet import calm, quiet_logger  # noqa: PLC0415
-    from canary.runner import managing  # noqa: PLC0415
-    from canary.runner.planning import Wanted  # noqa: PLC0415
+    from canary.runner import managing, mirroring  # noqa: PLC0415
     from canary.runner.planning import plan as planned  # noqa: PLC0415
     from canary.settings import admin_config  # noqa: PLC0415
 
@@ -73,10 +72,9 @@ def _plans() -> Iterator[tuple[ClusterSettings, Any, int, Plan]]:
         cluster = reachable(settings, given)
         admin = AdminClient(calm(admin_config(cluster), "topics"), logger=quiet_logger("topics"))
         brokers = managing.live_brokers(admin)
-        topic = cluster.topic
         for name in dict.fromkeys(cluster.topic_of(mode) for mode in cluster.modes.enabled()):
-            now = managing.existing(admin, name, list(topic.config))
-            wanted = Wanted(name, topic.partitions, topic.replication_factor, topic.config)
+            wanted = mirroring.wanted(admin, cluster, name)
+            now = managing.existing(admin, name, list(wanted.config))
             yield cluster, admin, len(now.replicas) if now else 0, planned(wanted, now, brokers)
 
 

@@ -6,6 +6,7 @@ import dataclasses
 from typing import TYPE_CHECKING, Any
 
 from canary.metrics import Measurement
+from canary.runner import mirroring
 from canary.watching.audit import collect
 from canary.watching.redpanda import RedpandaAdmin
 from canary.watching.selection import Selection
@@ -25,13 +26,16 @@ def collected(settings: Settings, cluster: ClusterSettings, admin: Any) -> Audit
         UnreachableError: it does not answer.
     """
     watch = cluster.watch
-    named = Selection(watch.audit, watch.offsets)
+    mirrors = mirroring.mirrored(cluster)
+    named = Selection((*watch.audit, *mirrors.values()), watch.offsets)
     probes = {cluster.topic.name, *(cluster.topic_of(mode) for mode in cluster.modes.enabled())}
     every = _NIGHT_S if settings.schedule.reconcile is not None else None
     if watch.redpanda.admin_url is None:
-        return collect(admin, probes, named, reconcile_every_s=every)
-    with RedpandaAdmin(watch.redpanda.admin_url, watch.redpanda.credentials) as redpanda:
-        return collect(admin, probes, named, reconcile_every_s=every, redpanda=redpanda)
+        found = collect(admin, probes, named, reconcile_every_s=every)
+    else:
+        with RedpandaAdmin(watch.redpanda.admin_url, watch.redpanda.credentials) as redpanda:
+            found = collect(admin, probes, named, reconcile_every_s=every, redpanda=redpanda)
+    return dataclasses.replace(found, mirrors=mirrors)
 
 
 def as_json(done: Audit) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from canary.client.worker import Worker
 from canary.facts import ProducerLooked, RunnerStarted, ScrubAsked
 from canary.probing.reread import RereadWorker
 from canary.probing.topic import TopicError, ensure_topic
-from canary.runner import auditing, envelope, modes
+from canary.runner import auditing, envelope, managing, mirroring, modes
 from canary.runner.flush import Flusher
 from canary.runner.inbox import FactQueue
 from canary.runner.judge import Judge, Published
@@ -55,6 +55,8 @@ _LOOP_S = 0.25
 _LAST_S = 3.0
 _EVERYTHING = 1 << 40
 _STOCK_S = 5.0
+_LEFT_OUT = object()
+"""In place of a topic: its mode cannot run, and the others do."""
 
 
 class ClusterRunner(Worker):
@@ -223,29 +225,8 @@ class ClusterRunner(Worker):
         cluster_id = self._ask(lambda: _cluster_id(admin), "cluster_id")
         if cluster_id is None or not self._same_cluster(cluster_id):
             return
-        for mode in cluster.modes.enabled():
-            topic = cluster.topic_of(mode)
-            if topic not in self._probes and self._ask(lambda topic=topic: self._ensure(admin, topic), "topic") is None:  # type: ignore[misc]
-                return
-            identities = self._ask(
-                lambda topic=topic, mode=mode: Identities(  # type: ignore[misc]
-                    self._store,
-                    self._inbox,
-                    self._clock,
-                    cluster=cluster.name,
-                    cluster_id=cluster_id,
-                    runner=self._settings.runner.name,
-                    topic=topic,
-                    mode=mode,
-                    known=known.get((topic, mode)),
-                ),
-                "identity",
-            )
-            if identities is None:
-                return
-            if topic not in self._probes:
-                self._probes[topic] = self._probes_of(topic)
-            self._probes[topic].identities[mode] = identities
+        if not self._find(admin, cluster_id, known):
+            return
         rereads = RereadWorker(consumer_config(cluster, "read_committed"), self._tag, self._inbox, self._clock)
         topics = list(self._probes)
         watcher = Watcher(
@@ -274,6 +255,38 @@ class ClusterRunner(Worker):
         self.probing.set()
         log.info("probing", cluster=cluster.name, topics=sorted(topics))
         self._serve(admin, watcher, rereads)
+
+    def _find(self, admin: AdminClient, cluster_id: str, known: dict[tuple[str, str], tuple[int, int]]) -> bool:
+        """Find or make each mode's topic, and who writes there. Returns whether to go on."""
+        cluster = self._cluster
+        for mode in cluster.modes.enabled():
+            topic = cluster.topic_of(mode)
+            if topic not in self._probes:
+                found = self._ask(lambda topic=topic: self._ensure(admin, topic), "topic")  # type: ignore[misc]
+                if found is None:
+                    return False
+                if found is _LEFT_OUT:
+                    continue
+            identities = self._ask(
+                lambda topic=topic, mode=mode: Identities(  # type: ignore[misc]
+                    self._store,
+                    self._inbox,
+                    self._clock,
+                    cluster=cluster.name,
+                    cluster_id=cluster_id,
+                    runner=self._settings.runner.name,
+                    topic=topic,
+                    mode=mode,
+                    known=known.get((topic, mode)),
+                ),
+                "identity",
+            )
+            if identities is None:
+                return False
+            if topic not in self._probes:
+                self._probes[topic] = self._probes_of(topic)
+            self._probes[topic].identities[mode] = identities
+        return True
 
     def _serve(self, admin: AdminClient, watcher: Watcher, rereads: RereadWorker) -> None:
         """Act on findings and look after the parts until stopped."""
@@ -379,7 +392,14 @@ class ClusterRunner(Worker):
         return False
 
     def _ensure(self, admin: AdminClient, topic: str) -> object:
-        wanted = self._cluster.topic
+        """Return what the topic is, made if it was missing; _LEFT_OUT when what it mirrors does not exist."""
+        try:
+            wanted = mirroring.wanted(admin, self._cluster, topic)
+        except mirroring.NoOriginalError as error:
+            log.error("nothing_to_mirror", cluster=self._cluster.name, topic=topic, reason=str(error))  # noqa: TRY400  # one line
+            if managing.existing(admin, topic, ()) is None:
+                return _LEFT_OUT
+            wanted = mirroring.as_set(self._cluster, topic)
         return ensure_topic(admin, topic, wanted.partitions, wanted.replication_factor, wanted.config)
 
     def _ask(self, question: Callable[[], Any], what: str) -> Any:

@@ -208,6 +208,7 @@ def _with_id(cluster: ClusterSettings, timeout_s: float, transactional_id: str) 
 
 MODES: Mapping[str, Callable[[Wiring], Writer]] = {
     "idempotent": _idempotent,
+    "mirror": _idempotent,
     "plain": _plain,
     "transactional": _transactional,
     "fencing": _fencing,

@@ -73,6 +73,15 @@ class TransactionalMode(OwnTopicMode):
     )
 
 
+class MirrorMode(OwnTopicMode):
+    """The main mode's probes in a topic that is set like a production topic, whose durability they then show."""
+
+    of: TopicName = Field(
+        description="The production topic. The mode's topic is made with its replication factor and the settings that "
+        "were made on it; where the two drift apart, the audit says so. No record of it is read."
+    )
+
+
 class FencingMode(OwnTopicMode):
     """A deliberate zombie: a second producer with its transactional id takes over, and the first writes on."""
 
@@ -120,6 +129,9 @@ class Modes(Section):
     fencing: FencingMode | None = Field(None, description="Zombies with the same transactional id must be fenced.")
     plain: PlainMode | None = Field(
         None, description="acks=1 and no idempotence: what these settings cost, reported under this mode."
+    )
+    mirror: MirrorMode | None = Field(
+        None, description="Like idempotent, in a topic that is set like a production topic."
     )
 
     @model_validator(mode="before")

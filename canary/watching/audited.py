@@ -60,6 +60,8 @@ class Audited:
     notes: Sequence[Note] = ()
     redpanda: Mapping[str, object] | None = None
     """Redpanda's cluster configuration, from its admin API."""
+    mirrors: Mapping[str, str] = field(default_factory=dict)
+    """Probe topics that mirror a production topic, and which."""
 
 
 @dataclass(frozen=True, slots=True)

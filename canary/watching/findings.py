@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from canary.watching import redpanda_findings
+from canary.watching import mirrors, redpanda_findings
 from canary.watching.audited import Audit, Finding, Note, number
 
 if TYPE_CHECKING:
@@ -46,6 +46,7 @@ def audit(what: Audited) -> Audit:
     for topic in what.topics:
         found += _topic(what, topic)
     found += redpanda_findings.check(what)
+    found += mirrors.check(what)
     ordered = sorted(found, key=lambda one: (_RANK[one.severity], one.where, one.check))
     return Audit(tuple(ordered), (*what.notes, *_notes(what)))
 
