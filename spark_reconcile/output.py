@@ -1,4 +1,4 @@
-"""What a run leaves behind: verdicts/, partitions/, anomalies/, table/, summary.json (RECONCILIATION rules 16 and 19).
+"""What a run leaves: verdicts/, partitions/, anomalies/, lost/, table/, summary.json (RECONCILIATION rules 16, 19).
 
 Tasks write under ``_work`` with names of their own; the driver moves what finished tasks name, so that a task that
 was killed, or ran twice, leaves nothing. summary.json comes last: where it stands, everything else is whole.

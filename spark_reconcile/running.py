@@ -14,6 +14,8 @@ from canary.metrics.statistics import loss_rate_upper_95
 from spark_reconcile.bounding import described
 from spark_reconcile.fractures import Fractures
 from spark_reconcile.inputs import LayoutUntrueError, believed, known_to_tasks
+from spark_reconcile.lost import LOST_SCHEMA
+from spark_reconcile.lost import write as write_lost
 from spark_reconcile.merging import Bracket, wanted, whole
 from spark_reconcile.output import (
     CASE_SCHEMA,
@@ -179,6 +181,8 @@ class _Run:
     ) -> None:
         partitions = self._writer.write(partitions_table(counts))
         table = self._writer.write(day_table(tables))
+        lost = write_lost(self._folder.work, cases)
+        self._folder.publish("lost", [lost] if lost else [], LOST_SCHEMA)
         self._folder.publish("verdicts", verdicts, VERDICT_SCHEMA)
         self._folder.publish("anomalies", cases, CASE_SCHEMA)
         self._folder.publish("partitions", [partitions] if partitions else [], PARTITION_SCHEMA)

@@ -203,5 +203,8 @@ def test_every_anomaly_has_its_place(spark: SparkSession, written: Callable[...,
     for case in cases:
         counts[case["kind"]] = counts.get(case["kind"], 0) + 1
     assert counts == report.summary["anomalies"]
+    lost = pq.read_table(root / "out" / "lost").to_pylist()
+    assert len(lost) == counts["lost-write"] + counts["early-expiry"]
+    assert {row["sequence"] for row in lost} >= {case["sequence"] for case in cases if case["kind"] == "lost-write"}
     duplicate = next(case for case in cases if case["kind"] == "duplicate")
     assert (duplicate["sequence"], duplicate["offset"]) == (42, 72)  # the copy, not the first
