@@ -77,10 +77,9 @@ def record(connection: Connection, cluster: str, changes: Sequence[TopologyChang
         epoch = change.leader_epoch
         if known is not None:
             alike = all(known[name] == value for name, value in state.items())
-            if change.at_ns <= known["at_ns"] or (alike and epoch in (None, known["leader_epoch"])):
-                continue
-            if alike and known["leader_epoch"] is None:
+            if alike and known["leader_epoch"] is None and epoch is not None and change.at_ns >= known["at_ns"]:
                 known["leader_epoch"] = told[known["id"]] = epoch
+            if change.at_ns <= known["at_ns"] or (alike and epoch in (None, known["leader_epoch"])):
                 continue
             _close(known, change.at_ns, closed)
         row = {

@@ -130,15 +130,17 @@ def _only_there(scope: Scope, name: str, partition: int, place: Place) -> dict[s
     if log is None or not log.known_end or len(place.isr) >= len(place.replicas):
         return {}
     first = max(log.full_isr_end, log.start)
-    return {"only_on": {"brokers": list(place.isr), "from_offset": first, "to_offset": max(log.known_end, first)}}
+    brokers = list(place.last_isr)
+    return {"only_on": {"brokers": brokers, "from_offset": first, "to_offset": max(log.known_end, first)}}
 
 
 def _summary(kind: str, known: Known, place: Place) -> str:
     isr = ",".join(map(str, place.isr)) or "nobody"
     of = f"{len(place.isr)} of {len(place.replicas)} replicas in sync (brokers {isr})"
     if kind == "offline-partition":
+        last = ",".join(map(str, place.last_isr)) or "nobody known"
         return (
-            f"the partition has no leader; last in sync: brokers {isr}. Bring one of them back; do not elect uncleanly"
+            f"the partition has no leader; last in sync: brokers {last}. Bring one of them back; do not elect uncleanly"
         )
     if kind == "isr-of-one":
         return f"broker {isr} alone holds what is acknowledged now (min.insync.replicas={known.min_isr})"

@@ -31,9 +31,10 @@ _OLD_NS = 15 * 60 * 10**9
 
 def changed(scope: Scope, fact: f.PartitionSeen | f.WatchedPartition, place: Place, isr: list[int]) -> None:
     """A partition is led by another broker: was that one in sync, as far as known?"""
-    if fact.leader < 0 or fact.leader == place.leader or not place.isr or len(place.replicas) < 2:
+    former = place.eligible(scope.state.topology.topics[fact.topic].min_isr)
+    if fact.leader < 0 or fact.leader == place.leader or not former or len(place.replicas) < 2:
         return
-    if fact.leader in place.isr or fact.leader not in place.replicas:
+    if fact.leader in former or fact.leader not in place.replicas:
         return  # in sync; or a new replica (a reassignment), which it can have become only in sync
     top = scope.state.topology
     extent = "probe" if top.topics[fact.topic].ours else "all"
@@ -46,10 +47,10 @@ def changed(scope: Scope, fact: f.PartitionSeen | f.WatchedPartition, place: Pla
         at_ns=fact.at_ns,
         watched_ns=top.watched_ns.get(extent, 0),
         former_leader=place.leader,
-        former_isr=list(place.isr),
+        former_isr=list(former),
         leader=fact.leader,
         isr=isr,
-        disjoint=close and not set(isr) & set(place.isr),
+        disjoint=close and not set(isr) & set(former),
     )
     top.degraded[key] = top.topics[fact.topic].ours
     top.unclean[key] = top.unclean.get(key, 0) + 1

@@ -17,7 +17,7 @@ from canary.anomalies.online.state import (
     Topic,
     Transaction,
 )
-from canary.anomalies.online.topology_found import events_around
+from canary.anomalies.online.topology_found import errors_around, events_around
 from canary.anomalies.violation import RereadRequest, Violation
 
 if TYPE_CHECKING:
@@ -107,8 +107,8 @@ class Scope:
         log = topic.logs.get(partition) if partition is not None else None
         if log is not None:
             evidence.setdefault("partition_state", self.surroundings(topic, log, offset))
-        if self.state.errors:
-            evidence.setdefault("client_errors", list(self.state.errors))
+        if errors := errors_around(self.state):
+            evidence.setdefault("client_errors", errors)
         evidence.setdefault("cluster_events", events_around(self.state))
         return Violation(
             kind=kind,

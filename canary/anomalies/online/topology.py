@@ -9,7 +9,8 @@ Every change of a partition's leader, replicas or ISR, of any topic, of the brok
 * a *leader epoch* that goes back, told again and again, is metadata that was restored or lost.
 
 What is only a sign is evidence and no violation: a broker that comes and goes, one whose id appears at another address,
-one that comes back and has none of its replicas in sync for long (an empty disk, or a long absence).
+one that comes back and has none of its replicas in sync for long (an empty disk, or a long absence). All of it is in
+the timeline, and in whatever is found within ten minutes after it.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from canary.anomalies.online import conditions, elections
 from canary.anomalies.online.topology_found import violation
-from canary.anomalies.online.topology_state import UNKNOWN_LEADER, Broker, Epoch, Known, Place
+from canary.anomalies.online.topology_state import UNKNOWN_LEADER, Broker, ControllerTold, Epoch, Known, Place
 from canary.anomalies.topology_change import TopologyChange
 
 if TYPE_CHECKING:
@@ -28,12 +29,17 @@ if TYPE_CHECKING:
     from canary.anomalies.online.scope import Scope
     from canary.anomalies.online.topology_state import Topology
 
-_EVENTS_KEPT = 50
+_EVENTS_KEPT = 200
+_ISRS_KEPT = 8
+_EPOCH_FIRST_NS = 3 * 10**9
+"""Leaders and epochs are asked for at once and answered one after the other."""
 _LOWER_TIMES = 5
 """A lower leader epoch so many times in a row is no leader of yesterday that has not heard yet."""
 _WATCHED_CAP_NS = {"probe": 3 * 10**9, "all": 10 * 10**9}
 """Watched time of one round at most: what lies between two rounds further apart was not watched."""
 _REFILL_NS = 30 * 10**9
+_CONTROLLER_TIMES = 40
+"""A controller told so many times in a row is one. KRaft's brokers name any live broker, another one each time."""
 
 
 def runner_started(scope: Scope) -> None:
@@ -68,7 +74,16 @@ def partition_seen(scope: Scope, fact: f.PartitionSeen | f.WatchedPartition, *, 
     else:
         if place.leader != UNKNOWN_LEADER:
             elections.changed(scope, fact, place, isr)
+        if place.leader != fact.leader:
+            _epoch_over(scope, (fact.topic, fact.partition), place, fact.at_ns)
+        if len(place.isr) == len(place.replicas):
+            place.isrs.append(place.isr)
         place.leader, place.replicas, place.isr, place.at_ns = fact.leader, replicas, isr, fact.at_ns
+    if len(isr) == len(replicas):
+        place.isrs.clear()
+    elif isr:
+        place.isrs.append(isr)
+        del place.isrs[:-_ISRS_KEPT]
     key = (fact.topic, fact.partition)
     if fact.leader < 0 or len(isr) < len(replicas):
         top.degraded[key] = ours
@@ -122,20 +137,39 @@ def configured(scope: Scope, fact: f.WatchedConfigured) -> None:
 def cluster_seen(scope: Scope, fact: f.ClusterSeen) -> None:
     """The live brokers and the controller."""
     top, live = scope.state.topology, set(_ids(fact.brokers))
+    first = not top.brokers
     for number in sorted(live - top.brokers.keys()):
         top.brokers[number] = Broker(since_ns=fact.at_ns)
+        if not first:
+            _event(scope, {"event": "broker-joined", "broker": number})
     for number, broker in top.brokers.items():
         if broker.live == (number in live):
             continue
-        broker.live, broker.since_ns = number in live, fact.at_ns
+        broker.away_ns = fact.at_ns - broker.since_ns if number in live else 0
+        broker.live, broker.since_ns, broker.refilling = number in live, fact.at_ns, 0
         broker.returned_watched_ns = top.watched_ns.get("all", 0) if broker.live else None
-        _event(scope, {"event": "broker-returned" if broker.live else "broker-left", "broker": number})
+        away = {"away_s": round(broker.away_ns / 1e9)} if broker.live else {}
+        _event(scope, {"event": "broker-returned" if broker.live else "broker-left", "broker": number, **away})
         scope.changes.append(_broker_change(fact.at_ns, number, broker))
-    if fact.controller is not None and fact.controller != top.controller:
-        if top.controller is not None:
-            _event(scope, {"event": "controller-changed", "from": top.controller, "to": fact.controller})
-        top.controller = fact.controller
-        scope.changes.append(TopologyChange(fact.at_ns, "controller", "", 0, leader=fact.controller))
+    _controller(scope, fact, several=len(live) > 1)
+
+
+def _controller(scope: Scope, fact: f.ClusterSeen, *, several: bool) -> None:
+    """Believe a controller that is told again and again, unless there is nobody else whom a broker could name."""
+    top = scope.state.topology
+    if fact.controller is None or fact.controller == top.controller or not several:
+        top.controller_told = None
+        return
+    told = top.controller_told
+    if told is None or told.broker != fact.controller:
+        told = top.controller_told = ControllerTold(fact.controller, fact.at_ns)
+    told.times += 1
+    if told.times < _CONTROLLER_TIMES:
+        return
+    if top.controller is not None:
+        _event(scope, {"event": "controller-changed", "from": top.controller, "to": told.broker})
+    top.controller, top.controller_told = told.broker, None
+    scope.changes.append(TopologyChange(told.at_ns, "controller", "", 0, leader=told.broker))
 
 
 def broker_seen(scope: Scope, fact: f.BrokerSeen) -> None:
@@ -169,18 +203,36 @@ def epoch_listed(scope: Scope, topic: str, partition: int, epoch: int | None) ->
         return
     top = scope.state.topology
     known = top.epochs.get((topic, partition))
-    if known is None:
-        top.epochs[topic, partition] = Epoch(epoch)
-        return
-    if epoch >= known.epoch:
-        known.epoch, known.lower = epoch, 0
+    if known is None or epoch > known.epoch:
+        top.epochs[topic, partition] = known = Epoch(epoch, at_ns=scope.state.now_ns)
+    if epoch == known.epoch:
+        known.lower = 0
+        if not known.former:
+            _place_epoch(scope, topic, partition, epoch)
         return
     known.lower += 1
     if known.lower >= _LOWER_TIMES:
         summary = f"the leader epoch went back from {known.epoch} to {epoch}"
         evidence = {"leader_epoch_before": known.epoch, "leader_epoch": epoch}
         scope.emit(violation(scope, "leader-epoch-regression", topic, partition, None, summary, evidence=evidence))
-        known.epoch, known.lower = epoch, 0
+        top.epochs[topic, partition] = Epoch(epoch, at_ns=scope.state.now_ns)
+
+
+def _epoch_over(scope: Scope, key: tuple[str, int], place: Place, at_ns: int) -> None:
+    """Another leader has another epoch: the one that is told next, unless that came a moment before the leader did."""
+    known = scope.state.topology.epochs.get(key)
+    if known is not None and place.leader != UNKNOWN_LEADER:
+        known.former = at_ns - known.at_ns > _EPOCH_FIRST_NS
+    place.epoch = None
+
+
+def _place_epoch(scope: Scope, topic: str, partition: int, epoch: int) -> None:
+    seen = scope.state.topology.topics.get(topic)
+    place = seen.partitions.get(partition) if seen is not None else None
+    if place is None or place.leader < 0 or place.epoch == epoch:
+        return
+    place.epoch = epoch
+    scope.changes.append(_change(topic, partition, place, scope.state.now_ns))
 
 
 def everything(top: Topology) -> Iterator[TopologyChange]:
@@ -194,16 +246,28 @@ def everything(top: Topology) -> Iterator[TopologyChange]:
 
 
 def _refilling(scope: Scope) -> None:
-    """Note a broker that is back for a while and has none of its replicas in sync."""
+    """Note a broker that is back for a while and has none of its replicas in sync, and when it has one again."""
     top = scope.state.topology
     for number, broker in top.brokers.items():
-        back = broker.returned_watched_ns
-        if back is None or top.watched_ns.get("all", 0) - back < _REFILL_NS:
+        back, now = broker.returned_watched_ns, top.watched_ns.get("all", 0)
+        if back is None or now - back < _REFILL_NS:
             continue
-        broker.returned_watched_ns = None
         hosted = [place for k in top.topics.values() for place in k.partitions.values() if number in place.replicas]
-        if hosted and not any(number in place.isr for place in hosted):
-            _event(scope, {"event": "broker-refilling", "broker": number, "replicas": len(hosted)})
+        empty = bool(hosted) and not any(number in place.isr for place in hosted)
+        if empty and broker.refilling:
+            continue
+        if empty:
+            broker.refilling = len(hosted)
+            told = {"replicas": len(hosted), "away_s": round(broker.away_ns / 1e9)}
+            _event(scope, {"event": "broker-refilling", "broker": number, **told})
+        else:
+            broker.returned_watched_ns = None
+            if not broker.refilling:
+                continue
+            broker.refilling = 0
+            _event(scope, {"event": "broker-refilled", "broker": number, "took_s": round((now - back) / 1e9)})
+        broker.since_ns = scope.state.now_ns
+        scope.changes.append(_broker_change(broker.since_ns, number, broker))
 
 
 def _event(scope: Scope, event: dict[str, Any]) -> None:
@@ -212,14 +276,23 @@ def _event(scope: Scope, event: dict[str, Any]) -> None:
     del events[:-_EVENTS_KEPT]
 
 
-def _change(topic: str, partition: int, place: Place) -> TopologyChange:
+def _change(topic: str, partition: int, place: Place, at_ns: int | None = None) -> TopologyChange:
     return TopologyChange(
-        place.at_ns, "partition", topic, partition, place.leader, _text(place.replicas), _text(place.isr)
+        place.at_ns if at_ns is None else at_ns,
+        "partition",
+        topic,
+        partition,
+        place.leader,
+        _text(place.replicas),
+        _text(place.isr),
+        leader_epoch=place.epoch,
     )
 
 
 def _broker_change(at_ns: int, number: int, broker: Broker) -> TopologyChange:
     detail = f"{broker.host or 'somewhere'}{f' rack {broker.rack}' if broker.rack else ''}" if broker.live else ""
+    if broker.refilling:
+        detail += f", none of its {broker.refilling} replicas in sync"
     return TopologyChange(at_ns, "broker", "", number, detail=detail)
 
 

@@ -38,8 +38,8 @@ def violation(
     place = known.partitions.get(partition) if known is not None and partition is not None else None
     if known is not None and place is not None:
         evidence.setdefault("partition_state", {**_place_json(place), "min_insync_replicas": known.min_isr})
-    if state.errors:
-        evidence.setdefault("client_errors", list(state.errors))
+    if errors := errors_around(state):
+        evidence.setdefault("client_errors", errors)
     evidence.setdefault("cluster_events", events_around(state))
     return Violation(
         kind=kind,
@@ -62,10 +62,17 @@ def events_around(state: State) -> list[dict[str, Any]]:
     return [event for event in state.topology.events if event["at_ns"] >= state.now_ns - _AROUND_NS]
 
 
+def errors_around(state: State) -> list[dict[str, Any]]:
+    """Return what clients were told in the last ten minutes, oldest first."""
+    return [error for error in state.errors if error["at_ns"] >= state.now_ns - _AROUND_NS]
+
+
 def _place_json(place: Place) -> dict[str, Any]:
     return {
         "leader": place.leader,
         "isr": list(place.isr),
         "replicas": list(place.replicas),
+        "leader_epoch": place.epoch,
+        "last_isr": list(place.last_isr),
         "since_ns": place.at_ns,
     }

@@ -29,12 +29,39 @@ class Limits:
 
 @dataclass(slots=True)
 class Place:
-    """One partition: leader (-1: none), replicas and ISR in ascending order, and since when it is so (ns)."""
+    """One partition: leader (-1: none), replicas and ISR in ascending order, and since when it is so (ns).
+
+    ``isrs`` are the ISRs that had anybody in them, the newest last, from the last full one on; none while it is full.
+    Where eligible leader replicas are on (KIP-966) the ISR empties when the last of it is gone. ``epoch``: the
+    leader's, None until it is told.
+    """
 
     leader: int
     replicas: list[int]
     isr: list[int]
     at_ns: int
+    isrs: list[list[int]] = field(default_factory=list)
+    epoch: int | None = None
+
+    @property
+    def last_isr(self) -> list[int]:
+        """The ISR, or the last one that had anybody in it."""
+        return self.isr or (self.isrs[-1] if self.isrs else [])
+
+    def eligible(self, min_isr: int | None) -> list[int]:
+        """Return who may lead without loss: the ISR; when that is empty, who left it while nothing was acknowledged.
+
+        Without ``min_isr`` replicas in sync the high watermark stands still (KIP-966), so whoever left since then has
+        all that was acknowledged.
+        """
+        if self.isr:
+            return self.isr
+        found: set[int] = set()
+        for isr in reversed(self.isrs):
+            found |= set(isr)
+            if len(isr) >= (min_isr or 1):
+                break
+        return sorted(found)
 
 
 @dataclass(slots=True)
@@ -57,6 +84,10 @@ class Broker:
     since_ns: int = 0
     returned_watched_ns: int | None = None
     """Watched time at which it came back, until one of its replicas is in sync again."""
+    away_ns: int = 0
+    """How long it had been away then."""
+    refilling: int = 0
+    """How many replicas it holds, while it has been back for long and none of them is in sync."""
 
 
 @dataclass(slots=True)
@@ -98,10 +129,24 @@ class End:
 
 @dataclass(slots=True)
 class Epoch:
-    """The leader epoch of a partition, and how often in a row a lower one was told."""
+    """The leader epoch of a partition since ``at_ns``, and how often in a row a lower one was told.
+
+    ``former``: another leader has been seen since, whose epoch is higher and not told yet.
+    """
 
     epoch: int
     lower: int = 0
+    at_ns: int = 0
+    former: bool = False
+
+
+@dataclass(slots=True)
+class ControllerTold:
+    """A controller that is not believed yet: told ``times`` in a row, first at ``at_ns``."""
+
+    broker: int
+    at_ns: int
+    times: int = 0
 
 
 @dataclass(slots=True)
@@ -125,6 +170,7 @@ class Topology:
     """Places that have no leader, or replicas out of sync (or are of a suspect election)."""
     brokers: dict[int, Broker] = field(default_factory=dict)
     controller: int | None = None
+    controller_told: ControllerTold | None = None
     suspects: dict[tuple[str, int], Suspect] = field(default_factory=dict)
     ends: dict[tuple[str, int], End] = field(default_factory=dict)
     epochs: dict[tuple[str, int], Epoch] = field(default_factory=dict)

@@ -23,6 +23,8 @@ class Cluster:
     now_ns: int = 1_000 * S
     sample: int = 0
     brokers: tuple[int, ...] = (1, 2, 3)
+    controller: int | None = 9
+    """None: any broker, another one each time, as KRaft's tell."""
     partitions: dict[tuple[str, int], tuple[int, str, str]] = field(default_factory=dict)
     told: dict[tuple[str, int], tuple[int, str, str]] = field(default_factory=dict)
     ours: tuple[str, ...] = ("probes",)
@@ -50,7 +52,8 @@ class Cluster:
         self.sample += 1
         n, s = self.now_ns, self.sample
         facts: list[f.Fact] = [f.WatchAsked(n, s)]
-        facts.append(f.ClusterSeen(n, s, "cluster", ",".join(map(str, self.brokers)), 9))
+        controller = self.controller if self.controller is not None else self.brokers[s % len(self.brokers)]
+        facts.append(f.ClusterSeen(n, s, "cluster", ",".join(map(str, self.brokers)), controller))
         for name in self.ours:
             count = sum(key[0] == name for key in self.partitions)
             facts.append(f.TopicSeen(n, s, name, "id-1", count))
@@ -292,6 +295,7 @@ def test_an_unclean_election_with_a_cut_is_critical_at_the_first_offset_gone() -
 
 def test_only_changes_are_told_to_the_store() -> None:
     c = cluster()
+    c.rounds(50)
     before = len(c.changes)
     c.rounds(50)
     assert len(c.changes) == before
@@ -328,7 +332,137 @@ def test_a_broker_id_at_another_host_is_evidence_in_what_is_found_then() -> None
     c.set("probes", 0, -1, "1")
     c.rounds(7)
     (offline,) = c.open.values()
-    assert offline.evidence["cluster_events"][-1]["event"] == "broker-id-reused"
+    event = offline.evidence["cluster_events"][-1]
+    assert (event["event"], event["former"], event["address"]) == ("broker-id-reused", "a:9092", "b:9092")
+    assert [change.detail for change in c.changes if change.subject == "broker"] == ["a:9092", "b:9092"]
+
+
+def returned_empty(c: Cluster) -> None:
+    """Broker 2 is gone for 20 s, comes back, and has nothing in sync."""
+    c.fold(f.BrokerSeen(c.now_ns, c.sample, 2, "b:9092", None))
+    for topic in ("probes", "orders"):
+        c.set(topic, 0, 1, "1,3")
+    c.brokers = (1, 3)
+    c.rounds(20)
+    c.brokers = (1, 2, 3)
+    c.rounds(1)
+
+
+def test_a_broker_back_with_an_empty_disk_is_in_the_timeline_and_in_what_is_found_and_nothing_by_itself() -> None:
+    c = cluster(min_isr=2)
+    returned_empty(c)
+    c.rounds(28)
+    assert [change.detail for change in c.changes if change.subject == "broker"] == ["b:9092", "", "b:9092"]
+    c.rounds(40)
+    c.set("probes", 0, 1, "1,2,3")  # one of its replicas has been filled again
+    c.rounds(2)
+    assert c.said == []
+    assert [change.detail for change in c.changes if change.subject == "broker"][2:] == [
+        "b:9092",
+        "b:9092, none of its 2 replicas in sync",
+        "b:9092",
+    ]
+    c.set("orders", 0, -1, "1")
+    c.rounds(7)
+    (offline,) = (v for v in c.open.values() if v.kind == "offline-partition")
+    told = [{k: v for k, v in one.items() if k != "at_ns"} for one in offline.evidence["cluster_events"]]
+    assert told == [
+        {"event": "broker-left", "broker": 2},
+        {"event": "broker-returned", "broker": 2, "away_s": 20},
+        {"event": "broker-refilling", "broker": 2, "replicas": 2, "away_s": 20},
+        {"event": "broker-refilled", "broker": 2, "took_s": 70},
+    ]
+
+
+def test_a_broker_back_and_in_sync_within_half_a_minute_was_only_away() -> None:
+    c = cluster(min_isr=2)
+    returned_empty(c)
+    c.rounds(5)
+    for topic in ("probes", "orders"):
+        c.set(topic, 0, 1, "1,2,3")
+    c.rounds(100)
+    assert [event["event"] for event in c.tracker.state.topology.events] == ["broker-left", "broker-returned"]
+
+
+def test_a_broker_that_joins_is_evidence() -> None:
+    c = cluster()
+    c.brokers = (1, 2, 3, 4)
+    c.rounds(2)
+    (event,) = c.tracker.state.topology.events
+    assert (event["event"], event["broker"]) == ("broker-joined", 4)
+
+
+def test_a_controller_is_believed_that_is_told_again_and_again_and_krafts_random_one_never_is() -> None:
+    c = cluster()
+    c.controller = None
+    c.rounds(500)
+    assert [change for change in c.changes if change.subject == "controller"] == []
+    assert c.tracker.state.topology.events == []
+    for controller in (2, 3):
+        c.controller = controller
+        c.rounds(41)
+    assert [change.leader for change in c.changes if change.subject == "controller"] == [2, 3]
+    assert c.changes[-1].at_ns == c.now_ns - 40 * S, "since it was first told"
+    (event,) = c.tracker.state.topology.events
+    assert (event["event"], event["from"], event["to"]) == ("controller-changed", 2, 3)
+    c.brokers, c.controller = (1,), 1
+    c.rounds(100)
+    assert len(c.tracker.state.topology.events) == 3, "two left; the last one can name itself only"
+
+
+def test_the_timeline_has_the_leader_epoch_as_soon_as_it_is_told() -> None:
+    c = cluster()
+    listed(c, 100, 4)
+    c.rounds(5)
+    c.set("orders", 0, 2, "2,3")
+    listed(c, 100, 4)  # of the leader before
+    listed(c, 100, 5)
+    listed(c, 101, 5)
+    told = [(one.leader, one.isr, one.leader_epoch) for one in c.changes if one.topic == "orders"]
+    assert told == [(1, "1,2,3", None), (1, "1,2,3", 4), (2, "2,3", None), (2, "2,3", 5)]
+    listed(c, 101, 6)  # the next leader's, told a moment before it
+    c.set("orders", 0, 3, "2,3")
+    listed(c, 101, 6)
+    assert (c.changes[-1].leader, c.changes[-1].leader_epoch) == (3, 6)
+
+
+def test_what_clients_were_told_long_ago_is_no_evidence() -> None:
+    c = cluster()
+    c.fold(f.ClientError(c.now_ns, "watcher", "_TRANSPORT", "old", fatal=False))
+    c.rounds(700)
+    c.fold(f.ClientError(c.now_ns, "watcher", "_TRANSPORT", "fresh", fatal=False))
+    for topic in ("probes", "orders"):
+        c.set(topic, 0, -1, "1")
+    c.rounds(7)
+    assert len(c.open) == 2
+    assert [[one["error"] for one in v.evidence["client_errors"]] for v in c.open.values()] == [["fresh"]] * 2
+
+
+def test_an_empty_isr_is_no_excuse_for_a_leader_who_was_not_in_the_last_one() -> None:
+    """With eligible leader replicas the ISR empties when the last of it is gone."""
+    c = cluster(min_isr=1)
+    c.set("orders", 0, 1, "1")
+    c.rounds(3)
+    c.set("orders", 0, -1, "")
+    c.rounds(7)
+    (offline,) = c.open.values()
+    assert "last in sync: brokers 1." in offline.summary
+    c.set("orders", 0, 2, "2")
+    c.rounds(4)
+    (suspected,) = (v for v in c.open.values() if v.kind == "unclean-election")
+    assert suspected.evidence["election"]["former_isr"] == [1]
+
+
+def test_a_leader_who_left_the_isr_when_nothing_could_be_acknowledged_any_more_is_eligible() -> None:
+    c = cluster(min_isr=2)
+    for leader, isr in ((1, "1,2"), (1, "1"), (-1, ""), (2, "2")):
+        c.set("orders", 0, leader, isr)
+        c.rounds(4)
+    assert c.said == []
+    for leader, isr in ((-1, ""), (3, "3")):  # 3 left while 1 and 2 acknowledged
+        c.set("orders", 0, leader, isr)
+        c.rounds(4)
+    assert [kind for kind, _, _ in c.said] == ["unclean-election"]
 
 
 def test_nothing_is_suspected_of_an_election_while_the_cluster_did_not_answer() -> None:
