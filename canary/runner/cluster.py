@@ -25,6 +25,7 @@ from canary.runner.inbox import FactQueue
 from canary.runner.judge import Judge, Published
 from canary.runner.keeper import TAKEN, Keeper, TakenError, claim
 from canary.runner.probes import TopicProbes, is_known
+from canary.runner.readers import readings
 from canary.runner.scrub import Scrubber, places_of
 from canary.runner.shipping import Shipper
 from canary.runner.topics import Identities
@@ -319,6 +320,7 @@ class ClusterRunner(Worker):
             self._cluster,
             topic,
             {},
+            readings=readings(self._cluster, topic, self._admin),
             make=self._make,
             inbox=self._inbox,
             clock=self._clock,

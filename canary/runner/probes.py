@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Any
 import structlog
 
 from canary.probing.tail import TailConsumer
-from canary.settings import consumer_config
+from canary.runner.readers import BOTH
 
 if TYPE_CHECKING:
     import threading
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from canary.client.ports import Clock, Inbox
-    from canary.facts import Isolation
     from canary.probing.idempotent import Renewal
     from canary.runner.modes import Writer
+    from canary.runner.readers import Reading
     from canary.runner.topics import Identities
     from canary.settings import ClusterSettings
 
@@ -27,18 +27,16 @@ _LONGEST_S = 60.0
 _STEADY_S = 60.0
 """Whoever ran for so long after its start is not failing in a row."""
 
-CONSUMERS: tuple[Isolation, ...] = ("read_committed", "read_uncommitted")
-"""The tail consumers, called after their isolation level."""
-
 
 class TopicProbes:
-    """One tail consumer per isolation level, and one writer per mode.
+    """The tail consumers of a topic, and one writer per mode.
 
     Args:
         cluster: the cluster's settings.
         topic: the topic.
         identities: by mode, what each of its writers writes under.
         make: returns a mode's writer, not started.
+        readings: the tail consumers.
         inbox: where facts go.
         clock: what time it is.
         sending: False to read only.
@@ -51,6 +49,7 @@ class TopicProbes:
         identities: Mapping[str, Identities],
         *,
         make: Callable[[str, Identities, Renewal], Writer],
+        readings: Sequence[Reading] = BOTH,
         inbox: Inbox,
         clock: Clock,
         sending: bool,
@@ -58,7 +57,8 @@ class TopicProbes:
         self.topic = topic
         self.identities = dict(identities)
         self.writers: dict[str, Writer] = {}
-        self.tails: dict[Isolation, TailConsumer] = {}
+        self.tails: dict[str, TailConsumer] = {}
+        self._readings = {reading.name: reading for reading in readings}
         self._cluster = cluster
         self._make = make
         self._inbox = inbox
@@ -77,28 +77,28 @@ class TopicProbes:
         seen = topic_of(view, self.topic)
         for identities in self.identities.values():
             identities.aim(seen["topic_id"], seen["partitions"])
-        for isolation in CONSUMERS:
-            self._read(isolation, view)
-        for isolation in CONSUMERS:
-            while not self.tails[isolation].ready.wait(0.2) and not stopping.is_set():
+        for reading in self._readings.values():
+            self._read(reading, view)
+        for tail in self.tails.values():
+            while not tail.ready.wait(0.2) and not stopping.is_set():
                 pass
         for mode, identities in self.identities.items():
             if self._sending and not stopping.is_set():
                 self._write(mode, identities)
 
-    def _read(self, isolation: Isolation, view: dict[str, Any]) -> None:
+    def _read(self, reading: Reading, view: dict[str, Any]) -> None:
         tail = TailConsumer(
-            consumer_config(self._cluster, isolation),
-            isolation,
-            isolation,
+            reading.config(self._cluster),
+            reading.name,
+            reading.isolation,
             topic=self.topic,
-            positions=start_positions(view, self.topic, isolation),
+            positions=start_positions(view, self.topic, reading.isolation),
             tag=self.tag,
             inbox=self._inbox,
             clock=self._clock,
         )
         tail.start()
-        self.tails[isolation] = tail
+        self.tails[reading.name] = tail
 
     def _write(self, mode: str, identities: Identities) -> None:
         writer = self._make(mode, identities, identities.begin())
@@ -150,10 +150,10 @@ class TopicProbes:
                 identities = self.identities[mode]
                 identities.renew("its thread ended")
                 self._write(mode, identities)
-        for isolation, tail in list(self.tails.items()):
-            if not tail.alive and self._may_start(f"tail {isolation}"):
-                log.error("consumer_started_again", consumer=isolation, failure=repr(tail.failure))
-                self._read(isolation, view)
+        for name, tail in list(self.tails.items()):
+            if not tail.alive and self._may_start(f"tail {name}"):
+                log.error("consumer_started_again", consumer=name, failure=repr(tail.failure))
+                self._read(self._readings[name], view)
 
     def _may_start(self, what: str) -> bool:
         """Say whether what failed may be started again now: each time in a row after twice the pause."""

@@ -9,6 +9,7 @@ from pydantic import Field, SecretStr, field_validator, model_validator
 from canary.settings.fields import Name, Section, TopicName, problem, property_text
 from canary.settings.kafka import properties, revealed
 from canary.settings.modes import Modes
+from canary.settings.readers import ReadersSettings
 from canary.settings.watch import WatchSettings
 
 _MIN_ISR: Final = "min.insync.replicas"
@@ -67,6 +68,7 @@ class ClusterSettings(Section):
     topic: TopicSettings = Field(default_factory=TopicSettings, description="The probe topic.")  # type: ignore[arg-type]
     modes: Modes = Field(default_factory=Modes, description="Ways of probing, each by name with its own settings.")  # type: ignore[arg-type]
 
+    readers: ReadersSettings = Field(default_factory=ReadersSettings, description="Further readers of the main topic.")  # type: ignore[arg-type]
     watch: WatchSettings = Field(default_factory=WatchSettings, description="Other topics of the cluster.")  # type: ignore[arg-type]
 
     @model_validator(mode="before")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from canary.anomalies.online import liveness, relays, topology
 from canary.anomalies.online.deliveries import say_phantom
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from canary.anomalies.online.scope import Scope
     from canary.anomalies.online.state import Stream, Topic
 
+ISOLATIONS = frozenset({"read_committed", "read_uncommitted"})
+"""The readers that every topic has are called after them."""
 _ERRORS_KEPT = 10
 _INDETERMINATE_TRANSACTIONS_KEPT = 10_000
 
@@ -33,12 +35,21 @@ def runner_started(scope: Scope, fact: f.RunnerStarted) -> None:
         topic.fresh = False
         for stream in topic.streams:
             _bury(scope, topic, stream)
+            _forget_readers(stream.unseen)
+            _forget_readers(stream.early)
         for log in topic.logs.values():
+            _forget_readers(log.readers)
             _ask_again(scope, log)
     for transaction in state.transactions.values():
         if transaction.outcome == "open":
             transaction.outcome = "indeterminate"
             relays.doubtful(scope, transaction)
+
+
+def _forget_readers(by_name: dict[str, Any]) -> None:
+    """Readers that settings added may be gone; those that are there say where they begin."""
+    for name in [name for name in by_name if name not in ISOLATIONS]:
+        del by_name[name]
 
 
 def _bury(scope: Scope, topic: Topic, stream: Stream) -> None:

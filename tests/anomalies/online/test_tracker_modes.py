@@ -191,6 +191,27 @@ def polled(bench: Bench, *offsets: int) -> None:
     bench.fold(*(f.Polled(bench.now_ns, RC, RC, TOPIC, 0, o, PRODUCER, 1, o) for o in offsets))
 
 
+def test_a_reader_that_settings_no_longer_have_is_forgotten_at_the_next_start() -> None:
+    bench = Bench()
+    bench.fold(f.Positioned(bench.now_ns, "rack-a", RC, TOPIC, 0, 0, "assigned"))
+    bench.write(6)
+    log, (stream,) = bench.tracker.state.topics[TOPIC].logs[0], bench.tracker.state.topics[TOPIC].streams
+    assert stream.unseen.keys() == log.readers.keys() == {RC, RU, "rack-a"}
+    bench.restart()
+    log, stream = bench.tracker.state.topics[TOPIC].logs[0], bench.tracker.state.topics[TOPIC].streams[0]
+    assert stream.unseen.keys() == log.readers.keys() == {RC, RU}
+
+
+def test_what_any_reader_passes_without_being_given_it_is_looked_for() -> None:
+    bench = Bench()
+    bench.fold(f.Positioned(bench.now_ns, "rack-a", RC, TOPIC, 0, 0, "assigned"))
+    bench.write(6)
+    bench.poll()
+    bench.fold(*(f.Polled(bench.now_ns, "rack-a", RC, TOPIC, 0, o, PRODUCER, 1, o) for o in (0, 1, 3, 4, 5)))
+    bench.settle()
+    assert bench.found() == [("poll-skip", 2, 2)]
+
+
 def test_a_repeated_delivery_in_the_middle_of_others_hides_none_of_them() -> None:
     bench = Bench()
     bench.write(6)

@@ -1,0 +1,67 @@
+"""Which tail consumers a topic has: one of each isolation level, and on the main topic those that settings add."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import structlog
+from confluent_kafka import KafkaException
+
+from canary.client.answers import text_of
+from canary.settings import consumer_config
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from canary.facts import Isolation
+    from canary.settings import ClusterSettings
+
+log = structlog.get_logger(__name__)
+
+_TIMEOUT_S = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """A tail consumer to be: its name in facts and metrics, and librdkafka properties of its own."""
+
+    name: str
+    isolation: Isolation
+    properties: Mapping[str, object] = field(default_factory=dict)
+
+    def config(self, cluster: ClusterSettings) -> dict[str, Any]:
+        """Return its librdkafka properties. Holds secrets."""
+        config = consumer_config(cluster, self.isolation)
+        if "bootstrap.servers" in self.properties:
+            config.pop("metadata.broker.list", None)
+        return config | dict(self.properties)
+
+
+BOTH = (Reading("read_committed", "read_committed"), Reading("read_uncommitted", "read_uncommitted"))
+"""What every topic has; called after their isolation level."""
+
+
+def readings(cluster: ClusterSettings, topic: str, admin: Any) -> tuple[Reading, ...]:
+    """Return the tail consumers of a topic; ``admin`` is asked for the brokers if each has one."""
+    wanted = cluster.readers
+    if topic != cluster.topic.name:
+        return BOTH
+    racks = [Reading(f"rack-{rack}", "read_committed", {"client.rack": rack}) for rack in dict.fromkeys(wanted.racks)]
+    brokers = _addresses(admin) if wanted.each_broker else {}
+    each = [
+        Reading(f"broker-{broker}", "read_committed", {"bootstrap.servers": address})
+        for broker, address in sorted(brokers.items())
+    ]
+    return (*BOTH, *racks, *each)
+
+
+def _addresses(admin: Any) -> dict[int, str]:
+    """Return where each broker is; nothing when the cluster does not say."""
+    try:
+        nodes = admin.describe_cluster(request_timeout=_TIMEOUT_S).result(_TIMEOUT_S + 1).nodes
+    except (KafkaException, TimeoutError) as error:
+        said = text_of(error.args[0]) if isinstance(error, KafkaException) else "no answer"
+        log.warning("brokers_have_no_readers", reason=said)
+        return {}
+    return {node.id: f"[{node.host}]:{node.port}" if ":" in node.host else f"{node.host}:{node.port}" for node in nodes}
