@@ -6,10 +6,9 @@ What both can decide, and how the two answers are compared (a *place* is a key a
 * **duplicate**: the same identities, but for those of which the first copy was cut off before the second came: what
   is destroyed and appended again was never there twice, and a history does not tell of the cut.
 * **lost-write**: whatever the history proves lost, the tracker says, but for what is corrupt (which has its own name
-  there), what the log's start passed before it could be read again, and what stands beside a zombie's write (which a
-  history takes for the proof of a transaction). What the tracker says is lost in the history too; or acknowledged and
-  never read with nothing read above it (**unseen**: the history cannot go further); or it was read and has gone since,
-  for which histories have no word.
+  there) and what the log's start passed before it could be read again. What the tracker says is lost in the history
+  too; or acknowledged and never read with nothing read above it (**unseen**: the history cannot go further); or it was
+  read and has gone since, for which histories have no word.
 * **unseen**: what is acknowledged and in no poll of the history is unseen to the tracker's consumer, or is said to be
   lost, corrupt or skipped.
 * **poll-skip** and **int-poll-skip** (one to the tracker, which knows of no operations): what a process jumped over is
@@ -22,7 +21,8 @@ Where an offset is disputed or a value stands at several, the version order is a
 compared in that partition. Left out altogether, because one of the two has no word for it: int-send-skip, G0 and G1c
 (the tracker knows no operations; cycles are looked for in windows of the ledger), and fractured-transaction, corrupt,
 truncation, zombie-write, early-expiry and topic-recreated (a history has no damaged records, no starts and ends of
-logs, no generations and no topic ids); a fractured transaction is a lost write to both.
+logs, no generations and no topic ids); a fractured transaction is a lost write to both. Where the topic was deleted and
+made again, its incarnations are different keys to the history, and what of the first was never read is nobody's loss.
 """
 
 from __future__ import annotations
@@ -72,8 +72,12 @@ class Both:
     def identities(self, *kinds: str) -> set[Identity]:
         return {v.identity for v in self.said(*kinds) if v.identity is not None}
 
+    def key(self, partition: int | None) -> str:
+        """Return the key of a partition in the topic's last incarnation."""
+        return f"{partition}@2" if self.world.void else f"{partition}"
+
     def places(self, *kinds: str) -> set[tuple[str, int]]:
-        return {(str(v.partition), v.offset) for v in self.said(*kinds) if v.offset is not None}
+        return {(self.key(v.partition), v.offset) for v in self.said(*kinds) if v.offset is not None}
 
     def cases(self, *names: str) -> Iterable[Mapping[str, Any]]:
         return (case for name in names for case in self.offline.get(name, ()))
@@ -81,7 +85,7 @@ class Both:
 
 def both(seed: int, *kinds: str) -> Both:
     world, found, tracker = judged(seed, *kinds)
-    retelling = Retelling(world.facts(), lambda identity: str(identity.partition))
+    retelling = Retelling(world.facts(), lambda identity: world.homes[identity])
     file = io.BytesIO(b"".join(orjson.dumps(op) + b"\n" for op in retelling.told))
     verdict = check(load(file, f"seed {seed}"), Options(ww_deps=False))
     return Both(world, retelling, tracker, list(found.values()), verdict.anomalies)
@@ -100,7 +104,7 @@ def reads(life: Both) -> Counter[str]:
     early = {life.retelling.transaction_of[identity_of(case["value"])] for case in life.cases("precommitted-read")}
     assert early == {life.retelling.transaction_of[i] for i in life.identities("precommitted-read")}, life.world.seed
     phantoms = {(case["key"], case["offset"], identity_of(case["value"])) for case in life.cases("phantom")}
-    said = {(str(v.partition), v.offset, v.identity) for v in life.said("phantom")}
+    said = {(life.key(v.partition), v.offset, v.identity) for v in life.said("phantom")}
     assert phantoms == said, life.world.seed
     return Counter({"G1a": len(aborted), "precommitted-read": len(early), "phantom": len(phantoms)})
 
@@ -122,8 +126,9 @@ def losses(life: Both) -> Counter[str]:
     """What is gone, and what was never seen."""
     lost = {identity_of(case["value"]) for case in life.cases("lost-write")}
     unseen = {identity_of(v) for case in life.cases("unseen") for values in case["messages"].values() for v in values}
+    unseen = {identity for identity in unseen if life.world.homes[identity] not in life.world.void}
     said = life.identities("lost-write")
-    otherwise = damaged(life) | fenced(life) | expired(life)
+    otherwise = damaged(life) | expired(life)
     assert lost <= said | otherwise, (life.world.seed, lost - said)
     assert said <= lost | unseen | life.retelling.given, (life.world.seed, said - lost)
     waiting = {
@@ -158,13 +163,6 @@ def expired(life: Both) -> set[Identity]:
     }
 
 
-def fenced(life: Both) -> set[Identity]:
-    """Return what was sent in transactions of which a zombie's write proves nothing: it was appended after them."""
-    of = life.retelling.transaction_of
-    dead = {of[i] for i in life.identities("zombie-write")}
-    return {identity for identity, transaction in of.items() if transaction in dead}
-
-
 def chosen(life: Both) -> set[str]:
     """Return the keys whose version order is a choice."""
     return {case["key"] for case in life.cases("inconsistent-offsets", "duplicate")}
@@ -174,21 +172,21 @@ def skips(life: Both) -> Counter[str]:
     """Who jumped over what, and who went back."""
     choice = chosen(life)
     skipped = {identity_of(v) for case in life.cases(*SKIPS) if case["key"] not in choice for v in case["skipped"]}
-    said = {i for i in life.identities("poll-skip") if str(i.partition) not in choice}
+    said = {i for i in life.identities("poll-skip") if life.key(i.partition) not in choice}
     assert said <= skipped, (life.world.seed, said - skipped)
     back = {(c["key"], c["values"][1]) for c in life.cases(*BACKWARDS) if c["key"] not in choice}
     late = {
-        (str(fact.partition), value_of(Identity(fact.producer_id, fact.generation, fact.partition, fact.sequence)))
+        (life.key(fact.partition), value_of(Identity(fact.producer_id, fact.generation, fact.partition, fact.sequence)))
         for fact in life.world.facts()
         if isinstance(fact, f.Polled)
-        and (str(fact.partition), fact.offset) in life.places("nonmonotonic-poll")
+        and (life.key(fact.partition), fact.offset) in life.places("nonmonotonic-poll")
         and fact.isolation == "read_committed"
         and not fact.consumer.startswith("reread")
     }
     late = {(key, value) for key, value in late if key not in choice}
     assert back == late, (life.world.seed, back ^ late)
     given_late = {identity_of(value) for _, value in back}
-    explained = said | life.identities("lost-write") | damaged(life) | fenced(life) | expired(life) | given_late
+    explained = said | life.identities("lost-write") | damaged(life) | expired(life) | given_late
     assert skipped <= explained, (life.world.seed, skipped - explained)
     return Counter({"poll-skip": len(said), "nonmonotonic-poll": len(back)})
 
@@ -199,7 +197,7 @@ def orders(life: Both) -> Counter[str]:
     pairs = [c["values"] for c in life.cases(*ORDERED_SENDS) if c["key"] not in choice]
     doubtful = {value_of(identity) for identity in life.retelling.indeterminate}
     swapped = {identity_of(v) for u, v in pairs if not {u, v} & doubtful}
-    said = {i for i in life.identities("nonmonotonic-send", "reorder") if str(i.partition) not in choice}
+    said = {i for i in life.identities("nonmonotonic-send", "reorder") if life.key(i.partition) not in choice}
     assert swapped == said, (life.world.seed, swapped ^ said)
     return Counter({"nonmonotonic-send": len(said)})
 

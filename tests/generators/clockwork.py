@@ -50,6 +50,10 @@ class World:
     sub_via: frozenset[str]
     injected: list[Injected]
     identities: dict[int, Identity]
+    homes: dict[Identity, str]
+    """The key that each was sent to: partitions of another incarnation are other keys."""
+    void: frozenset[str]
+    """Keys of an incarnation that is gone."""
     _operations: list[Op]
     _facts: list[f.Fact]
 
@@ -87,6 +91,8 @@ class Process:
     positions: dict[int, int] = field(default_factory=dict)
     last: dict[int, tuple[int, Entry]] = field(default_factory=dict)
     """What an ok operation delivered last, by partition."""
+    incarnation: int = 1
+    """Of the topic that it has assigned."""
 
 
 class Twist(Protocol):
@@ -123,6 +129,10 @@ class Clockwork:
         self.identities: dict[int, Identity] = {}
         self.injected: list[Injected] = []
         self.incarnation = 1
+        self.seen_incarnation = 1  # what the runner knows of
+        self.gone = False  # the topic is deleted, and not yet made again
+        self.void: set[str] = set()
+        self.homes: dict[Identity, str] = {}
         self.logs = [Log(p, str(p)) for p in range(partitions)]
         self.producers = [
             Producer(mode, 7_000_000_000 + 1000 * seed + n)

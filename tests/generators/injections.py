@@ -118,7 +118,8 @@ def phantom(life: Simulator) -> None:
     log = life.random.choice(life.logs)
     producer = life.injector
     value = 1_000_000 + len(life.operations)
-    life.identities[value] = Identity(producer.producer_id, producer.generation, log.partition, 100_000 + value)
+    identity = Identity(producer.producer_id, producer.generation, log.partition, 100_000 + value)
+    life.identities[value], life.homes[identity] = identity, log.key
     offset = log.append(value)
     _note(life, "phantom", log, offset, value)
     life.tail(RU, log.partition, log.end + 1)
@@ -319,7 +320,10 @@ def zombie_write(life: Simulator) -> None:
     producer = life.producers[2]
     log = life.random.choice(life.logs)
     value = life.new_value(producer, log.partition)
-    life.sent(producer, log.partition, value, producer.transaction_id)
+    producer.transaction_id += 1
+    transaction = Transaction(producer.transaction_id)
+    life.fact(f.TransactionBegan, producer.mode, producer.producer_id, producer.generation, transaction.transaction_id)
+    life.sent(producer, log.partition, value, transaction.transaction_id)
     life.restart()
 
     generation = producer.generation
@@ -327,7 +331,10 @@ def zombie_write(life: Simulator) -> None:
     def append() -> None:
         written = (life.identities[e.value] for e in log.entries if e is not None and e.value is not None)
         if any(i.producer_id == producer.producer_id and i.generation >= generation for i in written):
-            offset = log.append(value)
+            offset = log.append(value, transaction)
+            entry = log.entries[offset]
+            assert entry is not None
+            entry.leaked = True
             _note(life, "zombie-write", log, offset, value, history=False)
         elif not life.stopping:  # before its successor has written, nobody can tell it from what was in flight
             life.at(100 * MS, append)
@@ -378,7 +385,7 @@ def circular_information_flow(life: Simulator) -> None:
 _LOST = frozenset({"unseen", "poll-skip", "int-poll-skip"})
 ECHOES: dict[str, frozenset[str]] = {
     "lost-write": _LOST,
-    "fractured-transaction": _LOST,
+    "fractured-transaction": _LOST | {"lost-write"},  # when nobody was told of the commit, and a read proves it
     "corrupt": _LOST,
     "precommitted-read": _LOST | {"lost-write"},  # when the runner dies before the commit: read, and yet aborted
     "duplicate": frozenset({"poll-skip", "int-poll-skip", "nonmonotonic-poll", "int-nonmonotonic-poll"}),

@@ -43,14 +43,22 @@ class Reading(Clockwork):
                 return wrong
         return found
 
-    def polling(self, process: Process) -> None:
+    def polling(self, process: Process) -> None:  # noqa: C901  # one poll and all that may come of it
         """One process polls what it has assigned."""
         if self.stopping:
             return
+        if process.incarnation != self.incarnation:
+            self.replace(process)
         self.record(process.number, "invoke", "poll", [["poll"]])
         positions = dict(process.positions)
+        logs = self.logs
 
         def complete() -> None:
+            if logs is not self.logs:
+                self.record(process.number, "info", "poll", [["poll"]])
+                self.replace(process)
+                self.polling(process)
+                return
             kind = self.random.choices(["ok", "fail", "info"], [94, 4, 2])[0]
             polled: dict[str, Any] = {}
             last: dict[int, tuple[int, Entry] | None] = {}
@@ -76,14 +84,27 @@ class Reading(Clockwork):
 
         self.at(self.ms(0.2, 15), complete)
 
+    def subscribe(self, process: Process) -> None:
+        """Subscribe to every key there is."""
+        process.incarnation = self.incarnation
+        for kind in ("invoke", "ok"):
+            self.record(process.number, kind, "subscribe", [log.key for log in self.logs])
+
     def group_polling(self, process: Process) -> None:
         """One of the group's processes polls the partitions it owns; a rebalance may come in between."""
         if self.stopping:
             return
+        if process.incarnation != self.incarnation:
+            self.subscribe(process)
         self.record(process.number, "invoke", "poll", [["poll"], ["poll"]])
         positions = {p: self.group[p] for p, owner in self.group_owner.items() if owner == process.number}
+        logs = self.logs
 
         def complete() -> None:
+            if logs is not self.logs:
+                self.record(process.number, "fail", "poll", [["poll"], ["poll"]])
+                self.group_polling(process)
+                return
             first = self.poll_by(positions, self.random.randint(1, 5))
             more: dict[str, Any] = {}
             if self.random.random() < 0.2:
@@ -111,6 +132,8 @@ class Reading(Clockwork):
             self.at(self.ms(2, 60), lambda: self.tailing(consumer))
 
     def tail(self, consumer: str, p: int, limit: int) -> None:
+        if self.gone:
+            return
         log = self.logs[p]
         position = self.tails[consumer, p]
         if not log.start <= position <= log.end:
@@ -156,6 +179,10 @@ class Reading(Clockwork):
         """Answer a re-read from the log as it is now."""
         log = self.logs[request.partition]
         consumer = f"reread-{request.request_id}"
+        if self.gone:
+            place = (request.isolation, TOPIC, request.partition, request.start, request.end)
+            self.fact(f.RereadEnded, request.request_id, *place, request.start, False, "UNKNOWN_TOPIC_OR_PART")
+            return
         start = max(request.start, log.start)
         if start > request.start:
             self.fact(f.Positioned, consumer, request.isolation, TOPIC, request.partition, start, "log start")

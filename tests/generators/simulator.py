@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from canary import facts as f
 from tests.generators.clockwork import MS, RC, RETENTION_MS, RU, SECOND, TOPIC, Injected, Process, World
+from tests.generators.kafka import Log
 from tests.generators.reading import Reading
 from tests.generators.writing import Writing
 
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 __all__ = ["Injected", "Simulator", "World", "simulate"]
+
+RECREATED = 0.25
+"""Share of lives in which the topic is deleted and made again."""
 
 
 class Simulator(Reading, Writing):
@@ -36,6 +40,12 @@ class Simulator(Reading, Writing):
 
         def topology() -> None:
             self.fact(f.ClusterSeen, sample, "cluster-1", "1,2,3", 1)
+            if self.gone:
+                self.fact(f.TopicGone, sample, TOPIC)
+                return
+            if self.seen_incarnation != self.incarnation:
+                self.seen_incarnation = self.incarnation
+                self.at(self.ms(1, 200), self.renew)
             self.fact(f.TopicSeen, sample, TOPIC, f"incarnation-{self.incarnation}", len(self.logs))
             if sample % 3 == 0:
                 self.fact(f.TopicConfigured, TOPIC, RETENTION_MS, -1, "delete", 2)
@@ -43,7 +53,7 @@ class Simulator(Reading, Writing):
                 self.fact(f.PartitionSeen, sample, TOPIC, log.partition, log.leader, "1,2,3", self.isr)
 
         def offsets() -> None:
-            for log in self.logs:
+            for log in self.logs if not self.gone else ():
                 self.fact(f.Listed, sample, TOPIC, log.partition, log.start, log.end, log.stable, log.epoch)
 
         self.at(self.ms(1, 20), topology)
@@ -75,11 +85,39 @@ class Simulator(Reading, Writing):
             self.tail_last.pop(p, None)
             self.fact(f.Positioned, consumer, consumer, TOPIC, p, start, "start")
 
+    def delete(self) -> None:
+        """The topic is deleted, whatever is in flight; and made again after a while, by somebody else."""
+        self.read_from_the_beginning()
+        self.gone = True
+        self.incarnation += 1
+        self.void |= {log.key for log in self.logs}
+        self.logs = [Log(log.partition, f"{log.partition}@{self.incarnation}") for log in self.logs]
+        self.group = dict.fromkeys(self.group, 0)
+        self.at(self.ms(1, 100), self.make_again)
+
+    def make_again(self) -> None:
+        """It is there again; nobody has noticed yet, and whoever was writing or reading goes on."""
+        self.gone = False
+        self.at(self.ms(1, 300), self.watch)
+
+    def renew(self) -> None:
+        """The runner has seen another topic id: new generations, and consumers at the beginning."""
+        for producer in self.producers:
+            producer.generation += 1
+            producer.sequences.clear()
+            self.fact(f.GenerationBegan, TOPIC, producer.mode, producer.producer_id, producer.generation)
+        self.tail_last.clear()
+        for consumer, p in self.tails:
+            self.tails[consumer, p] = self.logs[p].start
+            self.fact(f.Positioned, consumer, consumer, TOPIC, p, self.logs[p].start, "recreated")
+
     def expire(self) -> None:
         """Retention removes what is old and was read by the canary and by a process of the history."""
         for log in self.logs:
             start = log.start
             limit = min(self.tails[RC, log.partition], self.main.positions.get(log.partition, 0), log.stable)
+            if self.main.incarnation != self.incarnation:
+                continue
             while start < limit:
                 entry = log.entries[start]
                 value = entry.value if entry is not None else None
@@ -118,9 +156,8 @@ class Simulator(Reading, Writing):
         self.group = {log.partition: 0 for log in self.logs}
         members = []
         for number in (1000, 1001):
-            self.record(number, "invoke", "subscribe", [log.key for log in self.logs])
-            self.record(number, "ok", "subscribe", [log.key for log in self.logs])
             members.append(Process(number, 0))
+            self.subscribe(members[-1])
         self.group_owner = {log.partition: self.random.choice(members).number for log in self.logs}
         for member in members:
             self.group_polling(member)
@@ -153,15 +190,28 @@ class Simulator(Reading, Writing):
     def final_reads(self) -> None:
         """A fresh process reads every key from its beginning to its end, twice."""
         for _ in range(2):
-            process = Process(self.new_process(0), 0, {log.partition: log.start for log in self.logs})
-            self.assign(process)
-            for _ in range(2):
-                self.record(process.number, "invoke", "poll", [["poll"]], seek_to_beginning=True)
-                polled = self.poll_by(process.positions, 1 << 30)
-                self.record(process.number, "ok", "poll", [["poll", polled]])
+            self.read_from_the_beginning()
+
+    def read_from_the_beginning(self) -> None:
+        """A fresh process reads every key as far as it can."""
+        process = Process(self.new_process(0), 0, {log.partition: log.start for log in self.logs})
+        self.assign(process)
+        for _ in range(2):
+            self.record(process.number, "invoke", "poll", [["poll"]], seek_to_beginning=True)
+            polled = self.poll_by(process.positions, 1 << 30)
+            self.record(process.number, "ok", "poll", [["poll", polled]])
 
     def world(self) -> World:
-        return World(self.seed, self.sub_via, self.injected, self.identities, self.operations, self.facts)
+        return World(
+            self.seed,
+            self.sub_via,
+            self.injected,
+            self.identities,
+            self.homes,
+            frozenset(self.void),
+            self.operations,
+            self.facts,
+        )
 
 
 def simulate(
@@ -179,7 +229,7 @@ def simulate(
         seed: The same seed and arguments, the same life.
         duration_s: Seconds of simulated time during which producers work.
         partitions: How many the topic has.
-        faults: Restarts, leader changes, retention, rebalances.
+        faults: Restarts, leader changes, retention, rebalances, the topic deleted and made again.
         inject: Names of tests.generators.injections.INJECTIONS to break it with.
         listener: Called with the facts of each event; returns the re-reads it wants.
     """
@@ -193,6 +243,8 @@ def simulate(
         happenings = [life.change_leader, life.restart, life.expire]
         for _ in range(life.random.randint(0, 5)):
             life.at(life.random.randrange(life.duration), life.random.choice(happenings))
+        if life.random.random() < RECREATED:  # what is to be broken is broken afterwards
+            life.at(int(life.duration * (0.02 if inject else life.random.uniform(0.02, 0.6))), life.delete)
     for name in inject:
         life.at(life.duration // 4 + life.random.randrange(life.duration // 2), lambda n=name: INJECTIONS[n](life))  # type: ignore[misc]
     life.at(life.duration, life.end)

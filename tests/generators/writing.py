@@ -22,7 +22,8 @@ class Writing(Clockwork):
         sequence = producer.sequences.get(partition, 0)
         producer.sequences[partition] = sequence + 1
         value = len(self.identities) + 1
-        self.identities[value] = Identity(producer.producer_id, producer.generation, partition, sequence)
+        identity = Identity(producer.producer_id, producer.generation, partition, sequence)
+        self.identities[value], self.homes[identity] = identity, self.logs[partition].key
         return value
 
     def sent(self, producer: Producer, partition: int, value: int, transaction_id: int | None = None) -> None:
@@ -58,8 +59,10 @@ class Writing(Clockwork):
         value: int,
         then: Callable[[int], None],
         transaction: Transaction | None,
+        *,
+        void: Callable[[], None],
     ) -> None:
-        """Append after all earlier ones of this producer to this partition."""
+        """Append after all earlier ones of this producer to this partition; ``void`` if the topic is deleted before."""
         when = max(self.now + self.ms(1, 30), producer.last_append.get(partition, 0) + 1)
         producer.last_append[partition] = when
         log = self.logs[partition]
@@ -67,6 +70,9 @@ class Writing(Clockwork):
         def append() -> None:
             if transaction is not None and partition in transaction.markers:
                 return  # fenced meanwhile
+            if log is not self.logs[partition]:
+                void()
+                return
             then(log.append(value, transaction))
 
         self.at(when - self.now, append)
@@ -74,6 +80,9 @@ class Writing(Clockwork):
     def producing(self, thread: int, producer: Producer, process: int) -> None:  # noqa: C901  # closures over one send
         """One process sends one message after the other."""
         if self.stopping:
+            return
+        if self.gone:
+            self.at(self.ms(1, 80), lambda: self.producing(thread, producer, process))
             return
         partition = self.random.randrange(len(self.logs))
         value = self.new_value(producer, partition)
@@ -91,6 +100,10 @@ class Writing(Clockwork):
             crashed = self.life != life and kind == "ok" and offset is None
             self.record(process, kind, "send", [["send", key, value if bare else [offset, value]]])
             again(self.new_process(thread) if kind == "info" or crashed else process)
+
+        def doubt() -> None:
+            self.outcome(f.Indeterminate, value, "_MSG_TIMED_OUT")
+            finish("info", None, bare=True)
 
         def appended(offset: int) -> None:
             def tell() -> None:
@@ -112,19 +125,20 @@ class Writing(Clockwork):
 
             self.at(self.ms(0.1, 5), refuse)
         elif fate == "doubtful-not-there":
-
-            def doubt() -> None:
-                self.outcome(f.Indeterminate, value, "_MSG_TIMED_OUT")
-                finish("info", None, bare=True)
-
             self.at(self.ms(20, 90), doubt)
         else:
-            self.append_later(producer, partition, value, appended, None)
+            self.append_later(producer, partition, value, appended, None, void=doubt)
 
     def transacting(self, thread: int, producer: Producer, process: Process) -> None:
         """One process begins one transaction after the other, polling and sending in each."""
-        if not self.stopping:
-            _Run(self, thread, producer, process).step(0)
+        if self.stopping:
+            return
+        if self.gone:
+            self.at(self.ms(1, 80), lambda: self.transacting(thread, producer, process))
+            return
+        if process.incarnation != self.incarnation:
+            self.replace(process)
+        _Run(self, thread, producer, process).step(0)
 
     def mark(self, transaction: Transaction, partitions: set[int], marker: str, logs: list[Log]) -> None:
         """Write the markers that end a transaction, not all at the same moment."""
@@ -141,7 +155,7 @@ class Writing(Clockwork):
         """Let a new process go on in this one's thread, with a consumer that begins at the beginning."""
         process.number = self.new_process(process.thread)
         process.positions = {log.partition: log.start for log in self.logs}
-        process.last = {}
+        process.last, process.incarnation = {}, self.incarnation
         self.assign(process)
 
 
@@ -191,6 +205,8 @@ class _Run:
         life = self.life
         if not self.alive:
             self.complete("info")
+        elif self.logs is not life.logs:
+            self.told("doubtful-abort")
         elif place == len(self.plan):
             life.at(life.ms(0.1, 10), self.commit)
         elif (value := self.values[place]) is None:
@@ -201,7 +217,12 @@ class _Run:
             life.sent(self.producer, p, value, self.transaction.transaction_id)
             self.touched.add(p)
             life.append_later(
-                self.producer, p, value, lambda offset: self.appended(place, value, offset), self.transaction
+                self.producer,
+                p,
+                value,
+                lambda offset: self.appended(place, value, offset),
+                self.transaction,
+                void=lambda: self.step(place),
             )
 
     def appended(self, place: int, value: int, offset: int) -> None:

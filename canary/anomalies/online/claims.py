@@ -146,6 +146,25 @@ def hold_copy(
         want_tail(scope, log, "copy", first)
 
 
+def settle_held(topic: Topic, log: Log, start: int) -> None:
+    """The log's start is about to pass what held violations rest on: what stands now need not stand any longer.
+
+    Where there are signs of a cut and a re-read is still to tell, it stays in doubt, and so will be dropped.
+    """
+    doubtful = log.busy and (log.cut is not None or log.low_end is not None or log.conflicted)
+    if doubtful:
+        return
+    for held in log.held.values():
+        if not held.check or not stands(topic, log, held):
+            continue
+        places = topic.streams[held.tag].places
+        rests_on = [held.first]
+        if held.check == "order":
+            rests_on = [place[0] for place in map(places.get, (held.sequence, held.other_sequence)) if place]
+        if min(rests_on) < start:
+            held.check = ""
+
+
 def stands(topic: Topic, log: Log, held: Held) -> bool:
     """Say whether what a held violation rests on is still so, now that every re-read is over."""
     if held.check == "order":

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from canary.anomalies.online import liveness, transactions
 from canary.anomalies.online.claims import claim, hold_copy, hold_order
 from canary.anomalies.online.intervals import IntervalSet
-from canary.anomalies.online.questions import epoch_changed, miss, want_tail
+from canary.anomalies.online.questions import epoch_changed, miss, not_given, want_tail
 from canary.anomalies.online.scope import TRANSACTIONAL, is_reread, observe, sent_time
 from canary.anomalies.online.state import Histogram, Reader, Stream, Unplaced
 from canary.probe.identity import Identity
@@ -403,7 +403,12 @@ def _skipped(scope: Scope, topic: Topic, log: Log, a: int, b: int) -> None:
     for x, y in log.promised.within(a, b):
         for gap_start, gap_end in log.corrupt.without(x, y):
             for run in log.claims.within(gap_start, gap_end):
-                miss(scope, log, topic.streams[run.tag], run.key, run.length, run.value, "skipped")
+                stream, shift = topic.streams[run.tag], run.key - run.value
+                waiting = not_given(log, stream, run.value, run.value + run.length)
+                for first, end in waiting:
+                    miss(scope, log, stream, first + shift, end - first, first, "skipped")
+                for first, end in waiting.without(run.value, run.value + run.length):
+                    miss(scope, log, stream, first + shift, end - first, first, "skipped", given=True)
 
 
 def refused(scope: Scope, fact: f.Refused) -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from canary.anomalies.online import retention, topology
 from canary.anomalies.online.claims import stands
-from canary.anomalies.online.questions import SCRUB, epoch_changed, scrub_ended, want
+from canary.anomalies.online.questions import SCRUB, epoch_changed, not_given, scrub_ended, want
 from canary.anomalies.online.scope import severity_of
 from canary.anomalies.online.state import Missing, Regression, Reread, Unplaced, Wanted
 from canary.anomalies.violation import RereadRequest
@@ -193,7 +193,7 @@ def _judge_asked(
             rest = Missing(
                 m.offset + below, m.count - below, m.sequence + below, m.tag, m.why, m.at_ns, scope.state.ordinal
             )
-            rest.tries = m.tries
+            rest.tries, rest.given = m.tries, m.given
             if ended:
                 rest.state = "beyond"
                 log.missing.append(rest)
@@ -224,24 +224,12 @@ def _judge_range(scope: Scope, topic: Topic, log: Log, reread: Reread, m: Missin
         at = y
 
 
-def _given_since(log: Log, stream: Stream, sequence: int) -> bool:
-    """Say whether every read_committed consumer has been given it, after all."""
-    for name, reader in log.readers.items():
-        if reader.isolation != "read_committed":
-            continue
-        unseen, early = stream.unseen.get(name), stream.early.get(name)
-        given = sequence in stream.promised and (unseen is None or sequence not in unseen)
-        if not given and (early is None or sequence not in early):
-            return False
-    return True
-
-
 def _present(scope: Scope, topic: Topic, log: Log, stream: Stream, m: Missing, offset: int, sequence: int) -> None:
     """It is there: whoever passed it did not deliver it; or it is there twice."""
     if offset in log.corrupt:
         return
     if m.why in ("skipped", "late-ack"):
-        if _given_since(log, stream, sequence):
+        if not m.given and not not_given(log, stream, sequence, sequence + 1):
             return  # late, which has its own name (nonmonotonic-poll)
         for unseen in stream.unseen.values():
             unseen.remove(sequence, sequence + 1)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from canary.anomalies.online.intervals import IntervalSet
 from canary.anomalies.online.state import Missing, Wanted
 
 if TYPE_CHECKING:
@@ -20,7 +21,9 @@ TAIL_CAP = 1_000_000
 _EPOCHS_KEPT = 20
 
 
-def miss(scope: Scope, log: Log, stream: Stream, offset: int, n: int, sequence: int, why: str) -> None:
+def miss(
+    scope: Scope, log: Log, stream: Stream, offset: int, n: int, sequence: int, why: str, *, given: bool = False
+) -> None:
     """Note that promised identities were not where they should be, unless that is known already."""
     state = scope.state
     if stream.lost.covers(sequence, sequence + n):
@@ -28,7 +31,19 @@ def miss(scope: Scope, log: Log, stream: Stream, offset: int, n: int, sequence: 
     for known in log.missing:
         if known.tag == stream.tag and known.sequence <= sequence and sequence + n <= known.sequence + known.count:
             return
-    log.missing.append(Missing(offset, n, sequence, stream.tag, why, state.now_ns, state.ordinal))
+    log.missing.append(Missing(offset, n, sequence, stream.tag, why, state.now_ns, state.ordinal, given=given))
+
+
+def not_given(log: Log, stream: Stream, a: int, b: int) -> IntervalSet:
+    """Return which sequences of [a, b) some read_committed consumer has not been given."""
+    waiting = IntervalSet()
+    for name, reader in log.readers.items():
+        if reader.isolation == "read_committed":
+            unseen = stream.unseen.get(name) or IntervalSet()
+            for x, y in (stream.early.get(name) or IntervalSet()).without(a, b):
+                for first, end in (*unseen.within(x, y), *stream.promised.without(x, y)):
+                    waiting.add(first, end)
+    return waiting
 
 
 def epoch_changed(scope: Scope, log: Log, epoch: int) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from bisect import bisect_left
 from typing import TYPE_CHECKING
 
+from canary.anomalies.online.claims import settle_held
+
 if TYPE_CHECKING:
     from canary.anomalies.online.scope import Scope
     from canary.anomalies.online.state import Log, Stream, Topic
@@ -42,6 +44,7 @@ def start_advanced(scope: Scope, topic: Topic, log: Log, start: int) -> None:
                 expired_unread(scope, topic, log, stream, sequence)
         stream.places.remove(run.value, run.value + run.length)
         stream.transactions.remove(run.value, run.value + run.length)
+    settle_held(topic, log, start)
     log.claims.remove(0, start)
     log.promised.remove(0, start)
     log.corrupt.remove(0, start)

@@ -124,6 +124,8 @@ class Missing:
     samples: int = 0
     tries: int = 0
     confirmed: bool = True
+    given: bool = False
+    """Whether every read_committed consumer had been given them before: they were passed when read again."""
 
 
 @dataclass(slots=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from canary import facts as f
 from tests.support.bench import RC, TOPIC, Bench
 
 
@@ -60,3 +61,28 @@ def test_what_expired_before_a_fresh_client_could_look_is_not_lost() -> None:
     bench.settle()
     assert bench.found() == []
     assert bench.tracker.state.meters[TOPIC, 0].unverified == {"idempotent": 1}
+
+
+def test_a_copy_stays_a_copy_when_the_first_expires_before_it_is_said() -> None:
+    bench = Bench()
+    bench.write(3)
+    bench.append(1)
+    bench.poll()
+    bench.now_ns += 9 * 86_400 * 10**9
+    bench.start = 4
+    bench.write(1)
+    bench.settle()
+    assert bench.found("duplicate") == [("duplicate", 3, 1)]
+
+
+def test_what_is_skipped_when_it_is_read_again_was_not_given_late() -> None:
+    bench = Bench()
+    bench.write(4)
+    bench.poll()
+    bench.restart()
+    bench.fold(f.Positioned(bench.now_ns, RC, RC, TOPIC, 0, 0, "start"))
+    bench.positions[RC] = 0
+    bench.hidden = {2}
+    bench.poll()
+    bench.settle()
+    assert bench.found() == [("poll-skip", 2, 2)]
