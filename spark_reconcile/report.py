@@ -11,15 +11,19 @@ import jinja2
 
 from canary.anomalies.catalogue import CATALOGUE
 from spark_reconcile.findings import cases
+from spark_reconcile.pictures import PICTURED, Loss, around
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from spark_reconcile.bounding import Place
     from spark_reconcile.columns import I64
+    from spark_reconcile.tables import File
 
 WORST: Final = 200
 """Cases shown on the page; all are in anomalies/."""
+_LOOKED_AT: Final = 20_000
+"""Cases among which the worst are looked for."""
 _EPOCH: Final = date(1970, 1, 1)
 
 _TABLE: Final = {
@@ -39,11 +43,14 @@ def render(
     summary: Mapping[str, Any],
     tables: Mapping[Place, Mapping[tuple[str, int], I64]],
     out: str,
+    files: Mapping[str, Sequence[File]],
     *,
     seconds: float | None = None,
 ) -> str:
-    """Return the page for a run whose anomalies/ stand in ``out``."""
-    shown = list(itertools.islice(cases(out), WORST + 1))
+    """Return the page for a run whose anomalies/ and lost/ stand in ``out``, and whose input was ``files``."""
+    shown = sorted(itertools.islice(cases(out), _LOOKED_AT), key=_badness)[: WORST + 1]
+    loss = Loss.of(f"{out.rstrip('/')}/lost")
+    pictured = [case for case in _of_each_kind(shown) if case["offset"] is not None][:PICTURED]
     table = summary["summary"]
     rates = {
         name: (f"{value:.6g}" if isinstance(value, float) else f"{value:,}")
@@ -79,8 +86,26 @@ def render(
         more=len(shown) > WORST,
         verdicts=summary["verdicts"].items(),
         days=days,
+        loss=None if loss is None else loss.svg(),
+        pictures=[around(files, case) for case in pictured],
         told=lambda value: "" if value is None else value,
     )
+
+
+def _badness(case: Mapping[str, Any]) -> tuple[int, str, str, str, int, int]:
+    """Return what sorts the worst first: critical kinds, then by place."""
+    severity = ("critical", "warning", "info").index(CATALOGUE[case["kind"]].severity)
+    place = case["cluster"], case["topic"], case["partition"]
+    return severity, case["kind"], *place, -1 if case["offset"] is None else case["offset"]
+
+
+def _of_each_kind(some: Sequence[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
+    """Yield the first case of each kind, then the second of each, and so on."""
+    kinds: dict[str, list[Mapping[str, Any]]] = {}
+    for case in some:
+        kinds.setdefault(case["kind"], []).append(case)
+    for turn in itertools.zip_longest(*kinds.values()):
+        yield from (case for case in turn if case is not None)
 
 
 def sentence(summary: Mapping[str, Any]) -> str:

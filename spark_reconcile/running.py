@@ -162,7 +162,7 @@ class _Run:
         cases.extend(filter(None, [self._writer.fractured(broken)]))
         summary = _summary(total, places | {"fractured-transaction": len(broken)}, unjudged, known.dumped)
         self._publish(verdicts, cases, counts, tables)
-        self._folder.text("report.html", render(summary, tables, self._folder.url).encode())
+        self._folder.text("report.html", render(summary, tables, self._folder.url, self._inputs.files).encode())
         self._folder.summary(summary)
         return Report(summary)
 

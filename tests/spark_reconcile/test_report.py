@@ -1,0 +1,70 @@
+"""The page of a run: loss over time, and the log around what is wrong."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from spark_reconcile import pictures
+from spark_reconcile.bounding import Place
+from spark_reconcile.inputs import look
+from spark_reconcile.lost import LOST_SCHEMA
+from spark_reconcile.pictures import Loss, around
+from tests.generators.reconciliation_full import full_night
+from tests.generators.reconciliation_nights import MINUTE, NOW
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    import pytest
+
+HOUR = 60 * MINUTE
+CASE: dict[str, Any] = {"kind": "duplicate", "cluster": "c", "topic": "t", "partition": 0, "offset": 72}
+
+
+def test_the_log_around_a_case_shows_who_claims_each_offset(written: Callable[..., Path]) -> None:
+    root = written(full_night())
+    files = look(str(root / "log"), str(root / "dump")).files
+    picture = around(files, CASE)
+    rows = {row[0]: row[1:] for row in picture.rows}
+    assert sorted(rows) == list(range(68, 77))
+    assert rows[72] == ("", "7/1/42", "7/1/42", "")
+    rows = {row[0]: row[1:] for row in around(files, CASE | {"offset": 51}).rows}
+    assert rows[50] == ("7/1/40", "", "", "7/1/40")
+    assert rows[51] == ("7/1/41", "7/1/70", "7/1/70", "")
+    assert rows[53] == ("7/1/43", "damaged", "", "")
+
+
+def test_no_picture_is_worth_reading_everything(written: Callable[..., Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    root = written(full_night())
+    monkeypatch.setattr(pictures, "MOST_ROWS", 3)
+    picture = around(look(str(root / "log"), str(root / "dump")).files, CASE)
+    assert [row[1:] for row in picture.rows] == [("", "", "", "")] * 9
+
+
+def test_loss_over_time_adds_up_by_partition(tmp_path: Path) -> None:
+    lost = [("t", 0, NOW), ("t", 0, NOW + HOUR), ("<u>", 3, NOW + 5 * HOUR), ("t", 0, None)]
+    rows = [
+        {"kind": "lost-write", "cluster": "c", "topic": topic, "partition": partition, "sequence": 1}
+        | {"sent_at": None if sent is None else sent}
+        for topic, partition, sent in lost
+    ]
+    pq.write_table(pa.Table.from_pylist(rows, LOST_SCHEMA), tmp_path / "a.parquet")
+    loss = Loss.of(str(tmp_path))
+    assert loss is not None
+    sums = {place: int(row.sum()) for place, row in loss.counts.items()}
+    assert sums == {Place("c", "t", 0): 2, Place("c", "<u>", 3): 1}
+    assert loss.begin <= NOW
+    assert loss.end > NOW + 5 * HOUR
+    svg = loss.svg()
+    assert len(re.findall('class="lost"', svg)) == 3
+    assert "&lt;u&gt;-3: 1" in svg
+
+
+def test_where_nothing_is_lost_there_is_no_picture_of_it(tmp_path: Path) -> None:
+    pq.write_table(LOST_SCHEMA.empty_table(), tmp_path / "a.parquet")
+    assert Loss.of(str(tmp_path)) is None
