@@ -63,7 +63,7 @@ def _plans() -> Iterator[tuple[ClusterSettings, Any, int, Plan]]:
 
     from canary.cli.audit import reachable  # noqa: PLC0415
     from canary.client.quiet import calm, quiet_logger  # noqa: PLC0415
-    from canary.runner import managing, mirroring  # noqa: PLC0415
+    from canary.runner import auditing, managing, mirroring  # noqa: PLC0415
     from canary.runner.planning import plan as planned  # noqa: PLC0415
     from canary.settings import admin_config  # noqa: PLC0415
 
@@ -72,10 +72,11 @@ def _plans() -> Iterator[tuple[ClusterSettings, Any, int, Plan]]:
         cluster = reachable(settings, given)
         admin = AdminClient(calm(admin_config(cluster), "topics"), logger=quiet_logger("topics"))
         brokers = managing.live_brokers(admin)
+        members = auditing.members(cluster)
         for name in dict.fromkeys(cluster.topic_of(mode) for mode in cluster.modes.enabled()):
             wanted = mirroring.wanted(admin, cluster, name)
             now = managing.existing(admin, name, list(wanted.config))
-            yield cluster, admin, len(now.replicas) if now else 0, planned(wanted, now, brokers)
+            yield cluster, admin, len(now.replicas) if now else 0, planned(wanted, now, brokers, members)
 
 
 def _as_json(cluster: str, found: Plan) -> dict[str, Any]:

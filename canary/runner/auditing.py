@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 from typing import TYPE_CHECKING, Any
+
+import structlog
 
 from canary.metrics import Measurement
 from canary.runner import mirroring
 from canary.watching.audit import collect
+from canary.watching.beyond import KafkaAlone, NotAvailableError
 from canary.watching.redpanda import RedpandaAdmin
 from canary.watching.selection import Selection
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from canary.settings import ClusterSettings, Settings
     from canary.watching.audited import Audit, Audited
+    from canary.watching.beyond import Beyond, Member
+
+log = structlog.get_logger(__name__)
 
 SEVERITIES = ("critical", "warning", "info")
 _NIGHT_S = 86_400.0
@@ -30,12 +39,30 @@ def collected(settings: Settings, cluster: ClusterSettings, admin: Any) -> Audit
     named = Selection((*watch.audit, *mirrors.values()), watch.offsets)
     probes = {cluster.topic.name, *(cluster.topic_of(mode) for mode in cluster.modes.enabled())}
     every = _NIGHT_S if settings.schedule.reconcile is not None else None
-    if watch.redpanda.admin_url is None:
-        found = collect(admin, probes, named, reconcile_every_s=every)
-    else:
-        with RedpandaAdmin(watch.redpanda.admin_url, watch.redpanda.credentials) as redpanda:
-            found = collect(admin, probes, named, reconcile_every_s=every, redpanda=redpanda)
+    with beyond(cluster) as other:
+        found = collect(admin, probes, named, reconcile_every_s=every, beyond=other)
     return dataclasses.replace(found, mirrors=mirrors)
+
+
+@contextlib.contextmanager
+def beyond(cluster: ClusterSettings) -> Iterator[Beyond]:
+    """Give what tells of a cluster what the Kafka protocol does not."""
+    settings = cluster.watch.redpanda
+    if settings.admin_url is None:
+        yield KafkaAlone()
+        return
+    with RedpandaAdmin(settings.admin_url, settings.credentials) as redpanda:
+        yield redpanda
+
+
+def members(cluster: ClusterSettings) -> tuple[Member, ...] | None:
+    """Return the brokers that belong to a cluster, dead ones and leaving ones too; None where that is not available."""
+    with beyond(cluster) as other:
+        try:
+            return other.members().brokers
+        except NotAvailableError as error:
+            log.debug("members_not_available", reason=str(error))
+            return None
 
 
 def as_json(done: Audit) -> dict[str, Any]:

@@ -3,7 +3,8 @@
 The aim: every broker leads at least one probe partition, so that every broker is probed. What is looked at is who is
 *meant* to lead, the first of a partition's replicas (the preferred leader): where somebody else leads at the moment,
 an election will put that right, and the plan does not fight it. Never proposed: moving replicas (a broker that is down
-comes back, and this client could not move them), deleting anything, electing leaders.
+comes back, and this client could not move them), deleting anything, electing leaders. Whether a broker that is not
+there was decommissioned is known only where an admin API tells its members.
 """
 
 from __future__ import annotations
@@ -16,7 +17,9 @@ from typing import TYPE_CHECKING, Literal
 from canary.probing.topic import Broker, spread
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from canary.watching.beyond import Member
 
 Action = Literal["create", "add-partitions", "configure"]
 
@@ -58,15 +61,21 @@ class Plan:
     remarks: tuple[str, ...]
 
 
-def plan(wanted: Wanted, existing: Existing | None, brokers: Sequence[Broker]) -> Plan:
+def plan(
+    wanted: Wanted, existing: Existing | None, brokers: Sequence[Broker], members: Iterable[Member] | None = None
+) -> Plan:
     """Return what to change about one topic.
 
     Args:
         wanted: as the settings want it.
         existing: as it is, None where the cluster says that there is none.
         brokers: those that live.
+        members: those that belong to the cluster, where somebody tells: no partition is given to one that is leaving.
     """
     factor = wanted.replication_factor
+    belong = None if members is None else {member.id: member for member in members}
+    leaving = {} if belong is None else {n: one for n, one in belong.items() if one.membership != "active"}
+    brokers = [broker for broker in brokers if broker.id not in leaving]
     if existing is None:
         if len(brokers) < factor:
             return Plan((), (f"{wanted.name}: {factor} replicas need as many brokers, and {len(brokers)} live",))
@@ -77,7 +86,7 @@ def plan(wanted: Wanted, existing: Existing | None, brokers: Sequence[Broker]) -
         )
         return Plan((Change("create", wanted.name, why, assignments, tuple(sorted(wanted.config.items()))),), ())
     changes: list[Change] = []
-    remarks = _remarks(wanted, existing, brokers)
+    remarks = [*_away(wanted, existing, brokers, belong), *_too_few(wanted, existing, brokers)]
     added, why = _partitions(wanted, existing, brokers)
     if added and len(brokers) < factor:
         remarks.append(f"{wanted.name}: partitions are missing, and fewer brokers live than a partition has replicas")
@@ -104,15 +113,31 @@ def _partitions(
     return tuple(rings[leader] for leader in leaders if leader in rings), why
 
 
-def _remarks(wanted: Wanted, existing: Existing, brokers: Sequence[Broker]) -> list[str]:
-    live = {broker.id for broker in brokers}
-    remarks: list[str] = []
-    absent = sorted({one for replicas in existing.replicas for one in replicas} - live)
-    if absent:
-        remarks.append(
-            f"{wanted.name}: brokers {', '.join(map(str, absent))} hold replicas and are not there; nothing is moved "
-            "away from a broker that may come back"
+def _away(
+    wanted: Wanted, existing: Existing, brokers: Sequence[Broker], belong: Mapping[int, Member] | None
+) -> Iterator[str]:
+    """Yield what is to be known of brokers that hold replicas and take no new ones."""
+    absent = sorted({one for replicas in existing.replicas for one in replicas} - {broker.id for broker in brokers})
+    leaving = [one for one in absent if belong is not None and one in belong and belong[one].membership != "active"]
+    removed = [one for one in absent if belong is not None and one not in belong]
+    down = [one for one in absent if one not in leaving and one not in removed]
+    if down:
+        unknown = "" if belong is not None else " (whether one was decommissioned is not available here)"
+        yield (
+            f"{wanted.name}: brokers {_numbers(down)} hold replicas and are not there; nothing is moved away from a "
+            f"broker that may come back{unknown}"
         )
+    if leaving:
+        yield f"{wanted.name}: brokers {_numbers(leaving)} are being decommissioned; the cluster moves their replicas"
+    if removed:
+        yield (
+            f"{wanted.name}: brokers {_numbers(removed)} hold replicas and are no members of the cluster any more; "
+            "move the replicas to others"
+        )
+
+
+def _too_few(wanted: Wanted, existing: Existing, brokers: Sequence[Broker]) -> Iterator[str]:
+    """Yield what is to be done by hand about partitions that have fewer replicas than wanted."""
     fewer = [number for number, replicas in enumerate(existing.replicas) if len(replicas) < wanted.replication_factor]
     if fewer and len(brokers) >= wanted.replication_factor:
         rings = {one[0]: one for one in spread(brokers, len(brokers), wanted.replication_factor)}
@@ -122,8 +147,11 @@ def _remarks(wanted: Wanted, existing: Existing, brokers: Sequence[Broker]) -> l
             if existing.replicas[number] and existing.replicas[number][0] in rings
         ]
         document = json.dumps({"version": 1, "partitions": moves})
-        remarks.append(
+        yield (
             f"{wanted.name}: {len(fewer)} partitions have fewer replicas than {wanted.replication_factor}; this client "
             f"cannot reassign: kafka-reassign-partitions.sh --execute with {document}"
         )
-    return remarks
+
+
+def _numbers(numbers: Iterable[int]) -> str:
+    return ", ".join(map(str, numbers))

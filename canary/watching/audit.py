@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import dataclasses
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import structlog
 from confluent_kafka import KafkaError, KafkaException
@@ -12,18 +14,20 @@ from confluent_kafka.admin import AdminClient, ConfigResource, ConfigSource, Res
 from canary.client.answers import text_of
 from canary.client.quiet import calm, quiet_logger
 from canary.client.worker import Worker
+from canary.watching import redpanda_findings
 from canary.watching.audited import Audit, Audited, AuditedBroker, AuditedTopic, Note, Origin, Role, Setting
+from canary.watching.beyond import KafkaAlone, NotAvailableError
 from canary.watching.findings import audit
-from canary.watching.redpanda import NotAvailableError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
     from concurrent.futures import Future
 
     from canary.client.ports import Clock
-    from canary.watching.redpanda import RedpandaAdmin
+    from canary.watching.beyond import Beyond
     from canary.watching.selection import Selection
 
+T = TypeVar("T")
 log = structlog.get_logger(__name__)
 
 _TIMEOUT_S = 5.0
@@ -42,7 +46,7 @@ def collect(
     named: Selection,
     *,
     reconcile_every_s: float | None = None,
-    redpanda: RedpandaAdmin | None = None,
+    beyond: Beyond | None = None,
 ) -> Audited:
     """Ask a cluster for what the audit looks at.
 
@@ -51,7 +55,7 @@ def collect(
         probes: names of the probe topics.
         named: the production topics that are audited.
         reconcile_every_s: time between two reconciliations, None for none.
-        redpanda: its admin API, where there is one.
+        beyond: tells what the Kafka protocol does not; by default nobody does.
 
     Raises:
         UnreachableError: the cluster does not answer.
@@ -82,10 +86,7 @@ def collect(
         )
         for name, role in roles.items()
     ]
-    settings = None
-    if redpanda is not None:
-        brokers, settings = _with_redpanda(brokers, redpanda, notes)
-    return Audited(brokers, found, reconcile_every_s, notes, settings)
+    return _with_beyond(Audited(brokers, found, reconcile_every_s, notes), beyond or KafkaAlone())
 
 
 def _role(name: str, probes: set[str], named: Selection) -> Role | None:
@@ -134,43 +135,59 @@ def _origin(name: str, entry: Any) -> Origin:
     return "default" if by_kafka else "broker"  # Kafka writes this one itself where ELR is on (KIP-966)
 
 
-def _with_redpanda(
-    brokers: list[AuditedBroker], redpanda: RedpandaAdmin, notes: list[Note]
-) -> tuple[list[AuditedBroker], Mapping[str, object] | None]:
-    """Add what only Redpanda's admin API tells; what it does not tell is noted."""
-    settings: Mapping[str, object] | None = None
-    try:
-        members = {member.id: member for member in redpanda.members()}
+def _with_beyond(what: Audited, beyond: Beyond) -> Audited:
+    """Add what only an admin API beside the Kafka protocol tells; what it does not tell is noted."""
+    notes: list[Note] = []
+    missing: dict[str, list[str]] = {}
+
+    def told(name: str, ask: Callable[[], T]) -> T | None:
+        try:
+            return ask()
+        except NotAvailableError as error:
+            missing.setdefault(str(error).partition(": ")[2] or str(error), []).append(name)
+            return None
+
+    members = told("broker versions and membership", beyond.members)
+    health = told("health", beyond.health)
+    settings = told("the cluster's own configuration", beyond.settings)
+    for reason, names in missing.items():
+        notes.append(Note(beyond.name, f"Not available here: {', '.join(names)} ({reason})."))
+    brokers = list(what.brokers)
+    if members is not None:
+        known = {member.id: member for member in members.brokers}
         brokers = [
-            AuditedBroker(one.id, one.rack or members[one.id].rack, one.settings, members[one.id].version)
-            if one.id in members
+            dataclasses.replace(one, rack=one.rack or known[one.id].rack, version=known[one.id].version)
+            if one.id in known
             else one
             for one in brokers
         ]
         notes += [
-            Note(f"broker {member.id}", "It is being decommissioned.")
-            for member in members.values()
+            Note(f"broker {member.id}", f"It is being decommissioned{_left(beyond, member.id)}.")
+            for member in members.brokers
             if member.membership != "active"
         ]
-    except NotAvailableError as error:
-        notes.append(Note("Redpanda", f"Brokers are not available here: {error}."))
-    try:
-        settings = redpanda.settings()
-    except NotAvailableError as error:
-        notes.append(Note("Redpanda", f"The cluster's configuration is not available here: {error}."))
-    try:
-        health = redpanda.health()
-        if not health.healthy:
-            notes.append(
-                Note(
-                    "Redpanda",
-                    f"It is not healthy: nodes down {list(health.down)}, {len(health.leaderless)} partitions without "
-                    f"a leader, {len(health.under_replicated)} under-replicated.",
-                )
+    if health is not None and not health.healthy:
+        notes.append(
+            Note(
+                beyond.name,
+                f"It is not healthy: nodes down {list(health.down)}, {len(health.leaderless)} partitions without "
+                f"a leader, {len(health.under_replicated)} under-replicated.",
             )
-    except NotAvailableError as error:
-        notes.append(Note("Redpanda", f"Health is not available here: {error}."))
-    return brokers, settings
+        )
+    coordinators = {}
+    for topic in redpanda_findings.COORDINATORS if settings is not None else ():
+        with contextlib.suppress(NotAvailableError):  # not made yet: its setting is looked at instead
+            coordinators[topic] = min((len(one.replicas) for one in beyond.partitions(*topic.split("/"))), default=0)
+    return dataclasses.replace(
+        what, brokers=brokers, notes=[*what.notes, *notes], redpanda=settings, coordinators=coordinators
+    )
+
+
+def _left(beyond: Beyond, broker: int) -> str:
+    try:
+        return f": {beyond.replicas_left(broker)} replicas are left on it"
+    except NotAvailableError:
+        return ""
 
 
 class Auditor(Worker):

@@ -60,6 +60,8 @@ class Audited:
     notes: Sequence[Note] = ()
     redpanda: Mapping[str, object] | None = None
     """Redpanda's cluster configuration, from its admin API."""
+    coordinators: Mapping[str, int] = field(default_factory=dict)
+    """Replicas of Redpanda's internal topics, "namespace/topic", as far as they are made and told."""
     mirrors: Mapping[str, str] = field(default_factory=dict)
     """Probe topics that mirror a production topic, and which."""
 

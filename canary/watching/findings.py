@@ -285,8 +285,6 @@ def _notes(what: Audited) -> Iterator[Note]:
         )
     if not any(broker.rack for broker in what.brokers):
         yield Note("brokers", "No broker says its rack: whether replicas share one cannot be told.")
-    if not any(broker.version for broker in what.brokers):
-        yield Note("brokers", "Broker versions are not available here: the Kafka protocol of this client has no call.")
 
 
 # Words

@@ -1,43 +1,24 @@
 """Redpanda's admin API: what the Kafka protocol does not tell. Untested against a live Redpanda.
 
-Written to its documented answers (GET /v1/brokers, /v1/cluster/health_overview, /v1/cluster_config). An answer that is
-missing or of another shape is "not available here", and the rest works.
+Written to its documented answers (https://docs.redpanda.com/api/doc/admin/, and the models in
+src/v/redpanda/admin/api-doc/{broker,cluster}.json of redpanda-data/redpanda). An answer that is missing or of another
+shape is "not available here", and the rest works.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
+from urllib.parse import quote
 
 import httpx
 
+from canary.watching.beyond import Health, Member, Members, NotAvailableError, Placement
+
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping, Sequence
+    from typing import TypeVar
 
-
-@dataclass(frozen=True, slots=True)
-class Member:
-    """One broker as the admin API tells it. ``membership`` is "active" or "draining" (being decommissioned)."""
-
-    id: int
-    rack: str | None
-    version: str | None
-    membership: str
-    alive: bool | None
-
-
-@dataclass(frozen=True, slots=True)
-class Health:
-    """Of the cluster as a whole; partitions as "namespace/topic/partition"."""
-
-    healthy: bool
-    down: tuple[int, ...]
-    leaderless: tuple[str, ...]
-    under_replicated: tuple[str, ...]
-
-
-class NotAvailableError(Exception):
-    """The admin API does not tell it: it is away, refuses, or answers in another shape."""
+    T = TypeVar("T")
 
 
 class RedpandaAdmin:
@@ -50,6 +31,8 @@ class RedpandaAdmin:
         transport: for tests.
     """
 
+    name = "Redpanda"
+
     def __init__(
         self,
         url: str,
@@ -59,6 +42,7 @@ class RedpandaAdmin:
         transport: httpx.BaseTransport | None = None,
     ) -> None:
         self._client = httpx.Client(base_url=url, auth=credentials, timeout=timeout_s, transport=transport)
+        self._newest = -1
 
     def __enter__(self) -> Self:
         """Return itself; leaving closes the connections."""
@@ -68,46 +52,60 @@ class RedpandaAdmin:
         """Close the connections."""
         self._client.close()
 
-    def members(self) -> list[Member]:
-        """Return the brokers; those that are being decommissioned are "draining".
+    def members(self) -> Members:
+        """Return the brokers by GET /v1/cluster_view; by GET /v1/brokers where that does not exist (before 21.11.15).
+
+        A list of brokers may be arbitrarily old (jepsen-redpanda 4.5); a view says its version, and one that is older
+        than a view seen before is refused.
 
         Raises:
             NotAvailableError: no such answer.
         """
-        answer = self._get("/v1/brokers")
         try:
-            return [
-                Member(
-                    int(one["node_id"]),
-                    one.get("rack") or None,
-                    one.get("version"),
-                    str(one.get("membership_status", "active")),
-                    one.get("is_alive"),
-                )
-                for one in answer
-            ]
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise NotAvailableError(f"GET /v1/brokers answers in another shape: {error!r}") from error
+            answer = self._get("/v1/cluster_view")
+        except NotAvailableError as error:
+            if not isinstance(error.__cause__, httpx.HTTPStatusError):
+                raise
+            brokers = self._get("/v1/brokers")
+            return _shaped("/v1/brokers", lambda: Members(None, tuple(_member(one) for one in brokers)))
+        found = _shaped(
+            "/v1/cluster_view", lambda: Members(int(answer["version"]), tuple(map(_member, answer["brokers"])))
+        )
+        version = found.version or 0
+        if version < self._newest:
+            raise NotAvailableError(f"GET /v1/cluster_view: version {version}, and {self._newest} was seen before")
+        self._newest = version
+        return found
+
+    def partitions(self, namespace: str, topic: str) -> Sequence[Placement]:
+        """Return where a topic's partitions are, by GET /v1/cluster/partitions/{namespace}/{topic}.
+
+        Raises:
+            NotAvailableError: no such answer, or no such topic.
+        """
+        path = f"/v1/cluster/partitions/{quote(namespace, safe='')}/{quote(topic, safe='')}"
+        answer = self._get(path)
+        return _shaped(path, lambda: sorted((_placement(one) for one in answer), key=lambda one: one.partition))
 
     def health(self) -> Health:
-        """Return the cluster's health.
+        """Return the cluster's health, by GET /v1/cluster/health_overview.
 
         Raises:
             NotAvailableError: no such answer.
         """
         answer = self._get("/v1/cluster/health_overview")
-        try:
-            return Health(
+        return _shaped(
+            "/v1/cluster/health_overview",
+            lambda: Health(
                 bool(answer["is_healthy"]),
                 tuple(int(one) for one in answer.get("nodes_down", ())),
                 tuple(str(one) for one in answer.get("leaderless_partitions", ())),
                 tuple(str(one) for one in answer.get("under_replicated_partitions", ())),
-            )
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise NotAvailableError(f"GET /v1/cluster/health_overview answers in another shape: {error!r}") from error
+            ),
+        )
 
     def settings(self) -> Mapping[str, object]:
-        """Return the cluster's configuration, defaults included.
+        """Return the cluster's configuration, defaults included, by GET /v1/cluster_config.
 
         Raises:
             NotAvailableError: no such answer.
@@ -117,6 +115,16 @@ class RedpandaAdmin:
             raise NotAvailableError("GET /v1/cluster_config answers in another shape")
         return answer
 
+    def replicas_left(self, broker: int) -> int:
+        """Return how many replicas a broker still holds, by GET /v1/brokers/{id}/decommission.
+
+        Raises:
+            NotAvailableError: no such answer; or it is not being decommissioned.
+        """
+        path = f"/v1/brokers/{broker}/decommission"
+        answer = self._get(path)
+        return _shaped(path, lambda: 0 if answer["finished"] else int(answer["replicas_left"]))
+
     def _get(self, path: str) -> Any:
         try:
             answer = self._client.get(path)
@@ -124,3 +132,30 @@ class RedpandaAdmin:
             return answer.json()
         except (httpx.HTTPError, ValueError) as error:
             raise NotAvailableError(f"GET {path}: {error}") from error
+
+
+def _shaped(path: str, read: Callable[[], T]) -> T:
+    try:
+        return read()
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise NotAvailableError(f"GET {path} answers in another shape: {error!r}") from error
+
+
+def _member(one: Any) -> Member:
+    return Member(
+        int(one["node_id"]),
+        one.get("rack") or None,
+        one.get("version"),
+        str(one.get("membership_status", "active")),
+        one.get("is_alive"),
+    )
+
+
+def _placement(one: Any) -> Placement:
+    leader = one.get("leader_id")
+    return Placement(
+        int(one["partition_id"]),
+        int(leader) if leader is not None and int(leader) >= 0 else None,
+        tuple(int(replica["node_id"]) for replica in one["replicas"]),
+        bool(one.get("disabled", False)),
+    )

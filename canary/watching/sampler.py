@@ -106,6 +106,7 @@ class Watcher(Worker):
         self._sample = first_sample
         self._lock = threading.Lock()
         self._partitions: dict[str, int] = {}
+        self._epochs: dict[tuple[object, ...], int] = {}
         self._told: dict[tuple[str, int], tuple[float, tuple[int, str, str]]] = {}
         self._config_due: dict[str, float] = {}
         self._gone: dict[str, int] = {}
@@ -301,6 +302,7 @@ class Watcher(Worker):
         facts: list[Fact] = []
         errors: dict[str, KafkaError] = {}
         at_ns = self._clock.now_ns()
+        self._look_again_under_new_leaders(answers)
         for _, topic, partition in (place for place in answers if place[0] == "start"):
             (start, no_start), (end, no_end), (stable, no_stable) = (
                 answers[bound, topic, partition] for bound in _ANSWERS
@@ -320,6 +322,15 @@ class Watcher(Worker):
                 lso = stable.offset if stable is not None and stable.offset >= 0 else None
                 facts.append(Listed(at_ns, self._sample, topic, partition, start.offset, end.offset, lso, epoch))
         return facts + [self._failed(what, error) for what, error in errors.items()]
+
+    def _look_again_under_new_leaders(self, answers: Mapping[tuple[str, str, int], tuple[Any, Any]]) -> None:
+        """Begin the next round at once where a leader epoch is new: a cut is sure when it was seen twice."""
+        for (bound, *place), (answer, _) in answers.items():
+            if bound != "end" or answer is None or answer.leader_epoch is None:
+                continue
+            if answer.leader_epoch != self._epochs.setdefault(tuple(place), answer.leader_epoch):
+                self._epochs[tuple(place)] = answer.leader_epoch
+                self.ask_now()
 
     def _configured(self, futures: Mapping[str, Future[Any]], ours: Sequence[str]) -> list[Fact]:
         facts: list[Fact] = []

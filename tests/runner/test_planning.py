@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from canary.probing.topic import Broker
 from canary.runner.planning import Change, Existing, Plan, Wanted, plan
+from canary.watching.beyond import Member
 
 CONFIG = {"min.insync.replicas": "2"}
 WANTED = Wanted("probes", 3, 3, CONFIG)
@@ -27,6 +28,32 @@ def test_a_missing_topic_is_made_with_a_partition_led_by_each_broker() -> None:
     assert plan(WANTED, None, brokers(1, 2)).changes == ()
 
 
+def member(number: int, membership: str = "active") -> Member:
+    return Member(number, None, None, membership, alive=None)
+
+
+def test_a_broker_that_is_being_decommissioned_gets_no_partition() -> None:
+    members = [*map(member, (1, 2, 3)), member(4, "draining")]
+    found = plan(WANTED, Existing(SPREAD, CONFIG), brokers(1, 2, 3, 4), members)
+    assert found == NOTHING
+    (change,) = plan(WANTED, None, brokers(1, 2, 3, 4), members).changes
+    assert {one for replicas in change.assignments for one in replicas} == {1, 2, 3}
+    (remark,) = plan(WANTED, Existing([*SPREAD, [4, 1, 2]], CONFIG), brokers(1, 2, 3, 4), members).remarks
+    assert "brokers 4 are being decommissioned; the cluster moves their replicas" in remark
+
+
+def test_a_broker_that_is_down_and_one_that_was_removed_are_told_apart_where_members_are_told() -> None:
+    replicas = Existing([*SPREAD, [4, 1, 2]], CONFIG)
+    found = plan(WANTED, replicas, brokers(1, 3), map(member, (1, 2, 3)))
+    assert found.changes == ()
+    down, removed = found.remarks
+    assert "brokers 2 hold replicas and are not there; nothing is moved" in down
+    assert "brokers 4 hold replicas and are no members of the cluster any more" in removed
+    (unknown,) = plan(WANTED, replicas, brokers(1, 3)).remarks
+    assert "brokers 2, 4 hold replicas and are not there" in unknown
+    assert unknown.endswith("(whether one was decommissioned is not available here)")
+
+
 def test_a_broker_that_was_added_gets_a_partition_to_lead_and_nothing_else_changes() -> None:
     (change,) = plan(WANTED, Existing(SPREAD, CONFIG), brokers(1, 2, 3, 4)).changes
     assert (change.action, [replicas[0] for replicas in change.assignments]) == ("add-partitions", [4])
@@ -38,6 +65,25 @@ def test_a_broker_that_is_down_is_waited_for() -> None:
     found = plan(WANTED, Existing(SPREAD, CONFIG), brokers(1, 3))
     assert found.changes == ()
     assert "brokers 2 hold replicas and are not there" in found.remarks[0]
+
+
+def test_a_broker_gone_for_ten_minutes_changes_nothing_while_it_is_gone_and_nothing_when_it_is_back() -> None:
+    """A minute at a time: what is planned is made, as somebody who applies every minute would."""
+    now = Existing(SPREAD, CONFIG)
+    proposed: list[tuple[int, Change]] = []
+    for minute in range(30):
+        live = brokers(1, 3) if 5 <= minute < 15 else brokers(1, 2, 3) if minute < 20 else brokers(1, 2, 3, 4)
+        for change in plan(WANTED, now, live).changes:
+            proposed.append((minute, change))
+            now = Existing([*now.replicas, *change.assignments], CONFIG)
+    assert [(minute, one.action, [r[0] for r in one.assignments]) for minute, one in proposed] == [
+        (20, "add-partitions", [4])
+    ]
+
+
+def test_a_broker_that_comes_while_another_is_down_leads_a_partition_on_brokers_that_live() -> None:
+    (change,) = plan(WANTED, Existing(SPREAD, CONFIG), brokers(1, 3, 4)).changes
+    assert [(replicas[0], sorted(replicas)) for replicas in change.assignments] == [(4, [1, 3, 4])]
 
 
 def test_preferred_leaders_moved_by_hand_are_not_moved_back() -> None:

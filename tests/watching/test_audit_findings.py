@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 
-import httpx
 import pytest
 
 from canary.watching.audited import Audited, AuditedBroker, AuditedTopic, Setting
 from canary.watching.findings import FLUSH_NOTE, audit
-from canary.watching.redpanda import NotAvailableError, RedpandaAdmin
 
 GOOD_BROKER = {
     "unclean.leader.election.enable": Setting("false", "default"),
@@ -116,73 +114,4 @@ def test_replication_factors_racks_and_mixed_versions() -> None:
     mixed = [dataclasses.replace(good.brokers[0], settings={**GOOD_BROKER, "new.one": Setting("1", "default")})]
     assert found(dataclasses.replace(good, brokers=[*mixed, *good.brokers[1:]])) == [
         ("versions-mixed", "warning", "brokers")
-    ]
-
-
-# Redpanda's documented answers (docs.redpanda.com, Admin API v1)
-
-BROKERS = [
-    {
-        "node_id": number,
-        "num_cores": 4,
-        "rack": "r1",
-        "membership_status": "active" if number < 2 else "draining",
-        "is_alive": True,
-        "version": "v21.10.1 - 0a1b2c",
-    }
-    for number in range(3)
-]
-HEALTH = {
-    "is_healthy": False,
-    "controller_id": 0,
-    "all_nodes": [0, 1, 2],
-    "nodes_down": [2],
-    "leaderless_partitions": ["kafka/orders/0"],
-    "under_replicated_partitions": ["kafka/orders/0", "kafka/orders/1"],
-}
-CONFIG = {
-    "id_allocator_replication": 1,
-    "transaction_coordinator_replication": 3,
-    "write_caching_default": "true",
-    "auto_create_topics_enabled": False,
-    "default_topic_replication": 3,
-}
-
-
-def redpanda(answers: dict[str, object]) -> RedpandaAdmin:
-    def answer(request: httpx.Request) -> httpx.Response:
-        known = answers.get(request.url.path)
-        return httpx.Response(404) if known is None else httpx.Response(200, json=known)
-
-    return RedpandaAdmin("http://admin", transport=httpx.MockTransport(answer))
-
-
-def test_redpandas_admin_api_is_read_as_documented() -> None:
-    with redpanda({"/v1/brokers": BROKERS, "/v1/cluster/health_overview": HEALTH, "/v1/cluster_config": CONFIG}) as api:
-        assert [(one.id, one.membership, one.alive) for one in api.members()] == [
-            (0, "active", True),
-            (1, "active", True),
-            (2, "draining", True),
-        ]
-        health = api.health()
-        assert (health.healthy, health.down, len(health.under_replicated)) == (False, (2,), 2)
-        assert api.settings()["write_caching_default"] == "true"
-
-
-def test_what_redpanda_does_not_tell_is_not_available_and_nothing_else() -> None:
-    with redpanda({"/v1/brokers": [{"id": 1}]}) as api:
-        for ask in (api.members, api.health, api.settings):
-            with pytest.raises(NotAvailableError):
-                ask()
-
-
-def test_redpandas_own_risks_are_findings() -> None:
-    brokers = [AuditedBroker(number, "r1", {}, "v21.10.1 - 0a1b2c") for number in range(3)]
-    what = Audited(brokers, [], 86_400.0, redpanda=CONFIG)
-    assert [(check, severity) for check, severity, _ in found(what)] == [
-        ("known-bad-version", "critical"),
-        ("known-bad-version", "critical"),
-        ("known-bad-version", "critical"),
-        ("internal-replication", "critical"),
-        ("write-caching", "warning"),
     ]
