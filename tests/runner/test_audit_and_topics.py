@@ -17,6 +17,8 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
+from tests.support.reassign import reassign
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -92,7 +94,7 @@ def test_nobody_at_the_address_is_exit_status_3(tmp_path: Path, free_port: int) 
         assert status == 3, said
 
 
-def test_topics_are_planned_then_made_then_nothing_is_left_also_with_a_broker_down_and_one_added(
+def test_topics_are_planned_then_made_then_nothing_is_left_also_with_brokers_down_moved_by_hand_and_added(
     whole_lab: Lab, tmp_path: Path
 ) -> None:
     lab, command = whole_lab, Command(tmp_path, whole_lab.bootstrap, "planned")
@@ -109,6 +111,14 @@ def test_topics_are_planned_then_made_then_nothing_is_left_also_with_a_broker_do
     lab.wait_isr("planned", 0, {1, 3})
     assert planned() == [], "a broker that is down comes back"
     lab.restart(2)
+    lab.wait_isr("planned", 0, {1, 2, 3})
+    assert 2 not in {lab.leader("planned", number) for number in range(3)}, "it is not led by its preferred leader now"
+    assert planned() == [], "a preferred-leader election puts that right, and is not fought"
+    reassign(lab, "planned", {0: [2, 1, 3], 1: [1, 2, 3]})
+    assert planned() == [], "preferred leaders that changed places by hand stay there"
+    reassign(lab, "planned", {0: [3, 1, 2], 1: [3, 2, 1], 2: [3, 1, 2]})
+    assert planned() == [("add-partitions", [1, 2])], "partitions are added, and none is moved back"
+    reassign(lab, "planned", {0: [1, 2, 3], 1: [2, 3, 1], 2: [3, 1, 2]})
     added = lab.add_broker()
     try:
         assert planned() == [("add-partitions", [added])]

@@ -1,0 +1,124 @@
+"""What is no loss is no violation, on real brokers: a rolling restart, retention, and a topic that is made again."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from confluent_kafka import Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from canary.lab import Lab
+from tests.support.process import Canary
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+pytestmark = pytest.mark.kafka
+
+
+@pytest.fixture(scope="module")
+def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
+    """Brokers that hand over their partitions before they end, as in production."""
+    properties = {"min.insync.replicas": 2, "controlled.shutdown.enable": "true"}
+    with Lab(tmp_path_factory.mktemp("lab"), broker_properties=properties, die_with_parent=True) as running:
+        yield running
+
+
+@pytest.fixture
+def canary(whole_lab: Lab, tmp_path: Path) -> Iterator[Canary]:
+    admin = AdminClient({"bootstrap.servers": whole_lab.bootstrap})
+    made(admin, "orders")
+    settings = {
+        "clusters": [
+            {
+                "name": "t",
+                "kafka": {"bootstrap.servers": whole_lab.bootstrap},
+                "topic": {"name": "rolled", "config": {"min.insync.replicas": "2"}},
+                "modes": {"idempotent": {"interval": "100ms"}},
+                "watch": {"offsets": ["orders"]},
+            }
+        ]
+    }
+    with Canary(tmp_path, whole_lab.bootstrap, "rolled", settings=settings) as running:
+        running.until_probing()
+        yield running
+    admin.delete_topics(["orders"])["orders"].result(20)
+
+
+def made(admin: AdminClient, topic: str) -> None:
+    new = NewTopic(topic, 3, 3, config={"min.insync.replicas": "2"})
+    admin.create_topics([new])[topic].result(20)
+
+
+def produced(lab: Lab, count: int) -> None:
+    producer = Producer({"bootstrap.servers": lab.bootstrap, "acks": "all", "enable.idempotence": True})
+    for number in range(count):
+        producer.produce("orders", str(number).encode(), partition=number % 3)
+    assert producer.flush(30) == 0
+
+
+def restarted(lab: Lab, broker: int, canary: Canary, *, kill: bool) -> None:
+    """Stop and start a broker, and wait until every partition that is watched has all its replicas in sync."""
+    produced(lab, 30)
+    if kill:
+        lab.kill(broker)
+    else:
+        lab.stop_broker(broker)
+    canary.until(lambda: behind(canary), 30, "the broker is seen to be gone")
+    produced(lab, 30)
+    lab.start_broker(broker)
+    canary.until(lambda: not behind(canary), 60, "all replicas are seen to be in sync")
+
+
+def behind(canary: Canary) -> list[object]:
+    now = canary.get("/api/v1/topology", subject="partition", since=soon(), limit=500).json()["items"]
+    return [one for one in now if len(one["isr"]) < len(one["replicas"])]
+
+
+def timeline(canary: Canary) -> list[dict[str, Any]]:
+    items: list[dict[str, Any]] = canary.get("/api/v1/topology", topic="orders").json()["items"]
+    return items
+
+
+def soon() -> str:
+    """A time from now on, at which only what is so at present is so."""
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() + 60))
+
+
+def test_a_rolling_restart_of_all_brokers_is_no_election_no_regression_and_no_finding(
+    whole_lab: Lab, canary: Canary
+) -> None:
+    for broker in whole_lab.brokers:
+        restarted(whole_lab, broker, canary, kill=False)
+    restarted(whole_lab, whole_lab.brokers[0], canary, kill=True)
+    canary.until_probing()
+    canary.until_all_seen()
+    assert canary.violations() == []
+    assert canary.metric("canary_violations_total") == 0
+    assert canary.metric("canary_unclean_elections_total") == 0
+    assert canary.metric("canary_offset_regressions_total") == 0
+    left = [
+        one for one in canary.get("/api/v1/topology", subject="broker", limit=500).json()["items"] if one["address"]
+    ]
+    assert len(left) == 3 + 4, "each time that a broker was there"
+    assert canary.get("/api/v1/topology", subject="controller").json()["items"] == []
+
+
+def test_retention_and_a_topic_made_again_are_no_offset_regression(whole_lab: Lab, canary: Canary) -> None:
+    admin = AdminClient({"bootstrap.servers": whole_lab.bootstrap})
+    produced(whole_lab, 300)
+    canary.until(lambda: {one["leader_epoch"] for one in timeline(canary)} == {0}, 20, "its offsets are watched")
+    cut = [TopicPartition("orders", number, 90) for number in range(3)]
+    for future in admin.delete_records(cut).values():
+        future.result(20)
+    admin.delete_topics(["orders"])["orders"].result(20)
+    made(admin, "orders")
+    produced(whole_lab, 30)
+    canary.until(lambda: canary.violations("topic-recreated"), 30, "the new incarnation is recognised")
+    canary.until_probing()
+    assert [(v["kind"], v["topic"], v["severity"]) for v in canary.violations()] == [
+        ("topic-recreated", "orders", "warning")
+    ]
