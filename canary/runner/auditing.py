@@ -41,7 +41,16 @@ def collected(settings: Settings, cluster: ClusterSettings, admin: Any) -> Audit
     every = _NIGHT_S if settings.schedule.reconcile is not None else None
     with beyond(cluster) as other:
         found = collect(admin, probes, named, reconcile_every_s=every, beyond=other)
-    return dataclasses.replace(found, mirrors=mirrors)
+    return dataclasses.replace(found, mirrors=mirrors, probe_rates=_rates(cluster))
+
+
+def _rates(cluster: ClusterSettings) -> dict[str, float]:
+    """Return the bytes/s that modes write to each partition of their topics, as far as every round writes to each."""
+    return {
+        cluster.topic_of(name): mode.record_length / mode.interval
+        for name, mode in cluster.modes.enabled().items()
+        if name in {"idempotent", "plain", "mirror"}
+    }
 
 
 @contextlib.contextmanager

@@ -20,7 +20,8 @@ from canary.watching.beyond import KafkaAlone, NotAvailableError
 from canary.watching.findings import audit
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Mapping
+    from collections.abc import Set as AbstractSet
     from concurrent.futures import Future
 
     from canary.client.ports import Clock
@@ -42,7 +43,7 @@ class UnreachableError(Exception):
 
 def collect(
     admin: Any,
-    probes: Iterable[str],
+    probes: AbstractSet[str],
     named: Selection,
     *,
     reconcile_every_s: float | None = None,
@@ -66,10 +67,14 @@ def collect(
         metadata = admin.list_topics(timeout=_TIMEOUT_S)
     except (KafkaException, TimeoutError) as error:
         raise UnreachableError(f"the cluster does not answer: {error}") from error
-    roles = {name: role for name in sorted(metadata.topics) if (role := _role(name, set(probes), named))}
+    roles = {name: role for name in sorted(metadata.topics) if (role := _role(name, probes, named))}
     if len(roles) > _MOST_TOPICS:
         notes.append(Note("topics", f"{len(roles)} topics were named; the first {_MOST_TOPICS} were looked at."))
         roles = dict(list(roles.items())[:_MOST_TOPICS])
+    notes += [
+        Note(f"topic {name}", "It does not exist, and nothing was looked at.")
+        for name in sorted({*probes, *named.names} - set(metadata.topics))
+    ]
     asked = {node.id: _configs(admin, ResourceType.BROKER, str(node.id)) for node in cluster.nodes}
     topics = {name: _configs(admin, ResourceType.TOPIC, name) for name in roles}
     deadline = time.monotonic() + _TIMEOUT_S + 1
@@ -89,7 +94,7 @@ def collect(
     return _with_beyond(Audited(brokers, found, reconcile_every_s, notes), beyond or KafkaAlone())
 
 
-def _role(name: str, probes: set[str], named: Selection) -> Role | None:
+def _role(name: str, probes: AbstractSet[str], named: Selection) -> Role | None:
     if name in probes:
         return "probe"
     if name.startswith("__") or name in _INTERNAL:

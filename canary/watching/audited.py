@@ -52,7 +52,10 @@ class AuditedBroker:
 
 @dataclass(frozen=True, slots=True)
 class Audited:
-    """A cluster as it is set. ``reconcile_every_s``: None when nothing is reconciled by the clock."""
+    """A cluster as it is set. ``reconcile_every_s``: None when nothing is reconciled by the clock.
+
+    ``probe_rates``: bytes/s that are written to each partition of a probe topic, at least.
+    """
 
     brokers: Sequence[AuditedBroker]
     topics: Sequence[AuditedTopic]
@@ -60,6 +63,7 @@ class Audited:
     notes: Sequence[Note] = ()
     redpanda: Mapping[str, object] | None = None
     """Redpanda's cluster configuration, from its admin API."""
+    probe_rates: Mapping[str, float] = field(default_factory=dict)
     coordinators: Mapping[str, int] = field(default_factory=dict)
     """Replicas of Redpanda's internal topics, "namespace/topic", as far as they are made and told."""
     mirrors: Mapping[str, str] = field(default_factory=dict)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from canary.watching import mirrors, redpanda_findings
-from canary.watching.audited import Audit, Finding, Note, number
+from canary.watching.audited import Audit, Finding, Note, Setting, number
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -21,6 +21,8 @@ _UNCLEAN = "unclean.leader.election.enable"
 _MIN_ISR = "min.insync.replicas"
 _DAY_S = 86_400.0
 _SLACK = 1.05
+_AHEAD = "message.timestamp.after.max.ms"
+_LONGEST = 2**63 - 1
 _WHY_UNCLEAN = (
     "a replica that was not in sync may become leader, and everything acknowledged that it does not have is lost "
     "(call-me-maybe)"
@@ -35,6 +37,10 @@ FLUSH_NOTE = (
     "A write is acknowledged once the in-sync replicas have it in memory, not on disk (flush settings are the "
     "defaults): machines that lose power together lose it, and one that lost its page cache can lead and cut the "
     "others (why-fsync). Spread replicas over power domains; flush.messages=1 pays for less risk with throughput."
+)
+_OLD_TRANSACTIONS = (
+    "Before Kafka 4.0 a late write of a transaction that is over can join the next one, or hold up every reader that "
+    "reads committed (KAFKA-14402; KIP-890 ends it with transaction.version=2)."
 )
 FLUSHED_NOTE = "log.flush.interval is set: the time between two flushes is what a crash of all replicas can lose."
 
@@ -84,9 +90,18 @@ def _brokers(what: Audited) -> Iterator[Finding]:
                 "committed offsets are acknowledged before all in-sync replicas have them",
                 _CHANGE_BROKER.format(setting="offsets.commit.required.acks=-1"),
             )
+    yield from _broker_timestamps(what)
     yield from _internal_settings(what)
     yield from _versions(what)
     yield from _racks(what)
+
+
+def _broker_timestamps(what: Audited) -> Iterator[Finding]:
+    for ids, value in _set_on(what, f"log.{_AHEAD}"):
+        if value.isdigit() and int(value) / 1000 > _DAY_S:
+            yield _timestamps_ahead(
+                ids, f"log.{_AHEAD}={value}", _CHANGE_BROKER.format(setting=f"log.{_AHEAD}=3600000")
+            )
 
 
 def _internal_settings(what: Audited) -> Iterator[Finding]:
@@ -185,6 +200,8 @@ def _topic(what: Audited, topic: AuditedTopic) -> Iterator[Finding]:
         yield from _min_isr(what, topic, factor)
     if topic.role == "probe":
         yield from _retention(what, topic)
+        yield from _retention_bytes(what, topic)
+        yield from _compaction(topic)
     yield from _timestamps(topic)
     yield from _one_rack(what, topic)
 
@@ -200,12 +217,13 @@ def _min_isr(what: Audited, topic: AuditedTopic, factor: int) -> Iterator[Findin
     if least < 2 and not said and not internal_default:
         yield _low_min_isr(where, str(least), change)
     elif least >= factor:
+        why = "every replica is needed for every write: one broker's restart stops all writes"
         yield Finding(
             "no-tolerance",
             "warning",
             where,
             f"{_MIN_ISR}={least} with replication factor {factor}",
-            "every replica is needed for every write: one broker's restart stops all writes",
+            why if least == factor else "more replicas are needed than there are: no write with acks=all is accepted",
             _CHANGE_TOPIC.format(name=topic.name, setting=f"{_MIN_ISR}={max(factor - 1, 1)}"),
         )
 
@@ -235,18 +253,48 @@ def _retention(what: Audited, topic: AuditedTopic) -> Iterator[Finding]:
         )
 
 
+def _retention_bytes(what: Audited, topic: AuditedTopic) -> Iterator[Finding]:
+    """As many bytes as are written between two reconciliations must be kept, and those of the open segment more."""
+    kept, every, rate = topic.number("retention.bytes"), what.reconcile_every_s, what.probe_rates.get(topic.name)
+    if every is None or rate is None or kept is None or kept < 0:
+        return
+    needed = int(rate * every)
+    if kept + (topic.number("segment.bytes") or 0) < needed:
+        yield Finding(
+            "retention",
+            "warning",
+            f"topic {topic.name}",
+            f"retention.bytes={kept}",
+            f"probes expire before the reconciliation, done every {every / 3600:g} h, has read them: so long they take "
+            f"{needed} bytes of a partition and more",
+            _CHANGE_TOPIC.format(name=topic.name, setting=f"retention.bytes={needed * 4}"),
+        )
+
+
+def _compaction(topic: AuditedTopic) -> Iterator[Finding]:
+    policy = topic.settings.get("cleanup.policy")
+    if policy is not None and "compact" in policy.value:
+        yield Finding(
+            "compaction",
+            "warning",
+            f"topic {topic.name}",
+            f"cleanup.policy={policy.value}",
+            "compaction refuses or removes probes: that one is not there any more proves nothing",
+            _CHANGE_TOPIC.format(name=topic.name, setting="cleanup.policy=delete"),
+        )
+
+
 def _timestamps(topic: AuditedTopic) -> Iterator[Finding]:
-    setting = topic.settings.get("message.timestamp.after.max.ms")
+    setting = topic.settings.get(_AHEAD)
     ahead = number(setting)
     if setting is not None and setting.origin == "topic" and ahead is not None and ahead / 1000 > _DAY_S:
-        yield Finding(
-            "timestamps",
-            "info",
-            f"topic {topic.name}",
-            f"message.timestamp.after.max.ms={ahead}",
-            "a producer whose clock is ahead writes records that retention by time never deletes",
-            _CHANGE_TOPIC.format(name=topic.name, setting="message.timestamp.after.max.ms=3600000"),
-        )
+        change = _CHANGE_TOPIC.format(name=topic.name, setting=f"{_AHEAD}=3600000")
+        yield _timestamps_ahead(f"topic {topic.name}", f"{_AHEAD}={ahead}", change)
+
+
+def _timestamps_ahead(where: str, found: str, change: str) -> Finding:
+    why = "a producer whose clock is ahead writes records that retention by time never deletes"
+    return Finding("timestamps", "info", where, found, why, change)
 
 
 def _one_rack(what: Audited, topic: AuditedTopic) -> Iterator[Finding]:
@@ -283,6 +331,25 @@ def _notes(what: Audited) -> Iterator[Note]:
             f"Topics without a setting of their own have {_MIN_ISR}=1. Where eligible leader replicas are on, brokers' "
             "files do not count: set it with kafka-configs.sh --entity-type brokers --entity-default (KIP-966).",
         )
+    for topic in what.topics:
+        setting = topic.settings.get(_MIN_ISR)
+        if topic.role == "internal" and topic.replication_factor > 1 and setting == Setting("1", "default"):
+            yield Note(
+                f"topic {topic.name}",
+                f"{_MIN_ISR}=1 by default: what its coordinators acknowledge may be with one replica alone, and "
+                "committed offsets or outcomes of transactions go back when that is lost. "
+                + _CHANGE_TOPIC.format(name=topic.name, setting=f"{_MIN_ISR}=2"),
+            )
+    if any(number(broker.settings.get(f"log.{_AHEAD}")) == _LONGEST for broker in what.brokers):
+        yield Note(
+            "brokers",
+            f"log.{_AHEAD} is unlimited, the default before Kafka 4.0: a producer whose clock is ahead writes records "
+            "that retention by time never deletes.",
+        )
+    for _, value in _set_on(what, "inter.broker.protocol.version", explicit=False):
+        if (version := _version(value)) and version < (4, 0):
+            yield Note("brokers", _OLD_TRANSACTIONS)
+            break
     if not any(broker.rack for broker in what.brokers):
         yield Note("brokers", "No broker says its rack: whether replicas share one cannot be told.")
 

@@ -39,7 +39,7 @@ def cluster(**topic: Setting | str) -> Audited:
         AuditedTopic("probes", "probe", REPLICAS, settings),
         AuditedTopic("__consumer_offsets", "internal", REPLICAS, GOOD_TOPIC),
     ]
-    return Audited(brokers, topics, 86_400.0)
+    return Audited(brokers, topics, 86_400.0, probe_rates={"probes": 960.0})
 
 
 def with_broker(what: Audited, **settings: str) -> Audited:
@@ -57,6 +57,34 @@ def test_a_good_cluster_has_no_finding_and_is_told_of_the_page_cache() -> None:
     assert FLUSH_NOTE in [note.text for note in done.notes]
 
 
+def noted(what: Audited) -> str:
+    return " ".join(f"{note.where}: {note.text}" for note in audit(what).notes)
+
+
+def test_what_is_kafkas_own_default_is_a_note() -> None:
+    good = cluster()
+    offsets = dataclasses.replace(good.topics[1], settings={"min.insync.replicas": Setting("1", "default")})
+    what = dataclasses.replace(good, topics=[good.topics[0], offsets])
+    assert found(what) == []
+    assert "topic __consumer_offsets: min.insync.replicas=1 by default" in noted(what)
+    old = {
+        **GOOD_BROKER,
+        "inter.broker.protocol.version": Setting("3.4-IV0", "default"),
+        "log.message.timestamp.after.max.ms": Setting("9223372036854775807", "default"),
+    }
+    what = dataclasses.replace(good, brokers=[dataclasses.replace(one, settings=old) for one in good.brokers])
+    assert found(what) == []
+    assert "KAFKA-14402" in noted(what)
+    assert "log.message.timestamp.after.max.ms is unlimited" in noted(what)
+    assert "KAFKA-14402" not in noted(good)
+
+
+def test_enough_bytes_kept_are_enough() -> None:
+    assert found(cluster(retention_bytes="82000000", segment_bytes="1000000")) == []
+    assert found(cluster(retention_bytes="1000000", segment_bytes="1073741824")) == [], "the open segment is kept"
+    assert found(cluster(retention_bytes="-1")) == []
+
+
 @pytest.mark.parametrize(
     ("what", "expected"),
     [
@@ -64,6 +92,13 @@ def test_a_good_cluster_has_no_finding_and_is_told_of_the_page_cache() -> None:
         (cluster(min_insync_replicas="1"), ("min-isr", "warning", "topic probes")),
         (cluster(min_insync_replicas="3"), ("no-tolerance", "warning", "topic probes")),
         (cluster(retention_ms="3600000"), ("retention", "warning", "topic probes")),
+        (cluster(min_insync_replicas="4"), ("no-tolerance", "warning", "topic probes")),
+        (cluster(retention_bytes="1000000", segment_bytes="1000000"), ("retention", "warning", "topic probes")),
+        (cluster(cleanup_policy="compact"), ("compaction", "warning", "topic probes")),
+        (
+            with_broker(cluster(), log_message_timestamp_after_max_ms="9223372036854775807"),
+            ("timestamps", "info", "brokers 1, 2, 3"),
+        ),
         (cluster(message_timestamp_after_max_ms="9223372036854775807"), ("timestamps", "info", "topic probes")),
         (
             with_broker(cluster(), unclean_leader_election_enable="true"),
