@@ -3,30 +3,17 @@
 from __future__ import annotations
 
 import time
-from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
-from canary.anomalies.online import Tracker
-from canary.facts import ClusterSeen, Fact, RunnerStarted, TopologySeen, WatchedGone, WatchedListed, WatchedPartition
+from canary.facts import Fact, WatchedGone, WatchedPartition
 from canary.watching.others import Others
 from canary.watching.selection import Selection
 from storage.store import Store
 from storage.store.topology import TopologyFilter
+from tests.support.metadata import Rounds, metadata
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-
-def metadata(topics: dict[str, int], changed: dict[tuple[str, int], tuple[int, list[int]]] | None = None) -> Any:
-    """What list_topics() returns: every partition led by 1 with a full ISR, but those in ``changed``."""
-    found = {}
-    for name, count in topics.items():
-        partitions = {}
-        for number in range(count):
-            leader, isr = (changed or {}).get((name, number), (1, [1, 2, 3]))
-            partitions[number] = SimpleNamespace(leader=leader, replicas=[1, 2, 3], isrs=isr)
-        found[name] = SimpleNamespace(error=None, partitions=partitions)
-    return SimpleNamespace(topics=found)
 
 
 def told(others: Others, answer: Any, sample: int = 1) -> list[Fact]:
@@ -76,35 +63,18 @@ def test_only_what_was_selected_is_watched() -> None:
 
 def test_a_round_of_ten_thousand_partitions_costs_less_than_a_second_and_stores_changes_only(tmp_path: Path) -> None:
     topics = {f"topic-{number}": 100 for number in range(100)}
-    others, tracker = Others(Selection(["*"], ["topic-0"])), Tracker()
-    tracker.fold([RunnerStarted(1, "canary-0", "test")])
     with Store.connect(f"sqlite:///{tmp_path}/store.db", timeout=5) as store:
         store.upgrade()
-
-        def a_round(sample: int, answer: Any) -> tuple[float, int]:
-            at_ns = sample * 10**9
-            began = time.process_time()
-            facts: list[Fact] = [ClusterSeen(at_ns, sample, "cluster", "1,2,3", 1 + sample % 3)]  # as KRaft tells
-            facts += others.seen(answer, [], sample, at_ns, time.thread_time())
-            facts.append(TopologySeen(at_ns, sample, "all"))
-            facts += [
-                WatchedListed(at_ns, sample, "topic-0", "id", number, 0, sample, sample, 1)
-                for number in others.partitions("topic-0")
-            ]
-            tracker.fold(facts)
-            cost = time.process_time() - began
-            return cost, store.record_topology("t", tracker.drain().changes)
-
-        first, rows = a_round(1, metadata(topics))
-        assert rows == 10_000
+        a_round = Rounds(store, "topic-0")
+        first = a_round(metadata(topics))
+        assert first.rows == 10_000
         quiet = metadata(topics)
-        costs, grown = zip(*(a_round(sample, quiet) for sample in range(2, 12)), strict=True)
-        assert sum(grown) == 0
-        assert first < 1.0
-        assert max(costs) < 1.0
-        _, grown_by = a_round(12, metadata(topics, {("topic-7", 3): (2, [2, 3])}))
-        assert grown_by == 1
+        rounds = [a_round(quiet) for _ in range(10)]
+        assert [cost.rows for cost in rounds] == [0] * 10
+        assert first.judged < 1.0
+        assert max(cost.judged + cost.stored for cost in rounds) < 1.0
+        assert a_round(metadata(topics, {("topic-7", 3): (2, [2, 3])})).rows == 1
         spans = store.topology_spans(TopologyFilter("t"))
         assert len(spans) == 10_001
         assert {span.leader_epoch for span in spans if span.topic == "topic-0"} == {1}
-        assert len(tracker.dump()) < 4_000_000, "bytes of a snapshot"
+        assert len(a_round.tracker.dump()) < 4_000_000, "bytes of a snapshot"
