@@ -102,7 +102,8 @@ class RereadWorker:
     """A few threads that answer RereadRequests. Looks like a Worker from outside.
 
     Args:
-        config: librdkafka properties; those that decide what is seen go over them (canary.probing.reading).
+        config: returns librdkafka properties for a client; those that decide what is seen go over them
+            (canary.probing.reading).
         tags: returns the tag that marks records as ours in the topic's present incarnation.
         inbox: where facts go.
         clock: what time it is.
@@ -112,7 +113,7 @@ class RereadWorker:
 
     def __init__(
         self,
-        config: Mapping[str, object],
+        config: Callable[[], Mapping[str, object]],
         tags: Callable[[str], bytes],
         inbox: Inbox,
         clock: Clock,
@@ -176,7 +177,7 @@ class _Reader(Worker):
     def __init__(
         self,
         name: str,
-        config: Mapping[str, object],
+        config: Callable[[], Mapping[str, object]],
         tags: Callable[[str], bytes],
         *,
         inbox: Inbox,
@@ -185,7 +186,7 @@ class _Reader(Worker):
         silence_s: float,
     ) -> None:
         super().__init__(name)
-        self._config = dict(config)
+        self._config = config
         self._tags = tags
         self._inbox = inbox
         self._clock = clock
@@ -205,7 +206,7 @@ class _Reader(Worker):
         client = None
         try:
             tag = self._tags(request.topic)
-            client = open_consumer(self._config, consumer, isolation, self._inbox, self._clock)
+            client = open_consumer(self._config(), consumer, isolation, self._inbox, self._clock)
             outcome = self._read(client, _Range(request, consumer, isolation, tag, self._clock))
         except KafkaException as error:
             outcome = _Outcome(request.start, complete=False, error=text_of(error.args[0]))

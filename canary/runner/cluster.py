@@ -26,10 +26,12 @@ from canary.runner.judge import Judge, Published
 from canary.runner.keeper import TAKEN, Keeper, TakenError, claim
 from canary.runner.probes import TopicProbes, is_known
 from canary.runner.readers import readings
+from canary.runner.rotation import CredentialFiles
 from canary.runner.scrub import Scrubber, places_of
 from canary.runner.shipping import Shipper
 from canary.runner.topics import Identities
 from canary.settings import UserError, admin_config, consumer_config
+from canary.settings.credentials import files_of
 from canary.watching.audit import Auditor
 from canary.watching.sampler import Watcher
 from canary.watching.selection import Selection
@@ -94,14 +96,12 @@ class ClusterRunner(Worker):
         self._blocked = threading.Event()
         self._probes: dict[str, TopicProbes] = {}
         self._helpers: list[Part] = []
-        self._auditor = Auditor(
-            admin_config(cluster),
-            lambda admin: auditing.collected(settings, cluster, admin),
-            self._clock,
-            cluster.watch.audit_interval,
-        )
+        self._credentials = CredentialFiles(files_of(cluster.kafka))
+        self._rotations = 0
+        self._auditor = self._new_auditor()
+        self._watcher = self._new_watcher()
         self._stocked = 0.0
-        self._admin: AdminClient | None = None
+        self._admin: Any = None  # until it probes
         self._judge: Judge | None = None
         self.status: int | None = None
         self.message: str | None = None
@@ -205,7 +205,8 @@ class ClusterRunner(Worker):
         self.silence()
         if wrote:
             judge.wait_for(_all_seen, 2.0)
-        others: list[Part] = [*(tail for one in probes for tail in one.tails.values()), *self._helpers, self._auditor]
+        tails = [tail for one in probes for tail in one.tails.values()]
+        others: list[Part] = [*tails, *self._helpers, self._watcher, self._auditor]
         for part in others:
             part.ask_stop()
         for part in others:
@@ -220,24 +221,14 @@ class ClusterRunner(Worker):
 
     def _probe(self, known: dict[tuple[str, str], tuple[int, int]]) -> None:
         cluster = self._cluster
-        config = calm(admin_config(cluster), "admin")
-        config["error_cb"] = ErrorReporter("admin", self._inbox, self._clock)
-        admin = self._admin = AdminClient(config, logger=quiet_logger("admin"))
-        cluster_id = self._ask(lambda: _cluster_id(admin), "cluster_id")
+        self._admin = self._new_admin()
+        cluster_id = self._ask(lambda: _cluster_id(self._admin), "cluster_id")
         if cluster_id is None or not self._same_cluster(cluster_id):
             return
-        if not self._find(admin, cluster_id, known):
+        if not self._find(cluster_id, known):
             return
-        rereads = RereadWorker(consumer_config(cluster, "read_committed"), self._tag, self._inbox, self._clock)
-        topics = list(self._probes)
-        watcher = Watcher(
-            admin_config(cluster),
-            topics,
-            self._inbox,
-            self._clock,
-            self._settings.runner.watch_interval,
-            selection=Selection(cluster.watch.topics, cluster.watch.offsets),
-        )
+        rereads = RereadWorker(lambda: consumer_config(cluster, "read_committed"), self._tag, self._inbox, self._clock)
+        self._watcher = self._new_watcher()
         lengths = [mode.record_length for mode in cluster.modes.enabled().values()]
         scrubber = Scrubber(
             lambda: [place for place in places_of(self._published.view) if place[0] in self._probes],
@@ -246,24 +237,64 @@ class ClusterRunner(Worker):
             inbox=self._inbox,
             clock=self._clock,
         )
-        self._helpers = [watcher, rereads, scrubber]
-        for part in (*self._helpers, self._auditor):
+        self._helpers = [rereads, scrubber]
+        for part in (*self._helpers, self._watcher, self._auditor):
             part.start()
         for topic, probes in self._probes.items():
             if not self._wait_known(topic):
                 return
             probes.begin(self._published.view, self.stopping)
         self.probing.set()
-        log.info("probing", cluster=cluster.name, topics=sorted(topics))
-        self._serve(admin, watcher, rereads)
+        log.info("probing", cluster=cluster.name, topics=sorted(self._probes))
+        self._serve(rereads)
 
-    def _find(self, admin: AdminClient, cluster_id: str, known: dict[tuple[str, str], tuple[int, int]]) -> bool:
+    def _new_admin(self) -> AdminClient:
+        config = calm(admin_config(self._cluster), "admin")
+        config["error_cb"] = ErrorReporter("admin", self._inbox, self._clock)
+        return AdminClient(config, logger=quiet_logger("admin"))
+
+    def _new_watcher(self) -> Watcher:
+        watch = self._cluster.watch
+        return Watcher(
+            admin_config(self._cluster),
+            list(self._probes),
+            self._inbox,
+            self._clock,
+            self._settings.runner.watch_interval,
+            first_sample=self._rotations << 32,  # above those of its predecessor
+            selection=Selection(watch.topics, watch.offsets),
+        )
+
+    def _new_auditor(self) -> Auditor:
+        return Auditor(
+            admin_config(self._cluster),
+            lambda admin: auditing.collected(self._settings, self._cluster, admin),
+            self._clock,
+            self._cluster.watch.audit_interval,
+        )
+
+    def _rotate(self) -> None:
+        """Credentials in files have changed: every client goes on as another one, which reads them anew."""
+        log.info("credentials_changed", cluster=self._cluster.name)
+        self._rotations += 1
+        former = (self._watcher, self._auditor)
+        for part in former:
+            part.ask_stop()
+        self._admin, self._watcher, self._auditor = self._new_admin(), self._new_watcher(), self._new_auditor()
+        for probes in self._probes.values():
+            probes.start_anew(self._published.view)
+        for part in former:
+            part.stop(_LAST_S)
+        for part in (self._watcher, self._auditor):
+            part.start()
+
+    def _find(self, cluster_id: str, known: dict[tuple[str, str], tuple[int, int]]) -> bool:
         """Find or make each mode's topic, and who writes there. Returns whether to go on."""
         cluster = self._cluster
         for mode in cluster.modes.enabled():
             topic = cluster.topic_of(mode)
             if topic not in self._probes:
-                found = self._ask(lambda topic=topic: self._ensure(admin, topic), "topic")  # type: ignore[misc]
+                found = self._ask(lambda topic=topic: self._ensure(topic), "topic")  # type: ignore[misc]
                 if found is None:
                     return False
                 if found is _LEFT_OUT:
@@ -289,7 +320,7 @@ class ClusterRunner(Worker):
             self._probes[topic].identities[mode] = identities
         return True
 
-    def _serve(self, admin: AdminClient, watcher: Watcher, rereads: RereadWorker) -> None:
+    def _serve(self, rereads: RereadWorker) -> None:
         """Act on findings and look after the parts until stopped."""
         while not self.stopping.is_set():
             try:
@@ -300,7 +331,7 @@ class ClusterRunner(Worker):
                 for request in findings.rereads:
                     rereads.ask(request)
                 if findings.rereads or findings.renewed:
-                    watcher.ask_now()
+                    self._watcher.ask_now()
                 for topic in dict.fromkeys(findings.renewed):
                     self._probes[topic].renew(self._published.view)
                 self._look_up(findings.unknown_producers)
@@ -313,7 +344,7 @@ class ClusterRunner(Worker):
                 self.status = TAKEN
                 self.message = str(TakenError(self._cluster.name, self._settings.runner.name))
                 return
-            self._look_after(admin)
+            self._look_after()
 
     def _probes_of(self, topic: str) -> TopicProbes:
         return TopicProbes(
@@ -342,17 +373,19 @@ class ClusterRunner(Worker):
                 continue
             self._inbox.put([ProducerLooked(self._clock.now_ns(), producer_id, generation)])
 
-    def _look_after(self, admin: AdminClient) -> None:
+    def _look_after(self) -> None:
         """Start again what failed, make again what is gone, keep a spare generation."""
+        if self._credentials.changed():
+            self._rotate()
         for probes in self._probes.values():
             if not self.stopping.is_set():
                 probes.look_after(self._published.view)
-        for part in self._helpers:
+        for part in (*self._helpers, self._watcher):
             if not part.alive and not self.stopping.is_set():
                 raise UserError(f"{part.name} ended: {getattr(part, 'failure', None)!r}", 70)
-        self._stock(admin)
+        self._stock()
 
-    def _stock(self, admin: AdminClient) -> None:
+    def _stock(self) -> None:
         """Now and then: keep a spare generation, and make again a topic that nobody else made again."""
         now = time.monotonic()
         if now - self._stocked >= _STOCK_S:
@@ -362,11 +395,11 @@ class ClusterRunner(Worker):
                     identities.stock()
             for topic in self._published.view.get("topics", []):
                 if topic["gone_since_ns"] and self._clock.now_ns() - topic["gone_since_ns"] > _GONE_NS:
-                    self._make_again(admin, topic["topic"])
+                    self._make_again(topic["topic"])
 
-    def _make_again(self, admin: AdminClient, topic: str) -> None:
+    def _make_again(self, topic: str) -> None:
         try:
-            self._ensure(admin, topic)
+            self._ensure(topic)
         except TopicError as error:
             log.warning("topic_not_made_again", topic=topic, error=str(error))
 
@@ -393,16 +426,16 @@ class ClusterRunner(Worker):
                 return not self.stopping.is_set()
         return False
 
-    def _ensure(self, admin: AdminClient, topic: str) -> object:
+    def _ensure(self, topic: str) -> object:
         """Return what the topic is, made if it was missing; _LEFT_OUT when what it mirrors does not exist."""
         try:
-            wanted = mirroring.wanted(admin, self._cluster, topic)
+            wanted = mirroring.wanted(self._admin, self._cluster, topic)
         except mirroring.NoOriginalError as error:
             log.error("nothing_to_mirror", cluster=self._cluster.name, topic=topic, reason=str(error))  # noqa: TRY400  # one line
-            if managing.existing(admin, topic, ()) is None:
+            if managing.existing(self._admin, topic, ()) is None:
                 return _LEFT_OUT
             wanted = mirroring.as_set(self._cluster, topic)
-        return ensure_topic(admin, topic, wanted.partitions, wanted.replication_factor, wanted.config)
+        return ensure_topic(self._admin, topic, wanted.partitions, wanted.replication_factor, wanted.config)
 
     def _ask(self, question: Callable[[], Any], what: str) -> Any:
         """Ask until there is an answer; None when told to stop before."""
@@ -417,6 +450,8 @@ class ClusterRunner(Worker):
                 self.stopping.wait(_PATIENCE_S)
                 if self._admin is not None:
                     self._admin.poll(0)  # what it reports on its own: that the cluster refuses us, say
+                    if self._credentials.changed():
+                        self._admin = self._new_admin()
         return None
 
     def _same_cluster(self, cluster_id: str) -> bool:

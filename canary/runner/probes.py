@@ -9,6 +9,7 @@ import structlog
 
 from canary.probing.tail import TailConsumer
 from canary.runner.readers import BOTH
+from storage.store import StoreError
 
 if TYPE_CHECKING:
     import threading
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 log = structlog.get_logger(__name__)
 
 _LONGEST_S = 60.0
+_STOP_S = 5.0
 _STEADY_S = 60.0
 """Whoever ran for so long after its start is not failing in a row."""
 
@@ -142,14 +144,34 @@ class TopicProbes:
             elif mode in self.writers:
                 self.writers[mode].retarget(identities.generation, target.tag, target.partitions)
 
+    def start_anew(self, view: dict[str, Any]) -> None:
+        """Everybody goes on with another client: readers where they stood, writers under another generation."""
+        parts = [*self.tails.values(), *self.writers.values()]
+        for part in parts:
+            part.ask_stop()
+        deadline = time.monotonic() + _STOP_S
+        for part in parts:
+            part.stop(max(deadline - time.monotonic(), 0.1))
+        for reading in self._readings.values():
+            self._read(reading, view)
+        for mode in self.writers:
+            self._write_anew(mode, "its client was made anew")
+
+    def _write_anew(self, mode: str, reason: str) -> None:
+        """Start a writer under another generation; while the store has none it is left to the next look."""
+        try:
+            self.identities[mode].renew(reason)
+        except StoreError as error:
+            log.warning("renewal_refused", mode=mode, error=str(error))
+        else:
+            self._write(mode, self.identities[mode])
+
     def look_after(self, view: dict[str, Any]) -> None:
         """Start again what failed."""
         for mode, writer in list(self.writers.items()):
             if not writer.alive and self._sending and self._may_start(f"writer {mode}"):
                 log.error("producer_started_again", mode=mode, failure=repr(writer.failure))
-                identities = self.identities[mode]
-                identities.renew("its thread ended")
-                self._write(mode, identities)
+                self._write_anew(mode, "its thread ended")
         for name, tail in list(self.tails.items()):
             if not tail.alive and self._may_start(f"tail {name}"):
                 log.error("consumer_started_again", consumer=name, failure=repr(tail.failure))

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from pydantic import SecretStr
 
+from canary.settings.credentials import FileSecret, with_token
 from canary.settings.fields import problem, property_text, secret
 
 if TYPE_CHECKING:
@@ -97,7 +98,10 @@ def properties(given: Mapping[str, object]) -> dict[str, str | SecretStr]:
             raise problem(f"{name} is set twice", "keep one of the two", key)
         text = property_text(secret(value, key), key)
         _guard(key, name, text)
-        taken[name] = SecretStr(text) if is_secret(name) else text
+        if is_secret(name):
+            taken[name] = FileSecret(value["file"], text) if isinstance(value, dict) else SecretStr(text)
+        else:
+            taken[name] = text
     return taken
 
 
@@ -107,12 +111,14 @@ def is_secret(name: str) -> bool:
 
 
 def revealed(kafka: Mapping[str, str | SecretStr]) -> dict[str, Any]:
-    """Return properties as a client takes them. Never log what this returns."""
-    return {
-        name: value.get_secret_value() if isinstance(value, SecretStr) else value
-        for name, value in kafka.items()
-        if name not in _GUARDED
-    }
+    """Return properties as a client takes them, secrets as their files are now. Never log what this returns."""
+    return with_token(
+        {
+            name: value.get_secret_value() if isinstance(value, SecretStr) else value
+            for name, value in kafka.items()
+            if name not in _GUARDED
+        }
+    )
 
 
 def admin_config(cluster: ClusterSettings) -> dict[str, Any]:

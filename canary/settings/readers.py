@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from canary.settings.fields import (
-    Name,  # pydantic reads it
-    Section,
-)
+from canary.settings.fields import Name, Section
 
 
 class ReadersSettings(Section):

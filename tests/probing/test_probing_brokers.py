@@ -70,7 +70,7 @@ def tail(
 
 
 def rereader(config: dict[str, object], inbox: Recording, **others: Any) -> RereadWorker:
-    return RereadWorker(config, lambda _: TAG, inbox, CLOCK, **others)
+    return RereadWorker(lambda: config, lambda _: TAG, inbox, CLOCK, **others)
 
 
 def identities(facts: list[Any]) -> set[tuple[int, int, int]]:

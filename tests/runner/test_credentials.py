@@ -1,0 +1,154 @@
+"""Credentials in files: what the cluster refuses is said, and what a file holds later is taken up without a restart."""
+
+from __future__ import annotations
+
+import base64
+import json
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from confluent_kafka.admin import (
+    AdminClient,
+    ScramCredentialInfo,
+    ScramMechanism,
+    UserScramCredentialUpsertion,
+)
+
+from canary.lab import Lab
+from canary.lab.state import CONTROLLER, free_ports
+from canary.runner.rotation import CredentialFiles
+from canary.settings.credentials import FileSecret, files_of, token_of
+from tests.support.process import Canary
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+USER = "canary"
+_LOGIN = "org.apache.kafka.common.security"
+
+
+def test_a_change_counts_once_two_looks_saw_the_same(tmp_path: Path) -> None:
+    certificate, key = tmp_path / "cert.pem", tmp_path / "key.pem"
+    certificate.write_text("one")
+    key.write_text("one")
+    files = CredentialFiles([certificate, key], every_s=0)
+    assert not files.changed()
+    certificate.write_text("two")
+    assert not files.changed()
+    key.write_text("two")  # the second file came later: another look is needed
+    assert [files.changed() for _ in range(3)] == [False, True, False]
+    key.unlink()  # being replaced
+    assert [files.changed() for _ in range(3)] == [False, False, False]
+    key.write_text("two")
+    assert [files.changed() for _ in range(3)] == [False, False, False]
+
+
+def test_a_secret_is_what_its_file_holds_now_and_what_it_held_while_there_is_none(tmp_path: Path) -> None:
+    path = tmp_path / "password"
+    path.write_text("one\n")
+    secret = FileSecret(str(path), "one")
+    path.write_text("two\n")
+    assert secret.get_secret_value() == "two"
+    path.unlink()
+    assert secret.get_secret_value() == "two"
+    assert "two" not in repr(secret)
+    assert files_of({"sasl.password": secret, "ssl.ca.location": "/ca.pem", "sasl.username": "u"}) == [
+        path,
+        type(path)("/ca.pem"),
+    ]
+
+
+def test_a_token_is_read_anew_each_time_and_expires_when_it_says(tmp_path: Path) -> None:
+    path = tmp_path / "token"
+    claims = base64.urlsafe_b64encode(json.dumps({"exp": 1234}).encode()).decode().rstrip("=")
+    path.write_text(f"e30.{claims}.\n")
+    token = token_of(path)
+    assert token("") == (f"e30.{claims}.", 1234.0)
+    path.write_text("opaque")
+    text, expires_s = token("")
+    assert text == "opaque"
+    assert 0 < expires_s - time.time() <= 300
+    path.unlink()
+    with pytest.raises(OSError, match="No such file"):
+        token("")
+
+
+@pytest.fixture
+def guarded_lab(tmp_path: Path) -> Iterator[tuple[Lab, str]]:
+    """One broker with a second listener that asks for SCRAM credentials or a token; its address."""
+    controller, open_port, guarded = free_ports(3)
+    overrides = {
+        "listeners": f"PLAINTEXT://127.0.0.1:{open_port},GUARDED://127.0.0.1:{guarded}",
+        "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,GUARDED:SASL_PLAINTEXT",
+        "listener.name.guarded.sasl.enabled.mechanisms": "SCRAM-SHA-256,OAUTHBEARER",
+        "listener.name.guarded.scram-sha-256.sasl.jaas.config": f"{_LOGIN}.scram.ScramLoginModule required;",
+        "listener.name.guarded.oauthbearer.sasl.jaas.config": (
+            f'{_LOGIN}.oauthbearer.OAuthBearerLoginModule required unsecuredLoginStringClaim_sub="broker";'
+        ),
+    }
+    lab = Lab(tmp_path / "lab", brokers=1, broker_overrides={1: overrides}, die_with_parent=True)
+    lab._site.wanted.ports.update({CONTROLLER: controller, 1: open_port})
+    with lab:
+        yield lab, f"127.0.0.1:{guarded}"
+
+
+def set_password(lab: Lab, password: str) -> None:
+    admin = AdminClient({"bootstrap.servers": lab.bootstrap})
+    info = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_256, 4096)
+    change = UserScramCredentialUpsertion(USER, info, password.encode())
+    admin.alter_user_scram_credentials([change])[USER].result(20)
+
+
+def cluster(bootstrap: str, **kafka: Any) -> dict[str, Any]:
+    return {
+        "name": "t",
+        "kafka": {"bootstrap.servers": bootstrap, "security.protocol": "SASL_PLAINTEXT", **kafka},
+        "topic": {"name": "guarded", "partitions": 1, "replication_factor": 1},
+        "modes": {"idempotent": {}, "transactional": {"timeout": "5s"}, "group": {}},
+    }
+
+
+def unsigned(lifetime_s: float) -> str:
+    """Return a token as Kafka's brokers take it where nothing else is set: a JWT that nobody has signed."""
+    now = time.time()
+    parts = ({"alg": "none"}, {"sub": USER, "iat": now, "exp": now + lifetime_s})
+    return ".".join(base64.urlsafe_b64encode(json.dumps(one).encode()).decode().rstrip("=") for one in parts) + "."
+
+
+@pytest.mark.kafka
+def test_refused_is_blind_and_a_new_password_or_token_in_the_file_is_taken_up(
+    guarded_lab: tuple[Lab, str], tmp_path: Path
+) -> None:
+    lab, address = guarded_lab
+    password, token = tmp_path / "password", tmp_path / "token"
+    password.write_text("one\n")
+    token.write_text(unsigned(20))
+    set_password(lab, "one")
+    scram = {"sasl.mechanisms": "SCRAM-SHA-256", "sasl.username": USER, "sasl.password_file": str(password)}
+    oauth = {"sasl.mechanisms": "OAUTHBEARER", "sasl.oauthbearer.token.file": str(token)}
+    with (
+        Canary(tmp_path / "a", address, "guarded", settings={"clusters": [cluster(address, **scram)]}) as canary,
+        Canary(tmp_path / "b", address, "guarded", settings={"clusters": [cluster(address, **oauth)]}) as other,
+    ):
+        canary.until_probing()
+        other.until_probing()
+        assert [v["kind"] for v in [*canary.violations(), *other.violations()]] == []
+        set_password(lab, "two")
+        token.write_text(unsigned(300))
+        time.sleep(20)  # the first token runs out; a client asks for the next one before
+        lab.restart(1)  # everybody has to show who they are again
+        canary.until(lambda: canary.violations("blind"), 60, "the cluster refuses us")
+        before, others = acked(canary), acked(other)
+        other.until(lambda: acked(other) > others + 10, 60, "a token that was kept fresh is enough")
+        password.write_text("two\n")
+        canary.until(lambda: acked(canary) > before + 10, 60, "the new password is taken up")
+        canary.until_all_seen()
+        assert {v["kind"] for v in canary.violations() if v["severity"] != "info"} <= {"blind", "offline-partition"}
+        assert {v["kind"] for v in other.violations() if v["severity"] != "info"} <= {"offline-partition"}
+        assert canary.metric("canary_probes_acked_total", mode="transactional") > 0
+
+
+def acked(canary: Canary) -> float:
+    return canary.metric("canary_probes_acked_total")
