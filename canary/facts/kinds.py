@@ -362,6 +362,15 @@ class ScrubAsked:
 
 
 @dataclass(frozen=True, slots=True)
+class CoordinatorsSeen:
+    """The transaction coordinators that no transactional id of ``mode`` meets: broker ids, "1,3", "" for none."""
+
+    at_ns: int
+    mode: str
+    brokers: str
+
+
+@dataclass(frozen=True, slots=True)
 class ClientError:
     """An error that a client reported outside any delivery: evidence, never a violation by itself."""
 
@@ -495,6 +504,7 @@ Fact = (
     | WatchedListed
     | TopologySeen
     | ScrubAsked
+    | CoordinatorsSeen
 )
 
 FACT_KINDS: tuple[type[Fact], ...] = typing.get_args(Fact)

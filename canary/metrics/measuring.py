@@ -29,7 +29,8 @@ def measurements(state: State) -> list[Measurement]:
     found.extend(_topology(state))
     leaders = {log.leader for topic in state.topics.values() for log in topic.logs.values()}
     if state.brokers:
-        found.append(Measurement("canary_brokers_without_probe", (), sum(b not in leaders for b in state.brokers)))
+        without = {b for b in state.brokers if b not in leaders}.union(*state.unprobed.values())
+        found.append(Measurement("canary_brokers_without_probe", (), len(without)))
     found.extend(Measurement("canary_suspects", (kind,), n) for kind, n in suspects(state).items())
     return found
 

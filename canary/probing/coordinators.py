@@ -35,6 +35,12 @@ def state_partition(transactional_id: str, partitions: int) -> int:
     return (0 if value == -(1 << 31) else abs(value)) % partitions
 
 
+def missed(leaders: Mapping[int, int], present: Sequence[str]) -> list[int]:
+    """Return the brokers that are coordinators and that none of the ids ``present`` meets, in order."""
+    met = {leaders.get(state_partition(one, len(leaders))) for one in present} if leaders else set()
+    return sorted({*leaders.values()} - {-1} - met)
+
+
 def choose(prefix: str, leaders: Mapping[int, int], present: Sequence[str], most: int) -> list[str]:
     """Return the ids to use: those ``present``, and as many more as it takes to meet every coordinator.
 

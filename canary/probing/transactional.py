@@ -19,7 +19,8 @@ import structlog
 from confluent_kafka import KafkaException
 
 from canary.client.worker import Worker
-from canary.probing.coordinators import STATE_TOPIC, choose
+from canary.facts import CoordinatorsSeen
+from canary.probing.coordinators import STATE_TOPIC, choose, missed
 from canary.probing.idempotent import Renewal
 from canary.probing.session import Book, Session
 
@@ -96,6 +97,7 @@ class TransactionalProducer(Worker):
         self._dice = random.Random(seed)  # noqa: S311  # which partitions, no secrets
         self._prefix = f"{mode}-{producer_id:x}-"
         self._ids: list[str] = []
+        self._missed: list[int] = []
         self._sessions: list[Session] = []
         self._loner = self._session(f"{self._prefix}abandoned")
         self._turn = 0
@@ -158,7 +160,16 @@ class TransactionalProducer(Worker):
             return
         if found is not None and found.error is None and found.partitions:
             self._look_at = time.monotonic() + _LOOK_S
-            self._add_sessions({number: partition.leader for number, partition in found.partitions.items()})
+            leaders = {number: partition.leader for number, partition in found.partitions.items()}
+            self._add_sessions(leaders)
+            self._tell(missed(leaders, self._ids))
+
+    def _tell(self, brokers: list[int]) -> None:
+        """Say which coordinators are not met, when that has changed."""
+        if brokers != self._missed:
+            self._missed = brokers
+            at_ns = self._book.clock.now_ns()
+            self._book.inbox.put([CoordinatorsSeen(at_ns, self._book.mode, ",".join(map(str, brokers)))])
 
     def _next(self) -> None:
         """One transaction, by the session whose turn it is and that can."""

@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from canary.probing.coordinators import choose, java_hash, state_partition
+from canary.probing.coordinators import choose, java_hash, missed, state_partition
 
 
 @pytest.mark.parametrize(
@@ -35,6 +35,16 @@ def test_ids_in_use_stay_when_leaders_move() -> None:
     after = choose("t-", {partition: partition % 3 for partition in range(50)}, before, 10)
     assert after[: len(before)] == before
     assert {state_partition(one, 50) % 3 for one in after} == {0, 1, 2}
+
+
+def test_coordinators_that_no_id_meets_are_told() -> None:
+    leaders = {partition: partition % 5 for partition in range(50)} | {7: -1}
+    few = choose("t-", leaders, [], 2)
+    met = {leaders[state_partition(one, 50)] for one in few}
+    assert missed(leaders, few) == sorted({0, 1, 2, 3, 4} - met)
+    assert len(met) == 2
+    assert missed(leaders, choose("t-", leaders, [], 10)) == []
+    assert missed({}, few) == []
 
 
 def test_partitions_without_leader_need_no_id_and_the_cap_holds() -> None:

@@ -27,6 +27,7 @@ def runner_started(scope: Scope, fact: f.RunnerStarted) -> None:
     state = scope.state
     state.since_ns = state.since_ns or fact.at_ns
     state.asks.clear()
+    state.unprobed.clear()
     liveness.runner_started(scope)
     topology.runner_started(scope)
     for producer in state.producers.values():
@@ -110,6 +111,11 @@ def cluster_seen(scope: Scope, fact: f.ClusterSeen) -> None:
         scope.emit(violation)
         return
     topology.cluster_seen(scope, fact)
+
+
+def coordinators_seen(scope: Scope, fact: f.CoordinatorsSeen) -> None:
+    """What no transactional id meets, nobody would see break."""
+    scope.state.unprobed[fact.mode] = [int(b) for b in fact.brokers.split(",") if b]
 
 
 def another_cluster(known: str, found: str, at_ns: int) -> Violation:

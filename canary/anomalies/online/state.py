@@ -359,6 +359,8 @@ class State:
     stopped: str | None = None
     """Why this cluster is not judged any more (another cluster behind the address)."""
     brokers: list[int] = field(default_factory=list)
+    unprobed: dict[str, list[int]] = field(default_factory=dict)
+    """By mode: transaction coordinators that it does not meet."""
     topics: dict[str, Topic] = field(default_factory=dict)
     producers: dict[int, Producer] = field(default_factory=dict)
     siblings: dict[int, int] = field(default_factory=dict)

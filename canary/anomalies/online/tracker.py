@@ -74,6 +74,7 @@ _HANDLERS: dict[type[f.Fact], Callable[[Scope, Any], None]] = {
     f.Relayed: relays.relayed,
     f.GroupOffset: relays.group_offset,
     f.ClientError: cluster.client_error,
+    f.CoordinatorsSeen: cluster.coordinators_seen,
     f.Tick: cluster.tick,
     f.BrokerSeen: topology.broker_seen,
     f.WatchedPartition: lambda scope, fact: topology.partition_seen(scope, fact, ours=False),

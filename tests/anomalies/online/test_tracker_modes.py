@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from canary import facts as f
 from canary.anomalies.online import Tracker
+from canary.metrics import measurements
 from tests.support.bench import PRODUCER, RC, RU, TOPIC, Bench
 
 RELAY, OUT = 99, "probes-relay"
@@ -163,6 +164,19 @@ def test_an_indeterminate_transaction_that_a_read_proves_counts() -> None:
     relay.prove(number)
     relay.take(10, 20)
     assert relay.kinds() == [("duplicate", 10)]
+
+
+def test_a_coordinator_that_is_not_met_is_a_broker_without_probe() -> None:
+    def without(bench: Bench) -> float:
+        return next(m.value for m in measurements(bench.tracker.state) if m.name == "canary_brokers_without_probe")
+
+    bench = Bench()
+    bench.round()
+    assert without(bench) == 2  # the bench's one partition is led by broker 1
+    bench.fold(f.CoordinatorsSeen(bench.now_ns, "transactional", "1,2"))
+    assert without(bench) == 3
+    bench.fold(f.CoordinatorsSeen(bench.now_ns, "transactional", ""))
+    assert without(bench) == 2
 
 
 def test_a_committed_offset_that_goes_back_is_said_once() -> None:
