@@ -6,6 +6,7 @@ here works on a run at once; only what is unusual is looked at one by one.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from typing import TYPE_CHECKING
 
 from canary.anomalies.online import liveness, transactions
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
     from canary import facts as f
     from canary.anomalies.online.scope import Scope
-    from canary.anomalies.online.state import Log, Topic
+    from canary.anomalies.online.state import Log, Meters, Topic
 
 READ_COMMITTED = "read_committed"
 _DOUBTS_KEPT = 1000
@@ -62,7 +63,7 @@ def _forget_sent_times(stream: Stream) -> None:
     """Keep the times of what is open, unseen or unplaced; everything before the first such is settled."""
     floors = [s.first() for s in (stream.open, stream.unplaced, *stream.unseen.values())]
     floor = min((x for x in floors if x is not None), default=stream.next_sequence)
-    keep = next((i for i, key in enumerate(stream.sent_keys) if key >= floor), len(stream.sent_keys))
+    keep = bisect_left(stream.sent_keys, floor)
     if keep > len(stream.sent_keys) // 2:
         del stream.sent_keys[:keep], stream.sent_times[:keep]
 
@@ -206,7 +207,7 @@ def polled(scope: Scope, run: Sequence[f.Polled]) -> None:  # noqa: C901  # one 
                     scope, topic, log, stream, sequence, first.offset + sequence - a, first.consumer
                 )
     if request_id is None:
-        _delivered(scope, topic, log, stream, run)
+        _delivered(scope, log, stream, run, meters)
     if committed and not plain:
         transactions.zombie(scope, topic, log, stream, first, n)
     if committed and first.transaction_id is not None:
@@ -317,7 +318,7 @@ def _place_again(
         miss(scope, log, stream, offset, 1, sequence, "moved")
 
 
-def _delivered(scope: Scope, topic: Topic, log: Log, stream: Stream, run: Sequence[f.Polled]) -> None:
+def _delivered(scope: Scope, log: Log, stream: Stream, run: Sequence[f.Polled], meters: Meters) -> None:
     """A tail consumer has them: no longer unseen; the time it took."""
     first, n = run[0], len(run)
     name = first.consumer
@@ -326,23 +327,29 @@ def _delivered(scope: Scope, topic: Topic, log: Log, stream: Stream, run: Sequen
     if early is None:
         early = stream.early[name] = IntervalSet()
     unseen = stream.unseen.get(name)
-    waiting = (unseen is not None and unseen.overlaps(a, b)) or stream.open.overlaps(a, b)
-    if unseen is not None:
+    waiting = unseen is not None and unseen.overlaps(a, b)
+    if unseen is not None and waiting:
         unseen.remove(a, b)
-    if not stream.promised.covers(a, b):
+    if not stream.promised.overlaps(a, b):
+        early.add(a, b)
+    elif not stream.promised.covers(a, b):
         for x, y in stream.promised.without(a, b):
             early.add(x, y)
     if stream.unplaced:
         _unplaced_passed(scope, log, stream, a, b, first.offset, first.isolation)
-    if waiting and stream.live:
-        meters = scope.meters(topic.name, log.partition)
-        latency = meters.delivery_latency.get(name)
-        if latency is None:
-            latency = meters.delivery_latency[name] = Histogram()
-        for fact in run:
-            at_ns = sent_time(stream, fact.sequence)
-            if at_ns is not None:
-                observe(latency, max(fact.at_ns - at_ns, 0) / 1e9)
+    if stream.live and (waiting or stream.open.overlaps(a, b)):
+        _time_taken(meters, stream, run)
+
+
+def _time_taken(meters: Meters, stream: Stream, run: Sequence[f.Polled]) -> None:
+    name = run[0].consumer
+    latency = meters.delivery_latency.get(name)
+    if latency is None:
+        latency = meters.delivery_latency[name] = Histogram()
+    for fact in run:
+        at_ns = sent_time(stream, fact.sequence)
+        if at_ns is not None:
+            observe(latency, max(fact.at_ns - at_ns, 0) / 1e9)
 
 
 def _unplaced_passed(scope: Scope, log: Log, stream: Stream, a: int, b: int, offset: int, isolation: str) -> None:

@@ -126,15 +126,15 @@ class Tracker:
                 break
             fact = facts[i]
             state.now_ns = max(state.now_ns, fact.at_ns)
-            if isinstance(fact, f.Polled):
+            if type(fact) is f.Polled:
                 j = _polled_run(facts, i, n)
                 state.ordinal += j - i
                 deliveries.polled(scope, facts[i:j])  # type: ignore[arg-type]  # a run is of one kind
-            elif isinstance(fact, f.Acked):
+            elif type(fact) is f.Acked:
                 j = _acked_run(facts, i, n)
                 state.ordinal += j - i
                 deliveries.acked(scope, facts[i:j])  # type: ignore[arg-type]
-            elif isinstance(fact, f.Sent):
+            elif type(fact) is f.Sent:
                 j = _sent_run(facts, i, n)
                 state.ordinal += j - i
                 deliveries.sent(scope, facts[i:j])  # type: ignore[arg-type]
@@ -174,6 +174,8 @@ def _polled_run(facts: Sequence[f.Fact], i: int, n: int) -> int:
     first = facts[i]
     assert isinstance(first, f.Polled)  # noqa: S101  # for the type checker
     j = i + 1
+    if j == n or type(after := facts[j]) is not f.Polled or after.offset != first.offset + 1:
+        return j  # the usual case where probes are mixed
     offset, sequence = first.offset, first.sequence
     partition, consumer, topic = first.partition, first.consumer, first.topic
     producer_id, generation, transaction_id = first.producer_id, first.generation, first.transaction_id
@@ -201,7 +203,7 @@ def _acked_run(facts: Sequence[f.Fact], i: int, n: int) -> int:
     first = facts[i]
     assert isinstance(first, f.Acked)  # noqa: S101  # for the type checker
     j = i + 1
-    if first.offset is None:
+    if first.offset is None or j == n or type(after := facts[j]) is not f.Acked or after.offset != first.offset + 1:
         return j
     offset, sequence = first.offset, first.sequence
     partition, producer_id, generation, topic = first.partition, first.producer_id, first.generation, first.topic
@@ -227,6 +229,8 @@ def _sent_run(facts: Sequence[f.Fact], i: int, n: int) -> int:
     first = facts[i]
     assert isinstance(first, f.Sent)  # noqa: S101  # for the type checker
     j = i + 1
+    if j == n or type(after := facts[j]) is not f.Sent or after.sequence != first.sequence + 1:
+        return j
     sequence = first.sequence
     partition, producer_id, generation, topic = first.partition, first.producer_id, first.generation, first.topic
     transaction_id = first.transaction_id

@@ -1,0 +1,22 @@
+"""The engines' costs against their targets, each in a process of its own so that nothing else is in its memory."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(7200)]
+
+
+def run(module: str, *arguments: str) -> int:
+    return subprocess.run([sys.executable, "-m", f"tests.benchmarks.{module}", *arguments], check=False).returncode
+
+
+def test_a_million_operations_are_checked_in_bounded_memory_and_linear_time() -> None:
+    assert run("check", "1000000") == 0
+
+
+def test_facts_are_judged_online_as_fast_as_promised() -> None:
+    assert run("track", "300000") == 0

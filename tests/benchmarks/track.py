@@ -1,0 +1,193 @@
+"""What judging online costs, in CPU time: ``python -m tests.benchmarks.track [facts]``.
+
+Three orders of the facts of a healthy life: consecutive probes as they come from producers and consumers that work in
+batches; all of 30 partitions and four producers mixed one by one; and the worst that we know: mixed, acknowledgements
+out of order, every outcome told after the reads, and a third of the probes in transactions of their own. Prints one
+line of JSON for each. The speed of machines differs, and so facts a second are told, but what fails is the comparison
+with reading the same facts from JSON with orjson in the same run.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import gc
+import json
+import sys
+import time
+from typing import TYPE_CHECKING, Any
+
+import orjson
+
+from canary import facts as f
+from canary.anomalies.online import Tracker
+from tests.generators.wild import seeded
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+RC, RU = "read_committed", "read_uncommitted"
+TOPIC = "durability-canary"
+PARTITIONS, RUN, FOLD = 30, 500, 2_000
+BEGIN_NS = 1_790_000_000_000_000_000
+TARGETS = {"runs": 500_000.0, "mixed": 100_000.0, "worst": 100_000.0}
+"""Facts a second of CPU time, at least."""
+MOST = {"runs": 1.0, "mixed": 5.0, "worst": 5.0}
+"""The same as multiples of orjson's time, on a machine on which that makes half a million facts a second."""
+MODES = ("idempotent", "plain", "transactional", "group")
+
+
+class Writer:
+    """A producer's next sequences, and the next offsets of the partitions."""
+
+    def __init__(self) -> None:
+        self.now = BEGIN_NS
+        self.offsets = [0] * PARTITIONS
+        self.sequences = {(mode, p): 0 for mode in range(len(MODES)) for p in range(PARTITIONS)}
+        self.transaction = 0
+
+    def tick(self) -> int:
+        self.now += 1_000
+        return self.now
+
+    def identity(self, mode: int, p: int) -> tuple[str, int, int, int, int]:
+        sequence = self.sequences[mode, p]
+        self.sequences[mode, p] = sequence + 1
+        return TOPIC, p, mode + 1, 1, sequence
+
+    def offset(self, p: int) -> int:
+        self.offsets[p] += 1
+        return self.offsets[p] - 1
+
+    def begin(self) -> Iterator[f.Fact]:
+        yield f.RunnerStarted(self.tick(), "canary-0", "bench")
+        for mode, name in enumerate(MODES):
+            yield f.GenerationBegan(self.tick(), TOPIC, name, mode + 1, 1)
+        for consumer in (RC, RU):
+            for p in range(PARTITIONS):
+                yield f.Positioned(self.tick(), consumer, consumer, TOPIC, p, 0, "start")
+
+    def polled(self, consumer: str, offset: int, identity: tuple[str, int, int, int, int], **more: Any) -> f.Fact:
+        topic, p, *rest = identity
+        ms = self.now // 1_000_000
+        return f.Polled(self.tick(), consumer, consumer, topic, p, offset, *rest, timestamp_ms=ms, **more)
+
+
+def runs(count: int) -> list[f.Fact]:
+    """Return facts as they come from batches: runs of RUN of each kind, partition after partition."""
+    writer = Writer()
+    facts = list(writer.begin())
+    while len(facts) < count:
+        for p in range(PARTITIONS):
+            told = [(writer.identity(0, p), writer.offset(p)) for _ in range(RUN)]
+            facts += [f.Sent(writer.tick(), *who, "idempotent") for who, _ in told]
+            facts += [f.Acked(writer.tick(), *who, offset, 2_000_000) for who, offset in told]
+            for consumer in (RC, RU):
+                facts += [writer.polled(consumer, offset, who) for who, offset in told]
+    return facts[:count]
+
+
+def mixed(count: int) -> list[f.Fact]:
+    """Return facts of two producers over all partitions, no two neighbours of which belong together."""
+    writer = Writer()
+    facts = list(writer.begin())
+    while len(facts) < count:
+        told = []
+        for n in range(2 * PARTITIONS):
+            mode, p = n % 2, n % PARTITIONS
+            who = writer.identity(mode, p)
+            facts.append(f.Sent(writer.tick(), *who, MODES[mode]))
+            told.append((who, writer.offset(p)))
+        facts += [f.Acked(writer.tick(), *who, offset, 2_000_000) for who, offset in told]
+        for who, offset in told:
+            facts += [writer.polled(consumer, offset, who) for consumer in (RC, RU)]
+    return facts[:count]
+
+
+def worst(count: int) -> list[f.Fact]:
+    """Return mixed facts, a third of the probes in transactions of one each, every outcome told after the reads.
+
+    No two neighbours belong together, nothing is acknowledged in its order, and every set the tracker keeps is
+    visited: what was read before it was acknowledged, transactions that were read before they were known to be
+    committed, the hole that each commit marker leaves.
+    """
+    random = seeded(1)
+    writer = Writer()
+    facts = list(writer.begin())
+    places = [(mode, p) for mode in range(3) for p in range(PARTITIONS)]
+    while len(facts) < count:
+        random.shuffle(places)
+        told: list[tuple[tuple[str, int, int, int, int], int, int | None]] = []
+        for mode, p in places:
+            transaction = None
+            if MODES[mode] == "transactional":
+                writer.transaction += 1
+                transaction = writer.transaction
+                facts.append(f.TransactionBegan(writer.tick(), MODES[mode], mode + 1, 1, transaction))
+            who = writer.identity(mode, p)
+            facts.append(f.Sent(writer.tick(), *who, MODES[mode], transaction_id=transaction))
+            told.append((who, writer.offset(p), transaction))
+        ended = [transaction for _, _, transaction in told if transaction is not None]
+        facts += [f.CommitAsked(writer.tick(), 3, 1, transaction) for transaction in ended]
+        for who, offset, transaction in told:
+            facts += [writer.polled(consumer, offset, who, transaction_id=transaction) for consumer in (RU, RC)]
+        random.shuffle(told)
+        facts += [f.Acked(writer.tick(), *who, offset, 2_000_000) for who, offset, _ in told]
+        facts += [f.Committed(writer.tick(), 3, 1, transaction) for transaction in ended]
+        for p in range(PARTITIONS):
+            writer.offset(p)  # the marker
+    return facts[:count]
+
+
+def fold(facts: Sequence[f.Fact]) -> float:
+    """Return the CPU seconds that a tracker takes for ``facts``, and make sure that it finds nothing."""
+    tracker = Tracker()
+    found = 0
+    gc.collect()
+    start = time.process_time()
+    for i in range(0, len(facts), FOLD):
+        tracker.fold(facts[i : i + FOLD])
+        found += len(tracker.drain().violations)
+    took = time.process_time() - start
+    log = tracker.state.topics[TOPIC].logs[0]
+    assert found == 0
+    assert not log.missing
+    assert log.readers[RC].position > 0
+    return took
+
+
+def parse(facts: Sequence[f.Fact]) -> float:
+    """Return the CPU seconds of reading the same facts from JSON and making facts of them."""
+    lines = [(type(fact), orjson.dumps([getattr(fact, x.name) for x in dataclasses.fields(fact)])) for fact in facts]
+    gc.collect()
+    start = time.process_time()
+    for kind, line in lines:
+        kind(*orjson.loads(line))
+    return time.process_time() - start
+
+
+def measure(order: str, count: int) -> dict[str, Any]:
+    """Return the best of three, of both: others use the machine, too."""
+    facts = {"runs": runs, "mixed": mixed, "worst": worst}[order](count)
+    folded = min(fold(facts) for _ in range(3))
+    parsed = min(parse(facts) for _ in range(3))
+    return {
+        "order": order,
+        "facts": len(facts),
+        "facts_per_cpu_s": round(len(facts) / folded),
+        "times_orjson": round(folded / parsed, 2),
+    }
+
+
+def main(count: int) -> int:
+    """Measure all orders; return how many targets were missed."""
+    missed = 0
+    for order, target in TARGETS.items():
+        figures = measure(order, count)
+        good = figures["times_orjson"] <= MOST[order]
+        missed += not good
+        sys.stdout.write(json.dumps({**figures, "target": target, "most": MOST[order], "good": good}) + "\n")
+    return missed
+
+
+if __name__ == "__main__":
+    sys.exit(main(int(sys.argv[1]) if len(sys.argv) > 1 else 300_000))
