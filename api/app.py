@@ -30,9 +30,9 @@ from api import (
     unseen,
     violations,
 )
+from api.answers import Answers
 from api.auth import Authentication, Principal
 from api.calls import Calls
-from api.etags import Etags
 from api.oidc import Provider, ProviderError
 from api.security import SecurityHeaders
 from api.state import State
@@ -100,7 +100,7 @@ def create_app(settings: Settings, store: Store, probe_log: ProbeLog | None = No
     for module in (health, metrics, pages, incident_list, incident_pages):
         app.include_router(module.router)
     app.mount("/static", StaticFiles(directory=Path(__file__).parent / "static"), name="static")
-    app.add_middleware(Etags)
+    app.add_middleware(Answers, keep_s=settings.api.answers_cache, monotonic=time.monotonic)
     app.add_middleware(
         Authentication,
         settings=settings.api,

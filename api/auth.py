@@ -120,7 +120,7 @@ class Authentication:
         changing = request.method not in SAFE
         if changing and not same_origin(request.headers):
             return 403, "A page of another site may change nothing here.", {}
-        if self._needed and (changing or request.url.path not in self._open):
+        if self._needed and (changing or request.scope["path"] not in self._open):
             return await self._identify(request, changing=changing)
         return None
 

@@ -12,36 +12,38 @@ import time
 from collections import defaultdict
 from dataclasses import dataclass
 from importlib.metadata import version
-from itertools import accumulate
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from fastapi import APIRouter, Request
-from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector, ProcessCollector
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
+from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector, ProcessCollector, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 from starlette.responses import Response
 
 from api.calls import UnavailableError
 from api.cardinality import by_topic
+from api.exposition import exposition
 from api.judgement import loss_bound
-from api.state import State, state_of
+from api.state import state_of
 from canary.anomalies.catalogue import CATALOGUE
 from canary.metrics import METRICS
 from canary.watching.certificates import file_expiry_s
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from prometheus_client.metrics_core import Metric as Family
 
     from api.state import Knowledge
-    from api.views import ClusterView
     from canary.metrics import Metric
     from canary.settings.serving import ApiSettings
 
 STORE_TIMEOUT_S = 1.5
 """Together with rendering this stays below the 2 s in which /metrics answers whatever happens."""
+
+END: Final = b"# EOF\n"
+"""What ends a text of OpenMetrics."""
 
 Labels = tuple[str, ...]
 
@@ -61,7 +63,8 @@ async def metrics(request: Request) -> Response:
                 knowledge = await state.knowledge(within=STORE_TIMEOUT_S)
             except UnavailableError:
                 knowledge = None
-            text = await asyncio.to_thread(lambda: encode(_registry(knowledge, state)))
+            own = state.process_metrics
+            text = await asyncio.to_thread(render_text, knowledge, state.api, encode, content_type, own=own)
             if knowledge is None:
                 memory.texts.clear()
             else:
@@ -69,14 +72,31 @@ async def metrics(request: Request) -> Response:
     return Response(text, headers={"Content-Type": content_type})
 
 
-def _registry(knowledge: Knowledge | None, state: State) -> CollectorRegistry:
+def render_text(
+    knowledge: Knowledge | None,
+    settings: ApiSettings,
+    encode: Callable[[CollectorRegistry], bytes] = generate_latest,
+    content_type: str = "text/plain",
+    *,
+    own: bool = False,
+) -> bytes:
+    """Return what a scraper gets; ``own``: the process's own metrics, too."""
     registry = CollectorRegistry(auto_describe=False)
-    registry.register(_Snapshot(knowledge, state.api))
-    if state.process_metrics:
+    registry.register(_Snapshot(knowledge, settings))
+    if own:
         ProcessCollector(registry=registry)
         PlatformCollector(registry=registry)
         GCCollector(registry=registry)
-    return registry
+    few = encode(registry)
+    if knowledge is None:
+        return few
+    coarse = settings.cardinality == "topic"
+    series = {
+        name: by_topic(cluster.series) if coarse else cluster.series for name, cluster in knowledge.clusters.items()
+    }
+    openmetrics = content_type.startswith("application/openmetrics-text")
+    many = exposition(series, openmetrics=openmetrics).encode()
+    return few.removesuffix(END) + many + END if openmetrics else few + many
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,8 +111,7 @@ class _Snapshot(Collector):
 
 
 def families(knowledge: Knowledge | None, settings: ApiSettings) -> Iterator[Family]:
-    """Return every metric family that has a series, in the catalogue's order."""
-    coarse = settings.cardinality == "topic"
+    """Return every metric family that has a series and is not measured by runners, in the catalogue's order."""
     values = _stored(knowledge) if knowledge else {}
     values["canary_api_store_up"] = {(): 1.0 if knowledge else 0.0}
     values["canary_build_info"] = {(version("kafka-durability-canary"),): 1.0}
@@ -100,12 +119,9 @@ def families(knowledge: Knowledge | None, settings: ApiSettings) -> Iterator[Fam
     expiry_s = file_expiry_s(settings.tls.certificate) if settings.tls else None
     if expiry_s is not None:
         values["canary_api_certificate_expiry_timestamp_seconds"] = {(): expiry_s}
-    measured = _measured(knowledge.clusters.values(), coarse=coarse) if knowledge else {}
     for entry in METRICS.values():
-        if entry.name in values:
+        if values.get(entry.name):
             yield _family(entry, values[entry.name])
-        elif entry.name in measured:
-            yield measured[entry.name]
 
 
 def _family(entry: Metric, values: Mapping[Labels, float]) -> Family:
@@ -115,40 +131,6 @@ def _family(entry: Metric, values: Mapping[Labels, float]) -> Family:
     for labels, value in values.items():
         family.add_metric(labels, value)
     return family
-
-
-def _measured(clusters: Iterable[ClusterView], *, coarse: bool) -> dict[str, Family]:
-    """Return the families of what runners measure."""
-    families: dict[str, CounterMetricFamily | GaugeMetricFamily | HistogramMetricFamily] = {}
-    for cluster in clusters:
-        series = by_topic(cluster.series) if coarse else cluster.series
-        for (name, own), value in series.items():
-            entry, labels = METRICS[name], (cluster.name, *own)
-            if entry.source != "runner" or len(labels) != len(entry.labels):
-                continue
-            family = families.get(name)
-            if family is None:
-                families[name] = family = _empty(entry)
-            if isinstance(family, HistogramMetricFamily):
-                bounds = [*(format_bound(bound) for bound in entry.buckets), "+Inf"]
-                buckets = list(zip(bounds, accumulate(value.counts), strict=True))
-                family.add_metric(labels, buckets, value.value)
-            else:
-                family.add_metric(labels, value.value)
-    return dict(families)
-
-
-def _empty(entry: Metric) -> CounterMetricFamily | GaugeMetricFamily | HistogramMetricFamily:
-    if entry.type == "histogram":
-        return HistogramMetricFamily(entry.name, entry.help, labels=entry.labels)
-    if entry.type == "counter":
-        return CounterMetricFamily(entry.name, entry.help, labels=entry.labels)
-    return GaugeMetricFamily(entry.name, entry.help, labels=entry.labels)
-
-
-def format_bound(bound: float) -> str:
-    """Return a bucket's bound as Prometheus clients write it ("1.0", not "1")."""
-    return repr(float(bound))
 
 
 def _stored(knowledge: Knowledge) -> dict[str, dict[Labels, float]]:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from starlette.datastructures import MutableHeaders
-
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -26,6 +24,9 @@ HEADERS = {
 }
 
 
+_RAW = [(name.lower().encode(), value.encode()) for name, value in (HEADERS | {"Cache-Control": "no-store"}).items()]
+
+
 class SecurityHeaders:
     """ASGI middleware; the outermost one, so that errors carry the headers too."""
 
@@ -41,10 +42,9 @@ class SecurityHeaders:
 
         async def with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
-                headers = MutableHeaders(scope=message)
-                for name, value in HEADERS.items():
-                    headers.setdefault(name, value)
-                headers.setdefault("Cache-Control", "no-store")
+                own = message["headers"]
+                there = {name for name, _ in own}
+                message["headers"] = [*own, *(header for header in _RAW if header[0] not in there)]
             await send(message)
 
         await self._app(scope, receive, with_headers)

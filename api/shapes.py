@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Annotated, Any, Generic, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, PlainSerializer
@@ -25,6 +26,12 @@ ViolationState = Literal["open", "acknowledged", "resolved"]
 def moment(ns: int) -> datetime:
     """Return the moment so many ns after the epoch, exact to the microsecond."""
     return datetime.fromtimestamp(ns // 1_000_000_000, UTC).replace(microsecond=ns % 1_000_000_000 // 1000)
+
+
+@lru_cache(maxsize=4096)
+def rfc3339(ns: int) -> str:
+    """Return the moment so many ns after the epoch, as every answer writes it (milliseconds, Z)."""
+    return _rfc3339(moment(ns))
 
 
 def moment_or_none(ns: int | None) -> datetime | None:

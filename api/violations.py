@@ -1,9 +1,12 @@
 """GET violations, violations/{id}; POST violations/{id}/acknowledge."""
 
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Annotated, Any
 
+import orjson
 from fastapi import APIRouter, Query, Request
+from starlette.responses import Response
 
 from api.actions import note
 from api.paging import Cursor, Limit
@@ -20,6 +23,7 @@ from api.shapes import (
     ViolationState,
     moment,
     nanoseconds,
+    rfc3339,
 )
 from api.state import ALERT_TEST, State, state_of
 from api.timeline import topology_around
@@ -28,7 +32,7 @@ from canary.anomalies.catalogue import CATALOGUE
 router = APIRouter(prefix="/violations", tags=["violations"], responses={k: RESPONSES[k] for k in (422, 503)})
 
 
-@router.get("", summary="Broken promises, newest first")
+@router.get("", summary="Broken promises, newest first", response_model=Listing[ViolationOut])
 async def violations(
     request: Request,
     *,
@@ -42,7 +46,7 @@ async def violations(
     state: ViolationState | None = None,
     cursor: Cursor = None,
     limit: Limit = 100,
-) -> Listing[ViolationOut]:
+) -> Response:
     """List violations that fit every filter given; without filters, those of every state."""
     if kind is not None and kind not in CATALOGUE and kind != ALERT_TEST:
         raise ProblemError(422, f"query.kind: {kind!r} is no anomaly; there are: {', '.join(CATALOGUE)}.")
@@ -58,7 +62,22 @@ async def violations(
     )
     shared = state_of(request)
     page = await shared.calls(shared.store.violations, filters, cursor, limit)
-    return Listing[ViolationOut](items=[violation_out(row) for row in page.items], next_cursor=page.next_cursor)
+    return listed(page.items, page.next_cursor)
+
+
+def listed(rows: Sequence[StoredViolation], next_cursor: str | None) -> Response:
+    """Return the body of Listing[ViolationOut], written at once: a thousand models would cost a tenth of a second."""
+    items = [
+        _fields(row)
+        | {
+            "identity": row.identity._asdict() if row.identity else None,
+            "first_seen_at": rfc3339(row.first_seen_ns),
+            "last_seen_at": rfc3339(row.last_seen_ns),
+            "sightings": [{"by": sighting.by, "at": rfc3339(sighting.at_ns)} for sighting in row.sightings],
+        }
+        for row in rows
+    ]
+    return Response(orjson.dumps({"items": items, "next_cursor": next_cursor}), media_type="application/json")
 
 
 @router.get("/{violation_id}", summary="One broken promise with its evidence", responses={404: RESPONSES[404]})
@@ -95,7 +114,7 @@ async def find_violation(state: State, violation_id: str) -> StoredViolation:
 
 def violation_out(row: StoredViolation) -> ViolationOut:
     """Return the body of a violation in a list."""
-    return ViolationOut(**_fields(row))
+    return ViolationOut(**_fields(row), **_models(row))
 
 
 def violation_detail(row: StoredViolation) -> ViolationDetail:
@@ -103,6 +122,7 @@ def violation_detail(row: StoredViolation) -> ViolationDetail:
     entry = CATALOGUE.get(row.kind)
     return ViolationDetail(
         **_fields(row),
+        **_models(row),
         evidence=dict(row.evidence),
         meaning=entry.meaning if entry else "",
         implies=entry.implies if entry else "",
@@ -119,14 +139,19 @@ def _fields(row: StoredViolation) -> dict[str, Any]:
         "topic": row.topic,
         "partition": row.partition,
         "offset": row.offset,
-        "identity": ProbeIdentity(**row.identity._asdict()) if row.identity else None,
         "mode": row.mode,
         "state": row.state,
-        "first_seen_at": moment(row.first_seen_ns),
-        "last_seen_at": moment(row.last_seen_ns),
-        "sightings": [Sighting(by=sighting.by, at=moment(sighting.at_ns)) for sighting in row.sightings],
         "incident_id": row.incident_id,
         "summary": row.summary,
         "note": row.note,
         "planned": row.reason == "planned",
+    }
+
+
+def _models(row: StoredViolation) -> dict[str, Any]:
+    return {
+        "identity": ProbeIdentity(**row.identity._asdict()) if row.identity else None,
+        "first_seen_at": moment(row.first_seen_ns),
+        "last_seen_at": moment(row.last_seen_ns),
+        "sightings": [Sighting(by=sighting.by, at=moment(sighting.at_ns)) for sighting in row.sightings],
     }

@@ -94,6 +94,14 @@ class ApiSettings(Section):
         "(duration).",
     )
 
+    answers_cache: Seconds = Field(
+        0.25,
+        ge=0,
+        le=5,
+        description="How long an answer of REST serves others who ask the same; what somebody does through this "
+        "process shows at once (duration).",
+    )
+
     @property
     def address(self) -> str:
         """Where people reach the pages, without a slash at the end: ``url``, or host and port."""

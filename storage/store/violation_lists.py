@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from sqlalchemy import func, select, update
@@ -47,7 +48,7 @@ def list_violations(
 def get_violation(connection: Connection, violation_id: str) -> StoredViolation | None:
     """Return one violation with its evidence, or None."""
     row = connection.execute(select(ViolationRow.__table__).where(ViolationRow.id == violation_id)).one_or_none()
-    return None if row is None else _violation(row)
+    return None if row is None else replace(_violation(row), evidence=row.evidence or {})
 
 
 def acknowledge_violation(connection: Connection, violation_id: str, note: str | None) -> StoredViolation | None:
@@ -175,7 +176,6 @@ def _violation(row: Any) -> StoredViolation:
         sightings=tuple(Sighting(**sighting) for sighting in row.sightings),
         incident_id=row.incident_id,
         summary=row.summary,
-        evidence=getattr(row, "evidence", None) or {},
     )
 
 

@@ -35,7 +35,7 @@ def settings(*clusters: str, **api: Any) -> Settings:
         SimpleNamespace(
             clusters=[SimpleNamespace(name=name, embedded=False) for name in clusters],
             store=SimpleNamespace(timeout=1.0),
-            api=ApiSettings(**({"metrics_cache": "0s"} | api)),
+            api=ApiSettings(**({"metrics_cache": "0s", "answers_cache": "0s"} | api)),
             probe_log=SimpleNamespace(url="nowhere"),
         ),
     )

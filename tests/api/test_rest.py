@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import dataclasses
+import json
 import threading
 import time
 from datetime import UTC, datetime, timedelta
@@ -8,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from api import create_app
+from api.shapes import Listing, ViolationOut
 from canary.anomalies.catalogue import CATALOGUE
 from storage.store import StoreError
 from tests.api.serving import BIG, NOW_NS, BrokenStore, Client, lost, settings, view
@@ -253,3 +256,12 @@ def test_ready_means_that_a_runner_reported_lately(client: Client, store: Store)
 def test_the_document_describes_every_route(client: Client) -> None:
     paths = client.get("/openapi.json").json()["paths"]
     assert {f"{API}/violations/{{violation_id}}/acknowledge", f"{API}/log", "/healthz", "/readyz"} <= set(paths)
+
+
+def test_a_list_is_written_as_its_shape_would_be(client: Client, store: Store) -> None:
+    store.record("prod", [lost(1), dataclasses.replace(lost(2), partition=None, offset=None, identity=None)])
+    answer = client.get("/api/v1/violations")
+    assert answer.json() == json.loads(Listing[ViolationOut].model_validate_json(answer.text).model_dump_json())
+    one = answer.json()["items"][0]
+    detail = client.get(f"/api/v1/violations/{one['id']}").json()
+    assert {name: detail[name] for name in one} == one
