@@ -83,7 +83,13 @@ def make(admin: Any, change: Change, partitions_now: int) -> None:
     elif change.action == "add-partitions":
         total = partitions_now + len(change.assignments)
         more = NewPartitions(change.topic, total, replica_assignment=[list(one) for one in change.assignments])
-        _result(admin.create_partitions([more], request_timeout=_TIMEOUT_S)[change.topic], what)
+        future = admin.create_partitions([more], request_timeout=_TIMEOUT_S)[change.topic]
+        try:
+            _result(future, what)
+        except TopicError:
+            now = existing(admin, change.topic, [])
+            if now is None or len(now.replicas) < total:
+                raise
     else:
         entries = [
             ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET) for name, value in change.config

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 _SHARE = 10
 """Of the time at most one part in so many is spent on this."""
 _CONFIGURED_S = 60.0
+_AGAIN_S = 3.0
 _CONFIGS_AT_ONCE = 100
 
 Told = dict[int, tuple[int, tuple[int, ...], tuple[int, ...]]]
@@ -124,6 +125,10 @@ class Others:
         """Return the answer as a fact."""
         self._config_due[name] = self._monotonic() + _CONFIGURED_S
         return WatchedConfigured(at_ns, name, min_insync_replicas)
+
+    def unanswered(self, name: str) -> None:
+        """Nobody answered: what has just gone out of sync is what a broker may not answer for. Soon once more."""
+        self._config_due[name] = self._monotonic() + _AGAIN_S
 
 
 def listed(

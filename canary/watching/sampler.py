@@ -328,8 +328,9 @@ class Watcher(Worker):
         for (bound, *place), (answer, _) in answers.items():
             if bound != "end" or answer is None or answer.leader_epoch is None:
                 continue
-            if answer.leader_epoch != self._epochs.setdefault(tuple(place), answer.leader_epoch):
-                self._epochs[tuple(place)] = answer.leader_epoch
+            known = self._epochs.setdefault(tuple(place), answer.leader_epoch)
+            self._epochs[tuple(place)] = answer.leader_epoch
+            if answer.leader_epoch > known:
                 self.ask_now()
 
     def _configured(self, futures: Mapping[str, Future[Any]], ours: Sequence[str]) -> list[Fact]:
@@ -337,6 +338,9 @@ class Watcher(Worker):
         for topic, future in futures.items():
             entries, error = _answer(future)
             if topic not in ours:
+                if error is not None:
+                    self._others.unanswered(topic)
+                    continue
                 least = entries and entries.get("min.insync.replicas")
                 facts.append(self._others.configured(topic, _int(least.value) if least else None, self._clock.now_ns()))
                 continue

@@ -38,6 +38,22 @@ def test_what_was_told_is_not_told_again_and_a_change_is_told_alone() -> None:
     assert told(others, metadata(topics, {("orders", 1): (2, [3, 2])})) == [], "another order is no change"
 
 
+def test_settings_that_nobody_told_are_asked_for_again_soon_and_those_that_were_told_a_minute_later() -> None:
+    now = [0.0]
+    others = Others(Selection(["*"]), monotonic=lambda: now[0])
+    told(others, metadata({"orders": 1}, {("orders", 0): (1, [1])}))
+    assert others.unconfigured() == ["orders"]
+    others.unanswered("orders")
+    assert others.unconfigured() == []
+    now[0] = 4.0
+    assert others.unconfigured() == ["orders"]
+    others.configured("orders", 1, 0)
+    now[0] = 60.0
+    assert others.unconfigured() == []
+    now[0] = 65.0
+    assert others.unconfigured() == ["orders"]
+
+
 def test_a_topic_is_gone_when_two_answers_do_not_have_it() -> None:
     others = Others(Selection(["*"]))
     told(others, metadata({"a": 1, "b": 1}))

@@ -20,6 +20,10 @@ if TYPE_CHECKING:
     from canary.anomalies.online.scope import Scope
 
 
+_APART_NS = 900_000_000
+"""Two looks closer together are one: a broker that has not heard of a topic made again may tell the former id twice."""
+
+
 def listed(scope: Scope, fact: f.WatchedListed) -> None:
     """Start, end and last stable offset of a partition that the operator named."""
     top = scope.state.topology
@@ -27,6 +31,8 @@ def listed(scope: Scope, fact: f.WatchedListed) -> None:
         return
     key = (fact.topic, fact.partition)
     before = top.topics.get(fact.topic)
+    if before is not None and fact.topic_id in before.dead_ids:
+        return  # a broker that has not heard yet
     former_id = before.topic_id if before is not None else None
     topology.topic_seen(scope, fact.topic, fact.topic_id)
     if former_id is not None and fact.topic_id is not None and fact.topic_id != former_id:
@@ -39,21 +45,25 @@ def listed(scope: Scope, fact: f.WatchedListed) -> None:
     if known is None or known.topic_id != fact.topic_id:
         top.ends[key] = fresh
         return
-    if fact.leader_epoch is None and known.epoch is not None:
-        return
-    if fact.leader_epoch is not None and known.epoch is not None and fact.leader_epoch < known.epoch:
+    if known.epoch is not None and (fact.leader_epoch is None or fact.leader_epoch < known.epoch):
         return  # a leader of yesterday
     if known.doubt_sample is not None and fact.sample > known.doubt_sample:
-        newer = known.doubt_epoch is not None and known.epoch is not None and known.doubt_epoch > known.epoch
-        if fact.end < known.end or newer:
-            _say(scope, fact, known)
+        _look_again(scope, fact, known, fresh)
+    elif fact.end >= known.end:
         top.ends[key] = fresh
+    elif known.doubt_sample is None:
+        known.doubt_sample, known.doubt_ns = fact.sample, fact.at_ns
+        known.doubt_end, known.doubt_epoch = fact.end, fact.leader_epoch
+
+
+def _look_again(scope: Scope, fact: f.WatchedListed, known: End, fresh: End) -> None:
+    """The end was lower before: it still is, or it was under a newer leader, or it was nothing."""
+    newer = known.doubt_epoch is not None and known.epoch is not None and known.doubt_epoch > known.epoch
+    if not newer and fact.end < known.end and fact.at_ns - known.doubt_ns < _APART_NS:
         return
-    if fact.end < known.end:
-        if known.doubt_sample is None:
-            known.doubt_sample, known.doubt_end, known.doubt_epoch = fact.sample, fact.end, fact.leader_epoch
-        return
-    top.ends[key] = fresh
+    if fact.end < known.end or newer:
+        _say(scope, fact, known)
+    scope.state.topology.ends[fact.topic, fact.partition] = fresh
 
 
 def _say(scope: Scope, fact: f.WatchedListed, known: End) -> None:

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 _EVENTS_KEPT = 200
 _ISRS_KEPT = 8
+_DEAD_IDS_KEPT = 20
 _EPOCH_FIRST_NS = 3 * 10**9
 """Leaders and epochs are asked for at once and answered one after the other."""
 _LOWER_TIMES = 5
@@ -96,6 +97,7 @@ def topic_seen(scope: Scope, name: str, topic_id: str | None) -> None:
     """A topic of ours (or one whose offsets are watched) tells its id; another one is another topic."""
     known = topic_of(scope, name, ours=name in scope.state.topics)
     if known.topic_id is not None and topic_id is not None and topic_id != known.topic_id:
+        known.dead_ids = [*known.dead_ids, known.topic_id][-_DEAD_IDS_KEPT:]
         forget(scope, name, known)
     if topic_id is not None:
         known.topic_id = topic_id
@@ -109,7 +111,8 @@ def topic_gone(scope: Scope, name: str) -> None:
         return
     forget(scope, name, known)
     if not known.ours:
-        del top.topics[name]
+        if known.topic_id is None:  # one whose id is known is recognised when it is made again
+            del top.topics[name]
         for places in (top.unclean, top.regressions):
             for key in [key for key in places if key[0] == name]:
                 del places[key]

@@ -66,11 +66,15 @@ class Place:
 
 @dataclass(slots=True)
 class Known:
-    """One topic. ``topic_id`` and ``min_isr`` are None where they are not known; ``ours`` where we write to it."""
+    """One topic. ``topic_id`` and ``min_isr`` are None where they are not known; ``ours`` where we write to it.
+
+    ``dead_ids`` are those of its former incarnations.
+    """
 
     ours: bool = False
     topic_id: str | None = None
     min_isr: int | None = None
+    dead_ids: list[str] = field(default_factory=list)
     partitions: dict[int, Place] = field(default_factory=dict)
 
 
@@ -125,6 +129,7 @@ class End:
     doubt_sample: int | None = None
     doubt_end: int = 0
     doubt_epoch: int | None = None
+    doubt_ns: int = 0
 
 
 @dataclass(slots=True)

@@ -262,6 +262,40 @@ def test_an_end_that_goes_back_is_an_offset_regression_at_the_new_end() -> None:
     assert found.evidence["end_before"] == 120
 
 
+def test_a_topic_made_again_is_said_once_though_some_broker_still_tells_its_former_id_or_it_was_gone_for_a_while() -> (
+    None
+):
+    c = cluster()
+    for topic_id, end in (("o-1", 100), ("o-2", 5), ("o-1", 100), ("o-2", 6), ("o-1", 100), ("o-2", 7)):
+        listed(c, end, 0, topic_id)
+    assert c.said == [("topic-recreated", "orders", None)]
+    c.fold(f.WatchedGone(c.now_ns, c.sample, "orders"))
+    del c.partitions["orders", 0], c.told["orders", 0]
+    c.rounds(20)
+    c.set("orders", 0, 1, "1,2,3")
+    for end in (0, 1, 2):
+        listed(c, end, 0, "o-3")
+    assert c.said == [("topic-recreated", "orders", None)] * 2
+
+
+def test_two_looks_within_a_moment_are_one_unless_the_leader_is_a_newer_one() -> None:
+    c = cluster()
+
+    def look(end: int, epoch: int, topic_id: str, seconds: float) -> None:
+        c.round(seconds)
+        c.fold(f.WatchedListed(c.now_ns, c.sample, "orders", topic_id, 0, 0, end, end, epoch))
+
+    look(100, 0, "o-1", 1)
+    for _ in range(5):
+        look(3, 0, "o-1", 0.1)  # the next incarnation's end, told with the former id
+    look(3, 0, "o-2", 0.1)
+    assert [kind for kind, _, _ in c.said] == ["topic-recreated"]
+    look(50, 1, "o-2", 1)
+    look(40, 2, "o-2", 0.1)
+    look(40, 2, "o-2", 0.1)
+    assert [kind for kind, _, _ in c.said] == ["topic-recreated", "offset-regression"]
+
+
 def test_an_end_that_went_back_under_a_new_leader_and_grew_over_the_place_is_said_too() -> None:
     c = cluster()
     for end, epoch in ((100, 1), (80, 2), (130, 2)):
