@@ -45,7 +45,8 @@ class Exposure:
 def exposure(topic: str, partition: int, last_ns: int, spans: Iterable[TopologySpan]) -> Exposure:
     """Return what stood as (``topic``, ``partition``) stood before it lost what it lost.
 
-    ``spans`` are those of all partitions in the window, oldest first; states after ``last_ns`` are not its cause.
+    ``spans`` are those of all partitions in the window, oldest first; states after ``last_ns``, when it was first seen,
+    are not its cause, however often it is seen again.
     """
     everywhere = [span for span in spans if span.subject == "partition"]
     own = [span for span in everywhere if (span.topic, span.number) == (topic, partition) and span.at_ns <= last_ns]

@@ -81,9 +81,11 @@ async def exposure_of(state: State, row: StoredViolation) -> ExposureOut:
     """
     if row.partition is None:
         return ExposureOut(violation_id=row.id, basis="unknown", states=[], items=[])
-    wanted = TopologyFilter(row.cluster, "partition", since_ns=row.first_seen_ns - BEFORE_NS, until_ns=row.last_seen_ns)
+    wanted = TopologyFilter(
+        row.cluster, "partition", since_ns=row.first_seen_ns - BEFORE_NS, until_ns=row.first_seen_ns
+    )
     spans = await state.calls(state.store.topology_spans, wanted, MOST_SPANS)
-    found = exposure(row.topic, row.partition, row.last_seen_ns, spans)
+    found = exposure(row.topic, row.partition, row.first_seen_ns, spans)
     items = [
         ExposedOut(
             topic=one.topic,

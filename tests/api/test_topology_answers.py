@@ -58,6 +58,24 @@ def test_exposed_is_exactly_what_had_the_same_leader_and_the_same_shrunken_isr(s
     assert exposed(client, lost(85)) == ("same leader and shrunken ISR", [("orders", 0), ("orders", 1)])
 
 
+def test_what_shrinks_after_the_loss_was_seen_is_not_exposed_by_it_though_it_is_seen_again(
+    store: Store, client: Client
+) -> None:
+    changes = [
+        at(0, "probes", 0, 1, "1,2,3"),
+        at(0, "orders", 0, 1, "1,2,3"),
+        at(0, "orders", 1, 1, "1,2,3"),
+        at(60, "probes", 0, 1, "1,2"),
+        at(60, "orders", 0, 1, "1,2"),
+        at(300, "probes", 0, 1, "1"),
+        at(300, "orders", 1, 1, "1"),
+    ]
+    store.record_topology("prod", changes)
+    store.record("prod", [lost(85)])
+    store.record("prod", [lost(400)])
+    assert exposed(client, lost(85)) == ("same leader and shrunken ISR", [("orders", 0)])
+
+
 def test_without_a_shrunken_isr_whatever_had_the_same_leader_is_named_as_that(store: Store, client: Client) -> None:
     store.record_topology(
         "prod", [at(0, "probes", 0, 1, "1,2,3"), at(0, "orders", 0, 1, "1,2,3"), at(0, "orders", 1, 2, "1,2,3")]
