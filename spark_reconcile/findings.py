@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 import fsspec.core
+import orjson
 import pyarrow.parquet as pq
 
 from canary.anomalies.catalogue import CATALOGUE
@@ -26,8 +27,9 @@ _WORDS: Final[Mapping[str, str]] = {
     "G1a": "a write that is definitely not committed can be read",
     "fractured-transaction": "a transaction committed, and this write of it is not there",
     "early-expiry": "promised records are gone that retention does not explain",
+    "G0": "transactions wrote before and after one another",
 }
-_OF_THE_OFFSET: Final = frozenset({"inconsistent-offsets", "corrupt"})
+_OF_THE_OFFSET: Final = frozenset({"inconsistent-offsets", "corrupt", "G0"})
 _BATCH: Final = 4096
 
 
@@ -67,6 +69,8 @@ def _violation(case: Case, at_ns: int, reconciliation: str | None, count: int = 
     }
     if identity is not None and own is None:
         evidence["identity"] = list(identity)
+    if case["evidence"] is not None:
+        evidence |= orjson.loads(case["evidence"])
     if reconciliation is not None:
         evidence["reconciliation"] = reconciliation
     if count > 1:

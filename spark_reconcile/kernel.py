@@ -28,6 +28,7 @@ from spark_reconcile.columns import (
 )
 from spark_reconcile.judging import Judgement, Sightings, judge, promised
 from spark_reconcile.laying import Layout, lay_out
+from spark_reconcile.ordering import Writes, writes
 from spark_reconcile.tally import Tally
 
 if TYPE_CHECKING:
@@ -143,7 +144,8 @@ class Settled:
     """What one range says: counts, the judgements of what did not plainly survive, and the residue.
 
     ``probes`` and ``judgement`` belong together, row by row; neither the tally nor they hold what is in the residue.
-    ``damaged``: offsets with an invalid row. ``runs``: of all placed probes, the residue's too.
+    ``damaged``: offsets with an invalid row. ``runs``: of all placed probes, the residue's too. ``writes``: of
+    transactions, in their order.
     """
 
     tally: Tally
@@ -153,6 +155,7 @@ class Settled:
     damaged: I64
     residue: Residue
     runs: Runs
+    writes: Writes
 
 
 def settle(piece: Piece, partition: Slice) -> Settled:
@@ -185,6 +188,7 @@ def settle(piece: Piece, partition: Slice) -> Settled:
             polls,
         ),
         runs=runs,
+        writes=writes(placed, evidence.committed),
     )
 
 

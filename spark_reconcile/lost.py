@@ -23,8 +23,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 KINDS: Final = ("lost-write", "early-expiry")
+_UNTOLD: Final = ("found_offset", "evidence")
 LOST_SCHEMA: Final = pa.schema(
-    [*(field for field in CASE_SCHEMA if field.name != "found_offset"), ("key", pa.binary())],
+    [*(field for field in CASE_SCHEMA if field.name not in _UNTOLD), ("key", pa.binary())],
 )
 _BATCH: Final = 65_536
 
@@ -71,4 +72,4 @@ def _with_keys(rows: pa.Table) -> pa.Table:
     names = ("producer_id", "generation", "partition", "sequence")
     keys = encode_keys(*(rows.column(name).to_numpy() for name in names))
     column = pa.array([one.tobytes() for one in keys], pa.binary())
-    return rows.drop_columns(["found_offset"]).append_column("key", column).cast(LOST_SCHEMA)
+    return rows.drop_columns(list(_UNTOLD)).append_column("key", column).cast(LOST_SCHEMA)

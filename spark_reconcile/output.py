@@ -36,12 +36,14 @@ if TYPE_CHECKING:
     from spark_reconcile.fractures import Transaction, Write
     from spark_reconcile.judging import Judgement
     from spark_reconcile.kernel import Conflicts
+    from spark_reconcile.ordering import Step
     from spark_reconcile.residue import Concluded
 
 GROUP_ROWS: Final = 1 << 17
 _TIME: Final = pa.timestamp("us", "UTC")
 _WHO: Final = [("producer_id", pa.int64()), ("generation", pa.int32()), ("sequence", pa.int64())]
 _PLACE: Final = [("cluster", pa.string()), ("topic", pa.string()), ("partition", pa.int32())]
+_STEP: Final = ("producer_id", "generation", "transaction_id", "sequence", "offset")
 VERDICT_SCHEMA: Final = pa.schema([*_PLACE, *_WHO, ("verdict", pa.string()), ("offset", pa.int64())])
 PARTITION_SCHEMA: Final = pa.schema([*_PLACE, ("verdict", pa.string()), ("n", pa.int64())])
 CASE_SCHEMA: Final = pa.schema(
@@ -57,6 +59,7 @@ CASE_SCHEMA: Final = pa.schema(
         ("sent_at", _TIME),
         ("acked_at", _TIME),
         ("found_offset", pa.int64()),
+        ("evidence", pa.string()),
     ]
 )
 TABLE_SCHEMA: Final = pa.schema(
@@ -190,6 +193,24 @@ class Writer(PartWriter):
                     "sequence": write.sequence,
                     "mode": write.mode,
                     "transaction_id": transaction.transaction_id,
+                }
+            )
+        return self.write(pa.Table.from_pylist(rows, CASE_SCHEMA)) if rows else None
+
+    def circular(self, circles: Sequence[Sequence[Step]]) -> str | None:
+        """Write one row for each circle of transactions: the first write of it, and all steps as evidence."""
+        rows = []
+        for circle in circles:
+            first = circle[0]
+            ids = self._dumped.topic_ids.get(first.place[:2], frozenset())
+            steps = [step.place._asdict() | dict(zip(_STEP, step[1:], strict=True)) for step in circle]
+            rows.append(
+                {
+                    "kind": "G0",
+                    **first.place._asdict(),
+                    "topic_id": next(iter(ids)) if len(ids) == 1 else None,
+                    **dict(zip(_STEP, first[1:], strict=True)),
+                    "evidence": orjson.dumps({"cycle": steps}).decode(),
                 }
             )
         return self.write(pa.Table.from_pylist(rows, CASE_SCHEMA)) if rows else None

@@ -41,7 +41,7 @@ USED: Final[dict[str, tuple[str, ...]]] = {
         *("cluster", "topic", "topic_id", "partition", "producer_id", "generation", "sequence", "mode"),
         *("transaction_id", "sent_at", "outcome", "offset", "acked_at"),
     ),
-    "transactions": ("cluster", "producer_id", "generation", "transaction_id", "outcome"),
+    "transactions": ("cluster", "producer_id", "generation", "transaction_id", "began_at", "outcome"),
     "polls": (
         *("cluster", "topic", "topic_id", "partition", "isolation", "offset", "producer_id", "generation", "sequence"),
     ),

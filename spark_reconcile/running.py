@@ -10,13 +10,16 @@ from typing import TYPE_CHECKING, Any
 
 import structlog
 
+from canary.anomalies.catalogue import CATALOGUE
 from canary.metrics.statistics import loss_rate_upper_95
+from spark_reconcile import ordering
 from spark_reconcile.bounding import described
 from spark_reconcile.fractures import Fractures
 from spark_reconcile.inputs import LayoutUntrueError, believed, known_to_tasks
 from spark_reconcile.lost import LOST_SCHEMA
 from spark_reconcile.lost import write as write_lost
 from spark_reconcile.merging import Bracket, wanted, whole
+from spark_reconcile.ordering import Writes
 from spark_reconcile.output import (
     CASE_SCHEMA,
     PARTITION_SCHEMA,
@@ -41,6 +44,7 @@ if TYPE_CHECKING:
     from spark_reconcile.columns import Identities
     from spark_reconcile.inputs import Inputs, Issued
     from spark_reconcile.kernel import Residue
+    from spark_reconcile.ordering import Step
     from spark_reconcile.tasks import FirstLook, Key, Known
 
 log = structlog.get_logger(__name__)
@@ -56,7 +60,7 @@ class Report:
     @property
     def exit_status(self) -> int:
         """Return 1 with an anomaly, else 3 with something unjudged, else 0 (RECONCILIATION rule 19)."""
-        if any(self.summary["anomalies"].values()):
+        if any(n and CATALOGUE[name].severity != "info" for name, n in self.summary["anomalies"].items()):
             return 1
         return 3 if self.summary["unjudged"] else 0
 
@@ -116,6 +120,7 @@ class _Run:
         said: dict[Key, Identities] = {}
         runs = {}
         for looks in by_place.values():
+            looks.sort(key=lambda look: look.key[1])
             identities = [look.residue.identities() for look in looks]
             again = wanted([(who, look.runs) for who, look in zip(identities, looks, strict=True)])
             for look, who, ask in zip(looks, identities, again, strict=True):
@@ -160,11 +165,44 @@ class _Run:
                 unjudged.append(place)
         broken = fractures.fractured()
         cases.extend(filter(None, [self._writer.fractured(broken)]))
-        summary = _summary(total, places | {"fractured-transaction": len(broken)}, unjudged, known.dumped)
+        circles, skipped = self._circles(source, by_place)
+        cases.extend(filter(None, [self._writer.circular(circles)]))
+        places |= {"fractured-transaction": len(broken), "G0": len(circles)}
+        summary = _summary(total, places, unjudged, known.dumped)
+        summary["notes"] += skipped
         self._publish(verdicts, cases, counts, tables)
         self._folder.text("report.html", render(summary, tables, self._folder.url, self._inputs.files).encode())
         self._folder.summary(summary)
         return Report(summary)
+
+    def _circles(self, source: Source, looks: Mapping[Place, list[FirstLook]]) -> tuple[list[list[Step]], list[str]]:
+        """Return the smallest circles of transactions, and of which cluster there are too many to look for any."""
+        circles: list[list[Step]] = []
+        notes = []
+        for cluster in sorted({place.cluster for place in looks}):
+            orders = {place: [look.order for look in some] for place, some in looks.items() if place.cluster == cluster}
+            within = ordering.stretches(orders.values())
+            if not len(within[0]):
+                continue
+            keys = [look.key for place in orders for look in looks[place] if look.order.edges]
+            most = max(10_000, 4 * ordering.MOST_EDGES // max(1, len(keys)))
+            found = {place: [ordering.seams(some, within)] for place, some in orders.items()}
+            count, cut = 0, False
+            for key, (number, tail, head) in map(believed, source.edges(keys, within, most) if keys else ()):
+                count, cut = count + number, cut or number > most
+                found[key[0]].append((tail, head))
+            if cut or count > ordering.MOST_EDGES:
+                notes.append(
+                    f"cluster {cluster}: no cycles (G0) were looked for: {count:,} dependencies between transactions "
+                    f"may lie on one, more than {ordering.MOST_EDGES:,}"
+                )
+                continue
+            edges = {
+                place: (Writes.concat([tail for tail, _ in some]), Writes.concat([head for _, head in some]))
+                for place, some in found.items()
+            }
+            circles += ordering.cycles(edges)
+        return circles, notes
 
     def _bracket(self, source: Source, keys: list[Key], who: Identities) -> Bracket:
         result = Bracket.unknown(len(who))

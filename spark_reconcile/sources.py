@@ -14,10 +14,10 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from spark_reconcile.columns import Identities
+    from spark_reconcile.columns import I64, Identities
     from spark_reconcile.kernel import Piece, Residue, Runs
     from spark_reconcile.ranges import Chunk, Range
-    from spark_reconcile.tasks import FirstLook, Key, Known, Refused
+    from spark_reconcile.tasks import Edges, FirstLook, Key, Known, Refused
 
 WIDTH: Final = 1 << 19
 """Offsets of a range where the layout is any."""
@@ -36,6 +36,9 @@ class Source(Protocol):
 
     def brackets(self, keys: Sequence[Key], who: Identities) -> Iterable[Bracket | Refused]:
         """Look up neighbours in some ranges."""
+
+    def edges(self, keys: Sequence[Key], within: tuple[I64, I64], most: int) -> Iterable[tuple[Key, Edges] | Refused]:
+        """Look up the order of transactions in some ranges."""
 
 
 class Direct:
@@ -74,6 +77,16 @@ class Direct:
 
         def work(part: Range) -> Bracket:
             return neighbours(tasks.load_range(part, known.value).probes, who)
+
+        return self._each([self._ranges[key] for key in keys], work)
+
+    def edges(self, keys: Sequence[Key], within: tuple[I64, I64], most: int) -> Iterable[tuple[Key, Edges] | Refused]:
+        """Look up the order."""
+        known = self._known
+
+        def work(part: Range) -> tuple[Key, Edges]:
+            piece = tasks.load_range(part, known.value)
+            return tasks.edges((part.place, part.number), piece, known.value, within, most)
 
         return self._each([self._ranges[key] for key in keys], work)
 
@@ -123,6 +136,11 @@ class Shuffled:
     def brackets(self, keys: Sequence[Key], who: Identities) -> Iterable[Bracket | Refused]:
         """Look up neighbours."""
         return self._each(frozenset(keys), lambda _, piece: neighbours(piece.probes, who))
+
+    def edges(self, keys: Sequence[Key], within: tuple[I64, I64], most: int) -> Iterable[tuple[Key, Edges] | Refused]:
+        """Look up the order."""
+        known = self._known
+        return self._each(frozenset(keys), lambda key, piece: tasks.edges(key, piece, known.value, within, most))
 
     def _each(self, chosen: frozenset[Key] | None, work: Callable[[Key, Piece], Any]) -> Iterable[Any]:
         known = self._known

@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 import pyarrow as pa
 
-from spark_reconcile import merging, reading
+from spark_reconcile import merging, ordering, reading
 from spark_reconcile.bounding import Dumped, Place
 from spark_reconcile.columns import Damaged, Found, Identities, Probes, by_producer
 from spark_reconcile.errors import BadInputError
 from spark_reconcile.extents import Extents
 from spark_reconcile.fractures import Fractures
 from spark_reconcile.kernel import Conflicts, Piece, Residue, Runs, Slice, settle
+from spark_reconcile.ordering import Writes
 from spark_reconcile.output import Writer, Written
 from spark_reconcile.ranges import LayoutError
 from spark_reconcile.splitting import split
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from spark_reconcile.columns import I64, Bool
+    from spark_reconcile.ordering import Order
     from spark_reconcile.ranges import Chunk, Range, Share
     from spark_reconcile.tables import File
     from spark_reconcile.tally import Tally
@@ -31,6 +33,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 R = TypeVar("R")
 F = TypeVar("F", Found, Damaged)
+Edges: TypeAlias = tuple[int, Writes, Writes]
+"""How many edges, from where, and to where."""
 Key: TypeAlias = tuple[Place, int]
 """A partition and the number of one of its ranges."""
 KEYS = ("cluster", "topic", "partition", "producer_id", "generation", "sequence")
@@ -68,6 +72,7 @@ class FirstLook:
     conflicts: Conflicts
     damaged: I64
     written: Written
+    order: Order
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,7 +212,20 @@ def first_look(key: Key, piece: Piece, known: Known) -> FirstLook:
         conflicts=settled.conflicts,
         damaged=settled.damaged,
         written=written,
+        order=ordering.of(_dated(place, settled.writes, known)),
     )
+
+
+def edges(key: Key, piece: Piece, known: Known, within: tuple[I64, I64], most: int) -> tuple[Key, Edges]:
+    """Return a range's edges within some stretches of time, or only their number if they are more than ``most``."""
+    writes = settle(piece, known.slice_of(key[0])).writes
+    tail, head = ordering.edges(_dated(key[0], writes, known), within)
+    return key, (len(tail), tail, head) if len(tail) <= most else (len(tail), Writes.none(), Writes.none())
+
+
+def _dated(place: Place, writes: Writes, known: Known) -> Writes:
+    who = (writes.producer, writes.generation, writes.transaction)
+    return ordering.dated(writes, known.transactions.began(place.cluster, *who))
 
 
 def second_look(key: Key, piece: Piece, known: Known, runs: Runs, said: Identities) -> tuple[Key, Residue]:

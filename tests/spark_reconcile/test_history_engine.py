@@ -16,7 +16,7 @@ from tests.generators.simulator import simulate
 from tests.generators.wild import seeded, wild_history
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
 
@@ -35,6 +35,9 @@ class Inline:
 
         def collect(self) -> Sequence[Any]:
             return self._items
+
+        def toLocalIterator(self) -> Iterator[Any]:  # noqa: N802  # Spark's name
+            return iter(self._items)
 
         def broadcast(self, value: Any) -> Any:
             return type("Broadcast", (), {"value": value})
