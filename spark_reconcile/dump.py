@@ -13,7 +13,7 @@ the earlier one bounds what could be in the ends, and the later one what retenti
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -25,7 +25,7 @@ from canary.probe.batch import CORRUPT, INTACT, BinaryBuffers, decode_batch
 from canary.probe.record import tag
 from spark_reconcile.columns import ISOLATIONS
 from spark_reconcile.errors import UnreachableError
-from spark_reconcile.kafka_bounds import Cluster, Span, Topic
+from spark_reconcile.kafka_bounds import Cluster, Topic
 from spark_reconcile.kafka_java import java_properties
 from spark_reconcile.output import Folder, PartWriter
 
@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from pyspark.sql import SparkSession
+
+    from spark_reconcile.kafka_bounds import Span
 
 log = structlog.get_logger(__name__)
 
@@ -72,7 +74,8 @@ class Wanted:
     """What to dump: ``topics`` of one cluster, reached by librdkafka ``config``.
 
     ``installation``: whose probes are ours.
-    ``since`` lets a partition begin later than its log does, by (topic, partition): an incremental dump.
+    ``since``: where reading begins if the log begins earlier, by (topic, partition, isolation): an incremental dump,
+    whose bounds are those of the log all the same.
     """
 
     cluster: str
@@ -80,7 +83,7 @@ class Wanted:
     topics: Sequence[str]
     installation: str
     levels: Sequence[str] = ISOLATIONS
-    since: Mapping[tuple[str, int], int] = field(default_factory=dict)
+    since: Mapping[tuple[str, int, str], int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,23 +142,18 @@ def _dump_cluster(
     topics = cluster.topics(wanted.topics)
     if not topics:
         raise UnreachableError(f"cluster {wanted.cluster} has no topic {' or '.join(wanted.topics)}")
-    spans = [
-        Span(
-            one.topic,
-            one.partition,
-            one.isolation,
-            max(one.start, wanted.since.get((one.topic, one.partition), 0)),
-            *_rest(one),
-        )
-        for one in cluster.spans(topics, wanted.levels)
-    ]
+    spans = cluster.spans(topics, wanted.levels)
     tags = {
         topic.name: (tag(wanted.installation, cluster_id, topic.name, topic.topic_id), topic.topic_id)
         for topic in topics
     }
     parts: list[_Part] = []
     for level in wanted.levels:
-        mine = [span for span in spans if span.isolation == level]
+        mine = [
+            replace(span, start=max(span.start, wanted.since.get((span.topic, span.partition, level), 0)))
+            for span in spans
+            if span.isolation == level
+        ]
         parts += _read(spark, wanted, mine, level, (tags, work))
     after = cluster.starts(topics)
     ended = time.time_ns() // 1000
@@ -180,10 +178,6 @@ def _dump_cluster(
         for span in spans
     ]
     return parts, bounds, topics
-
-
-def _rest(span: Span) -> tuple[int, int]:
-    return span.end, span.at
 
 
 def _read(

@@ -14,7 +14,7 @@ import sys
 import threading
 import time
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 import structlog
@@ -23,6 +23,7 @@ from canary.settings import UserError, load
 from spark_reconcile import dump as dumping
 from spark_reconcile import findings, running, session
 from spark_reconcile.inputs import look
+from spark_reconcile.keeping import keep, kept, size
 from spark_reconcile.targets import target
 from storage.store import Store, StoreError
 
@@ -34,10 +35,13 @@ if TYPE_CHECKING:
 
     from canary.anomalies.violation import Violation
     from canary.settings import Settings
-    from spark_reconcile.dump import Dumped
+    from spark_reconcile.dump import Dumped, Wanted
+    from spark_reconcile.keeping import Kept
 
 log = structlog.get_logger(__name__)
 
+BY_THE_CLOCK: Final = "schedule"
+"""Who asked for a run that nobody asked for."""
 KEPT_RUNS: Final = 30
 """Results of so many runs of a cluster are kept on disk."""
 SHIPPED_WITHIN_S: Final = 30.0
@@ -57,13 +61,17 @@ class Ticket:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a run left: ``new`` violations of ``violations`` found; ``report`` is a path."""
+    """What a run left: ``new`` violations of ``violations`` found; ``report`` is a path.
+
+    ``read``: whether that was the ``full`` log, and how many records and bytes it read.
+    """
 
     summary: dict[str, Any]
     violations: int
     new: int
     report: str
     seconds: float
+    read: dict[str, Any]
 
 
 def folder_of(settings: Settings, cluster: str, name: str) -> Path:
@@ -107,7 +115,9 @@ def run(
             ticket.holder,
             time.time_ns(),
             bounds=bounds,
-            summary=summary | {"violations": outcome.violations, "new": outcome.new, "seconds": outcome.seconds},
+            summary=summary
+            | {"violations": outcome.violations, "new": outcome.new, "seconds": outcome.seconds}
+            | outcome.read,
             verdicts=outcome.summary["verdicts"],
             report=outcome.report,
         )
@@ -123,10 +133,22 @@ def _run(
         raise UserError(f"cluster {ticket.cluster} is not in the settings any more")
     folder = folder_of(settings, cluster.name, ticket.reconciliation_id)
     folder.mkdir(parents=True, exist_ok=True)
+    shutil.rmtree(folder / "dump", ignore_errors=True)
+    before = settings.ledger.directory.parent / "reconciled-dumps" / cluster.name
+    began_ns = time.time_ns()
     try:
         with _telling(store, ticket, spark) as tell:
             tell("dumping")
-            dumped = dumping.dump(spark, [target(settings, cluster, store.installation())], str(folder / "dump"))
+            basis = None if _asked_for(store, ticket) else kept(before, _succeeded(store, cluster.name), began_ns)
+            wanted = target(settings, cluster, store.installation())
+            dumped = _dump(spark, wanted, basis, folder / "dump")
+            if basis is not None and not basis.fits(dumped.bounds):
+                log.info("kept_dump_does_not_fit", cluster=cluster.name)
+                basis = None
+                dumped = _dump(spark, wanted, basis, folder / "dump")
+            bytes_read = size(folder / "dump")
+            if basis is not None:
+                basis.add_to(folder / "dump")
             tell("waiting for the probe log")
             _settle(settings.runner.segment_age + SHIPPED_WITHIN_S if settle_s is None else settle_s)
             tell("reconciling")
@@ -135,20 +157,43 @@ def _run(
             report = running.run(spark, inputs, str(folder / "out"), lambda _, producer: store.generation(producer))
             tell("recording")
             found, new = record(store, str(folder / "out"), ticket)
+        keep(folder / "dump", before, ticket.reconciliation_id, began_ns if basis is None else basis.full_ns)
     finally:
         shutil.rmtree(folder / "dump", ignore_errors=True)
     _keep(folder.parent)
     seconds = time.monotonic() - began
-    log.info("reconciled", cluster=cluster.name, violations=found, new=new, seconds=round(seconds, 1))
-    outcome = Outcome(report.summary, found, new, str((folder / "out" / "report.html").resolve()), seconds)
-    return outcome, _bounds(dumped)
+    rows = sum(dumped.rows.values())
+    log.info(
+        "reconciled", cluster=cluster.name, violations=found, new=new, full=basis is None, seconds=round(seconds, 1)
+    )
+    page = str((folder / "out" / "report.html").resolve())
+    read = {"full": basis is None, "records_read": rows, "bytes": bytes_read}
+    return Outcome(report.summary, found, new, page, seconds, read), _bounds(dumped)
+
+
+def _dump(spark: SparkSession, wanted: Wanted, basis: Kept | None, folder: Path) -> Dumped:
+    return dumping.dump(spark, [replace(wanted, since=dict(basis.ends)) if basis else wanted], str(folder))
+
+
+def _asked_for(store: Store, ticket: Ticket) -> bool:
+    """Return whether somebody asked for this run, who wants to know what the topics hold now."""
+    row = _patiently(lambda: store.reconciliation(ticket.reconciliation_id))
+    return row is None or row.requested_by != BY_THE_CLOCK
+
+
+def _succeeded(store: Store, cluster: str) -> list[str]:
+    return [row.id for row in _patiently(lambda: store.reconciliations(cluster, "succeeded")).items]
 
 
 def record(store: Store, out: str, ticket: Ticket) -> tuple[int, int]:
-    """Put a run's violations into the store; return how many there are, and how many of them are new."""
+    """Put a run's violations into the store; return how many there are, and how many of them are new.
+
+    All are sighted at the time the run was claimed: done again after a kill, it adds nothing.
+    """
     found = new = 0
     chunk: list[Violation] = []
-    at_ns = time.time_ns()
+    row = _patiently(lambda: store.reconciliation(ticket.reconciliation_id))
+    at_ns = time.time_ns() if row is None or row.started_ns is None else row.started_ns
     for cluster, violation in findings.violations(out, at_ns, ticket.reconciliation_id):
         if cluster != ticket.cluster:
             continue

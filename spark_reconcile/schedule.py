@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import structlog
 
-from spark_reconcile.nightly import Ticket
+from spark_reconcile.nightly import BY_THE_CLOCK, Ticket
 from storage.store import Held, Store, StoreError
 
 if TYPE_CHECKING:
@@ -41,7 +41,6 @@ GRACE_S: Final = 10.0
 TRIES: Final = 3
 """A night that fails is tried again so often, RETRY_S apart."""
 RETRY_S: Final = 900.0
-BY_THE_CLOCK: Final = "schedule"
 _TICK_S: Final = 1.0
 _LOOK_S: Final = 30.0
 """How often the table is asked whether a night is due, besides when an hour strikes."""

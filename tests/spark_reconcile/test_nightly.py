@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow.parquet as pq
 import pytest
+from confluent_kafka.admin import AdminClient
 
 from canary.anomalies.violation import Violation
 from canary.probe.identity import Identity
 from canary.settings import Settings, UserError, load
-from spark_reconcile import nightly
+from spark_reconcile import keeping, nightly
 from spark_reconcile.nightly import Ticket
 from storage.store import Reconciliation, Store
 from tests.generators.reconciliation_nights import arrow, probe
@@ -51,8 +52,8 @@ def store(settings: Settings) -> Iterator[Store]:
         yield connected
 
 
-def ticket(store: Store) -> Ticket:
-    store.request_reconciliation("c", "test", time.time_ns())
+def ticket(store: Store, by: str = "test") -> Ticket:
+    store.request_reconciliation("c", by, time.time_ns())
     row = store.claim_reconciliation("me", time.time_ns())
     assert row is not None
     return Ticket(row.id, "me", "c")
@@ -127,6 +128,56 @@ def test_a_generation_that_the_log_does_not_hold_yet_is_late_and_no_phantom(
     claimed = ticket(store)
     assert nightly.run(settings, store, claimed, spark, settle_s=0).violations == 0
     assert finished(store, claimed).verdicts == {"survived": 5, "pending": 3}
+
+
+@pytest.mark.kafka
+@pytest.mark.spark
+def test_a_run_by_the_clock_reads_what_is_new_and_judges_everything(
+    spark: SparkSession, lab: Lab, settings: Settings, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic = settings.clusters[0].topic.name
+    topic_id = made(lab, topic)
+    monkeypatch.setattr("tests.spark_reconcile.test_dump.INSTALLATION", store.installation())
+    writer = Writer(lab, topic, topic_id)
+
+    def reads(by: str, probes: int) -> tuple[Any, ...]:
+        """Run, and return what was read: everything or not, how many records of both levels; and the verdicts."""
+        shipped(settings, topic, topic_id, probes)
+        claimed = ticket(store, by)
+        assert nightly.run(settings, store, claimed, spark, settle_s=0).violations == 0
+        row = finished(store, claimed)
+        assert row.summary["bytes"] > 0
+        return row.summary["full"], row.summary["records_read"], row.verdicts
+
+    writer.probes(0, 20)
+    assert reads("schedule", 20) == (True, 40, {"survived": 20})
+    writer.probes(0, 5)
+    assert reads("schedule", 20) == (False, 10, {"survived": 20, "pending": 5}), "late segments are no loss"
+    writer.probes(0, 1)
+    assert reads("schedule", 26) == (False, 2, {"survived": 26}), "and picked up by the next run"
+    assert reads("api", 26) == (True, 52, {"survived": 26}), "who asks wants to know what is there now"
+    assert reads("schedule", 26) == (False, 0, {"survived": 26})
+    monkeypatch.setattr(keeping, "FULL_EVERY_NS", 0)
+    assert reads("schedule", 26) == (True, 52, {"survived": 26}), "and all of it once a week"
+
+
+@pytest.mark.kafka
+@pytest.mark.spark
+def test_where_the_log_goes_back_everything_is_read_again(
+    spark: SparkSession, lab: Lab, settings: Settings, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic = settings.clusters[0].topic.name
+    monkeypatch.setattr("tests.spark_reconcile.test_dump.INSTALLATION", store.installation())
+    admin = AdminClient({"bootstrap.servers": lab.bootstrap})
+    for turn in range(2):
+        topic_id = made(lab, topic)
+        Writer(lab, topic, topic_id).probes(0, 10 - turn)
+        shipped(settings, topic, topic_id, 10 - turn)
+        claimed = ticket(store, "schedule")
+        assert nightly.run(settings, store, claimed, spark, settle_s=0).violations == 0
+        assert finished(store, claimed).summary["full"]
+        assert finished(store, claimed).verdicts == {"survived": 10 - turn}
+        admin.delete_topics([topic])[topic].result(30)
 
 
 @pytest.mark.kafka
