@@ -1,0 +1,270 @@
+"""Whatever is killed: the verdicts and the store are those of one clean run, and nothing is there twice."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import psutil
+import pyarrow.parquet as pq
+import pytest
+
+from spark_reconcile import ranges, running
+from spark_reconcile.inputs import look
+from spark_reconcile.session import session
+from storage.store import Store
+from tests.benchmarks import reconcile_data
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+ROOT = Path(__file__).parents[2]
+ROWS = 240_000
+IDENTITY = ("cluster", "topic", "partition", "producer_id", "generation", "sequence")
+
+
+@pytest.fixture(scope="module")
+def night(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A night of a few hundred thousand probes and a thousand faults, and settings that name it."""
+    folder = tmp_path_factory.mktemp("night")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(reconcile_data, "FILE_ROWS", 4096)
+        reconcile_data.generate(folder, ROWS, levels=1, polls=False)
+    return folder
+
+
+def planted(folder: Path) -> dict[str, Any]:
+    read: dict[str, Any] = json.loads((folder / "planted.json").read_text())
+    return read
+
+
+def verdicts(out: Path) -> dict[tuple[Any, ...], tuple[Any, ...]]:
+    """Return a run's verdicts by identity; nothing may be there twice."""
+    rows = pq.read_table(out / "verdicts").to_pylist()
+    found = {tuple(row[name] for name in IDENTITY): (row["verdict"], row["offset"]) for row in rows}
+    assert len(found) == len(rows)
+    cases = pq.read_table(out / "anomalies").to_pylist()
+    assert len({tuple(case.items()) for case in cases}) == len(cases)
+    return found
+
+
+def settings(folder: Path, night: Path) -> None:
+    """Let a folder have a store and a ledger of its own, and the night's log and dump."""
+    folder.mkdir()
+    (folder / "dump").symlink_to(night / "dump")
+    (folder / "canary.yaml").write_text(
+        f"store: {{url: 'sqlite:///{folder}/store.db'}}\nclusters: [{{name: c}}]\n"
+        f"ledger: {{directory: {folder}/ledger}}\nprobe_log: {{url: {night}/log}}\n"
+    )
+    with Store.connect(f"sqlite:///{folder}/store.db", timeout=5) as store:
+        store.upgrade()
+
+
+def claimed(folder: Path) -> str:
+    """Return the one row of the store, running again if it was ended."""
+    with Store.connect(f"sqlite:///{folder}/store.db", timeout=5) as store:
+        for known in store.reconciliations("c").items:
+            return known.id
+        store.request_reconciliation("c", "test", 10**18)
+        row = store.claim_reconciliation("me", 10**18)
+        assert row is not None
+        return row.id
+
+
+def begun(folder: Path) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-m", "tests.spark_reconcile.one_night", str(folder), claimed(folder)]
+    return subprocess.Popen(command, cwd=ROOT, start_new_session=True)
+
+
+def ends(process: subprocess.Popen[bytes]) -> None:
+    assert process.wait(120) == 0
+
+
+def kill(process: subprocess.Popen[bytes]) -> None:
+    """Kill the job and everything it started, at once."""
+    family = [psutil.Process(process.pid), *psutil.Process(process.pid).children(recursive=True)]
+    for one in family:
+        try:
+            one.send_signal(signal.SIGKILL)
+        except psutil.NoSuchProcess:
+            continue
+    process.wait()
+
+
+def left(folder: Path) -> dict[str, Any]:
+    """Return what a run left: verdicts, summary, and the whole of what the store says of violations."""
+    with Store.connect(f"sqlite:///{folder}/store.db", timeout=5) as store:
+        rows, cursor = [], None
+        while True:
+            page = store.violations(limit=500, cursor=cursor)
+            rows += page.items
+            cursor = page.next_cursor
+            if cursor is None:
+                break
+        (run,) = store.reconciliations("c").items
+        assert run.state == "succeeded"
+    out = folder / "reconciliations" / "c" / run.id / "out"
+    assert not (out / "_work").exists()
+    assert not (out.parent / "dump").exists()
+    found = {
+        row.id: (row.kind, row.partition, row.offset, row.identity, row.state, len(row.sightings), row.first_seen_ns)
+        for row in rows
+    }
+    assert len(found) == len(rows)
+    summary = {name: value for name, value in run.summary.items() if name not in {"seconds", "new"}}
+    return {"verdicts": verdicts(out), "summary": summary, "bounds": run.bounds, "violations": found}
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("times", [2, pytest.param(20, marks=pytest.mark.slow)])
+def test_a_job_killed_at_random_and_run_again_leaves_what_a_clean_one_leaves(
+    night: Path, tmp_path: Path, times: int
+) -> None:
+    clean, torn = tmp_path / "clean", tmp_path / "torn"
+    for folder in (clean, torn):
+        settings(folder, night)
+    began = time.monotonic()
+    ends(begun(clean))
+    took = time.monotonic() - began
+    expected = left(clean)
+    early = reconcile_data.EXPIRED - 1  # of each partition one violation
+    assert len(expected["violations"]) == sum(planted(night)["anomalies"].values()) - early * reconcile_data.PARTITIONS
+    seeded = random.Random(times)  # noqa: S311  # nothing secret
+    killed = 0
+    for _ in range(times):
+        process = begun(torn)
+        try:
+            process.wait(seeded.uniform(took * 0.3, took))
+        except subprocess.TimeoutExpired:
+            kill(process)
+            killed += 1
+        else:
+            assert process.returncode == 0
+            reopened(torn)
+    assert killed >= times / 2
+    if not finished(torn):
+        ends(begun(torn))
+    assert left(torn) == expected
+
+
+def finished(folder: Path) -> bool:
+    with Store.connect(f"sqlite:///{folder}/store.db", timeout=5) as store:
+        (run,) = store.reconciliations("c").items
+        return run.state == "succeeded"
+
+
+def reopened(folder: Path) -> None:
+    """Let a run that came to its end before it could be killed be run once more, as the same one."""
+    import sqlite3  # noqa: PLC0415  # only here
+
+    with sqlite3.connect(folder / "store.db") as database:
+        database.execute("update reconciliations set state = 'running'")
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[tuple[str, list[subprocess.Popen[bytes]]]]:
+    """A standalone cluster on loopback: its URL, and two workers of one core each."""
+    import pyspark  # noqa: PLC0415  # only here
+
+    home = Path(pyspark.__file__).parent
+    environment = os.environ | {
+        "SPARK_LOCAL_IP": "127.0.0.1",
+        "SPARK_NO_DAEMONIZE": "1",
+        "SPARK_HOME": str(home),
+        "SPARK_DAEMON_JAVA_OPTS": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1",
+        "SPARK_DAEMON_MEMORY": "256m",
+        "PYSPARK_PYTHON": sys.executable,
+    }
+    started: list[subprocess.Popen[bytes]] = []
+
+    def start(log: Path, *arguments: str) -> subprocess.Popen[bytes]:
+        with log.open("wb") as into:
+            process = subprocess.Popen(
+                [str(home / "bin" / "spark-class"), *arguments],
+                env=environment,
+                stdout=into,
+                stderr=into,
+                start_new_session=True,
+            )
+        started.append(process)
+        return process
+
+    start(
+        tmp_path / "master.log",
+        *("org.apache.spark.deploy.master.Master", "--host", "127.0.0.1", "--port", "0", "--webui-port", "0"),
+    )
+    url = told(tmp_path / "master.log", "spark://127.0.0.1:")
+    workers = []
+    for number in range(2):
+        named = ("org.apache.spark.deploy.worker.Worker", "--host", "127.0.0.1", "--webui-port", "0")
+        sized = ("-c", "1", "-m", "640m", "-d", str(tmp_path / f"work-{number}"))
+        workers.append(start(tmp_path / f"worker-{number}.log", *named, *sized, url))
+        told(tmp_path / f"worker-{number}.log", "Successfully registered with master ", whole=False)
+    yield url, workers
+    for process in started:
+        try:
+            os.killpg(process.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            continue
+        process.wait()
+
+
+def told(log: Path, words: str, *, whole: bool = True, seconds: float = 60) -> str:
+    """Wait until a log says something, and return the word that begins so."""
+    deadline = time.monotonic() + seconds
+    while words not in (text := log.read_text(errors="replace")):
+        assert time.monotonic() < deadline, text[-2000:]
+        threading.Event().wait(0.1)
+    at = text.index(words)
+    return text[at:].split()[0] if whole else words
+
+
+@pytest.mark.spark
+def test_a_worker_killed_in_the_middle_costs_nothing_and_doubles_nothing(
+    night: Path, tmp_path: Path, cluster: tuple[str, list[subprocess.Popen[bytes]]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url, workers = cluster
+    out = tmp_path / "out"
+    monkeypatch.setattr(ranges, "TARGET_ROWS", 4096)
+    victim = psutil.Process(workers[0].pid)
+    killed: list[int] = []
+
+    def wait_and_kill() -> None:
+        while not len(list((out / "_work").glob("*.parquet"))) > 8:  # in the middle: some ranges are done
+            threading.Event().wait(0.02)
+        family = [*victim.children(recursive=True), victim]
+        for one in family:
+            one.send_signal(signal.SIGKILL)
+            killed.append(one.pid)
+
+    conf = {
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.executor.memory": "512m",
+        "spark.executor.cores": "1",
+        "spark.scheduler.minRegisteredResourcesRatio": "1.0",
+        "spark.cores.max": "2",
+    }
+    with session("cluster", master=url, conf=conf) as spark:
+        executors = spark.sparkContext._jsc.sc().statusTracker()  # Python has no such thing
+        deadline = time.monotonic() + 60
+        while len(executors.getExecutorInfos()) < 3:  # both, and the driver
+            assert time.monotonic() < deadline
+            threading.Event().wait(0.1)
+        killer = threading.Thread(target=wait_and_kill)
+        killer.start()
+        report = running.run(spark, look(str(night / "log"), str(night / "dump")), str(out))
+        killer.join(5)
+    assert len(killed) >= 3, "worker, executor and its Python"
+    assert report.summary["verdicts"] == planted(night)["verdicts"]
+    assert report.summary["anomalies"] == planted(night)["anomalies"]
+    told_of = verdicts(out)
+    assert len(told_of) == sum(n for name, n in planted(night)["verdicts"].items() if name != "survived")
