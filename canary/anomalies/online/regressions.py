@@ -46,7 +46,12 @@ def listed(scope: Scope, fact: f.WatchedListed) -> None:
         top.ends[key] = fresh
         return
     if known.epoch is not None and (fact.leader_epoch is None or fact.leader_epoch < known.epoch):
-        return  # a leader of yesterday
+        believed = top.epochs.get(key)
+        if (
+            believed is not None and fact.leader_epoch == believed.epoch
+        ):  # it did go back, which has been said; ends are compared from here on
+            top.ends[key] = fresh
+        return  # otherwise a leader of yesterday
     if known.doubt_sample is not None and fact.sample > known.doubt_sample:
         _look_again(scope, fact, known, fresh)
     elif fact.end >= known.end:

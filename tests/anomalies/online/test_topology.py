@@ -278,6 +278,18 @@ def test_a_topic_made_again_is_said_once_though_some_broker_still_tells_its_form
     assert c.said == [("topic-recreated", "orders", None)] * 2
 
 
+def test_ends_are_watched_on_after_an_epoch_that_went_back() -> None:
+    """As of a topic that was made again in a cluster that tells no topic ids."""
+    c = cluster()
+    listed(c, 1000, 7, "")
+    for _ in range(6):
+        listed(c, 10, 1, "")
+    assert c.said == [("leader-epoch-regression", "orders", 0)]
+    for end in (50, 30, 30):
+        listed(c, end, 1, "")
+    assert c.said[1:] == [("offset-regression", "orders", 0)]
+
+
 def test_two_looks_within_a_moment_are_one_unless_the_leader_is_a_newer_one() -> None:
     c = cluster()
 
