@@ -6,7 +6,9 @@ import sys
 from pathlib import Path
 
 from dashboards.boards import boards
-from dashboards.rules import groups, rules_yaml, runbook
+from dashboards.concepts import concepts
+from dashboards.drawings import PICTURES, drawing
+from dashboards.rules import groups, rules_yaml, runbook, runbooks_index
 from dashboards.settings_reference import settings_reference
 
 ROOT = Path(__file__).parent.parent
@@ -20,6 +22,9 @@ def made() -> dict[Path, str]:
     for uid, text in boards().items():
         files |= {place / f"{uid}.json": text for place in (generated / "grafana", chart / "dashboards")}
     files[Path("docs/configuration.md")] = settings_reference()
+    files[Path("docs/concepts.md")] = concepts()
+    files |= {Path("docs/pictures") / f"{name}.svg": drawing(name) for name in PICTURES}
+    files[Path("docs/runbooks/index.md")] = runbooks_index()
     for rules in groups().values():
         files |= {Path("docs/runbooks") / f"{rule.name}.md": runbook(rule) for rule in rules}
     return files

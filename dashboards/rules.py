@@ -121,6 +121,21 @@ def runbook(rule: Rule) -> str:
     )
 
 
+def runbooks_index() -> str:
+    """Return the page that lists every runbook, in Markdown."""
+    parts = [
+        "# Runbooks\n\nOne page for each alert; made from the catalogue and the rules by `python -m dashboards`.\n"
+    ]
+    titles = {
+        "kafka-durability": "Broken promises, and what endangers them",
+        "kafka-durability-canary-blind": "The canary itself",
+    }
+    for group, rules in groups().items():
+        rows = [f"| [{rule.name}]({rule.name}.md) | {rule.severity} | {rule.meaning} |" for rule in rules]
+        parts += [f"## {titles[group]}\n", "| alert | severity | means |\n|---|---|---|", *rows, ""]
+    return "\n".join(parts)
+
+
 def alert_name(kind: str) -> str:
     """Return the alert of an anomaly: lost-write becomes CanaryLostWrite."""
     return "Canary" + "".join(part[:1].upper() + part[1:] for part in kind.split("-"))

@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import re
 from typing import TYPE_CHECKING, Any
+from xml.etree import ElementTree as ET
 
 import pytest
 import yaml
@@ -13,6 +14,7 @@ from canary.metrics import METRICS
 from dashboards.__main__ import ROOT, made
 from dashboards.board import TAG
 from dashboards.boards import boards
+from dashboards.drawings import PICTURES, drawing
 from dashboards.rules import alert_name, groups, rules_yaml
 from tests.api.serving import BrokenStore, settings
 from tests.support.grafana import panels as of_board
@@ -42,7 +44,8 @@ def test_what_is_checked_in_is_what_the_code_makes() -> None:
 
 def test_nothing_is_checked_in_that_the_code_no_longer_makes() -> None:
     chart = ROOT / "deploy" / "helm" / "kafka-durability-canary" / "files"
-    folders = (ROOT / "dashboards" / "generated", ROOT / "docs" / "runbooks", chart)
+    docs = ROOT / "docs"
+    folders = (ROOT / "dashboards" / "generated", docs / "runbooks", docs / "pictures", chart)
     present = {path.relative_to(ROOT) for folder in folders for path in folder.rglob("*") if path.is_file()}
     assert present <= set(made())
 
@@ -157,3 +160,14 @@ def test_alert_names_are_unique_and_every_alert_is_complete() -> None:
         assert rule["annotations"]["description"]
         assert {"incident_url", "status_url"} & set(rule["annotations"])
         assert (ROOT / "docs" / "runbooks" / rule["annotations"]["runbook_url"].rsplit("/", 1)[1]).is_file()
+
+
+def test_every_anomaly_has_a_picture_that_tells_its_name() -> None:
+    assert set(PICTURES) == set(CATALOGUE)
+    for name in PICTURES:
+        picture = ET.fromstring(drawing(name))  # noqa: S314  # our own
+        titles = [one.text for one in picture.iter("{http://www.w3.org/2000/svg}title")]
+        assert titles == [CATALOGUE[name].title]
+        width = int(picture.attrib["width"])
+        for cell in picture.iter("{http://www.w3.org/2000/svg}rect"):
+            assert int(cell.attrib["x"]) + int(cell.attrib["width"]) <= width

@@ -1,9 +1,14 @@
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from typing import TYPE_CHECKING
 
+from typer.testing import CliRunner
+
+from api.reference import PLACE, rest_reference
+from canary.cli import app
 from canary.settings.serving import ApiSettings, AuthSettings, OidcSettings
 from dashboards.__main__ import ROOT
 from dashboards.rules import groups
@@ -20,6 +25,42 @@ def test_the_documents_build_without_a_dead_link(tmp_path: Path) -> None:
     for rules in groups().values():
         for rule in rules:
             assert (tmp_path / "site" / "runbooks" / rule.name / "index.html").is_file()
+
+
+def test_every_page_is_in_the_navigation() -> None:
+    named = set(re.findall(r"[\w/-]+\.md", (ROOT / "mkdocs.yml").read_text(encoding="utf-8").split("nav:\n")[1]))
+    pages = {path.name for path in (ROOT / "docs").glob("*.md")}
+    assert named - {"runbooks/index.md"} <= pages
+    index = (ROOT / "docs/runbooks/index.md").read_text(encoding="utf-8")
+    for page in (ROOT / "docs/runbooks").glob("Canary*.md"):
+        assert f"({page.name})" in index
+
+
+def test_the_reference_of_rest_is_what_the_api_says_of_itself() -> None:
+    assert PLACE.read_text(encoding="utf-8") == rest_reference(), "run: python -m api.reference"
+
+
+def test_links_to_files_of_the_repository_lead_somewhere() -> None:
+    for page in (ROOT / "README.md", ROOT / "CONTRIBUTING.md"):
+        for link in re.findall(r"\]\(([^)#]+)", page.read_text(encoding="utf-8")):
+            assert link.startswith("http") or (page.parent / link).exists(), f"{page.name}: {link}"
+
+
+def test_commands_in_the_pages_exist() -> None:
+    runner = CliRunner()
+    pages = [*(ROOT / "docs").glob("*.md"), ROOT / "README.md"]
+    said = {words for page in pages for words in re.findall(r"`?canary ([a-z]+(?: [a-z]+)?)", _code(page))}
+    assert len(said) > 10
+    for words in said:
+        parts = words.split()
+        known = any(runner.invoke(app, [*parts[:count], "--help"]).exit_code == 0 for count in (2, 1) if parts[:count])
+        assert known, f"canary {words}"
+
+
+def _code(page: Path) -> str:
+    """What stands in code on a page, each on a line."""
+    text = page.read_text(encoding="utf-8")
+    return "\n".join(re.findall(r"```sh\n(.*?)```", text, re.DOTALL) + re.findall(r"`(canary [^`]*)`", text))
 
 
 def test_every_setting_is_in_the_reference() -> None:
