@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 from fastapi import APIRouter, Query, Request
 from pydantic import Field
 
+from api.calls import UnavailableError
 from api.exposure import BEFORE_NS, exposure
 from api.paging import Cursor, Limit
 from api.ports import StoredViolation, TopologyFilter
@@ -15,6 +16,7 @@ from api.state import State, state_of
 from api.timeline import TopologyOut, topology_out
 from api.violations import find_violation
 
+_LATE = frozenset({"scrub", "reconcile"})
 MOST_SPANS = 200_000
 """Of a window; more partitions than that are not compared."""
 
@@ -81,9 +83,8 @@ async def exposure_of(state: State, row: StoredViolation) -> ExposureOut:
     """
     if row.partition is None:
         return ExposureOut(violation_id=row.id, basis="unknown", states=[], items=[])
-    wanted = TopologyFilter(
-        row.cluster, "partition", since_ns=row.first_seen_ns - BEFORE_NS, until_ns=row.first_seen_ns
-    )
+    since_ns = await _promised_ns(state, row) - BEFORE_NS
+    wanted = TopologyFilter(row.cluster, "partition", since_ns=since_ns, until_ns=row.first_seen_ns)
     spans = await state.calls(state.store.topology_spans, wanted, MOST_SPANS)
     found = exposure(row.topic, row.partition, row.first_seen_ns, spans)
     items = [
@@ -104,3 +105,19 @@ async def exposure_of(state: State, row: StoredViolation) -> ExposureOut:
         states=[topology_out(span) for span in found.states],
         items=items,
     )
+
+
+async def _promised_ns(state: State, row: StoredViolation) -> int:
+    """Return since when a loss may have its cause: at a late look (a scrub, a night), since the write was acknowledged.
+
+    Where the probe log does not answer or does not know the probe, it is when the violation was first seen.
+    """
+    if row.identity is None or not row.sightings or row.sightings[0].by not in _LATE:
+        return row.first_seen_ns
+    try:
+        found = await state.log_calls(state.probe_log.find, row.identity)
+    except UnavailableError:
+        return row.first_seen_ns
+    sent = (found or {}).get("probe") or {}
+    acked = nanoseconds(sent.get("acked_at") or sent.get("sent_at"))
+    return row.first_seen_ns if acked is None else min(acked, row.first_seen_ns)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import time
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import orjson
@@ -10,10 +12,13 @@ import orjson
 from api import create_app
 from canary.anomalies.topology_change import TopologyChange
 from canary.anomalies.violation import Violation
+from canary.probe.identity import Identity
 from storage.store.topology import TopologyFilter
 from tests.api.serving import Client, ProbeLogFake, settings, view
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from storage.store import Store
 
 S = 10**9
@@ -74,6 +79,34 @@ def test_what_shrinks_after_the_loss_was_seen_is_not_exposed_by_it_though_it_is_
     store.record("prod", [lost(85)])
     store.record("prod", [lost(400)])
     assert exposed(client, lost(85)) == ("same leader and shrunken ISR", [("orders", 0)])
+
+
+class LogOf(ProbeLogFake):
+    """Knows when one probe was acknowledged."""
+
+    def find(self, identity: Identity, /) -> Mapping[str, Any] | None:
+        return {"probe": {"acked_at": datetime.fromtimestamp(T0 / 1e9, UTC)}} if identity.sequence == 1 else None
+
+
+def test_a_loss_that_is_seen_late_is_exposed_by_what_was_so_since_its_acknowledgement(store: Store) -> None:
+    client = Client(create_app(settings("prod"), store, LogOf()))
+    late = [
+        dataclasses.replace(lost(7200), identity=Identity(1, 1, 0, sequence), by="scrub", offset=sequence)
+        for sequence in (1, 2)
+    ]
+    changes = [
+        at(0, "probes", 0, 1, "1,2,3"),
+        at(0, "orders", 0, 1, "1,2,3"),
+        at(0, "orders", 1, 1, "1,2,3"),
+        at(60, "probes", 0, 1, "1"),
+        at(60, "orders", 0, 1, "1"),
+        at(90, "probes", 0, 1, "1,2,3"),
+        at(90, "orders", 0, 1, "1,2,3"),
+    ]
+    store.record_topology("prod", changes)
+    store.record("prod", late)
+    assert exposed(client, late[0]) == ("same leader and shrunken ISR", [("orders", 0)])
+    assert exposed(client, late[1]) == ("same leader", [("orders", 0), ("orders", 1)]), "nobody knows since when"
 
 
 def test_without_a_shrunken_isr_whatever_had_the_same_leader_is_named_as_that(store: Store, client: Client) -> None:
