@@ -8,18 +8,16 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import structlog
-from confluent_kafka.admin import AdminClient
 
 from canary.anomalies.online.cluster import another_cluster
 from canary.anomalies.online.topology import everything
 from canary.anomalies.online.topology_state import Limits
 from canary.client.ports import SteadyClock
-from canary.client.quiet import ErrorReporter, calm, quiet_logger
 from canary.client.worker import Worker
 from canary.facts import ProducerLooked, RunnerStarted, ScrubAsked
 from canary.probing.reread import RereadWorker
 from canary.probing.topic import TopicError, ensure_topic
-from canary.runner import auditing, envelope, managing, mirroring, modes
+from canary.runner import asking, envelope, managing, mirroring, modes
 from canary.runner.flush import Flusher
 from canary.runner.inbox import FactQueue
 from canary.runner.judge import Judge, Published
@@ -30,16 +28,15 @@ from canary.runner.rotation import CredentialFiles
 from canary.runner.scrub import Scrubber, places_of
 from canary.runner.shipping import Shipper
 from canary.runner.topics import Identities
-from canary.settings import UserError, admin_config, consumer_config
+from canary.settings import UserError, consumer_config
 from canary.settings.credentials import files_of
-from canary.watching.audit import Auditor
-from canary.watching.sampler import Watcher
-from canary.watching.selection import Selection
 from storage.ledger import Ledger
 from storage.store import StoreError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from confluent_kafka.admin import AdminClient
 
     from canary.anomalies.online import Findings, Tracker
     from canary.client.ports import Clock
@@ -47,6 +44,8 @@ if TYPE_CHECKING:
     from canary.runner.modes import Part, Writer
     from canary.settings import ClusterSettings, Settings
     from canary.settings.watch import WatchSettings
+    from canary.watching.audit import Auditor
+    from canary.watching.sampler import Watcher
     from storage.store import Store
 
 log = structlog.get_logger(__name__)
@@ -222,7 +221,7 @@ class ClusterRunner(Worker):
     def _probe(self, known: dict[tuple[str, str], tuple[int, int]]) -> None:
         cluster = self._cluster
         self._admin = self._new_admin()
-        cluster_id = self._ask(lambda: _cluster_id(self._admin), "cluster_id")
+        cluster_id = self._ask(lambda: asking.cluster_id(self._admin), "cluster_id")
         if cluster_id is None or not self._same_cluster(cluster_id):
             return
         if not self._find(cluster_id, known):
@@ -249,29 +248,15 @@ class ClusterRunner(Worker):
         self._serve(rereads)
 
     def _new_admin(self) -> AdminClient:
-        config = calm(admin_config(self._cluster), "admin")
-        config["error_cb"] = ErrorReporter("admin", self._inbox, self._clock)
-        return AdminClient(config, logger=quiet_logger("admin"))
+        return asking.new_admin(self._cluster, self._inbox, self._clock)
 
     def _new_watcher(self) -> Watcher:
-        watch = self._cluster.watch
-        return Watcher(
-            admin_config(self._cluster),
-            list(self._probes),
-            self._inbox,
-            self._clock,
-            self._settings.runner.watch_interval,
-            first_sample=self._rotations << 32,  # above those of its predecessor
-            selection=Selection(watch.topics, watch.offsets),
+        return asking.new_watcher(
+            self._settings, self._cluster, self._probes, self._inbox, self._clock, self._rotations
         )
 
     def _new_auditor(self) -> Auditor:
-        return Auditor(
-            admin_config(self._cluster),
-            lambda admin: auditing.collected(self._settings, self._cluster, admin),
-            self._clock,
-            self._cluster.watch.audit_interval,
-        )
+        return asking.new_auditor(self._settings, self._cluster, self._clock)
 
     def _rotate(self) -> None:
         """Credentials in files have changed: every client goes on as another one, which reads them anew."""
@@ -443,7 +428,7 @@ class ClusterRunner(Worker):
         while not self.stopping.is_set():
             try:
                 return question()
-            except (TopicError, StoreError, _NoAnswerError) as error:
+            except (TopicError, StoreError, asking.NoAnswerError) as error:
                 if str(error) != said:
                     said = str(error)
                     log.warning("waiting", cluster=self._cluster.name, what=what, reason=said)
@@ -475,20 +460,6 @@ def limits(watch: WatchSettings) -> Limits:
         isr_of_one_s=watch.isr_of_one_after,
         under_s=watch.under_replicated_after,
     )
-
-
-class _NoAnswerError(Exception):
-    """The cluster does not answer (yet)."""
-
-
-def _cluster_id(admin: AdminClient) -> str:
-    from confluent_kafka import KafkaException  # noqa: PLC0415  # for this one question
-
-    try:
-        described = admin.describe_cluster(request_timeout=3.0).result(timeout=4.0)
-    except (KafkaException, TimeoutError) as error:
-        raise _NoAnswerError(f"the cluster does not answer: {error}") from error
-    return str(described.cluster_id)
 
 
 def _all_seen(published: Published) -> bool:
