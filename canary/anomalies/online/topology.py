@@ -150,7 +150,7 @@ def cluster_seen(scope: Scope, fact: f.ClusterSeen) -> None:
             continue
         broker.away_ns = fact.at_ns - broker.since_ns if number in live else 0
         broker.live, broker.since_ns, broker.refilling = number in live, fact.at_ns, 0
-        broker.returned_watched_ns = top.watched_ns.get("all", 0) if broker.live else None
+        broker.returned_watched_ns = top.watched_ns.get("probe", 0) if broker.live else None
         away = {"away_s": round(broker.away_ns / 1e9)} if broker.live else {}
         _event(scope, {"event": "broker-returned" if broker.live else "broker-left", "broker": number, **away})
         scope.changes.append(_broker_change(fact.at_ns, number, broker))
@@ -196,7 +196,7 @@ def topology_seen(scope: Scope, fact: f.TopologySeen) -> None:
     top.watched_ns[fact.extent] = top.watched_ns.get(fact.extent, 0) + step
     elections.settle(scope, fact.extent)
     conditions.judge(scope, fact.extent)
-    if fact.extent == "all":
+    if fact.extent == "probe":  # which is told also where no other topic is watched
         _refilling(scope)
 
 
@@ -252,7 +252,7 @@ def _refilling(scope: Scope) -> None:
     """Note a broker that is back for a while and has none of its replicas in sync, and when it has one again."""
     top = scope.state.topology
     for number, broker in top.brokers.items():
-        back, now = broker.returned_watched_ns, top.watched_ns.get("all", 0)
+        back, now = broker.returned_watched_ns, top.watched_ns.get("probe", 0)
         if back is None or now - back < _REFILL_NS:
             continue
         hosted = [place for k in top.topics.values() for place in k.partitions.values() if number in place.replicas]

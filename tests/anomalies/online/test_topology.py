@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from canary import facts as f
 from canary.anomalies.online import Tracker
@@ -28,6 +28,7 @@ class Cluster:
     partitions: dict[tuple[str, int], tuple[int, str, str]] = field(default_factory=dict)
     told: dict[tuple[str, int], tuple[int, str, str]] = field(default_factory=dict)
     ours: tuple[str, ...] = ("probes",)
+    extents: tuple[Literal["probe", "all"], ...] = ("probe", "all")
     open: dict[str, Violation] = field(default_factory=dict)
     said: list[tuple[str, str, int | None]] = field(default_factory=list)
     changes: list[TopologyChange] = field(default_factory=list)
@@ -63,7 +64,7 @@ class Cluster:
                 leader, replicas, isr = state
                 kind = f.PartitionSeen if name in self.ours else f.WatchedPartition
                 facts.append(kind(n, s, name, number, leader, replicas, isr))
-        facts += [f.TopologySeen(n, s, "probe"), f.TopologySeen(n, s, "all")]
+        facts += [f.TopologySeen(n, s, extent) for extent in self.extents]
         self.fold(*facts)
 
     def rounds(self, n: int) -> None:
@@ -418,6 +419,14 @@ def test_a_broker_back_with_an_empty_disk_is_in_the_timeline_and_in_what_is_foun
         {"event": "broker-refilling", "broker": 2, "replicas": 2, "away_s": 20},
         {"event": "broker-refilled", "broker": 2, "took_s": 70},
     ]
+
+
+def test_a_broker_that_refills_is_seen_also_where_no_other_topic_is_watched() -> None:
+    c = cluster(min_isr=2)
+    c.extents = ("probe",)
+    returned_empty(c)
+    c.rounds(30)
+    assert c.tracker.state.topology.events[-1]["event"] == "broker-refilling"
 
 
 def test_a_broker_back_and_in_sync_within_half_a_minute_was_only_away() -> None:
