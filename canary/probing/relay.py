@@ -7,6 +7,10 @@ The input offsets that a transaction takes are told as facts (Relayed) before it
 memory, is what an application would go on from. The tracker checks that committed transactions take each input offset
 exactly once: taken twice is a duplicate, passed over is a loss (jepsen-redpanda 1.2; idempotent-producer,
 "Transitivity").
+
+Where it is wanted the input is subscribed to, and now and then another member joins the group while a transaction is
+open. That takes partitions away whose offsets the transaction was about to move: it is aborted (jepsen-redpanda #10),
+and whoever has them then begins where the group stands.
 """
 
 from __future__ import annotations
@@ -36,6 +40,10 @@ log = structlog.get_logger(__name__)
 
 _PACE_S = 0.1
 _ASK_S = 2.0
+_LOOK_S = 15.0
+"""How often the input's partitions are looked at."""
+_VISIT_S = 4.0
+"""How long another member waits for being let into the group."""
 
 
 class Relay(Worker):
@@ -57,6 +65,7 @@ class Relay(Worker):
         inbox: where facts go.
         clock: what time it is.
         renew: called in this thread after a client was closed; returns under what to go on.
+        rebalance_every_s: how often another member joins for a moment; None: never, and partitions are assigned.
     """
 
     def __init__(
@@ -77,6 +86,7 @@ class Relay(Worker):
         inbox: Inbox,
         clock: Clock,
         renew: Callable[[str], Renewal],
+        rebalance_every_s: float | None = None,
     ) -> None:
         super().__init__(f"producer-{mode}")
         self._consuming = dict(consuming)
@@ -93,7 +103,16 @@ class Relay(Worker):
         self._report = ErrorReporter(f"consumer-{mode}", inbox, clock)
         self._input: Any = None
         self._input_tag = b""
+        self._look_at = 0.0
         self._positions: dict[int, int] = {}
+        self._before: dict[int, int] = {}
+        """Where the transaction to come begins."""
+        self._rebalance_every_s = rebalance_every_s
+        self._rebalance_at = 0.0
+        self._revoked = False
+        """Whether partitions were taken away since the last transaction began to be read."""
+        self._begun: set[int] | None = None
+        """In a new incarnation of the input: partitions that it has committed; the others begin at their start."""
         self._kept: list[Any] = []
         """Given, and not yet taken: a transaction has its limit."""
         self._wanted: Renewal | None = None
@@ -119,6 +138,8 @@ class Relay(Worker):
                     self._leave()  # whatever the predecessor had open is settled now: the group says where to go on
             elif self._input is None or self._tags(self._source) != self._input_tag:
                 self._join()
+            elif now >= self._look_at:
+                self._look()
             elif now >= next_at:
                 next_at = now + self._interval_s
                 self._relay()
@@ -141,28 +162,82 @@ class Relay(Worker):
         """Begin to read the input where the group stands; in a new incarnation at its start, at first at its end."""
         self._leave()
         tag = self._tags(self._source)
-        again = self._input_tag not in {b"", tag}
+        if tag != self._input_tag:
+            self._begun = None if self._input_tag == b"" else set()
         client = open_consumer(self._consuming, f"{self._book.mode}-input", "read_committed", self._inbox, self._clock)
         try:
-            found = client.list_topics(self._source, timeout=_ASK_S).topics[self._source].partitions
-            places = [TopicPartition(self._source, p) for p in sorted(found)]
-            stands = client.committed(places, timeout=_ASK_S)
-            positions: dict[int, int] = {}
-            for place in stands:
-                if place.error is not None:
-                    raise KafkaException(place.error)  # noqa: TRY301  # one way to say that it is not known yet
-                start, end = client.get_watermark_offsets(TopicPartition(self._source, place.partition), _ASK_S)
-                stand = place.offset
-                fits = stand != OFFSET_INVALID and stand >= 0 and not again
-                positions[place.partition] = max(stand, start) if fits else (start if again else end)
+            if self._rebalance_every_s is None:
+                found = client.list_topics(self._source, timeout=_ASK_S).topics[self._source].partitions
+                self._assign(client, [TopicPartition(self._source, p) for p in sorted(found)])
+            else:
+                client.subscribe(
+                    [self._source], on_assign=self._on_assign, on_revoke=self._on_revoke, on_lost=self._on_revoke
+                )
         except KafkaException as raised:
             self._report(raised.args[0])
             in_background(client.close, f"{self._book.mode}-input-closing")
             self.stopping.wait(_PACE_S * 5)
             return
-        self._positions, self._input, self._input_tag = positions, client, tag
+        self._input, self._input_tag = client, tag
+        self._look_at = time.monotonic() + _LOOK_S
+
+    def _look(self) -> None:
+        """Join again when the input has partitions that were not there at the last time."""
+        self._look_at = time.monotonic() + _LOOK_S
+        if self._rebalance_every_s is not None:
+            return  # the group sees to that
+        try:
+            found = self._input.list_topics(self._source, timeout=1.0).topics[self._source].partitions
+        except KafkaException as raised:
+            self._report(raised.args[0])
+            return
+        if found.keys() - self._positions.keys():
+            self._leave()
+
+    def _assign(self, client: Any, places: Sequence[Any]) -> None:
+        """Begin where the group stands; raises KafkaException when that is not known yet."""
+        begun = self._begun
+        positions: dict[int, int] = {}
+        for place in client.committed(list(places), timeout=_ASK_S):
+            if place.error is not None:
+                raise KafkaException(place.error)
+            start, end = client.get_watermark_offsets(TopicPartition(self._source, place.partition), _ASK_S)
+            stand = place.offset
+            fits = stand != OFFSET_INVALID and stand >= 0 and (begun is None or place.partition in begun)
+            positions[place.partition] = max(stand, start) if fits else (end if begun is None else start)
         client.assign([TopicPartition(self._source, p, offset) for p, offset in positions.items()])
-        log.info("relay_reads", worker=self.name, positions=positions, new_incarnation=again)
+        self._positions, self._before = positions, dict(positions)
+        self._rebalance_at = time.monotonic() + (self._rebalance_every_s or 0.0)
+        log.info("relay_reads", worker=self.name, positions=positions, new_incarnation=begun is not None)
+
+    def _on_assign(self, client: Any, places: Sequence[Any]) -> None:
+        try:
+            self._assign(client, places)
+        except KafkaException as raised:
+            self._report(raised.args[0])
+            self._revoked = True  # nothing is read; the next turn joins again
+
+    def _on_revoke(self, _client: Any, _places: Sequence[Any]) -> None:
+        self._revoked = True
+        self._positions.clear()
+        self._kept.clear()
+
+    def _visit(self) -> None:
+        """Let another member join the group and leave it, in the middle of the transaction that is open."""
+        log.debug("relay_visited", worker=self.name)
+        visitor = open_consumer(
+            self._consuming, f"{self._book.mode}-visitor", "read_committed", self._inbox, self._clock
+        )
+        deadline = time.monotonic() + _VISIT_S
+        try:
+            visitor.subscribe([self._source])
+            while not self._revoked and time.monotonic() < deadline and not self.stopping.is_set():
+                take(visitor, _PACE_S, self._report)
+                self._kept += take(self._input, 0.0, self._report)
+        except KafkaException as raised:
+            self._report(raised.args[0])
+        finally:
+            in_background(visitor.close, f"{self._book.mode}-visitor-closing")
 
     def _leave(self) -> None:
         client, self._input = self._input, None
@@ -172,8 +247,11 @@ class Relay(Worker):
 
     def _relay(self) -> None:
         """Take what is there, at most ``most`` records, and write it on in one transaction."""
-        before = dict(self._positions)
+        self._before, self._revoked = dict(self._positions), False
         taken = self._take()
+        before = self._before
+        if self._revoked:  # what was given before and after cannot be told apart
+            self._leave()
         if self._input is None or self._positions == before:
             return
         session = self._session
@@ -187,7 +265,13 @@ class Relay(Worker):
             session.send([self._book.under.partitions[p % len(self._book.under.partitions)] for p in taken])
             offsets = [TopicPartition(self._source, p, end) for p, (_, end) in moved.items()]
             sent = session.deliver(self._deliver_s, self.stopping)
-            if sent and session.send_offsets(offsets, self._input.consumer_group_metadata()):
+            if self._rebalance_every_s is not None and time.monotonic() >= self._rebalance_at:
+                self._visit()
+            if self._revoked:
+                session.abort("a rebalance took its input away")
+            elif sent and session.send_offsets(offsets, self._input.consumer_group_metadata()):
+                if self._begun is not None:
+                    self._begun.update(moved)
                 session.commit()
             else:
                 session.abort("not delivered")
@@ -200,6 +284,8 @@ class Relay(Worker):
         tag = self._input_tag
         for message in self._messages():
             error = message.error()
+            if error is None and message.partition() not in self._positions:
+                continue  # taken away meanwhile
             if error is None:
                 self._positions[message.partition()] = message.offset() + 1
                 if not isinstance(decode(message.value(), tag), Refusal):

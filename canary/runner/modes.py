@@ -154,9 +154,12 @@ def _relay(wiring: Wiring) -> Writer:
     settings = wiring.settings
     assert isinstance(settings, RelayMode)  # noqa: S101  # as the registry says
     name = f"{wiring.mode}-{wiring.identities.producer_id:x}"
+    group: dict[str, object] = {"group.id": f"{wiring.cluster.identifier_prefix}-{name}"}
+    if settings.rebalance_every is not None:  # a member notices soon that another one joins
+        group |= {"session.timeout.ms": 10_000, "heartbeat.interval.ms": 500}
     return Relay(
         _with_id(wiring.cluster, settings.timeout, name),
-        consumer_config(wiring.cluster, "read_committed") | {"group.id": f"{wiring.cluster.identifier_prefix}-{name}"},
+        consumer_config(wiring.cluster, "read_committed") | group,
         wiring.cluster.topic_of("idempotent"),
         wiring.identities.topic,
         wiring.under,
@@ -165,6 +168,7 @@ def _relay(wiring: Wiring) -> Writer:
         mode=wiring.mode,
         interval_s=settings.interval,
         most=settings.most,
+        rebalance_every_s=settings.rebalance_every,
         deliver_s=settings.timeout * 0.6,
         record_length=settings.record_length,
         inbox=wiring.inbox,

@@ -98,6 +98,12 @@ class RelayMode(OwnTopicMode):
 
     interval: Seconds = Field(0.5, gt=0, description="Time between two transactions (duration).")
     most: int = Field(500, ge=1, le=100_000, description="Records of a transaction at most (count).")
+    rebalance_every: Seconds | None = Field(
+        None,
+        gt=0,
+        description="How often another member joins the relay's group while a transaction is open, which must abort. "
+        "Left out: never, and partitions are assigned (duration).",
+    )
     timeout: Seconds = Field(15.0, ge=1, le=900, description="transaction.timeout.ms (duration).")
 
 
