@@ -67,9 +67,11 @@ class Writer:
                 yield f.Positioned(self.tick(), consumer, consumer, TOPIC, p, 0, "start")
 
     def polled(self, consumer: str, offset: int, identity: tuple[str, int, int, int, int], **more: Any) -> f.Fact:
-        topic, p, *rest = identity
-        ms = self.now // 1_000_000
-        return f.Polled(self.tick(), consumer, consumer, topic, p, offset, *rest, timestamp_ms=ms, **more)
+        topic, p, producer_id, generation, sequence = identity
+        at_ns = self.tick()
+        place = (topic, p, offset)
+        who = (producer_id, generation, sequence)
+        return f.Polled(at_ns, consumer, consumer, *place, *who, timestamp_ms=at_ns // 1_000_000, **more)
 
 
 def runs(count: int) -> list[f.Fact]:
