@@ -155,7 +155,7 @@ def settle_held(topic: Topic, log: Log, start: int) -> None:
     if doubtful:
         return
     for held in log.held.values():
-        if not held.check or not stands(topic, log, held):
+        if held.check in {"", "retained"} or not stands(topic, log, held):
             continue
         places = topic.streams[held.tag].places
         rests_on = [held.first]
@@ -167,6 +167,8 @@ def settle_held(topic: Topic, log: Log, start: int) -> None:
 
 def stands(topic: Topic, log: Log, held: Held) -> bool:
     """Say whether what a held violation rests on is still so, now that every re-read is over."""
+    if held.check == "retained":
+        return held.violation.offset is None or held.violation.offset >= log.start
     if held.check == "order":
         stream = topic.streams[held.tag]
         low, high = stream.places.get(held.sequence), stream.places.get(held.other_sequence)

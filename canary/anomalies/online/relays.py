@@ -29,7 +29,8 @@ def relayed(scope: Scope, fact: f.Relayed) -> None:
         for run in log.claims.within(a, b):
             stream = topic.streams[run.tag]
             for i in range(run.length):
-                scope.emit(
+                scope.hold(  # until it is known that the log had not begun to end there: retention is no jump
+                    log,
                     scope.violation(
                         "poll-skip",
                         topic,
@@ -40,7 +41,8 @@ def relayed(scope: Scope, fact: f.Relayed) -> None:
                         mode="relay",
                         severity="critical",
                         evidence={"taken_up_to": taken, "goes_on_at": fact.start},
-                    )
+                    ),
+                    check="retained",
                 )
     log.relay_doubt = max(log.relay_doubt, fact.start)
 

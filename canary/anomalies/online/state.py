@@ -148,7 +148,7 @@ class Held:
     """A violation that waits for ``samples`` equal topic ids asked after ``ordinal`` (decision 7).
 
     ``check``: "" or what must still hold when it is released: "order" (both places as they were), "copy" (a fresh
-    re-read finds the first copy at ``first``).
+    re-read finds the first copy at ``first``), "retained" (its offset has not expired).
     """
 
     violation: Violation

@@ -145,7 +145,21 @@ def test_inputs_that_were_passed_over_are_each_said() -> None:
     relay.take(0, 10)
     relay.take(10, 20, "aborted")
     relay.take(20, 30)
+    relay.bench.settle()
     assert relay.kinds() == [("poll-skip", offset) for offset in range(10, 20)]
+
+
+def test_inputs_that_expired_before_they_were_taken_are_not_passed_over() -> None:
+    relay = Relaying()
+    relay.bench.settle(2)
+    relay.take(0, 10)
+    relay.take(15, 30)  # the relay is told where the log begins sooner than whoever watches
+    relay.bench.start = 15
+    for offset in range(15):
+        del relay.bench.log[offset]
+    relay.bench.fold(f.TopicConfigured(relay.bench.now_ns, TOPIC, 1000, 1, "delete", 2))
+    relay.bench.settle()
+    assert relay.kinds() == []
 
 
 def test_going_on_behind_an_indeterminate_transaction_is_no_jump_and_before_it_no_copy() -> None:
