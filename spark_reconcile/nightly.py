@@ -15,6 +15,7 @@ import threading
 import time
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import structlog
@@ -22,14 +23,15 @@ import structlog
 from canary.settings import UserError, load
 from spark_reconcile import dump as dumping
 from spark_reconcile import findings, running, session
+from spark_reconcile.comparing import compare
 from spark_reconcile.inputs import look
 from spark_reconcile.keeping import keep, kept, size
+from spark_reconcile.report import with_comparison
 from spark_reconcile.targets import target
 from storage.store import Store, StoreError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
-    from pathlib import Path
 
     from pyspark.sql import SparkSession
 
@@ -157,6 +159,7 @@ def _run(
             report = running.run(spark, inputs, str(folder / "out"), lambda _, producer: store.generation(producer))
             tell("recording")
             found, new = record(store, str(folder / "out"), ticket)
+            compared = _compared(store, ticket, dumped, str(folder / "out"), began_ns)
         keep(folder / "dump", before, ticket.reconciliation_id, began_ns if basis is None else basis.full_ns)
     finally:
         shutil.rmtree(folder / "dump", ignore_errors=True)
@@ -167,7 +170,7 @@ def _run(
         "reconciled", cluster=cluster.name, violations=found, new=new, full=basis is None, seconds=round(seconds, 1)
     )
     page = str((folder / "out" / "report.html").resolve())
-    read = {"full": basis is None, "records_read": rows, "bytes": bytes_read}
+    read = {"full": basis is None, "records_read": rows, "bytes": bytes_read, "compared": compared}
     return Outcome(report.summary, found, new, page, seconds, read), _bounds(dumped)
 
 
@@ -181,19 +184,31 @@ def _asked_for(store: Store, ticket: Ticket) -> bool:
     return row is None or row.requested_by != BY_THE_CLOCK
 
 
+def _compared(store: Store, ticket: Ticket, dumped: Dumped, out: str, dumped_ns: int) -> list[str]:
+    """Return how what was found compares with what was known, and put it on the page."""
+    sentences = _patiently(
+        lambda: compare(store, ticket.cluster, _sighted_ns(store, ticket), dumped.bounds, out, dumped_ns).sentences()
+    )
+    page = Path(out) / "report.html"
+    page.write_text(with_comparison(page.read_text(encoding="utf-8"), sentences), encoding="utf-8")
+    return list(sentences)
+
+
+def _sighted_ns(store: Store, ticket: Ticket) -> int:
+    """Return when the run was claimed: the time of all its sightings, so that done again it adds none."""
+    row = _patiently(lambda: store.reconciliation(ticket.reconciliation_id))
+    return time.time_ns() if row is None or row.started_ns is None else int(row.started_ns)
+
+
 def _succeeded(store: Store, cluster: str) -> list[str]:
     return [row.id for row in _patiently(lambda: store.reconciliations(cluster, "succeeded")).items]
 
 
 def record(store: Store, out: str, ticket: Ticket) -> tuple[int, int]:
-    """Put a run's violations into the store; return how many there are, and how many of them are new.
-
-    All are sighted at the time the run was claimed: done again after a kill, it adds nothing.
-    """
+    """Put a run's violations into the store; return how many there are, and how many of them are new."""
     found = new = 0
     chunk: list[Violation] = []
-    row = _patiently(lambda: store.reconciliation(ticket.reconciliation_id))
-    at_ns = time.time_ns() if row is None or row.started_ns is None else row.started_ns
+    at_ns = _sighted_ns(store, ticket)
     for cluster, violation in findings.violations(out, at_ns, ticket.reconciliation_id):
         if cluster != ticket.cluster:
             continue

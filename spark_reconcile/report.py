@@ -8,6 +8,7 @@ from importlib import resources
 from typing import TYPE_CHECKING, Any, Final
 
 import jinja2
+from markupsafe import Markup
 
 from canary.anomalies.catalogue import CATALOGUE
 from spark_reconcile.findings import cases
@@ -24,6 +25,7 @@ WORST: Final = 200
 """Cases shown on the page; all are in anomalies/."""
 _LOOKED_AT: Final = 20_000
 """Cases among which the worst are looked for."""
+_PLACE: Final = "<!-- here and online -->"
 _EPOCH: Final = date(1970, 1, 1)
 
 _TABLE: Final = {
@@ -90,6 +92,12 @@ def render(
         pictures=[around(files, case) for case in pictured],
         told=lambda value: "" if value is None else value,
     )
+
+
+def with_comparison(page: str, sentences: Sequence[str]) -> str:
+    """Return a page with how the run compares with what was known before, in the place kept for it."""
+    items = Markup("").join(Markup("<li>{}</li>\n").format(sentence) for sentence in sentences)
+    return page.replace(_PLACE, f"<h2>Here and online</h2>\n<ul>\n{items}</ul>\n{_PLACE}")
 
 
 def _badness(case: Mapping[str, Any]) -> tuple[int, str, str, str, int, int]:

@@ -1,0 +1,143 @@
+"""What this run found against what the store already knew: every difference with its reason.
+
+A run finds what online checks find, and what only a re-read can know. What was found online and not here is explained
+by what this run judged: expired or made anew since, beyond the dump, found after it was taken, or there after all.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+import fsspec.core
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from storage.store import ViolationFilter
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from storage.store import Store, StoredViolation
+
+KINDS: Final = frozenset(
+    {"lost-write", "duplicate", "inconsistent-offsets", "corrupt", "phantom", "G1a", "fractured-transaction"}
+)
+"""What both decide, one violation for each case. (Early expiry is one a partition; the rest is online's alone.)"""
+MOST: Final = 20_000
+"""Violations looked at."""
+UNEXPLAINED: Final = "not explained: look at both"
+
+
+@dataclass(slots=True)
+class Compared:
+    """``both``: found by both. ``only_here``, ``only_online``: by kind, the latter by (kind, why) too."""
+
+    both: int = 0
+    only_here: Counter[str] = field(default_factory=Counter)
+    only_online: Counter[tuple[str, str]] = field(default_factory=Counter)
+
+    def sentences(self) -> list[str]:
+        """Return it in words."""
+        lines = [f"{self.both:,} violations were found online, too"] if self.both else []
+        lines += [
+            f"{count:,} {kind} found by nobody before: only a re-read can know them"
+            for kind, count in sorted(self.only_here.items())
+        ]
+        lines += [
+            f"{count:,} {kind} found online and not here: {why}"
+            for (kind, why), count in sorted(self.only_online.items())
+        ]
+        return lines or ["nothing was found, online or here"]
+
+
+def compare(
+    store: Store, cluster: str, at_ns: int, bounds: Iterable[Mapping[str, Any]], out: str, dumped_ns: int
+) -> Compared:
+    """Compare a run, recorded as seen at ``at_ns``, with what the store has.
+
+    Args:
+        store: which has recorded the run.
+        cluster: whose.
+        at_ns: the sighting's time.
+        bounds: rows of the dump's bounds/.
+        out: the run's results.
+        dumped_ns: when the dump began.
+    """
+    compared = Compared()
+    missing = []
+    for violation in _known(store, cluster):
+        if violation.kind not in KINDS:
+            continue
+        here = any(one.by == "reconcile" and one.at_ns == at_ns for one in violation.sightings)
+        elsewhere = any(one.by != "reconcile" for one in violation.sightings)
+        if here and elsewhere:
+            compared.both += 1
+        elif here:
+            compared.only_here[violation.kind] += 1
+        elif elsewhere:
+            missing.append(violation)
+    judged = _verdicts(out, missing)
+    levels = {(row["topic"], row["partition"], row["isolation"]): row for row in bounds}
+    for violation in missing:
+        compared.only_online[violation.kind, _why(violation, levels, judged, dumped_ns)] += 1
+    return compared
+
+
+def _known(store: Store, cluster: str) -> Iterator[StoredViolation]:
+    cursor: str | None = None
+    seen = 0
+    while seen < MOST:
+        page = store.violations(ViolationFilter(cluster=cluster), cursor, 500)
+        yield from page.items
+        seen += len(page.items)
+        cursor = page.next_cursor
+        if cursor is None:
+            return
+
+
+def _why(  # noqa: PLR0911  # one reason a line, the first that fits
+    violation: StoredViolation,
+    levels: Mapping[tuple[str, int, str], Mapping[str, Any]],
+    judged: Mapping[tuple[str, int, int, int, int], str],
+    dumped_ns: int,
+) -> str:
+    row = levels.get((violation.topic, violation.partition or 0, "read_committed"))
+    if row is None:
+        return "its partition was not dumped"
+    if violation.topic_id and row["topic_id"] and violation.topic_id != row["topic_id"]:
+        return "its topic has been made anew since"
+    if violation.offset is not None and violation.offset < row["earliest_offset"]:
+        return "expired since: the log begins above it"
+    if violation.first_seen_ns > dumped_ns:
+        return "found after the dump was taken"
+    if violation.identity is not None:
+        who = violation.identity
+        verdict = judged.get((violation.topic, who.partition, who.producer_id, who.generation, who.sequence))
+        if verdict is not None:
+            return f"judged {verdict} here"
+        if violation.kind == "lost-write":
+            return "it is in the topic now, or its ledger is not in the probe log"
+    if violation.offset is not None and violation.offset >= row["end_offset"]:
+        return "beyond the end of the dump"
+    return UNEXPLAINED
+
+
+def _verdicts(out: str, missing: Sequence[StoredViolation]) -> dict[tuple[str, int, int, int, int], str]:
+    """Return the verdicts of these violations' identities, of those that did not plainly survive."""
+    sequences = {violation.identity.sequence for violation in missing if violation.identity is not None}
+    if not sequences:
+        return {}
+    wanted = pa.array(sorted(sequences), pa.int64())
+    found = {}
+    fs, root = fsspec.core.url_to_fs(f"{out.rstrip('/')}/verdicts")
+    for path in sorted(fs.find(root)):
+        with fs.open(path, "rb") as file, pq.ParquetFile(file) as parquet:
+            for batch in parquet.iter_batches(1 << 16):
+                near = batch.filter(pc.is_in(batch.column("sequence"), wanted))
+                for row in near.to_pylist():
+                    who = (row["producer_id"], row["generation"], row["sequence"])
+                    found[row["topic"], row["partition"], *who] = row["verdict"]
+    return found
