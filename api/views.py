@@ -30,6 +30,7 @@ ADDED_GAUGES = frozenset({"canary_unseen_probes", "canary_suspects", "canary_led
 
 Series = tuple[str, tuple[str, ...]]
 """Metric name and labels (without ``cluster``)."""
+WITHOUT: Series = ("canary_brokers_without_probe", ())
 
 
 @dataclass(slots=True)
@@ -71,6 +72,9 @@ class ClusterView:
     suspects: int = 0
     audited: list[tuple[str, str, int]] = field(default_factory=list)
     """(check, severity, findings) of the last audit."""
+    leaders: set[int] = field(default_factory=set)
+    brokers: int = 0
+    """Of a cluster that runners share: who leads a probe partition, and how many brokers there are."""
 
     @property
     def shards_missing(self) -> int:
@@ -115,6 +119,9 @@ def read_views(rows: Iterable[View], now_ns: int, configured: Sequence[str] = ()
             _merge(view, content, RunnerState(row.runner, row.at_ns, age_s, content["waiting_for"], (share, shares)))
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             log.warning("view_unreadable", cluster=row.cluster, runner=row.runner, error=repr(error))
+    for view in clusters.values():
+        if view.brokers:  # each runner knows the leaders of its own share
+            view.series[WITHOUT] = Value(max(view.brokers - len(view.leaders), 0))
     return dict(sorted(clusters.items()))
 
 
@@ -130,6 +137,10 @@ def _merge(view: ClusterView, content: dict[str, Any], runner: RunnerState) -> N
         if metric is None or (metric.type == "gauge" and not runner.fresh):
             continue
         _add(view.series, name, tuple(str(label) for label in labels), Value(value, tuple(counts[0]) if counts else ()))
+        if runner.shard[1] > 1 and (name, tuple(labels)) == WITHOUT:
+            leaders = {row["leader"] for row in content["partitions"]} - {None, -1}
+            view.leaders |= leaders
+            view.brokers = max(view.brokers, int(value) + len(leaders))
     view.runners.append(runner)
     if not view.audited and content.get("audit"):
         found = Counter((one["check"], one["severity"]) for one in content["audit"]["findings"])

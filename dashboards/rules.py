@@ -215,7 +215,7 @@ def _blind() -> Iterator[Rule]:
         "{{ $value | humanize }} shares of {{ $labels.cluster }} have no live runner.",
         (
             "See which runner is silent (status page), and start it again.",
-            "If the number of runners was changed: each has its own number in runner.shard, from 0/n to (n-1)/n.",
+            "If the number of runners was changed: each has its own number in clusters[].shard, 0/n to (n-1)/n.",
         ),
     )
     behind = one(f"timestamp({HEARTBEAT}) - {HEARTBEAT}")
@@ -367,7 +367,7 @@ def _uncovered() -> Iterator[Rule]:
         "{{ with $labels.certificate }}The {{ . }} certificate{{ else }}The certificate of the API{{ end }} expires in "
         "{{ $value | humanizeDuration }}.",
         (
-            "Renew it and start the canary again: certificates are read at its start.",
+            "Renew the file. Runners take it up by themselves, the API when it is started again.",
             "The client's and the authority's are named in clusters[].kafka (ssl.*), the API's in api.tls.",
         ),
     )

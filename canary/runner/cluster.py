@@ -17,7 +17,7 @@ from canary.client.worker import Worker
 from canary.facts import ProducerLooked, RunnerStarted, ScrubAsked
 from canary.probing.reread import RereadWorker
 from canary.probing.topic import TopicError, ensure_topic
-from canary.runner import asking, envelope, managing, mirroring, modes
+from canary.runner import asking, envelope, managing, mirroring, modes, sharing
 from canary.runner.flush import Flusher
 from canary.runner.inbox import FactQueue
 from canary.runner.judge import Judge, Published
@@ -89,7 +89,7 @@ class ClusterRunner(Worker):
         self._store = store
         self._clock: Clock = clock or SteadyClock()
         self._sending = sending
-        self._inbox = FactQueue()
+        self._inbox = FactQueue(sharing.keeps(cluster))
         self._findings: queue.SimpleQueue[Findings] = queue.SimpleQueue()
         self._lost_lease = threading.Event()
         self._blocked = threading.Event()
@@ -165,6 +165,7 @@ class ClusterRunner(Worker):
         tracker, undelivered, ended = envelope.unseal(recovery.state)
         tracker.state.topology.limits = limits(self._cluster.watch)
         flusher = Flusher(self._store, self._cluster.name, self._settings.runner.name, self._clock)
+        flusher.share, flusher.properties = self._cluster.share, self._cluster.client_config()
         flusher.violations(undelivered)
         flusher.ended(ended)
         began, facts = time.monotonic(), 0
@@ -406,8 +407,9 @@ class ClusterRunner(Worker):
     def _wait_known(self, topic: str) -> bool:
         """Wait until the topic's id and every partition's end are known (and durable)."""
         assert self._judge is not None  # noqa: S101
+        share = self._cluster.share_of(topic)
         while not self.stopping.is_set():
-            if self._judge.wait_for(lambda published: is_known(published.view, topic), 1.0):
+            if self._judge.wait_for(lambda published: is_known(published.view, topic, share), 1.0):
                 return not self.stopping.is_set()
         return False
 

@@ -12,11 +12,14 @@ import orjson
 import structlog
 
 from canary.client.worker import Worker
+from canary.metrics import Measurement
 from canary.runner import auditing
+from canary.settings.sharing import Share
+from canary.watching.certificates import expiries
 from storage.store import StoreError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping
 
     from canary.anomalies.topology_change import TopologyChange
     from canary.anomalies.violation import Violation
@@ -28,6 +31,7 @@ if TYPE_CHECKING:
 log = structlog.get_logger(__name__)
 
 _BATCH = 500
+_CERTIFICATES_S = 60.0
 _CHANGES_KEPT = 200_000
 """Changes of topology that wait for a store that is away at most; older ones are dropped, what is now is told again."""
 
@@ -63,11 +67,17 @@ class Flusher(Worker):
         self.latest = latest
         self.audited: Callable[[], tuple[int, Audit] | None] = lambda: None
         """Returns the last audit and when it was done (ns)."""
+        self.share = Share()
+        """Which of the cluster's partitions are the runner's."""
+        self.properties: Mapping[str, object] = {}
+        """librdkafka's, which may name certificates."""
         self._waiting: dict[str, Violation] = {}
         self._ended: dict[str, Violation] = {}
         self._changes: deque[TopologyChange] = deque(maxlen=_CHANGES_KEPT)
         self._lock = threading.Lock()
         self._failing = False
+        self._expiries: Mapping[str, float] = {}
+        self._expiries_due = 0.0
 
     def violations(self, found: Iterable[Violation]) -> None:
         """Take violations to deliver; wakes the thread."""
@@ -170,8 +180,18 @@ class Flusher(Worker):
         if (audited := self.audited()) is not None:
             document["audit"] = {"at_ns": audited[0], **auditing.as_json(audited[1])}
             measurements += auditing.measured(audited[1])
+        document["shard"] = [self.share.index, self.share.of]
+        measurements += self._certificates()
         document["measurements"] = [
             [m.name, list(m.labels), m.value, list(m.counts)] if m.counts else [m.name, list(m.labels), m.value]
             for m in measurements
         ]
         self._store.save_view(self._cluster, self._runner, self._clock.now_ns(), orjson.dumps(document))
+
+    def _certificates(self) -> list[Measurement]:
+        now = time.monotonic()
+        if now >= self._expiries_due:
+            self._expiries_due = now + _CERTIFICATES_S
+            self._expiries = expiries(self.properties)
+        name = "canary_certificate_expiry_timestamp_seconds"
+        return [Measurement(name, (certificate,), at_s) for certificate, at_s in self._expiries.items()]

@@ -7,7 +7,7 @@ import time
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from canary.facts import Fact
 
@@ -18,14 +18,17 @@ class FactQueue:
     A sequence put at once stays together.
     """
 
-    def __init__(self) -> None:
-        """Begin empty."""
+    def __init__(self, keeps: Callable[[Fact], bool] | None = None) -> None:
+        """Begin empty; what ``keeps`` refuses is dropped."""
+        self._keeps = keeps
         self._queue: queue.SimpleQueue[tuple[Fact, ...]] = queue.SimpleQueue()
         self._taken = 0
         self._put = 0
 
     def put(self, facts: Sequence[Fact], /) -> None:
         """Take ``facts``. Never blocks."""
+        if self._keeps is not None:
+            facts = tuple(filter(self._keeps, facts))
         if facts:
             self._queue.put(tuple(facts))
             self._put += len(facts)  # a gauge: a race between two threads may cost it a count, no fact

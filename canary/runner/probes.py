@@ -9,6 +9,7 @@ import structlog
 
 from canary.probing.tail import TailConsumer
 from canary.runner.readers import BOTH
+from canary.settings import UserError
 from storage.store import StoreError
 
 if TYPE_CHECKING:
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from canary.runner.readers import Reading
     from canary.runner.topics import Identities
     from canary.settings import ClusterSettings
+    from canary.settings.sharing import Share
 
 log = structlog.get_logger(__name__)
 
@@ -78,7 +80,7 @@ class TopicProbes:
         """Start readers, then writers, of the topic as ``view`` shows it."""
         seen = topic_of(view, self.topic)
         for identities in self.identities.values():
-            identities.aim(seen["topic_id"], seen["partitions"])
+            identities.aim(seen["topic_id"], self._mine(seen))
         for reading in self._readings.values():
             self._read(reading, view)
         for tail in self.tails.values():
@@ -87,6 +89,17 @@ class TopicProbes:
         for mode, identities in self.identities.items():
             if self._sending and not stopping.is_set():
                 self._write(mode, identities)
+
+    def _mine(self, seen: dict[str, Any]) -> tuple[int, ...]:
+        share = self._cluster.share_of(self.topic)
+        mine = share.mine(seen["partitions"])
+        if not mine:
+            raise UserError(
+                f"topic {self.topic} has {seen['partitions']} partitions, which is too few for the share "
+                f"{self._cluster.shard} of cluster {self._cluster.name}; give it more, or the cluster fewer runners",
+                2,
+            )
+        return mine
 
     def _read(self, reading: Reading, view: dict[str, Any]) -> None:
         tail = TailConsumer(
@@ -127,7 +140,7 @@ class TopicProbes:
         told = False
         for mode, identities in self.identities.items():
             before = identities.target
-            target = identities.aim(seen["topic_id"], seen["partitions"])
+            target = identities.aim(seen["topic_id"], self._mine(seen))
             if target == before:
                 continue
             fresh = target.topic_id != before.topic_id
@@ -196,13 +209,13 @@ def topic_of(view: dict[str, Any], topic: str) -> dict[str, Any]:
     return found
 
 
-def is_known(view: dict[str, Any], topic: str) -> bool:
-    """Say whether the topic's id and every partition's end are known, by this process's own asking."""
+def is_known(view: dict[str, Any], topic: str, share: Share) -> bool:
+    """Say whether the topic's id and the end of every partition of ours are known, by this process's own asking."""
     seen = next((t for t in view.get("topics", []) if t["topic"] == topic), None)
     if seen is None or not seen["known"] or not seen["partitions"] or not seen["fresh"]:
         return False
     listed = [p for p in view["partitions"] if p["topic"] == topic and p["end"] is not None and p["fresh"]]
-    return len(listed) >= int(seen["partitions"])
+    return len(listed) >= len(share.mine(int(seen["partitions"])))
 
 
 def start_positions(view: dict[str, Any], topic: str, consumer: str) -> dict[int, int]:

@@ -79,9 +79,9 @@ class Identities:
         """Return the tag of our records in the incarnation ``topic_id``."""
         return tag_of(self._installation, self._cluster_id, self.topic, topic_id)
 
-    def aim(self, topic_id: str | None, partitions: int) -> Target:
-        """Set and return the target of an incarnation."""
-        self.target = Target(topic_id, self.tag(topic_id), tuple(range(partitions)))
+    def aim(self, topic_id: str | None, partitions: tuple[int, ...]) -> Target:
+        """Set and return the target of an incarnation: those of its partitions that are ours."""
+        self.target = Target(topic_id, self.tag(topic_id), partitions)
         return self.target
 
     def begin(self) -> Renewal:

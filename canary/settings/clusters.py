@@ -10,6 +10,7 @@ from canary.settings.fields import Name, Section, TopicName, problem, property_t
 from canary.settings.kafka import properties, revealed
 from canary.settings.modes import Modes
 from canary.settings.readers import ReadersSettings
+from canary.settings.sharing import SHARED, Share
 from canary.settings.watch import WatchSettings
 
 _MIN_ISR: Final = "min.insync.replicas"
@@ -69,6 +70,11 @@ class ClusterSettings(Section):
     modes: Modes = Field(default_factory=Modes, description="Ways of probing, each by name with its own settings.")  # type: ignore[arg-type]
 
     readers: ReadersSettings = Field(default_factory=ReadersSettings, description="Further readers of the main topic.")  # type: ignore[arg-type]
+    shard: str = Field(
+        "0/1",
+        description="Which share of the partitions this runner probes, where several share a cluster: i/n, those whose "
+        "number leaves the rest i when divided by n. Each runner has a name and a ledger of its own.",
+    )
     watch: WatchSettings = Field(default_factory=WatchSettings, description="Other topics of the cluster.")  # type: ignore[arg-type]
 
     @model_validator(mode="before")
@@ -82,6 +88,40 @@ class ClusterSettings(Section):
         if not isinstance(value, dict):
             return {} if value is None else value
         return properties({str(key): one for key, one in value.items()})
+
+    @field_validator("shard")
+    @classmethod
+    def _share(cls, value: str) -> str:
+        try:
+            Share.parse(value)
+        except ValueError as error:
+            raise problem(str(error), "write i/n with i from 0 to n-1, like 0/3") from None
+        return value
+
+    @model_validator(mode="after")
+    def _what_is_shared(self) -> ClusterSettings:
+        """What needs all partitions, or is done once for a cluster, is the business of share 0."""
+        share = self.share
+        for mode in ("relay", "group"):
+            if share.of > 1 and mode in self.modes.enabled():
+                raise problem(f"{mode} reads the whole topic, which is shared", "leave it out", "modes", mode)
+        if share.index > 0:
+            modes = {name: None for name in self.modes.enabled() if name not in SHARED}
+            object.__setattr__(self, "modes", self.modes.model_copy(update=modes))
+            object.__setattr__(self, "watch", self.watch.model_copy(update={"topics": (), "offsets": ()}))
+            if not self.modes.enabled():
+                raise problem("there is no mode whose partitions can be shared", "switch idempotent on", "modes")
+        return self
+
+    @property
+    def share(self) -> Share:
+        """Which partitions are this runner's."""
+        return Share.parse(self.shard)
+
+    def share_of(self, topic: str) -> Share:
+        """Return which partitions of a probe topic are this runner's: all of a topic that is not shared."""
+        shared = {self.topic_of(mode) for mode in self.modes.enabled() if mode in SHARED}
+        return self.share if topic in shared else Share()
 
     @property
     def bootstrap_servers(self) -> str | None:

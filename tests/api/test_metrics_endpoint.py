@@ -11,7 +11,7 @@ from api import create_app
 from canary.anomalies.catalogue import CATALOGUE
 from canary.metrics import METRICS
 from storage.store import StoreError
-from tests.api.serving import NOW_NS, BrokenStore, Client, lost, settings, view
+from tests.api.serving import NOW_NS, BrokenStore, Client, lost, partition, settings, view
 
 if TYPE_CHECKING:
     from storage.store import Store
@@ -74,6 +74,15 @@ def test_a_share_is_missing_when_its_runner_does_not_live(store: Store) -> None:
     for share in range(2):  # there are two now, and the third is gone for ever
         store.save_view("prod", f"canary-{share}", now, view(shard=[share, 2]))
     assert total(scrape(client), "canary_shards_missing", cluster="prod") == 0
+
+
+def test_brokers_that_some_share_probes_are_probed(store: Store) -> None:
+    client = Client(create_app(settings("prod"), store))
+    for share, leaders in ((0, [1, 2]), (1, [2, 3])):  # of brokers 1 to 4
+        rows = [partition(2 * number + share, leader=leader) for number, leader in enumerate(leaders)]
+        more = [["canary_brokers_without_probe", [], 2]]
+        store.save_view("prod", f"canary-{share}", time.time_ns(), view(partitions=rows, more=more, shard=[share, 2]))
+    assert total(scrape(client), "canary_brokers_without_probe", cluster="prod") == 1
 
 
 def test_findings_of_the_audit_are_counted_by_check(client: Client, store: Store) -> None:

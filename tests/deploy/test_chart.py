@@ -11,7 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import yaml
+from typer.testing import CliRunner
 
+from canary.cli import app
+from canary.settings import Settings
 from dashboards.__main__ import ROOT
 from dashboards.boards import boards
 from dashboards.rules import groups
@@ -20,11 +23,16 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 CHART = ROOT / "deploy/helm/kafka-durability-canary"
+CLUSTERS = {
+    "CANARY_CLUSTERS__0__NAME": "prod",
+    "CANARY_CLUSTERS__0__KAFKA__BOOTSTRAP_SERVERS": "b:9092",
+}
 EVERYTHING = {
     "monitoring.serviceMonitor.enabled": "true",
     "monitoring.prometheusRule.enabled": "true",
     "monitoring.dashboards.enabled": "true",
     "reconcile.enabled": "true",
+    "runner.shards": "3",
     "api.ingress.enabled": "true",
     "api.ingress.tlsSecret": "tls",
     "secretEnv[0].name": "CANARY_STORE__URL",
@@ -81,7 +89,7 @@ def test_what_refers_to_each_other_fits() -> None:
         for volume in template["spec"]["volumes"]:
             if "configMap" in volume:
                 assert f"ConfigMap/{volume['configMap']['name']}" in objects
-        for container in template["spec"]["containers"]:
+        for container in (*template["spec"].get("initContainers", ()), *template["spec"]["containers"]):
             assert {mount["name"] for mount in container["volumeMounts"]} <= volumes, name
             assert container["securityContext"]["readOnlyRootFilesystem"] is True
             assert container["resources"]["limits"]["memory"]
@@ -97,10 +105,40 @@ def test_what_refers_to_each_other_fits() -> None:
 
 
 @pytest.mark.e2e
+def test_each_runner_has_its_share_and_other_parts_have_none() -> None:
+    objects = rendered(**EVERYTHING)
+    runner = objects["StatefulSet/x-runner"]["spec"]
+    assert runner["replicas"] == 3
+    told = {one["name"]: one for one in runner["template"]["spec"]["containers"][0]["env"]}
+    names = [one["name"] for one in runner["template"]["spec"]["containers"][0]["env"]]
+    assert told["CANARY_CLUSTERS__0__SHARD"]["value"] == "$(POD_INDEX)/3"
+    assert names.index("POD_INDEX") < names.index("CANARY_CLUSTERS__0__SHARD")  # only then it is put in place
+    for name, _one, template in pods(objects):
+        if name != "StatefulSet/x-runner":
+            assert "SHARD" not in json.dumps(template), name
+    alone = rendered()["StatefulSet/x-runner"]["spec"]
+    assert alone["replicas"] == 1
+    assert "SHARD" not in json.dumps(alone)
+    given = dict(CLUSTERS, CANARY_CLUSTERS__0__SHARD="2/3")
+    assert Settings.load(None, given).clusters[0].share.mine(6) == (2, 5)
+
+
+@pytest.mark.e2e
+def test_the_nightly_job_asks_for_what_the_command_line_takes() -> None:
+    objects = rendered(**EVERYTHING, **{"reconcile.master": "k8s://https://kubernetes.default"})
+    pod = objects["CronJob/x-reconcile"]["spec"]["jobTemplate"]["spec"]["template"]["spec"]
+    runner = CliRunner()
+    for container in (*pod["initContainers"], *pod["containers"]):
+        command, *options = container["args"]
+        said = runner.invoke(app, [command, "--help"]).output
+        for option in options:
+            assert option.split("=")[0] in said, (command, option)
+    assert "--probe-log=/var/lib/canary/probe-log" in pod["containers"][0]["args"]
+
+
+@pytest.mark.e2e
 def test_settings_and_rules_in_the_chart_are_the_real_ones() -> None:
     objects = rendered(**EVERYTHING)
-    from canary.settings import Settings  # noqa: PLC0415
-
     settings = objects["ConfigMap/x-settings"]["data"]["canary.yaml"]
     assert Settings.model_validate(yaml.safe_load(settings)).clusters[0].name == "prod"
     names = {rule["alert"] for group in objects["PrometheusRule/x"]["spec"]["groups"] for rule in group["rules"]}

@@ -54,6 +54,14 @@ env:
   - {name: CANARY_API__AUTH__OPEN, value: {{ .root.Values.api.open | toJson | quote }}}
   - name: CANARY_RUNNER__NAME
     valueFrom: {fieldRef: {fieldPath: metadata.name}}
+  {{- if gt (int (.shards | default 1)) 1 }}
+  - name: POD_INDEX
+    valueFrom: {fieldRef: {fieldPath: "metadata.labels['apps.kubernetes.io/pod-index']"}}
+  {{- $shards := .shards }}
+  {{- range $place, $cluster := .root.Values.settings.clusters }}
+  - {name: CANARY_CLUSTERS__{{ $place }}__SHARD, value: "$(POD_INDEX)/{{ $shards }}"}
+  {{- end }}
+  {{- end }}
   {{- range .root.Values.secretEnv }}
   - name: {{ .name }}
     valueFrom: {secretKeyRef: {name: {{ .secret }}, key: {{ .key }}}}
