@@ -8,6 +8,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from confluent_kafka import Producer
 from confluent_kafka.admin import (
     AdminClient,
     ScramCredentialInfo,
@@ -18,7 +19,9 @@ from confluent_kafka.admin import (
 from canary.lab import Lab
 from canary.lab.state import CONTROLLER, free_ports
 from canary.runner.rotation import CredentialFiles
+from canary.settings import load, producer_config
 from canary.settings.credentials import FileSecret, files_of, token_of
+from canary.settings.kafka import properties, revealed
 from tests.support.process import Canary
 
 if TYPE_CHECKING:
@@ -75,6 +78,41 @@ def test_a_token_is_read_anew_each_time_and_expires_when_it_says(tmp_path: Path)
         token("")
 
 
+def test_settings_give_each_new_client_what_the_files_hold_then(tmp_path: Path) -> None:
+    path = tmp_path / "password"
+    path.write_text("one\n")
+    file = tmp_path / "canary.yaml"
+    kafka = {"bootstrap.servers": "127.0.0.1:1", "sasl.password": {"file": str(path)}, "ssl.ca.location": "/ca.pem"}
+    file.write_text(json.dumps({"clusters": [{"name": "t", "kafka": kafka}]}))
+    (cluster,) = load(file, {}).clusters
+    assert producer_config(cluster)["sasl.password"] == "one"
+    path.write_text("two\n")
+    assert producer_config(cluster)["sasl.password"] == "two"
+    assert files_of(cluster.kafka) == [path, type(path)("/ca.pem")]
+
+
+def test_a_client_takes_the_callback_of_a_tokens_file(tmp_path: Path) -> None:
+    path = tmp_path / "token"
+    path.write_text(unsigned(60))
+    config = revealed(properties({"sasl.oauthbearer.token.file": str(path), "sasl.mechanisms": "OAUTHBEARER"}))
+    assert "sasl.oauthbearer.token.file" not in config
+    asked: list[str] = []
+    callback = config["oauth_cb"]
+
+    def asking(text: str) -> tuple[str, float]:
+        asked.append(text)
+        given: tuple[str, float] = callback(text)
+        return given
+
+    config["oauth_cb"] = asking
+    address = {"bootstrap.servers": "127.0.0.1:1", "security.protocol": "SASL_PLAINTEXT", "log_level": 0}
+    client = Producer(config | address)
+    deadline = time.monotonic() + 10
+    while not asked:
+        assert time.monotonic() < deadline
+        client.poll(0.1)
+
+
 @pytest.fixture
 def guarded_lab(tmp_path: Path) -> Iterator[tuple[Lab, str]]:
     """One broker with a second listener that asks for SCRAM credentials or a token; its address."""
@@ -124,7 +162,7 @@ def test_refused_is_blind_and_a_new_password_or_token_in_the_file_is_taken_up(
     lab, address = guarded_lab
     password, token = tmp_path / "password", tmp_path / "token"
     password.write_text("one\n")
-    token.write_text(unsigned(20))
+    token.write_text(unsigned(10))
     set_password(lab, "one")
     scram = {"sasl.mechanisms": "SCRAM-SHA-256", "sasl.username": USER, "sasl.password_file": str(password)}
     oauth = {"sasl.mechanisms": "OAUTHBEARER", "sasl.oauthbearer.token.file": str(token)}
@@ -137,7 +175,7 @@ def test_refused_is_blind_and_a_new_password_or_token_in_the_file_is_taken_up(
         assert [v["kind"] for v in [*canary.violations(), *other.violations()]] == []
         set_password(lab, "two")
         token.write_text(unsigned(300))
-        time.sleep(20)  # the first token runs out; a client asks for the next one before
+        time.sleep(10)  # the first token runs out; a client asks for the next one before
         lab.restart(1)  # everybody has to show who they are again
         canary.until(lambda: canary.violations("blind"), 60, "the cluster refuses us")
         before, others = acked(canary), acked(other)
