@@ -5,6 +5,7 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -126,6 +127,26 @@ def test_the_image_is_small_in_rights() -> None:
     canary = COMPOSE["services"]["canary"]
     assert canary["read_only"]
     assert canary["cap_drop"] == ["ALL"]
+
+
+def test_hadolint_has_nothing_to_say_where_it_is_installed() -> None:
+    content = (DEPLOY / "Dockerfile").read_text(encoding="utf-8")
+    assert "apt-get upgrade" not in content
+    assert "chmod a-s" in content  # nothing in the image may gain rights
+    hadolint = shutil.which("hadolint") or shutil.which("hadolint", path=str(Path(sys.executable).parent))
+    if hadolint:
+        ran = subprocess.run([hadolint, str(DEPLOY / "Dockerfile")], capture_output=True, text=True, check=False)
+        assert ran.returncode == 0, ran.stdout
+
+
+def test_no_service_may_gain_rights() -> None:
+    for name, service in COMPOSE["services"].items():
+        assert "no-new-privileges:true" in service["security_opt"], name
+        assert service.get("cap_drop") == ["ALL"] or name == "postgres", (
+            name
+        )  # which changes to its own user at the start
+        for port in service.get("ports", ()):
+            assert port.startswith("127.0.0.1:"), name
 
 
 def test_the_image_has_every_package_of_the_wheel() -> None:
