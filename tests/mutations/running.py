@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).parents[2]
 LONGEST_S = 600
 """A mutation that hangs is noticed, too."""
+ENVIRONMENT = {**os.environ, "CANARY_NO_SHRINKING": "1"}
 _LEFT_OUT = shutil.ignore_patterns(".*", "var", "build", "dist", "__pycache__", "node_modules")
 
 
@@ -76,7 +78,9 @@ def failed(tree: Path, tests: Sequence[str]) -> str | None:
     """Return what failed first, None if everything passed."""
     command = [sys.executable, "-m", "pytest", "-x", "-q", "--no-header", "-p", "no:cacheprovider", "--tb=no", *tests]
     try:
-        done = subprocess.run(command, cwd=tree, capture_output=True, text=True, timeout=LONGEST_S, check=False)
+        done = subprocess.run(
+            command, cwd=tree, capture_output=True, text=True, timeout=LONGEST_S, env=ENVIRONMENT, check=False
+        )
     except subprocess.TimeoutExpired:
         return "its running for ever"
     if done.returncode == 0:

@@ -9,7 +9,14 @@ from tests.mutations.mutation import Mutation, mutations
 _HERE: Final = "tests/anomalies/online/test_"
 _DIRECT: Final = tuple(
     f"{_HERE}{name}.py"
-    for name in ("tracker", "tracker_echoes", "tracker_modes", "tracker_scrubbing", "tracker_liveness")
+    for name in (
+        "tracker",
+        "tracker_echoes",
+        "tracker_generations",
+        "tracker_modes",
+        "tracker_scrubbing",
+        "tracker_liveness",
+    )
 )
 _LIVES: Final = (f"{_HERE}tracker_simulated_lives.py",)
 _BOTH: Final = ("tests/anomalies/test_engines_agree.py",)
@@ -205,6 +212,18 @@ ONLINE: Final[list[Mutation]] = [
         ("transaction.reads = [r for r in transaction.reads if r[0] != old.name]", "pass"),
         ("topic.gone_since_ns, topic.fresh = None, True", "topic.fresh = True"),
         ("losses.release(scope, topic, asked.ordinal)", "losses.release(scope, topic, state.ordinal)"),
+    ),
+    *mutations(
+        _RULES + "generations.py",
+        ((f"{_HERE}tracker_generations.py",),),
+        ('if stream.mode != "fencing" or', "if"),
+        (
+            "waits = stream.open or stream.unplaced or stream.places.keys or any(stream.unseen.values())",
+            "waits = False",
+        ),
+        ("not in open_:", "is not None:"),
+        ("topic.forgotten[stream.producer_id] = max(forgotten, stream.generation)", "pass"),
+        ("            topic.free_tags.append(stream.tag)\n", ""),
     ),
     *mutations(
         _RULES + "cluster.py",

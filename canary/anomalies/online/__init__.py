@@ -17,8 +17,9 @@ such order; where order itself is the question (a read before its commit was ask
 All structures are runs and intervals: consecutive probes cost nothing to remember, and consecutive facts are folded as
 one (the cost of a fact is then that of comparing it with its predecessor).
 
-Modules: tracker (the fold), state and codec (what is remembered), deliveries, claims, losses, retention, transactions,
-incarnations, cluster (the rules), questions (what it asks), scope (where findings go), view (from outside).
+Modules: tracker (the fold), state, generations and codec (what is remembered), deliveries, claims, losses, retention,
+transactions, incarnations, cluster (the rules), questions (what it asks), scope (where findings go), view (from
+outside).
 """
 
 from canary.anomalies.online.tracker import Findings, Tracker

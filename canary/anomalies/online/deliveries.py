@@ -9,12 +9,12 @@ from __future__ import annotations
 from bisect import bisect_left
 from typing import TYPE_CHECKING
 
-from canary.anomalies.online import liveness, transactions
+from canary.anomalies.online import generations, liveness, transactions
 from canary.anomalies.online.claims import claim, hold_copy, hold_order
 from canary.anomalies.online.intervals import IntervalSet
 from canary.anomalies.online.questions import epoch_changed, miss, not_given, want_tail
 from canary.anomalies.online.scope import TRANSACTIONAL, is_reread, observe, sent_time
-from canary.anomalies.online.state import Histogram, Reader, Stream, Unplaced
+from canary.anomalies.online.state import Histogram, Reader, Unplaced
 from canary.probe.identity import Identity
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from canary import facts as f
     from canary.anomalies.online.scope import Scope
-    from canary.anomalies.online.state import Log, Meters, Topic
+    from canary.anomalies.online.state import Log, Meters, Stream, Topic
 
 READ_COMMITTED = "read_committed"
 _DOUBTS_KEPT = 1000
@@ -41,8 +41,7 @@ def sent(scope: Scope, run: Sequence[f.Sent]) -> None:
     key = (first.producer_id, first.generation, first.partition)
     tag = topic.index.get(key)
     if tag is None:
-        tag = topic.index[key] = len(topic.streams)
-        topic.streams.append(Stream(tag, *key, first.mode))
+        tag = generations.begin(topic, key, first.mode).tag
         scope.log(topic, first.partition)
     stream = topic.streams[tag]
     stream.open.add(first.sequence, first.sequence + n)
@@ -248,6 +247,8 @@ def _known(scope: Scope, topic: Topic, log: Log, stream: Stream | None, first: f
     ):
         _phantom(scope, topic, log, first, first.sequence, end)
         return None
+    if first.generation <= topic.forgotten.get(first.producer_id, 0) and first.isolation == READ_COMMITTED:
+        transactions.from_the_grave(scope, topic, log, first, n)
     return None  # a generation before our memory
 
 

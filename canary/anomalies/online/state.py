@@ -316,6 +316,10 @@ class Topic:
     logs: dict[int, Log] = field(default_factory=dict)
     streams: list[Stream] = field(default_factory=list)
     index: dict[tuple[int, int, int], int] = field(default_factory=dict)
+    free_tags: list[int] = field(default_factory=list)
+    """Places in ``streams`` of forgotten ones, which the next new ones take."""
+    forgotten: dict[int, int] = field(default_factory=dict)
+    """producer_id to its highest forgotten generation."""
     partitions: int = 0
     gone_since_ns: int | None = None
     retention_ms: int | None = None

@@ -196,6 +196,26 @@ def zombie(scope: Scope, topic: Topic, log: Log, stream: Stream, first: f.Polled
         return
 
 
+def from_the_grave(scope: Scope, topic: Topic, log: Log, first: f.Polled, n: int) -> None:
+    """Writes of a generation that is forgotten, whose every record the log's start has passed, are read committed.
+
+    What a consumer had fetched before the start moved lies below it, and is none.
+    """
+    for i in range(max(log.start - first.offset, 0), n):
+        scope.emit(
+            scope.violation(
+                "zombie-write",
+                topic,
+                log.partition,
+                first.offset + i,
+                Identity(first.producer_id, first.generation, first.partition, first.sequence + i),
+                f"generation {first.generation} was fenced, and wrote after all of it had expired",
+                mode=scope.mode(first.producer_id),
+                evidence={"consumer": first.consumer},
+            )
+        )
+
+
 def read(scope: Scope, topic: Topic, log: Log, stream: Stream, first: f.Polled, n: int) -> None:
     """A read_committed consumer was given writes of a transaction."""
     assert first.transaction_id is not None  # noqa: S101  # the caller looked

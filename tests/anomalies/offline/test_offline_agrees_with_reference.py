@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import io
+import os
 from typing import TYPE_CHECKING, Any
 
 import orjson
 import pytest
-from hypothesis import given, settings
+from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from canary.anomalies.offline import Options, check
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 
     from canary.anomalies.offline import Verdict
 
+PHASES = [phase for phase in Phase if phase is not Phase.shrink or "CANARY_NO_SHRINKING" not in os.environ]
+"""Whoever only wants to know whether it fails (tests.mutations) need not know the smallest example."""
 ORDERED = {
     "int-poll-skip",
     "int-nonmonotonic-poll",
@@ -89,7 +92,7 @@ def compare_cycles(reference: Reference, verdict: Verdict) -> None:
 
 
 @given(st.integers(0, 2**63), st.booleans(), st.booleans())
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400, deadline=None, phases=PHASES)
 def test_every_rule_agrees_with_the_reference_on_arbitrary_histories(seed: int, ww_deps: bool, mixed: bool) -> None:  # noqa: FBT001  # hypothesis calls by position
     compare(wild_history(seeded(seed), mixed=mixed), ww_deps=ww_deps, mixed=mixed)
 

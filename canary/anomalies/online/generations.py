@@ -1,0 +1,57 @@
+"""Streams: made with their first probe; those of the mode ``fencing`` forgotten when all of them is over.
+
+That mode begins a generation with every round, for ever, so what is remembered of each must not stay. A generation is
+over in a partition when a later one writes, nothing of it waits for anything, and the log's start has passed all that
+it wrote. What is read of it after that was appended after its fencing: that the generation is over is all one needs to
+know. The generations of other modes are as many as the runner's starts, and are kept: a copy is a copy, however old
+the first.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from canary.anomalies.online.state import Stream
+
+if TYPE_CHECKING:
+    from canary.anomalies.online.scope import Scope
+    from canary.anomalies.online.state import Log, Topic
+
+
+def begin(topic: Topic, key: tuple[int, int, int], mode: str) -> Stream:
+    """Return a new stream of (producer_id, generation, partition)."""
+    if topic.free_tags:
+        tag = topic.free_tags.pop()
+        stream = topic.streams[tag] = Stream(tag, *key, mode)
+    else:
+        stream = Stream(len(topic.streams), *key, mode)
+        topic.streams.append(stream)
+    topic.index[key] = stream.tag
+    return stream
+
+
+def forget(scope: Scope, topic: Topic, log: Log) -> None:
+    """Forget the streams of a partition that are over; called when the log's start has moved."""
+    over = [stream for stream in topic.streams if stream.partition == log.partition and _is_over(scope, topic, stream)]
+    if not over:
+        return
+    used = {*log.claims.tags, *(run.tag for run in log.missing), *(one.tag for one in log.unplaced)}
+    used |= {held.tag for held in log.held.values()}
+    used |= {run[3] for reread in log.rereads.values() for run in reread.expected}
+    used |= {run[3] for run in (log.regression.runs if log.regression is not None else ())}
+    open_ = {key[:2] for key in scope.state.transactions}
+    for stream in over:
+        if stream.tag not in used and (stream.producer_id, stream.generation) not in open_:
+            del topic.index[stream.producer_id, stream.generation, stream.partition]
+            topic.free_tags.append(stream.tag)
+            topic.streams[stream.tag] = Stream(stream.tag, stream.producer_id, -1, stream.partition, stream.mode)
+            forgotten = topic.forgotten.get(stream.producer_id, 0)
+            topic.forgotten[stream.producer_id] = max(forgotten, stream.generation)
+
+
+def _is_over(scope: Scope, topic: Topic, stream: Stream) -> bool:
+    if stream.mode != "fencing" or (stream.producer_id, stream.generation, stream.partition) not in topic.index:
+        return False
+    producer = scope.state.producers.get(stream.producer_id)
+    waits = stream.open or stream.unplaced or stream.places.keys or any(stream.unseen.values())
+    return producer is not None and stream.generation < producer.generation - 1 and not waits
