@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from typing import TYPE_CHECKING
 
-from canary.anomalies.online import generations
+from canary.anomalies.online import generations, settled
 from canary.anomalies.online.claims import settle_held
 
 if TYPE_CHECKING:
@@ -53,6 +53,7 @@ def start_advanced(scope: Scope, topic: Topic, log: Log, start: int) -> None:
     log.phantoms.remove(0, start)
     log.start = start
     generations.forget(scope, topic, log)
+    settled.forget(topic, log)
     if first is not None:
         youngest_ns = _promised_by(log, start)
         if log.expiry is None:
