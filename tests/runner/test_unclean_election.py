@@ -88,6 +88,13 @@ def test_what_one_replica_alone_had_and_lost_is_said_before_and_after_with_all_t
             assert unclean["offset"] == cut["offset"] == min(v["offset"] for v in here if v["kind"] == "lost-write")
         (regression,) = (v for v in found if v["kind"] == "offset-regression")
         assert (regression["topic"], regression["partition"], regression["offset"]) == ("orders", 0, 100)
+        there = [v for v in found if (v["topic"], v["partition"]) == ("orders", 0)]
+        assert {v["kind"] for v in there if v["severity"] == "critical"} == {
+            "isr-of-one",
+            "unclean-election",
+            "offset-regression",
+        }
+        assert {v["incident_id"] for v in there} == {regression["incident_id"]}
         (lost, *_) = (v for v in found if v["kind"] == "lost-write" and v["partition"] == 0)
         exposure = canary.get(f"/api/v1/violations/{lost['id']}/exposure").json()
         assert exposure["basis"] == "same leader and shrunken ISR"
@@ -96,6 +103,11 @@ def test_what_one_replica_alone_had_and_lost_is_said_before_and_after_with_all_t
         assert {(one["subject"], one["leader"]) for one in evidence["topology"]} >= {("partition", 1)}
         assert {event["event"] for event in evidence["cluster_events"]} >= {"broker-left"}
         assert canary.metric("canary_unclean_elections_total") >= 3
+        led = canary.get("/api/v1/topology", topic="orders", partition=0).json()["items"]
+        assert [one["leader_epoch"] for one in led if one["leader"] >= 0] == sorted(
+            (one["leader_epoch"] for one in led if one["leader"] >= 0), reverse=True
+        )
+        assert canary.get("/api/v1/topology", subject="controller").json()["items"] == []
 
 
 def alone(canary: Canary) -> set[tuple[str, int]]:
