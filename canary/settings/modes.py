@@ -88,7 +88,8 @@ class FencingMode(OwnTopicMode):
     interval: Seconds = Field(
         300.0,
         gt=0,
-        description="Time between two take-overs; each costs a generation, which the tracker remembers (duration).",
+        description="Time between two take-overs; each costs a generation, which is remembered until all that it wrote "
+        "has expired (duration).",
     )
     timeout: Seconds = Field(15.0, ge=1, le=900, description="transaction.timeout.ms of both (duration).")
 
