@@ -36,6 +36,12 @@ def test_every_page_is_in_the_navigation() -> None:
         assert f"({page.name})" in index
 
 
+def test_pictures_that_pages_show_are_there_and_no_others() -> None:
+    text = "".join(page.read_text(encoding="utf-8") for page in (ROOT / "docs").glob("*.md"))
+    shown = set(re.findall(r"\]\((screenshots/[^)#]+)", text))
+    assert shown == {path.relative_to(ROOT / "docs").as_posix() for path in (ROOT / "docs/screenshots").iterdir()}
+
+
 def test_the_reference_of_rest_is_what_the_api_says_of_itself() -> None:
     assert PLACE.read_text(encoding="utf-8") == rest_reference(), "run: python -m api.reference"
 

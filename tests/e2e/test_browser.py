@@ -75,7 +75,9 @@ def site(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
             store.record_topology("prod", _timeline(now))
         if request.param == "broken":
             store.record("prod", [lost(n, at_ns=now - n * SECOND) for n in range(8)])
-            pages += [f"/incidents/{store.incidents().items[0].id}", f"/violations/{store.violations().items[0].id}"]
+            incident, found = store.incidents().items[0], store.violations().items[0]
+            pages += [f"/incidents/{incident.id}", f"/violations/{found.id}"]
+        pages.append("/incidents")
         app = create_app(settings("prod"), store, ProbeLogFake())
         with ApiServer(app, "127.0.0.1", 0) as server:
             yield server.address, pages
@@ -85,6 +87,7 @@ def _timeline(now: int) -> list[TopologyChange]:
     topic = "durability-canary"
     return [
         TopologyChange(now - 90 * SECOND, "partition", topic, 1, leader=1, replicas="1,2,3", isr="1,2,3"),
+        TopologyChange(now - 60 * SECOND, "partition", "orders", 4, leader=2, replicas="1,2,3", isr="2,3"),
         TopologyChange(now - 60 * SECOND, "broker", "", 1),
         TopologyChange(now - 60 * SECOND, "partition", topic, 1, leader=2, replicas="1,2,3", isr="2,3"),
         TopologyChange(now - 20 * SECOND, "broker", "", 1, detail="a:9092"),
@@ -107,7 +110,7 @@ def opened(browser: Browser, address: str, size: str, scheme: Any, *, scripts: b
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("size", SIZES)
 def test_no_page_has_a_serious_finding_or_trouble_in_its_console(
-    browser: Browser, site: tuple[str, list[str]], axe: str, size: str, scheme: str
+    request: pytest.FixtureRequest, browser: Browser, site: tuple[str, list[str]], axe: str, size: str, scheme: str
 ) -> None:
     address, pages = site
     for path in pages:
@@ -126,9 +129,10 @@ def test_no_page_has_a_serious_finding_or_trouble_in_its_console(
         assert overflow <= 0, f"{path} scrolls sideways at {size}"
         shots = os.environ.get("CANARY_SCREENSHOTS")
         if shots:
-            page.screenshot(
-                path=f"{shots}/{path.strip('/').split('/')[0] or 'status'}-{size}-{scheme}.png", full_page=True
-            )
+            what, _, one = path.strip("/").partition("/")
+            named = what.removesuffix("s") if one else what or "status"
+            state = request.node.callspec.params["site"]
+            page.screenshot(path=f"{shots}/{state}-{named}-{size}-{scheme}.png", full_page=True)
         page.context.close()
 
 
