@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
+    from spark_reconcile.ranges import Outlines
     from spark_reconcile.tables import File, RowGroup
 
 Sequences: TypeAlias = dict[Place, dict[tuple[int, int], tuple[int, int]]]
@@ -95,6 +96,21 @@ def known_to_tasks(spark: SparkSession, inputs: Inputs, work: str, issued: Issue
         },
         work=work,
     )
+
+
+def outlined(spark: SparkSession, parts: list[tuple[File, tuple[int, ...]]]) -> Outlines:
+    """Look into row groups that hold several partitions.
+
+    Raises:
+        BadInputError: a file is damaged.
+    """
+    result: dict[tuple[str, int], list[tuple[Place, RowGroup]]] = defaultdict(list)
+    if parts:
+        rdd = spark.sparkContext.parallelize(parts, min(len(parts), 256)).map(tasks.told(tasks.outline))
+        for found in rdd.toLocalIterator():
+            for path, number, place, group in believed(found):
+                result[path, number].append((place, group))
+    return dict(result)
 
 
 def _told_by_footer(file: File, group: RowGroup, sequences: Sequences) -> bool:

@@ -1,19 +1,21 @@
 """Which task reads what: ranges of offsets from footers alone, where the layout allows it.
 
 Nothing is believed of names. Footers must say of every row group that it holds one partition, and between which
-offsets; tasks check what they read against that (LayoutError), and any other layout goes through Spark's shuffle.
+offsets; tasks check what they read against that (LayoutError). A few row groups may hold several partitions, as the
+newest segments of a probe log do: those are looked into first (`mixed`), and read for each of them. Any other layout
+goes through Spark's shuffle.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from spark_reconcile.bounding import Place
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from spark_reconcile.tables import File, RowGroup
 
@@ -25,6 +27,8 @@ WASTE: Final = 2.5
 """How many times over rows may be read because row groups reach over the ends of ranges."""
 NO_MATTER: Final = 1 << 22
 """Rows that may be read over and over without anyone noticing."""
+MIXED: Final = 0.25
+"""Which part of all rows may lie in row groups of several partitions."""
 TABLES: Final = ("probes", "records", "polls")
 
 
@@ -34,7 +38,10 @@ class LayoutError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """Row groups of one file. ``low`` and ``high``: the offsets they claim (None: no row has one)."""
+    """Row groups of one file. ``low`` and ``high``: the offsets they claim (None: no row has one).
+
+    ``mixed``: they have rows of other partitions, too.
+    """
 
     file: File
     groups: tuple[int, ...]
@@ -42,6 +49,7 @@ class Share:
     high: int | None
     rows: int
     unplaced: bool = False
+    mixed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,8 +73,31 @@ class _Partition:
     groups: dict[str, list[tuple[File, RowGroup]]] = field(default_factory=lambda: {name: [] for name in TABLES})
 
 
-def plan(files: dict[str, list[File]]) -> list[Range] | None:
-    """Return the ranges to read, or None if the layout is not made for it."""
+Outlines: TypeAlias = "Mapping[tuple[str, int], Sequence[tuple[Place, RowGroup]]]"
+"""By (path, number of a row group) the partitions in it, and what its footer would say of the rows of each."""
+
+
+def mixed(files: dict[str, list[File]]) -> list[tuple[File, tuple[int, ...]]]:
+    """Return the row groups of which no footer tells the one partition; none if they are too many to look into."""
+    found, rows, total = [], 0, 0
+    for table in TABLES:
+        for file in files[table]:
+            groups = [group for group in file.groups if group.rows and _place(file, group) is None]
+            rows += sum(group.rows for group in groups)
+            total += file.rows
+            if groups:
+                found.append((file.bare(), tuple(group.number for group in groups)))
+    return found if rows <= max(NO_MATTER, MIXED * total) else []
+
+
+def plan(files: dict[str, list[File]], outlines: Outlines | None = None) -> list[Range] | None:
+    """Return the ranges to read, or None if the layout is not made for it.
+
+    Args:
+        files: by table.
+        outlines: of the row groups that are `mixed`.
+    """
+    known = outlines or {}
     partitions: dict[Place, _Partition] = defaultdict(_Partition)
     for table in TABLES:
         for file in files[table]:
@@ -75,6 +106,10 @@ def plan(files: dict[str, list[File]]) -> list[Range] | None:
                 if not group.rows:
                     continue
                 place = _place(file, group)
+                if place is None and (file.path, group.number) in known:
+                    for one, part in known[file.path, group.number]:
+                        partitions[one].groups[table].append((bare, part))
+                    continue
                 if place is None or group.rows > LARGEST_GROUP or "offset" not in group.nulls:
                     return None
                 if group.low.get("offset") is None and group.nulls["offset"] != group.rows:
@@ -124,11 +159,11 @@ def _shares(groups: Sequence[tuple[File, RowGroup]], low: int, high: int, *, fir
         start, stop = group.low.get("offset"), group.high.get("offset")
         if start is None or stop is None:
             if first:
-                shares.append(Share(file, (group.number,), None, None, group.rows, unplaced=True))
+                shares.append(Share(file, (group.number,), None, None, group.rows, unplaced=True, mixed=group.mixed))
         elif start < high and stop >= low:
             owned = low <= start < high or (first and start < low)
             unplaced = owned and group.nulls["offset"] > 0
-            shares.append(Share(file, (group.number,), start, stop, group.rows, unplaced))
+            shares.append(Share(file, (group.number,), start, stop, group.rows, unplaced, group.mixed))
     return tuple(_merged(shares))
 
 
@@ -141,7 +176,7 @@ def _merged(shares: list[Share]) -> Iterable[Share]:
             and last.file is share.file
             and last.low is not None
             and share.low is not None
-            and last.unplaced == share.unplaced
+            and (last.unplaced, last.mixed) == (share.unplaced, share.mixed)
         ):
             last = Share(
                 last.file,
@@ -150,6 +185,7 @@ def _merged(shares: list[Share]) -> Iterable[Share]:
                 max(last.high or 0, share.high or 0),
                 last.rows + share.rows,
                 last.unplaced,
+                last.mixed,
             )
             continue
         if last is not None:

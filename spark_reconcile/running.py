@@ -15,7 +15,7 @@ from canary.metrics.statistics import loss_rate_upper_95
 from spark_reconcile import ordering
 from spark_reconcile.bounding import described
 from spark_reconcile.fractures import Fractures
-from spark_reconcile.inputs import LayoutUntrueError, believed, known_to_tasks
+from spark_reconcile.inputs import LayoutUntrueError, believed, known_to_tasks, outlined
 from spark_reconcile.lost import LOST_SCHEMA
 from spark_reconcile.lost import write as write_lost
 from spark_reconcile.merging import Bracket, wanted, whole
@@ -30,7 +30,7 @@ from spark_reconcile.output import (
     day_table,
     partitions_table,
 )
-from spark_reconcile.ranges import chunks, plan
+from spark_reconcile.ranges import chunks, mixed, plan
 from spark_reconcile.report import render
 from spark_reconcile.sources import Direct, Shuffled, Source
 from spark_reconcile.tally import Tally
@@ -102,7 +102,7 @@ class _Run:
     def report(self) -> Report:
         """Do it all."""
         known = known_to_tasks(self._spark, self._inputs, self._folder.work, self._issued)
-        ranges = plan(self._inputs.files)
+        ranges = plan(self._inputs.files, outlined(self._spark, mixed(self._inputs.files)))
         log.info("reconcile_planned", ranges=len(ranges or ()), layout="fast" if ranges is not None else "any")
         if ranges is not None:
             try:

@@ -82,13 +82,17 @@ _FOOTER_THREADS: Final = 8
 
 @dataclass(frozen=True, slots=True)
 class RowGroup:
-    """What a footer says of a row group. ``low`` and ``high`` have the statistics of columns that have any."""
+    """What a footer says of a row group. ``low`` and ``high`` have the statistics of columns that have any.
+
+    ``mixed``: that is of the rows of one partition, and the group has others.
+    """
 
     number: int
     rows: int
     nulls: Mapping[str, int]
     low: Mapping[str, Any]
     high: Mapping[str, Any]
+    mixed: bool = False
 
     def only(self, column: str) -> Any:
         """Return the value of a column that has but one in this row group, as far as statistics go; else None."""

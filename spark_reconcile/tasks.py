@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from spark_reconcile import merging, ordering, reading
 from spark_reconcile.bounding import Dumped, Place
-from spark_reconcile.columns import Damaged, Found, Identities, Probes, by_producer
+from spark_reconcile.columns import NEVER, NO_OFFSET, Damaged, Found, Identities, Probes, by_producer
 from spark_reconcile.errors import BadInputError
 from spark_reconcile.extents import Extents
 from spark_reconcile.fractures import Fractures
@@ -19,6 +19,7 @@ from spark_reconcile.ordering import Writes
 from spark_reconcile.output import Writer, Written
 from spark_reconcile.ranges import LayoutError
 from spark_reconcile.splitting import split
+from spark_reconcile.tables import TABLES, RowGroup
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -131,6 +132,8 @@ def load_range(part: Range, known: Known) -> Piece:
 
 def _read(share: Share, place: Place) -> pa.Table:
     table = reading.read(share.file, share.groups)
+    if share.mixed:
+        return table.filter(pa.array(_of_place(table, place, share.file.path)))
     for name, value in zip(("cluster", "topic"), place[:2], strict=True):
         number, values = reading.codes(table, name, None, share.file.path)
         if len(number) and (values[number[0]] != value or (len(values) > 1 and (number != number[0]).any())):
@@ -139,6 +142,35 @@ def _read(share: Share, place: Place) -> pa.Table:
     if len(partition) and (partition != place.partition).any():
         raise LayoutError(share.file.path)
     return table
+
+
+def _of_place(table: pa.Table, place: Place, path: str) -> Bool:
+    mine: Bool = reading.numbers(table, "partition") == place.partition
+    for name, value in zip(("cluster", "topic"), place[:2], strict=True):
+        number, values = reading.codes(table, name, None, path)
+        mine &= number == (values.index(value) if value in values else -2)
+    return mine
+
+
+def outline(part: tuple[File, tuple[int, ...]]) -> list[tuple[str, int, Place, RowGroup]]:
+    """Return for row groups of several partitions (path, number, partition, what a footer would say of its rows)."""
+    file, groups = part
+    columns = [name for name in ("cluster", "topic", "partition", "offset") if name in TABLES[file.table]]
+    result = []
+    for group in groups:
+        table = reading.read(file, [group], columns)
+        seen: dict[Place, list[tuple[int, int, int]]] = defaultdict(list)
+        for place, _, rows in split(table, None, file.path):
+            offset = reading.numbers(rows, "offset", NO_OFFSET)
+            placed = offset[offset >= 0]
+            ends = (int(placed.min()), int(placed.max())) if len(placed) else (NEVER, NO_OFFSET)
+            seen[place].append((*ends, len(offset) - len(placed)))
+        for place, parts in seen.items():
+            low, high = min(one[0] for one in parts), max(one[1] for one in parts)
+            claims = ({"offset": low}, {"offset": high}) if high >= 0 else ({}, {})
+            nulls = {"offset": sum(one[2] for one in parts)}
+            result.append((file.path, group, place, RowGroup(group, len(table), nulls, *claims, mixed=True)))
+    return result
 
 
 def _check(share: Share, offset: I64) -> None:

@@ -7,11 +7,13 @@ import os
 import posixpath
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 import fsspec
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import structlog
@@ -31,6 +33,8 @@ if TYPE_CHECKING:
 
 CARRY_FILE = "probe-log.carry"
 ROW_GROUP_ROWS = 65_536
+PARTITION_ROWS = 2048
+"""A file with so many rows a partition has row groups of one partition each: those are quick to reconcile."""
 _log = structlog.get_logger(__name__)
 
 
@@ -173,11 +177,24 @@ def list_files(filesystem: Any, folder: str) -> Iterator[str]:
 def _parquet(table: pa.Table, sorted_by: tuple[str, ...]) -> bytes:
     sink = pa.BufferOutputStream()
     order = pq.SortingColumn.from_ordering(table.schema, [(key, "ascending") for key in sorted_by])
-    pq.write_table(
-        table, sink, compression="zstd", row_group_size=ROW_GROUP_ROWS, write_statistics=True, sorting_columns=order
-    )
+    with pq.ParquetWriter(
+        sink, table.schema, compression="zstd", write_statistics=True, sorting_columns=order
+    ) as writer:
+        for start, stop in pairwise(_edges(table)):
+            writer.write_table(table.slice(start, stop - start), row_group_size=ROW_GROUP_ROWS)
     data: bytes = sink.getvalue().to_pybytes()
     return data
+
+
+def _edges(table: pa.Table) -> list[int]:
+    """Return where row groups must begin, and the end: with the partitions, unless these have only a few rows each."""
+    if "partition" not in table.schema.names or not len(table):
+        return [0, len(table)]
+    topic = table.column("topic").combine_chunks().dictionary_encode().indices.to_numpy(zero_copy_only=False)
+    partition = table.column("partition").to_numpy()
+    steps = np.flatnonzero((np.diff(topic) != 0) | (np.diff(partition) != 0)) + 1
+    few = len(table) < PARTITION_ROWS * (len(steps) + 1)
+    return [0, len(table)] if few else [0, *steps.tolist(), len(table)]
 
 
 def _write_durably(path: Path, data: bytes) -> None:

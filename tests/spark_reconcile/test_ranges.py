@@ -1,0 +1,78 @@
+"""Row groups of several partitions, as a probe log's newest segments have them: read for each, none twice."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from spark_reconcile import ranges, running
+from spark_reconcile.inputs import look, outlined
+from storage.probe_log import shipping
+from tests.generators import reconciliation_oracle as oracle
+from tests.generators.reconciliation_full import full_night
+from tests.spark_reconcile.test_history_engine import Inline
+from tests.spark_reconcile.test_ordering import interleaved, small_groups
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+SORTED = {"probes": ["topic", "partition", "offset"], "polls": ["topic", "partition", "offset"]}
+
+
+def half_mixed(table: pa.Table, folder: Path, name: str) -> None:
+    """Write the dump partition by partition, and the log as segments are: sorted, small groups of many partitions."""
+    if name not in SORTED or not len(table):
+        small_groups(table, folder, name)
+        return
+    half = len(table) // 2
+    for number, part in enumerate((table.slice(0, half), table.slice(half))):
+        keys = [(key, "ascending") for key in SORTED[name]]
+        pq.write_table(part.sort_by(keys), folder / f"{number}.parquet", row_group_size=7)
+
+
+@pytest.mark.parametrize("night", [full_night(9), *(interleaved(seed)[0] for seed in range(12))])
+@pytest.mark.parametrize("layout", [half_mixed, small_groups])
+def test_mixed_row_groups_are_read_for_each_partition(
+    night: oracle.Night, layout: Any, written: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ranges, "TARGET_ROWS", 8)
+    root = written(night, layout)
+    inputs = look(str(root / "log"), str(root / "dump"))
+    spark: Any = Inline()
+    parts = ranges.mixed(inputs.files)
+    assert ranges.plan(inputs.files, outlined(spark, parts)) is not None
+    assert bool(parts) == (ranges.plan(inputs.files) is None)
+    summary = running.run(spark, inputs, str(root / "out")).summary
+    expected = oracle.verdicts(night)
+    assert {name: n for name, n in summary["anomalies"].items() if name != "G0"} == expected["anomalies"]
+    assert summary["verdicts"] == expected["counts"]
+    assert summary["unverified"] == expected["unverified"]
+
+
+def test_too_many_are_not_looked_into(written: Callable[..., Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    root = written(full_night(9), half_mixed)
+    files = look(str(root / "log"), str(root / "dump")).files
+    assert ranges.mixed(files)
+    monkeypatch.setattr(ranges, "NO_MATTER", 0)
+    monkeypatch.setattr(ranges, "MIXED", 0.01)
+    assert ranges.mixed(files) == []
+
+
+def test_a_large_file_of_the_probe_log_has_row_groups_of_one_partition_each(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shipping, "ROW_GROUP_ROWS", 2000)
+    partitions = [partition for partition in range(3) for _ in range(3000)]
+    table = pa.table({"topic": ["t"] * 6000 + ["u"] * 3000, "partition": pa.array(partitions, pa.int32())})
+    table = table.append_column("offset", pa.array(range(9000)))
+    for name, few in (("large", 2048), ("small", 4096)):
+        monkeypatch.setattr(shipping, "PARTITION_ROWS", few)
+        shipping.write_table(shipping.open_url(str(tmp_path))[0], str(tmp_path / name), table, ("topic", "partition"))
+    large, small = (pq.ParquetFile(tmp_path / name) for name in ("large", "small"))
+    assert [large.metadata.row_group(n).num_rows for n in range(6)] == [2000, 1000] * 3
+    assert small.metadata.num_row_groups == 5
+    assert large.read() == small.read() == table
