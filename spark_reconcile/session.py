@@ -47,6 +47,8 @@ _CONF: Final = {
     "spark.sql.shuffle.partitions": "8",
     "spark.scheduler.listenerbus.eventqueue.capacity": "2000",
 }
+_SUBMITTED: Final = frozenset({"spark.driver.memory", "spark.executor.memory", "spark.driver.extraJavaOptions"})
+"""What spark-submit decides."""
 
 
 def cache() -> Path:
@@ -56,7 +58,12 @@ def cache() -> Path:
 
 @contextmanager
 def session(
-    name: str, *, master: str | None = None, kafka: bool = False, conf: Mapping[str, str] | None = None
+    name: str,
+    *,
+    master: str | None = None,
+    kafka: bool = False,
+    light: bool = False,
+    conf: Mapping[str, str] | None = None,
 ) -> Iterator[SparkSession]:
     """Start Spark, and stop it however the block ends.
 
@@ -64,6 +71,7 @@ def session(
         name: what the application is called.
         master: a Spark master; None: what spark-submit says, or this machine with two cores (fewer if it has fewer).
         kafka: also the Kafka source; its jars are fetched once, into our own cache.
+        light: Java has little to do (Python does it all): what it does is not worth optimising.
         conf: further Spark properties; they win.
 
     Raises:
@@ -80,7 +88,10 @@ def session(
         builder = builder.master(master or f"local[{min(2, os.cpu_count() or 1)}]")
     if master is None or master.startswith("local"):
         builder = builder.config("spark.driver.host", "127.0.0.1").config("spark.driver.bindAddress", "127.0.0.1")
-    for key, value in (_CONF | _logging() | (_connector() if kafka else {}) | dict(conf or {})).items():
+    ours = _CONF | _java(light=light) | (_connector() if kafka else {})
+    if _submitted():  # who submits says how much memory there is
+        ours = {key: value for key, value in ours.items() if key not in _SUBMITTED}
+    for key, value in (ours | dict(conf or {})).items():
         builder = builder.config(key, value)
     try:
         spark: SparkSession = builder.getOrCreate()
@@ -113,13 +124,14 @@ def _submitted() -> bool:
     return "SPARK_ENV_LOADED" in os.environ or "--master" in os.environ.get("PYSPARK_SUBMIT_ARGS", "")
 
 
-def _logging() -> dict[str, str]:
+def _java(*, light: bool) -> dict[str, str]:
     folder = cache() / "spark"
     folder.mkdir(parents=True, exist_ok=True)
     file = folder / "log4j2.properties"
     if not file.exists() or file.read_text() != _QUIET:
         file.write_text(_QUIET)
-    return {"spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={file.as_uri()} -XX:+UseSerialGC"}
+    options = f"-Dlog4j2.configurationFile={file.as_uri()} -XX:+UseSerialGC"
+    return {"spark.driver.extraJavaOptions": f"{options} -XX:TieredStopAtLevel=1" if light else options}
 
 
 def _connector() -> dict[str, str]:

@@ -40,7 +40,7 @@ def reconcile(
     inputs = look(probe_log, dump, out)
     with spark.ended_by_sigterm(), progress.shown() as tell:
         tell("starting Spark", 0, 1)
-        with spark.session("canary reconcile", master=master) as running_spark:
+        with spark.session("canary reconcile", master=master, light=True) as running_spark:
             tell("starting Spark", 1, 1)
             with spark.progress(running_spark, tell):
                 report = running.run(running_spark, inputs, out)

@@ -13,11 +13,11 @@ from spark_reconcile.session import session
 if __name__ == "__main__":
     folder = Path(sys.argv[-1])
     if "--session-only" in sys.argv:
-        with session("benchmark") as spark:
+        with session("benchmark", light=True) as spark:
             spark.sparkContext.parallelize([1, 2], 2).map(str).collect()
         sys.stdout.write("{}\n")
     else:
         inputs = look(str(folder / "log"), str(folder / "dump"))
-        with session("benchmark") as spark:
+        with session("benchmark", light=True) as spark:
             report = running.run(spark, inputs, str(folder / "out"))
         sys.stdout.write(json.dumps(report.summary) + "\n")
