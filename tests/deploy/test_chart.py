@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import configparser
+import importlib
+import importlib.util
 import json
 import os
 import shutil
@@ -73,6 +75,18 @@ def test_the_chart_is_clean_and_renders_with_little_and_with_everything() -> Non
     assert set(little) < set(everything)
     kinds = {name.partition("/")[0] for name in everything}
     assert kinds >= {"StatefulSet", "Deployment", "CronJob", "ServiceMonitor", "PrometheusRule", "NetworkPolicy"}
+
+
+@pytest.mark.e2e
+@pytest.mark.parametrize("values", [{}, EVERYTHING], ids=["little", "everything"])
+def test_what_kubernetes_knows_is_as_its_schemas_want_it(values: dict[str, str]) -> None:
+    objects = rendered(**values)
+    own = {name: one for name, one in objects.items() if "monitoring.coreos.com" not in one["apiVersion"]}
+    assert len(own) > 8
+    if importlib.util.find_spec("kubernetes_validate"):  # the schemas are a package of 100 MB
+        validate = importlib.import_module("kubernetes_validate").validate
+        for one in own.values():
+            validate(one, "1.31", strict=True)
 
 
 @pytest.mark.e2e
