@@ -7,11 +7,12 @@ row; and two later samples told the same topic id and a start of the log that is
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from canary.anomalies.online import retention, topology
 from canary.anomalies.online.claims import stands
-from canary.anomalies.online.questions import SCRUB, epoch_changed, not_given, scrub_ended, want
+from canary.anomalies.online.questions import SCRUB, epoch_changed, known_absent, not_given, scrub_ended, seek, want
 from canary.anomalies.online.scope import severity_of
 from canary.anomalies.online.state import Missing, Regression, Reread, Unplaced, Wanted
 from canary.anomalies.violation import RereadRequest
@@ -143,7 +144,7 @@ def _not_delivered(log: Log, reread: Reread, tag: int, a: int, b: int, shift: in
         at = run.key + run.length
     if at < b:
         gaps.append((at, b))
-    damaged = [(x, y) for c in (reread.corrupt, log.corrupt) for x, y in c]
+    damaged = [part for c in (reread.corrupt, log.corrupt) for part in c.within(a, b)]
     for x, y in damaged:
         gaps = [part for g, h in gaps for part in ((g, min(h, x)), (max(g, y), h)) if part[0] < part[1]]
     return gaps
@@ -160,10 +161,7 @@ def _absent(scope: Scope, topic: Topic, log: Log, missing: Missing) -> None:
     if missing.why == "moved":
         return  # it stands elsewhere, and whoever stands here now has contradicted it: both are known
     for x, y in stream.lost.without(missing.sequence, missing.sequence + missing.count):
-        if any(
-            m.state == "absent" and m.tag == missing.tag and m.sequence <= x and y <= m.sequence + m.count
-            for m in log.missing
-        ):
+        if known_absent(log, missing.tag, x, y):
             continue
         part = Missing(
             missing.offset + x - missing.sequence,
@@ -176,7 +174,7 @@ def _absent(scope: Scope, topic: Topic, log: Log, missing: Missing) -> None:
             state="absent",
             confirmed=missing.confirmed,
         )
-        log.missing.append(part)
+        seek(log, part)
 
 
 def _judge_asked(
@@ -349,20 +347,15 @@ def _cut(scope: Scope, topic: Topic, log: Log, fact: f.Listed, regression: Regre
                     Missing(run.key, run.length, run.value, tag, "end", scope.state.now_ns, scope.state.ordinal),
                 )
     beyond = [m for m in log.missing if m.state == "beyond" and m.offset >= fact.end]
-    log.missing = [m for m in log.missing if m not in beyond]
+    log.missing = [m for m in log.missing if m.state != "beyond" or m.offset < fact.end]
     for m in beyond:
         _absent(scope, topic, log, m)
 
 
-def release(scope: Scope, topic: Topic, sample_ordinal: int) -> None:  # noqa: C901  # four kinds of waiting
+def release(scope: Scope, topic: Topic, sample_ordinal: int) -> None:  # four kinds of waiting
     """The topic id, asked at ``sample_ordinal``, is the same: what waited for that comes a step nearer."""
     for log in topic.logs.values():
-        for m in list(log.missing):
-            if m.state == "absent" and m.ordinal < sample_ordinal:
-                m.samples += 1
-                if m.samples >= SAMPLES and log.listed_ordinal > m.ordinal:
-                    log.missing.remove(m)
-                    _lost(scope, topic, log, m)
+        _release_missing(scope, topic, log, sample_ordinal)
         for u in list(log.unplaced):
             if u.state == "absent" and u.ordinal < sample_ordinal:
                 u.samples += 1
@@ -378,6 +371,25 @@ def release(scope: Scope, topic: Topic, sample_ordinal: int) -> None:  # noqa: C
         _report_cut(scope, topic, log)
 
 
+def _release_missing(scope: Scope, topic: Topic, log: Log, sample_ordinal: int) -> None:
+    due: list[Missing] = []
+    waiting: list[Missing] = []
+    for m in log.missing:
+        if m.state == "absent" and m.ordinal < sample_ordinal:
+            m.samples += 1
+        ready = m.state == "absent" and m.samples >= SAMPLES and m.ordinal < min(sample_ordinal, log.listed_ordinal)
+        (due if ready else waiting).append(m)
+    if not due:
+        return
+    log.missing = waiting
+    copies: dict[tuple[int, int], list[int]] = {}
+    for held in log.held.values():
+        if held.check == "copy":
+            copies.setdefault((held.tag, held.sequence), []).extend(held.violation.evidence["offsets"])
+    for m in due:
+        _lost(scope, topic, log, m, copies)
+
+
 def _release_held(scope: Scope, topic: Topic, log: Log, held: Held) -> None:
     if stands(topic, log, held):
         scope.emit(held.violation)
@@ -391,21 +403,18 @@ def _release_held(scope: Scope, topic: Topic, log: Log, held: Held) -> None:
                 stream.places.set(held.sequence, 1, offset, held.tag)
 
 
-def _stands_elsewhere(topic: Topic, log: Log, m: Missing, sequence: int, offset: int) -> int | None:
+Copies = Mapping[tuple[int, int], Sequence[int]]
+"""(tag, sequence) to the offsets at which it was read, of what is held as a copy."""
+
+
+def _stands_elsewhere(topic: Topic, log: Log, m: Missing, sequence: int, offset: int, copies: Copies) -> int | None:
     """Return another offset at which a read has shown the identity since, None if there is none."""
-    stream = topic.streams[m.tag]
-    place = stream.places.get(sequence)
-    offsets = [] if place is None else [place[0]]
-    offsets += [
-        other
-        for held in log.held.values()
-        if held.check == "copy" and held.tag == m.tag and held.sequence == sequence
-        for other in held.violation.evidence["offsets"]
-    ]
+    place = topic.streams[m.tag].places.get(sequence)
+    offsets = [*([] if place is None else [place[0]]), *copies.get((m.tag, sequence), ())]
     return next((o for o in offsets if o != offset and log.claims.get(o) == (sequence, m.tag)), None)
 
 
-def _lost(scope: Scope, topic: Topic, log: Log, m: Missing) -> None:
+def _lost(scope: Scope, topic: Topic, log: Log, m: Missing, copies: Copies) -> None:
     stream = topic.streams[m.tag]
     for i in range(m.count):
         offset, sequence = m.offset + i, m.sequence + i
@@ -420,7 +429,7 @@ def _lost(scope: Scope, topic: Topic, log: Log, m: Missing) -> None:
         if offset < log.start and not m.confirmed:  # what a fresh client did not find before it expired was lost before
             retention.expired_unread(scope, topic, log, stream, sequence)
             continue
-        elsewhere = _stands_elsewhere(topic, log, m, sequence, offset)
+        elsewhere = _stands_elsewhere(topic, log, m, sequence, offset, copies)
         if elsewhere is not None:
             stream.places.set(sequence, 1, elsewhere, m.tag)
             continue

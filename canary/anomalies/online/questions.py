@@ -28,10 +28,35 @@ def miss(
     state = scope.state
     if stream.lost.covers(sequence, sequence + n):
         return
-    for known in log.missing:
-        if known.tag == stream.tag and known.sequence <= sequence and sequence + n <= known.sequence + known.count:
-            return
-    log.missing.append(Missing(offset, n, sequence, stream.tag, why, state.now_ns, state.ordinal, given=given))
+    if _among(log, log.sought, stream.tag, sequence, n):
+        for known in log.missing:
+            if known.tag == stream.tag and known.sequence <= sequence and sequence + n <= known.sequence + known.count:
+                return
+    seek(log, Missing(offset, n, sequence, stream.tag, why, state.now_ns, state.ordinal, given=given))
+
+
+def seek(log: Log, missing: Missing) -> None:
+    """Put it among what is missing."""
+    log.missing.append(missing)
+    sets = (log.sought, log.absent) if missing.state == "absent" else (log.sought,)
+    for by_stream in sets:
+        by_stream.setdefault(missing.tag, IntervalSet()).add(missing.sequence, missing.sequence + missing.count)
+
+
+def known_absent(log: Log, tag: int, a: int, b: int) -> bool:
+    """Say whether sequences of a stream are known to be absent already."""
+    return _among(log, log.absent, tag, a, b - a) and any(
+        m.state == "absent" and m.tag == tag and m.sequence <= a and b <= m.sequence + m.count for m in log.missing
+    )
+
+
+def _among(log: Log, by_stream: dict[int, IntervalSet], tag: int, sequence: int, n: int) -> bool:
+    """Say whether some may be in ``missing``: to walk through that for each of very many would take for ever."""
+    if not log.missing:
+        log.sought.clear()
+        log.absent.clear()
+    sequences = by_stream.get(tag)
+    return sequences is not None and sequences.overlaps(sequence, sequence + n)
 
 
 def not_given(log: Log, stream: Stream, a: int, b: int) -> IntervalSet:

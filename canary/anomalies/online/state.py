@@ -249,6 +249,10 @@ class Log:
     groups: dict[str, int] = field(default_factory=dict)
     """Consumer group to the offset it was told to have committed."""
     missing: list[Missing] = field(default_factory=list)
+    sought: dict[int, IntervalSet] = field(default_factory=dict)
+    """By stream: all sequences that came into ``missing`` since that was last empty; who is not here is not there."""
+    absent: dict[int, IntervalSet] = field(default_factory=dict)
+    """The same of those that came there as absent."""
     unplaced: list[Unplaced] = field(default_factory=list)
     held: dict[str, Held] = field(default_factory=dict)
     rereads: dict[int, Reread] = field(default_factory=dict)
