@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final, Self
 
 import numpy as np
 
@@ -14,34 +14,70 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     import pyarrow as pa
+    from numpy.typing import NDArray
 
-    from spark_reconcile.columns import I32, I64, U8
+    from spark_reconcile.columns import I32, I64, U8, Bool
     from spark_reconcile.tables import File
 
 _RANK = np.array([9, 0, 1, 2], dtype=np.uint8)  # of two rows for one transaction a definite outcome wins
 
 
+_NOBODY = 255
+_DENSE = 2
+"""Ids that are so many times as far apart as they are many need no list of their own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcomes:
+    """A producer's generation's transactions, 5 bytes each where ids are dense.
+
+    ``ids``: ascending; None: place n is that of ``first`` + n. ``states``: _NOBODY where there is no row. ``began``: ms
+    since ``origin`` (us).
+    """
+
+    first: int
+    ids: I64 | None
+    states: U8
+    began: NDArray[Any]
+    origin: int
+
+    @classmethod
+    def of(cls, ids: I64, states: U8, began: I64) -> Self:
+        """Return the outcomes of n rows in any order; told twice counts once, and a definite outcome wins."""
+        if len(ids) > 1 and not (ids[1:] > ids[:-1]).all():
+            order = np.lexsort((_RANK[states], ids))
+            ids, states, began = ids[order], states[order], began[order]
+            fresh = np.ones(len(ids), dtype=np.bool_)
+            fresh[1:] = ids[1:] != ids[:-1]
+            ids, states, began = ids[fresh], states[fresh], began[fresh]
+        first, origin = int(ids[0]), int(began.min())
+        since = (began - origin) // 1000
+        if since.max() <= np.iinfo(np.uint32).max:
+            since = since.astype(np.uint32)
+        size = int(ids[-1]) - first + 1
+        if size > _DENSE * len(ids):
+            return cls(first, ids, states, since, origin)
+        all_states, all_since = np.full(size, _NOBODY, dtype=np.uint8), np.zeros(size, dtype=since.dtype)
+        all_states[ids - first], all_since[ids - first] = states, since
+        return cls(first, None, all_states, all_since, origin)
+
+    def find(self, wanted: I64) -> tuple[I64, Bool]:
+        """Return for each id its place, and whether there is a row of it (if not, the place is any)."""
+        last = len(self.states) - 1
+        if self.ids is None:
+            at = wanted - self.first
+            near = (at >= 0) & (at <= last)
+            at = np.where(near, at, 0)
+            return at, near & (self.states[at] != _NOBODY)
+        at = np.minimum(np.searchsorted(self.ids, wanted), last)
+        return at, self.ids[at] == wanted
+
+
 @dataclass(slots=True)
 class Transactions:
-    """By (cluster, producer_id, generation): transaction ids ascending, of each its state and when it began (us)."""
+    """What became of transactions, and when they began, by (cluster, producer_id, generation)."""
 
-    known: dict[tuple[str, int, int], tuple[I64, U8, I64]] = field(default_factory=dict)
-
-    def add(self, cluster: str, producer: I64, generation: I32, transaction: I64, state: U8, began: I64) -> None:
-        """Add n rows of transactions/ of one cluster; a transaction told twice counts once, a definite outcome wins."""
-        rows = Identities(producer, generation, transaction)
-        for who, which, mine in by_producer(rows):
-            ids, states, begins = transaction[mine], state[mine], began[mine]
-            key = (cluster, who, which)
-            if key in self.known:
-                ids = np.concatenate([self.known[key][0], ids])
-                states = np.concatenate([self.known[key][1], states])
-                begins = np.concatenate([self.known[key][2], begins])
-            order = np.lexsort((_RANK[states], ids))
-            ids, states, begins = ids[order], states[order], begins[order]
-            first = np.ones(len(ids), dtype=np.bool_)
-            first[1:] = ids[1:] != ids[:-1]
-            self.known[key] = ids[first], states[first], begins[first]
+    known: dict[tuple[str, int, int], Outcomes] = field(default_factory=dict)
 
     def states(self, cluster: str, producer: I64, generation: I32, transaction: I64) -> U8:
         """Return for each row PLAIN (no transaction), COMMITTED, ABORTED or OPEN (a transaction without a row, too)."""
@@ -52,23 +88,19 @@ class Transactions:
         rows = Identities(producer[within], generation[within], transaction[within])
         for who, which, mine in by_producer(rows):
             entry = self.known.get((cluster, who, which))
-            if entry is None:
-                continue
-            ids, states, _ = entry
-            wanted = rows.sequence[mine]
-            at = np.minimum(np.searchsorted(ids, wanted), len(ids) - 1)
-            result[within[mine]] = np.where(ids[at] == wanted, states[at], OPEN)
+            if entry is not None:
+                at, has = entry.find(rows.sequence[mine])
+                result[within[mine]] = np.where(has, entry.states[at], OPEN)
         return result
 
     def began(self, cluster: str, producer: I64, generation: I32, transaction: I64) -> I64:
-        """Return for each row of a transaction when that began, NEVER if it has no row."""
+        """Return for each row of a transaction when that began (us, to the ms), NEVER if it has no row."""
         result = np.full(len(transaction), NEVER, dtype=np.int64)
         for who, which, mine in by_producer(Identities(producer, generation, transaction)):
             entry = self.known.get((cluster, who, which))
             if entry is not None:
-                ids, _, begins = entry
-                at = np.minimum(np.searchsorted(ids, transaction[mine]), len(ids) - 1)
-                result[mine] = np.where(ids[at] == transaction[mine], begins[at], NEVER)
+                at, has = entry.find(transaction[mine])
+                result[mine] = np.where(has, entry.origin + entry.began[at].astype(np.int64) * 1000, NEVER)
         return result
 
 
@@ -88,23 +120,21 @@ def read_transactions(files: Sequence[File]) -> Transactions:
 
 def transactions_of(tables: Iterable[tuple[str, pa.Table]]) -> Transactions:
     """Return what these tables (path, rows) say; raises as read_transactions does."""
-    parts: dict[str, list[tuple[I64, I32, I64, U8, I64]]] = {}
+    parts: dict[tuple[str, int, int], list[tuple[I64, U8, I64]]] = {}
     for path, table in tables:
         outcome, _ = codes(table, "outcome", OUTCOMES, path)
         number, clusters = codes(table, "cluster", None, path)
-        columns = (
-            numbers(table, "producer_id"),
-            numbers(table, "generation"),
-            numbers(table, "transaction_id"),
-            STATES[outcome],
-            numbers(table, "began_at"),
-        )
+        who = Identities(*(numbers(table, name) for name in ("producer_id", "generation", "transaction_id")))
+        began = numbers(table, "began_at")
         for code, cluster in enumerate(clusters):
-            mine = number == code
-            parts.setdefault(cluster, []).append(
-                (columns[0][mine], columns[1][mine], columns[2][mine], columns[3][mine], columns[4][mine])
-            )
+            rows = np.flatnonzero(number == code)
+            for producer, generation, mine in by_producer(who.take(rows)):
+                chosen = rows[mine]
+                told = (who.sequence[chosen], STATES[outcome[chosen]], began[chosen])
+                parts.setdefault((cluster, producer, generation), []).append(told)
     result = Transactions()
-    for cluster, rows in parts.items():
-        result.add(cluster, *(np.concatenate(column) for column in zip(*rows, strict=True)))
+    while parts:
+        key, told_of = parts.popitem()
+        ids, states, begins = (np.concatenate(column) for column in zip(*told_of, strict=True))
+        result.known[key] = Outcomes.of(ids, states, begins)
     return result
