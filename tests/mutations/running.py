@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
+import signal
 import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
+
+import hypothesis  # noqa: F401  # imported once, for all
+import numpy as np  # noqa: F401
+import orjson  # noqa: F401
+import pytest
 
 from tests.mutations.table_offline import OFFLINE
 from tests.mutations.table_online import ONLINE
@@ -22,20 +27,27 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).parents[2]
 LONGEST_S = 600
 """A mutation that hangs is noticed, too."""
-ENVIRONMENT = {**os.environ, "CANARY_NO_SHRINKING": "1"}
 _LEFT_OUT = shutil.ignore_patterns(".*", "var", "build", "dist", "__pycache__", "node_modules")
 
 
-def main(wanted: Sequence[str]) -> int:
-    """Try all mutations, or those that contain one of ``wanted``; return how many no test noticed."""
+def main(arguments: Sequence[str]) -> int:
+    """Try all mutations, or those that contain one of the texts; return how many no test noticed.
+
+    With ``--quick`` only the first set of tests of each is run.
+    """
+    wanted, sets = [text for text in arguments if text != "--quick"], 1 if "--quick" in arguments else None
     table = [m for m in (*OFFLINE, *ONLINE) if not wanted or any(text in f"{m.file} {m.original}" for text in wanted)]
     survived = []
     with tempfile.TemporaryDirectory(prefix="canary-mutations-") as directory:
         tree = Path(directory) / "tree"
         shutil.copytree(ROOT, tree, ignore=_LEFT_OUT)
+        for tests in dict.fromkeys(tests for mutation in table for tests in mutation.tests[:sets]):
+            noticed = failed(tree, tests)
+            if noticed is not None:
+                raise SystemExit(f"{noticed} fails with nothing broken")
         for number, mutation in enumerate(table, 1):
             begun = time.monotonic()
-            noticed = tried(tree, mutation)
+            noticed = tried(tree, mutation, sets)
             if not noticed:
                 survived.append(mutation)
             verdict = f"killed by {noticed}" if noticed else "SURVIVED"
@@ -53,7 +65,7 @@ def shown(text: str) -> str:
     return " ".join(text.split())
 
 
-def tried(tree: Path, mutation: Mutation) -> str | None:
+def tried(tree: Path, mutation: Mutation, sets: int | None = None) -> str | None:
     """Break the tree, run the tests, mend it; return the first test that failed, None if none did.
 
     Raises:
@@ -65,7 +77,7 @@ def tried(tree: Path, mutation: Mutation) -> str | None:
         raise ValueError(f"{mutation.file}: {mutation.original!r} stands there {text.count(mutation.original)} times")
     path.write_text(text.replace(mutation.original, mutation.mutated))
     try:
-        for tests in mutation.tests:
+        for tests in mutation.tests[:sets]:
             noticed = failed(tree, tests)
             if noticed is not None:
                 return noticed
@@ -76,14 +88,46 @@ def tried(tree: Path, mutation: Mutation) -> str | None:
 
 def failed(tree: Path, tests: Sequence[str]) -> str | None:
     """Return what failed first, None if everything passed."""
-    command = [sys.executable, "-m", "pytest", "-x", "-q", "--no-header", "-p", "no:cacheprovider", "--tb=no", *tests]
-    try:
-        done = subprocess.run(
-            command, cwd=tree, capture_output=True, text=True, timeout=LONGEST_S, env=ENVIRONMENT, check=False
-        )
-    except subprocess.TimeoutExpired:
+    note = tree.parent / "first"
+    note.unlink(missing_ok=True)
+    child = os.fork()  # what does not change is imported already
+    if child == 0:
+        _run(tree, tests, note)
+    for _ in range(10 * LONGEST_S):
+        done, status = os.waitpid(child, os.WNOHANG)
+        if done:
+            break
+        time.sleep(0.1)
+    else:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
         return "its running for ever"
-    if done.returncode == 0:
+    if status == 0:
         return None
-    found = [line for line in done.stdout.splitlines() if line.startswith(("FAILED", "ERROR"))]
-    return found[0].split(" - ")[0].split("::")[-1] if found else f"status {done.returncode}"
+    return note.read_text() if note.exists() else f"status {os.waitstatus_to_exitcode(status)}"
+
+
+def _run(tree: Path, tests: Sequence[str], note: Path) -> NoReturn:
+    """Run ``tests`` in ``tree``, note the first that fails, and end the process."""
+
+    class First:
+        def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+            if report.failed and not note.exists():
+                note.write_text(report.nodeid.split("::")[-1])
+
+    status = 1
+    try:
+        os.chdir(tree)
+        os.environ["CANARY_NO_SHRINKING"] = "1"
+        for name in [name for name in sys.modules if name.split(".")[0] in ("tests", "canary")]:
+            del sys.modules[name]
+        sys.path[:] = [str(tree), *(entry for entry in sys.path if Path(entry).resolve() != ROOT)]
+        with Path(os.devnull).open("w") as nowhere:
+            os.dup2(nowhere.fileno(), 1)
+            os.dup2(nowhere.fileno(), 2)
+        options = ("-x", "-q", "-p", "no:cacheprovider", "--tb=no", "-W", "ignore::pytest.PytestAssertRewriteWarning")
+        status = pytest.main([*options, *tests], plugins=[First()])
+    except BaseException as error:  # noqa: BLE001  # a mutation may do anything, and this process must end here
+        note.write_text(repr(error))
+    finally:
+        os._exit(status)
