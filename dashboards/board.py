@@ -113,16 +113,6 @@ def to_page(title: str, path: str) -> builder.DashboardLink:
     )
 
 
-def to_board(title: str, uid: str, **variables: str) -> builder.DashboardLink:
-    """Return a link to another dashboard, with the same time and these variables."""
-    chosen = "".join(f"&var-{name}={value}" for name, value in variables.items())
-    return (
-        builder.DashboardLink(title)
-        .type(dashboard.DashboardLinkType.LINK)
-        .url(f"/d/{uid}?${{__url_time_range}}{chosen}")
-    )
-
-
 def _chosen(variable: Variable) -> builder.QueryVariable:
     made = (
         builder.QueryVariable(variable.name)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from dashboards.board import CLUSTER, HEARTBEAT, HERE, board, to_page
 from dashboards.panels import GREEN_UNTIL, describe, lines, number, rows
-from dashboards.queries import gauge, increase
+from dashboards.queries import gauge, increase, rate
 
 if TYPE_CHECKING:
     from grafana_foundation_sdk.cog.builder import Builder
@@ -91,7 +91,7 @@ def _safe() -> list[Builder[dashboard.Panel]]:
 
 def _clusters() -> list[Builder[dashboard.Panel]]:
     board_of = ("This cluster", "/d/kafka-durability-cluster?${__url_time_range}&var-cluster=${__value.raw}")
-    acked = f"sum by (cluster) (max without (instance, pod) (rate(canary_probes_acked_total{{{HERE}}}[5m])))"
+    acked = f"sum by (cluster) ({rate('canary_probes_acked_total', HERE, '5m')})"
     return [
         rows(
             "Loss rate below (95 %)",
