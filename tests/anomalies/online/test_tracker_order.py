@@ -1,0 +1,72 @@
+"""Where a probe stands, and before which others: late knowledge, doubtful sends, cuts."""
+
+from __future__ import annotations
+
+from canary import facts as f
+from tests.support.bench import PRODUCER, RU, TOPIC, Bench
+
+
+def doubt(bench: Bench, sequence: int) -> None:
+    bench.fold(f.Indeterminate(bench.now_ns, TOPIC, 0, PRODUCER, bench.generation, sequence, "timed out"))
+
+
+def test_neighbours_that_are_swapped_are_a_reorder() -> None:
+    bench = Bench()
+    bench.send(2)
+    bench.append(1, 0)
+    bench.poll()
+    bench.settle()
+    assert bench.found() == [("reorder", 0, 1)]
+
+
+def test_a_doubtful_send_that_landed_late_is_no_reorder_whoever_is_heard_of_first() -> None:
+    bench = Bench()
+    bench.send(2)
+    doubt(bench, 0)
+    bench.append(1, 0)
+    bench.fold(f.Positioned(bench.now_ns, RU, RU, TOPIC, 0, 1, "start"))
+    bench.positions[RU] = 1
+    bench.poll(RU)
+    bench.ack(1, 0)
+    bench.settle()
+    assert bench.found() == []
+
+
+def test_an_order_that_turns_out_to_be_right_is_no_reorder() -> None:
+    bench = Bench()
+    bench.send(3)
+    bench.append(0, 1, 2)
+    bench.ack(0, 2)  # it stands at 0
+    bench.ack(1, 1)
+    bench.settle()
+    assert bench.found("reorder", "nonmonotonic-send") == []
+
+
+def test_a_copy_is_found_once() -> None:
+    bench = Bench()
+    bench.write(2)
+    bench.append(0)
+    bench.settle()
+    assert bench.found("duplicate") == [("duplicate", 2, 0)]
+    bench.restart()
+    bench.poll()
+    bench.round()
+    (log,) = bench.tracker.state.topics[TOPIC].logs.values()
+    assert log.held == {}
+
+
+def test_what_a_cut_destroyed_and_a_retry_appended_again_is_no_copy_though_the_start_moves_on() -> None:
+    bench = Bench()
+    bench.write(5)
+    bench.poll()
+    bench.answering = False
+    bench.truncate(3)
+    bench.append(4)
+    bench.poll()
+    bench.round()
+    bench.answer()
+    bench.now_ns += 9 * 86_400 * 10**9
+    bench.start = 4
+    bench.answering = True
+    bench.settle()
+    assert bench.found("duplicate") == []
