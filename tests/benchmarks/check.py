@@ -78,20 +78,22 @@ def write_history(path: Path, operations: int, *, transactions: bool) -> None:  
 
 
 def measure(path: Path) -> dict[str, float]:
-    """Return CPU seconds of parsing and of checking, and the highest memory, of this process."""
+    """Return CPU seconds of parsing and of checking, the better of two of each, and this process's highest memory."""
     from canary.anomalies.offline import check  # noqa: PLC0415  # not in the parent
     from canary.history import read_jsonl  # noqa: PLC0415
 
-    start = time.process_time()
-    with path.open("rb") as file:
-        for line in file:
-            orjson.loads(line)
-    parsed = time.process_time() - start
-    start = time.process_time()
-    verdict = check(read_jsonl(path))
-    checked = time.process_time() - start
+    parsed, checked, found = [], [], 0
+    for _ in range(2):  # whoever else uses the machine disturbs one more than the other
+        start = time.process_time()
+        with path.open("rb") as file:
+            for line in file:
+                orjson.loads(line)
+        parsed.append(time.process_time() - start)
+        start = time.process_time()
+        found = len(check(read_jsonl(path)).anomalies)
+        checked.append(time.process_time() - start)
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    return {"orjson_s": parsed, "check_s": checked, "memory_mib": memory, "found": len(verdict.anomalies)}
+    return {"orjson_s": min(parsed), "check_s": min(checked), "memory_mib": memory, "found": found}
 
 
 def main(operations: int) -> int:

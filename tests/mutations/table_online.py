@@ -14,6 +14,7 @@ _DIRECT: Final = tuple(
         "tracker_echoes",
         "tracker_generations",
         "tracker_modes",
+        "tracker_order",
         "tracker_scrubbing",
         "tracker_liveness",
     )
