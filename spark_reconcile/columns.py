@@ -61,9 +61,11 @@ class Columns:
 
 def joined(parts: Sequence[C]) -> C:
     """Return all rows of ``parts`` (at least one), in their order."""
-    if len(parts) == 1:
-        return parts[0]
     names = parts[0]._arrays()  # noqa: SLF001  # of the same module
+    some = next(iter(names))
+    filled = [part for part in parts if len(getattr(part, some))]
+    if len(filled) == 1 or len(parts) == 1:
+        return filled[0] if filled else parts[0]
     return replace(parts[0], **{name: np.concatenate([getattr(part, name) for part in parts]) for name in names})
 
 

@@ -126,7 +126,7 @@ def stretches(partitions: Iterable[Sequence[Order]]) -> tuple[I64, I64]:
     since, until = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
     for orders in partitions:
         tail, head = _seams(orders)
-        back = head.began <= tail.began
+        back = _leads_back(tail, head)
         since += [head.began[back], *(order.since for order in orders)]
         until += [tail.began[back], *(order.until for order in orders)]
     return _joined(np.concatenate(since), np.concatenate(until))
@@ -189,10 +189,25 @@ def cycles(found: Mapping[Place, tuple[Writes, Writes]]) -> list[list[Step]]:
 
 
 def _back(some: Writes) -> tuple[I64, I64]:
-    """Return the stretches of time that edges cover which do not lead to a transaction that began later."""
-    before, after = some.began[:-1], some.began[1:]
-    back = after <= before
-    return after[back], before[back]
+    """Return the stretches of time that edges leading back cover."""
+    back = _leads_back(some.take(slice(None, -1)), some.take(slice(1, None)))
+    return some.began[1:][back], some.began[:-1][back]
+
+
+def _leads_back(tail: Writes, head: Writes) -> Bool:
+    """Return which edges do not lead to a transaction that began later, or, at the same time, has a higher number."""
+    result = head.began < tail.began
+    even = np.flatnonzero(head.began == tail.began)
+    if len(even):
+        order = [
+            (getattr(head, name)[even], getattr(tail, name)[even]) for name in ("producer", "generation", "transaction")
+        ]
+        lower, same = np.zeros(len(even), dtype=np.bool_), np.ones(len(even), dtype=np.bool_)
+        for after, before in order:
+            lower |= same & (after < before)
+            same &= after == before
+        result[even] = lower
+    return result
 
 
 def _joined(since: I64, until: I64) -> tuple[I64, I64]:

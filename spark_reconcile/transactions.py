@@ -32,7 +32,7 @@ class Outcomes:
     """A producer's generation's transactions, 5 bytes each where ids are dense.
 
     ``ids``: ascending; None: place n is that of ``first`` + n. ``states``: _NOBODY where there is no row. ``began``: ms
-    since ``origin`` (us).
+    since ``origin`` (us), and not before any with a lower id: one begins after the other, whatever clocks say.
     """
 
     first: int
@@ -50,7 +50,8 @@ class Outcomes:
             fresh = np.ones(len(ids), dtype=np.bool_)
             fresh[1:] = ids[1:] != ids[:-1]
             ids, states, began = ids[fresh], states[fresh], began[fresh]
-        first, origin = int(ids[0]), int(began.min())
+        began = np.maximum.accumulate(began)
+        first, origin = int(ids[0]), int(began[0])
         since = (began - origin) // 1000
         if since.max() <= np.iinfo(np.uint32).max:
             since = since.astype(np.uint32)

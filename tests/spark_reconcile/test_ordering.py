@@ -14,7 +14,7 @@ import pytest
 
 from canary.anomalies.offline import Options, check
 from canary.history import load
-from spark_reconcile import findings, ordering, ranges, running
+from spark_reconcile import findings, ordering, ranges, running, sources
 from spark_reconcile.inputs import look
 from tests.generators import reconciliation_oracle as oracle
 from tests.generators.reconciliation_nights import MINUTE, NOW, bound, probe, record, transaction
@@ -49,7 +49,7 @@ def interleaved(seed: int) -> tuple[oracle.Night, bytes]:
         night.records += [record(offset, sequence, level, **who) for level in (oracle.RC, oracle.RU)]
         sends.setdefault(number, []).append(["send", partition, [offset, f"{number}/{sequence}"]])
     for number, fate in enumerate(fates):
-        began = NOW - 60 * MINUTE + seeded.choice([number, number, number // 3])
+        began = NOW - 60 * MINUTE + 1000 * seeded.choice([number, number, number // 3, 0])
         night.transactions.append(transaction(number, fate, producer_id=7 + number % 2, began_at=began))
     night.bounds = [
         bound(level, 0, 2 * sequences[partition], partition=partition)
@@ -129,3 +129,18 @@ def test_too_many_dependencies_are_told_and_nothing_is_judged(
     summary = running.run(spark, look(str(root / "log"), str(root / "dump")), str(root / "out")).summary
     assert "G0" not in summary["anomalies"]
     assert any("no cycles (G0) were looked for" in note and "more than 1" in note for note in summary["notes"])
+
+
+def test_one_after_the_other_is_no_reason_to_look_twice(
+    written: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    night = oracle.Night()
+    night.bounds = [bound(level, 0, 40) for level in (oracle.RC, oracle.RU)]
+    for sequence in range(40):
+        night.probes.append(probe(sequence, sequence, transaction_id=sequence // 4))
+        night.records += [record(sequence, sequence, level) for level in (oracle.RC, oracle.RU)]
+    night.transactions = [transaction(number, "committed", began_at=NOW) for number in range(10)]
+    monkeypatch.setattr(sources.Direct, "edges", None)
+    spark: Any = Inline()
+    root = written(night, small_groups)
+    assert running.run(spark, look(str(root / "log"), str(root / "dump")), str(root / "out")).exit_status == 0
