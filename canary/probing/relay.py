@@ -211,13 +211,17 @@ class Relay(Worker):
         log.info("relay_reads", worker=self.name, positions=positions, new_incarnation=begun is not None)
 
     def _on_assign(self, client: Any, places: Sequence[Any]) -> None:
+        if client is not self._input:
+            return
         try:
             self._assign(client, places)
         except KafkaException as raised:
             self._report(raised.args[0])
             self._revoked = True  # nothing is read; the next turn joins again
 
-    def _on_revoke(self, _client: Any, _places: Sequence[Any]) -> None:
+    def _on_revoke(self, client: Any, _places: Sequence[Any]) -> None:
+        if client is not self._input:
+            return  # a former one that is being closed, in a thread of its own
         self._revoked = True
         self._positions.clear()
         self._kept.clear()
