@@ -27,8 +27,10 @@ OFFLINE: Final[list[Mutation]] = [
             "proven = (send_type == FAIL) & ok_read[send_message]",
         ),
         ("committed[history.send_op[proven]] = True", "pass"),
-        ("& committed[history.send_op] & completed", "& completed"),
-        ("& committed[history.send_op] & completed", "& committed[history.send_op]"),
+        (
+            "stands = (history.send_offset != UNKNOWN) & committed[history.send_op]",
+            "stands = history.send_offset != UNKNOWN",
+        ),
         (
             "known = history.read_offset != UNKNOWN",
             "known = (history.read_offset != UNKNOWN) & (history.type[read_op] == OK)",

@@ -134,7 +134,7 @@ def build(history: History, proven_elsewhere: Column | None = None) -> Tables:
         committed[proven_elsewhere] = True
 
     known = history.read_offset != UNKNOWN
-    stands = (history.send_offset != UNKNOWN) & committed[history.send_op] & completed
+    stands = (history.send_offset != UNKNOWN) & committed[history.send_op]
     if known.all():
         facts = (read_key, history.read_offset, read_message, read_op)
     else:

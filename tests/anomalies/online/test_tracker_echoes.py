@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from canary import facts as f
-from tests.support.bench import RC, TOPIC, Bench
+from tests.support.bench import PRODUCER, RC, RU, TOPIC, Bench
 
 
 def unseen(bench: Bench) -> int:
@@ -86,3 +86,44 @@ def test_what_is_skipped_when_it_is_read_again_was_not_given_late() -> None:
     bench.poll()
     bench.settle()
     assert bench.found() == [("poll-skip", 2, 2)]
+
+
+def made_again(bench: Bench) -> None:
+    """Delete the topic and make it again; the canary sees it."""
+    bench.topic_id, bench.log, bench.start, bench.end = "incarnation-2", {}, 0, 0
+    bench.round()
+
+
+def renewed(bench: Bench) -> None:
+    bench.generation, bench.sequence = bench.generation + 1, 0
+    bench.fold(f.GenerationBegan(bench.now_ns, TOPIC, bench.mode, PRODUCER, bench.generation))
+    for name in (RC, RU):
+        bench.positions[name] = 0
+        bench.fold(f.Positioned(bench.now_ns, name, name, TOPIC, 0, 0, "recreated"))
+
+
+def test_what_an_old_generation_sends_to_a_topic_made_again_is_not_judged() -> None:
+    bench = Bench()
+    bench.write(3)
+    bench.poll()
+    made_again(bench)
+    (sequence,) = bench.send()
+    bench.ack(sequence, 500)  # by a broker that has not heard of it
+    renewed(bench)
+    bench.write(2)
+    bench.settle()
+    assert bench.found() == [("topic-recreated", -1, -1)]
+
+
+def test_an_old_generations_records_in_a_topic_made_again_are_no_phantoms() -> None:
+    bench = Bench()
+    bench.write(3)
+    made_again(bench)
+    (sequence,) = bench.send()
+    bench.append(sequence)
+    bench.positions = {RC: 0, RU: 0}
+    bench.poll()
+    renewed(bench)
+    bench.write(2)
+    bench.settle()
+    assert bench.found() == [("topic-recreated", -1, -1)]
