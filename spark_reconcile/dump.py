@@ -64,9 +64,23 @@ BOUNDS: Final = pa.schema(
         ("retention_bytes", pa.int64()),
     ]
 )
+_WRITTEN: Final = pa.schema(
+    [
+        field.with_type(pa.dictionary(pa.int32(), field.type)) if field.type == pa.string() else field
+        for field in RECORDS
+    ]
+)
+"""How tasks hold rows: text, the same in all of them, once."""
+_RISING: Final = ("offset", "timestamp", "sequence", "transaction_id")
 RANGE: Final = 4_000_000
 """Offsets of a partition that one task reads."""
 _BATCH: Final = 65_536
+_CONSUMER: Final = {
+    "max.poll.records": "20000",
+    "max.partition.fetch.bytes": "4194304",
+    "receive.buffer.bytes": "1048576",
+}
+"""Java's consumer asks for less at a time than this job can take."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,33 +202,20 @@ def _read(
     known: tuple[Mapping[str, tuple[bytes, str | None]], str],
 ) -> list[_Part]:
     from pyspark.errors import PySparkException  # noqa: PLC0415  # slow, and not everyone needs it
+    from pyspark.sql.functions import lit  # noqa: PLC0415
 
     full = [span for span in spans if span.end > span.start]
     if not full:
         return []
-    starts: dict[str, dict[str, int]] = {}
-    ends: dict[str, dict[str, int]] = {}
-    for span in full:
-        starts.setdefault(span.topic, {})[str(span.partition)] = span.start
-        ends.setdefault(span.topic, {})[str(span.partition)] = span.end
-    rows = sum(span.end - span.start for span in full)
-    options = {f"kafka.{name}": value for name, value in java_properties(wanted.config).items()} | {
-        "assign": orjson.dumps({topic: [int(one) for one in parts] for topic, parts in starts.items()}).decode(),
-        "startingOffsets": orjson.dumps(starts).decode(),
-        "endingOffsets": orjson.dumps(ends).decode(),
-        "kafka.isolation.level": level,
-        "failOnDataLoss": "false",
-        "includeHeaders": "false",
-        "minPartitions": str(max(len(full), rows // RANGE)),
-        "kafkaConsumer.pollTimeoutMs": "60000",
-    }
     spark.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", str(_BATCH))
-    frame = (
-        spark.read.format("kafka")
-        .options(**options)
-        .load()
-        .select("topic", "partition", "offset", "timestamp", "value")
-    )
+    java = {f"kafka.{name}": value for name, value in (_CONSUMER | java_properties(wanted.config)).items()}
+    frame: Any = None
+    for number, topic in enumerate(known[0]):
+        mine = [span for span in full if span.topic == topic]
+        if mine:
+            source = spark.read.format("kafka").options(**java, **_options(mine, level)).load()
+            part = source.select(lit(number).alias("topic"), "partition", "offset", "timestamp", "value")
+            frame = part if frame is None else frame.union(part)
     work = _Decoder(wanted.cluster, level, *known)
     try:
         found = frame.mapInArrow(work, "name string, topic string, isolation string, rows long").collect()
@@ -223,22 +224,41 @@ def _read(
     return [_Part(row["name"], row["topic"], row["isolation"], row["rows"]) for row in found]
 
 
+def _options(spans: Sequence[Span], level: str) -> dict[str, str]:
+    """Return how Spark reads some partitions of one topic."""
+    (topic,) = {span.topic for span in spans}
+    rows = sum(span.end - span.start for span in spans)
+    return {
+        "assign": orjson.dumps({topic: [span.partition for span in spans]}).decode(),
+        "startingOffsets": orjson.dumps({topic: {str(span.partition): span.start for span in spans}}).decode(),
+        "endingOffsets": orjson.dumps({topic: {str(span.partition): span.end for span in spans}}).decode(),
+        "kafka.isolation.level": level,
+        "failOnDataLoss": "false",
+        "includeHeaders": "false",
+        "minPartitions": str(max(len(spans), rows // RANGE)),
+        "kafkaConsumer.pollTimeoutMs": "60000",
+    }
+
+
 def _reason(error: Exception) -> str:
     lines = [line.strip() for line in str(error).splitlines() if "Exception" in line]
     return (lines[-1] if lines else str(error).splitlines()[0])[:300]
 
 
 class _Decoder:
-    """The work of one task: Arrow batches of a partition's records in, a Parquet file out, and its name."""
+    """The work of one task: Arrow batches of a partition's records in, a Parquet file out, and its name.
+
+    The column topic has the topic's number in ``tags``: a name in every row would be carried for nothing.
+    """
 
     def __init__(self, cluster: str, isolation: str, tags: Mapping[str, tuple[bytes, str | None]], work: str) -> None:
         self._cluster = cluster
         self._isolation = isolation
-        self._tags = dict(tags)
+        self._topics = list(tags.items())
         self._work = work
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        place: tuple[str, int] | None = None
+        place: tuple[int, int] | None = None
         stream = None
         for batch in batches:
             for part in _by_place(batch):
@@ -246,22 +266,22 @@ class _Decoder:
                 if here != place:
                     if stream is not None and place is not None:
                         yield self._told(place[0], *stream.close())
-                    place, stream = here, PartWriter(self._work).stream(RECORDS)
+                    place, stream = here, PartWriter(self._work).stream(_WRITTEN, rising=_RISING)
                 assert stream is not None  # noqa: S101  # just made
                 stream.write(self._decoded(part, *here))
         if stream is not None and place is not None:
             yield self._told(place[0], *stream.close())
 
-    def _told(self, topic: str, name: str, rows: int) -> pa.RecordBatch:
+    def _told(self, topic: int, name: str, rows: int) -> pa.RecordBatch:
         return pa.RecordBatch.from_pydict(
-            {"name": [name], "topic": [topic], "isolation": [self._isolation], "rows": [rows]},
+            {"name": [name], "topic": [self._topics[topic][0]], "isolation": [self._isolation], "rows": [rows]},
             pa.schema(
                 [("name", pa.string()), ("topic", pa.string()), ("isolation", pa.string()), ("rows", pa.int64())]
             ),
         )
 
-    def _decoded(self, batch: pa.RecordBatch, topic: str, partition: int) -> pa.Table:
-        own_tag, topic_id = self._tags[topic]
+    def _decoded(self, batch: pa.RecordBatch, number: int, partition: int) -> pa.Table:
+        topic, (own_tag, topic_id) = self._topics[number]
         decoded = decode_batch(buffers(batch.column("value")), own_tag)
         ours = decoded.status == INTACT
         misplaced = ours & (decoded.partition != partition)  # intact, and in a partition it was never sent to
@@ -270,11 +290,11 @@ class _Decoder:
         foreign = ~ours
         return pa.table(
             [
-                pa.repeat(self._cluster, rows),
-                pa.repeat(topic, rows),
-                pa.nulls(rows, pa.string()) if topic_id is None else pa.repeat(topic_id, rows),
+                _text(self._cluster, rows),
+                _text(topic, rows),
+                _text(topic_id, rows),
                 pa.repeat(pa.scalar(partition, pa.int32()), rows),
-                pa.repeat(self._isolation, rows),
+                _text(self._isolation, rows),
                 batch.column("offset"),
                 batch.column("timestamp").cast(_TIME),
                 pa.array(decoded.producer_id, mask=foreign),
@@ -283,8 +303,14 @@ class _Decoder:
                 pa.array(decoded.transaction_id, mask=foreign | (decoded.transaction_id < 0)),
                 pa.array((decoded.status != CORRUPT) & ~misplaced),
             ],
-            schema=RECORDS,
+            schema=_WRITTEN,
         )
+
+
+def _text(value: str | None, rows: int) -> pa.DictionaryArray:
+    """Return a column of one text (or of nulls)."""
+    places = pa.nulls(rows, pa.int32()) if value is None else pa.array(np.zeros(rows, dtype=np.int32))
+    return pa.DictionaryArray.from_arrays(places, pa.array([] if value is None else [value], pa.string()))
 
 
 def buffers(column: Any) -> BinaryBuffers:
@@ -303,8 +329,7 @@ def _by_place(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
     """Yield runs of one partition: Spark gives a task one, but does not promise to."""
     if not len(batch):
         return
-    topic = batch.column("topic").dictionary_encode().indices.to_numpy()
-    partition = batch.column("partition").to_numpy()
+    topic, partition = batch.column("topic").to_numpy(), batch.column("partition").to_numpy()
     edges = np.flatnonzero((np.diff(topic) != 0) | (np.diff(partition) != 0)) + 1
     start = 0
     for stop in [*edges.tolist(), len(batch)]:
