@@ -12,8 +12,10 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from canary.anomalies.violation import RereadRequest
 from canary.client.ports import SteadyClock
 from canary.facts import (
+    Aborted,
     Acked,
     ClientError,
+    Committed,
     EndOfPartition,
     Failed,
     Indeterminate,
@@ -21,10 +23,12 @@ from canary.facts import (
     Polled,
     Positioned,
     Refused,
+    Relayed,
     RereadEnded,
     Sent,
 )
 from canary.probing.idempotent import IdempotentProducer, Renewal
+from canary.probing.relay import Relay
 from canary.probing.reread import RereadWorker
 from canary.probing.tail import TailConsumer
 from canary.probing.topic import TopicError, ensure_topic
@@ -274,6 +278,46 @@ def test_acked_writes_that_are_cut_off_kill_the_client_and_move_the_reader_back_
     stopped(producer)
     resolved = [f for f in inbox.facts if isinstance(f, Acked | Failed | Indeterminate)]
     assert identities(resolved) == identities(inbox.of(Sent))
+
+
+@pytest.mark.slow  # in short among all modes, tests/runner/test_modes.py
+def test_a_rebalance_in_a_relays_transaction_aborts_it_and_everything_is_taken_once(
+    config: dict[str, object], admin: AdminClient, topic: str, inbox: Recording, started: Callable[[Any], Any]
+) -> None:
+    out = f"{topic}-relay"
+    ensure_topic(admin, out, 3, 3, {"min.insync.replicas": "2"})
+    started(sender(config, topic, inbox))
+    relay = Relay(
+        {**config, "transactional.id": out, "transaction.timeout.ms": 10000, "message.timeout.ms": 10000},
+        {**config, "group.id": out, "session.timeout.ms": 6000, "heartbeat.interval.ms": 300},
+        topic,
+        out,
+        Renewal(1, TAG, range(3)),
+        tags=lambda _: TAG,
+        producer_id=9,
+        mode="relay",
+        interval_s=0.2,
+        most=500,
+        deliver_s=5.0,
+        record_length=96,
+        inbox=inbox,
+        clock=CLOCK,
+        renew=lambda _: Renewal(2, TAG, range(3)),
+        rebalance_every_s=3.0,
+    )
+    started(relay)
+    inbox.wait(lambda: sum("rebalance" in (f.error or "") for f in inbox.of(Aborted)) >= 2, 60)
+    aborted = len(inbox.facts)
+    inbox.wait(lambda: len(inbox.of(Committed, since=aborted)) >= 5, 60)
+    committed = {(f.generation, f.transaction_id) for f in inbox.of(Committed)}
+    for partition in range(3):
+        taken = sorted(
+            (f.start, f.end)
+            for f in inbox.of(Relayed)
+            if f.partition == partition and (f.generation, f.transaction_id) in committed
+        )
+        assert [end for _, end in taken[:-1]] == [start for start, _ in taken[1:]]
+        assert len(taken) > 3
 
 
 def test_frozen_brokers_cost_no_core_and_do_not_hold_up_the_stop(

@@ -80,6 +80,7 @@ class Canary:
                     stdout=log,
                     stderr=log,
                     start_new_session=True,
+                    env=os.environ | {"PYTHONFAULTHANDLER": "1"},  # says where, should a client library crash
                 )
                 for part in self.parts
             ]

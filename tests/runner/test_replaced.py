@@ -1,0 +1,125 @@
+"""why-fsync: what was acknowledged by all in sync, and read, is cut off and replaced, and nobody gets an error."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from canary.lab import Lab, LabError
+from canary.probing.tail import TailConsumer
+from canary.runner.cluster import ClusterRunner
+from canary.settings import load
+from storage.store import Store, ViolationFilter
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+pytestmark = pytest.mark.kafka
+
+TOPIC = "replaced"
+LEADER, FOLLOWER, LATE = 2, 3, 1
+CUT = 3
+WITHIN_S = 10.0
+"""From the new leader to the alarm."""
+
+
+@pytest.fixture
+def lab(tmp_path: Path) -> Iterator[Lab]:
+    """ELR off, so that one follower frozen is enough (FIELD-NOTES)."""
+    features = {"eligible.leader.replicas.version": 0}
+    with Lab(tmp_path / "lab", features=features, die_with_parent=True) as running:
+        running.wait_ready(60)
+        yield running
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    with Store.connect(f"sqlite:///{tmp_path}/store.db", timeout=5) as opened:
+        opened.upgrade()
+        yield opened
+
+
+def until(reached: Callable[[], Any], timeout: float, what: str) -> Any:
+    deadline = time.monotonic() + timeout
+    while not (found := reached()):
+        assert time.monotonic() < deadline, f"not in {timeout:g} s: {what}"
+        time.sleep(0.05)  # asked of brokers, views and the store: there is no event to wait for
+    return found
+
+
+def partition(runner: ClusterRunner) -> dict[str, Any]:
+    assert runner.published is not None
+    found: dict[str, Any] = runner.published.view["partitions"][0]
+    return found
+
+
+def read_to(runner: ClusterRunner) -> int:
+    return int(partition(runner)["consumers"]["read_committed"]["position"])
+
+
+def all_read(runner: ClusterRunner) -> bool:
+    now = partition(runner)
+    return now["acked"] > 60 and all(one["unseen"] == 0 for one in now["consumers"].values())
+
+
+def leads(lab: Lab, after: int) -> bool:
+    try:
+        now = lab.partition(TOPIC, 0)
+    except LabError:  # nobody answers just now
+        return False
+    return now.leader == LEADER and now.leader_epoch > after
+
+
+def lost(store: Store) -> dict[int, int]:
+    """Return the offset of each lost write, and when that was said (ns)."""
+    page = store.violations(ViolationFilter(kind="lost-write"), None, 500)
+    return {v.offset: v.first_seen_ns for v in page.items if v.offset is not None}
+
+
+def test_what_was_read_and_then_replaced_is_flagged_soon_though_the_tail_consumers_never_go_back(
+    lab: Lab, tmp_path: Path, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(TailConsumer, "_stray", lambda *_: [])  # they do not even hear of it
+    new = NewTopic(TOPIC, 1, replica_assignment=[[LEADER, FOLLOWER, LATE]], config={"min.insync.replicas": "2"})
+    admin = AdminClient({"bootstrap.servers": lab.bootstrap})
+    admin.create_topics([new])[TOPIC].result(10)
+    config = tmp_path / "canary.yaml"
+    config.write_text(
+        f"clusters: [{{name: t, kafka: {{bootstrap.servers: '{lab.bootstrap}'}}, topic: {{name: {TOPIC}}}}}]\n"
+        f"ledger: {{directory: {tmp_path}/ledger}}\nprobe_log: {{url: {tmp_path}/probe-log}}\n"
+    )
+    settings = load(config, {})
+    runner = ClusterRunner(settings, settings.clusters[0], store)
+    lab.wait_isr(TOPIC, 0, {LEADER, FOLLOWER, LATE})
+    lab.kill(LATE)
+    lab.wait_isr(TOPIC, 0, {LEADER, FOLLOWER})
+    runner.start()
+    try:
+        assert runner.probing.wait(60)
+        until(lambda: all_read(runner), 60, "60 are acknowledged by both, and read")
+        lab.pause(FOLLOWER)
+        lab.wait_isr(TOPIC, 0, {LEADER})
+        until(lambda: all_read(runner), 30, "everything acknowledged is read")
+        epoch, end = lab.partition(TOPIC, 0).leader_epoch, read_to(runner)
+        lab.kill(LEADER)
+        cut = lab.truncate(LEADER, TOPIC, 0, to_offset=end - CUT)
+        assert end - cut.after >= CUT
+        lab.start_broker(LATE, timeout=0)
+        lab.start_broker(LEADER, timeout=0)
+        until(lambda: leads(lab, epoch), 60, "who lost the end of its log leads again")
+        new_leader_ns = time.time_ns()
+        gone = set(range(cut.after, end))
+        until(lambda: lost(store).keys() >= gone, 60, f"{gone} are flagged")
+        until(lambda: partition(runner)["end"] > end, 30, "other probes stand in their places")
+    finally:
+        runner.stop(15)
+    assert lost(store).keys() == gone
+    assert (max(lost(store).values()) - new_leader_ns) / 1e9 < WITHIN_S
+    page = store.violations(ViolationFilter(), None, 500)
+    kinds = {v.kind for v in page.items if v.severity != "info"}
+    # there was no leader for a while; and what stands there now these consumers have indeed passed over
+    assert kinds <= {"lost-write", "truncation", "inconsistent-offsets", "offline-partition", "poll-skip"}
