@@ -38,8 +38,9 @@ class Backend:
         self._head = {"type": "http.response.start", "status": status, "headers": [(b"content-type", kind)]}
 
     async def until_asked(self, times: int) -> None:
-        while await self.came.get() < times:
-            pass
+        async with asyncio.timeout(5):
+            while await self.came.get() < times:
+                pass
 
     async def __call__(self, _scope: Scope, _receive: Receive, send: Send) -> None:
         self.asked += 1
