@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from canary.anomalies.online import relays
+from canary.anomalies.online.questions import miss
 from canary.anomalies.online.scope import observe
 from canary.anomalies.online.state import Histogram, Transaction
 from canary.probe.identity import Identity
@@ -89,6 +90,10 @@ def _promise_all(scope: Scope, transaction: Transaction) -> None:
             log = topic.logs[stream.partition]
             if log.claims.get(place[0]) == (sequence, tag):
                 promise(scope, topic, log, stream, sequence, 1, place[0])
+            else:  # somebody else has been said to stand there before this was a promise
+                topic.promises += 1
+                stream.promised.add(sequence, sequence + 1)
+                miss(scope, log, stream, place[0], 1, sequence, "displaced")
 
 
 def aborted(scope: Scope, fact: f.Aborted) -> None:

@@ -17,6 +17,7 @@ class Rounds:
 
     tracker: Tracker = field(default_factory=Tracker)
     now_ns: int = 10**18
+    mode: str = "fencing"
     generation: int = 0
     sample: int = 0
     end: int = 0
@@ -40,10 +41,10 @@ class Rounds:
     def round(self) -> None:
         self.generation += 1
         who = (PRODUCER, self.generation)
-        self.fold(f.GenerationBegan(self.now_ns, TOPIC, "fencing", *who))
-        self.fold(f.TransactionBegan(self.now_ns, "fencing", *who, 1))
+        self.fold(f.GenerationBegan(self.now_ns, TOPIC, self.mode, *who))
+        self.fold(f.TransactionBegan(self.now_ns, self.mode, *who, 1))
         for p in range(PARTITIONS):
-            self.fold(f.Sent(self.now_ns, TOPIC, p, *who, 0, "fencing", transaction_id=1))
+            self.fold(f.Sent(self.now_ns, TOPIC, p, *who, 0, self.mode, transaction_id=1))
             self.fold(f.Acked(self.now_ns, TOPIC, p, *who, 0, self.end, 1_000_000))
         self.fold(f.CommitAsked(self.now_ns, *who, 1), f.Committed(self.now_ns, *who, 1))
         for consumer in (RC, RU):
@@ -115,3 +116,23 @@ def test_what_waits_for_anything_is_not_forgotten() -> None:
     generations = {generation for _, generation, _ in life.tracker.state.topics[TOPIC].index}
     assert waiting in generations
     assert waiting - 1 not in generations
+
+
+def test_generations_of_other_modes_are_remembered() -> None:
+    life = Rounds(mode="transactional")
+    for _ in range(20):
+        life.round()
+    life.expire(keep=5)
+    assert len(life.tracker.state.topics[TOPIC].index) == 20 * PARTITIONS
+
+
+def test_a_generation_with_a_probe_of_unknown_outcome_is_remembered() -> None:
+    life = Rounds()
+    life.round()
+    life.fold(f.Sent(life.now_ns, TOPIC, 0, PRODUCER, life.generation, 1, "fencing", transaction_id=1))
+    for _ in range(20):
+        life.round()
+    life.expire(keep=5)
+    index = life.tracker.state.topics[TOPIC].index
+    assert (PRODUCER, 1, 0) in index
+    assert (PRODUCER, 1, 1) not in index

@@ -1,0 +1,158 @@
+"""What transactions promise, and what is known of those whose outcome nobody was told."""
+
+from __future__ import annotations
+
+from canary import facts as f
+from tests.support.bench import PRODUCER, RC, RU, TOPIC, Bench
+
+
+class Transactions(Bench):
+    """A bench whose producer is transactional."""
+
+    def begin(self) -> None:
+        self.mode = "transactional"
+        super().begin()
+
+    def write_within(self, transaction: int, *offsets: int | None, stand: bool = True) -> list[int]:
+        """Begin a transaction, and send one probe for each offset, acknowledged there unless it is None."""
+        self.fold(f.TransactionBegan(self.now_ns, self.mode, PRODUCER, self.generation, transaction))
+        sequences = []
+        for offset in offsets:
+            sequence, self.sequence = self.sequence, self.sequence + 1
+            sequences.append(sequence)
+            who = (PRODUCER, self.generation, sequence)
+            self.fold(f.Sent(self.now_ns, TOPIC, 0, *who, self.mode, transaction))
+            if offset is not None:
+                self.fold(f.Acked(self.now_ns, TOPIC, 0, *who, offset, 1_000))
+                self.end = max(self.end, offset + 1)
+                if stand:
+                    self.log[offset] = who
+        return sequences
+
+    def commit(self, transaction: int) -> None:
+        self.ask(transaction)
+        self.fold(f.Committed(self.now_ns, PRODUCER, self.generation, transaction))
+        self.end += 1
+
+    def ask(self, transaction: int) -> None:
+        self.fold(f.CommitAsked(self.now_ns, PRODUCER, self.generation, transaction))
+
+    def read(self, consumer: str, offset: int, transaction: int) -> None:
+        who = self.log[offset]
+        assert isinstance(who, tuple)
+        self.fold(f.Polled(self.now_ns, consumer, consumer, TOPIC, 0, offset, *who, transaction))
+
+
+def test_what_read_uncommitted_saw_of_an_aborted_transaction_is_no_promise() -> None:
+    bench = Transactions()
+    bench.write_within(1, 0)
+    bench.read(RU, 0, 1)
+    bench.fold(f.Aborted(bench.now_ns, PRODUCER, 1, 1, "?"))
+    bench.log.clear()
+    bench.end = 2
+    bench.settle()
+    assert bench.found() == []
+
+
+def test_what_was_read_committed_must_stay_though_nobody_was_told_of_it() -> None:
+    bench = Transactions()
+    bench.write_within(1, None)
+    bench.log[0], bench.end = (PRODUCER, 1, 0), 2
+    bench.ask(1)
+    bench.read(RC, 0, 1)
+    bench.positions[RC] = 1
+    bench.fold(f.TransactionIndeterminate(bench.now_ns, PRODUCER, 1, 1, "timed out"))
+    bench.settle(2)
+    bench.truncate(0)
+    bench.write_within(2, 0)
+    bench.commit(2)
+    bench.settle()
+    assert bench.found("lost-write") == [("lost-write", 0, 0)]
+
+
+def test_a_read_before_nobody_knew_the_outcome_proves_all_of_the_transaction() -> None:
+    bench = Transactions()
+    bench.write_within(1, 0, 1)
+    del bench.log[1]
+    bench.ask(1)
+    bench.read(RC, 0, 1)
+    bench.fold(f.TransactionIndeterminate(bench.now_ns, PRODUCER, 1, 1, "timed out"))
+    bench.positions[RC] = 1
+    bench.end = 3
+    bench.settle()
+    assert bench.found() == [("fractured-transaction", 1, 1), ("lost-write", 1, 1)]
+
+
+def test_a_write_whose_offset_was_given_to_another_before_its_commit_is_lost_by_the_commit() -> None:
+    bench = Transactions()
+    bench.write_within(1, 0, stand=False)
+    bench.log[0] = (PRODUCER, 1, 1)
+    bench.write_within(2, 0)
+    for transaction in (2, 1):
+        bench.commit(transaction)
+    bench.settle()
+    assert bench.found("lost-write", "inconsistent-offsets") == [
+        ("inconsistent-offsets", 0, -1),
+        ("lost-write", 0, 0),
+    ]
+
+
+def test_what_a_generation_wrote_before_its_successor_is_no_zombies_when_it_is_read_again() -> None:
+    bench = Transactions()
+    bench.write_within(1, 0)
+    bench.commit(1)
+    bench.poll()
+    bench.restart()
+    bench.write_within(2, bench.end)
+    bench.commit(2)
+    bench.poll()
+    bench.fold(f.Positioned(bench.now_ns, RC, RC, TOPIC, 0, 0, "start"))
+    bench.read(RC, 0, 1)
+    assert bench.found() == []
+
+
+def test_only_the_mode_that_fences_itself_has_zombies_of_its_own() -> None:
+    bench = Bench()
+    bench.fold(f.GenerationBegan(bench.now_ns, TOPIC, "idempotent", PRODUCER, 2))
+    bench.write(2)
+    bench.settle()
+    assert bench.found() == []
+
+
+def test_a_read_after_the_runner_died_proves_all_of_the_transaction() -> None:
+    bench = Transactions()
+    bench.write_within(1, 0, 1)
+    del bench.log[1]
+    bench.ask(1)
+    bench.restart()
+    bench.end = 3
+    bench.read(RC, 0, 1)
+    bench.positions[RC] = 1
+    bench.settle()
+    assert bench.found() == [("fractured-transaction", 1, 1), ("lost-write", 1, 1)]
+
+
+def test_a_zombie_that_only_read_uncommitted_sees_is_none() -> None:
+    bench = Transactions()
+    bench.write_within(1, 0)
+    bench.restart()
+    bench.write_within(2, 2)
+    bench.commit(2)
+    bench.poll()
+    bench.log[bench.end] = (PRODUCER, 1, 0)
+    bench.end += 1
+    bench.read(RU, bench.end - 1, 1)
+    assert bench.found("zombie-write") == []
+
+
+def test_outcomes_of_an_incarnation_that_is_gone_say_nothing_of_the_next() -> None:
+    for end in (f.Committed, f.Aborted):
+        bench = Transactions()
+        bench.write_within(1, 0)
+        bench.ask(1)
+        bench.read(RC, 0, 1)
+        bench.topic_id, bench.log, bench.end = "incarnation-2", {}, 0
+        bench.round()
+        bench.fold(end(bench.now_ns, PRODUCER, 1, 1))
+        bench.settle()
+        assert bench.found() == [("topic-recreated", -1, -1)]

@@ -1,0 +1,88 @@
+"""What is waited for before anything is said, across restarts and absences of the topic."""
+
+from __future__ import annotations
+
+from canary import facts as f
+from tests.support.bench import PRODUCER, RC, TOPIC, Bench
+
+
+def asked(bench: Bench) -> int:
+    bench.sample += 1
+    bench.fold(f.WatchAsked(bench.now_ns, bench.sample))
+    return bench.sample
+
+
+def answered(bench: Bench, sample: int) -> None:
+    bench.fold(
+        f.TopicSeen(bench.now_ns, sample, TOPIC, bench.topic_id, 1),
+        f.Listed(bench.now_ns, sample, TOPIC, 0, bench.start, bench.end, bench.end, bench.epoch),
+    )
+
+
+def test_a_topic_id_that_was_asked_for_before_the_evidence_confirms_nothing() -> None:
+    bench = Bench()
+    bench.write(3)
+    samples = [asked(bench) for _ in range(4)]
+    del bench.log[1]
+    bench.poll()
+    bench.answer()
+    for sample in samples:
+        answered(bench, sample)
+    assert bench.found() == []
+    bench.settle()
+    assert bench.found() == [("lost-write", 1, 1)]
+
+
+def test_a_topic_that_was_away_for_a_moment_is_judged_again() -> None:
+    bench = Bench()
+    bench.write(3)
+    bench.fold(f.TopicGone(bench.now_ns, asked(bench), TOPIC))
+    del bench.log[1]
+    bench.settle()
+    assert bench.found() == [("lost-write", 1, 1)]
+
+
+def test_what_was_asked_by_a_dead_process_is_waited_for_no_longer() -> None:
+    bench = Bench()
+    bench.send(2)
+    bench.append(1, 0)
+    bench.poll()
+    bench.round()
+    bench.answering = False
+    bench.epoch += 1
+    bench.round()
+    bench.restart()
+    bench.answering = True
+    bench.settle()
+    assert bench.found() == [("reorder", 0, 1)]
+
+
+def test_a_log_that_was_cut_while_nobody_looked_is_read_again_at_the_start() -> None:
+    bench = Bench()
+    bench.write(5)
+    bench.poll()
+    bench.settle(2)
+    bench.truncate(3, epoch=False)
+    bench.end = 10  # others have written since
+    bench.restart()
+    bench.settle()
+    assert bench.found("lost-write") == [("lost-write", 3, 3), ("lost-write", 4, 4)]
+
+
+def test_the_very_next_sequence_is_a_phantom_too() -> None:
+    bench = Bench()
+    bench.write(3)
+    bench.end += 1
+    bench.append(3)
+    bench.poll()
+    assert bench.found() == [("phantom", 4, 3)]
+
+
+def test_a_later_generation_of_somebody_elses_producer_is_looked_up_again() -> None:
+    bench = Bench()
+    bench.fold(f.ProducerLooked(bench.now_ns, 1234, 5))
+    bench.tracker.fold([f.Polled(bench.now_ns, RC, RC, TOPIC, 0, 0, 1234, 5, 0)])
+    assert bench.tracker.drain().unknown_producers == []
+    bench.tracker.fold([f.Polled(bench.now_ns, RC, RC, TOPIC, 0, 1, 1234, 6, 0)])
+    assert bench.tracker.drain().unknown_producers == [1234]
+    assert PRODUCER != 1234
