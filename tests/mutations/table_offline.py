@@ -6,7 +6,10 @@ from typing import Final
 
 from tests.mutations.mutation import Mutation, mutations
 
-_REFERENCE: Final = ("tests/anomalies/offline/test_offline_agrees_with_reference.py",)
+_REFERENCE: Final = (
+    "tests/anomalies/offline/test_offline_repeated.py",
+    "tests/anomalies/offline/test_offline_agrees_with_reference.py",
+)
 _LIVES: Final = ("tests/anomalies/offline/test_offline_simulated_lives.py", "tests/cli/test_check_command.py")
 _METRICS: Final = ("tests/anomalies/offline/test_offline_metrics.py",)
 _TESTS: Final = (_REFERENCE, _LIVES, _METRICS)

@@ -1,0 +1,43 @@
+"""Late acknowledgements, and values that were sent twice although no client should."""
+
+from __future__ import annotations
+
+import io
+from typing import TYPE_CHECKING, Any
+
+import orjson
+
+from canary.anomalies.offline import check, metrics
+from canary.history import load
+
+if TYPE_CHECKING:
+    from canary.anomalies.offline import Verdict
+
+
+def verdict_on(*steps: tuple[int, str, str, Any]) -> Verdict:
+    """Return the verdict on operations of (process, type, f, value), numbered and timed in their order."""
+    history = [
+        {"index": i, "time": i, "process": process, "type": kind, "f": f, "value": value}
+        for i, (process, kind, f, value) in enumerate(steps)
+    ]
+    return check(load(io.BytesIO(b"".join(orjson.dumps(op) + b"\n" for op in history)), "history"))
+
+
+def test_what_was_polled_before_its_acknowledgement_never_was_unseen() -> None:
+    verdict = verdict_on(
+        (0, "invoke", "send", [["send", "x", 1]]),
+        (1, "invoke", "poll", [["poll"]]),
+        (1, "ok", "poll", [["poll", {"x": [[0, 1]]}]]),
+        (0, "ok", "send", [["send", "x", [0, 1]]]),
+    )
+    assert [point["unseen"].get("x", 0) for point in metrics.unseen_series(verdict.tables)] == [0, 0]
+
+
+def test_who_polls_what_it_sent_itself_is_found_though_another_sent_the_same() -> None:
+    verdict = verdict_on(
+        (0, "invoke", "txn", [["send", "x", 1], ["poll"]]),
+        (0, "ok", "txn", [["send", "x", [0, 1]], ["poll", {"x": [[0, 1]]}]]),
+        (1, "invoke", "send", [["send", "x", 1]]),
+        (1, "ok", "send", [["send", "x", [1, 1]]]),
+    )
+    assert [case["op"] for case in verdict.anomalies["precommitted-read"]] == [1]
