@@ -7,10 +7,6 @@ from typing import TYPE_CHECKING
 
 import httpx
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import NameOID
 
 from api import create_app
 from api.cardinality import by_topic
@@ -18,6 +14,7 @@ from api.server import ApiServer, ServeError
 from api.views import Value
 from canary.settings.serving import TlsSettings
 from tests.api.serving import Client, ProbeLogFake, settings, view
+from tests.support.certificates import self_signed
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -75,24 +72,9 @@ def test_scrapes_of_one_second_share_a_rendering_and_the_next_one_is_new(store: 
 
 
 def _certificate(directory: Path) -> TlsSettings:
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "localhost")])
-    now = dt.datetime.now(dt.UTC)
-    certificate = (
-        x509.CertificateBuilder()
-        .subject_name(name)
-        .issuer_name(name)
-        .public_key(key.public_key())
-        .serial_number(1)
-        .not_valid_before(now - dt.timedelta(hours=1))
-        .not_valid_after(now + dt.timedelta(hours=1))
-        .add_extension(x509.SubjectAlternativeName([x509.DNSName("localhost")]), critical=False)
-        .sign(key, hashes.SHA256())
-    )
-    (directory / "tls.crt").write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
-    (directory / "tls.key").write_bytes(
-        key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
-    )
+    pem, key = self_signed(dt.datetime.now(dt.UTC) + dt.timedelta(hours=1))
+    (directory / "tls.crt").write_bytes(pem)
+    (directory / "tls.key").write_bytes(key)
     return TlsSettings(certificate=directory / "tls.crt", key=directory / "tls.key")
 
 
@@ -106,3 +88,13 @@ def test_the_server_speaks_tls_when_told_so(store: Store, tmp_path: Path) -> Non
     broken = TlsSettings(certificate=tmp_path / "none.crt", key=tls.key)
     with pytest.raises(ServeError, match=r"api\.tls\.certificate"):
         ApiServer(create_app(settings("prod"), store, ProbeLogFake()), "127.0.0.1", 0, broken)
+
+
+def test_metrics_tell_when_the_api_s_certificate_expires(store: Store, tmp_path: Path) -> None:
+    tls = _certificate(tmp_path)
+    text = Client(create_app(settings("prod", tls=tls), store, ProbeLogFake())).get("/metrics").text
+    (line,) = (
+        line for line in text.splitlines() if line.startswith("canary_api_certificate_expiry_timestamp_seconds ")
+    )
+    assert 0 < float(line.split()[1]) - time.time() <= 3600
+    assert 'canary_api_info{url="https://127.0.0.1:8080"}' in text

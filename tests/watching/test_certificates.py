@@ -4,12 +4,9 @@ import datetime as dt
 from typing import TYPE_CHECKING
 
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import NameOID
 
 from canary.watching.certificates import MOST, expiries, expiry_s, file_expiry_s
+from tests.support.certificates import self_signed
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -18,19 +15,7 @@ NOW = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
 
 
 def certificate(days: int) -> bytes:
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "canary")])
-    made = (
-        x509.CertificateBuilder()
-        .subject_name(name)
-        .issuer_name(name)
-        .public_key(key.public_key())
-        .serial_number(1)
-        .not_valid_before(NOW - dt.timedelta(days=1))
-        .not_valid_after(NOW + dt.timedelta(days=days))
-        .sign(key, hashes.SHA256())
-    )
-    return made.public_bytes(serialization.Encoding.PEM)
+    return self_signed(NOW + dt.timedelta(days=days))[0]
 
 
 def in_days(days: int) -> float:
