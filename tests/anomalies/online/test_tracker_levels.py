@@ -46,3 +46,16 @@ def test_what_is_known_to_be_lost_is_not_looked_for_again() -> None:
     bench.ack(0, 0)
     (log,) = bench.tracker.state.topics[TOPIC].logs.values()
     assert [missing for missing in log.missing if missing.sequence == 0] == []
+
+
+def test_what_only_read_uncommitted_was_not_given_is_no_skip() -> None:
+    bench = Bench()
+    bench.write(3)
+    bench.hidden = {1}
+    bench.poll(RU)
+    bench.hidden = set()
+    bench.round()
+    bench.round()
+    bench.round()
+    bench.settle()
+    assert bench.found() == []

@@ -88,3 +88,45 @@ def test_a_later_generation_of_somebody_elses_producer_is_looked_up_again() -> N
     bench.tracker.fold([f.Polled(bench.now_ns, RC, RC, TOPIC, 0, 1, 1234, 6, 0)])
     assert bench.tracker.drain().unknown_producers == [1234]
     assert PRODUCER != 1234
+
+
+def test_two_topic_ids_asked_for_after_the_evidence_are_enough() -> None:
+    bench = Bench()
+    bench.write(3)
+    del bench.log[1]
+    bench.round()
+    bench.poll()
+    bench.answer()
+    bench.round()
+    assert bench.found() == []
+    bench.round()
+    assert bench.found() == [("lost-write", 1, 1)]
+
+
+def test_one_reread_without_an_answer_proves_nothing() -> None:
+    bench = Bench()
+    bench.write(3)
+    bench.answering = False
+    bench.hidden = {1}
+    bench.poll()
+    bench.round()
+    (request,) = bench.requests
+    bench.requests.clear()
+    number = request.request_id  # type: ignore[attr-defined]
+    place = (RC, TOPIC, 0, 1, 2)
+    bench.fold(f.RereadEnded(bench.now_ns, number, *place, 1, complete=False, error="silence"))
+    bench.round()
+    bench.round()
+    assert bench.found() == []
+    bench.answering = True
+    bench.settle()
+    assert bench.found() == [("poll-skip", 1, 1)]
+
+
+def test_what_a_dead_process_may_have_sent_and_not_noted_is_no_phantom() -> None:
+    bench = Bench()
+    bench.fold(f.RunnerStarted(bench.now_ns, "canary-0", "test"))
+    bench.append(0)
+    bench.poll()
+    bench.settle()
+    assert bench.found() == []
