@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from spark_reconcile.ranges import Outlines
+    from spark_reconcile.ranges import Groups, Outlines
     from spark_reconcile.tables import File, RowGroup
 
 Sequences: TypeAlias = dict[Place, dict[tuple[int, int], tuple[int, int]]]
@@ -41,6 +41,12 @@ class Inputs:
     files: dict[str, list[File]]
     dumped: Dumped
     transactions: Transactions
+
+    def groups(self) -> Groups:
+        """Return what footers say, by path and number of a row group."""
+        return {
+            (file.path, group.number): group for files in self.files.values() for file in files for group in file.groups
+        }
 
     def only(self, cluster: str) -> Inputs:
         """Return the same without files that, by their footers, have nothing of a cluster."""

@@ -9,14 +9,15 @@ goes through Spark's shuffle.
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from spark_reconcile.bounding import Place
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
+    from spark_reconcile.columns import I64
     from spark_reconcile.tables import File, RowGroup
 
 TARGET_ROWS: Final = 1 << 20
@@ -73,6 +74,8 @@ class _Partition:
     groups: dict[str, list[tuple[File, RowGroup]]] = field(default_factory=lambda: {name: [] for name in TABLES})
 
 
+Groups: TypeAlias = "Mapping[tuple[str, int], RowGroup]"
+"""What footers say, by path and number of a row group."""
 Outlines: TypeAlias = "Mapping[tuple[str, int], Sequence[tuple[Place, RowGroup]]]"
 """By (path, number of a row group) the partitions in it, and what its footer would say of the rows of each."""
 
@@ -197,6 +200,60 @@ def _merged(shares: list[Share]) -> Iterable[Share]:
 
 def _rows(part: Range) -> int:
     return sum(share.rows for shares in (part.probes, part.records, part.polls) for share in shares)
+
+
+def narrowed(part: Range, sequences: tuple[I64, I64], groups: Groups) -> Range:
+    """Return the part of a range that has all there is of some probes with an offset in it: fewer row groups.
+
+    Args:
+        part: the range.
+        sequences: first and last of each run of sequences that is looked for.
+        groups: what footers say.
+    """
+    probes = [
+        chosen
+        for share in part.probes
+        if (chosen := _chosen(share, groups, lambda group: _may_have(group, sequences))) is not None
+    ]
+    placed = [(share.low, share.high) for share in probes if share.low is not None and share.high is not None]
+    if not placed:
+        return replace(part, probes=tuple(probes), records=(), polls=())
+    low, high = max(part.low, min(one[0] for one in placed)), max(one[1] for one in placed)
+
+    def near(group: RowGroup) -> bool:
+        return bool(group.low["offset"] <= high and group.high["offset"] >= low)
+
+    others = [
+        tuple(chosen for share in shares if (chosen := _chosen(share, groups, near)) is not None)
+        for shares in (part.records, part.polls)
+    ]
+    return replace(
+        part, low=low, high=min(part.high, high + 1), probes=tuple(probes), records=others[0], polls=others[1]
+    )
+
+
+def _may_have(group: RowGroup, sequences: tuple[I64, I64]) -> bool:
+    low, high = group.low.get("sequence"), group.high.get("sequence")
+    if low is None or high is None:
+        return True
+    return bool(((sequences[0] <= high) & (sequences[1] >= low)).any())
+
+
+def _chosen(share: Share, groups: Groups, wanted: Callable[[RowGroup], bool]) -> Share | None:
+    """Return the wanted row groups of a share, or all of it if its footers do not tell enough."""
+    told = [groups.get((share.file.path, number)) for number in share.groups]
+    if share.mixed or share.low is None or any(one is None or one.low.get("offset") is None for one in told):
+        return share
+    kept = [one for one in told if one is not None and wanted(one)]
+    if not kept:
+        return None
+    return replace(
+        share,
+        groups=tuple(one.number for one in kept),
+        low=min(one.low["offset"] for one in kept),
+        high=max(one.high["offset"] for one in kept),
+        rows=sum(one.rows for one in kept),
+    )
 
 
 @dataclass(frozen=True, slots=True)

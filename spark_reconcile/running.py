@@ -106,7 +106,7 @@ class _Run:
         log.info("reconcile_planned", ranges=len(ranges or ()), layout="fast" if ranges is not None else "any")
         if ranges is not None:
             try:
-                return self._with(Direct(self._spark, ranges, known), known)
+                return self._with(Direct(self._spark, ranges, known, self._inputs.groups()), known)
             except LayoutUntrueError:
                 log.warning("reconcile_layout_untrue", so="reading everything through a shuffle")
         return self._with(Shuffled(self._spark, chunks(self._inputs.files), known), known)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from spark_reconcile import tasks
 from spark_reconcile.merging import Bracket, neighbours
+from spark_reconcile.ranges import narrowed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
     from spark_reconcile.columns import I64, Identities
     from spark_reconcile.kernel import Piece, Residue, Runs
-    from spark_reconcile.ranges import Chunk, Range
+    from spark_reconcile.ranges import Chunk, Groups, Range
     from spark_reconcile.tasks import Edges, FirstLook, Key, Known, Refused
 
 WIDTH: Final = 1 << 19
@@ -44,8 +45,9 @@ class Source(Protocol):
 class Direct:
     """Ranges read from the row groups that hold them."""
 
-    def __init__(self, spark: SparkSession, ranges: Sequence[Range], known: Known) -> None:
+    def __init__(self, spark: SparkSession, ranges: Sequence[Range], known: Known, groups: Groups) -> None:
         self._context = spark.sparkContext
+        self._groups = groups
         self._ranges = {(part.place, part.number): part for part in ranges}
         self._known = self._context.broadcast(known)
 
@@ -69,7 +71,11 @@ class Direct:
             piece = tasks.load_range(part, known.value)
             return tasks.second_look((part.place, part.number), piece, known.value, ask, told)
 
-        return self._each([(self._ranges[key], ask, said[key]) for key, ask in runs.items()], work)
+        parts = [
+            (narrowed(self._ranges[key], (ask.sequence, ask.last), self._groups), ask, said[key])
+            for key, ask in runs.items()
+        ]
+        return self._each(parts, work)
 
     def brackets(self, keys: Sequence[Key], who: Identities) -> Iterable[Bracket | Refused]:
         """Look up neighbours."""

@@ -8,9 +8,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from spark_reconcile import ranges, running
+from spark_reconcile import ranges, running, sources
 from spark_reconcile.inputs import look, outlined
 from storage.probe_log import shipping
+from tests.benchmarks import reconcile_data
 from tests.generators import reconciliation_oracle as oracle
 from tests.generators.reconciliation_full import full_night
 from tests.spark_reconcile.test_history_engine import Inline
@@ -76,3 +77,27 @@ def test_a_large_file_of_the_probe_log_has_row_groups_of_one_partition_each(
     assert [large.metadata.row_group(n).num_rows for n in range(6)] == [2000, 1000] * 3
     assert small.metadata.num_row_groups == 5
     assert large.read() == small.read() == table
+
+
+def test_a_second_look_reads_the_row_groups_it_needs_and_changes_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reconcile_data, "GROUP_ROWS", 256)
+    monkeypatch.setattr(reconcile_data, "FILE_ROWS", 2048)
+    monkeypatch.setattr(ranges, "TARGET_ROWS", 2048)
+    planted = reconcile_data.generate(tmp_path, 96_000, levels=2, polls=True)
+    read = [0, 0]
+
+    def counted(part: ranges.Range, *more: Any) -> ranges.Range:
+        narrow = ranges.narrowed(part, *more)
+        for number, one in enumerate((part, narrow)):
+            read[number] += sum(share.rows for shares in (one.probes, one.records, one.polls) for share in shares)
+        return narrow
+
+    monkeypatch.setattr(sources, "narrowed", counted)
+    spark: Any = Inline()
+    inputs = look(str(tmp_path / "log"), str(tmp_path / "dump"))
+    summary = running.run(spark, inputs, str(tmp_path / "out")).summary
+    assert summary["verdicts"] == planted["verdicts"]
+    assert summary["anomalies"] == planted["anomalies"]
+    assert 0 < read[1] < 0.8 * read[0]
