@@ -1,0 +1,117 @@
+"""A night of real brokers with all that happens: transactions, aborts, retention, and a truncation.
+
+What Spark finds is what was found online, and what only a re-read can know; every difference has its reason.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+import httpx
+import pyarrow.dataset as ds
+import pytest
+from confluent_kafka import TopicPartition
+from confluent_kafka.admin import AdminClient, OffsetSpec
+
+from canary.lab import Lab
+from spark_reconcile.comparing import KINDS, UNEXPLAINED
+from tests.support.process import Canary
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+TOPIC = "night"
+CUT = 25
+RETENTION_MS = 90_000
+
+
+def destroy(lab: Lab, topic: str, partition: int) -> None:
+    """Kill every broker and cut the last records off every replica of a partition."""
+    end = max(lab.end_offset(broker, topic, partition) for broker in lab.brokers)
+    for broker in lab.brokers:
+        lab.kill(broker)
+    for broker in lab.brokers:
+        lab.truncate(broker, topic, partition, to_offset=end - CUT)
+    for broker in lab.brokers:
+        lab.start_broker(broker, timeout=0)
+    lab.wait_ready(including=lab.brokers)
+
+
+def first_offset(lab: Lab, topic: str) -> int:
+    place = TopicPartition(topic, 0)
+    asked = AdminClient({"bootstrap.servers": lab.bootstrap}).list_offsets({place: OffsetSpec.earliest()})
+    return int(asked[place].result(30).offset)
+
+
+def reconciled(canary: Canary) -> dict[str, Any]:
+    """Ask for a reconciliation as an operator does, and return its row when it is done."""
+    asked = httpx.post(f"{canary.base}/api/v1/reconciliations", json={"cluster": "t"}, timeout=10)
+    assert asked.status_code < 300, asked.text
+    rows: list[dict[str, Any]] = []
+
+    def ended() -> bool:
+        rows[:] = [one for one in canary.get("/api/v1/reconciliations").json()["items"] if one["cluster"] == "t"]
+        return rows[0]["state"] in {"succeeded", "failed"}
+
+    canary.until(ended, 240, "the reconciliation ends")
+    assert rows[0]["state"] == "succeeded", rows[0]
+    whole: dict[str, Any] = canary.get(f"/api/v1/reconciliations/{rows[0]['id']}").json()
+    return whole
+
+
+@pytest.mark.slow
+@pytest.mark.kafka
+@pytest.mark.spark
+def test_spark_finds_what_was_found_online_and_explains_the_rest(tmp_path: Path) -> None:
+    settings = {
+        "clusters": [
+            {
+                "name": "t",
+                "topic": {
+                    "name": TOPIC,
+                    "partitions": 2,
+                    "config": {"min.insync.replicas": "2", "retention.ms": str(RETENTION_MS), "segment.ms": "5000"},
+                },
+                "modes": {"idempotent": {"interval": "50ms"}, "transactional": {"interval": "500ms"}},
+            }
+        ],
+    }
+    brisk = {
+        "log.retention.check.interval.ms": 2000,
+        "log.segment.delete.delay.ms": 1000,
+        "log.initial.task.delay.ms": 500,
+    }
+    with Lab(tmp_path / "lab", brokers=3, broker_properties=brisk, die_with_parent=True) as lab:
+        settings["clusters"][0]["kafka"] = {"bootstrap.servers": lab.bootstrap}
+        parts = ("run", "serve", "schedule")
+        with Canary(tmp_path / "c", lab.bootstrap, TOPIC, settings=settings, parts=parts) as canary:
+            canary.until_probing()
+            canary.until(lambda: first_offset(lab, TOPIC) > 100, 200, "retention has taken something")
+            destroy(lab, TOPIC, 1)
+            canary.until(lambda: canary.violations("truncation"), 90, "the cut is flagged")
+            canary.until_probing()
+            canary.until_all_seen()
+            canary.until(lambda: canary.metric("canary_suspects") == 0, 60, "nothing is in doubt any more")
+            row = reconciled(canary)
+            found = [one for one in canary.violations() if one["kind"] in KINDS]
+            log = tmp_path / "c" / "probe-log"
+            outcomes = Counter(ds.dataset(log / "transactions", format="parquet").to_table()["outcome"].to_pylist())
+    by = {one["id"]: {sighting["by"] for sighting in one["sightings"]} for one in found}
+    both = [one for one in by.values() if "reconcile" in one and one - {"reconcile"}]
+    assert len(both) > CUT // 2
+    assert outcomes["committed"] > 10
+    assert outcomes["aborted"] > 0
+    assert row["verdicts"]["expired"] > 50
+    told = row["summary"]["compared"]
+    only_here = sum(one == {"reconcile"} for one in by.values())
+    assert len(both) == sum(int(line.split()[0]) for line in told if "found online, too" in line)
+    assert only_here == sum(int(line.split()[0]) for line in told if "only a re-read" in line)
+    assert not [line for line in told if UNEXPLAINED in line], told
+    report = canary_report(tmp_path, row["id"])
+    assert all(line.split(":")[0].split(" ", 1)[1] in report for line in told)
+
+
+def canary_report(directory: Path, which: str) -> str:
+    (page,) = directory.glob(f"c/reconciliations/t/{which}/out/report.html")
+    return page.read_text()
