@@ -132,7 +132,6 @@ ONLINE: Final[list[Mutation]] = [
         ("_TRIES = 2\n", "_TRIES = 100\n"),
         ('if m.state == "absent" and m.ordinal < sample_ordinal:', 'if m.state == "absent":'),
         ("m.ordinal < min(sample_ordinal, log.listed_ordinal)", "m.ordinal < sample_ordinal"),
-        ("m.ordinal < min(sample_ordinal, log.listed_ordinal)", "m.ordinal < log.listed_ordinal"),
         ("if held.ordinal < sample_ordinal:", "if True:"),
         ("if held.samples >= SAMPLES and not (held.check and log.busy):", "if held.samples >= SAMPLES:"),
         ("if stands(topic, log, held):", "if True:"),

@@ -40,6 +40,8 @@ def test_a_topic_that_was_away_for_a_moment_is_judged_again() -> None:
     bench.write(3)
     bench.fold(f.TopicGone(bench.now_ns, asked(bench), TOPIC))
     del bench.log[1]
+    bench.poll()
+    assert bench.requests == []
     bench.settle()
     assert bench.found() == [("lost-write", 1, 1)]
 
@@ -130,3 +132,31 @@ def test_what_a_dead_process_may_have_sent_and_not_noted_is_no_phantom() -> None
     bench.poll()
     bench.settle()
     assert bench.found() == []
+
+
+def test_what_was_asked_before_a_step_back_does_not_confirm_it() -> None:
+    bench = Bench()
+    bench.write(3)
+    bench.poll()
+    samples = [asked(bench) for _ in range(4)]
+    bench.deliver(RC, RC, 0, 1)
+    for sample in samples:
+        answered(bench, sample)
+    assert bench.found() == []
+    bench.settle()
+    assert bench.found() == [("nonmonotonic-poll", 0, -1)]
+
+
+def test_a_partition_that_does_not_answer_is_not_judged() -> None:
+    bench = Bench()
+    bench.write(3)
+    del bench.log[1]
+    bench.poll()
+    bench.answer()
+    for _ in range(4):
+        sample = asked(bench)
+        bench.fold(f.TopicSeen(bench.now_ns, sample, TOPIC, bench.topic_id, 1))
+    assert bench.found() == []
+    bench.round()
+    bench.round()
+    assert bench.found() == [("lost-write", 1, 1)]
