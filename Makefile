@@ -11,7 +11,7 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 PYTEST := $(BIN)/python -m pytest
 
-.PHONY: help install brokers run test test-e2e lint format soak-engine bench clean
+.PHONY: help install brokers run test test-e2e lint format soak-engine mutations bench clean
 
 help:  ## Say what can be made
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -58,6 +58,9 @@ format: $(INSTALLED)  ## Format the code
 
 soak-engine: $(INSTALLED)  ## The long form of the anomaly engine's tests (hours)
 	@$(PYTEST) -m slow --timeout 0 tests/anomalies
+
+mutations: $(INSTALLED)  ## Break each definition of the anomaly engine on purpose, and see a test fail (hours)
+	@$(BIN)/python -m tests.mutations
 
 bench: $(INSTALLED)  ## Costs, measured and compared in one run
 	@$(PYTEST) -m '' --timeout 0 -s tests/benchmarks
