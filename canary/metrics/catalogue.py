@@ -125,7 +125,12 @@ METRICS: dict[str, Metric] = {
             "Acknowledged probes that retention removed before any consumer had read them.",
             (*_PARTITION, "mode"),
         ),
-        Metric("canary_brokers_without_probe", "gauge", "Brokers that lead no probe partition.", ("cluster",)),
+        Metric(
+            "canary_brokers_without_probe",
+            "gauge",
+            "Brokers that lead no probe partition, or whose transactions no probe meets.",
+            ("cluster",),
+        ),
         Metric(
             "canary_runner_heartbeat_timestamp_seconds",
             "gauge",
