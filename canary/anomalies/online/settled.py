@@ -24,6 +24,8 @@ def _forget(stream: Stream) -> None:
     waiting = (stream.open, stream.unplaced, *stream.unseen.values())
     firsts = [first for first in (one.first() for one in waiting) if first is not None]
     floor = min([*firsts, *stream.places.keys[:1], stream.next_sequence])
+    placed = [end for known in (stream.acked, stream.seen) for _, end in known.within(0, floor)]
+    floor = max(placed, default=0)  # what is known of nobody's telling may stand above the start, and be read yet
     if floor <= (stream.failed.first() or 0) and floor <= (stream.indeterminate.first() or 0):
         return
     for known in (stream.acked, stream.promised, stream.seen):

@@ -45,3 +45,15 @@ def test_nothing_below_the_start_is_remembered() -> None:
     assert log.promised.first() == 2
     assert log.claims.keys[0] == 2
     assert bench.tracker.state.topics[TOPIC].streams[0].places.keys[0] == 2
+
+
+def test_what_was_in_doubt_and_stands_above_the_start_is_no_copy_when_it_is_read() -> None:
+    bench = Bench()
+    bench.append(*bench.send(2))
+    bench.restart()
+    bench.round()
+    bench.now_ns += 9 * 86_400 * 10**9
+    bench.start = 1
+    bench.round()
+    bench.settle()
+    assert bench.found() == []
