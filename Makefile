@@ -38,9 +38,17 @@ run: brokers  ## Start three brokers, the canary and its status page; everything
 # A process has one Spark at most, and who stops it stops everybody's: files that start one run in processes of their own.
 SPARK_TESTS = $(wildcard tests/spark_reconcile/test_*.py) tests/cli/test_check_command.py
 
+# Tests on real brokers wait more than they work: the others run beside them, and their output is shown at the end.
+BROKER_LOG := build/test-brokers.log
+
 test: brokers lint  ## Everything that needs no Debian packages: linters, types, unit tests, tests on real brokers
-	@failed=; $(PYTEST) --durations 25 $(SPARK_TESTS:%=--ignore=%) || failed=1; \
-	for file in $(SPARK_TESTS); do $(PYTEST) $$file || failed=1; done; \
+	@mkdir -p build; failed=; trap 'kill $$(jobs -p) 2>/dev/null || true' EXIT; \
+	echo "Tests on real brokers run beside these; so far: tail -f $(BROKER_LOG)"; \
+	$(PYTEST) --durations 20 -m 'kafka and not slow and not e2e' $(SPARK_TESTS:%=--ignore=%) > $(BROKER_LOG) 2>&1 & \
+	brokers=$$!; \
+	$(PYTEST) --durations 20 -m 'not kafka and not slow and not e2e' $(SPARK_TESTS:%=--ignore=%) || failed=1; \
+	for file in $(SPARK_TESTS); do $(PYTEST) --durations 3 $$file || failed=1; done; \
+	wait $$brokers || failed=1; cat $(BROKER_LOG); \
 	test -z "$$failed"
 
 test-e2e: brokers  ## Tests with real Prometheus, Alertmanager and browser (needs their Debian packages)
