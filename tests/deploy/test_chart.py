@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import configparser
-import importlib
-import importlib.util
 import json
 import os
 import shutil
 import subprocess
 from typing import TYPE_CHECKING, Any
 
+import kubernetes_validate
 import pytest
 import yaml
 from typer.testing import CliRunner
@@ -83,10 +82,8 @@ def test_what_kubernetes_knows_is_as_its_schemas_want_it(values: dict[str, str])
     objects = rendered(**values)
     own = {name: one for name, one in objects.items() if "monitoring.coreos.com" not in one["apiVersion"]}
     assert len(own) > 8
-    if importlib.util.find_spec("kubernetes_validate"):  # the schemas are a package of 100 MB
-        validate = importlib.import_module("kubernetes_validate").validate
-        for one in own.values():
-            validate(one, "1.31", strict=True)
+    for one in own.values():
+        kubernetes_validate.validate(one, "1.31", strict=True)
 
 
 @pytest.mark.e2e
