@@ -124,7 +124,7 @@ def left(folder: Path) -> dict[str, Any]:
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("times", [2, pytest.param(20, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("times", [1, pytest.param(20, marks=pytest.mark.slow)])
 def test_a_job_killed_at_random_and_run_again_leaves_what_a_clean_one_leaves(
     night: Path, tmp_path: Path, times: int
 ) -> None:
@@ -139,17 +139,21 @@ def test_a_job_killed_at_random_and_run_again_leaves_what_a_clean_one_leaves(
     assert len(expected["violations"]) == sum(planted(night)["anomalies"].values()) - early * reconcile_data.PARTITIONS
     seeded = random.Random(times)  # noqa: S311  # nothing secret
     killed = 0
-    for _ in range(times):
+    for _ in range(3 * times):  # a run that came to its end first is one that was not killed
+        if killed == times:
+            break
+        began = time.monotonic()
         process = begun(torn)
         try:
-            process.wait(seeded.uniform(took * 0.3, took))
+            process.wait(seeded.uniform(took * 0.3, took * 0.9))
         except subprocess.TimeoutExpired:
             kill(process)
             killed += 1
         else:
             assert process.returncode == 0
+            took = min(took, time.monotonic() - began)
             reopened(torn)
-    assert killed >= times / 2
+    assert killed == times
     if not finished(torn):
         ends(begun(torn))
     assert left(torn) == expected
