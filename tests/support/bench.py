@@ -42,6 +42,8 @@ class Bench:
     renewed: list[str] = field(default_factory=list)
     hidden: set[int] = field(default_factory=set)
     """Offsets that tail consumers pass without delivering them."""
+    given: set[tuple[int, int]] = field(default_factory=set)
+    """(generation, sequence) of what any consumer was given."""
 
     def __post_init__(self) -> None:
         self.begin()
@@ -108,6 +110,7 @@ class Bench:
                 facts.append(f.Refused(self.now_ns, consumer, isolation, TOPIC, 0, offset, record, "broken"))
             else:
                 facts.append(f.Polled(self.now_ns, consumer, isolation, TOPIC, 0, offset, *record))
+                self.given.add(record[1:])
         self.fold(*facts)
 
     def poll(self, *names: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass, field
 
+import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
@@ -95,7 +96,8 @@ class Life:
 
 
 EXAMPLES = int(os.environ.get("CANARY_EXAMPLES", "150"))
-"""The long form sets more (make soak-engine)."""
+"""The long form sets more, other ones each time (make soak-engine)."""
+SHORT = "CANARY_EXAMPLES" not in os.environ
 PHASES = [phase for phase in Phase if phase is not Phase.shrink or "CANARY_NO_SHRINKING" not in os.environ]
 """Whoever only wants to know whether it fails (tests.mutations) need not know the smallest example."""
 FEW = st.integers(1, 4)
@@ -122,7 +124,7 @@ def settle(life: Life) -> None:
     life.bench.settle(12)
 
 
-@settings(max_examples=EXAMPLES, deadline=None, phases=PHASES)
+@settings(max_examples=EXAMPLES, deadline=None, phases=PHASES, derandomize=SHORT)
 @given(st.lists(CORRECT, max_size=40))
 def test_whatever_a_correct_cluster_does_nothing_is_said(steps: list[tuple[object, ...]]) -> None:
     life = Life()
@@ -132,7 +134,7 @@ def test_whatever_a_correct_cluster_does_nothing_is_said(steps: list[tuple[objec
     assert not any(log.busy for topic in life.bench.tracker.state.topics.values() for log in topic.logs.values())
 
 
-@settings(max_examples=EXAMPLES, deadline=None, phases=PHASES)
+@settings(max_examples=EXAMPLES, deadline=None, phases=PHASES, derandomize=SHORT)
 @given(st.lists(STEP, max_size=25), st.integers(1, 8), st.integers(0, 1), st.lists(STEP, max_size=25))
 def test_exactly_what_a_cut_destroyed_is_lost(
     before: list[tuple[object, ...]], depth: int, elected: int, after: list[tuple[object, ...]]
@@ -151,7 +153,23 @@ def test_exactly_what_a_cut_destroyed_is_lost(
         for v in bench.violations.values()
         if v.kind == "lost-write" and v.identity
     }
-    assert destroyed & life.told <= lost <= destroyed & (life.told | life.unplaced)
+    read_again = bench.given  # the start of a process reads again, and so may the watching of an epoch
+    assert destroyed & life.told <= lost <= destroyed & (life.told | life.unplaced | read_again)
     kinds = {v.kind for v in bench.violations.values()}
     # A consumer that stood above the cut is not told of it and passes what grows below its position: a poll-skip.
     assert kinds <= {"lost-write", "truncation", "inconsistent-offsets", "poll-skip"}
+
+
+@pytest.mark.xfail(
+    strict=True, reason="a re-read that ends below a promise is not asked again: the scrubber finds it later"
+)
+def test_a_log_that_is_cut_and_grows_again_beside_a_restart_hides_no_loss() -> None:
+    """Cut below the last record read, grown to its offset again by others before the end was listed twice."""
+    life = Life()
+    live(life, [("write", 4), ("poll", RC)])
+    life.bench.truncate(0, epoch=False)
+    life.write(3)
+    live(life, [("poll", RU), ("restart",), ("gap", 1)])
+    settle(life)
+    lost = {v.identity.sequence for v in life.bench.violations.values() if v.kind == "lost-write" and v.identity}
+    assert lost == {0, 1, 2, 3}
