@@ -167,7 +167,7 @@ def positioned(scope: Scope, fact: f.Positioned) -> None:
     log.readers[fact.consumer] = Reader(fact.isolation, fact.offset, scope.state.now_ns)
 
 
-def polled(scope: Scope, run: Sequence[f.Polled]) -> None:  # noqa: C901  # one step after the other
+def polled(scope: Scope, run: Sequence[f.Polled]) -> None:  # noqa: C901, PLR0912  # one step after the other
     """A consumer was given probes of ours."""
     first, n = run[0], len(run)
     topic = scope.topic(first.topic)
@@ -196,9 +196,12 @@ def polled(scope: Scope, run: Sequence[f.Polled]) -> None:  # noqa: C901  # one 
         return
     a, b = first.sequence, first.sequence + n
     committed = first.isolation == READ_COMMITTED
+    placed_now = stream.unplaced.within(a, b) if stream.unplaced else []
     place(scope, topic, log, stream, a, n, first.offset, read=True)
     plain = stream.mode not in TRANSACTIONAL
     claim(scope, topic, log, stream, a, n, first.offset, promise=committed or plain)
+    for x, y in placed_now:
+        _passed_unplaced(scope, log, stream, x, y, first)
     if committed and stream.failed and stream.failed.overlaps(a, b):
         for x, y in stream.failed.within(a, b):
             for sequence in range(x, y):
@@ -211,6 +214,17 @@ def polled(scope: Scope, run: Sequence[f.Polled]) -> None:  # noqa: C901  # one 
         transactions.zombie(scope, topic, log, stream, first, n)
     if committed and first.transaction_id is not None:
         transactions.read(scope, topic, log, stream, first, n)
+
+
+def _passed_unplaced(scope: Scope, log: Log, stream: Stream, a: int, b: int, first: f.Polled) -> None:
+    """Others see where sequences stand that were acknowledged without an offset: who has passed them, skipped them."""
+    shift = first.offset - first.sequence
+    for name, reader in log.readers.items():
+        unseen = stream.unseen.get(name)
+        if reader.isolation != READ_COMMITTED or name == first.consumer or unseen is None:
+            continue
+        for x, y in unseen.within(a, min(b, reader.position - shift)):
+            miss(scope, log, stream, x + shift, y - x, x, "late-place")
 
 
 def _known(scope: Scope, topic: Topic, log: Log, stream: Stream | None, first: f.Polled, n: int) -> Stream | None:

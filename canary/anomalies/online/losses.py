@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 END_OF_LOG = "end of log"
 """How the error of a RereadEnded begins when the log ended before the range did."""
+BEYOND = "beyond"
+"""Asked once more where a re-read met the log's end below a promise: grown again it no longer looks cut."""
 _NEAR = 10_000
 """Places closer than this are asked for in one re-read."""
 SAMPLES = 2
@@ -107,13 +109,20 @@ def reread_ended(scope: Scope, fact: f.RereadEnded) -> None:
         return
     if reread.reason == SCRUB:
         scrub_ended(scope, log, reached)
+    elif ended and reread.reason != BEYOND and log.promised.overlaps(reached, reread.end):
+        _later(scope, log, max(reached, reread.start), reread.end, BEYOND)
     elif not fact.complete and not ended and reached < reread.end:
-        want(scope, log, max(reached, reread.start), reread.end, reread.reason)
-        if log.wanted is not None:
-            log.wanted = Wanted(log.wanted.start, log.wanted.end, log.wanted.reason, scope.state.ordinal + 1)
+        _later(scope, log, max(reached, reread.start), reread.end, reread.reason)
     if first_absent is not None and first_absent <= reread.start + 1 and reread.start > log.start:
         length = max(reread.end - reread.start, 1000)  # the loss may reach further down
         want(scope, log, max(log.start, reread.start - 2 * length), reread.start, reread.reason)
+
+
+def _later(scope: Scope, log: Log, start: int, end: int, reason: str) -> None:
+    """Ask again after the next look at the log."""
+    want(scope, log, start, end, reason)
+    if log.wanted is not None:
+        log.wanted = Wanted(log.wanted.start, log.wanted.end, log.wanted.reason, scope.state.ordinal + 1)
 
 
 def _judge_expected(scope: Scope, topic: Topic, log: Log, reread: Reread, reached: int) -> int | None:
@@ -226,7 +235,7 @@ def _present(scope: Scope, topic: Topic, log: Log, stream: Stream, m: Missing, o
     """It is there: whoever passed it did not deliver it; or it is there twice."""
     if offset in log.corrupt:
         return
-    if m.why in ("skipped", "late-ack"):
+    if m.why in ("skipped", "late-ack", "late-place"):
         if not m.given and not not_given(log, stream, sequence, sequence + 1):
             return  # late, which has its own name (nonmonotonic-poll)
         for unseen in stream.unseen.values():
@@ -440,6 +449,7 @@ def _lost(scope: Scope, topic: Topic, log: Log, m: Missing, copies: Copies) -> N
 
 _HOW = {
     "skipped": "a read_committed consumer passed its offset without delivering it",
+    "late-place": "a read_committed consumer had passed its offset without delivering it when another was given it",
     "late-ack": "a read_committed consumer had passed its offset without delivering it when it was acknowledged",
     "displaced": "another probe claims its offset",
     "reread": "a fresh re-read of its offset did not find it",

@@ -108,7 +108,7 @@ class Missing:
     ``state``: "ask" (wants a fresh re-read), "asked" (``request_id`` is on its way), "beyond" (the log ended before
     it: waits for the log's end to be judged or to come back) and "absent" (a fresh re-read did not find it; waits for
     ``samples`` equal topic ids asked after ``ordinal``).
-    ``why``: skipped, late-ack, displaced, moved, reread, end.
+    ``why``: skipped, late-ack, late-place, displaced, moved, reread, end.
     """
 
     offset: int

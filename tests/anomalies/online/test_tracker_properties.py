@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass, field
 
-import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
@@ -160,9 +159,6 @@ def test_exactly_what_a_cut_destroyed_is_lost(
     assert kinds <= {"lost-write", "truncation", "inconsistent-offsets", "poll-skip"}
 
 
-@pytest.mark.xfail(
-    strict=True, reason="a re-read that ends below a promise is not asked again: the scrubber finds it later"
-)
 def test_a_log_that_is_cut_and_grows_again_beside_a_restart_hides_no_loss() -> None:
     """Cut below the last record read, grown to its offset again by others before the end was listed twice."""
     life = Life()
