@@ -270,3 +270,17 @@ def by_producer(rows: Identities) -> list[tuple[int, int, Index]]:
         part.sort()
         groups.append((int(rows.producer[part[0]]), int(rows.generation[part[0]]), part))
     return groups
+
+
+def union(first: I64, last: I64) -> tuple[I64, I64]:
+    """Return spans [first, last] that overlap as few that do not, in ascending order."""
+    order = np.argsort(first, kind="stable")
+    first, last = first[order], last[order]
+    if not len(first):
+        return first, last
+    reach = np.maximum.accumulate(last)
+    fresh = np.ones(len(first), dtype=np.bool_)
+    fresh[1:] = first[1:] > reach[:-1]
+    starts = np.flatnonzero(fresh)
+    ends = np.concatenate([starts[1:] - 1, [len(first) - 1]])
+    return first[starts], reach[ends]

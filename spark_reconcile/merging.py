@@ -12,7 +12,18 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from spark_reconcile.columns import NEVER, NO_OFFSET, PLAIN, Found, Identities, Probes, by_producer, lookup, numbered
+from spark_reconcile.columns import (
+    NEVER,
+    NO_OFFSET,
+    PLAIN,
+    Found,
+    Identities,
+    Probes,
+    by_producer,
+    lookup,
+    numbered,
+    union,
+)
 from spark_reconcile.kernel import Evidence, Piece, Residue, Runs, Settled, Slice, look_again, recount, settle
 from spark_reconcile.residue import Concluded, assemble, conclude
 from spark_reconcile.tally import Tally
@@ -78,7 +89,7 @@ def wanted(ranges: Sequence[tuple[Identities, Runs]]) -> list[Runs]:
     result: list[list[Runs]] = [[] for _ in ranges]
     for (producer, generation), parts in owned.items():
         spans = [*watch.get((producer, generation), []), _overlaps(parts)]
-        first, last = _union(np.concatenate([span[0] for span in spans]), np.concatenate([span[1] for span in spans]))
+        first, last = union(np.concatenate([span[0] for span in spans]), np.concatenate([span[1] for span in spans]))
         if not len(first):
             continue
         for number, lows, highs in parts:
@@ -208,20 +219,6 @@ def _overlaps(parts: Sequence[tuple[int, I64, I64]]) -> tuple[I64, I64]:
     reach = np.maximum.accumulate(last)[:-1]
     again = first[1:] <= reach
     return first[1:][again], np.minimum(last[1:], reach)[again]
-
-
-def _union(first: I64, last: I64) -> tuple[I64, I64]:
-    """Return spans that overlap as few that do not."""
-    order = np.argsort(first, kind="stable")
-    first, last = first[order], last[order]
-    if not len(first):
-        return first, last
-    reach = np.maximum.accumulate(last)
-    fresh = np.ones(len(first), dtype=np.bool_)
-    fresh[1:] = first[1:] > reach[:-1]
-    starts = np.flatnonzero(fresh)
-    ends = np.concatenate([starts[1:] - 1, [len(first) - 1]])
-    return first[starts], reach[ends]
 
 
 def _intersection(one: tuple[I64, I64], other: tuple[I64, I64]) -> tuple[I64, I64]:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from canary.anomalies.offline.cycles import Edges, shortest_cycles
-from spark_reconcile.columns import COMMITTED, NEVER, OPEN, Columns
+from spark_reconcile.columns import COMMITTED, NEVER, OPEN, Columns, union
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -114,7 +114,7 @@ def of(some: Writes) -> Order:
     if not len(some):
         return Order.none()
     since, until = _back(some)
-    return Order(some.take(np.array([0, -1])), *_joined(since, until), edges=len(some) - 1)
+    return Order(some.take(np.array([0, -1])), *union(since, until), edges=len(some) - 1)
 
 
 def stretches(partitions: Iterable[Sequence[Order]]) -> tuple[I64, I64]:
@@ -129,7 +129,7 @@ def stretches(partitions: Iterable[Sequence[Order]]) -> tuple[I64, I64]:
         back = _leads_back(tail, head)
         since += [head.began[back], *(order.since for order in orders)]
         until += [tail.began[back], *(order.until for order in orders)]
-    return _joined(np.concatenate(since), np.concatenate(until))
+    return union(np.concatenate(since), np.concatenate(until))
 
 
 def seams(orders: Sequence[Order], within: tuple[I64, I64]) -> tuple[Writes, Writes]:
@@ -208,19 +208,6 @@ def _leads_back(tail: Writes, head: Writes) -> Bool:
             same &= after == before
         result[even] = lower
     return result
-
-
-def _joined(since: I64, until: I64) -> tuple[I64, I64]:
-    """Return stretches that meet as one."""
-    order = np.argsort(since, kind="stable")
-    since, until = since[order], until[order]
-    if not len(since):
-        return since, until
-    reach = np.maximum.accumulate(until)
-    fresh = np.ones(len(since), dtype=np.bool_)
-    fresh[1:] = since[1:] > reach[:-1]
-    starts = np.flatnonzero(fresh)
-    return since[starts], reach[np.append(starts[1:] - 1, len(reach) - 1)]
 
 
 def _stretch(began: I64, within: tuple[I64, I64]) -> I64:
