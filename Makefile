@@ -35,8 +35,11 @@ brokers: $(INSTALLED)  ## Fetch the Kafka brokers (once; kept in ~/.cache/kafka-
 run: brokers  ## Start three brokers, the canary and its status page; everything it writes is in ./var; Ctrl-C ends it
 	@exec $(BIN)/canary up
 
-# A process has one Spark at most, and who stops it stops everybody's: files that start one run in processes of their own.
-SPARK_TESTS = $(wildcard tests/spark_reconcile/test_*.py) tests/cli/test_check_command.py
+# A process has one Spark at most, and who stops it stops everybody's: files that share one run in one process, files
+# that start their own in one each.
+SPARK_SHARED := $(addprefix tests/spark_reconcile/test_,bad_input.py dump.py ordering.py ranges.py reconciling.py)
+SPARK_ALONE := $(addprefix tests/spark_reconcile/test_,history_engine.py kills.py nightly.py) tests/cli/test_check_command.py
+SPARK_TESTS := $(SPARK_SHARED) $(SPARK_ALONE)
 
 # Tests on real brokers wait more than they work: the others run beside them, and their output is shown at the end.
 BROKER_LOG := build/test-brokers.log
@@ -47,12 +50,22 @@ test: brokers lint  ## Everything that needs no Debian packages: linters, types,
 	$(PYTEST) --durations 20 -m 'kafka and not slow and not e2e' $(SPARK_TESTS:%=--ignore=%) > $(BROKER_LOG) 2>&1 & \
 	brokers=$$!; \
 	$(PYTEST) --durations 20 -m 'not kafka and not slow and not e2e' $(SPARK_TESTS:%=--ignore=%) || failed=1; \
-	for file in $(SPARK_TESTS); do $(PYTEST) --durations 3 $$file || failed=1; done; \
+	$(PYTEST) --durations 3 $(SPARK_SHARED) || failed=1; \
+	for file in $(SPARK_ALONE); do $(PYTEST) --durations 3 $$file || failed=1; done; \
 	wait $$brokers || failed=1; cat $(BROKER_LOG); \
 	test -z "$$failed"
 
+# The alert's way to the webhook and back takes five minutes, most of them waiting: the others go on beside it.
+ALERT_TEST := tests/e2e/test_alert_reaches_webhook.py
+ALERT_LOG := build/test-alert.log
+
 test-e2e: brokers  ## Tests with real Prometheus, Alertmanager and browser (needs their Debian packages)
-	@$(PYTEST) -m e2e
+	@mkdir -p build; failed=; trap 'kill $$(jobs -p) 2>/dev/null || true' EXIT; \
+	$(PYTEST) -m e2e $(ALERT_TEST) > $(ALERT_LOG) 2>&1 & \
+	alert=$$!; \
+	$(PYTEST) -m e2e --ignore=$(ALERT_TEST) || failed=1; \
+	wait $$alert || failed=1; cat $(ALERT_LOG); \
+	test -z "$$failed"
 
 lint: $(INSTALLED)  ## Style, types and the direction of imports
 	@$(BIN)/ruff check .

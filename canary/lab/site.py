@@ -11,7 +11,7 @@ from signal import SIGCONT, SIGKILL, SIGTERM
 
 import structlog
 
-from canary.lab import jars, process, properties
+from canary.lab import classes, jars, process, properties
 from canary.lab.errors import LabError
 from canary.lab.process import ProcessFile
 from canary.lab.state import CONTROLLER, State, free_ports, load, random_id, save, texts
@@ -154,14 +154,17 @@ class Site:
 
     def java_command(self, now: State, node: int) -> list[str]:
         """Return the command line up to the main class."""
-        lib = jars.fetch(now.version)
-        flags = [*properties.JVM_FLAGS, *properties.logging_flags(self.home(node))]
-        return [jars.java(), f"-Xmx{now.heap}", *flags, "-cp", f"{lib}/*"]
+        lib, java = jars.fetch(now.version), jars.java()
+        flags = [*properties.JVM_FLAGS, *properties.logging_flags(self.home(node)), *classes.flags(lib, java)]
+        return [java, f"-Xmx{now.heap}", *flags, "-cp", f"{lib}/*"]
 
     def spawn(self, node: int) -> None:
         """Start a node's process and write its pid file."""
-        home = self.home(node)
-        command = [*self.java_command(self.state(), node), "kafka.Kafka", str(home / "server.properties")]
+        home, now = self.home(node), self.state()
+        program, *rest = self.java_command(now, node)
+        if node == now.brokers[0]:
+            rest = [*classes.writing(jars.fetch(now.version), program, home), *rest]
+        command = [program, *rest, "kafka.Kafka", str(home / "server.properties")]
         console = home / "console.log"
         pid = process.spawn(command, cwd=home, console=console, die_with_parent=self.die_with_parent)
         self.file(node).write(pid)
@@ -174,7 +177,10 @@ class Site:
             process.send(pid, SIGCONT)  # a paused process would never see SIGTERM
         deadline = time.monotonic() + _STOP_S
         for node, pid in pids.items():
-            if not process.wait_for_end(pid, max(0.0, deadline - time.monotonic())):
+            if process.wait_for_end(pid, max(0.0, deadline - time.monotonic())):
+                if not hard:
+                    classes.keep(jars.fetch(self.state().version), jars.java(), self.home(node))
+            else:
                 _log.warning("node_killed", node=node, reason=f"did not stop within {_STOP_S:.0f} s")
                 process.send(pid, SIGKILL)
                 process.wait_for_end(pid, _STOP_S)

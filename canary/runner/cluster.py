@@ -190,11 +190,23 @@ class ClusterRunner(Worker):
         for one in probes:
             one.silence(deadline)
 
-    def read_again(self) -> int:
-        """Ask for a re-read of everything retained by fresh clients; returns when, in ns (``scrubbed_ns`` tells)."""
+    def read_again(self, since_ns: int | None = None) -> int:
+        """Ask for a re-read of everything retained by fresh clients.
+
+        Args:
+            since_ns: when it was asked for first; a re-read may end early (an election, a broker that is silent), and
+                then only what has not been read to its end since, and is not being read, is asked for again.
+
+        Returns:
+            When it was asked for, in ns: ``scrubbed_ns`` of a partition is later once it was read to its end.
+        """
         assert self._judge is not None  # noqa: S101  # whoever asks has seen ``probing``
         at_ns = self._clock.now_ns()
-        places = [place for place in places_of(self._judge.published.view) if place[0] in self._probes]
+        view = self._judge.published.view
+        if since_ns is not None:
+            unread = [p for p in view["partitions"] if p["scrubbed_ns"] <= since_ns and not p["rereading"]]
+            view = {"partitions": unread}
+        places = [place for place in places_of(view) if place[0] in self._probes]
         self._inbox.put([ScrubAsked(at_ns, topic, partition, _EVERYTHING, start=0) for topic, partition in places])
         return at_ns
 

@@ -32,7 +32,11 @@ CLEAN, VIOLATION, INCONCLUSIVE = 0, 1, 3
 """Exit statuses."""
 _LOOK_S = 0.1
 _SETTLE_S = 30.0
-"""How long what was sent may take to be seen, and everything to be read again."""
+"""How long what was sent may take to be seen."""
+_REREAD_S = 60.0
+"""How long it may take until everything was read again."""
+_ASK_AGAIN_S = 6.0
+"""A re-read that ended early is asked for again, so often; longer than a re-read waits for a silent broker."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,8 +121,13 @@ def _probe(runners: list[ClusterRunner], seconds: float, stopping: threading.Eve
     settled = time.monotonic() + _SETTLE_S
     doubts = [f"{name}: not everything acknowledged was seen" for name in until(_all_seen, settled)]
     asked = {runner.name: runner.read_again() for runner in runners}
-    settled = time.monotonic() + _SETTLE_S
-    unread = until(lambda runner: _read_since(runner, asked[runner.name]), settled)
+    settled = time.monotonic() + _REREAD_S
+    unread = [runner.name for runner in runners]
+    while unread and not stopping.is_set() and (now := time.monotonic()) < settled:
+        unread = until(lambda runner: _read_since(runner, asked[runner.name]), min(now + _ASK_AGAIN_S, settled))
+        for runner in runners:
+            if runner.name in unread and runner.alive:
+                runner.read_again(asked[runner.name])
     doubts += [f"{name}: not everything could be read again" for name in unread]
     doubts += [f"{name}: suspicions without an answer" for name in until(_no_suspects, settled)]
     doubts += [f"{runner.name}: no probe was acknowledged" for runner in runners if not _counts([runner])["acked"]]

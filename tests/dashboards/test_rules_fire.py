@@ -41,10 +41,13 @@ def both(name: str, labels: str, values: str) -> Series:
     return {f"{name}{{{labels}{', ' if labels else ''}{replica}}}": values for replica in REPLICAS}
 
 
-def firing(alert: str, series: Series, times: dict[str, bool], tmp_path: Path) -> None:
-    """Assert whether ``alert`` fires at each time, exactly once whatever the replicas."""
+def firing(alert: str, series: Series, times: dict[str, bool], tmp_path: Path, *, every: str = "15s") -> None:
+    """Assert whether ``alert`` fires at each time, exactly once whatever the replicas.
+
+    ``every`` is the interval of samples and of evaluations: longer where hours and days are told.
+    """
     test: dict[str, Any] = {
-        "interval": "15s",
+        "interval": every,
         "input_series": inputs(series),
         "promql_expr_test": [
             {
@@ -55,16 +58,16 @@ def firing(alert: str, series: Series, times: dict[str, bool], tmp_path: Path) -
             for time, fires in times.items()
         ],
     }
-    promtool_test(test, tmp_path)
+    promtool_test(test, tmp_path, every=every)
 
 
 def inputs(series: Series) -> list[dict[str, str]]:
     return [{"series": name, "values": values} for name, values in series.items()]
 
 
-def promtool_test(test: dict[str, Any], tmp_path: Path) -> None:
+def promtool_test(test: dict[str, Any], tmp_path: Path, *, every: str = "15s") -> None:
     path = tmp_path / "test.yml"
-    path.write_text(yaml.safe_dump({"rule_files": [str(RULES)], "evaluation_interval": "15s", "tests": [test]}))
+    path.write_text(yaml.safe_dump({"rule_files": [str(RULES)], "evaluation_interval": every, "tests": [test]}))
     ran = subprocess.run([promtool(), "test", "rules", str(path)], capture_output=True, text=True, check=False)
     assert ran.returncode == 0, ran.stdout + ran.stderr
 
@@ -191,13 +194,14 @@ def test_a_counter_that_rises_fires_and_resolves(alert: str, tmp_path: Path) -> 
 
 def test_a_reconciliation_that_is_too_old_fires(tmp_path: Path) -> None:
     name = "canary_reconcile_last_success_timestamp_seconds"
-    series = both(name, 'cluster="prod"', f"{-DAY}x8000")
-    firing("CanaryReconcileStale", series, {"11h": False, "13h": True}, tmp_path)
+    series = both(name, 'cluster="prod"', f"{-DAY}x1000")
+    firing("CanaryReconcileStale", series, {"11h": False, "13h": True}, tmp_path, every="2m")
 
 
 def test_a_cluster_that_was_never_reconciled_fires_after_a_day_and_a_half(tmp_path: Path) -> None:
-    series = beating(9000, total=9000)
-    firing("CanaryReconcileNever", series, {"35h": False, "37h": True}, tmp_path)
+    heartbeat, labels = "canary_runner_heartbeat_timestamp_seconds", 'cluster="prod", runner="canary-0"'
+    series = both(heartbeat, labels, "0+120x1200")
+    firing("CanaryReconcileNever", series, {"35h": False, "37h": True}, tmp_path, every="2m")
 
 
 def test_a_test_of_the_alarm_pages_while_it_is_open(tmp_path: Path) -> None:
@@ -227,12 +231,12 @@ def test_a_store_that_is_told_late_is_said_and_a_dead_runner_is_not_that(tmp_pat
 def test_a_scrubber_that_takes_more_than_a_week_or_stands_still_is_said(tmp_path: Path) -> None:
     labels = 'cluster="prod", topic="t", partition="0"'
     age, ratio = "canary_scrub_age_seconds", "canary_scrub_position_ratio"
-    slow = both(age, labels, "600000+15x1000 0x400") | both(ratio, labels, "0+0.0001x1400")
-    firing("CanaryScrubberBehind", slow, {"1h": False, "3h": True, "4h30m": False}, tmp_path)
-    busy = both(age, labels, "0+15x2400") | both(ratio, labels, "0+0.0001x2400")
-    firing("CanaryScrubberBehind", busy, {"5h": False, "9h": False}, tmp_path)
-    still = both(age, labels, "0+15x2400") | both(ratio, labels, "0.5x2400")
-    firing("CanaryScrubberBehind", still, {"6h": False, "7h30m": True}, tmp_path)
+    slow = both(age, labels, "600000+120x125 0x50") | both(ratio, labels, "0+0.001x175")
+    firing("CanaryScrubberBehind", slow, {"1h": False, "3h": True, "4h30m": False}, tmp_path, every="2m")
+    busy = both(age, labels, "0+120x300") | both(ratio, labels, "0+0.001x300")
+    firing("CanaryScrubberBehind", busy, {"5h": False, "9h": False}, tmp_path, every="2m")
+    still = both(age, labels, "0+120x300") | both(ratio, labels, "0.5x300")
+    firing("CanaryScrubberBehind", still, {"6h": False, "7h30m": True}, tmp_path, every="2m")
 
 
 @pytest.mark.parametrize(
@@ -246,9 +250,10 @@ def test_a_certificate_that_expires_within_two_weeks_is_said(series: tuple[str, 
     expires = 14 * DAY + 3600
     firing(
         "CanaryCertificateExpiring",
-        both(*series, f"{expires}x1000 {400 * DAY}x200"),
+        both(*series, f"{expires}x125 {400 * DAY}x25"),
         {"1h30m": False, "2h15m": True, "4h30m": False},
         tmp_path,
+        every="2m",
     )
 
 
