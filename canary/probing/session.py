@@ -48,6 +48,8 @@ log = structlog.get_logger(__name__)
 PACE_S = 0.1
 CALL_S = 2.0
 """Longest wait in one call of the client: bounds the reaction to stop."""
+GRACE_S = 1.0
+"""How long after its timeout a call may still come back."""
 SETTLE_S = 90.0
 """How long a commit that got no answer is asked for again before it is given up as indeterminate."""
 AGAIN_S = 0.5
@@ -257,14 +259,32 @@ class Session:
         return self.open.spoiled is None
 
     def send_offsets(self, offsets: Sequence[Any], group: Any, timeout_s: float = CALL_S) -> bool:
-        """Let the transaction move a consumer group. Returns whether it will; else it must be aborted."""
+        """Let the transaction move a consumer group. Returns whether it will; else it must be aborted.
+
+        While the group's coordinator is away this call may last for ever, whatever timeout it is given (librdkafka
+        #5456, #5511). So it is made in a thread of its own; a client that does not come back is left to that thread.
+        """
         assert self.open is not None  # noqa: S101  # the caller began it
-        try:
-            self._client.send_offsets_to_transaction(list(offsets), group, timeout_s)
-        except KafkaException as raised:
-            self._spoil(self.open, f"send_offsets: {text_of(raised.args[0])}")
+        client, answers = self._client, list[KafkaError | None]()
+
+        def ask() -> None:
+            try:
+                client.send_offsets_to_transaction(list(offsets), group, timeout_s)
+            except KafkaException as raised:
+                answers.append(raised.args[0])
+            else:
+                answers.append(None)
+
+        in_background(ask, f"{self.name}-offsets").join(timeout_s + GRACE_S)
+        if not answers:
+            log.warning("client_does_not_come_back", client=self.name, call="send_offsets", timeout_s=timeout_s)
+            self._spoil(self.open, "send_offsets: no answer")
+            self.close()
             return False
-        return True
+        error = answers[0]
+        if error is not None:
+            self._spoil(self.open, f"send_offsets: {text_of(error)}")
+        return error is None
 
     def commit(self, timeout_s: float = CALL_S) -> None:
         """Ask for the commit; again if that was done before. Afterwards it is settled, or still ``settling``."""
@@ -308,12 +328,13 @@ class Session:
         """Abort what was never asked to be committed: definite, whatever the abort says."""
         assert self.open is not None  # noqa: S101  # the caller began it
         transaction = self.open
-        try:
-            self._client.abort_transaction(timeout_s)
-        except KafkaException as raised:
-            self._settle_by("abort", raised.args[0])
-            self.close()
-            return
+        if self._client is not None:  # else it was closed with the transaction open
+            try:
+                self._client.abort_transaction(timeout_s)
+            except KafkaException as raised:
+                self._settle_by("abort", raised.args[0])
+                self.close()
+                return
         self._end(Aborted(self._book.clock.now_ns(), *transaction.key, error=transaction.spoiled or why))
 
     def abandon(self, why: str) -> None:
@@ -389,7 +410,10 @@ class Session:
             self.close()
 
     def close(self) -> None:
-        """Let the client go, in the background: it may hang."""
+        """Drop what the client has not sent, and destroy it in a background thread: that may hang.
+
+        A thread that is still in one of its calls keeps it; then it is destroyed when that call comes back.
+        """
         client, self._client, self._ready = self._client, None, False
         if client is not None:
             try:

@@ -1,0 +1,119 @@
+"""One transactional client that misbehaves: its transaction ends as one fact all the same, and nobody is stuck."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from confluent_kafka import KafkaError, KafkaException
+
+from canary.client.ports import SteadyClock
+from canary.client.recording import Recording
+from canary.facts import Aborted, TransactionBegan
+from canary.probing import session as sessions
+from canary.probing.idempotent import Renewal
+from canary.probing.session import Book, Session
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+
+class FakeClient:
+    def __init__(self, sending: Callable[[], object]) -> None:
+        self.calls: list[str] = []
+        self._sending = sending
+
+    def begin_transaction(self) -> None:
+        self.calls.append("begin")
+
+    def send_offsets_to_transaction(self, *_: Any) -> None:
+        self.calls.append("offsets")
+        self._sending()
+
+    def abort_transaction(self, _timeout_s: float) -> None:
+        self.calls.append("abort")
+
+    def poll(self, _timeout_s: float) -> int:
+        return 0
+
+    def purge(self) -> None:
+        self.calls.append("purge")
+
+
+@pytest.fixture
+def inbox() -> Recording:
+    return Recording()
+
+
+@pytest.fixture
+def open_with(inbox: Recording) -> Callable[[FakeClient], Session]:
+    """Return a session with this client, in a transaction."""
+
+    def opened(client: FakeClient) -> Session:
+        book = Book("t", "relay", 7, 96, Renewal(1, b"tagg", (0,)), inbox, SteadyClock())
+        session = Session({}, book, "relay")
+        session._client = client  # instead of librdkafka's
+        assert session.begin()
+        return session
+
+    return opened
+
+
+@pytest.fixture
+def released() -> Iterator[threading.Event]:
+    event = threading.Event()
+    yield event
+    event.set()
+
+
+def test_a_client_that_never_comes_back_is_left_and_its_transaction_is_aborted(
+    inbox: Recording,
+    open_with: Callable[[FakeClient], Session],
+    released: threading.Event,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(sessions, "GRACE_S", 0.1)
+    client = FakeClient(lambda: released.wait(60))
+    session = open_with(client)
+    began = time.monotonic()
+    assert not session.send_offsets([], None, 0.1)
+    assert time.monotonic() - began < 5.0
+    assert session.client is None
+    session.abort("not delivered")
+    assert client.calls == ["begin", "offsets", "purge"]  # nothing is asked of it beside the call that hangs
+    assert [type(fact) for fact in inbox.facts] == [TransactionBegan, Aborted]
+    assert [fact.error for fact in inbox.of(Aborted)] == ["send_offsets: no answer"]
+    assert session.open is None
+
+
+def test_a_client_that_refuses_offsets_aborts_and_goes_on(
+    inbox: Recording, open_with: Callable[[FakeClient], Session]
+) -> None:
+    def refuse() -> None:
+        raise KafkaException(KafkaError(KafkaError.REBALANCE_IN_PROGRESS))
+
+    client = FakeClient(refuse)
+    session = open_with(client)
+    assert not session.send_offsets([], None, 5.0)
+    session.abort("not delivered")
+    assert client.calls == ["begin", "offsets", "abort"]
+    assert session.client is client
+    assert ["REBALANCE_IN_PROGRESS" in (fact.error or "") for fact in inbox.of(Aborted)] == [True]
+
+
+def test_offsets_that_are_taken_leave_the_transaction_open(open_with: Callable[[FakeClient], Session]) -> None:
+    session = open_with(FakeClient(lambda: None))
+    assert session.send_offsets([], None, 5.0)
+    assert session.open is not None
+    assert session.open.spoiled is None
+
+
+def test_a_call_that_breaks_is_no_consent(open_with: Callable[[FakeClient], Session]) -> None:
+    def broken() -> None:
+        raise RuntimeError("Handle has been closed")
+
+    session = open_with(FakeClient(broken))
+    assert not session.send_offsets([], None, 5.0)
+    assert session.client is None
