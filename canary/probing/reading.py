@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import TIMESTAMP_NOT_AVAILABLE, Consumer, KafkaException
 
+from canary.client.opening import opened
 from canary.client.quiet import ErrorReporter, calm, quiet_logger
 from canary.facts import Polled, Refused
 from canary.probe.record import Refusal, decode
@@ -50,7 +51,8 @@ def open_consumer(
         "isolation.level": isolation,
         "error_cb": ErrorReporter(name, inbox, clock),
     }
-    return Consumer(calm({**_DEFAULTS, **config}, name, forced=forced), logger=quiet_logger(name))
+    properties = calm({**_DEFAULTS, **config}, name, forced=forced)
+    return opened(lambda: Consumer(properties, logger=quiet_logger(name)))
 
 
 def take(client: Any, timeout_s: float, report: Callable[[KafkaError], None]) -> list[Any]:

@@ -20,6 +20,7 @@ import structlog
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 from canary.client.answers import text_of
+from canary.client.opening import opened_in_time
 from canary.client.quiet import ErrorReporter
 from canary.client.worker import Worker, in_background
 from canary.facts import EndOfPartition, Fact, OutOfRange, Positioned
@@ -119,6 +120,8 @@ class TailConsumer(Worker):
         self._assign("assigned")
         while not self.stopping.is_set():
             self._obey()
+            if self._client is None:
+                return  # told to stop while it was refused
             facts = self._take()
             facts += self._ends_due()
             if facts:
@@ -127,7 +130,13 @@ class TailConsumer(Worker):
         self._leave()
 
     def _assign(self, reason: str) -> None:
-        self._client = open_consumer(self._config, self.name, self._isolation, self._inbox, self._clock)
+        self._client = opened_in_time(
+            lambda: open_consumer(self._config, self.name, self._isolation, self._inbox, self._clock),
+            self._report,
+            self.stopping,
+        )
+        if self._client is None:
+            return
         self._ends.clear()
         self._astray.clear()
         self._inbox.put([self._positioned(partition, reason) for partition in sorted(self._positions)])
@@ -140,7 +149,8 @@ class TailConsumer(Worker):
 
     def _leave(self) -> None:
         client, self._client = self._client, None
-        in_background(client.close, f"{self.name}-closing")
+        if client is not None:
+            in_background(client.close, f"{self.name}-closing")
 
     def _obey(self) -> None:
         with self._lock:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from confluent_kafka import KafkaException
+from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
 
+from canary.client.answers import text_of
+from canary.client.opening import opened
 from canary.client.quiet import ErrorReporter, calm, quiet_logger
 from canary.runner import auditing
 from canary.settings import admin_config
@@ -26,10 +28,21 @@ class NoAnswerError(Exception):
 
 
 def new_admin(cluster: ClusterSettings, inbox: Inbox, clock: Clock) -> AdminClient:
-    """Return an admin client; what it reports on its own becomes facts."""
+    """Return an admin client; what it reports on its own becomes facts.
+
+    Raises:
+        NoAnswerError: its credentials are refused at once; that is a fact, too.
+    """
     config = calm(admin_config(cluster), "admin")
-    config["error_cb"] = ErrorReporter("admin", inbox, clock)
-    return AdminClient(config, logger=quiet_logger("admin"))
+    report = config["error_cb"] = ErrorReporter("admin", inbox, clock)
+    try:
+        return opened(lambda: AdminClient(config, logger=quiet_logger("admin")))
+    except KafkaException as error:
+        said: KafkaError = error.args[0]
+        if said.code() != KafkaError.SASL_AUTHENTICATION_FAILED:
+            raise
+        report(said)
+        raise NoAnswerError(f"no admin client: {text_of(said)}") from error
 
 
 def new_watcher(

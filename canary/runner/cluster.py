@@ -233,7 +233,7 @@ class ClusterRunner(Worker):
 
     def _probe(self, known: dict[tuple[str, str], tuple[int, int]]) -> None:
         cluster = self._cluster
-        self._admin = self._new_admin()
+        self._admin = self._ask(self._new_admin, "credentials")
         cluster_id = self._ask(lambda: asking.cluster_id(self._admin), "cluster_id")
         if cluster_id is None or not self._same_cluster(cluster_id):
             return
@@ -263,6 +263,13 @@ class ClusterRunner(Worker):
     def _new_admin(self) -> AdminClient:
         return asking.new_admin(self._cluster, self._inbox, self._clock)
 
+    def _renew_admin(self) -> None:
+        """Go on with another admin client; with the one there is while the new credentials are refused."""
+        try:
+            self._admin = self._new_admin()
+        except asking.NoAnswerError as error:
+            log.warning("admin_client_not_renewed", cluster=self._cluster.name, reason=str(error))
+
     def _new_watcher(self) -> Watcher:
         return asking.new_watcher(
             self._settings, self._cluster, self._probes, self._inbox, self._clock, self._rotations
@@ -278,7 +285,8 @@ class ClusterRunner(Worker):
         former = (self._watcher, self._auditor)
         for part in former:
             part.ask_stop()
-        self._admin, self._watcher, self._auditor = self._new_admin(), self._new_watcher(), self._new_auditor()
+        self._renew_admin()
+        self._watcher, self._auditor = self._new_watcher(), self._new_auditor()
         for probes in self._probes.values():
             probes.start_anew(self._published.view)
         for part in former:
@@ -450,7 +458,7 @@ class ClusterRunner(Worker):
                 if self._admin is not None:
                     self._admin.poll(0)  # what it reports on its own: that the cluster refuses us, say
                     if self._credentials.changed():
-                        self._admin = self._new_admin()
+                        self._renew_admin()
         return None
 
     def _same_cluster(self, cluster_id: str) -> bool:

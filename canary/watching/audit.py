@@ -12,6 +12,7 @@ from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient, ConfigResource, ConfigSource, ResourceType
 
 from canary.client.answers import text_of
+from canary.client.opening import opened_in_time
 from canary.client.quiet import calm, quiet_logger
 from canary.client.worker import Worker
 from canary.watching import redpanda_findings
@@ -222,8 +223,13 @@ class Auditor(Worker):
 
     def run(self) -> None:
         """Audit until stopped."""
-        admin = AdminClient(calm(self._config, "auditor"), logger=quiet_logger("auditor"))
-        going = True
+        config = calm(self._config, "auditor")
+        admin = opened_in_time(
+            lambda: AdminClient(config, logger=quiet_logger("auditor")),
+            lambda error: log.info("audit_put_off", reason=text_of(error)),
+            self.stopping,
+        )
+        going = admin is not None
         while going:
             try:
                 done = audit(self._what(admin))

@@ -12,6 +12,7 @@ from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicCol
 from confluent_kafka.admin import AdminClient, ConfigResource, OffsetSpec, ResourceType
 
 from canary.client.answers import text_of, topic_id_of
+from canary.client.opening import opened_in_time
 from canary.client.quiet import ErrorReporter, Gate, calm, quiet_logger
 from canary.client.worker import Worker, in_background
 from canary.facts import (
@@ -130,9 +131,9 @@ class Watcher(Worker):
     def run(self) -> None:
         """Ask round after round until stopped."""
         config = calm(self._config, "watcher")
-        config["error_cb"] = ErrorReporter("watcher", self._inbox, self._clock)
-        self._admin = AdminClient(config, logger=quiet_logger("watcher"))
-        going = True
+        report = config["error_cb"] = ErrorReporter("watcher", self._inbox, self._clock)
+        self._admin = opened_in_time(lambda: AdminClient(config, logger=quiet_logger("watcher")), report, self.stopping)
+        going = self._admin is not None
         while going:
             began = time.monotonic()
             self._round()

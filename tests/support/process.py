@@ -158,7 +158,17 @@ class Canary:
                 if reached():
                     return
             time.sleep(0.25)  # asked over HTTP: there is no event to wait for
-        raise AssertionError(f"not in {timeout:g} s: {what}\n{self.output()[-3000:]}")
+        said = self.output()[-3000:]
+        raise AssertionError(f"not in {timeout:g} s: {what}\n{said}\n{self._stacks()}")
+
+    def _stacks(self) -> str:
+        """End the processes, and return what each of their threads was doing."""
+        before = len(self.output())
+        for process in self.processes:
+            if process.poll() is None:
+                process.send_signal(signal.SIGABRT)  # faulthandler writes the stacks
+                process.wait(10)
+        return self.output()[before:]
 
     def until_probing(self, timeout: float = 60.0) -> None:
         """Wait until the processes that run now have shown ten more deliveries."""

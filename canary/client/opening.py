@@ -1,0 +1,59 @@
+"""Opens clients of confluent-kafka whose credentials the cluster may refuse at once.
+
+With an OAUTHBEARER token that has run out, or whose file cannot be read, the constructor itself waits for another one
+(10 s, not to be set) and then raises SASL_AUTHENTICATION_FAILED. That is the cluster refusing us, and may pass; any
+other error of a constructor is a property that it does not take.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeVar
+
+from confluent_kafka import KafkaError, KafkaException
+
+if TYPE_CHECKING:
+    import threading
+    from collections.abc import Callable
+
+Client = TypeVar("Client")
+
+_AGAIN_S = 1.0
+
+
+def opened(make: Callable[[], Client]) -> Client:
+    """Return the client that ``make`` makes.
+
+    Raises:
+        KafkaException: it cannot be made.
+    """
+    try:
+        return make()
+    except SystemError as error:  # a consumer calls its error_cb while it raises: confluent-kafka 2.16
+        if isinstance(error.__cause__, KafkaException):
+            raise error.__cause__ from error
+        raise
+
+
+def opened_in_time(
+    make: Callable[[], Client], report: Callable[[KafkaError], None], stopping: threading.Event
+) -> Client | None:
+    """Return the client once its credentials are accepted; None when told to stop before.
+
+    Args:
+        make: makes it.
+        report: is told each refusal.
+        stopping: set to give up; a constructor that waits is not interrupted.
+
+    Raises:
+        KafkaException: it cannot be made for another reason.
+    """
+    while not stopping.is_set():
+        try:
+            return opened(make)
+        except KafkaException as error:
+            said: KafkaError = error.args[0]
+            if said.code() != KafkaError.SASL_AUTHENTICATION_FAILED:
+                raise
+            report(said)
+            stopping.wait(_AGAIN_S)
+    return None
