@@ -34,7 +34,7 @@ def test_a_submitted_job_finds_what_the_command_finds_and_ends_with_its_status(w
         env=os.environ | {"PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"},
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=300,
         check=False,
     )
     assert done.returncode == 1, done.stderr[-2000:]
