@@ -280,7 +280,6 @@ def test_acked_writes_that_are_cut_off_kill_the_client_and_move_the_reader_back_
     assert identities(resolved) == identities(inbox.of(Sent))
 
 
-@pytest.mark.slow  # in short among all modes, tests/runner/test_modes.py
 def test_a_rebalance_in_a_relays_transaction_aborts_it_and_everything_is_taken_once(
     config: dict[str, object], admin: AdminClient, topic: str, inbox: Recording, started: Callable[[Any], Any]
 ) -> None:

@@ -202,7 +202,6 @@ def identity(row: dict[str, Any]) -> tuple[int, ...]:
     return row["producer_id"], row["generation"], row["partition"], row["sequence"]
 
 
-@pytest.mark.slow  # by hand until it has passed as a whole: each of its parts has
 @pytest.mark.timeout(600)
 def test_all_modes_under_faults_for_90_s(whole_lab: Lab, tmp_path: Path) -> None:
     live_through_faults(whole_lab, tmp_path, 90, 3, MODES)
