@@ -11,10 +11,12 @@ from confluent_kafka import KafkaError, KafkaException
 
 from canary.client.ports import SteadyClock
 from canary.client.recording import Recording
-from canary.facts import Aborted, TransactionBegan
+from canary.facts import Aborted, ClientError, TransactionBegan
 from canary.probing import session as sessions
+from canary.probing import tail as tails
 from canary.probing.idempotent import Renewal
 from canary.probing.session import Book, Session
+from canary.probing.tail import TailConsumer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -117,3 +119,42 @@ def test_a_call_that_breaks_is_no_consent(open_with: Callable[[FakeClient], Sess
     session = open_with(FakeClient(broken))
     assert not session.send_offsets([], None, 5.0)
     assert session.client is None
+
+
+def test_a_client_whose_token_is_refused_is_asked_for_again_later(
+    inbox: Recording, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: Any, **__: Any) -> None:
+        raise KafkaException(KafkaError(KafkaError.SASL_AUTHENTICATION_FAILED))
+
+    monkeypatch.setattr(sessions, "Producer", refuse)
+    session = Session({}, Book("t", "relay", 7, 96, Renewal(1, b"tagg", (0,)), inbox, SteadyClock()), "relay")
+    assert not session.prepare()
+    assert session.client is None
+    assert session.due > time.monotonic()
+
+
+def test_a_reader_whose_token_is_refused_says_so_and_stops_when_told(
+    inbox: Recording, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: Any) -> None:
+        raise KafkaException(KafkaError(KafkaError.SASL_AUTHENTICATION_FAILED))
+
+    monkeypatch.setattr(tails, "open_consumer", refuse)
+    reader = TailConsumer(
+        {},
+        "read_committed",
+        "read_committed",
+        topic="t",
+        positions={0: 0},
+        tag=b"tagg",
+        inbox=inbox,
+        clock=SteadyClock(),
+    )
+    reader.start()
+    inbox.wait(lambda: inbox.of(ClientError))
+    assert reader.alive
+    assert not reader.ready.is_set()
+    assert reader.stop(5)
+    assert reader.failure is None
+    assert [fact.code for fact in inbox.of(ClientError)] == ["SASL_AUTHENTICATION_FAILED"]
