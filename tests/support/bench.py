@@ -37,6 +37,8 @@ class Bench:
     log: dict[int, tuple[int, int, int] | str] = field(default_factory=dict)
     positions: dict[str, int] = field(default_factory=lambda: {RC: 0, RU: 0})
     violations: dict[str, Violation] = field(default_factory=dict)
+    said: list[Violation] = field(default_factory=list)
+    """Every one as often as it was said."""
     answering: bool = True
     requests: list[object] = field(default_factory=list)
     renewed: list[str] = field(default_factory=list)
@@ -64,6 +66,7 @@ class Bench:
         findings = self.tracker.drain()
         self.requests.extend(findings.rereads)
         self.renewed.extend(findings.renewed)
+        self.said.extend(findings.violations)
         for violation in findings.violations:
             self.violations.setdefault(violation.key("test"), violation)
 

@@ -451,7 +451,7 @@ def refused(scope: Scope, fact: f.Refused) -> None:
         advance(scope, topic, log, fact.consumer, fact.isolation, fact.offset, fact.offset)
         reader = log.readers[fact.consumer]
         if fact.offset == reader.position:
-            if fact.isolation == READ_COMMITTED and fact.refusal != "corrupt":
+            if fact.isolation == READ_COMMITTED:  # where it is damaged, nothing is missing
                 _skipped(scope, topic, log, fact.offset, fact.offset + 1)
             reader.position = fact.offset + 1
             reader.moved_at_ns = scope.state.now_ns

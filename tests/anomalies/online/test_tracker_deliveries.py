@@ -1,0 +1,185 @@
+"""What consumers are given beside probes: damage, ends, ranges that are gone; and acknowledgements without offset."""
+
+from __future__ import annotations
+
+import pytest
+
+from canary import facts as f
+from canary.anomalies.online import view
+from tests.support.bench import RC, RU, TOPIC, Bench
+
+SECOND = "second"
+
+
+def ack_unplaced(bench: Bench) -> int:
+    """Acknowledge a probe without an offset that never comes into the log."""
+    (sequence,) = bench.send()
+    bench.ack(sequence, None)
+    return sequence
+
+
+def second(bench: Bench) -> None:
+    """Another read_committed consumer reads everything from the start and is not given what is hidden."""
+    bench.fold(f.Positioned(bench.now_ns, SECOND, RC, TOPIC, 0, 0, "start"))
+    bench.deliver(SECOND, RC, 0, bench.end)
+
+
+def test_a_damaged_record_is_said_once_whoever_is_given_it() -> None:
+    bench = Bench()
+    damaged = [f.Refused(bench.now_ns, name, name, TOPIC, 0, 0, "corrupt", "crc") for name in (RC, RU, "reread-1")]
+    bench.tracker.fold(damaged)
+    assert [v.kind for v in bench.tracker.drain().violations] == ["corrupt"]
+
+
+def test_a_damaged_record_that_is_passed_is_not_looked_for() -> None:
+    bench = Bench()
+    bench.write(5)
+    bench.log[2] = "corrupt"
+    bench.poll()
+    bench.hidden = {2}
+    second(bench)
+    bench.settle()
+    assert bench.found() == [("corrupt", 2, -1)]
+    assert bench.tracker.state.next_request == 1
+
+
+def test_a_foreign_record_asks_for_nothing_when_read_uncommitted_is_given_it() -> None:
+    bench = Bench()
+    bench.write(3)
+    bench.log[1] = "foreign"
+    bench.poll(RU)
+    assert bench.tracker.state.next_request == 1
+    bench.settle()
+    assert bench.found() == [("lost-write", 1, 1)]
+
+
+def test_damage_that_only_the_reread_meets_is_no_skip() -> None:
+    bench = Bench()
+    bench.write(5)
+    bench.poll()
+    bench.hidden = {2}
+    second(bench)
+    bench.log[2] = "corrupt"
+    bench.settle()
+    assert bench.found() == [("corrupt", 2, -1)]
+
+
+def test_an_end_below_where_the_consumer_stands_is_no_progress() -> None:
+    bench = Bench()
+    bench.write(5)
+    bench.poll(RC)
+    bench.end = 9
+    for _ in range(12):
+        bench.round()
+        bench.fold(f.EndOfPartition(bench.now_ns, RC, RC, TOPIC, 0, 4))
+    consumers = view(bench.tracker.state)["partitions"][0]["consumers"]
+    assert consumers[RC]["position"] == 5
+    assert consumers[RC]["stalled"]
+
+
+def test_an_end_where_the_consumer_stands_is_as_good_as_progress() -> None:
+    bench = Bench()
+    bench.write(5)
+    bench.poll(RC)
+    bench.end = 9
+    for _ in range(12):
+        bench.round()
+        bench.fold(f.EndOfPartition(bench.now_ns, RC, RC, TOPIC, 0, 5))
+    assert not view(bench.tracker.state)["partitions"][0]["consumers"][RC]["stalled"]
+
+
+@pytest.mark.parametrize("position", [3, 5])
+def test_a_range_that_the_log_has_left_behind_is_no_sign_of_a_cut(position: int) -> None:
+    bench = Bench()
+    bench.write(10)
+    bench.poll()
+    bench.settle(2)
+    bench.now_ns += 9 * 86_400 * 10**9
+    bench.start = 5
+    bench.round()
+    bench.write(3)
+    del bench.log[11]
+    bench.fold(f.OutOfRange(bench.now_ns, RC, RC, TOPIC, 0, position, "out of range"))
+    bench.settle()
+    assert bench.found() == [("lost-write", 11, 11)]
+
+
+def test_a_range_above_the_log_is_a_sign_of_one() -> None:
+    bench = Bench()
+    bench.write(10)
+    bench.poll()
+    bench.settle(2)
+    bench.write(3)
+    del bench.log[11]
+    bench.fold(f.OutOfRange(bench.now_ns, RC, RC, TOPIC, 0, 13, "out of range"))
+    bench.settle()
+    assert bench.found() == [("lost-write", 11, 11), ("truncation", 11, -1)]
+
+
+@pytest.mark.parametrize(("mode", "found"), [("plain", []), ("idempotent", [("lost-write", -1, 1)])])
+def test_where_order_is_not_promised_neighbours_tell_nothing(mode: str, found: list[tuple[str, int, int]]) -> None:
+    bench = Bench(mode=mode)
+    bench.write(1)
+    ack_unplaced(bench)
+    bench.write(2)
+    bench.settle()
+    assert bench.found() == found
+
+
+def test_what_read_uncommitted_was_not_given_is_asked_for_when_the_other_comes_to_it() -> None:
+    bench = Bench()
+    bench.write(1)
+    sequence = ack_unplaced(bench)
+    bench.write(2)
+    for _ in range(4):
+        bench.poll(RU)
+        bench.round()
+    assert bench.tracker.state.next_request == 1
+    bench.settle()
+    assert bench.found() == [("lost-write", -1, sequence)]
+
+
+def test_nobody_skipped_what_stands_where_it_is_still_to_come() -> None:
+    bench = Bench()
+    bench.write(2)
+    bench.poll(RC)
+    (sequence,) = bench.send()
+    bench.append(sequence)
+    bench.ack(sequence, None)
+    bench.poll(RU)
+    bench.round()
+    assert bench.tracker.state.next_request == 1
+    bench.settle()
+    assert bench.found() == []
+
+
+def test_read_uncommitted_has_skipped_nothing_that_another_was_given() -> None:
+    bench = Bench()
+    (sequence,) = bench.send()
+    (offset,) = bench.append(sequence)
+    bench.ack(sequence, None)
+    bench.write(1)
+    bench.hidden = {offset}
+    bench.poll(RU)
+    bench.hidden = set()
+    bench.poll(RC)
+    bench.settle()
+    assert bench.found() == []
+    assert bench.tracker.state.next_request == 1
+
+
+def test_what_was_acknowledged_elsewhere_than_it_was_read_was_read() -> None:
+    bench = Bench()
+    bench.write(1)
+    (sequence,) = bench.send()
+    bench.end = 3
+    (offset,) = bench.append(sequence)
+    bench.ack(sequence, 2)  # it stands at 3
+    bench.poll()
+    bench.settle()
+    assert bench.found() == []
+    bench.truncate(offset)
+    bench.settle()
+    assert bench.found("lost-write") == [("lost-write", offset, sequence)]
+    (lost,) = [v for v in bench.violations.values() if v.kind == "lost-write"]
+    assert lost.evidence["read_before"]

@@ -1,0 +1,324 @@
+"""What a re-read or a listed end proves, and what it does not."""
+
+from __future__ import annotations
+
+import pytest
+
+from canary import facts as f
+from tests.support.bench import PRODUCER, RC, RU, TOPIC, Bench
+
+
+def ended(bench: Bench, reached: int, error: str) -> None:
+    """Whoever re-reads for the bench ends at ``reached``."""
+    requests, bench.requests = bench.requests, []
+    for r in requests:
+        number, start, end = r.request_id, r.start, r.end  # type: ignore[attr-defined]
+        bench.fold(f.RereadEnded(bench.now_ns, number, RC, TOPIC, 0, start, end, reached, False, error))
+
+
+def begin_at(bench: Bench, offset: int) -> None:
+    """Both consumers are put at ``offset``."""
+    for name in (RC, RU):
+        bench.positions[name] = offset
+        bench.fold(f.Positioned(bench.now_ns, name, name, TOPIC, 0, offset, "start"))
+
+
+def test_what_was_said_to_be_lost_is_not_skipped_too_when_it_comes_back() -> None:
+    bench = Bench()
+    bench.write(1)
+    (sequence,) = bench.send()
+    (offset,) = bench.append(sequence)
+    bench.poll(RU)
+    record = bench.log.pop(offset)
+    bench.poll()
+    bench.write(1)
+    bench.settle()
+    lost = [("lost-write", offset, sequence)]
+    assert bench.found() == lost
+    bench.log[offset] = record
+    bench.ack(sequence, offset)
+    bench.settle()
+    assert bench.found() == lost
+
+
+def test_rereads_that_end_below_what_the_leader_lists_prove_nothing() -> None:
+    bench = Bench()
+    bench.write(3)
+    bench.answering = False
+    bench.hidden = {1}
+    bench.poll()
+    for _ in range(6):  # an open transaction of somebody else's, say: read_committed ends there
+        ended(bench, 1, "end of log at 1")
+        bench.round()
+    assert bench.found() == []
+    bench.answering = True
+    bench.settle()
+    assert bench.found() == [("poll-skip", 1, 1)]
+
+
+def test_a_damaged_record_is_no_copy_of_what_was_acknowledged_there() -> None:
+    bench = Bench()
+    (sequence,) = bench.send()
+    bench.log[0] = "corrupt"
+    bench.end = 1
+    bench.ack(sequence, 0)
+    begin_at(bench, 1)
+    bench.append(sequence)
+    bench.settle()
+    assert bench.found() == [("corrupt", 0, -1)]
+
+
+def test_what_was_acknowledged_elsewhere_than_it_is_read_is_a_copy_if_it_stands_there_too() -> None:
+    for acknowledged_first in (True, False):
+        bench = Bench()
+        (sequence,) = bench.send()
+        bench.append(sequence)
+        begin_at(bench, 1)
+        bench.append(sequence)
+        if acknowledged_first:
+            bench.ack(sequence, 0)
+        bench.poll()
+        if not acknowledged_first:
+            bench.ack(sequence, 0)
+        bench.settle()
+        assert bench.found() == [("duplicate", 1, sequence)]
+
+
+@pytest.mark.parametrize(("start", "end"), [(-1001, -1001), (5, -1001), (5, 4), (-1001, 2)])
+def test_an_answer_without_offsets_is_none_though_it_has_an_epoch(start: int, end: int) -> None:
+    bench = Bench()
+    bench.write(10)
+    bench.settle()
+    for _ in range(4):
+        bench.sample += 1
+        bench.fold(
+            f.WatchAsked(bench.now_ns, bench.sample),
+            f.Listed(bench.now_ns, bench.sample, TOPIC, 0, start, end, end, bench.epoch),
+            f.TopicSeen(bench.now_ns, bench.sample, TOPIC, bench.topic_id, 1),
+        )
+    assert bench.tracker.state.topics[TOPIC].logs[0].end == 10
+    bench.settle()
+    assert bench.found() == []
+
+
+def test_an_empty_partition_has_answered() -> None:
+    bench = Bench()
+    bench.write(3)
+    bench.settle()
+    bench.now_ns += 9 * 86_400 * 10**9
+    bench.start = 3
+    bench.log.clear()
+    bench.settle()
+    assert bench.tracker.state.topics[TOPIC].logs[0].start == 3
+    assert bench.found() == []
+
+
+def test_a_leader_of_yesterday_tells_nothing_of_the_log() -> None:
+    bench = Bench()
+    bench.epoch = 5
+    bench.write(10)
+    bench.settle()
+    bench.fold(f.Listed(bench.now_ns, bench.sample, TOPIC, 0, 4, 20, 20, 4))
+    log = bench.tracker.state.topics[TOPIC].logs[0]
+    assert (log.start, log.end, log.stable) == (0, 10, 10)
+
+
+def low_once(bench: Bench, end: int) -> None:
+    """The leader lists a lower end for one round."""
+    bench.end, end = end, bench.end
+    bench.round()
+    bench.end = end
+    bench.round()
+
+
+def lose(bench: Bench, *offsets: int) -> None:
+    """Records that were read are gone, which a new leader lets the canary find."""
+    for offset in offsets:
+        del bench.log[offset]
+    bench.epoch += 1
+    bench.settle()
+
+
+def test_an_end_that_was_low_only_once_is_no_cut_when_something_is_lost_later() -> None:
+    bench = Bench()
+    bench.write(10)
+    bench.poll()
+    low_once(bench, 7)
+    bench.settle()
+    lose(bench, 2)
+    assert bench.found() == [("lost-write", 2, 2)]
+
+
+def test_a_hole_is_no_cut_though_the_leader_has_changed() -> None:
+    bench = Bench()
+    bench.write(10)
+    bench.poll()
+    lose(bench, 4)
+    assert bench.found() == [("lost-write", 4, 4)]
+
+
+def test_all_that_stood_at_the_end_when_the_leader_changed_is_a_cut() -> None:
+    bench = Bench()
+    bench.write(10)
+    bench.poll()
+    lose(bench, 8, 9)
+    assert bench.found() == [("lost-write", 8, 8), ("lost-write", 9, 9), ("truncation", 8, -1)]
+
+
+@pytest.mark.parametrize(("low", "cut"), [(3, True), (4, True), (5, False)])
+def test_what_was_lost_above_an_end_that_was_seen_once_was_cut_off(low: int, cut: bool) -> None:  # noqa: FBT001
+    bench = Bench()
+    bench.write(10)
+    bench.poll()
+    bench.end = low
+    bench.round()
+    bench.end = 10  # the log has grown again, by records of others
+    for offset in (3, 4):
+        bench.log[offset] = "foreign"
+    bench.restart()
+    bench.settle()
+    assert bench.found("lost-write") == [("lost-write", 3, 3), ("lost-write", 4, 4)]
+    assert bench.found("truncation") == [("truncation", 3, -1)] * cut
+
+
+def test_what_no_reread_answered_for_and_has_expired_is_not_lost() -> None:
+    bench = Bench()
+    bench.write(5)
+    del bench.log[2]
+    bench.answering = False
+    bench.poll()
+    ended(bench, 2, "timed out")
+    bench.round()
+    ended(bench, 2, "timed out")
+    bench.now_ns += 9 * 86_400 * 10**9
+    bench.start = 4
+    for _ in range(4):
+        bench.round()
+    assert bench.found() == []
+    assert bench.tracker.state.meters[TOPIC, 0].unverified == {"idempotent": 1}
+
+
+def unplaced(bench: Bench) -> int:
+    """A probe that was acknowledged without an offset is looked for, and no fresh client finds it."""
+    bench.write(1)
+    (sequence,) = bench.send()
+    bench.ack(sequence, None)
+    bench.write(2)
+    bench.poll()
+    bench.round()
+    assert bench.tracker.state.topics[TOPIC].logs[0].unplaced[0].state == "absent"
+    return sequence
+
+
+def test_an_unplaced_probe_that_comes_late_is_not_lost() -> None:
+    bench = Bench()
+    sequence = unplaced(bench)
+    (offset,) = bench.append(sequence)
+    bench.settle()
+    assert bench.found() == [("reorder", 1, 2)], offset
+
+
+def test_an_unplaced_probe_that_may_have_expired_is_not_lost() -> None:
+    bench = Bench()
+    unplaced(bench)
+    bench.now_ns += 9 * 86_400 * 10**9
+    bench.start = 2
+    bench.settle()
+    assert bench.found() == []
+
+
+def test_an_unplaced_probe_between_records_that_are_retained_is_lost() -> None:
+    bench = Bench()
+    sequence = unplaced(bench)
+    bench.now_ns += 9 * 86_400 * 10**9
+    bench.start = 1
+    bench.settle()
+    assert bench.found() == [("lost-write", -1, sequence)]
+
+
+def test_an_unplaced_probe_that_is_read_and_gone_again_is_lost_once() -> None:
+    bench = Bench()
+    sequence = unplaced(bench)
+    (offset,) = bench.append(sequence)
+    bench.poll(RU)
+    del bench.log[offset]
+    bench.poll(RC)
+    bench.answer()
+    bench.settle()
+    assert bench.found("lost-write") == [("lost-write", offset, sequence)]
+
+
+def test_a_transaction_is_fractured_once_however_much_of_it_is_lost() -> None:
+    bench = Bench(mode="transactional")
+    key = (PRODUCER, 1, 1)
+    bench.fold(f.TransactionBegan(bench.now_ns, bench.mode, *key))
+    bench.sequence = 4
+    bench.fold(*(f.Sent(bench.now_ns, TOPIC, 0, PRODUCER, 1, i, bench.mode, 1) for i in range(4)))
+    bench.append(0, 1, 2, 3)
+    for sequence in range(4):
+        bench.ack(sequence, sequence)
+    bench.fold(f.CommitAsked(bench.now_ns, *key), f.Committed(bench.now_ns, *key))
+    del bench.log[0], bench.log[2]
+    bench.end = 5
+    bench.settle()
+    assert bench.found() == [("fractured-transaction", 0, 0), ("lost-write", 0, 0), ("lost-write", 2, 2)]
+
+
+def test_who_took_a_place_while_it_was_read_again_is_not_missed_there() -> None:
+    bench = Bench()
+    bench.write(5)
+    bench.poll()
+    bench.answering = False
+    bench.epoch += 1
+    bench.round()
+    (request,) = bench.requests
+    bench.requests.clear()
+    number = request.request_id  # type: ignore[attr-defined]
+    bench.deliver(f"reread-{number}", RC, 0, 3)
+    bench.truncate(3, epoch=False)
+    bench.write(2)
+    bench.fold(f.RereadEnded(bench.now_ns, number, RC, TOPIC, 0, 0, 5, 5, complete=True))
+    for _ in range(4):
+        bench.round()
+    assert bench.found("lost-write") == []
+    bench.answering = True
+    bench.settle()
+    assert bench.found("lost-write") == [("lost-write", 3, 3), ("lost-write", 4, 4)]
+
+
+def test_a_write_of_an_open_transaction_that_is_not_where_it_was_acknowledged_is_not_lost() -> None:
+    bench = Bench(mode="transactional")
+    bench.fold(f.TransactionBegan(bench.now_ns, bench.mode, PRODUCER, 1, 1))
+    bench.fold(f.Sent(bench.now_ns, TOPIC, 0, PRODUCER, 1, 0, bench.mode, 1))
+    bench.ack(0, 1)
+    bench.end = 3
+    bench.fold(f.Polled(bench.now_ns, RU, RU, TOPIC, 0, 2, PRODUCER, 1, 0, 1))
+    bench.answer()
+    assert bench.tracker.state.next_request == 2
+    bench.now_ns += 9 * 86_400 * 10**9
+    bench.start = bench.positions[RU] = 3
+    bench.settle()
+    assert bench.found() == []
+
+
+def test_one_loss_is_said_once_though_two_rereads_miss_it() -> None:
+    bench = Bench()
+    bench.write(5)
+    bench.poll(RU)
+    bench.answering = False
+    bench.epoch += 1
+    bench.round()
+    bench.hidden = {2, 3}
+    bench.poll(RC)
+    tail, confirm = bench.requests
+    bench.requests.clear()
+    del bench.log[3]
+    for request, complete in ((tail, True), (confirm, True)):
+        number, start, end = request.request_id, request.start, request.end  # type: ignore[attr-defined]
+        bench.deliver(f"reread-{number}", RC, start, end, hidden=False)
+        bench.fold(f.RereadEnded(bench.now_ns, number, RC, TOPIC, 0, start, end, end, complete))
+        bench.log.pop(2, None)
+    bench.answering = True
+    bench.settle()
+    assert bench.found("lost-write") == [("lost-write", 2, 2), ("lost-write", 3, 3)]
+    assert [v.offset for v in bench.said if v.kind == "lost-write"] == [3, 2]
