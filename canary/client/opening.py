@@ -34,6 +34,15 @@ def opened(make: Callable[[], Client]) -> Client:
         raise
 
 
+def refusal_or_raise(error: KafkaException, report: Callable[[KafkaError], None]) -> KafkaError:
+    """Return what a constructor raised if it may pass, and report it; raises it again if not."""
+    said: KafkaError = error.args[0]
+    if said.code() != KafkaError.SASL_AUTHENTICATION_FAILED:
+        raise error
+    report(said)
+    return said
+
+
 def opened_in_time(
     make: Callable[[], Client], report: Callable[[KafkaError], None], stopping: threading.Event
 ) -> Client | None:
@@ -51,9 +60,6 @@ def opened_in_time(
         try:
             return opened(make)
         except KafkaException as error:
-            said: KafkaError = error.args[0]
-            if said.code() != KafkaError.SASL_AUTHENTICATION_FAILED:
-                raise
-            report(said)
+            refusal_or_raise(error, report)
             stopping.wait(_AGAIN_S)
     return None

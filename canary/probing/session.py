@@ -17,7 +17,7 @@ from confluent_kafka import KafkaError, KafkaException, Producer
 
 from canary.client.answers import text_of
 from canary.client.honesty import IDEMPOTENT, confessing, require
-from canary.client.opening import opened
+from canary.client.opening import opened, refusal_or_raise
 from canary.client.quiet import ErrorReporter, calm, quiet_logger
 from canary.client.worker import in_background
 from canary.facts import (
@@ -142,9 +142,9 @@ class Session:
 
         Returns whether that is so; if not, it is to be called again. A client that refuses for good is closed.
         """
+        if self._client is None and not self._make():
+            return False
         try:
-            if self._client is None:
-                self._make()
             self._client.init_transactions(timeout_s)
         except KafkaException as raised:
             error = raised.args[0]
@@ -156,14 +156,22 @@ class Session:
         self._ready = True
         return True
 
-    def _make(self) -> None:
+    def _make(self) -> bool:
+        """Make the client. Returns whether it is there; not so while its credentials are refused at once."""
         self._fatal = None
         config = calm(self._config, self.name, forced=SAFE)
-        config["error_cb"] = ErrorReporter(self.name, self._book.inbox, self._book.clock, on_fatal=self._died)
+        report = ErrorReporter(self.name, self._book.inbox, self._book.clock, on_fatal=self._died)
+        config["error_cb"] = report
         logger = quiet_logger(self.name)
         config, confession = confessing(config, logger)
-        self._client = opened(lambda: Producer(config, logger=logger))
+        try:
+            self._client = opened(lambda: Producer(config, logger=logger))
+        except KafkaException as raised:
+            refusal_or_raise(raised, report)
+            self.due = time.monotonic() + AGAIN_S
+            return False
         require(self._client, confession, IDEMPOTENT)
+        return True
 
     def _died(self, reason: str) -> None:
         self._fatal = self._fatal or reason

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
 from canary.client.answers import text_of
-from canary.client.opening import opened
+from canary.client.opening import opened, refusal_or_raise
 from canary.client.quiet import ErrorReporter, calm, quiet_logger
 from canary.runner import auditing
 from canary.settings import admin_config
@@ -38,11 +38,7 @@ def new_admin(cluster: ClusterSettings, inbox: Inbox, clock: Clock) -> AdminClie
     try:
         return opened(lambda: AdminClient(config, logger=quiet_logger("admin")))
     except KafkaException as error:
-        said: KafkaError = error.args[0]
-        if said.code() != KafkaError.SASL_AUTHENTICATION_FAILED:
-            raise
-        report(said)
-        raise NoAnswerError(f"no admin client: {text_of(said)}") from error
+        raise NoAnswerError(f"no admin client: {text_of(refusal_or_raise(error, report))}") from error
 
 
 def new_watcher(

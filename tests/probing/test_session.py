@@ -132,6 +132,14 @@ def test_a_client_whose_token_is_refused_is_asked_for_again_later(
     assert not session.prepare()
     assert session.client is None
     assert session.due > time.monotonic()
+    assert [fact.code for fact in inbox.of(ClientError)] == ["SASL_AUTHENTICATION_FAILED"]
+
+
+def test_properties_that_are_not_taken_end_the_thread(inbox: Recording) -> None:
+    book = Book("t", "relay", 7, 96, Renewal(1, b"tagg", (0,)), inbox, SteadyClock())
+    session = Session({"transactional.id": "x", "no.such.property": "1"}, book, "relay")
+    with pytest.raises(KafkaException, match="_INVALID_ARG"):
+        session.prepare()
 
 
 def test_a_reader_whose_token_is_refused_says_so_and_stops_when_told(
