@@ -118,7 +118,8 @@ def large(path: Path, operations: int) -> bool:
     good = set(found) <= {"unseen"} and verdict["operations"] == operations  # the last sends are polled by nobody
     good = good and usage["driver_mib"] <= DRIVER_MIB + operations * BYTES_EACH / 2**20 and usage["jvm_mib"] <= JVM_MIB
     size = round(path.stat().st_size / 2**20)
-    sys.stdout.write(json.dumps({"operations": operations, "file_mib": size, "found": found, **usage, "good": good}) + "\n")
+    said = {"operations": operations, "file_mib": size, "found": found, **usage, "good": bool(good)}
+    sys.stdout.write(json.dumps(said) + "\n")
     return bool(good)
 
 
