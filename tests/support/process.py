@@ -170,7 +170,7 @@ class Canary:
                 process.wait(10)
         return self.output()[before:]
 
-    def until_probing(self, timeout: float = 60.0) -> None:
+    def until_probing(self, timeout: float = 150.0) -> None:
         """Wait until the processes that run now have shown ten more deliveries."""
         self.until(
             lambda: self.metric("canary_runner_heartbeat_timestamp_seconds") > self.started,
