@@ -73,6 +73,8 @@ def _recreated(scope: Scope, old: Topic, fact: f.TopicSeen) -> None:
         min_insync_replicas=old.min_insync_replicas,
     )
     state.topics[old.name] = new
+    for ask in state.asks.values():
+        ask.ends.pop(old.name, None)  # of another log
     for transaction in state.transactions.values():
         transaction.writes = [w for w in transaction.writes if w[0] != old.name]
         transaction.reads = [r for r in transaction.reads if r[0] != old.name]

@@ -1,0 +1,137 @@
+"""A topic that is made again, a producer that is looked up, a cluster in sync: what carries over, and what does not."""
+
+from __future__ import annotations
+
+import pytest
+
+from canary import facts as f
+from tests.support.bench import PRODUCER, RC, RU, TOPIC, Bench
+
+
+def made_again(bench: Bench) -> None:
+    bench.topic_id, bench.log, bench.start, bench.end, bench.epoch = "incarnation-2", {}, 0, 0, 0
+    bench.round()
+
+
+def seen(bench: Bench, topic_id: str | None, partitions: int = 1) -> None:
+    bench.fold(f.TopicSeen(bench.now_ns, bench.sample, TOPIC, topic_id, partitions))
+
+
+def test_what_was_known_of_a_log_says_nothing_of_that_of_the_next_incarnation() -> None:
+    bench = Bench()
+    bench.write(50)
+    bench.settle(2)
+    made_again(bench)
+    bench.round()
+    log = bench.tracker.state.topics[TOPIC].logs[0]
+    assert log.full_isr_end == 0
+    assert log.low_end is None
+
+
+@pytest.mark.parametrize(("first", "then"), [(None, "one"), ("one", None), ("one", "one")])
+def test_a_topic_id_that_is_not_told_is_no_other_one(first: str | None, then: str | None) -> None:
+    bench = Bench(topic_id=first)
+    bench.write(3)
+    seen(bench, then)
+    bench.topic_id = then
+    bench.settle()
+    assert bench.found() == []
+
+
+def test_producers_of_other_topics_go_on_when_one_is_made_again() -> None:
+    bench = Bench()
+    bench.fold(f.GenerationBegan(bench.now_ns, "other", "idempotent", 5, 3))
+    made_again(bench)
+    assert bench.tracker.state.topics[TOPIC].first_generations == {PRODUCER: 2}
+
+
+@pytest.mark.parametrize(("partitions", "renewed"), [(1, []), (2, [TOPIC]), (0, [])])
+def test_clients_are_renewed_when_partitions_are_added(partitions: int, renewed: list[str]) -> None:
+    bench = Bench()
+    seen(bench, bench.topic_id, partitions)
+    assert bench.renewed == ([] if partitions == 1 else [TOPIC])
+    bench.renewed.clear()
+    bench.tracker.state.topics[TOPIC].partitions = 0 if partitions == 0 else 1
+    seen(bench, bench.topic_id, max(partitions, 1))
+    assert bench.renewed == renewed
+
+
+def test_only_a_cluster_in_sync_vouches_for_what_was_promised() -> None:
+    bench = Bench()
+    bench.write(10)
+    log = bench.tracker.state.topics[TOPIC].logs[0]
+    for isr, vouched in (("1,2", 0), ("1,2,3", 10)):
+        bench.sample += 1
+        bench.fold(f.WatchAsked(bench.now_ns, bench.sample))
+        bench.write(5)  # after the question
+        bench.fold(f.PartitionSeen(bench.now_ns, bench.sample, TOPIC, 0, 1, "1,2,3", isr))
+        assert log.full_isr_end == (vouched and vouched + 5)
+
+
+def test_of_what_nobody_knew_only_what_the_store_does_not_know_is_a_phantom() -> None:
+    bench = Bench()
+    for generation in (4, 5, 6):
+        bench.fold(f.Polled(bench.now_ns, RC, RC, TOPIC, 0, generation, 500, generation, 0))
+    bench.fold(f.ProducerLooked(bench.now_ns, 500, 5))
+    assert bench.found() == [("phantom", 6, 0)]
+
+
+def test_a_committed_transaction_has_not_become_doubtful_by_a_restart() -> None:
+    bench = Bench(mode="transactional")
+    bench.fold(f.TransactionBegan(bench.now_ns, bench.mode, PRODUCER, 1, 0))
+    assert bench.tracker.state.transactions[PRODUCER, 1, 0].outcome == "open"
+    bench.restart()
+    assert bench.tracker.state.transactions[PRODUCER, 1, 0].outcome == "indeterminate"
+
+
+def test_what_was_looked_for_is_asked_for_again_by_the_next_process() -> None:
+    bench = Bench()
+    bench.write(3)
+    del bench.log[1]
+    bench.answering = False
+    bench.poll()
+    assert len(bench.requests) == 1
+    bench.restart()
+    bench.answering = True
+    bench.settle()
+    assert bench.found() == [("lost-write", 1, 1)]
+
+
+def test_an_unplaced_probe_is_asked_for_again_by_the_next_process() -> None:
+    bench = Bench()
+    bench.write(1)
+    (sequence,) = bench.send()
+    bench.ack(sequence, None)
+    bench.end += 1  # there it may stand
+    bench.write(1)
+    bench.answering = False
+    bench.poll()
+    bench.round()
+    assert len(bench.requests) == 1
+    bench.restart()
+    bench.answering = True
+    bench.settle()
+    assert bench.found() == [("lost-write", -1, sequence)]
+
+
+def test_a_low_end_before_a_restart_is_not_confirmed_by_one_after_it() -> None:
+    bench = Bench()
+    bench.write(10)
+    bench.poll()
+    bench.round()
+    bench.end = 3
+    bench.round()
+    bench.restart()
+    bench.end = 10
+    bench.positions = {RC: 10, RU: 10}
+    bench.settle()
+    assert bench.found("truncation") == []
+
+
+def test_a_topic_that_is_gone_is_gone_since_it_was_missed_first() -> None:
+    bench = Bench()
+    for _ in range(2):
+        bench.fold(f.TopicGone(bench.now_ns, bench.sample, TOPIC))
+    first = bench.tracker.state.topics[TOPIC].gone_since_ns
+    assert first is not None
+    assert first < bench.now_ns - 1_000_000

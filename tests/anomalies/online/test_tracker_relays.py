@@ -1,0 +1,119 @@
+"""What two transactions of a relay take, and what none does: borders, incarnations, doubt."""
+
+from __future__ import annotations
+
+import pytest
+
+from canary import facts as f
+from tests.anomalies.online.test_tracker_modes import Relaying
+from tests.support.bench import TOPIC, Bench
+
+
+def made_again(relay: Relaying) -> None:
+    bench = relay.bench
+    bench.topic_id, bench.log, bench.start, bench.end = "incarnation-2", {}, 0, 0
+    bench.round()
+
+
+def begun(relay: Relaying, start: int, end: int) -> tuple[int, int, int]:
+    """A transaction that takes inputs and has no outcome yet."""
+    key = (99, 1, relay.number)
+    relay.number += 1
+    at_ns = relay.bench.now_ns
+    relay.bench.fold(
+        f.TransactionBegan(at_ns, "relay", *key),
+        f.Relayed(at_ns, *key, TOPIC, 0, start, end),
+        f.CommitAsked(at_ns, *key),
+    )
+    return key
+
+
+def test_one_input_that_was_passed_over_is_said() -> None:
+    relay = Relaying()
+    relay.take(0, 10)
+    relay.take(11, 20)
+    relay.bench.settle()
+    assert relay.kinds() == [("poll-skip", 10)]
+
+
+def test_where_the_relay_begins_it_has_passed_nothing() -> None:
+    relay = Relaying()
+    relay.take(5, 10)
+    relay.bench.settle()
+    assert relay.kinds() == []
+
+
+def test_inputs_of_a_topic_that_is_gone_are_not_taken_from_its_successor() -> None:
+    relay = Relaying()
+    key = begun(relay, 0, 10)
+    made_again(relay)
+    relay.bench.fold(f.Committed(relay.bench.now_ns, *key))
+    relay.take(0, 10)
+    assert relay.kinds() == [("topic-recreated", None)]
+
+
+def test_doubt_of_a_topic_that_is_gone_excuses_nothing_in_its_successor() -> None:
+    relay = Relaying()
+    key = begun(relay, 0, 30)
+    made_again(relay)
+    relay.bench.fold(f.TransactionIndeterminate(relay.bench.now_ns, *key, "?"))
+    bench = relay.bench
+    bench.generation, bench.sequence = 2, 0
+    bench.fold(f.GenerationBegan(bench.now_ns, TOPIC, bench.mode, 77, 2))
+    bench.write(20)
+    relay.take(0, 5)
+    relay.take(10, 20)
+    bench.settle()
+    assert [found for found in relay.kinds() if found[0] == "poll-skip"] == [("poll-skip", o) for o in range(5, 10)]
+
+
+def test_a_jump_behind_an_indeterminate_transaction_is_one() -> None:
+    relay = Relaying()
+    relay.take(0, 10, "indeterminate")
+    relay.take(12, 20)
+    relay.bench.settle()
+    assert relay.kinds() == [("poll-skip", 10), ("poll-skip", 11)]
+
+
+def test_a_jump_is_said_by_the_first_that_makes_it() -> None:
+    relay = Relaying()
+    relay.take(0, 10)
+    relay.take(12, 20, "aborted")
+    relay.bench.settle()
+    relay.take(12, 20)
+    relay.bench.settle()
+    assert [v.offset for v in relay.bench.said if v.kind == "poll-skip"] == [10, 11]
+
+
+@pytest.mark.parametrize(("start", "found"), [(10, [("poll-skip", 10), ("poll-skip", 11)]), (11, [("poll-skip", 11)])])
+def test_of_what_was_passed_over_only_what_is_retained_is_said(start: int, found: list[tuple[str, int]]) -> None:
+    relay = Relaying()
+    relay.bench.settle(2)
+    relay.take(0, 10)
+    relay.bench.now_ns += 9 * 86_400 * 10**9
+    relay.bench.start = start
+    relay.bench.round()
+    relay.take(12, 30)
+    relay.bench.settle()
+    assert relay.kinds() == found
+
+
+def test_a_group_that_stands_above_what_it_committed_is_as_it_should_be() -> None:
+    bench = Bench()
+    for offset, reason in ((5, "committed"), (6, "fetched"), (5, "fetched")):
+        bench.fold(f.GroupOffset(bench.now_ns, "g", TOPIC, 0, offset, reason))
+    assert bench.found() == []
+
+
+def test_a_group_that_has_forgotten_begins_anew() -> None:
+    bench = Bench()
+    for offset, reason in ((5, "committed"), (None, "fetched"), (2, "fetched"), (3, "committed"), (2, "fetched")):
+        bench.fold(f.GroupOffset(bench.now_ns, "g", TOPIC, 0, offset, reason))
+    assert bench.found() == [("committed-offset-regression", -1, -1), ("committed-offset-regression", 2, -1)]
+
+
+def test_a_commit_without_an_offset_takes_nothing_back() -> None:
+    bench = Bench()
+    for offset, reason in ((5, "committed"), (None, "committed"), (4, "fetched")):
+        bench.fold(f.GroupOffset(bench.now_ns, "g", TOPIC, 0, offset, reason))
+    assert bench.found() == [("committed-offset-regression", 4, -1)]
