@@ -121,6 +121,10 @@ ONLINE: Final[list[Mutation]] = [
         ('if isolation != READ_COMMITTED or stream.mode == "plain":', 'if stream.mode == "plain":'),
         ("reread.start = max(reread.start, fact.offset)", "pass"),
         ("        _passed_unplaced(scope, log, stream, x, y, first)\n", "        pass\n"),
+        ("return [*stream.unplaced.within(a, b), *asked]", "return stream.unplaced.within(a, b)"),
+        ("return [*stream.unplaced.within(a, b), *asked]", "return asked"),
+        ("if u.tag == stream.tag and a <= u.sequence < b]", "if a <= u.sequence < b]"),
+        ("if u.tag == stream.tag and a <= u.sequence < b]", "if u.tag == stream.tag]"),
         ("if reader.isolation != READ_COMMITTED or name == first.consumer or", "if name == first.consumer or"),
         ("unseen.within(a, min(b, reader.position - shift))", "unseen.within(a, b)"),
         (

@@ -196,7 +196,7 @@ def polled(scope: Scope, run: Sequence[f.Polled]) -> None:  # noqa: C901, PLR091
         return
     a, b = first.sequence, first.sequence + n
     committed = first.isolation == READ_COMMITTED
-    placed_now = stream.unplaced.within(a, b) if stream.unplaced else []
+    placed_now = _unplaced_within(log, stream, a, b) if stream.unplaced or log.unplaced else []
     place(scope, topic, log, stream, a, n, first.offset, read=True)
     plain = stream.mode not in TRANSACTIONAL
     claim(scope, topic, log, stream, a, n, first.offset, promise=committed or plain)
@@ -214,6 +214,12 @@ def polled(scope: Scope, run: Sequence[f.Polled]) -> None:  # noqa: C901, PLR091
         transactions.zombie(scope, topic, log, stream, first, n)
     if committed and first.transaction_id is not None:
         transactions.read(scope, topic, log, stream, first, n)
+
+
+def _unplaced_within(log: Log, stream: Stream, a: int, b: int) -> list[tuple[int, int]]:
+    """Return what of [a, b) was acknowledged without an offset and has no place yet, be it looked for or not."""
+    asked = [(u.sequence, u.sequence + 1) for u in log.unplaced if u.tag == stream.tag and a <= u.sequence < b]
+    return [*stream.unplaced.within(a, b), *asked]
 
 
 def _passed_unplaced(scope: Scope, log: Log, stream: Stream, a: int, b: int, first: f.Polled) -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from canary import facts as f
 from canary.anomalies.online import view
-from tests.support.bench import RC, RU, TOPIC, Bench
+from tests.support.bench import PRODUCER, RC, RU, TOPIC, Bench
 
 SECOND = "second"
 
@@ -137,6 +137,35 @@ def test_what_read_uncommitted_was_not_given_is_asked_for_when_the_other_comes_t
     assert bench.tracker.state.next_request == 1
     bench.settle()
     assert bench.found() == [("lost-write", -1, sequence)]
+
+
+def test_a_skip_of_a_probe_without_offset_is_said_when_another_is_given_it() -> None:
+    bench = Bench()
+    (sequence,) = bench.send()
+    (offset,) = bench.append(sequence)
+    bench.ack(sequence, None)
+    bench.write(1)
+    bench.hidden = {offset}
+    bench.poll(RC)
+    bench.hidden = set()
+    bench.poll(RU)
+    bench.settle()
+    assert bench.found() == [("poll-skip", offset, sequence)]
+
+
+def test_where_one_generation_is_looked_for_another_was_not_skipped() -> None:
+    bench = Bench()
+    gone = ack_unplaced(bench)
+    bench.write(1)
+    bench.poll(RC)
+    bench.generation, bench.sequence = 2, 0
+    bench.fold(f.GenerationBegan(bench.now_ns, TOPIC, bench.mode, PRODUCER, 2))
+    bench.write(1)
+    bench.positions[RC] = 2
+    bench.fold(f.Positioned(bench.now_ns, RC, RC, TOPIC, 0, 2, "moved"))
+    bench.poll(RU)
+    bench.settle()
+    assert bench.found() == [("lost-write", -1, gone)]
 
 
 def test_nobody_skipped_what_stands_where_it_is_still_to_come() -> None:
