@@ -51,6 +51,8 @@ CALL_S = 2.0
 """Longest wait in one call of the client: bounds the reaction to stop."""
 GRACE_S = 1.0
 """How long after its timeout a call may still come back."""
+LAND_S = 2.0
+"""How long a client that is to be destroyed waits for answers to what it has sent."""
 SETTLE_S = 90.0
 """How long a commit that got no answer is asked for again before it is given up as indeterminate."""
 AGAIN_S = 0.5
@@ -429,6 +431,7 @@ class Session:
         client, self._client, self._ready = self._client, None, False
         if client is not None:
             try:
+                self._land(client)
                 client.purge()
             except KafkaException as error:
                 log.debug("purge_refused", client=self.name, error=str(error))
@@ -436,6 +439,17 @@ class Session:
             holder = [client]
             del client
             in_background(holder.clear, f"{self.name}-closing")
+
+    def _land(self, client: Any) -> None:
+        """Wait a moment for the answers to what is on its way.
+
+        A transactional client that has failed and is destroyed before them frees the text of its error twice when one
+        of them says that it was fenced, and that ends the process (librdkafka 2.16: rd_kafka_txns_term() runs before
+        the brokers' threads end).
+        """
+        deadline = time.monotonic() + LAND_S
+        while len(client) and (left := deadline - time.monotonic()) > 0:
+            client.poll(min(PACE_S, left))
 
 
 def identity_fields(identity: Identity) -> tuple[int, int, int, int]:

@@ -25,7 +25,11 @@ if TYPE_CHECKING:
 class FakeClient:
     def __init__(self, sending: Callable[[], object]) -> None:
         self.calls: list[str] = []
+        self.on_its_way = 0
         self._sending = sending
+
+    def __len__(self) -> int:
+        return self.on_its_way
 
     def begin_transaction(self) -> None:
         self.calls.append("begin")
@@ -38,6 +42,9 @@ class FakeClient:
         self.calls.append("abort")
 
     def poll(self, _timeout_s: float) -> int:
+        if self.on_its_way:
+            self.on_its_way -= 1
+            self.calls.append("poll")
         return 0
 
     def purge(self) -> None:
@@ -103,6 +110,17 @@ def test_a_client_that_refuses_offsets_aborts_and_goes_on(
     assert client.calls == ["begin", "offsets", "abort"]
     assert session.client is client
     assert ["REBALANCE_IN_PROGRESS" in (fact.error or "") for fact in inbox.of(Aborted)] == [True]
+
+
+def test_a_client_is_not_destroyed_while_answers_are_on_their_way(
+    open_with: Callable[[FakeClient], Session], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client = FakeClient(lambda: None)
+    session = open_with(client)
+    client.on_its_way = 2
+    monkeypatch.setattr(session, "serve", lambda _: None)
+    session.give_up("succeeded")
+    assert client.calls == ["begin", "poll", "poll", "purge"]
 
 
 def test_offsets_that_are_taken_leave_the_transaction_open(open_with: Callable[[FakeClient], Session]) -> None:
