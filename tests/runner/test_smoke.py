@@ -82,7 +82,7 @@ def test_a_loss_during_the_round_is_a_violation(whole_lab: Lab, tmp_path: Path) 
     finally:
         process.kill()
     assert (status, said["outcome"]) == (1, "violation")
-    assert {"lost-write", "truncation"} <= {violation["kind"] for violation in said["violations"]}
+    assert {"lost-write", "truncation"} <= {violation["kind"] for violation in said["violations"]}, said
 
 
 def test_a_running_canary_is_not_disturbed(whole_lab: Lab, tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from canary import facts as f
+from canary.anomalies.online.view import suspects
 from tests.support.bench import PRODUCER, RC, RU, TOPIC, Bench
 
 
@@ -21,6 +22,18 @@ def begin_at(bench: Bench, offset: int) -> None:
     for name in (RC, RU):
         bench.positions[name] = offset
         bench.fold(f.Positioned(bench.now_ns, name, name, TOPIC, 0, offset, "start"))
+
+
+def test_an_end_that_was_seen_to_go_back_once_is_a_suspicion_until_it_is_seen_again() -> None:
+    bench = Bench()
+    bench.write(10)
+    bench.poll()
+    bench.truncate(7)
+    bench.round()
+    assert suspects(bench.tracker.state)["truncation"] == 1
+    bench.settle()
+    assert "truncation" not in suspects(bench.tracker.state)
+    assert bench.found("truncation") == [("truncation", 7, -1)]
 
 
 def test_what_was_said_to_be_lost_is_not_skipped_too_when_it_comes_back() -> None:
