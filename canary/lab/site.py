@@ -152,25 +152,26 @@ class Site:
         if done.returncode != 0:
             raise LabError(f"formatting the controller failed: {(done.stderr or done.stdout).strip()[-800:]}")
 
-    def java_command(self, now: State, node: int) -> list[str]:
-        """Return the command line up to the main class."""
+    def java_command(self, now: State, node: int, *, leaves_classes: bool = False) -> list[str]:
+        """Return the command line up to the main class; whoever ``leaves_classes`` writes their archive at its end."""
         lib, java = jars.fetch(now.version), jars.java()
         flags = [*properties.JVM_FLAGS, *properties.logging_flags(self.home(node)), *classes.flags(lib, java)]
+        if leaves_classes:
+            flags += classes.writing(lib, java, self.home(node))
         return [java, f"-Xmx{now.heap}", *flags, "-cp", f"{lib}/*"]
 
     def spawn(self, node: int) -> None:
         """Start a node's process and write its pid file."""
         home, now = self.home(node), self.state()
-        program, *rest = self.java_command(now, node)
-        if node == now.brokers[0]:
-            rest = [*classes.writing(jars.fetch(now.version), program, home), *rest]
-        command = [program, *rest, "kafka.Kafka", str(home / "server.properties")]
+        start = self.java_command(now, node, leaves_classes=node == now.brokers[0])
+        command = [*start, "kafka.Kafka", str(home / "server.properties")]
         console = home / "console.log"
         pid = process.spawn(command, cwd=home, console=console, die_with_parent=self.die_with_parent)
         self.file(node).write(pid)
 
     def end(self, nodes: tuple[int, ...], *, hard: bool) -> None:
         """Stop several processes at once."""
+        version = self.state().version
         pids = {node: pid for node in nodes if (pid := self.pid(node)) is not None}
         for pid in pids.values():
             process.send(pid, SIGKILL if hard else SIGTERM)
@@ -178,8 +179,8 @@ class Site:
         deadline = time.monotonic() + _STOP_S
         for node, pid in pids.items():
             if process.wait_for_end(pid, max(0.0, deadline - time.monotonic())):
-                if not hard:
-                    classes.keep(jars.fetch(self.state().version), jars.java(), self.home(node))
+                if not hard and jars.is_fetched(version):  # whoever stops a lab fetches nothing
+                    classes.keep(jars.fetch(version), jars.java(), self.home(node))
             else:
                 _log.warning("node_killed", node=node, reason=f"did not stop within {_STOP_S:.0f} s")
                 process.send(pid, SIGKILL)

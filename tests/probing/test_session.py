@@ -57,11 +57,15 @@ def inbox() -> Recording:
 
 
 @pytest.fixture
-def open_with(inbox: Recording) -> Callable[[FakeClient], Session]:
+def book(inbox: Recording) -> Book:
+    return Book("t", "relay", 7, 96, Renewal(1, b"tagg", (0,)), inbox, SteadyClock())
+
+
+@pytest.fixture
+def open_with(book: Book) -> Callable[[FakeClient], Session]:
     """Return a session with this client, in a transaction."""
 
     def opened(client: FakeClient) -> Session:
-        book = Book("t", "relay", 7, 96, Renewal(1, b"tagg", (0,)), inbox, SteadyClock())
         session = Session({}, book, "relay")
         session._client = client  # instead of librdkafka's
         assert session.begin()
@@ -140,21 +144,20 @@ def test_a_call_that_breaks_is_no_consent(open_with: Callable[[FakeClient], Sess
 
 
 def test_a_client_whose_token_is_refused_is_asked_for_again_later(
-    inbox: Recording, monkeypatch: pytest.MonkeyPatch
+    book: Book, inbox: Recording, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(*_: Any, **__: Any) -> None:
         raise KafkaException(KafkaError(KafkaError.SASL_AUTHENTICATION_FAILED))
 
     monkeypatch.setattr(sessions, "Producer", refuse)
-    session = Session({}, Book("t", "relay", 7, 96, Renewal(1, b"tagg", (0,)), inbox, SteadyClock()), "relay")
+    session = Session({}, book, "relay")
     assert not session.prepare()
     assert session.client is None
     assert session.due > time.monotonic()
     assert [fact.code for fact in inbox.of(ClientError)] == ["SASL_AUTHENTICATION_FAILED"]
 
 
-def test_properties_that_are_not_taken_end_the_thread(inbox: Recording) -> None:
-    book = Book("t", "relay", 7, 96, Renewal(1, b"tagg", (0,)), inbox, SteadyClock())
+def test_properties_that_are_not_taken_end_the_thread(book: Book) -> None:
     session = Session({"transactional.id": "x", "no.such.property": "1"}, book, "relay")
     with pytest.raises(KafkaException, match="_INVALID_ARG"):
         session.prepare()

@@ -18,6 +18,20 @@ def ack_unplaced(bench: Bench) -> int:
     return sequence
 
 
+def hide(bench: Bench, passing: str, given: str) -> tuple[int, int]:
+    """One consumer passes a probe that was acknowledged without an offset, then the other is given it."""
+    (sequence,) = bench.send()
+    (offset,) = bench.append(sequence)
+    bench.ack(sequence, None)
+    bench.write(1)
+    bench.hidden = {offset}
+    bench.poll(passing)
+    bench.hidden = set()
+    bench.poll(given)
+    bench.settle()
+    return offset, sequence
+
+
 def second(bench: Bench) -> None:
     """Another read_committed consumer reads everything from the start and is not given what is hidden."""
     bench.fold(f.Positioned(bench.now_ns, SECOND, RC, TOPIC, 0, 0, "start"))
@@ -141,15 +155,7 @@ def test_what_read_uncommitted_was_not_given_is_asked_for_when_the_other_comes_t
 
 def test_a_skip_of_a_probe_without_offset_is_said_when_another_is_given_it() -> None:
     bench = Bench()
-    (sequence,) = bench.send()
-    (offset,) = bench.append(sequence)
-    bench.ack(sequence, None)
-    bench.write(1)
-    bench.hidden = {offset}
-    bench.poll(RC)
-    bench.hidden = set()
-    bench.poll(RU)
-    bench.settle()
+    offset, sequence = hide(bench, RC, RU)
     assert bench.found() == [("poll-skip", offset, sequence)]
 
 
@@ -184,15 +190,7 @@ def test_nobody_skipped_what_stands_where_it_is_still_to_come() -> None:
 
 def test_read_uncommitted_has_skipped_nothing_that_another_was_given() -> None:
     bench = Bench()
-    (sequence,) = bench.send()
-    (offset,) = bench.append(sequence)
-    bench.ack(sequence, None)
-    bench.write(1)
-    bench.hidden = {offset}
-    bench.poll(RU)
-    bench.hidden = set()
-    bench.poll(RC)
-    bench.settle()
+    hide(bench, RU, RC)
     assert bench.found() == []
     assert bench.tracker.state.next_request == 1
 
