@@ -52,8 +52,11 @@ LOG_ANOMALIES = (
             "Look at the evidence for a leader change or an OUT_OF_ORDER_SEQUENCE_NUMBER between the two offsets, and "
             "check the client's and brokers' versions against known deduplication bugs."
         ),
-        source="idempotent-producer; jepsen-redpanda 3.1 and 3.2 (#3039)",
-        allowed="Without idempotence: a retry may append again (warning).",
+        source="idempotent-producer; jepsen-redpanda 3.1 and 3.2 (#3039); librdkafka issue 4953",
+        allowed=(
+            "Without idempotence: a retry may append again (warning). Where the client took a new producer epoch while "
+            "the message was in flight, and sent it again: no broker can know that for a copy (warning)."
+        ),
     ),
     entry(
         "inconsistent-offsets",

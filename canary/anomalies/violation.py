@@ -11,6 +11,9 @@ if TYPE_CHECKING:
 
     from canary.probe.identity import Identity
 
+SENT_AGAIN = "sent_again_under_a_new_producer_epoch"
+"""In the evidence of a duplicate that the client made: whoever finds it without knowing that does not make it worse."""
+
 Severity = Literal["critical", "warning", "info"]
 SightedBy = Literal["online", "scrub", "reconcile", "watch"]
 

@@ -382,6 +382,22 @@ class ClientError:
 
 
 @dataclass(frozen=True, slots=True)
+class ProducerEpochBumped:
+    """The client takes a new producer epoch, and sends under it again what it has in flight.
+
+    Brokers know a copy by producer id, epoch and sequence, so what they had appended already is appended twice
+    (librdkafka issue 4953: an OUT_OF_ORDER_SEQUENCE_NUMBER, or a timeout, of one partition does that to all).
+    ``generation`` is ours (decision 1) and stays.
+    """
+
+    at_ns: int
+    topic: str
+    producer_id: int
+    generation: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class ProducerLooked:
     """The store was asked for a producer that reads showed and nobody here knows: it is another runner's, or nobody's.
 
@@ -505,6 +521,7 @@ Fact = (
     | TopologySeen
     | ScrubAsked
     | CoordinatorsSeen
+    | ProducerEpochBumped
 )
 
 FACT_KINDS: tuple[type[Fact], ...] = typing.get_args(Fact)

@@ -24,10 +24,11 @@ import structlog
 from confluent_kafka import KafkaError, KafkaException, Producer
 
 from canary.client.answers import text_of
+from canary.client.epochs import watching_epochs
 from canary.client.honesty import IDEMPOTENT, confessing, require
 from canary.client.quiet import ErrorReporter, Gate, calm, quiet_logger
 from canary.client.worker import Worker
-from canary.facts import Acked, ClientError, Fact, Failed, Indeterminate, Sent
+from canary.facts import Acked, ClientError, Fact, Failed, Indeterminate, ProducerEpochBumped, Sent
 from canary.probe.identity import Identity
 from canary.probe.record import encode, key
 
@@ -182,12 +183,21 @@ class IdempotentProducer(Worker):
         config = calm(self._config, name, forced=self._forced)
         config["error_cb"] = ErrorReporter(f"producer-{name}", self._inbox, self._clock, on_fatal=self._died)
         logger = quiet_logger(f"producer-{name}")
+        config = watching_epochs(config, logger, self._bumped)
         config, confession = confessing(config, logger)
         self._producer = Producer(config, logger=logger)
         require(self._producer, confession, self._promised)
 
     def _died(self, reason: str) -> None:
         self._fatal = self._fatal or reason
+
+    def _bumped(self, reason: str) -> None:
+        """Note, before any outcome that comes after it, that what is in flight may be sent twice."""
+        at_ns = self._clock.now_ns()
+        self._outcomes.append(
+            ProducerEpochBumped(at_ns, self._topic, self._producer_id, self._under.generation, reason)
+        )
+        log.info("producer_epoch_bumped", worker=self.name, reason=reason)
 
     def _obey(self) -> None:
         with self._lock:

@@ -1,10 +1,10 @@
 """Violations and the incidents that gather them, in one transaction of the caller's.
 
 A violation is one row for ever, by Violation.key(cluster). Seen again it gets a sighting; it may become worse or
-confirmed, never milder. What is found in a planned window is acknowledged from the start, with the reason planned: on
-record and on the pages, and no alarm. Every new one joins the open incident of its place whose time is within 10
-minutes of its own, or begins one. The place of a kind without a partition (another-cluster, topic-recreated) is the
-incarnation and kind.
+confirmed, never milder; a copy that the client is known to have made stays a warning, whoever finds it again. What is
+found in a planned window is acknowledged from the start, with the reason planned: on record and on the pages, and no
+alarm. Every new one joins the open incident of its place whose time is within 10 minutes of its own, or begins one. The
+place of a kind without a partition (another-cluster, topic-recreated) is the incarnation and kind.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import insert, or_, select, update
 
+from canary.anomalies.violation import SENT_AGAIN
 from storage.store import maintenance
 from storage.store.models import ForgottenRow, IncidentRow, ViolationRow, ViolationTotalRow
 from storage.store.upserts import insert_or
@@ -135,7 +136,7 @@ def _see_again(row: _Row, violation: Violation, window: Maintenance | None) -> b
         row["evidence"] = {**evidence, **row["evidence"]}
     if row["state"] == "resolved" and row["reason"] == "ended" and violation.at_ns > (row["closed_ns"] or 0):
         row.update(_standing(window) | {"closed_ns": None, "note": row["note"]})
-    if _RANK[violation.severity] > _RANK[row["severity"]]:
+    if _RANK[violation.severity] > _RANK[row["severity"]] and SENT_AGAIN not in row["evidence"]:
         row["severity"] = violation.severity
         return True
     return False

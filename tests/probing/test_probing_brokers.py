@@ -22,6 +22,7 @@ from canary.facts import (
     OutOfRange,
     Polled,
     Positioned,
+    ProducerEpochBumped,
     Refused,
     Relayed,
     RereadEnded,
@@ -129,6 +130,24 @@ def test_no_probe_is_left_without_outcome_when_a_broker_is_killed_and_another_fr
     assert len(resolved) == len(inbox.of(Sent))
     inbox.wait(lambda: identities(inbox.of(Polled)) >= identities(inbox.of(Acked)), 20)
     assert inbox.of(OutOfRange) == []
+
+
+def test_a_new_producer_epoch_is_told_before_the_outcome_of_what_is_sent_under_it(
+    healthy: Lab, config: dict[str, object], topic: str, inbox: Recording, started: Callable[[Any], Any]
+) -> None:
+    """librdkafka takes one when a message times out that may have been written (and in other cases, its issue 4953)."""
+    impatient = config | {"message.timeout.ms": 2500, "socket.timeout.ms": 1000}
+    producer = started(sender(impatient, topic, inbox))
+    inbox.wait(lambda: len(inbox.of(Acked)) >= 30, 20)
+    assert inbox.of(ProducerEpochBumped) == []
+    healthy.pause(1)
+    inbox.wait(lambda: inbox.of(ProducerEpochBumped) != [], 20)
+    healthy.resume(1)
+    bump = inbox.of(ProducerEpochBumped)[0]
+    assert (bump.topic, bump.producer_id, bump.generation) == (topic, 7, 1)
+    before = len(inbox.facts)
+    inbox.wait(lambda: {f.partition for f in inbox.of(Acked, since=before)} == {0, 1, 2}, 30)
+    stopped(producer)
 
 
 def test_a_reread_gives_the_range_and_nothing_else(

@@ -54,7 +54,7 @@ def test_postgres_away_for_a_while_costs_nothing(whole_lab: Lab, tmp_path: Path,
         whole_lab.restart(1)
         canary.until_probing()
         canary.until_all_seen()
-        assert canary.violations() == []
+        assert canary.broken_promises() == []
         shown = canary.metric("canary_probes_acked_total")
         assert canary.stop() == [0, 0]
     acked = acknowledged(tmp_path)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from canary.anomalies.violation import SightedBy, Violation
+from canary.anomalies.violation import SENT_AGAIN, SightedBy, Violation
 from canary.probe.identity import Identity
 from storage.store import BadCursorError, IncidentFilter, Sighting, Store, ViolationCount, ViolationFilter
 
@@ -84,6 +84,14 @@ def test_a_condition_seen_for_days_keeps_its_first_sightings_and_its_last(store:
     assert kept is not None
     assert len(kept.sightings) == 10
     assert (kept.sightings[0].at_ns, kept.sightings[-1].at_ns) == (T0, T0 + 49)
+
+
+def test_a_copy_that_the_client_made_is_not_made_worse_by_who_does_not_know_that(store: Store) -> None:
+    store.record("c", [lost(1, kind="duplicate", severity="warning", evidence={SENT_AGAIN: True})])
+    assert store.record("c", [lost(1, T0 + 1, kind="duplicate", severity="critical", by="reconcile")]) == 0
+    (kept,) = store.violations().items
+    assert (kept.severity, len(kept.sightings)) == ("warning", 2)
+    assert [incident.severity for incident in store.incidents().items] == ["warning"]
 
 
 def test_a_violation_becomes_worse_and_never_milder(store: Store) -> None:

@@ -17,6 +17,7 @@ import pyarrow.dataset as ds
 from confluent_kafka import Consumer, TopicPartition
 from prometheus_client.parser import text_string_to_metric_families
 
+from canary.anomalies.violation import SENT_AGAIN
 from canary.lab.state import free_ports
 from canary.probe.identity import Identity
 from canary.probe.record import Probe, decode
@@ -147,6 +148,19 @@ class Canary:
             cursor = page["next_cursor"]
             if cursor is None:
                 return [v for v in found if not kinds or v["kind"] in kinds]
+
+    def broken_promises(self) -> list[str]:
+        """Return each violation with its evidence, but for copies that the client itself made (librdkafka issue 4953).
+
+        Those can come with any change of leader, and are warnings.
+        """
+        found = (self.get(f"/api/v1/violations/{one['id']}").json() for one in self.violations())
+        return [
+            f"{one['severity']} {one['kind']} in {one['topic']}[{one['partition']}] at {one['offset']}: "
+            f"{one['summary']} {json.dumps(one['evidence'])}"
+            for one in found
+            if not (one["severity"] == "warning" and SENT_AGAIN in one["evidence"])
+        ]
 
     def until(self, reached: Callable[[], object], timeout: float, what: str) -> None:
         """Wait until ``reached``; fails with the log's end when it is not in time."""

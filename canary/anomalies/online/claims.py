@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from canary.anomalies.online.questions import miss, want_tail
 from canary.anomalies.online.scope import UNORDERED, severity_of
+from canary.anomalies.violation import SENT_AGAIN
 
 if TYPE_CHECKING:
     from canary.anomalies.online.scope import Scope
     from canary.anomalies.online.state import Held, Log, Stream, Topic
+    from canary.anomalies.violation import Violation
 
 
 def claim(
@@ -144,6 +147,24 @@ def hold_copy(
     )
     if new and known is not None:
         want_tail(scope, log, "copy", first)
+
+
+def of_the_client(topic: Topic, copy: Violation) -> Violation:
+    """Return a duplicate as it is to be said: one that the client itself sent again is a warning.
+
+    Brokers know a copy by producer id, epoch and sequence. A client that takes a new epoch while something is in flight
+    appends it again if it was appended already (librdkafka issue 4953), and no broker broke its word.
+    """
+    who = copy.identity
+    tag = None if who is None else topic.index.get((who.producer_id, who.generation, who.partition))
+    if who is None or tag is None or who.sequence not in topic.streams[tag].resent:
+        return copy
+    return replace(
+        copy,
+        severity="warning",
+        summary=f"{copy.summary}; the client had taken a new producer epoch, and sent it again under that",
+        evidence={**copy.evidence, SENT_AGAIN: True},
+    )
 
 
 def settle_held(topic: Topic, log: Log, start: int) -> None:

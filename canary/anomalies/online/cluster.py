@@ -20,6 +20,7 @@ ISOLATIONS = frozenset({"read_committed", "read_uncommitted"})
 """The readers that every topic has are called after them."""
 _ERRORS_KEPT = 10
 _INDETERMINATE_TRANSACTIONS_KEPT = 10_000
+_RESENT_KEPT = 1000
 
 
 def runner_started(scope: Scope, fact: f.RunnerStarted) -> None:
@@ -97,6 +98,17 @@ def producer_looked(scope: Scope, fact: f.ProducerLooked) -> None:
             topic = scope.topic(name)
             identity = Identity(fact.producer_id, generation, partition, sequence)
             say_phantom(scope, topic, scope.log(topic, partition), identity, offset, consumer)
+
+
+def producer_epoch_bumped(scope: Scope, fact: f.ProducerEpochBumped) -> None:
+    """The client may send again all that has no outcome yet, and no broker can know that for a copy."""
+    topic = scope.topic(fact.topic)
+    for stream in topic.streams:
+        if (stream.producer_id, stream.generation) == (fact.producer_id, fact.generation):
+            for a, b in stream.open:
+                stream.resent.add(a, b)
+            while len(stream.resent.starts) > _RESENT_KEPT:
+                stream.resent.remove(stream.resent.starts[0], stream.resent.ends[0])
 
 
 def cluster_seen(scope: Scope, fact: f.ClusterSeen) -> None:

@@ -24,6 +24,8 @@ _CLOSE_NS = 10 * 10**9
 _EVIDENCE = frozenset({"truncation", "offset-regression", "lost-write"})
 _GATHER_NS = 10 * 10**9
 """So long after the last lost write an election is said without waiting for a truncation."""
+_DOUBT_NS = 120 * 10**9
+"""And so long where something of the partition is still in doubt: the first that is lost may be among that."""
 _HEALED_NS = 120 * 10**9
 _SUSPECTS_KEPT = 10_000
 _OLD_NS = 15 * 60 * 10**9
@@ -102,8 +104,10 @@ def settle(scope: Scope, extent: str) -> None:
         known = top.topics.get(key[0])
         if _extent(scope, key[0]) != extent:
             continue
-        if not suspect.concluded and suspect.lost_first is not None and now - suspect.lost_watched_ns >= _GATHER_NS:
-            _say(scope, key, suspect, suspect.lost_first, "lost-write")
+        if not suspect.concluded and suspect.lost_first is not None:
+            patience = _DOUBT_NS if _in_doubt(scope, *key) else _GATHER_NS
+            if now - suspect.lost_watched_ns >= patience:
+                _say(scope, key, suspect, suspect.lost_first, "lost-write")
         place = known.partitions.get(key[1]) if known is not None else None
         if place is None:
             del top.suspects[key]
@@ -116,6 +120,12 @@ def settle(scope: Scope, extent: str) -> None:
         elif now - suspect.healed_watched_ns >= (_HEALED_NS if not suspect.lost else _OLD_NS):
             del top.suspects[key]
             top.degraded.pop(key, None)
+
+
+def _in_doubt(scope: Scope, topic: str, partition: int) -> bool:
+    known = scope.state.topics.get(topic)
+    log = known.logs.get(partition) if known is not None else None
+    return log is not None and log.busy
 
 
 def as_json(suspect: Suspect) -> dict[str, object]:

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from canary.anomalies.online import retention, topology
-from canary.anomalies.online.claims import stands
+from canary.anomalies.online.claims import of_the_client, stands
 from canary.anomalies.online.questions import SCRUB, epoch_changed, known_absent, not_given, scrub_ended, seek, want
 from canary.anomalies.online.scope import severity_of
 from canary.anomalies.online.state import Missing, Regression, Reread, Unplaced, Wanted
@@ -401,10 +401,10 @@ def _release_missing(scope: Scope, topic: Topic, log: Log, sample_ordinal: int) 
 
 def _release_held(scope: Scope, topic: Topic, log: Log, held: Held) -> None:
     if stands(topic, log, held):
-        scope.emit(held.violation)
-        copy = held.violation.offset
-        if held.violation.kind == "duplicate" and copy is not None:
-            log.copies.add(copy, copy + 1)
+        copy = held.violation.kind == "duplicate"
+        scope.emit(of_the_client(topic, held.violation) if copy else held.violation)
+        if copy and held.violation.offset is not None:
+            log.copies.add(held.violation.offset, held.violation.offset + 1)
     elif held.check == "copy":  # the first one is gone: this one is the place now
         stream = topic.streams[held.tag]
         for offset in held.violation.evidence["offsets"]:
@@ -533,7 +533,7 @@ def _was_cut(log: Log, first: int, end: int) -> bool:
 
 def _report_cut(scope: Scope, topic: Topic, log: Log) -> None:
     """Once nothing is in doubt any more: say where the log was cut, if it was."""
-    if log.missing or log.rereads or log.regression:
+    if log.missing or log.rereads or log.regression or log.wanted:
         return
     if log.lost_offsets:
         first = log.lost_offsets.first() or 0
@@ -559,7 +559,7 @@ def _report_cut(scope: Scope, topic: Topic, log: Log) -> None:
             log.cut = None
         log.lost_offsets.remove(0, (log.lost_offsets.end() or 0))
         log.conflicted, log.low_end = False, None
-    elif not log.wanted and not log.held:
+    elif not log.held:
         log.conflicted, log.low_end = False, None
     if log.cut is not None and scope.state.now_ns - int(log.cut["at_ns"]) > _CUT_KEPT_NS:
         log.cut = None

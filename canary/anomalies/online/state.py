@@ -70,6 +70,8 @@ class Stream:
     seen: IntervalSet = field(default_factory=IntervalSet)
     """Delivered to anyone. Kept when their offsets are forgotten: a copy is a copy however old the first."""
     lost: IntervalSet = field(default_factory=IntervalSet)
+    resent: IntervalSet = field(default_factory=IntervalSet)
+    """Without outcome when the client took a new producer epoch: a copy of one is the client's, not the brokers'."""
     unplaced: IntervalSet = field(default_factory=IntervalSet)
     """Acknowledged without an offset and not yet seen."""
     places: RunMap = field(default_factory=RunMap)

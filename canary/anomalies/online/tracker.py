@@ -50,6 +50,7 @@ _HANDLERS: dict[type[f.Fact], Callable[[Scope, Any], None]] = {
     f.RunnerStarted: cluster.runner_started,
     f.GenerationBegan: cluster.generation_began,
     f.ProducerLooked: cluster.producer_looked,
+    f.ProducerEpochBumped: cluster.producer_epoch_bumped,
     f.Failed: deliveries.failed,
     f.Indeterminate: deliveries.indeterminate,
     f.Positioned: deliveries.positioned,

@@ -94,3 +94,45 @@ def test_a_lone_leaders_loss_is_told_with_its_cause_in_one_incident(tmp_path: Pa
         incident = store.incident(rows[0].incident_id)
         assert incident is not None
         assert (incident.kind, incident.state) == ("isr-of-one", "open")
+
+
+def test_an_unclean_election_is_said_with_the_first_that_was_lost_however_late_that_is_found() -> None:
+    b = Led()
+    b.fold(f.TopicConfigured(b.now_ns, TOPIC, -1, -1, "delete", 1))
+    b.write(50)
+    b.settle(3)
+    b.isr = "1"
+    b.write(30)
+    b.settle(3)
+    b.leader, b.isr = 2, "2"
+    b.truncate(50)
+    b.write(6)  # so the log ends at 56, and what stood at 50 to 55 is gone as well
+    b.answering = False  # a busy broker: its log can be listed, and re-reads wait
+    for _ in range(15):
+        b.round()
+    assert b.found("unclean-election", "truncation") == [("unclean-election", -1, -1)]
+    b.answering = True
+    b.settle(20)
+    assert [(k, o) for k, o, _ in b.found("truncation", "unclean-election")] == [
+        ("truncation", 50),
+        ("unclean-election", -1),
+        ("unclean-election", 50),
+    ]
+    assert len(b.found("lost-write")) == 30
+
+
+def test_an_unclean_election_is_said_although_something_stays_in_doubt() -> None:
+    b = Led()
+    b.fold(f.TopicConfigured(b.now_ns, TOPIC, -1, -1, "delete", 1))
+    b.write(50)
+    b.settle(3)
+    b.isr = "1"
+    b.write(30)
+    b.settle(3)
+    b.leader, b.isr = 2, "2"
+    b.truncate(50)
+    b.write(6)
+    b.answering = False
+    for _ in range(150):
+        b.round()
+    assert ("unclean-election", 56, -1) in b.found("unclean-election")
