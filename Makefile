@@ -41,14 +41,17 @@ SPARK_SHARED := $(addprefix tests/spark_reconcile/test_,bad_input.py dump.py ord
 SPARK_ALONE := $(addprefix tests/spark_reconcile/test_,history_engine.py kills.py nightly.py) tests/cli/test_check_command.py
 SPARK_TESTS := $(SPARK_SHARED) $(SPARK_ALONE)
 
+LINT := $(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy && $(BIN)/lint-imports
+
 # Tests on real brokers wait more than they work: the others run beside them, and their output is shown at the end.
 BROKER_LOG := build/test-brokers.log
 
-test: brokers lint  ## Everything that needs no Debian packages: linters, types, unit tests, tests on real brokers
+test: brokers  ## Everything that needs no Debian packages: linters, types, unit tests, tests on real brokers
 	@mkdir -p build; failed=; trap 'kill $$(jobs -p) 2>/dev/null || true' EXIT; \
 	echo "Tests on real brokers run beside these; so far: tail -f $(BROKER_LOG)"; \
 	$(PYTEST) --durations 20 -m 'kafka and not slow and not e2e' $(SPARK_TESTS:%=--ignore=%) > $(BROKER_LOG) 2>&1 & \
 	brokers=$$!; \
+	{ $(LINT); } || failed=1; \
 	$(PYTEST) --durations 20 -m 'not kafka and not slow and not e2e' $(SPARK_TESTS:%=--ignore=%) || failed=1; \
 	$(PYTEST) --durations 3 $(SPARK_SHARED) || failed=1; \
 	for file in $(SPARK_ALONE); do $(PYTEST) --durations 3 $$file || failed=1; done; \
@@ -68,10 +71,7 @@ test-e2e: brokers  ## Tests with real Prometheus, Alertmanager and browser (need
 	test -z "$$failed"
 
 lint: $(INSTALLED)  ## Style, types and the direction of imports
-	@$(BIN)/ruff check .
-	@$(BIN)/ruff format --check .
-	@$(BIN)/mypy
-	@$(BIN)/lint-imports
+	@$(LINT)
 
 format: $(INSTALLED)  ## Format the code
 	@$(BIN)/ruff format .

@@ -88,13 +88,17 @@ class Book:
 
 @dataclass(slots=True)
 class Open:
-    """A transaction that is not settled. ``spoiled`` says why it must not be committed."""
+    """A transaction that is not settled.
+
+    ``spoiled`` says why it must not be committed; ``doubtful``: whether a write of it was given up unanswered.
+    """
 
     producer_id: int
     generation: int
     number: int
     tag: bytes
     spoiled: str | None = None
+    doubtful: bool = False
     asked_at: float | None = None
     unresolved: dict[Identity, int] = field(default_factory=dict)
 
@@ -237,6 +241,7 @@ class Session:
             return
         at_ns, place = self._book.clock.now_ns(), (self._book.topic, *identity_fields(identity))
         if error is not None:
+            transaction.doubtful = True
             self._spoil(transaction, f"delivery: {text_of(error)}")
             self._outcomes.append(Indeterminate(at_ns, *place, error=text_of(error)))
             return
@@ -339,9 +344,16 @@ class Session:
         return True
 
     def abort(self, why: str, timeout_s: float = CALL_S) -> None:
-        """Abort what was never asked to be committed: definite, whatever the abort says."""
+        """Abort what was never asked to be committed: definite, whatever the abort says.
+
+        The client is closed if a write was given up unanswered. It takes what it purges from its queue for unsent, also
+        when it stood there to be sent again, and gives the same sequences, under the same producer epoch, to what is
+        written next: a broker that had appended the first takes the next for its copy, acknowledges it at the first
+        one's offset, and it is in no log, though its transaction commits (librdkafka 2.16).
+        """
         assert self.open is not None  # noqa: S101  # the caller began it
         transaction = self.open
+        doubtful = transaction.doubtful or bool(transaction.unresolved)
         if self._client is not None:  # else it was closed with the transaction open
             try:
                 self._client.abort_transaction(timeout_s)
@@ -350,6 +362,9 @@ class Session:
                 self.close()
                 return
         self._end(Aborted(self._book.clock.now_ns(), *transaction.key, error=transaction.spoiled or why))
+        if doubtful and self._client is not None:
+            log.info("client_renewed", client=self.name, reason="a write was given up unanswered")
+            self.close()
 
     def abandon(self, why: str) -> None:
         """Never ask for the commit, and leave the transaction to the coordinator's timeout."""

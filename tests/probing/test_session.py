@@ -12,6 +12,7 @@ from confluent_kafka import KafkaError, KafkaException
 from canary.client.ports import SteadyClock
 from canary.client.recording import Recording
 from canary.facts import Aborted, ClientError, TransactionBegan
+from canary.probe.identity import Identity
 from canary.probing import session as sessions
 from canary.probing import tail as tails
 from canary.probing.idempotent import Renewal
@@ -125,6 +126,42 @@ def test_a_client_is_not_destroyed_while_answers_are_on_their_way(
     monkeypatch.setattr(session, "serve", lambda _: None)
     session.give_up("succeeded")
     assert client.calls == ["begin", "poll", "poll", "purge"]
+
+
+def test_a_client_that_gave_a_write_up_unanswered_is_not_used_again(
+    book: Book, open_with: Callable[[FakeClient], Session]
+) -> None:
+    """It gives the purged write's sequence to the next one, which a broker may take for its copy."""
+    client = FakeClient(lambda: None)
+    session = open_with(client)
+    assert session.open is not None
+    session.open.unresolved[Identity(7, 1, 0, 0)] = book.clock.now_ns()
+    assert not session.deliver(0.01)
+    session.abort("not delivered")
+    assert client.calls == ["begin", "abort", "purge"]
+    assert session.client is None
+
+
+def test_a_client_whose_write_was_reported_as_failed_is_not_used_again(
+    book: Book, open_with: Callable[[FakeClient], Session]
+) -> None:
+    client = FakeClient(lambda: None)
+    session = open_with(client)
+    assert session.open is not None
+    session.open.unresolved[Identity(7, 1, 0, 0)] = book.clock.now_ns()
+    session._delivered(session.open, Identity(7, 1, 0, 0), KafkaError(KafkaError._PURGE_QUEUE), None)
+    session.abort("not delivered")
+    assert session.client is None
+
+
+def test_a_client_all_of_whose_writes_were_acknowledged_goes_on_after_an_abort(
+    open_with: Callable[[FakeClient], Session],
+) -> None:
+    client = FakeClient(lambda: None)
+    session = open_with(client)
+    assert session.deliver(0.01)
+    session.abort("aborted on purpose")
+    assert session.client is client
 
 
 def test_offsets_that_are_taken_leave_the_transaction_open(open_with: Callable[[FakeClient], Session]) -> None:
