@@ -132,6 +132,8 @@ class Clockwork:
         self.seen_incarnation = 1  # what the runner knows of
         self.gone = False  # the topic is deleted, and not yet made again
         self.void: set[str] = set()
+        self.first_generation = 1
+        """Of the present incarnation: what older ones wrote, before anybody knew of it, promised nothing there."""
         self.homes: dict[Identity, str] = {}
         self.logs = [Log(p, str(p)) for p in range(partitions)]
         self.producers = [

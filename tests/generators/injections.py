@@ -349,7 +349,8 @@ def early_expiry(life: Simulator) -> None:
     """The start of the log passes what is young and was promised (and was read before, so that no history minds)."""
     log = life.random.choice(life.logs)
     start = min(life.tails[RC, log.partition], life.main.positions.get(log.partition, 0))
-    if any(e is not None and e.value is not None for e in log.entries[log.start : start]):
+    gone = [e.value for e in log.entries[log.start : start] if e is not None and e.value is not None]
+    if any(life.identities[value].generation >= life.first_generation for value in gone):
         log.start = start
         _note(life, "early-expiry", log, start, None, history=False)
 

@@ -102,6 +102,7 @@ class Simulator(Reading, Writing):
 
     def renew(self) -> None:
         """The runner has seen another topic id: new generations, and consumers at the beginning."""
+        self.first_generation = self.producers[0].generation + 1
         for producer in self.producers:
             producer.generation += 1
             producer.sequences.clear()

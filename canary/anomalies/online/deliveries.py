@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from canary.anomalies.online import generations, liveness, transactions
 from canary.anomalies.online.claims import claim, hold_copy, hold_order
 from canary.anomalies.online.intervals import IntervalSet
-from canary.anomalies.online.questions import epoch_changed, miss, not_given, want_tail
+from canary.anomalies.online.questions import PASSED, epoch_changed, miss, not_given, want_tail
 from canary.anomalies.online.scope import TRANSACTIONAL, is_reread, observe, sent_time
 from canary.anomalies.online.state import Histogram, Reader, Unplaced
 from canary.probe.identity import Identity
@@ -164,7 +164,19 @@ def positioned(scope: Scope, fact: f.Positioned) -> None:
         if reread is not None:  # what lies below is gone from the log: retention, judged by the listed start
             reread.start = max(reread.start, fact.offset)
         return
+    if fact.isolation == READ_COMMITTED:
+        _put_back(topic, log, fact)
     log.readers[fact.consumer] = Reader(fact.isolation, fact.offset, scope.state.now_ns)
+
+
+def _put_back(topic: Topic, log: Log, fact: f.Positioned) -> None:
+    """What the consumer passed without delivering it is no less passed when it is given it now, as it begins anew."""
+    for m in log.missing:
+        if m.offset < fact.offset or m.why not in PASSED:
+            continue
+        unseen = topic.streams[m.tag].unseen.get(fact.consumer)
+        if unseen is not None and unseen.covers(m.sequence, m.sequence + m.count):
+            m.given = True
 
 
 def polled(scope: Scope, run: Sequence[f.Polled]) -> None:  # noqa: C901, PLR0912  # one step after the other

@@ -12,7 +12,16 @@ from typing import TYPE_CHECKING, Any
 
 from canary.anomalies.online import retention, topology
 from canary.anomalies.online.claims import of_the_client, stands
-from canary.anomalies.online.questions import SCRUB, epoch_changed, known_absent, not_given, scrub_ended, seek, want
+from canary.anomalies.online.questions import (
+    PASSED,
+    SCRUB,
+    epoch_changed,
+    known_absent,
+    not_given,
+    scrub_ended,
+    seek,
+    want,
+)
 from canary.anomalies.online.scope import severity_of
 from canary.anomalies.online.state import Missing, Regression, Reread, Unplaced, Wanted
 from canary.anomalies.violation import RereadRequest
@@ -235,7 +244,7 @@ def _present(scope: Scope, topic: Topic, log: Log, stream: Stream, m: Missing, o
     """It is there: whoever passed it did not deliver it; or it is there twice."""
     if offset in log.corrupt:
         return
-    if m.why in ("skipped", "late-ack", "late-place"):
+    if m.why in PASSED:
         if not m.given and not not_given(log, stream, sequence, sequence + 1):
             return  # late, which has its own name (nonmonotonic-poll)
         for unseen in stream.unseen.values():

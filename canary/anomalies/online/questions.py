@@ -18,6 +18,9 @@ TAIL_RECORDS = 10_000
 TAIL_CAP = 1_000_000
 """And at most; what lies further back is the scrubber's and the nightly job's."""
 
+PASSED = frozenset({"skipped", "late-ack", "late-place"})
+"""Why something is missing that a consumer passed without delivering it."""
+
 _EPOCHS_KEPT = 20
 
 

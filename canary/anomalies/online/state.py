@@ -127,7 +127,7 @@ class Missing:
     tries: int = 0
     confirmed: bool = True
     given: bool = False
-    """Whether every read_committed consumer had been given them before: they were passed when read again."""
+    """Passed for certain, whoever is given them later: all had been given them and read again, or one began anew."""
 
 
 @dataclass(slots=True)

@@ -210,3 +210,41 @@ def test_what_was_acknowledged_elsewhere_than_it_was_read_was_read() -> None:
     assert bench.found("lost-write") == [("lost-write", offset, sequence)]
     (lost,) = [v for v in bench.violations.values() if v.kind == "lost-write"]
     assert lost.evidence["read_before"]
+
+
+def begin_again(bench: Bench, position: int) -> None:
+    """A skip of offset 2 is in doubt, and the runner dies; its successor's consumer begins at ``position``."""
+    bench.write(5)
+    bench.hidden = {2}
+    bench.answering = False
+    bench.poll(RC)
+    bench.round()
+    bench.hidden = set()
+    bench.fold(f.RunnerStarted(bench.now_ns, "canary-0", "test"))
+    bench.positions[RC] = position
+    bench.fold(f.Positioned(bench.now_ns, RC, RC, TOPIC, 0, position, "start"))
+
+
+def test_what_was_skipped_and_is_given_only_to_who_begins_anew_was_skipped() -> None:
+    bench = Bench()
+    begin_again(bench, 1)
+    bench.poll(RC)
+    bench.answering = True
+    bench.settle()
+    assert bench.found() == [("poll-skip", 2, 2)]
+
+
+def test_what_was_given_late_before_it_began_anew_was_not_skipped() -> None:
+    bench = Bench()
+    bench.write(5)
+    bench.hidden = {2}
+    bench.answering = False
+    bench.poll(RC)
+    bench.hidden = set()
+    bench.deliver(RC, RC, 2, 3)
+    bench.fold(f.Positioned(bench.now_ns, RC, RC, TOPIC, 0, 1, "start"))
+    bench.positions[RC] = 1
+    bench.poll(RC)
+    bench.answering = True
+    bench.settle()
+    assert bench.found("poll-skip") == []
