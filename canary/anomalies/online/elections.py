@@ -16,6 +16,7 @@ from canary.anomalies.online.topology_state import Suspect
 if TYPE_CHECKING:
     from canary import facts as f
     from canary.anomalies.online.scope import Scope
+    from canary.anomalies.online.state import Log
     from canary.anomalies.online.topology_state import Place
     from canary.anomalies.violation import Violation
 
@@ -53,6 +54,7 @@ def changed(scope: Scope, fact: f.PartitionSeen | f.WatchedPartition, place: Pla
         leader=fact.leader,
         isr=isr,
         disjoint=close and not set(isr) & set(former),
+        end=_known_end(scope, *key),
     )
     top.degraded[key] = top.topics[fact.topic].ours
     top.unclean[key] = top.unclean.get(key, 0) + 1
@@ -77,6 +79,8 @@ def _consider(scope: Scope, found: Violation) -> None:
     suspect = top.suspects.get((found.topic, found.partition or 0))
     if suspect is None or suspect.concluded or found.offset is None:
         return
+    if suspect.end is not None and found.offset >= suspect.end:
+        return  # written since: nothing of it was there to be cut off by that election
     if found.kind == "lost-write":
         suspect.lost += 1
         suspect.lost_first = found.offset if suspect.lost_first is None else min(suspect.lost_first, found.offset)
@@ -122,9 +126,18 @@ def settle(scope: Scope, extent: str) -> None:
             top.degraded.pop(key, None)
 
 
-def _in_doubt(scope: Scope, topic: str, partition: int) -> bool:
+def _log(scope: Scope, topic: str, partition: int) -> Log | None:
     known = scope.state.topics.get(topic)
-    log = known.logs.get(partition) if known is not None else None
+    return known.logs.get(partition) if known is not None else None
+
+
+def _known_end(scope: Scope, topic: str, partition: int) -> int | None:
+    log = _log(scope, topic, partition)
+    return log.known_end if log is not None else None
+
+
+def _in_doubt(scope: Scope, topic: str, partition: int) -> bool:
+    log = _log(scope, topic, partition)
     return log is not None and log.busy
 
 

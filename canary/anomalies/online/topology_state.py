@@ -99,7 +99,9 @@ class Suspect:
     """An election of a leader outside the last known ISR: unclean, if evidence comes.
 
     ``disjoint``: nobody of the former ISR is in the new one, and the sights were close enough to each other to say so.
-    ``lost_first`` and ``lost`` gather lost writes until a truncation is reported; ``concluded``: it has been said.
+    ``end``: how far the log was promised to reach then, None where we do not probe; what was written since, this
+    election did not cut off. ``lost_first`` and ``lost`` gather lost writes until a truncation is reported;
+    ``concluded``: it has been said.
     """
 
     at_ns: int
@@ -114,6 +116,7 @@ class Suspect:
     lost_watched_ns: int = 0
     healed_watched_ns: int | None = None
     concluded: bool = False
+    end: int | None = None
 
 
 @dataclass(slots=True)

@@ -136,3 +136,22 @@ def test_an_unclean_election_is_said_although_something_stays_in_doubt() -> None
     for _ in range(150):
         b.round()
     assert ("unclean-election", 56, -1) in b.found("unclean-election")
+
+
+def test_what_is_lost_of_later_writes_is_not_laid_at_an_earlier_elections_door() -> None:
+    b = Led()
+    b.fold(f.TopicConfigured(b.now_ns, TOPIC, -1, -1, "delete", 1))
+    b.write(50)
+    b.settle(3)
+    b.isr = "1"
+    b.settle(3)
+    b.leader, b.isr = 2, "2"  # it had rejoined between two samples: nothing is gone
+    b.settle(3)
+    b.write(10)
+    (sequence,) = b.send()
+    b.ack(sequence, b.end)  # and stands nowhere
+    b.end += 1
+    b.write(3)
+    b.settle(20)
+    assert b.found("lost-write") == [("lost-write", 60, 60)]
+    assert b.found("unclean-election") == [("unclean-election", -1, -1)]  # suspected only
