@@ -69,6 +69,17 @@ ONLINE: Final[list[Mutation]] = [
     *mutations(
         _RULES + "deliveries.py",
         _TESTS,
+        ("    if (committed or plain) and not stream.promised.covers(a, b):", "    if False:"),
+        ("    if (committed or plain) and not stream", "    if not stream"),
+        ("low, high = max(a, reader.began - shift), min", "low, high = a, min"),
+        ("            for p, q in given.without(x, y):", "            for p, q in [(x, y)]:"),
+        ("        _put_back(topic, log, fact)\n", "        pass\n"),
+        ("if m.offset < fact.offset or m.why not in PASSED:", "if m.why not in PASSED:"),
+        ("unseen is not None and unseen.covers(m.sequence, m.sequence + m.count)", "unseen is not None"),
+        (
+            "        log.phantoms.set(first.offset, n, first.sequence, stream.tag)\n        return None\n    if first",
+            "        return None\n    if first",
+        ),
         ("if first.generation < topic.first_generations.get(first.producer_id, 0):\n        return", "pass"),
         (
             "claim(scope, topic, log, stream, a, n, first.offset, promise=not in_transaction)",

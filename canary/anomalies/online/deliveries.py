@@ -166,7 +166,7 @@ def positioned(scope: Scope, fact: f.Positioned) -> None:
         return
     if fact.isolation == READ_COMMITTED:
         _put_back(topic, log, fact)
-    log.readers[fact.consumer] = Reader(fact.isolation, fact.offset, scope.state.now_ns)
+    log.readers[fact.consumer] = Reader(fact.isolation, fact.offset, scope.state.now_ns, fact.offset)
 
 
 def _put_back(topic: Topic, log: Log, fact: f.Positioned) -> None:
@@ -214,6 +214,8 @@ def polled(scope: Scope, run: Sequence[f.Polled]) -> None:  # noqa: C901, PLR091
     claim(scope, topic, log, stream, a, n, first.offset, promise=committed or plain)
     for x, y in placed_now:
         _passed_unplaced(scope, log, stream, x, y, first)
+    if (committed or plain) and not stream.promised.covers(a, b):
+        _passed_unpromised(scope, log, stream, a, b, first)
     if committed and stream.failed and stream.failed.overlaps(a, b):
         for x, y in stream.failed.within(a, b):
             for sequence in range(x, y):
@@ -243,6 +245,22 @@ def _passed_unplaced(scope: Scope, log: Log, stream: Stream, a: int, b: int, fir
             continue
         for x, y in unseen.within(a, min(b, reader.position - shift)):
             miss(scope, log, stream, x + shift, y - x, x, "late-place")
+
+
+def _passed_unpromised(scope: Scope, log: Log, stream: Stream, a: int, b: int, first: f.Polled) -> None:
+    """Others see what nobody acknowledged, so it is there for all: who has passed it since it began, skipped it."""
+    shift = first.offset - first.sequence
+    for name, reader in log.readers.items():
+        if reader.isolation != READ_COMMITTED or name == first.consumer:
+            continue
+        low, high = max(a, reader.began - shift), min(b, reader.position - shift)
+        if low >= high:
+            continue
+        given = stream.early.get(name) or IntervalSet()
+        for x, y in stream.promised.without(low, high):
+            for p, q in given.without(x, y):
+                for c, d in stream.failed.without(p, q):
+                    miss(scope, log, stream, c + shift, d - c, c, "late-place")
 
 
 def _known(scope: Scope, topic: Topic, log: Log, stream: Stream | None, first: f.Polled, n: int) -> Stream | None:
@@ -278,6 +296,8 @@ def _known(scope: Scope, topic: Topic, log: Log, stream: Stream | None, first: f
         and first.generation >= topic.first_generations.get(first.producer_id, 0)
     ):
         _phantom(scope, topic, log, first, first.sequence, end)
+        stream = generations.begin(topic, (first.producer_id, first.generation, first.partition), producer.mode)
+        log.phantoms.set(first.offset, n, first.sequence, stream.tag)
         return None
     if first.generation <= topic.forgotten.get(first.producer_id, 0) and first.isolation == READ_COMMITTED:
         transactions.from_the_grave(scope, topic, log, first, n)
@@ -413,7 +433,7 @@ def advance(scope: Scope, topic: Topic, log: Log, consumer: str, isolation: str,
     """
     reader = log.readers.get(consumer)
     if reader is None:
-        log.readers[consumer] = Reader(isolation, end, scope.state.now_ns)
+        log.readers[consumer] = Reader(isolation, end, scope.state.now_ns, end)
         return
     if offset < reader.position:
         if end > offset:

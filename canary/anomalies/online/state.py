@@ -101,6 +101,8 @@ class Reader:
     position: int
     moved_at_ns: int
     """When the position last moved, or there was nothing to move to."""
+    began: int = 0
+    """Where it was put last: from there to its position it has passed everything."""
 
 
 @dataclass(slots=True)

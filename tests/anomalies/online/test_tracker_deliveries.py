@@ -248,3 +248,60 @@ def test_what_was_given_late_before_it_began_anew_was_not_skipped() -> None:
     bench.answering = True
     bench.settle()
     assert bench.found("poll-skip") == []
+
+
+def test_who_passed_what_nobody_acknowledged_skipped_it_when_others_are_given_it() -> None:
+    bench = Bench()
+    bench.write(2)
+    (sequence,) = bench.send()
+    bench.append(sequence)
+    bench.fold(f.Indeterminate(bench.now_ns, TOPIC, 0, PRODUCER, 1, sequence, "_MSG_TIMED_OUT"))
+    bench.write(1)
+    bench.hidden = {2}
+    bench.poll(RC)
+    bench.hidden = set()
+    assert bench.found() == []
+    bench.poll(RU)
+    bench.settle()
+    assert bench.found() == [("poll-skip", 2, sequence)]
+
+
+def test_who_began_behind_what_nobody_acknowledged_has_not_skipped_it() -> None:
+    bench = Bench()
+    bench.write(2)
+    (sequence,) = bench.send()
+    bench.append(sequence)
+    bench.fold(f.Indeterminate(bench.now_ns, TOPIC, 0, PRODUCER, 1, sequence, "_MSG_TIMED_OUT"))
+    bench.positions[RC] = 3
+    bench.fold(f.Positioned(bench.now_ns, RC, RC, TOPIC, 0, 3, "reset"))
+    bench.write(1)
+    bench.poll()
+    bench.settle()
+    assert bench.found() == []
+
+
+def test_what_read_uncommitted_is_given_of_an_open_transaction_was_not_skipped() -> None:
+    bench = Bench(mode="transactional")
+    bench.fold(f.TransactionBegan(bench.now_ns, bench.mode, PRODUCER, 1, 0))
+    bench.fold(f.Sent(bench.now_ns, TOPIC, 0, PRODUCER, 1, 0, bench.mode, 0))
+    bench.append(0)
+    bench.end += 1  # its marker: the transaction was aborted, which nobody was told yet
+    bench.fold(f.EndOfPartition(bench.now_ns, RC, RC, TOPIC, 0, 2))
+    bench.deliver(RU, RU, 0, 1)
+    assert bench.tracker.state.topics[TOPIC].logs[0].missing == []
+
+
+def test_a_phantom_of_a_producer_that_had_written_nothing_stays_one_when_its_generation_is_over() -> None:
+    bench = Bench()
+    bench.append(500)
+    bench.poll()
+    assert bench.found() == [("phantom", 0, 500)]
+    bench.write(2)
+    bench.fold(f.RunnerStarted(bench.now_ns, "canary-0", "test"))
+    bench.fold(f.GenerationBegan(bench.now_ns, TOPIC, bench.mode, PRODUCER, 2))
+    for reader in (RC, RU):
+        bench.positions[reader] = 0
+        bench.fold(f.Positioned(bench.now_ns, reader, reader, TOPIC, 0, 0, "start"))
+    bench.poll()
+    bench.settle()
+    assert bench.found() == [("phantom", 0, 500)]

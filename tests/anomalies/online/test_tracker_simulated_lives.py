@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from canary import facts as f
 from canary.anomalies.online import Tracker
+from canary.probe.identity import Identity
 from tests.generators.injections import INJECTIONS
 from tests.generators.simulator import simulate
 from tests.generators.wild import seeded
@@ -70,14 +72,36 @@ def shows(violation: Violation, truth: Injected, *, alone: bool) -> bool:
     return truth.offset is None or violation.offset == truth.offset
 
 
+def promises(facts: Sequence[Fact]) -> set[Identity]:
+    """Return who was acknowledged and, if of a transaction, is known to have been committed."""
+    committed = {(x.producer_id, x.generation, x.transaction_id) for x in facts if isinstance(x, f.Committed)}
+    acked = {identity_of(x) for x in facts if isinstance(x, f.Acked)}
+    sent = (x for x in facts if isinstance(x, f.Sent))
+    return acked & {
+        identity_of(x)
+        for x in sent
+        if x.transaction_id is None or (x.producer_id, x.generation, x.transaction_id) in committed
+    }
+
+
+def identity_of(fact: f.Sent | f.Acked) -> Identity:
+    return Identity(fact.producer_id, fact.generation, fact.partition, fact.sequence)
+
+
 def breaks(seed: int, *kinds: str) -> Counter[str]:
     """Every truth must be found, and nothing else but its echoes. Return the truths."""
     world, found, _ = judged(seed, *kinds)
     truths = [truth for truth in world.injected if truth.facts]
     starts = {truth.key: truth.offset or 0 for truth in truths if truth.kind == "early-expiry"}
+    skipped = {(truth.key, truth.offset) for truth in truths if truth.kind == "poll-skip"}
+    promised = promises(world.facts())
     for truth in truths:
         if truth.kind != "early-expiry" and truth.offset is not None and truth.offset < starts.get(truth.key, 0):
             continue  # gone with all others before it was looked at again: that they are is said
+        if truth.kind == "poll-skip" and truth.identity not in promised:
+            continue  # nobody knew that it had to be delivered, unless somebody else happened to read it
+        if truth.kind != "poll-skip" and (truth.key, truth.offset) in skipped:
+            continue  # broken twice: who was to be given it was not
         assert any(shows(v, truth, alone=len(kinds) == 1) for v in found.values()), (
             seed,
             truth,
