@@ -143,7 +143,10 @@ class Judge(Worker):
             log.info("ledger_goes_on")
             self._on_blocked(False)
         self._tracker.fold(facts)
-        self._tell(self._tracker.drain())
+        findings = self._tracker.drain()
+        if findings.renewed:  # whoever renews its clients looks at what is published to see what for
+            self._publish()
+        self._tell(findings)
         return True
 
     def _tell(self, findings: Findings) -> None:
