@@ -80,7 +80,7 @@ def took(scope: Scope, transaction: Transaction) -> None:
 
 
 def group_offset(scope: Scope, fact: f.GroupOffset) -> None:
-    """Where a group stands: never below what it was told to be committed."""
+    """Where a group stands: never below what it was told to be committed, unless the topic is another one."""
     topic = scope.topic(fact.topic)
     log = scope.log(topic, fact.partition)
     known = log.groups.get(fact.consumer)
@@ -90,7 +90,8 @@ def group_offset(scope: Scope, fact: f.GroupOffset) -> None:
         return
     if known is None or (fact.offset is not None and fact.offset >= known):
         return
-    scope.emit(
+    scope.hold(
+        log,
         scope.violation(
             "committed-offset-regression",
             topic,
@@ -100,7 +101,7 @@ def group_offset(scope: Scope, fact: f.GroupOffset) -> None:
             f"the group {fact.consumer} had committed {known}, and now stands at {fact.offset}",
             mode="group",
             evidence={"committed": known, "fetched": fact.offset, "consumer": fact.consumer},
-        )
+        ),
     )
     if fact.offset is None:
         del log.groups[fact.consumer]

@@ -197,6 +197,7 @@ def test_a_committed_offset_that_goes_back_is_said_once() -> None:
     bench = Bench()
     for offset, reason in ((5, "committed"), (5, "fetched"), (9, "committed"), (7, "fetched"), (7, "fetched")):
         bench.fold(f.GroupOffset(bench.now_ns, "g", TOPIC, 0, offset, reason))
+    bench.settle(3)
     assert bench.found() == [("committed-offset-regression", 7, -1)]
 
 
@@ -205,6 +206,7 @@ def test_a_group_that_has_forgotten_is_said_and_one_that_never_knew_is_not() -> 
     bench.fold(f.GroupOffset(bench.now_ns, "new", TOPIC, 0, None, "fetched"))
     bench.fold(f.GroupOffset(bench.now_ns, "g", TOPIC, 0, 3, "committed"))
     bench.fold(f.GroupOffset(bench.now_ns, "g", TOPIC, 0, None, "fetched"))
+    bench.settle(3)
     assert bench.found() == [("committed-offset-regression", -1, -1)]
 
 

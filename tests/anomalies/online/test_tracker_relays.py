@@ -109,6 +109,7 @@ def test_a_group_that_has_forgotten_begins_anew() -> None:
     bench = Bench()
     for offset, reason in ((5, "committed"), (None, "fetched"), (2, "fetched"), (3, "committed"), (2, "fetched")):
         bench.fold(f.GroupOffset(bench.now_ns, "g", TOPIC, 0, offset, reason))
+    bench.settle(3)
     assert bench.found() == [("committed-offset-regression", -1, -1), ("committed-offset-regression", 2, -1)]
 
 
@@ -116,4 +117,14 @@ def test_a_commit_without_an_offset_takes_nothing_back() -> None:
     bench = Bench()
     for offset, reason in ((5, "committed"), (None, "committed"), (4, "fetched")):
         bench.fold(f.GroupOffset(bench.now_ns, "g", TOPIC, 0, offset, reason))
+    bench.settle(3)
     assert bench.found() == [("committed-offset-regression", 4, -1)]
+
+
+def test_a_group_that_forgot_a_topic_that_was_deleted_is_as_it_should_be() -> None:
+    bench = Bench()
+    bench.fold(f.GroupOffset(bench.now_ns, "g", TOPIC, 0, 221, "committed"))
+    bench.fold(f.GroupOffset(bench.now_ns, "g", TOPIC, 0, None, "fetched"))  # before anybody saw the new topic id
+    bench.topic_id, bench.end, bench.log, bench.epoch = "incarnation-2", 0, {}, 0
+    bench.settle(4)
+    assert [kind for kind, _, _ in bench.found()] == ["topic-recreated"]
