@@ -110,6 +110,8 @@ class Watcher(Worker):
         self._epochs: dict[tuple[object, ...], int] = {}
         self._told: dict[tuple[str, int], tuple[float, tuple[int, str, str]]] = {}
         self._config_due: dict[str, float] = {}
+        self._starts: dict[tuple[str, int], int] = {}
+        self._advanced: set[str] = set()
         self._gone: dict[str, int] = {}
         self._ids: dict[str, str | None] = {}
         self._gate = Gate()
@@ -153,18 +155,31 @@ class Watcher(Worker):
         except KafkaException as error:
             self._inbox.put([self._failed("ask", error)])
             return
-        deadline = time.monotonic() + self._timeout_s + GRACE_S
-        pending = set(questions.all())
-        while pending and (left := deadline - time.monotonic()) > 0:
-            pending = concurrent.futures.wait(pending, min(left, PACE_S)).not_done
-            if self.stopping.is_set():
-                return
+        if not self._answered(questions.all()):
+            return
         facts = self._cluster(questions.cluster)
         facts += self._described(questions.topics)
         facts += self._others_seen(topics)
         facts += self._listed(questions.listings, questions.named)
         facts += self._configured(questions.configs, topics)
+        if self._advanced:  # is it the retention? Whoever lowered it to empty the topic may raise it again any moment
+            resources = [ConfigResource(ResourceType.TOPIC, t) for t in sorted(self._advanced)]
+            asked = self._admin.describe_configs(resources, request_timeout=self._timeout_s)
+            configs = {resource.name: future for resource, future in asked.items()}
+            if not self._answered(configs.values()):
+                return
+            facts += self._configured(configs, topics)
         self._inbox.put(facts)
+
+    def _answered(self, futures: Iterable[Future[Any]]) -> bool:
+        """Wait for answers, as long as a round may take. Returns False when it is time to stop."""
+        deadline = time.monotonic() + self._timeout_s + GRACE_S
+        pending = set(futures)
+        while pending and (left := deadline - time.monotonic()) > 0:
+            pending = concurrent.futures.wait(pending, min(left, PACE_S)).not_done
+            if self.stopping.is_set():
+                return False
+        return True
 
     def _ask(self, topics: Sequence[str]) -> _Questions:
         """Send every question of a round. Partitions are those of the round before."""
@@ -303,6 +318,7 @@ class Watcher(Worker):
         facts: list[Fact] = []
         errors: dict[str, KafkaError] = {}
         at_ns = self._clock.now_ns()
+        self._advanced.clear()
         self._look_again_under_new_leaders(answers)
         for _, topic, partition in (place for place in answers if place[0] == "start"):
             (start, no_start), (end, no_end), (stable, no_stable) = (
@@ -322,6 +338,9 @@ class Watcher(Worker):
                 epoch = end.leader_epoch if end.leader_epoch is not None and end.leader_epoch >= 0 else None
                 lso = stable.offset if stable is not None and stable.offset >= 0 else None
                 facts.append(Listed(at_ns, self._sample, topic, partition, start.offset, end.offset, lso, epoch))
+                if start.offset > self._starts.setdefault((topic, partition), start.offset):
+                    self._advanced.add(topic)
+                self._starts[topic, partition] = start.offset
         return facts + [self._failed(what, error) for what, error in errors.items()]
 
     def _look_again_under_new_leaders(self, answers: Mapping[tuple[str, str, int], tuple[Any, Any]]) -> None:

@@ -6,7 +6,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from confluent_kafka import KafkaException, Producer
+from confluent_kafka import KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import NewPartitions, NewTopic
 
 from canary.client.ports import SteadyClock
@@ -109,6 +109,26 @@ def test_added_partitions_are_listed_at_once(
     inbox.wait(lambda: inbox.of(Listed))
     admin.create_partitions([NewPartitions(topic, 4)])[topic].result(10)
     inbox.wait(lambda: {f.partition for f in inbox.of(Listed)} == {0, 1, 2, 3}, 5)
+
+
+def test_the_settings_in_force_are_told_together_with_a_start_that_has_moved(
+    lab: Lab, admin: AdminClient, topic: str, inbox: Recording, watcher: Watcher
+) -> None:
+    """Whether retention explains it; a minute later it may be another one."""
+    made(admin, topic)
+    producer = Producer({"bootstrap.servers": lab.bootstrap})
+    for _ in range(5):
+        producer.produce(topic, b"x", partition=0)
+    assert producer.flush(10) == 0
+    watcher.start()
+    inbox.wait(lambda: any(f.end == 5 and f.start == 0 for f in inbox.of(Listed)))
+    before = len(inbox.facts)
+    admin.delete_records([TopicPartition(topic, 0, 3)])[TopicPartition(topic, 0)].result(10)
+    inbox.wait(lambda: any(f.start == 3 for f in inbox.of(Listed)), 10)
+    moved = next(i for i, f in enumerate(inbox.facts) if isinstance(f, Listed) and f.start == 3)
+    rounds = [i for i, f in enumerate(inbox.facts) if isinstance(f, WatchAsked) and i > moved]
+    told = [i for i, f in enumerate(inbox.facts) if isinstance(f, TopicConfigured) and i > before]
+    assert [i for i in told if moved < i < (rounds[0] if rounds else len(inbox.facts))] != []
 
 
 def test_the_rest_is_still_told_when_a_broker_is_frozen(

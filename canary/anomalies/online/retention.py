@@ -43,6 +43,8 @@ def start_advanced(scope: Scope, topic: Topic, log: Log, start: int) -> None:
         for x, y in stream.unseen.get("read_committed", _NOTHING).within(run.value, run.value + run.length):
             for sequence in range(x, y):
                 expired_unread(scope, topic, log, stream, sequence)
+        for unseen in stream.unseen.values():  # who had only fallen behind waits for it in vain
+            unseen.remove(run.value, run.value + run.length)
         stream.places.remove(run.value, run.value + run.length)
         stream.transactions.remove(run.value, run.value + run.length)
     settle_held(topic, log, start)
@@ -97,16 +99,17 @@ def expired_unread(scope: Scope, topic: Topic, log: Log, stream: Stream, sequenc
         unseen.remove(sequence, sequence + 1)
 
 
-def settle_expiry(scope: Scope, topic: Topic, log: Log) -> None:
-    """The retention in force was asked for after the advance: does it explain that?"""
+def settle_expiry(scope: Scope, topic: Topic, log: Log, former_ms: int | None) -> None:
+    """The retention in force was asked for after the advance: does that explain it, or the one known before?"""
     expiry, log.expiry = log.expiry, None
     if expiry is None or topic.compacted:
         return
     if topic.retention_ms is None or topic.retention_bytes is None or topic.retention_bytes >= 0:
         return  # not known, or by size: explained
     age_ms = (expiry["at_ns"] - expiry["youngest_ns"]) / 1e6
-    if topic.retention_ms >= 0 and age_ms >= topic.retention_ms - min(topic.retention_ms * _SLACK, _MINUTE_MS):
-        return
+    for kept_ms in (topic.retention_ms, former_ms):
+        if kept_ms is not None and kept_ms >= 0 and age_ms >= kept_ms - min(kept_ms * _SLACK, _MINUTE_MS):
+            return
     scope.hold(
         log,
         scope.violation(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from canary import facts as f
-from tests.support.bench import TOPIC, Bench
+from tests.support.bench import RC, RU, TOPIC, Bench
 
 WEEK_MS = 7 * 86_400_000
 
@@ -57,3 +57,34 @@ def test_what_was_in_doubt_and_stands_above_the_start_is_no_copy_when_it_is_read
     bench.round()
     bench.settle()
     assert bench.found() == []
+
+
+def test_a_retention_that_was_lowered_to_empty_the_topic_and_raised_again_is_no_early_expiry() -> None:
+    bench = Bench()
+    bench.fold(f.TopicConfigured(bench.now_ns, TOPIC, 1000, -1, "delete", 2))
+    bench.write(4)
+    bench.settle(3)
+    bench.start = 2
+    bench.round()
+    bench.fold(f.TopicConfigured(bench.now_ns, TOPIC, WEEK_MS, -1, "delete", 2))
+    bench.settle()
+    assert bench.found() == []
+    bench.start = 4
+    bench.round()
+    bench.fold(f.TopicConfigured(bench.now_ns, TOPIC, WEEK_MS, -1, "delete", 2))
+    bench.settle()
+    assert bench.found() == [("early-expiry", 2, -1)]
+
+
+def test_nobody_waits_for_what_expired() -> None:
+    bench = Bench()
+    bench.positions["rack-a"] = 0
+    bench.fold(f.Positioned(bench.now_ns, "rack-a", RC, TOPIC, 0, 0, "start"))
+    bench.write(4)
+    bench.poll(RC, RU)
+    bench.now_ns += 9 * 86_400 * 10**9
+    bench.start = 3
+    bench.round()
+    (stream,) = bench.tracker.state.topics[TOPIC].streams
+    assert list(stream.unseen["rack-a"]) == [(3, 4)]
+    assert bench.tracker.state.meters[TOPIC, 0].unverified == {}
