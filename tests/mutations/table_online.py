@@ -74,7 +74,6 @@ ONLINE: Final[list[Mutation]] = [
         ("low, high = max(a, reader.began - shift), min", "low, high = a, min"),
         ("            for p, q in given.without(x, y):", "            for p, q in [(x, y)]:"),
         ("        _put_back(topic, log, fact)\n", "        pass\n"),
-        ("if m.offset < fact.offset or m.why not in PASSED:", "if m.why not in PASSED:"),
         ("unseen is not None and unseen.covers(m.sequence, m.sequence + m.count)", "unseen is not None"),
         (
             "        log.phantoms.set(first.offset, n, first.sequence, stream.tag)\n        return None\n    if first",

@@ -172,7 +172,7 @@ def positioned(scope: Scope, fact: f.Positioned) -> None:
 def _put_back(topic: Topic, log: Log, fact: f.Positioned) -> None:
     """What the consumer passed without delivering it is no less passed when it is given it now, as it begins anew."""
     for m in log.missing:
-        if m.offset < fact.offset or m.why not in PASSED:
+        if m.why not in PASSED:
             continue
         unseen = topic.streams[m.tag].unseen.get(fact.consumer)
         if unseen is not None and unseen.covers(m.sequence, m.sequence + m.count):
