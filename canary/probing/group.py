@@ -29,6 +29,8 @@ log = structlog.get_logger(__name__)
 
 _PACE_S = 0.05
 _ASK_S = 2.0
+AGAIN_S = 1.0
+"""How long it is waited before a doubtful answer is asked for again."""
 _GONE = frozenset({KafkaError.UNKNOWN_MEMBER_ID, KafkaError.ILLEGAL_GENERATION, KafkaError.REBALANCE_IN_PROGRESS})
 
 
@@ -89,16 +91,28 @@ class _Member:
             return
         done = [place for place in places if place.error is None]
         self._committed |= {place.partition: place.offset for place in done}
+        for place in done:
+            self._probe.committed[place.partition] = max(self._probe.committed.get(place.partition, 0), place.offset)
         self._tell("committed", done)
 
     def _on_assign(self, client: Any, places: Sequence[Any]) -> None:
-        """Ask where the group stands, and begin there."""
+        """Ask where the group stands, and begin there; ask once more where that is below what was committed.
+
+        A coordinator that stood still, and was replaced meanwhile, answers with what it knew before until it hears of
+        that: some tenths of a second.
+        """
         try:
             found = client.committed(list(places), timeout=_ASK_S)
+            if any(place.offset < self._probe.committed.get(place.partition, 0) for place in found):
+                log.info("group_offset_asked_again", member=self.name)
+                self._probe.stopping.wait(AGAIN_S)
+                found = client.committed(list(places), timeout=_ASK_S)
         except KafkaException as raised:
             self._report(raised.args[0])
             return  # the client asks again by itself; nothing is told
-        self._tell("fetched", [place for place in found if place.error is None])
+        found = [place for place in found if place.error is None]
+        self._probe.committed |= {place.partition: max(place.offset, 0) for place in found}
+        self._tell("fetched", found)
 
     def _on_revoke(self, _client: Any, places: Sequence[Any]) -> None:
         self.commit(wait=True)
@@ -162,6 +176,8 @@ class GroupProbe(Worker):
         self.clock = clock
         self.seen = 0
         """Records that members were given."""
+        self.committed: dict[int, int] = {}
+        """By partition: up to where any member was told that it had committed. The thread's own, like its members."""
         self._count = members
         self._interval_s = interval_s
         self._rebalance_every_s = rebalance_every_s
@@ -181,6 +197,7 @@ class GroupProbe(Worker):
             if self._renewed.is_set():
                 self._renewed.clear()
                 self._leave_all()
+                self.committed.clear()
             if len(self._members) < self._count:
                 self._members.append(_Member(self._made, self))
                 self._made += 1
