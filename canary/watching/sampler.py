@@ -163,13 +163,18 @@ class Watcher(Worker):
         facts += self._listed(questions.listings, questions.named)
         facts += self._configured(questions.configs, topics)
         if self._advanced:  # is it the retention? Whoever lowered it to empty the topic may raise it again any moment
-            resources = [ConfigResource(ResourceType.TOPIC, t) for t in sorted(self._advanced)]
-            asked = self._admin.describe_configs(resources, request_timeout=self._timeout_s)
-            configs = {resource.name: future for resource, future in asked.items()}
-            if not self._answered(configs.values()):
-                return
-            facts += self._configured(configs, topics)
+            facts += self._in_force(sorted(self._advanced), topics)
         self._inbox.put(facts)
+
+    def _in_force(self, moved: Sequence[str], topics: Sequence[str]) -> list[Fact]:
+        """Return the settings of some topics as they are now; asking for them is a question of its own."""
+        resources = [ConfigResource(ResourceType.TOPIC, topic) for topic in moved]
+        try:
+            asked = self._admin.describe_configs(resources, request_timeout=self._timeout_s)
+        except KafkaException as error:
+            return [self._failed("describe_configs", error)]
+        configs = {resource.name: future for resource, future in asked.items()}
+        return self._configured(configs, topics) if self._answered(configs.values()) else []
 
     def _answered(self, futures: Iterable[Future[Any]]) -> bool:
         """Wait for answers, as long as a round may take. Returns False when it is time to stop."""
