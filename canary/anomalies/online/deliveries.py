@@ -256,9 +256,11 @@ def _passed_unpromised(scope: Scope, log: Log, stream: Stream, a: int, b: int, f
         low, high = max(a, reader.began - shift), min(b, reader.position - shift)
         if low >= high:
             continue
-        given = stream.early.get(name) or IntervalSet()
+        given = stream.early.get(name)
+        if given is not None and given.covers(low, high):
+            continue  # the usual case: it was there first
         for x, y in stream.promised.without(low, high):
-            for p, q in given.without(x, y):
+            for p, q in given.without(x, y) if given is not None else [(x, y)]:
                 for c, d in stream.failed.without(p, q):
                     miss(scope, log, stream, c + shift, d - c, c, "late-place")
 
