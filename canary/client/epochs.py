@@ -12,6 +12,8 @@ import logging
 import re
 from typing import TYPE_CHECKING, Any
 
+from canary.client.quiet import overheard
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
@@ -36,7 +38,4 @@ def watching_epochs(
     config: Mapping[str, Any], logger: logging.Logger, on_bump: Callable[[str], None]
 ) -> dict[str, Any]:
     """Return the properties that make the client tell; ``logger`` is to be the client's, and not yet confessing."""
-    logger.setLevel(logging.DEBUG)
-    logger.addFilter(EpochWatch(on_bump))
-    wanted = str(config.get("debug", ""))
-    return {**config, "debug": f"{wanted},eos" if wanted else "eos"}
+    return overheard(config, logger, "eos", EpochWatch(on_bump))

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import structlog
 
+from canary.client.quiet import overheard
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -50,10 +52,7 @@ class Confession(logging.Filter):
 def confessing(config: Mapping[str, Any], logger: logging.Logger) -> tuple[dict[str, Any], Confession]:
     """Return the properties that make the client tell, and what will hold its answer."""
     confession = Confession()
-    logger.setLevel(logging.DEBUG)
-    logger.addFilter(confession)
-    wanted = str(config.get("debug", ""))
-    return {**config, "debug": f"{wanted},conf" if wanted else "conf"}, confession
+    return overheard(config, logger, "conf", confession), confession
 
 
 def require(client: Any, confession: Confession, promised: Mapping[str, str]) -> None:

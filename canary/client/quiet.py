@@ -90,6 +90,23 @@ def quiet_logger(client: str) -> logging.Logger:
     return logger
 
 
+def overheard(
+    config: Mapping[str, Any], logger: logging.Logger, context: str, listener: logging.Filter
+) -> dict[str, Any]:
+    """Return the properties that make a client log its debug lines of one ``context``, too.
+
+    Args:
+        config: librdkafka properties; what ``debug`` has already stays.
+        logger: the client's; ``listener`` is put behind those that listen already.
+        context: one of librdkafka's debug contexts.
+        listener: is given every line, and says whether those behind it and the handlers are given it.
+    """
+    logger.setLevel(logging.DEBUG)
+    logger.addFilter(listener)
+    wanted = str(config.get("debug", ""))
+    return {**config, "debug": f"{wanted},{context}" if wanted else context}
+
+
 class ErrorReporter:
     """The ``error_cb`` of one client: ClientError facts, one of each code in half a minute.
 

@@ -111,7 +111,6 @@ class Watcher(Worker):
         self._told: dict[tuple[str, int], tuple[float, tuple[int, str, str]]] = {}
         self._config_due: dict[str, float] = {}
         self._starts: dict[tuple[str, int], int] = {}
-        self._advanced: set[str] = set()
         self._gone: dict[str, int] = {}
         self._ids: dict[str, str | None] = {}
         self._gate = Gate()
@@ -160,21 +159,36 @@ class Watcher(Worker):
         facts = self._cluster(questions.cluster)
         facts += self._described(questions.topics)
         facts += self._others_seen(topics)
-        facts += self._listed(questions.listings, questions.named)
+        listed = self._listed(questions.listings, questions.named)
+        facts += listed
         facts += self._configured(questions.configs, topics)
-        if self._advanced:  # is it the retention? Whoever lowered it to empty the topic may raise it again any moment
-            facts += self._in_force(sorted(self._advanced), topics)
+        if moved := self._moved(listed):
+            facts += self._in_force(moved, topics)
         self._inbox.put(facts)
 
+    def _moved(self, listed: Sequence[Fact]) -> list[str]:
+        """Return the topics of which a log's start is above where it was listed before."""
+        starts = {(f.topic, f.partition): f.start for f in listed if isinstance(f, Listed)}
+        moved = {place[0] for place, start in starts.items() if start > self._starts.get(place, start)}
+        self._starts |= starts
+        return sorted(moved)
+
     def _in_force(self, moved: Sequence[str], topics: Sequence[str]) -> list[Fact]:
-        """Return the settings of some topics as they are now; asking for them is a question of its own."""
-        resources = [ConfigResource(ResourceType.TOPIC, topic) for topic in moved]
+        """Return the settings of some topics as they are now.
+
+        Is it the retention? Whoever lowered it to empty the topic may raise it again any moment.
+        """
         try:
-            asked = self._admin.describe_configs(resources, request_timeout=self._timeout_s)
+            configs = self._settings(moved)
         except KafkaException as error:
             return [self._failed("describe_configs", error)]
-        configs = {resource.name: future for resource, future in asked.items()}
         return self._configured(configs, topics) if self._answered(configs.values()) else []
+
+    def _settings(self, topics: Sequence[str]) -> dict[str, Future[Any]]:
+        """Ask for the settings of topics; returns an answer to come for each."""
+        resources = [ConfigResource(ResourceType.TOPIC, topic) for topic in topics]
+        asked = self._admin.describe_configs(resources, request_timeout=self._timeout_s) if resources else {}
+        return {resource.name: future for resource, future in asked.items()}
 
     def _answered(self, futures: Iterable[Future[Any]]) -> bool:
         """Wait for answers, as long as a round may take. Returns False when it is time to stop."""
@@ -199,15 +213,13 @@ class Watcher(Worker):
                 answers = self._admin.list_offsets(asked, isolation_level=isolation, **timeout)
                 listings |= {(bound, place.topic, place.partition): future for place, future in answers.items()}
         now = time.monotonic()
-        due = [ConfigResource(ResourceType.TOPIC, t) for t in topics if self._config_due.get(t, 0.0) <= now]
-        due += [ConfigResource(ResourceType.TOPIC, t) for t in self._others.unconfigured()]
-        configs = self._admin.describe_configs(due, **timeout) if due else {}
+        due = [topic for topic in topics if self._config_due.get(topic, 0.0) <= now]
         return _Questions(
             cluster=self._admin.describe_cluster(**timeout),
             topics=self._admin.describe_topics(TopicCollection(list(topics)), **timeout) if topics else {},
             named=self._admin.describe_topics(TopicCollection(named), **timeout) if named else {},
             listings=listings,
-            configs={resource.name: future for resource, future in configs.items()},
+            configs=self._settings([*due, *self._others.unconfigured()]),
         )
 
     def _cluster(self, future: Future[Any]) -> list[Fact]:
@@ -323,7 +335,6 @@ class Watcher(Worker):
         facts: list[Fact] = []
         errors: dict[str, KafkaError] = {}
         at_ns = self._clock.now_ns()
-        self._advanced.clear()
         self._look_again_under_new_leaders(answers)
         for _, topic, partition in (place for place in answers if place[0] == "start"):
             (start, no_start), (end, no_end), (stable, no_stable) = (
@@ -343,9 +354,6 @@ class Watcher(Worker):
                 epoch = end.leader_epoch if end.leader_epoch is not None and end.leader_epoch >= 0 else None
                 lso = stable.offset if stable is not None and stable.offset >= 0 else None
                 facts.append(Listed(at_ns, self._sample, topic, partition, start.offset, end.offset, lso, epoch))
-                if start.offset > self._starts.setdefault((topic, partition), start.offset):
-                    self._advanced.add(topic)
-                self._starts[topic, partition] = start.offset
         return facts + [self._failed(what, error) for what, error in errors.items()]
 
     def _look_again_under_new_leaders(self, answers: Mapping[tuple[str, str, int], tuple[Any, Any]]) -> None:

@@ -8,7 +8,6 @@ had replicated a batch and before it answered.
 
 from __future__ import annotations
 
-import itertools
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +17,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from canary.client.ports import SteadyClock
 from canary.facts import Acked, Indeterminate
 from canary.probe.record import Probe, decode
-from canary.probing.coordinators import STATE_TOPIC, state_partition
+from canary.probing.coordinators import STATE_TOPIC, choose, state_partition
 from canary.probing.idempotent import Renewal
 from canary.probing.session import Book, Session
 from tests.support.process import records
@@ -63,8 +62,8 @@ def test_a_purged_write_that_was_appended_costs_no_write_of_the_next_transaction
     initialised(Session(config | {"transactional.id": "first"}, book, "first"))  # makes the coordinators' topic
     states = admin.list_topics(STATE_TOPIC, timeout=10).topics[STATE_TOPIC].partitions.values()
     leaders = {state.id: state.leader for state in states}
-    names = (f"id-{number}" for number in itertools.count())
-    name = next(one for one in names if leaders[state_partition(one, len(leaders))] == SUCCESSOR)
+    names = choose("id-", leaders, [], len(leaders))
+    (name,) = (one for one in names if leaders[state_partition(one, len(leaders))] == SUCCESSOR)
     session = Session(config | {"transactional.id": name}, book, name)
     initialised(session)
     assert session.begin()

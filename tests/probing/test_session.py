@@ -16,7 +16,7 @@ from canary.probe.identity import Identity
 from canary.probing import session as sessions
 from canary.probing import tail as tails
 from canary.probing.idempotent import Renewal
-from canary.probing.session import Book, Session
+from canary.probing.session import Book, Open, Session
 from canary.probing.tail import TailConsumer
 
 if TYPE_CHECKING:
@@ -128,14 +128,20 @@ def test_a_client_is_not_destroyed_while_answers_are_on_their_way(
     assert client.calls == ["begin", "poll", "poll", "purge"]
 
 
+def waiting(open_with: Callable[[FakeClient], Session], client: FakeClient) -> tuple[Session, Open, Identity]:
+    """Return a session, its transaction, and a write of that which is not answered yet."""
+    session, identity = open_with(client), Identity(7, 1, 0, 0)
+    assert session.open is not None
+    session.open.unresolved[identity] = SteadyClock().now_ns()
+    return session, session.open, identity
+
+
 def test_a_client_that_gave_a_write_up_unanswered_is_not_used_again(
-    book: Book, open_with: Callable[[FakeClient], Session]
+    open_with: Callable[[FakeClient], Session],
 ) -> None:
     """It gives the purged write's sequence to the next one, which a broker may take for its copy."""
     client = FakeClient(lambda: None)
-    session = open_with(client)
-    assert session.open is not None
-    session.open.unresolved[Identity(7, 1, 0, 0)] = book.clock.now_ns()
+    session, _, _ = waiting(open_with, client)
     assert not session.deliver(0.01)
     session.abort("not delivered")
     assert client.calls == ["begin", "abort", "purge"]
@@ -143,13 +149,10 @@ def test_a_client_that_gave_a_write_up_unanswered_is_not_used_again(
 
 
 def test_a_client_whose_write_was_reported_as_failed_is_not_used_again(
-    book: Book, open_with: Callable[[FakeClient], Session]
+    open_with: Callable[[FakeClient], Session],
 ) -> None:
-    client = FakeClient(lambda: None)
-    session = open_with(client)
-    assert session.open is not None
-    session.open.unresolved[Identity(7, 1, 0, 0)] = book.clock.now_ns()
-    session._delivered(session.open, Identity(7, 1, 0, 0), KafkaError(KafkaError._PURGE_QUEUE), None)
+    session, transaction, identity = waiting(open_with, FakeClient(lambda: None))
+    session._delivered(transaction, identity, KafkaError(KafkaError._PURGE_QUEUE), None)
     session.abort("not delivered")
     assert session.client is None
 

@@ -172,7 +172,7 @@ def test_refused_is_blind_and_a_new_password_or_token_in_the_file_is_taken_up(
         Canary(tmp_path / "b", address, "guarded", settings={"clusters": [cluster(address, **oauth)]}) as other,
     ):
         canary.until_probing()
-        assert canary.broken_promises() == []
+        assert canary.violations() == []
         other.until(lambda: other.violations("blind"), 60, "a token that has run out is refused")
         token.write_text(unsigned(300))
         other.until_probing()

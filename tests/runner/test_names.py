@@ -40,7 +40,7 @@ def test_a_second_runner_of_one_name_ends_with_status_4_and_one_sentence(whole_l
         ) as third:
             assert _ends(third, 40) == 4
         first.until_probing()
-        assert first.broken_promises() == []
+        assert first.violations() == []
 
 
 def test_a_runner_whose_predecessor_died_elsewhere_succeeds_it_with_a_new_generation(
@@ -52,7 +52,7 @@ def test_a_runner_whose_predecessor_died_elsewhere_succeeds_it_with_a_new_genera
     with Canary(tmp_path / "b", whole_lab.bootstrap, "succeeded", store=store) as second:
         second.until_probing(90)
         second.until_all_seen()
-        assert second.broken_promises() == []
+        assert second.violations() == []
 
 
 def test_a_runner_that_loses_its_lease_stops_probing_and_ends(whole_lab: Lab, tmp_path: Path) -> None:

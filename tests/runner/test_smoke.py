@@ -92,4 +92,4 @@ def test_a_running_canary_is_not_disturbed(whole_lab: Lab, tmp_path: Path) -> No
         assert status == 0, said
         canary.until(lambda: canary.metric("canary_foreign_records_total") > 20, 30, "smoke's probes are foreign")
         canary.until_all_seen()
-        assert canary.broken_promises() == []
+        assert canary.violations() == []

@@ -149,15 +149,15 @@ def hold_copy(
         want_tail(scope, log, "copy", first)
 
 
-def of_the_client(topic: Topic, copy: Violation) -> Violation:
+def of_the_client(scope: Scope, topic: Topic, copy: Violation) -> Violation:
     """Return a duplicate as it is to be said: one that the client itself sent again is a warning.
 
     Brokers know a copy by producer id, epoch and sequence. A client that takes a new epoch while something is in flight
     appends it again if it was appended already (librdkafka issue 4953), and no broker broke its word.
     """
     who = copy.identity
-    tag = None if who is None else topic.index.get((who.producer_id, who.generation, who.partition))
-    if who is None or tag is None or who.sequence not in topic.streams[tag].resent:
+    stream = None if who is None else scope.stream(topic, who.producer_id, who.generation, who.partition)
+    if who is None or stream is None or who.sequence not in stream.resent:
         return copy
     return replace(
         copy,

@@ -15,7 +15,6 @@ from canary.anomalies.online.intervals import IntervalSet
 from canary.anomalies.online.questions import PASSED, epoch_changed, miss, not_given, want_tail
 from canary.anomalies.online.scope import TRANSACTIONAL, is_reread, observe, sent_time
 from canary.anomalies.online.state import Histogram, Reader, Unplaced
-from canary.probe.identity import Identity
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,6 +22,7 @@ if TYPE_CHECKING:
     from canary import facts as f
     from canary.anomalies.online.scope import Scope
     from canary.anomalies.online.state import Log, Meters, Stream, Topic
+    from canary.probe.identity import Identity
 
 READ_COMMITTED = "read_committed"
 _DOUBTS_KEPT = 1000
@@ -273,8 +273,7 @@ def _known(scope: Scope, topic: Topic, log: Log, stream: Stream | None, first: f
     if stream is not None:
         if end > stream.next_sequence:
             if stream.live:
-                _phantom(scope, topic, log, first, first.sequence, end)
-                log.phantoms.set(first.offset, n, first.sequence, stream.tag)
+                _phantom(scope, topic, log, stream, first, n)
                 return None
             said = log.phantoms.within(first.offset, first.offset + n)
             if any(run.tag == stream.tag and run.value - run.key == first.sequence - first.offset for run in said):
@@ -297,19 +296,19 @@ def _known(scope: Scope, topic: Topic, log: Log, stream: Stream | None, first: f
         and producer.live
         and first.generation >= topic.first_generations.get(first.producer_id, 0)
     ):
-        _phantom(scope, topic, log, first, first.sequence, end)
         stream = generations.begin(topic, (first.producer_id, first.generation, first.partition), producer.mode)
-        log.phantoms.set(first.offset, n, first.sequence, stream.tag)
+        _phantom(scope, topic, log, stream, first, n)
         return None
     if first.generation <= topic.forgotten.get(first.producer_id, 0) and first.isolation == READ_COMMITTED:
         transactions.from_the_grave(scope, topic, log, first, n)
     return None  # a generation before our memory
 
 
-def _phantom(scope: Scope, topic: Topic, log: Log, first: f.Polled, a: int, b: int) -> None:
-    for sequence in range(a, b):
-        identity = Identity(first.producer_id, first.generation, first.partition, sequence)
-        say_phantom(scope, topic, log, identity, first.offset + sequence - first.sequence, first.consumer)
+def _phantom(scope: Scope, topic: Topic, log: Log, stream: Stream, first: f.Polled, n: int) -> None:
+    """Say each, and remember them: read again when their generation is over, they are no unrecorded tail of it."""
+    for i in range(n):
+        say_phantom(scope, topic, log, stream.identity(first.sequence + i), first.offset + i, first.consumer)
+    log.phantoms.set(first.offset, n, first.sequence, stream.tag)
 
 
 def say_phantom(scope: Scope, topic: Topic, log: Log, identity: Identity, offset: int, consumer: str) -> None:

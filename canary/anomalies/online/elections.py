@@ -46,6 +46,7 @@ def changed(scope: Scope, fact: f.PartitionSeen | f.WatchedPartition, place: Pla
     before = top.suspects.get(key)
     if before is not None and not before.concluded and before.leader == fact.leader:
         return
+    log = _log(scope, *key)
     top.suspects[key] = Suspect(
         at_ns=fact.at_ns,
         watched_ns=top.watched_ns.get(extent, 0),
@@ -54,7 +55,7 @@ def changed(scope: Scope, fact: f.PartitionSeen | f.WatchedPartition, place: Pla
         leader=fact.leader,
         isr=isr,
         disjoint=close and not set(isr) & set(former),
-        end=_known_end(scope, *key),
+        end=log.known_end if log is not None else None,
     )
     top.degraded[key] = top.topics[fact.topic].ours
     top.unclean[key] = top.unclean.get(key, 0) + 1
@@ -109,7 +110,8 @@ def settle(scope: Scope, extent: str) -> None:
         if _extent(scope, key[0]) != extent:
             continue
         if not suspect.concluded and suspect.lost_first is not None:
-            patience = _DOUBT_NS if _in_doubt(scope, *key) else _GATHER_NS
+            log = _log(scope, *key)
+            patience = _DOUBT_NS if log is not None and log.busy else _GATHER_NS
             if now - suspect.lost_watched_ns >= patience:
                 _say(scope, key, suspect, suspect.lost_first, "lost-write")
         place = known.partitions.get(key[1]) if known is not None else None
@@ -127,18 +129,9 @@ def settle(scope: Scope, extent: str) -> None:
 
 
 def _log(scope: Scope, topic: str, partition: int) -> Log | None:
+    """Return the log of a partition that is probed, None of any other."""
     known = scope.state.topics.get(topic)
     return known.logs.get(partition) if known is not None else None
-
-
-def _known_end(scope: Scope, topic: str, partition: int) -> int | None:
-    log = _log(scope, topic, partition)
-    return log.known_end if log is not None else None
-
-
-def _in_doubt(scope: Scope, topic: str, partition: int) -> bool:
-    log = _log(scope, topic, partition)
-    return log is not None and log.busy
 
 
 def as_json(suspect: Suspect) -> dict[str, object]:

@@ -411,7 +411,7 @@ def _release_missing(scope: Scope, topic: Topic, log: Log, sample_ordinal: int) 
 def _release_held(scope: Scope, topic: Topic, log: Log, held: Held) -> None:
     if stands(topic, log, held):
         copy = held.violation.kind == "duplicate"
-        scope.emit(of_the_client(topic, held.violation) if copy else held.violation)
+        scope.emit(of_the_client(scope, topic, held.violation) if copy else held.violation)
         if copy and held.violation.offset is not None:
             log.copies.add(held.violation.offset, held.violation.offset + 1)
     elif held.check == "copy":  # the first one is gone: this one is the place now
@@ -445,7 +445,7 @@ def _lost(scope: Scope, topic: Topic, log: Log, m: Missing, copies: Copies) -> N
             log.missing.append(Missing(offset, 1, sequence, m.tag, m.why, m.at_ns, scope.state.ordinal))
             continue
         if offset < log.start and not m.confirmed:  # what a fresh client did not find before it expired was lost before
-            retention.expired_unread(scope, topic, log, stream, sequence)
+            retention.expired_unread(scope, topic, log, stream, sequence, sequence + 1)
             continue
         elsewhere = _stands_elsewhere(topic, log, m, sequence, offset, copies)
         if elsewhere is not None:

@@ -41,8 +41,7 @@ def start_advanced(scope: Scope, topic: Topic, log: Log, start: int) -> None:
     for run in log.claims.within(0, start):
         stream = topic.streams[run.tag]
         for x, y in stream.unseen.get("read_committed", _NOTHING).within(run.value, run.value + run.length):
-            for sequence in range(x, y):
-                expired_unread(scope, topic, log, stream, sequence)
+            expired_unread(scope, topic, log, stream, x, y)
         for unseen in stream.unseen.values():  # who had only fallen behind waits for it in vain
             unseen.remove(run.value, run.value + run.length)
         stream.places.remove(run.value, run.value + run.length)
@@ -91,12 +90,12 @@ class _Nothing:
 _NOTHING = _Nothing()
 
 
-def expired_unread(scope: Scope, topic: Topic, log: Log, stream: Stream, sequence: int) -> None:
-    """A promise ran out before anyone verified it: counted, and no loss."""
+def expired_unread(scope: Scope, topic: Topic, log: Log, stream: Stream, a: int, b: int) -> None:
+    """The promises [a, b) ran out before anyone verified them: counted, and no loss."""
     meters = scope.meters(topic.name, log.partition)
-    meters.unverified[stream.mode] = meters.unverified.get(stream.mode, 0) + 1
+    meters.unverified[stream.mode] = meters.unverified.get(stream.mode, 0) + b - a
     for unseen in stream.unseen.values():
-        unseen.remove(sequence, sequence + 1)
+        unseen.remove(a, b)
 
 
 def settle_expiry(scope: Scope, topic: Topic, log: Log, former_ms: int | None) -> None:

@@ -96,18 +96,30 @@ def test_a_lone_leaders_loss_is_told_with_its_cause_in_one_incident(tmp_path: Pa
         assert (incident.kind, incident.state) == ("isr-of-one", "open")
 
 
-def test_an_unclean_election_is_said_with_the_first_that_was_lost_however_late_that_is_found() -> None:
+def lone() -> Led:
+    """Return a bench of 50 probes whose leader has just become the last in sync."""
     b = Led()
     b.fold(f.TopicConfigured(b.now_ns, TOPIC, -1, -1, "delete", 1))
     b.write(50)
     b.settle(3)
     b.isr = "1"
+    return b
+
+
+def overwritten() -> Led:
+    """Return one whose lone leader's 30 probes more are gone, six of their places taken, and whose broker is busy."""
+    b = lone()
     b.write(30)
     b.settle(3)
     b.leader, b.isr = 2, "2"
     b.truncate(50)
     b.write(6)  # so the log ends at 56, and what stood at 50 to 55 is gone as well
-    b.answering = False  # a busy broker: its log can be listed, and re-reads wait
+    b.answering = False  # its log can be listed, and re-reads wait
+    return b
+
+
+def test_an_unclean_election_is_said_with_the_first_that_was_lost_however_late_that_is_found() -> None:
+    b = overwritten()
     for _ in range(15):
         b.round()
     assert b.found("unclean-election", "truncation") == [("unclean-election", -1, -1)]
@@ -122,28 +134,14 @@ def test_an_unclean_election_is_said_with_the_first_that_was_lost_however_late_t
 
 
 def test_an_unclean_election_is_said_although_something_stays_in_doubt() -> None:
-    b = Led()
-    b.fold(f.TopicConfigured(b.now_ns, TOPIC, -1, -1, "delete", 1))
-    b.write(50)
-    b.settle(3)
-    b.isr = "1"
-    b.write(30)
-    b.settle(3)
-    b.leader, b.isr = 2, "2"
-    b.truncate(50)
-    b.write(6)
-    b.answering = False
+    b = overwritten()
     for _ in range(150):
         b.round()
     assert ("unclean-election", 56, -1) in b.found("unclean-election")
 
 
 def test_what_is_lost_of_later_writes_is_not_laid_at_an_earlier_elections_door() -> None:
-    b = Led()
-    b.fold(f.TopicConfigured(b.now_ns, TOPIC, -1, -1, "delete", 1))
-    b.write(50)
-    b.settle(3)
-    b.isr = "1"
+    b = lone()
     b.settle(3)
     b.leader, b.isr = 2, "2"  # it had rejoined between two samples: nothing is gone
     b.settle(3)

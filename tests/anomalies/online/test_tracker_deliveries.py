@@ -250,12 +250,18 @@ def test_what_was_given_late_before_it_began_anew_was_not_skipped() -> None:
     assert bench.found("poll-skip") == []
 
 
-def test_who_passed_what_nobody_acknowledged_skipped_it_when_others_are_given_it() -> None:
+def unanswered() -> tuple[Bench, int]:
+    """Return a bench with two probes acknowledged and a third in the log that is indeterminate, and its sequence."""
     bench = Bench()
     bench.write(2)
     (sequence,) = bench.send()
     bench.append(sequence)
     bench.fold(f.Indeterminate(bench.now_ns, TOPIC, 0, PRODUCER, 1, sequence, "_MSG_TIMED_OUT"))
+    return bench, sequence
+
+
+def test_who_passed_what_nobody_acknowledged_skipped_it_when_others_are_given_it() -> None:
+    bench, sequence = unanswered()
     bench.write(1)
     bench.hidden = {2}
     bench.poll(RC)
@@ -267,11 +273,7 @@ def test_who_passed_what_nobody_acknowledged_skipped_it_when_others_are_given_it
 
 
 def test_who_began_behind_what_nobody_acknowledged_has_not_skipped_it() -> None:
-    bench = Bench()
-    bench.write(2)
-    (sequence,) = bench.send()
-    bench.append(sequence)
-    bench.fold(f.Indeterminate(bench.now_ns, TOPIC, 0, PRODUCER, 1, sequence, "_MSG_TIMED_OUT"))
+    bench, _ = unanswered()
     bench.positions[RC] = 3
     bench.fold(f.Positioned(bench.now_ns, RC, RC, TOPIC, 0, 3, "reset"))
     bench.write(1)
