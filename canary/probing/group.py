@@ -14,11 +14,12 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import structlog
-from confluent_kafka import OFFSET_INVALID, Consumer, KafkaError, KafkaException, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from canary.client.quiet import ErrorReporter, calm, quiet_logger
 from canary.client.worker import Worker
 from canary.facts import Fact, GroupOffset
+from canary.probing.commits import Commits
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -31,6 +32,8 @@ _PACE_S = 0.05
 _ASK_S = 2.0
 AGAIN_S = 1.0
 """How long it is waited before a doubtful answer is asked for again."""
+_AGAIN = 3
+"""How often a doubtful answer is asked for again."""
 _GONE = frozenset({KafkaError.UNKNOWN_MEMBER_ID, KafkaError.ILLEGAL_GENERATION, KafkaError.REBALANCE_IN_PROGRESS})
 
 
@@ -68,51 +71,58 @@ class _Member:
         return count
 
     def commit(self, *, wait: bool = False) -> None:
-        """Commit what was read since the last commit; its outcome comes by ``on_commit``."""
-        due = [
-            TopicPartition(self._probe.topic, p, offset)
-            for p, offset in self._positions.items()
-            if self._committed.get(p) != offset
-        ]
+        """Commit what was read since the last commit; its outcome comes by ``on_commit``.
+
+        One at a time, but for the one that is waited for: whoever takes the partition over is to begin there.
+        """
+        if not wait and self._probe.commits.waits(self.name):
+            return
+        due = {p: offset for p, offset in self._positions.items() if self._committed.get(p) != offset}
         if not due:
             return
+        places = [TopicPartition(self._probe.topic, p, offset) for p, offset in due.items()]
+        self._probe.commits.issue(self.name, due)
         try:
             if wait:
-                self._on_commit(None, self._client.commit(offsets=due, asynchronous=False))
+                self._on_commit(None, self._client.commit(offsets=places, asynchronous=False))
             else:
-                self._client.commit(offsets=due, asynchronous=True)
+                self._client.commit(offsets=places, asynchronous=True)
         except KafkaException as raised:  # nothing was promised
+            self._probe.commits.resolve(self.name, due)
             log.debug("group_commit_failed", member=self.name, error=str(raised.args[0]))
 
     def _on_commit(self, error: KafkaError | None, places: Sequence[Any]) -> None:
+        lowest = self._probe.commits.resolve(self.name, {place.partition: place.offset for place in places})
         if error is not None:
             if error.code() not in _GONE:
                 self._report(error)
             return
         done = [place for place in places if place.error is None]
         self._committed |= {place.partition: place.offset for place in done}
-        for place in done:
-            self._probe.committed[place.partition] = max(self._probe.committed.get(place.partition, 0), place.offset)
-        self._tell("committed", done)
+        promised = {place.partition: lowest[place.partition] for place in done}
+        self._probe.committed |= promised
+        self._tell("committed", promised)
 
     def _on_assign(self, client: Any, places: Sequence[Any]) -> None:
-        """Ask where the group stands, and begin there; ask once more where that is below what was committed.
+        """Ask where the group stands, and begin there; ask again where that is below what was committed.
 
         A coordinator that stood still, and was replaced meanwhile, answers with what it knew before until it hears of
-        that: some tenths of a second.
+        that: some tenths of a second, longer on a machine that is busy.
         """
         try:
             found = client.committed(list(places), timeout=_ASK_S)
-            if any(place.offset < self._probe.committed.get(place.partition, 0) for place in found):
+            for _ in range(_AGAIN):
+                if all(place.offset >= self._probe.committed.get(place.partition, 0) for place in found):
+                    break
                 log.info("group_offset_asked_again", member=self.name)
                 self._probe.stopping.wait(AGAIN_S)
                 found = client.committed(list(places), timeout=_ASK_S)
         except KafkaException as raised:
             self._report(raised.args[0])
             return  # the client asks again by itself; nothing is told
-        found = [place for place in found if place.error is None]
-        self._probe.committed |= {place.partition: max(place.offset, 0) for place in found}
-        self._tell("fetched", found)
+        stands = {place.partition: max(place.offset, 0) for place in found if place.error is None}
+        self._probe.committed |= stands
+        self._tell("fetched", {place.partition: place.offset for place in found if place.error is None})
 
     def _on_revoke(self, _client: Any, places: Sequence[Any]) -> None:
         self.commit(wait=True)
@@ -127,13 +137,12 @@ class _Member:
             self._positions.pop(place.partition, None)
             self._committed.pop(place.partition, None)
 
-    def _tell(self, reason: str, places: Sequence[Any]) -> None:
+    def _tell(self, reason: str, offsets: Mapping[int, int]) -> None:
         at_ns, group = self._probe.clock.now_ns(), str(self._probe.config["group.id"])
-        facts: list[Fact] = []
-        for place in places:
-            offset = None if place.offset == OFFSET_INVALID or place.offset < 0 else place.offset
-            if reason == "fetched" or offset is not None:
-                facts.append(GroupOffset(at_ns, group, place.topic, place.partition, offset, reason))
+        facts: list[Fact] = [
+            GroupOffset(at_ns, group, self._probe.topic, p, None if offset < 0 else offset, reason)
+            for p, offset in offsets.items()
+        ]
         if facts:
             self._probe.inbox.put(facts)
 
@@ -143,6 +152,7 @@ class _Member:
             self._client.close()
         except (KafkaException, RuntimeError) as error:
             log.info("group_member_not_closed", member=self.name, error=str(error))
+        self._probe.commits.forget(self.name)
 
 
 class GroupProbe(Worker):
@@ -177,7 +187,8 @@ class GroupProbe(Worker):
         self.seen = 0
         """Records that members were given."""
         self.committed: dict[int, int] = {}
-        """By partition: up to where any member was told that it had committed. The thread's own, like its members."""
+        """By partition: where the group stands at least, as members were told. The thread's own, like its members."""
+        self.commits = Commits()
         self._count = members
         self._interval_s = interval_s
         self._rebalance_every_s = rebalance_every_s

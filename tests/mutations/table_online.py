@@ -301,7 +301,10 @@ ONLINE: Final[list[Mutation]] = [
         ('if (topic.topic_id or "") != topic_id:\n            continue', "pass"),
         ('if (topic.topic_id or "") == topic_id:\n            log = ', "if True:\n            log = "),
         ('if fact.reason == "committed":', "if False:"),
-        ("fact.offset if known is None else max(known, fact.offset)", "fact.offset"),
+        (
+            "if fact.offset is not None:\n            log.groups[fact.consumer] = fact.offset",
+            "if fact.offset is not None:\n            log.groups[fact.consumer] = max(known or 0, fact.offset)",
+        ),
         ("if fact.offset is not None:\n            log.groups", "if True:\n            log.groups"),
         ("        del log.groups[fact.consumer]\n", "        pass\n"),
         ("    log.relay_doubt = max(log.relay_doubt, fact.start)\n", ""),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from confluent_kafka import TopicPartition
+from confluent_kafka import KafkaError, TopicPartition
 
 from canary.client.ports import SteadyClock
 from canary.client.recording import Recording
@@ -14,12 +14,19 @@ from canary.probing import group
 
 
 class Coordinator:
-    """A consumer whose group's coordinator gives these answers, one after the other."""
+    """A consumer whose group's coordinator gives these answers, one after the other, and keeps what it is to commit."""
 
     def __init__(self, *answers: int) -> None:
         self.answers = list(answers)
+        self.asked: list[list[TopicPartition]] = []
 
     def subscribe(self, *_: Any, **__: Any) -> None: ...
+
+    def commit(self, offsets: list[TopicPartition], **_: Any) -> list[TopicPartition]:
+        self.asked.append(offsets)
+        return offsets  # what one that is waited for is answered
+
+    def close(self) -> None: ...
 
     def committed(self, places: list[TopicPartition], timeout: float) -> list[TopicPartition]:
         assert timeout > 0
@@ -34,30 +41,78 @@ def inbox(monkeypatch: pytest.MonkeyPatch) -> Recording:
     return Recording()
 
 
-def assigned(inbox: Recording, committed: int, *answers: int) -> list[int | None]:
-    """Return what is told when a member is assigned a partition, after another one had committed there."""
-    probe = group.GroupProbe(
+def a_group(inbox: Recording) -> group.GroupProbe:
+    return group.GroupProbe(
         {"group.id": "g"}, "t", members=1, interval_s=1.0, rebalance_every_s=9.0, inbox=inbox, clock=SteadyClock()
     )
-    member = group._Member(0, probe)
+
+
+def told(inbox: Recording, reason: str) -> list[int | None]:
+    return [fact.offset for fact in inbox.of(GroupOffset) if fact.reason == reason]
+
+
+def assigned(inbox: Recording, committed: int, *answers: int) -> list[int | None]:
+    """Return what is told when a member is assigned a partition, after another one had committed there."""
+    member = group._Member(0, a_group(inbox))
     member._on_commit(None, [TopicPartition("t", 0, committed)])
     coordinator = Coordinator(*answers)
     member._on_assign(coordinator, [TopicPartition("t", 0)])
     assert coordinator.answers == []
-    return [fact.offset for fact in inbox.of(GroupOffset) if fact.reason == "fetched"]
+    return told(inbox, "fetched")
 
 
 def test_an_answer_below_what_was_committed_is_asked_for_again(inbox: Recording) -> None:
     assert assigned(inbox, 2089, 2082, 2089) == [2089]
 
 
-def test_a_group_that_stands_below_it_twice_has_gone_back(inbox: Recording) -> None:
-    assert assigned(inbox, 2089, 2082, 2082) == [2082]
+def test_a_group_that_stands_below_it_each_time_has_gone_back(inbox: Recording) -> None:
+    assert assigned(inbox, 2089, 2082, 2082, 2082, 2082) == [2082]
 
 
-def test_a_group_that_has_forgotten_twice_has_forgotten(inbox: Recording) -> None:
-    assert assigned(inbox, 2089, -1001, -1001) == [None]
+def test_a_group_that_has_forgotten_each_time_has_forgotten(inbox: Recording) -> None:
+    assert assigned(inbox, 2089, -1001, -1001, -1001, -1001) == [None]
 
 
 def test_an_answer_at_what_was_committed_is_believed(inbox: Recording) -> None:
     assert assigned(inbox, 2089, 2089) == [2089]
+
+
+def test_of_two_commits_on_their_way_at_once_the_lower_one_is_what_the_group_was_promised(inbox: Recording) -> None:
+    """The client sends the first one again after the second when the coordinator moves."""
+    member = group._Member(0, a_group(inbox))
+    member._positions = {0: 825, 1: 7}
+    member.commit()
+    member._positions = {0: 827, 1: 7}
+    member.commit(wait=True)  # partitions are taken away; the first commit has no answer yet
+    assert told(inbox, "committed") == [825, 7]
+    (late, _) = member._client.asked
+    member._on_commit(None, late)
+    assert told(inbox, "committed") == [825, 7, 825, 7]
+    member._positions = {0: 830, 1: 7}
+    member.commit(wait=True)
+    assert told(inbox, "committed")[4:] == [830]
+
+
+def test_a_member_has_one_commit_on_its_way_but_for_the_one_that_is_waited_for(inbox: Recording) -> None:
+    member = group._Member(0, a_group(inbox))
+    for position in (3, 4, 5):
+        member._positions = {0: position}
+        member.commit()
+    assert [place.offset for (place,) in member._client.asked] == [3]
+    member._on_commit(KafkaError(KafkaError.REBALANCE_IN_PROGRESS), member._client.asked[0])
+    member.commit()
+    assert [place.offset for (place,) in member._client.asked] == [3, 5]
+    assert told(inbox, "committed") == []
+
+
+def test_what_another_member_sent_before_holds_the_promise_down_until_that_one_has_left(inbox: Recording) -> None:
+    probe = a_group(inbox)
+    slow, quick = group._Member(0, probe), group._Member(1, probe)
+    slow._positions = {0: 4}
+    slow.commit()
+    quick._positions = {0: 6}
+    quick.commit(wait=True)
+    slow.leave()
+    quick._positions = {0: 8}
+    quick.commit(wait=True)
+    assert told(inbox, "committed") == [4, 8]

@@ -80,13 +80,13 @@ def took(scope: Scope, transaction: Transaction) -> None:
 
 
 def group_offset(scope: Scope, fact: f.GroupOffset) -> None:
-    """Where a group stands: never below what it was told to be committed, unless the topic is another one."""
+    """Where a group stands: never below its last commit, which may itself go back, unless the topic is another one."""
     topic = scope.topic(fact.topic)
     log = scope.log(topic, fact.partition)
     known = log.groups.get(fact.consumer)
     if fact.reason == "committed":
         if fact.offset is not None:
-            log.groups[fact.consumer] = fact.offset if known is None else max(known, fact.offset)
+            log.groups[fact.consumer] = fact.offset
         return
     if known is None or (fact.offset is not None and fact.offset >= known):
         return

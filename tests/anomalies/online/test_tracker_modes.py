@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from canary import facts as f
 from canary.anomalies.online import Tracker
 from canary.metrics import measurements
@@ -210,10 +212,14 @@ def test_a_group_that_has_forgotten_is_said_and_one_that_never_knew_is_not() -> 
     assert bench.found() == [("committed-offset-regression", -1, -1)]
 
 
-def test_commits_that_are_acknowledged_out_of_order_are_no_regression() -> None:
+@pytest.mark.parametrize("stands", [5, 7, 9])
+def test_a_group_that_stands_at_its_last_commit_or_above_has_not_gone_back_though_it_once_stood_higher(
+    stands: int,
+) -> None:
     bench = Bench()
-    for offset, reason in ((9, "committed"), (5, "committed"), (9, "fetched")):
+    for offset, reason in ((9, "committed"), (5, "committed"), (stands, "fetched")):
         bench.fold(f.GroupOffset(bench.now_ns, "g", TOPIC, 0, offset, reason))
+    bench.settle(3)
     assert bench.found() == []
 
 
