@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 ROOT = Path(__file__).parents[2]
-ROWS = 240_000
+ROWS = 96_000
 IDENTITY = ("cluster", "topic", "partition", "producer_id", "generation", "sequence")
 
 
