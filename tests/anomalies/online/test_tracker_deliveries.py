@@ -307,3 +307,17 @@ def test_a_phantom_of_a_producer_that_had_written_nothing_stays_one_when_its_gen
     bench.poll()
     bench.settle()
     assert bench.found() == [("phantom", 0, 500)]
+
+
+def test_a_phantom_that_expired_is_remembered_no_longer() -> None:
+    bench = Bench()
+    bench.append(500)
+    bench.write(3)
+    bench.poll()
+    log = bench.tracker.state.topics[TOPIC].logs[0]
+    assert [run.value for run in log.phantoms.within(0, 4)] == [500]
+    bench.now_ns += 9 * 86_400 * 10**9
+    bench.start = 2
+    bench.round()
+    assert log.start == 2
+    assert log.phantoms.within(0, 4) == []
