@@ -109,8 +109,10 @@ def promise(scope: Scope, topic: Topic, log: Log, stream: Stream, sequence: int,
         if reader.isolation != READ_COMMITTED or reader.position <= offset:
             continue
         passed = min(reader.position - offset, n)
-        delivered = stream.early.get(name) or IntervalSet()
-        for x, y in delivered.without(sequence, sequence + passed):
+        delivered = stream.early.get(name)
+        if delivered is not None and delivered.covers(sequence, sequence + passed):
+            continue
+        for x, y in (delivered or IntervalSet()).without(sequence, sequence + passed):
             miss(scope, log, stream, offset + x - sequence, y - x, x, "late-ack")
     _promise_unseen(log, stream, sequence, sequence + n)
 
@@ -122,7 +124,7 @@ def _promise_unseen(log: Log, stream: Stream, a: int, b: int) -> None:
         if unseen is None:
             unseen = stream.unseen[name] = IntervalSet()
         early = stream.early.get(name)
-        if early and early.overlaps(a, b):
+        if early is not None and early.overlaps(a, b):
             for x, y in early.without(a, b):
                 unseen.add(x, y)
             early.remove(a, b)
@@ -208,7 +210,7 @@ def polled(scope: Scope, run: Sequence[f.Polled]) -> None:  # noqa: C901, PLR091
         return
     a, b = first.sequence, first.sequence + n
     committed = first.isolation == READ_COMMITTED
-    placed_now = _unplaced_within(log, stream, a, b) if stream.unplaced or log.unplaced else []
+    placed_now = _unplaced_within(log, stream, a, b) if log.unplaced or stream.unplaced.starts else []
     place(scope, topic, log, stream, a, n, first.offset, read=True)
     plain = stream.mode not in TRANSACTIONAL
     claim(scope, topic, log, stream, a, n, first.offset, promise=committed or plain)
@@ -216,7 +218,7 @@ def polled(scope: Scope, run: Sequence[f.Polled]) -> None:  # noqa: C901, PLR091
         _passed_unplaced(scope, log, stream, x, y, first)
     if (committed or plain) and not stream.promised.covers(a, b):
         _passed_unpromised(scope, log, stream, a, b, first)
-    if committed and stream.failed and stream.failed.overlaps(a, b):
+    if committed and stream.failed.overlaps(a, b):
         for x, y in stream.failed.within(a, b):
             for sequence in range(x, y):
                 transactions.aborted_read(
@@ -267,10 +269,8 @@ def _passed_unpromised(scope: Scope, log: Log, stream: Stream, a: int, b: int, f
 
 def _known(scope: Scope, topic: Topic, log: Log, stream: Stream | None, first: f.Polled, n: int) -> Stream | None:
     """Return the stream that the identities belong to; unknown ones are looked up, impossible ones are phantoms."""
-    state = scope.state
-    end = first.sequence + n
-    producer = state.producers.get(first.producer_id)
     if stream is not None:
+        end = first.sequence + n
         if end > stream.next_sequence:
             if stream.live:
                 _phantom(scope, topic, log, stream, first, n)
@@ -281,6 +281,8 @@ def _known(scope: Scope, topic: Topic, log: Log, stream: Stream | None, first: f
             # a dead generation's unrecorded tail: it was sent, and nobody could write it down
             stream.next_sequence = end
         return stream
+    state = scope.state
+    producer = state.producers.get(first.producer_id)
     if producer is None or first.generation > producer.generation:
         known = state.siblings.get(first.producer_id)
         if known is None or first.generation > known:  # ask the store: another runner's, a successor's, or nobody's?
@@ -389,7 +391,7 @@ def _delivered(scope: Scope, log: Log, stream: Stream, run: Sequence[f.Polled], 
     elif not stream.promised.covers(a, b):
         for x, y in stream.promised.without(a, b):
             early.add(x, y)
-    if stream.unplaced:
+    if stream.unplaced.starts:
         _unplaced_passed(scope, log, stream, a, b, first.offset, first.isolation)
     if stream.live and (waiting or stream.open.overlaps(a, b)):
         _time_taken(meters, stream, run)

@@ -54,6 +54,9 @@ class IntervalSet:
                 self.total += b - ends[-1]
                 ends[-1] = b
             return
+        i = bisect_right(starts, a) - 1
+        if i >= 0 and b <= ends[i]:  # nothing new
+            return
         i = bisect_left(ends, a)  # first interval that touches or follows
         j = bisect_right(starts, b)  # first interval that neither touches nor precedes
         if i < j:
@@ -94,20 +97,30 @@ class IntervalSet:
 
     def within(self, a: int, b: int) -> list[tuple[int, int]]:
         """Return the intervals of the members in [a, b)."""
-        i = bisect_right(self.ends, a)
+        starts, ends = self.starts, self.ends
+        if not ends or a >= ends[-1]:
+            return []
+        i, n = bisect_right(ends, a), len(starts)
         found = []
-        while i < len(self.starts) and self.starts[i] < b:
-            found.append((max(a, self.starts[i]), min(b, self.ends[i])))
+        while i < n and starts[i] < b:
+            found.append((max(a, starts[i]), min(b, ends[i])))
             i += 1
         return found
 
     def without(self, a: int, b: int) -> list[tuple[int, int]]:
         """Return the intervals of [a, b) that are not members."""
+        if b <= a:
+            return []
+        starts, ends = self.starts, self.ends
+        if not ends or a >= ends[-1]:  # the usual case: none of them is
+            return [(a, b)]
         gaps = []
-        for x, y in self.within(a, b):
-            if a < x:
-                gaps.append((a, x))
-            a = y
+        i, n = bisect_right(ends, a), len(starts)
+        while i < n and starts[i] < b:
+            if a < starts[i]:
+                gaps.append((a, starts[i]))
+            a = ends[i]
+            i += 1
         if a < b:
             gaps.append((a, b))
         return gaps

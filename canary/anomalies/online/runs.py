@@ -38,10 +38,13 @@ class RunMap:
 
     def matches(self, key: int, count: int, value: int, tag: int) -> bool:
         """Say whether key+i maps to (value+i, tag) for all 0 <= i < count, in one run."""
-        i = bisect_right(self.keys, key) - 1
+        keys = self.keys
+        if not keys or key >= keys[-1] + self.counts[-1]:  # the usual case: something new
+            return False
+        i = bisect_right(keys, key) - 1
         if i < 0:
             return False
-        skip = key - self.keys[i]
+        skip = key - keys[i]
         return skip + count <= self.counts[i] and self.values[i] + skip == value and self.tags[i] == tag
 
     def touches(self, a: int, b: int) -> bool:
@@ -69,6 +72,9 @@ class RunMap:
                 return
             if key < last:
                 self.remove(key, key + count)
+            else:  # the usual case: something new at the end
+                self._append(key, count, value, tag)
+                return
         i = bisect_left(keys, key)
         keys.insert(i, key)
         self.counts.insert(i, count)
@@ -76,6 +82,12 @@ class RunMap:
         self.tags.insert(i, tag)
         self._join(i + 1)
         self._join(i)
+
+    def _append(self, key: int, count: int, value: int, tag: int) -> None:
+        self.keys.append(key)
+        self.counts.append(count)
+        self.values.append(value)
+        self.tags.append(tag)
 
     def _join(self, i: int) -> None:
         """Merge run i into run i-1 where it continues it."""

@@ -126,23 +126,25 @@ class Tracker:
                 state.ordinal += n - i
                 break
             fact = facts[i]
-            state.now_ns = max(state.now_ns, fact.at_ns)
-            if type(fact) is f.Polled:
+            at_ns = fact.at_ns
+            state.now_ns = max(state.now_ns, at_ns)
+            kind = type(fact)
+            if kind is f.Polled:
                 j = _polled_run(facts, i, n)
                 state.ordinal += j - i
                 deliveries.polled(scope, facts[i:j])  # type: ignore[arg-type]  # a run is of one kind
-            elif type(fact) is f.Acked:
+            elif kind is f.Acked:
                 j = _acked_run(facts, i, n)
                 state.ordinal += j - i
                 deliveries.acked(scope, facts[i:j])  # type: ignore[arg-type]
-            elif type(fact) is f.Sent:
+            elif kind is f.Sent:
                 j = _sent_run(facts, i, n)
                 state.ordinal += j - i
                 deliveries.sent(scope, facts[i:j])  # type: ignore[arg-type]
             else:
                 j = i + 1
                 state.ordinal += 1
-                _HANDLERS[type(fact)](scope, fact)
+                _HANDLERS[kind](scope, fact)
             i = j
             if scope.judged != len(scope.violations):
                 elections.conclude(scope)
