@@ -32,6 +32,7 @@ from storage.store import Store
 from tests.support.grafana import queries
 from tests.support.postgres import Postgres
 from tests.support.process import Canary
+from tests.support.waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -135,19 +136,6 @@ def monitoring(directory: Path, canary_port: int, pager: str) -> Iterator[str]:
 
 def _ready(address: str) -> bool:
     return httpx.get(f"{address}/-/ready", timeout=2).status_code == 200
-
-
-def until(reached: Any, timeout: float, what: str) -> Any:
-    deadline = time.monotonic() + timeout
-    while time.monotonic() < deadline:
-        try:
-            found = reached()
-        except httpx.TransportError:
-            found = None
-        if found:
-            return found
-        time.sleep(0.25)  # asked over HTTP: there is no event to wait for
-    raise AssertionError(f"not in {timeout:g} s: {what}")
 
 
 def destroy(lab: Lab, topic: str, count: int) -> None:

@@ -93,4 +93,4 @@ def started() -> Iterator[Callable[[Any], Any]]:
     yield start
     for part in parts:
         part.ask_stop()
-    assert [part.name for part in parts if not part.stop(5)] == []
+    assert [part.name for part in parts if not part.stop(20)] == []

@@ -80,7 +80,7 @@ def test_each_aborted_record_that_is_shown_is_flagged_within_a_second_of_its_rea
         producer.stop(5)
         aborted = {(fact.generation, fact.transaction_id) for fact in inbox.of(Aborted)}
         expected = {(s.generation, s.sequence) for s in inbox.of(Sent) if (s.generation, s.transaction_id) in aborted}
-        inbox.wait(lambda: expected <= {(p.generation, p.sequence) for p in inbox.of(Polled)}, 10)
+        inbox.wait(lambda: expected <= {(p.generation, p.sequence) for p in inbox.of(Polled)}, 60)
         fold(tracker, inbox, folded, found, clock)
     finally:
         producer.stop(5)

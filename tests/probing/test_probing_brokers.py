@@ -90,9 +90,9 @@ def test_what_is_acked_is_read_at_its_offset_by_both_readers(
     config: dict[str, object], topic: str, inbox: Recording, started: Callable[[Any], Any]
 ) -> None:
     for isolation in ("read_committed", "read_uncommitted"):
-        assert started(tail(config, topic, inbox, isolation)).ready.wait(10)
+        assert started(tail(config, topic, inbox, isolation)).ready.wait(60)
     producer = started(sender(config, topic, inbox))
-    inbox.wait(lambda: len(inbox.of(Acked)) >= 90, 20)
+    inbox.wait(lambda: len(inbox.of(Acked)) >= 90, 60)
     stopped(producer)
     acked = {(f.partition, f.sequence): f.offset for f in inbox.of(Acked)}
     assert len(acked) == len(inbox.of(Sent))
@@ -108,9 +108,9 @@ def test_what_is_acked_is_read_at_its_offset_by_both_readers(
 def test_no_probe_is_left_without_outcome_when_a_broker_is_killed_and_another_frozen(
     healthy: Lab, config: dict[str, object], topic: str, inbox: Recording, started: Callable[[Any], Any]
 ) -> None:
-    assert started(tail(config, topic, inbox)).ready.wait(10)
+    assert started(tail(config, topic, inbox)).ready.wait(60)
     producer = started(sender(config, topic, inbox))
-    inbox.wait(lambda: len(inbox.of(Acked)) >= 30, 20)
+    inbox.wait(lambda: len(inbox.of(Acked)) >= 30, 60)
     healthy.kill(1)
     before = len(inbox.facts)
     inbox.wait(lambda: {f.partition for f in inbox.of(Acked, since=before)} == {0, 1, 2}, 30)
@@ -128,7 +128,7 @@ def test_no_probe_is_left_without_outcome_when_a_broker_is_killed_and_another_fr
     resolved = [f for f in inbox.facts if isinstance(f, Acked | Failed | Indeterminate)]
     assert identities(resolved) == identities(inbox.of(Sent))
     assert len(resolved) == len(inbox.of(Sent))
-    inbox.wait(lambda: identities(inbox.of(Polled)) >= identities(inbox.of(Acked)), 20)
+    inbox.wait(lambda: identities(inbox.of(Polled)) >= identities(inbox.of(Acked)), 60)
     assert inbox.of(OutOfRange) == []
 
 
@@ -138,10 +138,10 @@ def test_a_new_producer_epoch_is_told_before_the_outcome_of_what_is_sent_under_i
     """librdkafka takes one when a message times out that may have been written (and in other cases, its issue 4953)."""
     impatient = config | {"message.timeout.ms": 2500, "socket.timeout.ms": 1000}
     producer = started(sender(impatient, topic, inbox))
-    inbox.wait(lambda: len(inbox.of(Acked)) >= 30, 20)
+    inbox.wait(lambda: len(inbox.of(Acked)) >= 30, 60)
     assert inbox.of(ProducerEpochBumped) == []
     healthy.pause(1)
-    inbox.wait(lambda: inbox.of(ProducerEpochBumped) != [], 20)
+    inbox.wait(lambda: inbox.of(ProducerEpochBumped) != [], 60)
     healthy.resume(1)
     bump = inbox.of(ProducerEpochBumped)[0]
     assert (bump.topic, bump.producer_id, bump.generation) == (topic, 7, 1)
@@ -161,7 +161,7 @@ def test_a_reread_gives_the_range_and_nothing_else(
     reader.ask(RereadRequest(3, topic, 2, "read_committed", 5, 12, "start"))
     reader.ask(RereadRequest(4, topic, 2, "read_committed", 0, 6, "start"))
     reader.ask(RereadRequest(5, "no-such-topic", 0, "read_committed", 0, 6, "start"))
-    inbox.wait(lambda: len(inbox.of(RereadEnded)) == 5, 20)
+    inbox.wait(lambda: len(inbox.of(RereadEnded)) == 5, 60)
     ended = {f.request_id: f for f in inbox.of(RereadEnded)}
 
     def offsets(request: int) -> list[int]:
@@ -182,7 +182,7 @@ def filled(
 ) -> dict[int, int]:
     """Write at least ``each`` probes to every partition; return the end of each."""
     producer = started(sender(config, topic, inbox, interval_s=0.01))
-    inbox.wait(lambda: all(sum(f.partition == p for f in inbox.of(Acked)) >= each for p in range(3)), 20)
+    inbox.wait(lambda: all(sum(f.partition == p for f in inbox.of(Acked)) >= each for p in range(3)), 60)
     stopped(producer)
     return {p: 1 + max(f.offset or 0 for f in inbox.of(Acked) if f.partition == p) for p in range(3)}
 
@@ -200,9 +200,9 @@ def test_silence_ends_a_reread_and_a_dead_partition_does_not_hold_up_the_rest(
         reader.ask(RereadRequest(number, topic, 0, "read_committed", 0, 5, "confirm"))
     reader.ask(RereadRequest(9, topic, alive, "read_committed", 0, 5, "confirm"))
     began = time.monotonic()
-    inbox.wait(lambda: any(f.request_id == 9 for f in inbox.of(RereadEnded)), 20)
+    inbox.wait(lambda: any(f.request_id == 9 for f in inbox.of(RereadEnded)), 60)
     took = time.monotonic() - began
-    inbox.wait(lambda: any(f.request_id == 0 for f in inbox.of(RereadEnded)), 20)
+    inbox.wait(lambda: any(f.request_id == 0 for f in inbox.of(RereadEnded)), 60)
     ended = {f.request_id: f for f in inbox.of(RereadEnded)}
     assert ended[9].complete
     assert took < 6.0
@@ -216,7 +216,7 @@ def test_a_position_that_expired_is_told_and_reading_goes_on_where_the_log_begin
 ) -> None:
     filled(config, topic, inbox, started, 20)
     admin.delete_records([TopicPartition(topic, 0, 12)])[TopicPartition(topic, 0)].result(10)
-    assert started(tail(config, topic, inbox)).ready.wait(10)
+    assert started(tail(config, topic, inbox)).ready.wait(60)
     inbox.wait(lambda: [f for f in inbox.of(Polled) if f.partition == 0])
     (gone,) = inbox.of(OutOfRange)
     assert (gone.partition, gone.offset) == (0, 0)
@@ -230,9 +230,9 @@ def test_a_topic_made_again_is_read_from_its_beginning_after_retargeting(
     config: dict[str, object], admin: AdminClient, topic: str, inbox: Recording, started: Callable[[Any], Any]
 ) -> None:
     reader = started(tail(config, topic, inbox))
-    assert reader.ready.wait(10)
+    assert reader.ready.wait(60)
     producer = started(sender(config, topic, inbox))
-    inbox.wait(lambda: len(inbox.of(Polled)) >= 30, 20)
+    inbox.wait(lambda: len(inbox.of(Polled)) >= 30, 60)
     first = ensure_topic(admin, topic, 3, 3, {})
     admin.delete_topics([topic])[topic].result(10)
     deadline = time.monotonic() + 10
@@ -248,7 +248,7 @@ def test_a_topic_made_again_is_read_from_its_beginning_after_retargeting(
     before = len(inbox.facts)
     reader.retarget(dict.fromkeys(range(4), 0), b"tag2")
     producer.retarget(2, b"tag2", range(4))
-    inbox.wait(lambda: {f.partition for f in inbox.of(Polled, since=before) if f.generation == 2} == set(range(4)), 20)
+    inbox.wait(lambda: {f.partition for f in inbox.of(Polled, since=before) if f.generation == 2} == set(range(4)), 60)
     stopped(producer)
     polled = [f for f in inbox.of(Polled) if f.generation == 2]
     assert {f.partition for f in polled if f.sequence == 0} == set(range(4))
@@ -265,7 +265,7 @@ def test_acked_writes_that_are_cut_off_kill_the_client_and_move_the_reader_back_
     new = NewTopic(topic, replica_assignment=[[2, 3, 1]], num_partitions=1, config={"min.insync.replicas": "2"})
     admin.create_topics([new])[topic].result(10)
     healthy.wait_isr(topic, 0, {1, 2, 3})
-    assert started(tail(config, topic, inbox, positions={0: 0})).ready.wait(10)
+    assert started(tail(config, topic, inbox, positions={0: 0})).ready.wait(60)
     asked: list[str] = []
 
     def renew(reason: str) -> Renewal:
@@ -275,7 +275,7 @@ def test_acked_writes_that_are_cut_off_kill_the_client_and_move_the_reader_back_
     healthy.kill(1)
     healthy.wait_isr(topic, 0, {2, 3})
     producer = started(sender(config, topic, inbox, partitions=[0], renew=renew))
-    inbox.wait(lambda: len(inbox.of(Acked)) >= 60, 20)
+    inbox.wait(lambda: len(inbox.of(Acked)) >= 60, 60)
     healthy.pause(3)
     healthy.wait_isr(topic, 0, {2})
     inbox.wait(lambda: identities(inbox.of(Polled)) >= identities(inbox.of(Acked)))
@@ -343,7 +343,7 @@ def test_frozen_brokers_cost_no_core_and_do_not_hold_up_the_stop(
 ) -> None:
     readers = [started(tail(config, topic, inbox, i)) for i in ("read_committed", "read_uncommitted")]
     producer = started(sender(config, topic, inbox, interval_s=0.1))
-    inbox.wait(lambda: len(inbox.of(Polled)) >= 60, 20)
+    inbox.wait(lambda: len(inbox.of(Polled)) >= 60, 60)
     for broker in healthy.brokers:
         healthy.pause(broker)
     began, used = time.monotonic(), time.process_time()
@@ -352,8 +352,8 @@ def test_frozen_brokers_cost_no_core_and_do_not_hold_up_the_stop(
     began = time.monotonic()
     for part in (producer, *readers):
         part.ask_stop()
-    assert all([part.stop(2) for part in (producer, *readers)])  # noqa: C419  # each is asked
-    assert time.monotonic() - began < 1.5
+    assert all([part.stop(5) for part in (producer, *readers)])  # noqa: C419  # each is asked
+    assert time.monotonic() - began < 5  # what waits for a broker waits for minutes
     assert share < 0.2
     resolved = [f for f in inbox.facts if isinstance(f, Acked | Failed | Indeterminate)]
     assert identities(resolved) == identities(inbox.of(Sent))

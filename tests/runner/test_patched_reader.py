@@ -20,6 +20,7 @@ from canary.probing.session import Session
 from canary.runner.cluster import ClusterRunner
 from canary.settings import load
 from storage.store import Store, ViolationFilter
+from tests.support.waiting import BUSY, until
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -164,12 +165,12 @@ class Patch:
             message = self._uncommitted.get(number)
             return message is not None and self._positions.get(message.partition()) == message.offset()
 
-        assert self._changed.wait_for(reached, PATIENCE_S), f"transaction {number} is not where readers stand"
+        assert self._changed.wait_for(reached, BUSY * PATIENCE_S), f"transaction {number} is not where readers stand"
         return self._uncommitted[number]
 
     def _show(self, kind: str, message: Any) -> None:
         self._to_show = message
-        assert self._changed.wait_for(lambda: self._to_show is None, PATIENCE_S), f"{kind} could not be shown"
+        assert self._changed.wait_for(lambda: self._to_show is None, BUSY * PATIENCE_S), f"{kind} could not be shown"
         self.shown[kind] = (kind, TRANSACTIONAL, message.partition(), message.offset())
 
     def commit(self, original: Callable[..., None], session: Session, *arguments: Any) -> None:
@@ -214,13 +215,6 @@ def violations(store: Store) -> list[Place]:
     return sorted((v.kind, v.topic, v.partition or 0, v.offset or 0) for v in page.items if v.severity != "info")
 
 
-def until(reached: Callable[[], object], what: str) -> None:
-    deadline = time.monotonic() + PATIENCE_S
-    while not reached():
-        assert time.monotonic() < deadline, f"not in {PATIENCE_S:g} s: {what}"
-        time.sleep(0.1)  # asked of the store and of views: there is no event to wait for
-
-
 def quiet(runner: ClusterRunner) -> bool:
     """Say whether nothing is in doubt, nor read again, nor waits for the store, in three looks of a second each."""
     for _ in range(3):
@@ -247,16 +241,16 @@ def test_each_fault_between_log_and_reader_has_its_name_once(
     runner.start()
     try:
         assert runner.probing.wait(60)
-        until(lambda: len(patch._uncommitted) > 3, "transactions are written")
+        until(lambda: len(patch._uncommitted) > 3, PATIENCE_S, "transactions are written")
         assert violations(store) == []
         patch.faults, patch.early = faults(), True
-        until(lambda: all(fault.at is not None for fault in patch.faults), "every fault happens")
-        until(lambda: "precommitted-read" in patch.shown, "a record is shown before its commit")
+        until(lambda: all(fault.at is not None for fault in patch.faults), PATIENCE_S, "every fault happens")
+        until(lambda: "precommitted-read" in patch.shown, PATIENCE_S, "a record is shown before its commit")
         patch.aborted = True
-        until(lambda: "G1a" in patch.shown, "a record is shown after its abort")
+        until(lambda: "G1a" in patch.shown, PATIENCE_S, "a record is shown after its abort")
         expected = {fault.expected(number) for number, fault in enumerate(patch.faults)} | {*patch.shown.values()}
-        until(lambda: set(violations(store)) >= expected, f"{expected} are flagged")
-        until(lambda: quiet(runner), "nothing is in doubt any more")
+        until(lambda: set(violations(store)) >= expected, PATIENCE_S, f"{expected} are flagged")
+        until(lambda: quiet(runner), PATIENCE_S, "nothing is in doubt any more")
         assert runner.alive
     finally:
         runner.stop(15)

@@ -13,9 +13,10 @@ from canary.probing.tail import TailConsumer
 from canary.runner.cluster import ClusterRunner
 from canary.settings import load
 from storage.store import Store, ViolationFilter
+from tests.support.waiting import until
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
     from pathlib import Path
 
 pytestmark = pytest.mark.kafka
@@ -41,14 +42,6 @@ def store(tmp_path: Path) -> Iterator[Store]:
     with Store.connect(f"sqlite:///{tmp_path}/store.db", timeout=5) as opened:
         opened.upgrade()
         yield opened
-
-
-def until(reached: Callable[[], Any], timeout: float, what: str) -> Any:
-    deadline = time.monotonic() + timeout
-    while not (found := reached()):
-        assert time.monotonic() < deadline, f"not in {timeout:g} s: {what}"
-        time.sleep(0.05)  # asked of brokers, views and the store: there is no event to wait for
-    return found
 
 
 def partition(runner: ClusterRunner) -> dict[str, Any]:

@@ -85,8 +85,8 @@ def test_up_shows_rising_counts_of_three_brokers_and_ctrl_c_leaves_nothing_behin
         assert len([p for p in family if "java" in p.name()]) == 4
         os.killpg(up.pid, signal.SIGINT)  # what a terminal's Ctrl-C does
         began = time.monotonic()
-        assert up.wait(20) == 0, log.read_text()
-        assert time.monotonic() - began < 20
+        assert up.wait(60) == 0, log.read_text()
+        assert time.monotonic() - began < 60
         psutil.wait_procs(family, timeout=3)
         assert _alive(family) == []
         assert "Traceback" not in log.read_text()

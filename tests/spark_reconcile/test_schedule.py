@@ -18,6 +18,7 @@ from spark_reconcile import compaction, schedule
 from spark_reconcile.schedule import LEASE, Leadership, Scheduler, due
 from storage.store import Lease, Store
 from tests.generators.reconciliation_nights import arrow, probe
+from tests.support import waiting
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -76,12 +77,8 @@ def running(settings: Settings, store: Store) -> Iterator[Callable[..., threadin
         assert not thread.is_alive()
 
 
-def until(true: Callable[[], Any], seconds: float = 15) -> Any:
-    deadline = time.monotonic() + seconds
-    while not (result := true()):
-        assert time.monotonic() < deadline, "it did not happen in time"
-        threading.Event().wait(0.05)
-    return result
+def until(true: Callable[[], Any]) -> Any:
+    return waiting.until(true, 15, "what was asked for", step_s=0.05)
 
 
 def finishes(settings: Settings) -> str:

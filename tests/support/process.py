@@ -21,6 +21,7 @@ from canary.anomalies.violation import SENT_AGAIN
 from canary.lab.state import free_ports
 from canary.probe.identity import Identity
 from canary.probe.record import Probe, decode
+from tests.support.waiting import BUSY
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -163,8 +164,8 @@ class Canary:
         ]
 
     def until(self, reached: Callable[[], object], timeout: float, what: str) -> None:
-        """Wait until ``reached``; fails with the log's end when it is not in time."""
-        deadline = time.monotonic() + timeout
+        """Wait until ``reached``; fails with the log's end when it is not in time (see waiting.until)."""
+        deadline = time.monotonic() + BUSY * timeout
         while time.monotonic() < deadline:
             for process in self.processes:
                 assert process.poll() is None, f"{process.args!r} ended: {self.output()[-3000:]}"
@@ -173,7 +174,7 @@ class Canary:
                     return
             time.sleep(0.25)  # asked over HTTP: there is no event to wait for
         said = self.output()[-3000:]
-        raise AssertionError(f"not in {timeout:g} s: {what}\n{said}\n{self._stacks()}")
+        raise AssertionError(f"not in {BUSY * timeout:g} s: {what}\n{said}\n{self._stacks()}")
 
     def _stacks(self) -> str:
         """End the processes, and return what each of their threads was doing."""

@@ -1,0 +1,38 @@
+"""Waiting for what nobody tells of: it is asked again and again."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+import httpx
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+BUSY = 3.0
+"""How many times as long as on an idle machine anything may take. What is to be quick is measured, not waited for."""
+
+
+def until(reached: Callable[[], Any], timeout: float, what: str, *, step_s: float = 0.1) -> Any:
+    """Wait until ``reached``, and return its answer; nobody there to answer is no answer yet.
+
+    Args:
+        reached: asked again and again.
+        timeout: seconds that are enough on an idle machine; a busy one has BUSY times as many.
+        what: is waited for, for the complaint.
+        step_s: seconds between two questions.
+
+    Raises:
+        AssertionError: it did not come in time.
+    """
+    deadline = time.monotonic() + BUSY * timeout
+    while time.monotonic() < deadline:
+        try:
+            found = reached()
+        except httpx.TransportError:
+            found = None
+        if found:
+            return found
+        time.sleep(step_s)
+    raise AssertionError(f"not in {BUSY * timeout:g} s: {what}")
