@@ -126,8 +126,7 @@ class Tracker:
                 state.ordinal += n - i
                 break
             fact = facts[i]
-            at_ns = fact.at_ns
-            state.now_ns = max(state.now_ns, at_ns)
+            state.now_ns = max(state.now_ns, fact.at_ns)
             kind = type(fact)
             if kind is f.Polled:
                 j = _polled_run(facts, i, n)
