@@ -114,7 +114,6 @@ OFFLINE: Final[list[Mutation]] = [
         _RULES + "cycles.py",
         _TESTS,
         ("(tables.slot_key[1:] == tables.slot_key[:-1])\n        & ", ""),
-        ("& (writer[1:] != writer[:-1])", ""),
         ("read = read[(writer != NONE) & (writer != tables.read_op[read])]", "read = read[writer != NONE]"),
         ("through = np.flatnonzero(inner.wr) if need_wr else", "through ="),
         ("if ww_deps:\n        edges = joined", "if not ww_deps:\n        edges = joined"),

@@ -80,6 +80,23 @@ def test_a_circle_of_reads_is_not_valid_and_one_through_the_order_of_writes_is()
     assert verdict_on(world, ww_deps=True).valid
 
 
+def test_two_values_of_one_transaction_side_by_side_are_no_edge_of_a_cycle() -> None:
+    """0 and 1 wrote x and y in opposite orders; 0 wrote twice in a row to x, which makes no circle of it."""
+    writes = {
+        0: [["send", "x", [0, "a"]], ["send", "x", [1, "b"]], ["send", "y", [1, "d"]]],
+        1: [["send", "x", [2, "c"]], ["send", "y", [0, "e"]]],
+    }
+    lines: list[dict[str, Any]] = []
+    for process, done in writes.items():
+        asked = [["send", key, value] for _, key, (_, value) in done]
+        for kind, value in (("invoke", asked), ("ok", done)):
+            now = len(lines)
+            lines.append({"index": now, "time": now, "process": process, "type": kind, "f": "txn", "value": value})
+    file = io.BytesIO(b"".join(orjson.dumps(line) + b"\n" for line in lines))
+    (cycle,) = check(load(file, "by hand"), Options()).anomalies["G0"]
+    assert [(edge["from"], edge["to"]) for edge in cycle["edges"]] == [(1, 3), (3, 1)]
+
+
 def valid(seed: int) -> int:
     world = simulate(seed)
     verdict = verdict_on(world)
