@@ -72,7 +72,6 @@ ONLINE: Final[list[Mutation]] = [
         ("    if (committed or plain) and not stream.promised.covers(a, b):", "    if False:"),
         ("    if (committed or plain) and not stream", "    if not stream"),
         ("low, high = max(a, reader.began - shift), min", "low, high = a, min"),
-        ("for p, q in given.without(x, y) if given is not None else [(x, y)]:", "for p, q in [(x, y)]:"),
         ("        _put_back(topic, log, fact)\n", "        pass\n"),
         ("unseen is not None and unseen.covers(m.sequence, m.sequence + m.count)", "unseen is not None"),
         ("    log.phantoms.set(first.offset, n, first.sequence, stream.tag)\n", ""),

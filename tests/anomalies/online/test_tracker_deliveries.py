@@ -272,6 +272,20 @@ def test_who_passed_what_nobody_acknowledged_skipped_it_when_others_are_given_it
     assert bench.found() == [("poll-skip", 2, sequence)]
 
 
+def test_of_what_nobody_acknowledged_only_what_was_not_given_is_skipped() -> None:
+    bench, sequence = unanswered()
+    (following,) = bench.send()
+    bench.append(following)
+    bench.fold(f.Indeterminate(bench.now_ns, TOPIC, 0, PRODUCER, 1, following, "_MSG_TIMED_OUT"))
+    bench.write(1)
+    bench.hidden = {2}
+    bench.poll(RC)
+    bench.hidden = set()
+    bench.poll(RU)
+    bench.settle()
+    assert bench.found() == [("poll-skip", 2, sequence)]
+
+
 def test_who_began_behind_what_nobody_acknowledged_has_not_skipped_it() -> None:
     bench, _ = unanswered()
     bench.positions[RC] = 3
