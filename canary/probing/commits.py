@@ -39,8 +39,7 @@ class Commits:
         new = _Commit(member, dict(offsets), dict(offsets))
         for other in self._waiting:
             for partition in new.asked.keys() & other.asked.keys():
-                lowest = min(new.lowest[partition], other.asked[partition])
-                new.lowest[partition] = lowest
+                new.lowest[partition] = min(new.lowest[partition], other.asked[partition])
                 other.lowest[partition] = min(other.lowest[partition], new.asked[partition])
         self._waiting.append(new)
 

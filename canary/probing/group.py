@@ -120,9 +120,9 @@ class _Member:
         except KafkaException as raised:
             self._report(raised.args[0])
             return  # the client asks again by itself; nothing is told
-        stands = {place.partition: max(place.offset, 0) for place in found if place.error is None}
-        self._probe.committed |= stands
-        self._tell("fetched", {place.partition: place.offset for place in found if place.error is None})
+        stands = {place.partition: place.offset for place in found if place.error is None}
+        self._probe.committed |= {p: max(offset, 0) for p, offset in stands.items()}
+        self._tell("fetched", stands)
 
     def _on_revoke(self, _client: Any, places: Sequence[Any]) -> None:
         self.commit(wait=True)

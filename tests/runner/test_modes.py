@@ -19,7 +19,7 @@ from canary.lab import Lab
 from canary.lab.jars import DEFAULT_VERSION
 from canary.lab.state import CONTROLLER
 from tests.conftest import mend
-from tests.support.process import Canary
+from tests.support.process import START_S, Canary
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -40,14 +40,12 @@ REBALANCED = MODES | {"relay": {"timeout": "5s", "rebalance_every": "20s"}}
 WRITING = ("idempotent", "transactional", "relay", "fencing")
 EACH_S = 15.0
 """A fault begins each so many seconds."""
-BACK_S = 150.0
-"""How long a process may take to start on a machine that is busy; no part of what is tested."""
 
 
 def kill(lab: Lab, node: int) -> None:
     lab.kill(node)
     time.sleep(5)  # the outage itself
-    lab.restart(node, timeout=BACK_S)
+    lab.restart(node, timeout=START_S)
 
 
 def freeze(lab: Lab, node: int) -> None:
@@ -57,7 +55,7 @@ def freeze(lab: Lab, node: int) -> None:
 
 
 def restart(lab: Lab, node: int) -> None:
-    lab.restart(node, timeout=BACK_S)
+    lab.restart(node, timeout=START_S)
 
 
 def move(lab: Lab, _node: int) -> None:
@@ -120,8 +118,8 @@ def live_through_faults(
         "modes": modes,
     }]}  # fmt: skip
     with Canary(directory, lab.bootstrap, "modes", settings=settings) as canary:
-        canary.until_probing(BACK_S)
-        canary.until(lambda: acked(canary, "fencing") > 0, BACK_S, "every mode writes")
+        canary.until_probing()
+        canary.until(lambda: acked(canary, "fencing") > 0, START_S, "every mode writes")
         for how, where in itertools.islice(faults(seed), int(seconds // EACH_S)):
             began = time.monotonic()
             how(lab, where(lab))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.support.process import Canary
+from tests.support.process import START_S, Canary
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -17,27 +17,20 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.kafka
 
-START_S = 150.0
-"""How long a process may take to start on a machine that is busy; no part of what is tested."""
-
-
-def _ends(canary: Canary, within: float) -> int:
-    return canary.processes[0].wait(within)
-
 
 def test_a_second_runner_of_one_name_ends_with_status_4_and_one_sentence(whole_lab: Lab, tmp_path: Path) -> None:
     with Canary(tmp_path / "a", whole_lab.bootstrap, "names") as first:
         first.until_probing()
         store = f"sqlite:///{tmp_path}/a/store.db"
         with Canary(tmp_path / "b", whole_lab.bootstrap, "names", store=store, parts=("run",)) as second:
-            assert _ends(second, START_S) == 4
+            assert second.processes[0].wait(START_S) == 4
             assert "another live runner is called c0" in second.output()
             assert "Traceback" not in second.output()
         shared = {"ledger": {"directory": str(tmp_path / "a" / "ledger")}}
         with Canary(
             tmp_path / "c", whole_lab.bootstrap, "names", store=store, parts=("run",), settings=shared
         ) as third:
-            assert _ends(third, START_S) == 4
+            assert third.processes[0].wait(START_S) == 4
         first.until_probing()
         assert first.violations() == []
 
@@ -59,4 +52,4 @@ def test_a_runner_that_loses_its_lease_stops_probing_and_ends(whole_lab: Lab, tm
         canary.until_probing()
         with contextlib.closing(sqlite3.connect(tmp_path / "store.db", timeout=10)) as store, store:
             store.execute("update leases set holder = 'somebody else'")
-        assert _ends(canary, 60) == 4
+        assert canary.processes[0].wait(60) == 4

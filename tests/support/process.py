@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
+START_S = 150.0
+"""How long a process may take to start on a machine that is busy; no part of what is tested."""
 LOSS_KINDS = frozenset(
     {"lost-write", "inconsistent-offsets", "truncation", "early-expiry", "fractured-transaction", "offset-regression"}
 )
@@ -185,7 +187,7 @@ class Canary:
                 process.wait(10)
         return self.output()[before:]
 
-    def until_probing(self, timeout: float = 150.0) -> None:
+    def until_probing(self, timeout: float = START_S) -> None:
         """Wait until the processes that run now have shown ten more deliveries."""
         self.until(
             lambda: self.metric("canary_runner_heartbeat_timestamp_seconds") > self.started,

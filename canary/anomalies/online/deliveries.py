@@ -110,9 +110,8 @@ def promise(scope: Scope, topic: Topic, log: Log, stream: Stream, sequence: int,
             continue
         passed = min(reader.position - offset, n)
         delivered = stream.early.get(name)
-        if delivered is not None and delivered.covers(sequence, sequence + passed):
-            continue
-        for x, y in (delivered or IntervalSet()).without(sequence, sequence + passed):
+        a, b = sequence, sequence + passed
+        for x, y in delivered.without(a, b) if delivered is not None else [(a, b)]:
             miss(scope, log, stream, offset + x - sequence, y - x, x, "late-ack")
     _promise_unseen(log, stream, sequence, sequence + n)
 

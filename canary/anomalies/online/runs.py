@@ -76,10 +76,7 @@ class RunMap:
                 self._append(key, count, value, tag)
                 return
         i = bisect_left(keys, key)
-        keys.insert(i, key)
-        self.counts.insert(i, count)
-        self.values.insert(i, value)
-        self.tags.insert(i, tag)
+        self._insert(i, Run(key, count, value, tag))
         self._join(i + 1)
         self._join(i)
 

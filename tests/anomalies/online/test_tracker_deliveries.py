@@ -250,14 +250,15 @@ def test_what_was_given_late_before_it_began_anew_was_not_skipped() -> None:
     assert bench.found("poll-skip") == []
 
 
-def unanswered() -> tuple[Bench, int]:
-    """Return a bench with two probes acknowledged and a third in the log that is indeterminate, and its sequence."""
+def unanswered(count: int = 1) -> tuple[Bench, int]:
+    """Return a bench with two probes acknowledged and more in the log that are indeterminate, and their first."""
     bench = Bench()
     bench.write(2)
-    (sequence,) = bench.send()
-    bench.append(sequence)
-    bench.fold(f.Indeterminate(bench.now_ns, TOPIC, 0, PRODUCER, 1, sequence, "_MSG_TIMED_OUT"))
-    return bench, sequence
+    sequences = [bench.send()[0] for _ in range(count)]
+    for sequence in sequences:
+        bench.append(sequence)
+        bench.fold(f.Indeterminate(bench.now_ns, TOPIC, 0, PRODUCER, 1, sequence, "_MSG_TIMED_OUT"))
+    return bench, sequences[0]
 
 
 def test_who_passed_what_nobody_acknowledged_skipped_it_when_others_are_given_it() -> None:
@@ -273,10 +274,7 @@ def test_who_passed_what_nobody_acknowledged_skipped_it_when_others_are_given_it
 
 
 def test_of_what_nobody_acknowledged_only_what_was_not_given_is_skipped() -> None:
-    bench, sequence = unanswered()
-    (following,) = bench.send()
-    bench.append(following)
-    bench.fold(f.Indeterminate(bench.now_ns, TOPIC, 0, PRODUCER, 1, following, "_MSG_TIMED_OUT"))
+    bench, sequence = unanswered(2)
     bench.write(1)
     bench.hidden = {2}
     bench.poll(RC)
