@@ -227,7 +227,7 @@ class Lab:
     def wait_ready(
         self, timeout: float = 60.0, progress: jars.Progress | None = None, *, including: Iterable[int] = ()
     ) -> None:
-        """Wait until every running broker says that all running brokers are in the cluster.
+        """Wait until every running broker, and the controller, says that all running brokers are in the cluster.
 
         Args:
             timeout: in seconds.
@@ -247,10 +247,12 @@ class Lab:
                 raise LabError(f"the controller has ended: {self._site.last_words(CONTROLLER)}")
             answers = [wire.ask(self.port(node)) for node in sorted(expected)]
             up = sum(1 for answer in answers if answer is not None and expected <= answer.brokers)
+            if expected and up == len(expected):  # so they say; one that was frozen may have been fenced meanwhile
+                up = len(wire.unfenced(self.port(min(expected)), expected))
             self._say(progress, "starting brokers", up, len(expected))
             return up == len(expected)
 
-        self._wait(ready, timeout, f"brokers {sorted(expected)} have not all registered")
+        self._wait(ready, timeout, f"brokers {sorted(expected)} are not all in the cluster")
 
     # Faults, and their end
 

@@ -11,7 +11,8 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from canary.lab import CONTROLLER, Lab, LabError, jars
+from canary.lab import CONTROLLER, Lab, LabError, jars, wire
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.kafka
 
@@ -104,6 +105,16 @@ def test_a_paused_broker_leaves_the_isr_until_it_is_resumed(whole_lab: Lab, topi
     whole_lab.wait_isr(topic, 0, {1, 2})
     whole_lab.resume(3)
     whole_lab.wait_isr(topic, 0, {1, 2, 3})
+
+
+def test_a_resumed_broker_is_ready_when_the_controller_gives_it_replicas_again(whole_lab: Lab) -> None:
+    whole_lab.pause(3)
+    until(lambda: wire.unfenced(whole_lab.port(1), {1, 2, 3}) == {1, 2}, 30, "broker 3 fenced")
+    whole_lab.resume(3)
+    whole_lab.wait_ready()
+    admin = AdminClient({"bootstrap.servers": whole_lab.bootstrap})
+    admin.create_topics([NewTopic("on-3", 1, replica_assignment=[[3]])])["on-3"].result(30)
+    assert not [name for name in admin.list_topics(timeout=10).topics if name.startswith("canary-lab-")]
 
 
 def test_a_restart_is_over_when_the_broker_is_back(whole_lab: Lab) -> None:

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import itertools
-import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from confluent_kafka import KafkaException
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AdminClient
 
 from canary.client.recording import Recording
 from canary.lab import Lab
@@ -42,25 +40,6 @@ def healthy(lab: Lab) -> Iterator[Lab]:
     for broker in lab.brokers:
         lab.resume(broker) if broker in lab.alive() else lab.start_broker(broker)
     lab.wait_ready(60)
-    _wait_unfenced(AdminClient({"bootstrap.servers": lab.bootstrap}), len(lab.brokers))
-
-
-def _wait_unfenced(admin: AdminClient, brokers: int) -> None:
-    """Wait until the controller places replicas on every broker again.
-
-    A broker that was frozen for longer than its session answers with what it knew before until it learns that the
-    controller fenced it; only the controller knows better, and says so when it is asked for replicas.
-    """
-    deadline = time.monotonic() + 60
-    while True:
-        name = f"unfenced-{next(_numbers)}"
-        try:
-            admin.create_topics([NewTopic(name, 1, brokers)])[name].result(10)
-        except KafkaException:
-            assert time.monotonic() < deadline
-            time.sleep(0.5)
-        else:
-            return
 
 
 @pytest.fixture
