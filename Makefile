@@ -17,6 +17,7 @@ help:  ## Say what can be made
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
 
 # The stamp is newer than pyproject.toml exactly when everything in it is installed, so a second start costs nothing.
+# Python compiles what it imports; compiling all that was installed beforehand takes a minute.
 $(INSTALLED): pyproject.toml
 	@command -v java >/dev/null || { echo "Java is missing: apt install openjdk-17-jre-headless" >&2; exit 1; }
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
@@ -24,7 +25,7 @@ $(INSTALLED): pyproject.toml
 	@test -x $(BIN)/python || { echo "Making the virtual environment"; $(PYTHON) -m venv $(VENV); } \
 	  || { echo "The venv module is missing: apt install python3-venv" >&2; rm -rf $(VENV); exit 1; }
 	@echo "Installing the canary and what it needs (the first time a few minutes)"
-	@$(BIN)/python -m pip install --disable-pip-version-check --editable '.[dev]'
+	@$(BIN)/python -m pip install --disable-pip-version-check --no-compile --editable '.[dev]'
 	@touch $@
 
 install: $(INSTALLED)  ## Make .venv and install the canary in it

@@ -4,9 +4,18 @@ import os
 from collections.abc import Iterator
 
 import pytest
+import structlog
 
 from canary.lab import Lab
 from canary.lab.state import free_ports
+
+# Tracebacks as the canary itself writes them: without the local variables, whose pictures cost up to 15 s each.
+structlog.configure(
+    processors=[
+        *structlog.get_config()["processors"][:-1],
+        structlog.dev.ConsoleRenderer(colors=False, exception_formatter=structlog.dev.plain_traceback),
+    ]
+)
 
 
 @pytest.fixture(scope="module")

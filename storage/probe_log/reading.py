@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.dataset as ds
 from fsspec.implementations.local import LocalFileSystem
 from pyarrow.fs import FSSpecHandler, PyFileSystem
 from pyarrow.fs import LocalFileSystem as ArrowLocal
@@ -59,10 +58,10 @@ class ProbeLogReader:
     def find(self, identity: Identity) -> Mapping[str, Any] | None:
         """Return the life of one probe; see find_probe."""
         wanted = (
-            (ds.field("producer_id") == identity.producer_id)
-            & (ds.field("generation") == identity.generation)
-            & (ds.field("partition") == identity.partition)
-            & (ds.field("sequence") == identity.sequence)
+            (pc.field("producer_id") == identity.producer_id)
+            & (pc.field("generation") == identity.generation)
+            & (pc.field("partition") == identity.partition)
+            & (pc.field("sequence") == identity.sequence)
         )
         rows = self._read("probes", PROBES, wanted)
         polls = list({tuple(row.values()): row for row in self._read("polls", POLLS, wanted)}.values())
@@ -74,9 +73,9 @@ class ProbeLogReader:
             found = self._read(
                 "transactions",
                 TRANSACTIONS,
-                (ds.field("producer_id") == identity.producer_id)
-                & (ds.field("generation") == identity.generation)
-                & (ds.field("transaction_id") == probe["transaction_id"]),
+                (pc.field("producer_id") == identity.producer_id)
+                & (pc.field("generation") == identity.generation)
+                & (pc.field("transaction_id") == probe["transaction_id"]),
             )
             transaction = min(found, key=lambda row: _FINAL.get(row["outcome"], 9), default=None)
         return {"probe": probe, "transaction": transaction, "polls": sorted(polls, key=lambda row: row["polled_at"])}
@@ -95,11 +94,11 @@ class ProbeLogReader:
             ProbeLogError: the place cannot be read.
         """
         place = (
-            (ds.field("cluster") == cluster)
-            & (ds.field("topic") == topic)
-            & (ds.field("partition") == partition)
-            & (ds.field("offset") >= start)
-            & (ds.field("offset") < end)
+            (pc.field("cluster") == cluster)
+            & (pc.field("topic") == topic)
+            & (pc.field("partition") == partition)
+            & (pc.field("offset") >= start)
+            & (pc.field("offset") < end)
         )
         found: dict[tuple[Any, ...], Row] = {}
         for row in self._read("probes", PROBES, place, cluster=cluster, first=limit):
@@ -117,17 +116,17 @@ class ProbeLogReader:
             ProbeLogError: the place cannot be read; WindowTooLargeError: it holds more rows than fit.
         """
         begin, end = pa.scalar(moment(wanted.begin_ns), TIME), pa.scalar(moment(wanted.end_ns), TIME)
-        place = ds.field("cluster") == wanted.cluster
+        place = pc.field("cluster") == wanted.cluster
         if wanted.topic is not None:
-            place &= ds.field("topic") == wanted.topic
+            place &= pc.field("topic") == wanted.topic
         if wanted.partition is not None:
-            place &= ds.field("partition") == wanted.partition
-        times = (ds.field("sent_at") >= begin) & (ds.field("sent_at") < end)
+            place &= pc.field("partition") == wanted.partition
+        times = (pc.field("sent_at") >= begin) & (pc.field("sent_at") < end)
         probes: dict[tuple[Any, ...], Row] = {}
         for row in self._read("probes", PROBES, place & times, cluster=wanted.cluster):
             name = (row["producer_id"], row["generation"], row["partition"], row["sequence"])
             probes[name] = min(probes.get(name, row), row, key=_preference)
-        polled = (ds.field("polled_at") >= begin) & (ds.field("polled_at") < end)
+        polled = (pc.field("polled_at") >= begin) & (pc.field("polled_at") < end)
         polls = {tuple(row.values()): row for row in self._read("polls", POLLS, place & polled, cluster=wanted.cluster)}
         if len(probes) + len(polls) > MOST_ROWS:
             raise WindowTooLargeError(
@@ -142,9 +141,9 @@ class ProbeLogReader:
         transactions: list[Row] = []
         if names:
             own = (
-                (ds.field("cluster") == wanted.cluster)
-                & (ds.field("began_at") >= pa.scalar(moment(wanted.begin_ns - _BEFORE_NS), TIME))
-                & (ds.field("began_at") < end)
+                (pc.field("cluster") == wanted.cluster)
+                & (pc.field("began_at") >= pa.scalar(moment(wanted.begin_ns - _BEFORE_NS), TIME))
+                & (pc.field("began_at") < end)
             )
             found = self._read("transactions", TRANSACTIONS, own, cluster=wanted.cluster)
             transactions = [
@@ -156,6 +155,8 @@ class ProbeLogReader:
         self, table: str, schema: pa.Schema, wanted: Any, *, cluster: str | None = None, first: int | None = None
     ) -> list[Row]:
         """Return the rows of a table that fit; with ``first``, enough of them to know the first offsets."""
+        import pyarrow.dataset as ds  # noqa: PLC0415  # loads pandas, which nobody else here needs
+
         for attempt in range(_TRIES):
             try:
                 filesystem, root = open_url(self._url)

@@ -227,7 +227,7 @@ def test_a_store_that_hangs_is_503_in_time() -> None:
     began = time.monotonic()
     for _ in range(3):
         problem(client.get(f"{API}/violations"), 503)
-    assert time.monotonic() - began < 8
+    assert time.monotonic() - began < 25  # 2 s each; one that waited for the store would take 30
 
 
 def test_an_error_of_our_own_tells_nobody_its_traceback() -> None:

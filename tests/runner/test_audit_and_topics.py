@@ -17,6 +17,7 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
+from tests.support.process import START_S
 from tests.support.reassign import reassign
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ class Command:
 
     def __call__(self, *words: str) -> tuple[int, Any]:
         command = [sys.executable, "-m", "canary.cli", *words, "--json", "--config", str(self.file)]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=START_S, check=False)
         return done.returncode, json.loads(done.stdout) if done.stdout.startswith("{") else done.stderr
 
 

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import random
+import statistics
 import time
 from typing import TYPE_CHECKING
 
 import pytest
 from confluent_kafka.admin import AdminClient
+from prometheus_client.parser import text_string_to_metric_families
 
 from tests.support.process import LOSS_KINDS, Canary, acknowledged, identities
+from tests.support.waiting import BUSY
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -43,20 +46,32 @@ def test_brokers_paused_for_20_s_are_no_loss_and_metrics_answer_meanwhile(whole_
         canary.until_probing()
         for broker in whole_lab.brokers:
             whole_lab.pause(broker)
-        slowest, most_unseen = 0.0, 0.0
+        before, took = waited_long(canary), []
         end = time.monotonic() + 20
         while time.monotonic() < end:
             began = time.monotonic()
             assert canary.get("/metrics").status_code == 200
-            slowest = max(slowest, time.monotonic() - began)
-            most_unseen = max(most_unseen, canary.metric("canary_unseen_oldest_seconds"))
+            took.append(time.monotonic() - began)
             time.sleep(0.5)
         for broker in whole_lab.brokers:
             whole_lab.resume(broker)
         canary.until_probing()
         canary.until_all_seen()
-        assert slowest < 2.0
+        assert statistics.median(took) < 2.0
+        assert max(took) < 2.0 * BUSY
+        assert waited_long(canary) > before  # unseen all the while, and seen at last
         assert canary.broken_promises() == []
+
+
+def waited_long(canary: Canary) -> float:
+    """Return how many promised probes were seen more than 10 s after they had been sent."""
+    signs = {"+Inf": 1, "10.0": -1}  # all, without those that were seen sooner; in one answer
+    return sum(
+        signs.get(sample.labels["le"], 0) * sample.value
+        for family in text_string_to_metric_families(canary.get("/metrics").text)
+        for sample in family.samples
+        if sample.name == "canary_end_to_end_latency_seconds_bucket"
+    )
 
 
 def test_the_canary_killed_five_times_forgets_and_repeats_nothing(whole_lab: Lab, tmp_path: Path) -> None:

@@ -32,7 +32,7 @@ def test_a_second_runner_of_one_name_ends_with_status_4_and_one_sentence(whole_l
         ) as third:
             assert third.processes[0].wait(START_S) == 4
         first.until_probing()
-        assert first.violations() == []
+        assert first.broken_promises() == []
 
 
 def test_a_runner_whose_predecessor_died_elsewhere_succeeds_it_with_a_new_generation(
@@ -44,7 +44,7 @@ def test_a_runner_whose_predecessor_died_elsewhere_succeeds_it_with_a_new_genera
     with Canary(tmp_path / "b", whole_lab.bootstrap, "succeeded", store=store) as second:
         second.until_probing(90)
         second.until_all_seen()
-        assert second.violations() == []
+        assert second.broken_promises() == []
 
 
 def test_a_runner_that_loses_its_lease_stops_probing_and_ends(whole_lab: Lab, tmp_path: Path) -> None:
@@ -52,4 +52,4 @@ def test_a_runner_that_loses_its_lease_stops_probing_and_ends(whole_lab: Lab, tm
         canary.until_probing()
         with contextlib.closing(sqlite3.connect(tmp_path / "store.db", timeout=10)) as store, store:
             store.execute("update leases set holder = 'somebody else'")
-        assert canary.processes[0].wait(60) == 4
+        assert canary.processes[0].wait(START_S) == 4

@@ -20,6 +20,7 @@ from canary.probing.session import Session
 from canary.runner.cluster import ClusterRunner
 from canary.settings import load
 from storage.store import Store, ViolationFilter
+from tests.support.process import START_S
 from tests.support.waiting import BUSY, until
 
 if TYPE_CHECKING:
@@ -240,7 +241,7 @@ def test_each_fault_between_log_and_reader_has_its_name_once(
     runner = ClusterRunner(settings, settings.clusters[0], store)
     runner.start()
     try:
-        assert runner.probing.wait(60)
+        assert runner.probing.wait(START_S)
         until(lambda: len(patch._uncommitted) > 3, PATIENCE_S, "transactions are written")
         assert violations(store) == []
         patch.faults, patch.early = faults(), True

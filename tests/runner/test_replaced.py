@@ -13,6 +13,7 @@ from canary.probing.tail import TailConsumer
 from canary.runner.cluster import ClusterRunner
 from canary.settings import load
 from storage.store import Store, ViolationFilter
+from tests.support.process import START_S
 from tests.support.waiting import until
 
 if TYPE_CHECKING:
@@ -92,7 +93,7 @@ def test_what_was_read_and_then_replaced_is_flagged_soon_though_the_tail_consume
     lab.wait_isr(TOPIC, 0, {LEADER, FOLLOWER})
     runner.start()
     try:
-        assert runner.probing.wait(60)
+        assert runner.probing.wait(START_S)
         until(lambda: all_read(runner), 60, "60 are acknowledged by both, and read")
         lab.pause(FOLLOWER)
         lab.wait_isr(TOPIC, 0, {LEADER})
@@ -114,5 +115,6 @@ def test_what_was_read_and_then_replaced_is_flagged_soon_though_the_tail_consume
     assert (max(lost(store).values()) - new_leader_ns) / 1e9 < WITHIN_S
     page = store.violations(ViolationFilter(), None, 500)
     kinds = {v.kind for v in page.items if v.severity != "info"}
-    # there was no leader for a while; and what stands there now these consumers have indeed passed over
-    assert kinds <= {"lost-write", "truncation", "inconsistent-offsets", "offline-partition", "poll-skip"}
+    # for a while there was one replica in sync, then no leader; and what stands there now was passed over indeed
+    true = {"isr-of-one", "offline-partition", "poll-skip"}
+    assert kinds <= {"lost-write", "truncation", "inconsistent-offsets", *true}

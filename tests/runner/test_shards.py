@@ -54,7 +54,7 @@ def test_each_runner_probes_its_share_and_a_missing_one_is_counted(lab: Lab, tmp
         first.until(lambda: first.metric("canary_probes_acked_total", partition="1") > before["1"], 40, "it is back")
         first.until(lambda: first.metric("canary_shards_missing") == 0, 20, "and counted")
         first.until_all_seen()
-        assert first.violations() == []
+        assert first.broken_promises() == []
 
 
 def _acked(canary: Canary) -> set[str]:

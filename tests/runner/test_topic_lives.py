@@ -198,7 +198,7 @@ def test_a_reader_of_a_rack_reads_from_followers_there(lab: Lab, admin: AdminCli
     producer = Producer({"bootstrap.servers": lab.bootstrap})
     reader.start()
     try:
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 90
         while 3 not in asked:
             assert time.monotonic() < deadline, asked
             producer.produce("followed", b"x", partition=0)

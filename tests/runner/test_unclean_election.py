@@ -44,7 +44,7 @@ def produced(lab: Lab, count: int) -> None:
     producer = Producer({"bootstrap.servers": lab.bootstrap, "acks": "all", "linger.ms": 0})
     for number in range(count):
         producer.produce("orders", str(number).encode(), partition=0)
-    assert producer.flush(20) == 0
+    assert producer.flush(90) == 0
 
 
 def test_what_one_replica_alone_had_and_lost_is_said_before_and_after_with_all_that_was_exposed(
@@ -69,7 +69,7 @@ def test_what_one_replica_alone_had_and_lost_is_said_before_and_after_with_all_t
         assert alone(canary) == exposed
         assert canary.violations("lost-write") == []
         produced(lab, 100)
-        time.sleep(3)  # acknowledged, read and listed at that end
+        time.sleep(6)  # acknowledged, read and listed at that end; a topic of others has no metric that would tell
         lab.kill(1)
         lab.start_broker(2, timeout=0)
         lab.start_broker(3)
@@ -105,9 +105,10 @@ def test_what_one_replica_alone_had_and_lost_is_said_before_and_after_with_all_t
         assert {event["event"] for event in evidence["cluster_events"]} >= {"broker-left"}
         assert canary.metric("canary_unclean_elections_total") >= 3
         led = canary.get("/api/v1/topology", topic="orders", partition=0).json()["items"]
-        assert [one["leader_epoch"] for one in led if one["leader"] >= 0] == sorted(
-            (one["leader_epoch"] for one in led if one["leader"] >= 0), reverse=True
-        )
+        epochs = [one["leader_epoch"] for one in led if one["leader"] >= 0]
+        known = [epoch for epoch in epochs if epoch is not None]  # what is over sooner than a sample has none
+        assert len(known) >= 2
+        assert known == sorted(known, reverse=True)
         assert canary.get("/api/v1/topology", subject="controller").json()["items"] == []
 
 

@@ -16,6 +16,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from canary.lab.state import free_ports
+from tests.support.process import START_S
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -42,7 +43,7 @@ def _alive(processes: list[psutil.Process]) -> list[str]:
 def _samples(base: str, name: str) -> dict[str, float]:
     """Return the sum of a metric by partition."""
     found: dict[str, float] = {}
-    for family in text_string_to_metric_families(httpx.get(f"{base}/metrics", timeout=10).text):
+    for family in text_string_to_metric_families(httpx.get(f"{base}/metrics", timeout=60).text):
         for sample in family.samples:
             if sample.name == name:
                 key = sample.labels.get("partition", "")
@@ -50,7 +51,7 @@ def _samples(base: str, name: str) -> dict[str, float]:
     return found
 
 
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(600)
 def test_up_shows_rising_counts_of_three_brokers_and_ctrl_c_leaves_nothing_behind(tmp_path: Path) -> None:
     (port,) = free_ports(1)
     log = tmp_path / "log"
@@ -66,16 +67,16 @@ def test_up_shows_rising_counts_of_three_brokers_and_ctrl_c_leaves_nothing_behin
     base = f"http://127.0.0.1:{port}"
     family: list[psutil.Process] = []
     try:
-        deadline = time.monotonic() + 120
+        deadline = time.monotonic() + 2 * START_S
         while len([n for n in _seen(base).values() if n > 20]) < 3:
             assert up.poll() is None, log.read_text()
             assert time.monotonic() < deadline, log.read_text()
             time.sleep(0.5)  # asked over HTTP: there is no event to wait for
         assert f"{base}/" in log.read_text()
-        leaders = {p["leader"] for p in httpx.get(f"{base}/api/v1/clusters/lab/partitions", timeout=10).json()["items"]}
+        leaders = {p["leader"] for p in httpx.get(f"{base}/api/v1/clusters/lab/partitions", timeout=60).json()["items"]}
         assert leaders == {1, 2, 3}
         assert sum(_samples(base, "canary_violations_total").values()) == 0
-        page = httpx.get(f"{base}/", timeout=10).text
+        page = httpx.get(f"{base}/", timeout=60).text
         assert re.search(r"durability-canary", page)
         before = _seen(base)
         while any(n <= before[p] for p, n in _seen(base).items()):
@@ -84,10 +85,8 @@ def test_up_shows_rising_counts_of_three_brokers_and_ctrl_c_leaves_nothing_behin
         family = _family(up.pid)
         assert len([p for p in family if "java" in p.name()]) == 4
         os.killpg(up.pid, signal.SIGINT)  # what a terminal's Ctrl-C does
-        began = time.monotonic()
         assert up.wait(60) == 0, log.read_text()
-        assert time.monotonic() - began < 60
-        psutil.wait_procs(family, timeout=3)
+        psutil.wait_procs(family, timeout=15)
         assert _alive(family) == []
         assert "Traceback" not in log.read_text()
     finally:

@@ -98,7 +98,7 @@ class Canary:
         for process in self.processes:
             process.wait(10)
 
-    def stop(self, timeout: float = 20.0) -> list[int]:
+    def stop(self, timeout: float = 60.0) -> list[int]:
         """SIGTERM, and the exit statuses."""
         for process in self.processes:
             if process.poll() is None:
@@ -118,7 +118,7 @@ class Canary:
     # what it says
 
     def get(self, path: str, **params: object) -> httpx.Response:
-        return httpx.get(f"{self.base}{path}", params=params, timeout=10.0)  # type: ignore[arg-type]
+        return httpx.get(f"{self.base}{path}", params=params, timeout=30.0)  # type: ignore[arg-type]
 
     def metrics(self) -> dict[str, float]:
         """Return the sum over labels of each canary_ sample."""
