@@ -16,7 +16,7 @@ from spark_reconcile.columns import ISOLATIONS
 from spark_reconcile.errors import UnreachableError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
 log = structlog.get_logger(__name__)
 
@@ -140,18 +140,28 @@ class Cluster:
                 {place: spec() for place in places}, isolation_level=_LEVELS[level], request_timeout=self._timeout_s
             ),
             "offsets",
+            again=lambda answer: answer.offset < 0,  # without a leader: -1001 and no error at all
         )
         result = {}
         for place, answer in answers.items():
-            if isinstance(answer, KafkaError) or answer.offset < 0:  # without a leader: -1001 and no error at all
+            if isinstance(answer, KafkaError) or answer.offset < 0:
                 reason = text_of(answer) if isinstance(answer, KafkaError) else "it has no leader"
                 log.warning("dump_partition_silent", topic=place.topic, partition=place.partition, reason=reason)
                 continue
             result[place.topic, place.partition] = answer.offset
         return result
 
-    def _answered(self, ask: Any, what: str, final: set[int] | None = None) -> dict[Any, Any]:
-        """Ask until every answer is good, a few times; what is still an error then is returned as one."""
+    def _answered(
+        self, ask: Any, what: str, final: set[int] | None = None, again: Callable[[Any], bool] = lambda _: False
+    ) -> dict[Any, Any]:
+        """Ask until every answer is good, a few times; what is still an error then is returned as one.
+
+        Args:
+            ask: returns futures by what they are of.
+            what: is asked for.
+            final: codes of errors that no other try would change.
+            again: says of an answer without error whether it is to be asked for again.
+        """
         answers: dict[Any, Any] = {}
         for turn in range(_TRIES):
             if turn:
@@ -164,7 +174,8 @@ class Cluster:
                 ) from error
             answers = {key: _answer(future, self._timeout_s + 1) for key, future in futures.items()}
             wrong = [answer for answer in answers.values() if isinstance(answer, KafkaError)]
-            if all(answer.code() in (final or ()) for answer in wrong):
+            good = [answer for answer in answers.values() if not isinstance(answer, KafkaError)]
+            if all(answer.code() in (final or ()) for answer in wrong) and not any(map(again, good)):
                 break
             if wrong and len(wrong) == len(answers) and wrong[0].code() in _SILENCE and turn:
                 raise UnreachableError(f"cluster {self.name} does not answer: {text_of(wrong[0])}")

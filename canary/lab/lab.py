@@ -186,7 +186,7 @@ class Lab:
 
     # Starting and stopping
 
-    def start(self, progress: jars.Progress | None = None, *, timeout: float = 90.0) -> None:
+    def start(self, progress: jars.Progress | None = None, *, timeout: float = 180.0) -> None:
         """Fetch the jars if need be, start every process, and return when the cluster is ready.
 
         Args:
@@ -225,7 +225,7 @@ class Lab:
         _log.info("lab_stopped", directory=str(self.directory))
 
     def wait_ready(
-        self, timeout: float = 60.0, progress: jars.Progress | None = None, *, including: Iterable[int] = ()
+        self, timeout: float = 180.0, progress: jars.Progress | None = None, *, including: Iterable[int] = ()
     ) -> None:
         """Wait until every running broker, and the controller, says that all running brokers are in the cluster.
 
@@ -271,7 +271,7 @@ class Lab:
         """Let a paused process go on (SIGCONT); fine when it was not paused."""
         process.send(self._site.require_pid(node), SIGCONT)
 
-    def restart(self, node: int, *, hard: bool = False, timeout: float = 60.0) -> None:
+    def restart(self, node: int, *, hard: bool = False, timeout: float = 180.0) -> None:
         """Stop a process if it runs, start it, and wait until it is back in the cluster; see start_broker()."""
         self._site.require_known(node)
         self._site.end((node,), hard=hard)
@@ -281,7 +281,7 @@ class Lab:
         else:
             self.start_broker(node, timeout=timeout)
 
-    def start_broker(self, broker: int, *, timeout: float = 60.0) -> None:
+    def start_broker(self, broker: int, *, timeout: float = 180.0) -> None:
         """Start a broker that was killed or stopped, with the same port and data.
 
         Args:
@@ -335,7 +335,7 @@ class Lab:
         _log.info("log_truncated", broker=broker, topic=topic, partition=partition, before=cut.before, after=cut.after)
         return cut
 
-    def wait_isr(self, topic: str, partition: int, isr: set[int] | frozenset[int], timeout: float = 30.0) -> None:
+    def wait_isr(self, topic: str, partition: int, isr: set[int] | frozenset[int], timeout: float = 90.0) -> None:
         """Wait until the in-sync replicas of a partition are exactly these brokers.
 
         Raises:
@@ -353,7 +353,7 @@ class Lab:
 
     # Growing and shrinking
 
-    def add_broker(self, broker_properties: Mapping[str, object] | None = None, *, timeout: float = 60.0) -> int:
+    def add_broker(self, broker_properties: Mapping[str, object] | None = None, *, timeout: float = 180.0) -> int:
         """Add a broker to the running lab and return its id, one more than the highest so far."""
         with self._site.locked():
             now = self._site.state()

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from api import create_app
+from api import create_app, metrics
 from storage.store import Store
 from tests.api.serving import Client, ProbeLogFake, settings, view
 
@@ -16,9 +16,17 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
+@pytest.fixture(autouse=True)
+def patience(monkeypatch: pytest.MonkeyPatch) -> float:
+    """Let /metrics wait for the store as long as a stalled machine takes; the seconds that it waits else."""
+    shipped = metrics.STORE_TIMEOUT_S
+    monkeypatch.setattr(metrics, "STORE_TIMEOUT_S", 60.0)
+    return shipped
+
+
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[Store]:
-    with Store.connect(f"sqlite:///{tmp_path}/store.db", timeout=5) as opened:
+    with Store.connect(f"sqlite:///{tmp_path}/store.db", timeout=60) as opened:
         opened.upgrade()
         yield opened
 

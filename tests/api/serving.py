@@ -28,13 +28,13 @@ BIG = 2**63 - 5
 """A producer id that no float holds."""
 
 
-def settings(*clusters: str, **api: Any) -> Settings:
-    """What the API reads of the settings; ``api`` as in the section of that name."""
+def settings(*clusters: str, store_timeout: float = 60.0, **api: Any) -> Settings:
+    """What the API reads of the settings; ``api`` as in the section of that name; the store may take its time."""
     return cast(
         "Settings",
         SimpleNamespace(
             clusters=[SimpleNamespace(name=name, embedded=False) for name in clusters],
-            store=SimpleNamespace(timeout=1.0),
+            store=SimpleNamespace(timeout=store_timeout),
             api=ApiSettings(**({"metrics_cache": "0s", "answers_cache": "0s"} | api)),
             probe_log=SimpleNamespace(url="nowhere"),
         ),

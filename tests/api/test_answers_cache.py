@@ -38,7 +38,7 @@ class Backend:
         self._head = {"type": "http.response.start", "status": status, "headers": [(b"content-type", kind)]}
 
     async def until_asked(self, times: int) -> None:
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             while await self.came.get() < times:
                 pass
 

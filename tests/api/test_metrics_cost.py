@@ -84,7 +84,7 @@ def test_the_server_speaks_tls_when_told_so(store: Store, tmp_path: Path) -> Non
         assert server.address.startswith("https://")
         trusted = ssl.create_default_context(cafile=str(tls.certificate))
         port = server.address.rsplit(":", 1)[1]
-        assert httpx.get(f"https://localhost:{port}/healthz", verify=trusted).text == "ok\n"
+        assert httpx.get(f"https://localhost:{port}/healthz", verify=trusted, timeout=60).text == "ok\n"
     broken = TlsSettings(certificate=tmp_path / "none.crt", key=tls.key)
     with pytest.raises(ServeError, match=r"api\.tls\.certificate"):
         ApiServer(create_app(settings("prod"), store, ProbeLogFake()), "127.0.0.1", 0, broken)

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import re
 import threading
 import time
 from datetime import UTC, datetime, timedelta
@@ -70,7 +71,7 @@ def test_a_cluster_whose_runner_is_silent_is_not_healthy(client: Client, store: 
     store.save_view("prod", "canary-0", time.time_ns() - 60_000_000_000, view())
     body = client.get(f"{API}/clusters/prod/summary").json()
     assert body["healthy"] is False
-    assert "not reported for 60 s" in body["sentence"]
+    assert re.search(r"not reported for 6\d s", body["sentence"])
 
 
 def test_a_runner_that_waits_says_what_for(client: Client, store: Store) -> None:
@@ -223,7 +224,8 @@ def test_a_store_that_refuses_is_503_everywhere(path: str) -> None:
 
 
 def test_a_store_that_hangs_is_503_in_time() -> None:
-    client = Client(create_app(settings("prod"), BrokenStore(lambda: threading.Event().wait(30))))
+    hangs = BrokenStore(lambda: threading.Event().wait(30))
+    client = Client(create_app(settings("prod", store_timeout=1.0), hangs))
     began = time.monotonic()
     for _ in range(3):
         problem(client.get(f"{API}/violations"), 503)
@@ -247,7 +249,7 @@ def test_health_needs_no_store() -> None:
 def test_ready_means_that_a_runner_reported_lately(client: Client, store: Store) -> None:
     assert client.get("/readyz").status_code == 200
     store.save_view("prod", "canary-0", time.time_ns() - 20_000_000_000, view())
-    assert "20 s old" in problem(client.get("/readyz"), 503)["detail"]
+    assert re.search(r"\b2\d s old", problem(client.get("/readyz"), 503)["detail"])
     idle = Client(create_app(settings("new"), store))
     assert "No runner has reported on new" in problem(idle.get("/readyz"), 503)["detail"]
     assert "No runner" in problem(Client(create_app(settings(), store)).get("/readyz"), 503)["detail"]

@@ -18,7 +18,7 @@ CANARY = [sys.executable, "-c", "from canary.cli import main; main()", "check"]
 
 
 def run(*arguments: str, stdin: bytes = b"") -> subprocess.CompletedProcess[bytes]:
-    return subprocess.run([*CANARY, *arguments], input=stdin, capture_output=True, timeout=120, check=False)
+    return subprocess.run([*CANARY, *arguments], input=stdin, capture_output=True, timeout=360, check=False)
 
 
 @pytest.fixture

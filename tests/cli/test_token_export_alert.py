@@ -36,7 +36,7 @@ def canary(place: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
         capture_output=True,
         text=True,
         check=False,
-        timeout=60,
+        timeout=180,
         env={name: value for name, value in os.environ.items() if not name.startswith("CANARY_")},
     )
 

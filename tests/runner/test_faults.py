@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 from confluent_kafka.admin import AdminClient
-from prometheus_client.parser import text_string_to_metric_families
 
 from tests.support.process import LOSS_KINDS, Canary, acknowledged, identities
 from tests.support.waiting import BUSY
@@ -68,8 +67,7 @@ def waited_long(canary: Canary) -> float:
     signs = {"+Inf": 1, "10.0": -1}  # all, without those that were seen sooner; in one answer
     return sum(
         signs.get(sample.labels["le"], 0) * sample.value
-        for family in text_string_to_metric_families(canary.get("/metrics").text)
-        for sample in family.samples
+        for sample in canary.scrape()
         if sample.name == "canary_end_to_end_latency_seconds_bucket"
     )
 

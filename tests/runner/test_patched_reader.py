@@ -206,7 +206,7 @@ def patch(monkeypatch: pytest.MonkeyPatch) -> Patch:
 
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[Store]:
-    with Store.connect(f"sqlite:///{tmp_path}/store.db", timeout=5) as opened:
+    with Store.connect(f"sqlite:///{tmp_path}/store.db", timeout=60) as opened:
         opened.upgrade()
         yield opened
 

@@ -40,7 +40,7 @@ def lab(tmp_path: Path) -> Iterator[Lab]:
 
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[Store]:
-    with Store.connect(f"sqlite:///{tmp_path}/store.db", timeout=5) as opened:
+    with Store.connect(f"sqlite:///{tmp_path}/store.db", timeout=60) as opened:
         opened.upgrade()
         yield opened
 

@@ -31,6 +31,6 @@ def store_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 @pytest.fixture
 def store(store_url: str) -> Iterator[Store]:
     """A migrated store."""
-    with Store.connect(store_url, timeout=5) as connected:
+    with Store.connect(store_url, timeout=60) as connected:
         connected.upgrade()
         yield connected

@@ -38,7 +38,7 @@ def test_the_migrations_make_exactly_the_models_tables(store: Store) -> None:
 
 def test_two_processes_may_migrate_the_same_empty_database(store_url: str) -> None:
     program = (
-        "import sys; from storage.store import Store; s = Store.connect(sys.argv[1], timeout=5)\n"
+        "import sys; from storage.store import Store; s = Store.connect(sys.argv[1], timeout=60)\n"
         "s.upgrade(); print(s.current())"
     )
     assert processes(program, store_url, count=3) == [f"{newest()}\n"] * 3
@@ -154,7 +154,7 @@ def test_a_store_that_lost_its_memory_takes_the_ledgers_producer_and_goes_above_
 def test_two_processes_never_get_the_same_generation(store: Store, store_url: str) -> None:
     producer = store.producer("c", "r", "t", "plain")
     program = (
-        "import sys; from storage.store import Store; s = Store.connect(sys.argv[1], timeout=5)\n"
+        "import sys; from storage.store import Store; s = Store.connect(sys.argv[1], timeout=60)\n"
         "for _ in range(60): print(s.next_generation(int(sys.argv[2]), 1))"
     )
     taken = [int(line) for said in processes(program, store_url, str(producer)) for line in said.split()]
@@ -182,7 +182,7 @@ def test_a_lease_has_one_holder_and_its_counter_tells_that_it_lives(store: Store
 
 def test_of_two_processes_that_take_over_a_dead_lease_one_wins(store: Store, store_url: str) -> None:
     program = (
-        "import sys, os; from storage.store import Store; s = Store.connect(sys.argv[1], timeout=5)\n"
+        "import sys, os; from storage.store import Store; s = Store.connect(sys.argv[1], timeout=60)\n"
         "print(type(s.leases.take_over('l', str(os.getpid()), 1)).__name__)"
     )
     store.leases.acquire("l", "dead")
@@ -236,7 +236,7 @@ def test_a_request_is_claimed_by_one_of_two_processes(store: Store, store_url: s
     for cluster in "abcdefgh":
         store.request_reconciliation(cluster, "test", 1)
     program = (
-        "import sys, os; from storage.store import Store; s = Store.connect(sys.argv[1], timeout=5)\n"
+        "import sys, os; from storage.store import Store; s = Store.connect(sys.argv[1], timeout=60)\n"
         "for _ in range(30):\n r = s.claim_reconciliation(str(os.getpid()), 2)\n print(r.cluster if r else '')"
     )
     claimed = [name for said in processes(program, store_url) for name in said.split()]

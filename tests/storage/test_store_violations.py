@@ -260,7 +260,7 @@ def test_runner_and_scheduler_may_record_the_same_violations_at_once(store: Stor
     new: list[int] = []
 
     def work(by: SightedBy) -> None:
-        with Store.connect(store_url, timeout=5) as mine:
+        with Store.connect(store_url, timeout=60) as mine:
             new.extend(
                 mine.record("c", [lost(n, T0, by) for n in range(start, start + 10)]) for start in range(0, 60, 5)
             )

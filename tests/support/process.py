@@ -27,8 +27,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
+    from prometheus_client.samples import Sample
+
 START_S = 150.0
 """How long a process may take to start on a machine that is busy; no part of what is tested."""
+STORE_UP = "canary_api_store_up"
 LOSS_KINDS = frozenset(
     {"lost-write", "inconsistent-offsets", "truncation", "early-expiry", "fractured-transaction", "offset-regression"}
 )
@@ -96,7 +99,7 @@ class Canary:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
         for process in self.processes:
-            process.wait(10)
+            process.wait(60)
 
     def stop(self, timeout: float = 60.0) -> list[int]:
         """SIGTERM, and the exit statuses."""
@@ -120,26 +123,30 @@ class Canary:
     def get(self, path: str, **params: object) -> httpx.Response:
         return httpx.get(f"{self.base}{path}", params=params, timeout=30.0)  # type: ignore[arg-type]
 
-    def metrics(self) -> dict[str, float]:
-        """Return the sum over labels of each canary_ sample."""
-        found: dict[str, float] = {}
-        for family in text_string_to_metric_families(self.get("/metrics").text):
-            for sample in family.samples:
-                found[sample.name] = found.get(sample.name, 0.0) + sample.value
-        return found
+    def scrape(self) -> list[Sample]:
+        """Return the samples of one answer of /metrics that the store had its part in; a busy one is asked again.
 
-    def samples(self, name: str, **labels: str) -> list[float]:
-        """Return a metric's samples that have these labels."""
-        return [
-            sample.value
-            for family in text_string_to_metric_families(self.get("/metrics").text)
-            for sample in family.samples
-            if sample.name == name and all(sample.labels.get(k) == v for k, v in labels.items())
-        ]
+        Raises:
+            KeyError: it did not answer the server in a few tries, and so nothing of it is shown.
+        """
+        for _ in range(10):
+            families = text_string_to_metric_families(self.get("/metrics").text)
+            found = [sample for family in families for sample in family.samples]
+            if any(sample.name == STORE_UP and sample.value for sample in found):
+                return found
+            time.sleep(0.5)  # asked over HTTP: there is no event to wait for
+        raise KeyError(f"{STORE_UP} is 0")
 
     def metric(self, name: str, **labels: str) -> float:
-        """Return the sum of a metric's samples that have these labels."""
-        return sum(self.samples(name, **labels))
+        """Return the sum of a metric's samples that have these labels; see scrape()."""
+        return sum(
+            sample.value
+            for sample in self.scrape()
+            if sample.name == name and all(sample.labels.get(k) == v for k, v in labels.items())
+        )
+
+    def store_is_up(self) -> bool:
+        return f"{STORE_UP} 1.0" in self.get("/metrics").text
 
     def violations(self, *kinds: str) -> list[dict[str, Any]]:
         """Return every violation (of some kinds), through all pages."""
@@ -184,7 +191,8 @@ class Canary:
         for process in self.processes:
             if process.poll() is None:
                 process.send_signal(signal.SIGABRT)  # faulthandler writes the stacks
-                process.wait(10)
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    process.wait(60)
         return self.output()[before:]
 
     def until_probing(self, timeout: float = START_S) -> None:
@@ -201,8 +209,10 @@ class Canary:
         """Wait until whatever was acknowledged some time ago has been seen, by every consumer in every partition."""
 
         def reached() -> bool:
-            oldest = max(self.samples("canary_unseen_oldest_seconds"), default=0.0)
-            return oldest < 3.0 and self.metric("canary_probes_acked_total") > 0
+            found = self.scrape()
+            oldest = [sample.value for sample in found if sample.name == "canary_unseen_oldest_seconds"]
+            acked = sum(sample.value for sample in found if sample.name == "canary_probes_acked_total")
+            return bool(oldest) and max(oldest) < 3.0 and acked > 0
 
         self.until(reached, timeout, "all acknowledged probes are seen")
 
