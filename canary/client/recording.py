@@ -36,7 +36,7 @@ class Recording:
         """Return the facts of one kind, from the ``since``-th of all facts on."""
         return [fact for fact in self.facts[since:] if isinstance(fact, kind)]
 
-    def wait(self, reached: Callable[[], object], timeout: float = 30.0) -> None:
+    def wait(self, reached: Callable[[], object], timeout: float = 90.0) -> None:
         """Return as soon as ``reached()``, looked at after every put, is true.
 
         Raises:

@@ -32,7 +32,7 @@ from storage.store import Store
 from tests.support.grafana import queries
 from tests.support.postgres import Postgres
 from tests.support.process import Canary
-from tests.support.waiting import until
+from tests.support.waiting import BUSY, until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -41,6 +41,11 @@ if TYPE_CHECKING:
     from canary.lab import Lab
 
 pytestmark = [pytest.mark.e2e, pytest.mark.kafka, pytest.mark.postgres]
+
+PAGED_S = 30.0
+"""How long it may take on an idle machine from finding a loss to the webhook: a scrape, an evaluation, a group."""
+PATIENCE_S = 60.0
+"""How long any other answer may take on a machine that is busy; no part of what is tested."""
 
 
 @pytest.fixture
@@ -62,7 +67,7 @@ def running(*command: str, log: Path) -> Iterator[None]:
             yield
         finally:
             process.terminate()
-            process.wait(20)
+            process.wait(PATIENCE_S)
 
 
 class Pager:
@@ -174,13 +179,14 @@ def settings(bootstrap: str, topic: str) -> dict[str, Any]:
     return {"clusters": [cluster]}
 
 
+@pytest.mark.timeout(1800)
 def test_a_loss_reaches_the_pager_within_30_s_and_its_resolution_too(
     whole_lab: Lab, postgres: Postgres, tmp_path: Path
 ) -> None:
     pager = Pager()
     topic = "e2e-loss"
     admin = AdminClient({"bootstrap.servers": whole_lab.bootstrap})
-    admin.create_topics([NewTopic(UNSAFE, 1, 1)])[UNSAFE].result(10)
+    admin.create_topics([NewTopic(UNSAFE, 1, 1)])[UNSAFE].result(PATIENCE_S)
     url = postgres.database()
     canary = Canary(
         tmp_path / "canary",
@@ -199,6 +205,7 @@ def test_a_loss_reaches_the_pager_within_30_s_and_its_resolution_too(
         _foreign(whole_lab.bootstrap, topic)
         canary.until_all_seen()
         canary.until(lambda: canary.metric("canary_foreign_records_total") > 0, 30, "somebody else's record is seen")
+        before = time.time()
         destroy(whole_lab, topic, 20)
         canary.until(lambda: canary.violations("lost-write", "truncation"), 90, "the loss is found")
         found_at = time.monotonic()
@@ -206,17 +213,21 @@ def test_a_loss_reaches_the_pager_within_30_s_and_its_resolution_too(
         name = "CanaryLostWrite" if "lost-write" in kinds else "CanaryTruncation"
         until(lambda: pager.alerts(name, "firing"), 60, f"{name} at the webhook; there were {kinds}")
         at, alert = pager.alerts(name, "firing")[0]
-        assert at - found_at < 30
-        _every_query_answers(prometheus)
+        assert at - found_at < PAGED_S * BUSY
+        _every_query_answers(prometheus, before)
         runbook = alert["annotations"]["runbook_url"].removeprefix(RUNBOOKS)
         assert (ROOT / "docs/runbooks" / runbook.lstrip("/")).is_file()
         linked = alert["annotations"]["incident_url"]
         assert linked.startswith(f"{canary.base}/incidents?cluster=t&kind=")
-        page = httpx.get(linked, follow_redirects=True, timeout=10)
+        page = httpx.get(linked, follow_redirects=True, timeout=PATIENCE_S)
         assert page.status_code == 200
         assert "/incidents/" in str(page.url), "more than one incident is open"
         for heading in ("What to do first", "Timeline", "What else was exposed", "Violations"):
             assert heading in page.text
+        canary.until(lambda: canary.violations("truncation"), 90, "the cut is found")
+        canary.until_probing()
+        canary.until_all_seen()
+        canary.until(lambda: canary.metric("canary_suspects") == 0, 60, "nothing is in doubt any more")
         _acknowledged(canary)
         assert all(row["state"] != "open" for row in canary.violations())
         canary.until(lambda: _resolved(canary), 60, "every incident is resolved")
@@ -226,7 +237,7 @@ def test_a_loss_reaches_the_pager_within_30_s_and_its_resolution_too(
 def _reconciled(url: str) -> None:
     """Write down a reconciliation that ended well, as the scheduler does (the nightly job has tests of its own)."""
     now = time.time_ns()
-    with Store.connect(url, timeout=5) as store:
+    with Store.connect(url, timeout=PATIENCE_S) as store:
         store.request_reconciliation("t", "e2e", now)
         claimed = store.claim_reconciliation("e2e", now)
         assert claimed is not None
@@ -238,13 +249,13 @@ def _foreign(bootstrap: str, topic: str) -> None:
     """Write a record that is not ours."""
     producer = Producer({"bootstrap.servers": bootstrap})
     producer.produce(topic, b"not a probe", partition=0)
-    assert producer.flush(10) == 0
+    assert producer.flush(PATIENCE_S) == 0
 
 
 def _acknowledged(canary: Canary) -> None:
     for row in canary.get("/api/v1/incidents", limit=1000, state="open").json()["items"]:
         answer = httpx.post(
-            f"{canary.base}/api/v1/incidents/{row['id']}/acknowledge", json={"note": "looking"}, timeout=10
+            f"{canary.base}/api/v1/incidents/{row['id']}/acknowledge", json={"note": "looking"}, timeout=PATIENCE_S
         )
         assert answer.status_code == 200
 
@@ -253,7 +264,7 @@ def _resolved(canary: Canary) -> bool:
     rows = canary.get("/api/v1/incidents", limit=1000).json()["items"]
     still = [row for row in rows if row["state"] != "resolved"]
     for row in still:
-        httpx.post(f"{canary.base}/api/v1/incidents/{row['id']}/resolve", json={"reason": "lost"}, timeout=10)
+        httpx.post(f"{canary.base}/api/v1/incidents/{row['id']}/resolve", json={"reason": "lost"}, timeout=PATIENCE_S)
     return not still
 
 
@@ -262,25 +273,33 @@ def _value(prometheus: str, expression: str) -> float | None:
     return float(result[0]["value"][1]) if result else None
 
 
-def _query(prometheus: str, expression: str) -> Any:
-    answer = httpx.get(f"{prometheus}/api/v1/query", params={"query": expression}, timeout=10)
+def _query(prometheus: str, expression: str, **when: float) -> Any:
+    """Ask for an expression's value now, or for those from ``start`` to ``end``."""
+    path, asked = "query_range" if when else "query", {"query": expression} | {k: str(v) for k, v in when.items()}
+    answer = httpx.get(f"{prometheus}/api/v1/{path}", params=asked, timeout=PATIENCE_S)
     assert answer.status_code == 200, f"{expression}: {answer.text}"
     return answer.json()["data"]
 
 
-def _every_query_answers(prometheus: str) -> None:
-    """Ask every rule and every panel: none may be an error, and none is empty unless its feature is off."""
-    empty = {
-        (uid, asked)
-        for uid, text in boards().items()
-        for asked in queries(json.loads(text))
-        if not _query(prometheus, asked)["result"] and not any(name in asked for name in OFF)
-    }
-    assert empty == set()
+def _every_query_answers(prometheus: str, since: float) -> None:
+    """Ask every rule and every panel: none may be an error, and none is empty since then unless its feature is off."""
+    asked = {(uid, one) for uid, text in boards().items() for one in queries(json.loads(text))}
+    empty = {(uid, one) for uid, one in asked if not any(name in one for name in OFF)}
     for rules in groups().values():
         for rule in rules:
-            _query(prometheus, rule.expression)
+            asked.add((rule.name, rule.expression))
             for name, braces in set(re.findall(r"(canary_\w+)(\{[^}]*\})?", rule.expression)):
-                if name in OFF or ALERT_TEST in braces or "absent(" in rule.expression:
-                    continue
-                assert _query(prometheus, name + braces)["result"], f"{rule.name} asks for {name}{braces}: nothing"
+                if not (name in OFF or ALERT_TEST in braces or "absent(" in rule.expression):
+                    empty.add((rule.name, name + braces))
+    for _, one in asked:
+        _query(prometheus, one)
+
+    def all_answered() -> bool:
+        when = {"start": since, "end": time.time(), "step": 5.0}
+        empty.difference_update([one for one in empty if _query(prometheus, one[1], **when)["result"]])
+        return not empty
+
+    try:
+        until(all_answered, 30, "every query answers")
+    finally:
+        assert empty == set()

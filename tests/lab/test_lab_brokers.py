@@ -24,14 +24,14 @@ def topic(whole_lab: Lab) -> str:
     """A topic of one partition on all three brokers, led by broker 1."""
     name = f"t-{uuid.uuid4().hex[:8]}"
     admin = AdminClient({"bootstrap.servers": whole_lab.bootstrap, **QUIET})
-    admin.create_topics([NewTopic(name, num_partitions=1, replica_assignment=[[1, 2, 3]])])[name].result(30)
-    whole_lab.wait_isr(name, 0, {1, 2, 3})
+    admin.create_topics([NewTopic(name, num_partitions=1, replica_assignment=[[1, 2, 3]])])[name].result(60)
+    whole_lab.wait_isr(name, 0, {1, 2, 3}, 120)
     return name
 
 
 def create_small_topic(lab: Lab) -> None:
     admin = AdminClient({"bootstrap.servers": lab.bootstrap, **QUIET})
-    admin.create_topics([NewTopic("t", 1, 1)])["t"].result(30)
+    admin.create_topics([NewTopic("t", 1, 1)])["t"].result(60)
 
 
 def produce(lab: Lab, topic: str, values: list[str], *, idempotent: bool = True) -> list[int]:
@@ -47,7 +47,7 @@ def produce(lab: Lab, topic: str, values: list[str], *, idempotent: bool = True)
     producer = Producer({"bootstrap.servers": lab.bootstrap, "acks": "all", "enable.idempotence": idempotent, **QUIET})
     for value in values:
         producer.produce(topic, value, partition=0, on_delivery=delivered)
-        assert producer.flush(30) == 0
+        assert producer.flush(120) == 0
     return offsets
 
 
@@ -59,7 +59,7 @@ def read(lab: Lab, topic: str) -> list[str]:
     )
     consumer.assign([TopicPartition(topic, 0, 0)])
     values = []
-    while (message := consumer.poll(20)) is not None:
+    while (message := consumer.poll(120)) is not None:
         error = message.error()
         if error is not None and error.code() == KafkaError._PARTITION_EOF:
             break
@@ -69,11 +69,18 @@ def read(lab: Lab, topic: str) -> list[str]:
     return values
 
 
+def on_every_disk(lab: Lab, topic: str, end: int) -> None:
+    """Wait until every replica's log has everything: what is acked need not be on one that left the ISR."""
+    until(lambda: {lab.end_offset(broker, topic, 0) for broker in lab.brokers} == {end}, 30, f"{end} on every disk")
+    lab.wait_isr(topic, 0, {1, 2, 3}, 120)
+
+
 def test_every_broker_is_in_the_cluster_when_start_returns(lab: Lab) -> None:
     assert lab.alive() == (1, 2, 3)
-    metadata = AdminClient({"bootstrap.servers": lab.bootstrap, **QUIET}).list_topics(timeout=10)
-    assert sorted(metadata.brokers) == [1, 2, 3]
-    assert metadata.cluster_id == lab.cluster_id
+    admin = AdminClient({"bootstrap.servers": lab.bootstrap, **QUIET})
+    assert admin.list_topics(timeout=60).cluster_id == lab.cluster_id
+    # asked again, because one that stalls is out of the cluster for a moment
+    until(lambda: sorted(admin.list_topics(timeout=60).brokers) == [1, 2, 3], 30, "all three in the metadata")
 
 
 def test_no_port_is_an_ephemeral_one(lab: Lab) -> None:
@@ -91,10 +98,10 @@ def test_a_killed_broker_comes_back_with_its_port_and_its_data(whole_lab: Lab, t
     port = whole_lab.port(1)
     whole_lab.kill(1)
     assert whole_lab.alive() == (2, 3)
-    whole_lab.wait_isr(topic, 0, {2, 3})
+    whole_lab.wait_isr(topic, 0, {2, 3}, 120)
     assert whole_lab.leader(topic, 0) in {2, 3}
     whole_lab.start_broker(1)
-    whole_lab.wait_isr(topic, 0, {1, 2, 3})
+    whole_lab.wait_isr(topic, 0, {1, 2, 3}, 120)
     assert whole_lab.port(1) == port
     assert read(whole_lab, topic) == ["a", "b"]
 
@@ -102,9 +109,9 @@ def test_a_killed_broker_comes_back_with_its_port_and_its_data(whole_lab: Lab, t
 def test_a_paused_broker_leaves_the_isr_until_it_is_resumed(whole_lab: Lab, topic: str) -> None:
     whole_lab.pause(3)
     assert {node.node: node.state for node in whole_lab.status()}[3] == "paused"
-    whole_lab.wait_isr(topic, 0, {1, 2})
+    whole_lab.wait_isr(topic, 0, {1, 2}, 120)
     whole_lab.resume(3)
-    whole_lab.wait_isr(topic, 0, {1, 2, 3})
+    whole_lab.wait_isr(topic, 0, {1, 2, 3}, 120)
 
 
 def test_a_resumed_broker_is_ready_when_the_controller_gives_it_replicas_again(whole_lab: Lab) -> None:
@@ -113,8 +120,8 @@ def test_a_resumed_broker_is_ready_when_the_controller_gives_it_replicas_again(w
     whole_lab.resume(3)
     whole_lab.wait_ready()
     admin = AdminClient({"bootstrap.servers": whole_lab.bootstrap})
-    admin.create_topics([NewTopic("on-3", 1, replica_assignment=[[3]])])["on-3"].result(30)
-    assert not [name for name in admin.list_topics(timeout=10).topics if name.startswith("canary-lab-")]
+    admin.create_topics([NewTopic("on-3", 1, replica_assignment=[[3]])])["on-3"].result(60)
+    assert not [name for name in admin.list_topics(timeout=60).topics if name.startswith("canary-lab-")]
 
 
 def test_a_restart_is_over_when_the_broker_is_back(whole_lab: Lab) -> None:
@@ -135,6 +142,7 @@ def test_the_controller_can_be_killed_and_restarted(whole_lab: Lab, topic: str) 
 def test_acked_records_cut_from_every_replica_are_gone(whole_lab: Lab, topic: str) -> None:
     values = [f"value{n}" for n in range(20)]
     assert produce(whole_lab, topic, values) == list(range(20))
+    on_every_disk(whole_lab, topic, 20)
     for broker in (1, 2, 3):
         whole_lab.kill(broker)
     cuts = [whole_lab.truncate(broker, topic, 0, to_offset=12) for broker in (1, 2, 3)]
@@ -142,20 +150,21 @@ def test_acked_records_cut_from_every_replica_are_gone(whole_lab: Lab, topic: st
     for broker in (1, 2, 3):
         whole_lab.start_broker(broker, timeout=0)
     whole_lab.wait_ready()
-    whole_lab.wait_isr(topic, 0, {1, 2, 3})
+    whole_lab.wait_isr(topic, 0, {1, 2, 3}, 120)
     assert read(whole_lab, topic) == values[:12]
     assert produce(whole_lab, topic, ["new"]) == [12]  # the offset that was promised to value12
 
 
 def test_ten_bytes_cut_after_a_clean_stop_cost_the_last_record(whole_lab: Lab, topic: str) -> None:
     produce(whole_lab, topic, ["a", "b", "c"])
+    on_every_disk(whole_lab, topic, 3)
     for broker in (1, 2, 3):
         whole_lab.stop_broker(broker)
     for broker in (1, 2, 3):
         assert whole_lab.truncate(broker, topic, 0, bytes=10).after == 2
         whole_lab.start_broker(broker, timeout=0)
     whole_lab.wait_ready()
-    whole_lab.wait_isr(topic, 0, {1, 2, 3})
+    whole_lab.wait_isr(topic, 0, {1, 2, 3}, 120)
     assert read(whole_lab, topic) == ["a", "b"]
 
 
@@ -177,8 +186,11 @@ def test_a_broker_can_be_added_with_its_rack_and_removed(whole_lab: Lab) -> None
     added = whole_lab.add_broker({"broker.rack": "z"})
     assert added == 4
     admin = AdminClient({"bootstrap.servers": whole_lab.bootstrap, **QUIET})
-    racks = {node.id: node.rack for node in admin.describe_cluster(request_timeout=20).result(20).nodes}
-    assert racks[4] == "z"
+
+    def racks() -> dict[int, str | None]:
+        return {node.id: node.rack for node in admin.describe_cluster(request_timeout=60).result(90).nodes}
+
+    assert until(lambda: racks().get(4), 30, "the rack of broker 4") == "z"
     whole_lab.remove_broker(4)
     assert whole_lab.brokers == (1, 2, 3)
     assert not (whole_lab.directory / "broker-4").exists()
@@ -195,7 +207,7 @@ def test_after_a_crash_of_everything_it_starts_again_with_its_data(tmp_path: Pat
     processes = [psutil.Process(node.pid) for node in lab.status() if node.pid is not None]
     for process in processes:
         process.kill()
-    psutil.wait_procs(processes, timeout=10)
+    psutil.wait_procs(processes, timeout=60)
     (tmp_path / "broker-1" / "pid").write_text(f"{os.getpid()} 1\n")
     with Lab(tmp_path, die_with_parent=True) as again:
         assert again.cluster_id == identity

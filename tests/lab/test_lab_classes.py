@@ -6,7 +6,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from canary.lab import Lab, classes, jars
+from canary.lab import Lab, classes, jars, site
 
 
 def test_without_an_archive_one_is_written_and_with_one_it_is_used(tmp_path: Path) -> None:
@@ -34,6 +34,7 @@ def test_brokers_start_with_the_archive_that_an_earlier_one_left(
     fetched = jars.fetch()
     shutil.copytree(fetched, tmp_path / fetched.name, ignore=shutil.ignore_patterns("classes-*"))
     monkeypatch.setenv("CANARY_CACHE", str(tmp_path))
+    monkeypatch.setattr(site, "_STOP_S", 120.0)  # the archive is written at the end, which takes long on a busy machine
     used = []
     for _ in range(2):
         with Lab(tmp_path / "lab", brokers=1, die_with_parent=True) as lab:

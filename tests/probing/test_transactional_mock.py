@@ -71,7 +71,7 @@ def producer(inbox: Recording, owner: Owner) -> Iterator[TransactionalProducer]:
     )  # fmt: skip
     part.start()
     yield part
-    part.stop(5)
+    assert part.stop(30)
 
 
 def key(fact: Any) -> tuple[int, int, int]:
@@ -79,8 +79,8 @@ def key(fact: Any) -> tuple[int, int, int]:
 
 
 def test_each_transaction_ends_as_exactly_one_fact(producer: TransactionalProducer, inbox: Recording) -> None:
-    inbox.wait(lambda: len(inbox.of(Committed)) > 20 and len(inbox.of(Aborted)) > 5, 60)
-    assert producer.stop(5)
+    inbox.wait(lambda: len(inbox.of(Committed)) > 20 and len(inbox.of(Aborted)) > 5)
+    assert producer.stop(30)
     began = Counter(key(fact) for fact in inbox.of(TransactionBegan))
     ended = Counter(key(fact) for kind in OUTCOMES for fact in inbox.of(kind))
     assert set(began.values()) == {1}
@@ -90,8 +90,8 @@ def test_each_transaction_ends_as_exactly_one_fact(producer: TransactionalProduc
 def test_what_is_committed_was_asked_for_and_acknowledged_before(
     producer: TransactionalProducer, inbox: Recording
 ) -> None:
-    inbox.wait(lambda: len(inbox.of(Committed)) > 20, 60)
-    producer.stop(5)
+    inbox.wait(lambda: len(inbox.of(Committed)) > 20)
+    assert producer.stop(30)
     facts = inbox.facts
     kinds = (*OUTCOMES, TransactionBegan, CommitAsked)
     at = {(type(fact), key(fact)): i for i, fact in enumerate(facts) if isinstance(fact, kinds)}
@@ -109,15 +109,15 @@ def test_what_is_committed_was_asked_for_and_acknowledged_before(
 
 
 def test_one_left_open_is_followed_by_a_client_that_goes_on(producer: TransactionalProducer, inbox: Recording) -> None:
-    inbox.wait(lambda: sum("left open" in (fact.error or "") for fact in inbox.of(Aborted)) >= 2, 60)
+    inbox.wait(lambda: sum("left open" in (fact.error or "") for fact in inbox.of(Aborted)) >= 2)
     count = len(inbox.of(Committed))
-    inbox.wait(lambda: len(inbox.of(Committed)) > count + 5, 60)
+    inbox.wait(lambda: len(inbox.of(Committed)) > count + 5)
     assert producer.alive
 
 
 def test_sequences_have_no_gap_within_a_generation(producer: TransactionalProducer, inbox: Recording) -> None:
-    inbox.wait(lambda: len(inbox.of(Committed)) > 20, 60)
-    producer.stop(5)
+    inbox.wait(lambda: len(inbox.of(Committed)) > 20)
+    assert producer.stop(30)
     following: Counter[tuple[int, int]] = Counter()
     for fact in inbox.of(Sent):
         place = (fact.generation, fact.partition)
@@ -128,7 +128,7 @@ def test_sequences_have_no_gap_within_a_generation(producer: TransactionalProduc
 def test_another_incarnation_of_the_topic_is_written_under_its_own_values(
     producer: TransactionalProducer, inbox: Recording
 ) -> None:
-    inbox.wait(lambda: len(inbox.of(Committed)) > 3, 60)
+    inbox.wait(lambda: len(inbox.of(Committed)) > 3)
     producer.retarget(9, b"othr", (0,))
-    inbox.wait(lambda: any(fact.generation == 9 for fact in inbox.of(Committed)), 60)
+    inbox.wait(lambda: any(fact.generation == 9 for fact in inbox.of(Committed)))
     assert {fact.partition for fact in inbox.of(Sent) if fact.generation == 9} == {0}

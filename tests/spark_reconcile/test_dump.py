@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow.parquet as pq
 import pytest
-from confluent_kafka import Consumer, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka import IsolationLevel, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 
+from canary.lab import wire
 from canary.probe.identity import Identity
 from canary.probe.record import encode, tag
 from spark_reconcile import dump as dumping
@@ -20,6 +21,8 @@ from spark_reconcile.kafka_bounds import Cluster
 from spark_reconcile.kafka_java import java_properties
 from spark_reconcile.ranges import plan
 from tests.generators.reconciliation_nights import arrow
+from tests.support.process import records
+from tests.support.waiting import until
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -30,17 +33,23 @@ if TYPE_CHECKING:
 
 INSTALLATION = "0" * 32
 RC, RU = "read_committed", "read_uncommitted"
+PATIENCE_S = 120.0
+"""How long a client may take for anything on a machine that is busy; no part of what is tested."""
 
 
 def made(lab: Lab, topic: str, **config: str) -> str | None:
     """Make a topic with two partitions and return its id."""
     admin = AdminClient({"bootstrap.servers": lab.bootstrap})
-    admin.create_topics([NewTopic(topic, 2, 3, config=config)])[topic].result(30)
-    for _ in range(50):
-        described = Cluster("c", {"bootstrap.servers": lab.bootstrap}).topics([topic])
-        if described and described[0].partitions == 2:
-            return described[0].topic_id
-    raise AssertionError("the topic did not appear")
+    admin.create_topics([NewTopic(topic, 2, 3, config=config)])[topic].result(PATIENCE_S)
+    until(lambda: all(len(leaders(lab, broker, topic)) == 2 for broker in lab.brokers), 60, f"all brokers know {topic}")
+    (described,) = Cluster("c", {"bootstrap.servers": lab.bootstrap}, PATIENCE_S).topics([topic])
+    return described.topic_id
+
+
+def leaders(lab: Lab, broker: int, topic: str) -> list[int]:
+    """Return the leaders of the topic's partitions that this very broker knows of."""
+    answer = wire.ask(lab.port(broker), (topic,), timeout=10)
+    return [one.leader for one in answer.partitions.values() if one.leader is not None] if answer else []
 
 
 class Writer:
@@ -56,7 +65,7 @@ class Writer:
         for _ in range(count):
             self.raw(partition, self.value(partition, transaction, generation))
             self.sequences[partition] += 1
-        self.producer.flush(30)
+        self.flush()
 
     def value(self, partition: int, transaction: int | None = None, generation: int = 1) -> bytes:
         identity = Identity(7, generation, partition, self.sequences[partition])
@@ -66,30 +75,22 @@ class Writer:
     def raw(self, partition: int, value: bytes) -> None:
         self.producer.produce(self.topic, value, partition=partition)
 
+    def flush(self) -> None:
+        assert self.producer.flush(PATIENCE_S) == 0
+
 
 def read_by_a_client(lab: Lab, topic: str, isolation: str) -> list[tuple[int, int]]:
     """Return (partition, offset) of everything a consumer is given up to the ends."""
-    consumer = Consumer(
-        {
-            "bootstrap.servers": lab.bootstrap,
-            "group.id": "x",
-            "isolation.level": isolation,
-            "auto.offset.reset": "earliest",
-            "enable.partition.eof": True,
-        }
-    )
-    consumer.assign([TopicPartition(topic, number, 0) for number in range(2)])
-    seen: list[tuple[int, int]] = []
-    ended: set[int] = set()
-    while len(ended) < 2:
-        message = consumer.poll(10)
-        assert message is not None
-        if message.error():
-            ended.add(message.partition())
-        else:
-            seen.append((message.partition(), message.offset()))
-    consumer.close()
-    return sorted(seen)
+    return sorted((partition, offset) for partition, offset, _ in records(lab.bootstrap, topic, isolation))
+
+
+def committed(lab: Lab, topic: str, partition: int) -> int:
+    """Return where a consumer of what is committed would come to the end."""
+    place = TopicPartition(topic, partition)
+    admin = AdminClient({"bootstrap.servers": lab.bootstrap})
+    asked = admin.list_offsets({place: OffsetSpec.latest()}, isolation_level=IsolationLevel.READ_COMMITTED)
+    end: int = asked[place].result(PATIENCE_S).offset
+    return end
 
 
 @pytest.mark.kafka
@@ -104,23 +105,25 @@ def test_a_dump_holds_what_a_client_reads(spark: SparkSession, lab: Lab, tmp_pat
     plain.raw(1, bytes(damaged))  # 10: corrupt
     plain.raw(1, b"nothing of ours")  # 11: foreign
     plain.raw(1, plain.value(0))  # 12: intact, in a partition it was never sent to
-    plain.producer.flush(30)
+    plain.flush()
     transactional = Writer(lab, "dumped", topic_id, **{"transactional.id": "dump-test"})
-    transactional.producer.init_transactions(30)
+    transactional.producer.init_transactions(PATIENCE_S)
     for number in range(3):
         transactional.producer.begin_transaction()
         transactional.probes(1, 5, transaction=number, generation=2)
         if number == 1:
-            transactional.producer.abort_transaction(30)
+            transactional.producer.abort_transaction(PATIENCE_S)
         else:
-            transactional.producer.commit_transaction(30)
-    hanging = Writer(lab, "dumped", topic_id, **{"transactional.id": "dump-hanging"})
-    hanging.producer.init_transactions(30)
+            transactional.producer.commit_transaction(PATIENCE_S)
+    until(lambda: committed(lab, "dumped", 1) == 31, 30, "the last transaction's marker is in the log")
+    patient = {"transactional.id": "dump-hanging", "transaction.timeout.ms": 900_000}  # hangs until the dump is made
+    hanging = Writer(lab, "dumped", topic_id, **patient)
+    hanging.producer.init_transactions(PATIENCE_S)
     hanging.producer.begin_transaction()
     hanging.probes(1, 3, transaction=9, generation=3)
     wanted = Wanted("c", {"bootstrap.servers": lab.bootstrap}, ["dumped"], INSTALLATION)
     result = dump(spark, [wanted], str(tmp_path))
-    hanging.producer.abort_transaction(30)
+    hanging.producer.abort_transaction(PATIENCE_S)
 
     bounds = {(row["partition"], row["isolation"]): row for row in pq.read_table(tmp_path / "bounds").to_pylist()}
     assert bounds[0, RC]["end_offset"] == bounds[0, RU]["end_offset"] == 1000
@@ -177,7 +180,7 @@ def test_what_retention_took_while_reading_is_below_the_bounds(
 
     def spans(self: Cluster, *args: Any) -> Any:
         result = truly(self, *args)
-        admin.delete_records([TopicPartition("shrinking", 0, 20)])[TopicPartition("shrinking", 0)].result(30)
+        admin.delete_records([TopicPartition("shrinking", 0, 20)])[TopicPartition("shrinking", 0)].result(PATIENCE_S)
         return result
 
     monkeypatch.setattr(Cluster, "spans", spans)

@@ -11,13 +11,15 @@ import pytest
 from confluent_kafka.admin import AdminClient
 
 from canary.anomalies.violation import Violation
+from canary.lab import wire
 from canary.probe.identity import Identity
 from canary.settings import Settings, UserError, load
 from spark_reconcile import keeping, nightly
 from spark_reconcile.nightly import Ticket
 from storage.store import Reconciliation, Store
 from tests.generators.reconciliation_nights import arrow, probe
-from tests.spark_reconcile.test_dump import Writer, made
+from tests.spark_reconcile.test_dump import PATIENCE_S, Writer, made
+from tests.support.waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -68,6 +70,12 @@ def shipped(settings: Settings, topic: str, topic_id: str | None, count: int) ->
         folder = settings.ledger.directory.parent / "log" / table
         folder.mkdir(parents=True, exist_ok=True)
         pq.write_table(arrow(content, table), folder / "c.parquet")
+
+
+def knows(lab: Lab, broker: int, topic: str) -> bool:
+    """Return whether this very broker knows the topic; one that does not answer may."""
+    answer = wire.ask(lab.port(broker), (topic,), timeout=10)
+    return answer is None or bool(answer.partitions)
 
 
 def finished(store: Store, which: Ticket) -> Reconciliation:
@@ -177,7 +185,8 @@ def test_where_the_log_goes_back_everything_is_read_again(
         assert nightly.run(settings, store, claimed, spark, settle_s=0).violations == 0
         assert finished(store, claimed).summary["full"]
         assert finished(store, claimed).verdicts == {"survived": 10 - turn}
-        admin.delete_topics([topic])[topic].result(30)
+        admin.delete_topics([topic])[topic].result(PATIENCE_S)
+        until(lambda: not any(knows(lab, broker, topic) for broker in lab.brokers), 60, f"no broker knows {topic}")
 
 
 @pytest.mark.kafka

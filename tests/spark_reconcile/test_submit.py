@@ -23,6 +23,7 @@ DEPLOY = Path(__file__).parents[2] / "deploy" / "spark"
 
 
 @pytest.mark.spark
+@pytest.mark.timeout(900)
 def test_a_submitted_job_finds_what_the_command_finds_and_ends_with_its_status(written: Callable[..., Path]) -> None:
     night = full_night()
     root = written(night)
@@ -34,7 +35,7 @@ def test_a_submitted_job_finds_what_the_command_finds_and_ends_with_its_status(w
         env=os.environ | {"PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"},
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=600,
         check=False,
     )
     assert done.returncode == 1, done.stderr[-2000:]

