@@ -9,7 +9,7 @@ import pytest
 from confluent_kafka.admin import AdminClient
 
 from canary.client.recording import Recording
-from canary.lab import Lab
+from canary.lab import CONTROLLER, Lab
 from canary.probing.topic import ensure_topic
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
     directory = tmp_path_factory.mktemp("lab")
     features = {"eligible.leader.replicas.version": 0}
     with Lab(directory, features=features, die_with_parent=True) as running:
-        running.wait_ready(60)
+        running.wait_ready(180)
         yield running
 
 
@@ -37,9 +37,10 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
 def healthy(lab: Lab) -> Iterator[Lab]:
     """The cluster with every broker running, before and after the test."""
     yield lab
+    lab.resume(CONTROLLER)
     for broker in lab.brokers:
-        lab.resume(broker) if broker in lab.alive() else lab.start_broker(broker)
-    lab.wait_ready(60)
+        lab.resume(broker) if broker in lab.alive() else lab.start_broker(broker, timeout=180)
+    lab.wait_ready(180)
 
 
 @pytest.fixture
@@ -53,9 +54,10 @@ def admin(config: dict[str, Any]) -> AdminClient:
 
 
 @pytest.fixture
-def topic(admin: AdminClient) -> str:
+def topic(lab: Lab, admin: AdminClient) -> str:
     name = f"canary-{next(_numbers)}"
-    ensure_topic(admin, name, 3, 3, {"min.insync.replicas": "2"})
+    lab.wait_ready(180)  # a broker that stalled may be out of the cluster for a moment
+    ensure_topic(admin, name, 3, 3, {"min.insync.replicas": "2"}, timeout_s=60)
     return name
 
 
@@ -72,4 +74,4 @@ def started() -> Iterator[Callable[[Any], Any]]:
     yield start
     for part in parts:
         part.ask_stop()
-    assert [part.name for part in parts if not part.stop(20)] == []
+    assert [part.name for part in parts if not part.stop(60)] == []

@@ -90,7 +90,7 @@ def test_each_aborted_record_that_is_shown_is_flagged_within_a_second_of_its_rea
 
 
 def folded(facts: list[Fact]) -> dict[tuple[int, int], int]:
-    """Fold fact by fact; return by (generation, sequence) of what G1a is said, and the time of the fact it is said at."""
+    """Fold fact by fact; return by (generation, sequence) of what G1a is said, and at which fact's time."""
     tracker = Tracker()
     found: dict[tuple[int, int], int] = {}
     for fact in facts:

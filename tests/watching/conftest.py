@@ -25,7 +25,7 @@ def inbox() -> Recording:
 @pytest.fixture(scope="module")
 def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
     with Lab(tmp_path_factory.mktemp("lab"), die_with_parent=True) as running:
-        running.wait_ready(60)
+        running.wait_ready(180)
         yield running
 
 
@@ -34,8 +34,8 @@ def healthy(lab: Lab) -> Iterator[Lab]:
     """The cluster with every broker running, before and after the test."""
     yield lab
     for broker in lab.brokers:
-        lab.resume(broker) if broker in lab.alive() else lab.start_broker(broker)
-    lab.wait_ready(60)
+        lab.resume(broker) if broker in lab.alive() else lab.start_broker(broker, timeout=180)
+    lab.wait_ready(180)
 
 
 @pytest.fixture
