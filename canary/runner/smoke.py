@@ -31,6 +31,8 @@ log = structlog.get_logger(__name__)
 CLEAN, VIOLATION, INCONCLUSIVE = 0, 1, 3
 """Exit statuses."""
 _LOOK_S = 0.1
+_START_S = 60.0
+"""How long a cluster may take to be probed, before the round begins; a longer round waits as long as itself."""
 _SETTLE_S = 30.0
 """How long what was sent may take to be seen."""
 _REREAD_S = 60.0
@@ -103,7 +105,6 @@ def _alone(settings: Settings, directory: Path) -> Settings:
 
 def _probe(runners: list[ClusterRunner], seconds: float, stopping: threading.Event) -> list[str]:
     """Go through the procedure; return the doubts."""
-    deadline = time.monotonic() + seconds
 
     def until(reached: Callable[[ClusterRunner], bool], deadline: float) -> list[str]:
         while not stopping.is_set() and time.monotonic() < deadline:
@@ -112,10 +113,11 @@ def _probe(runners: list[ClusterRunner], seconds: float, stopping: threading.Eve
             stopping.wait(_LOOK_S)
         return [runner.name for runner in runners if not reached(runner)]
 
-    silent = until(lambda runner: runner.probing.is_set(), deadline)
+    patience = max(seconds, _START_S)
+    silent = until(lambda runner: runner.probing.is_set(), time.monotonic() + patience)
     if silent:
-        return [f"{name} did not answer within {seconds:g} s" for name in silent]
-    stopping.wait(max(deadline - time.monotonic(), 0))
+        return [f"{name} did not answer within {patience:g} s" for name in silent]
+    stopping.wait(seconds)
     for runner in runners:
         runner.silence()
     settled = time.monotonic() + _SETTLE_S

@@ -5,13 +5,17 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import threading
 import time
-from typing import TYPE_CHECKING, Any
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import pytest
 
 from canary.lab import Lab, LabError
 from canary.lab.state import free_ports
+from canary.runner import smoke as rounds
+from canary.settings import load
 from tests.support.process import START_S, Canary
 from tests.support.waiting import until
 
@@ -21,7 +25,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.kafka
 
 
-def smoke(directory: Path, bootstrap: str, topic: str, seconds: str = "5s", **modes: Any) -> subprocess.Popen[str]:
+def configured(directory: Path, bootstrap: str, topic: str, **modes: Any) -> Path:
     directory.mkdir(parents=True, exist_ok=True)
     settings = {
         "clusters": [
@@ -38,6 +42,11 @@ def smoke(directory: Path, bootstrap: str, topic: str, seconds: str = "5s", **mo
     }
     config = directory / "smoke.yaml"
     config.write_text(json.dumps(settings))
+    return config
+
+
+def smoke(directory: Path, bootstrap: str, topic: str, seconds: str = "5s", **modes: Any) -> subprocess.Popen[str]:
+    config = configured(directory, bootstrap, topic, **modes)
     command = [sys.executable, "-m", "canary.cli", "smoke", "--for", seconds, "--json", "--config", str(config)]
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
@@ -57,13 +66,49 @@ def test_a_healthy_cluster_is_clean_in_every_mode_and_nothing_is_kept(whole_lab:
     assert [path.name for path in tmp_path.iterdir()] == ["smoke.yaml"]
 
 
-def test_a_cluster_that_cannot_be_reached_is_inconclusive(tmp_path: Path) -> None:
+def test_a_cluster_that_cannot_be_reached_is_inconclusive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rounds, "_START_S", 2.0)
     (port,) = free_ports(1)
-    began = time.monotonic()
-    status, said = outcome(smoke(tmp_path, f"127.0.0.1:{port}", "nowhere", "3s"))
-    assert (status, said["outcome"]) == (3, "inconclusive")
-    assert said["doubts"]
-    assert time.monotonic() - began < START_S
+    settings = load(configured(tmp_path, f"127.0.0.1:{port}", "nowhere"), {})
+    said = rounds.smoke(settings, 3.0, threading.Event())
+    assert (said.status, said.violations) == (rounds.INCONCLUSIVE, [])
+    assert "t did not answer within 3 s" in said.doubts[0]
+
+
+class Runner:
+    """What a round asks of a cluster's runner; it takes its time to start."""
+
+    name = "t"
+    alive = True
+    partition: ClassVar[dict[str, Any]] = {
+        **dict.fromkeys(("sent", "acked", "failed", "indeterminate"), 1),
+        "scrubbed_ns": 1,
+        "rereading": False,
+        "consumers": {"read_committed": {"seen": 1, "unseen": 0}},
+    }
+
+    def __init__(self) -> None:
+        self.probing = threading.Event()
+        self.published = SimpleNamespace(view={"partitions": [self.partition]})
+        self.began = self.ended = 0.0
+
+    def start(self) -> None:
+        self.began = time.monotonic()
+        self.probing.set()
+
+    def silence(self) -> None:
+        self.ended = time.monotonic()
+
+    def read_again(self, _since: int = 0) -> int:
+        return 0
+
+
+def test_what_a_cluster_takes_to_start_is_no_part_of_the_round() -> None:
+    runner = Runner()
+    later = threading.Timer(0.6, runner.start)
+    later.start()
+    assert rounds._probe([runner], 0.3, threading.Event()) == []  # type: ignore[list-item]
+    assert runner.ended - runner.began >= 0.3
 
 
 def test_a_loss_during_the_round_is_a_violation(whole_lab: Lab, tmp_path: Path) -> None:
