@@ -1,4 +1,4 @@
-# Needs Python 3.11 or newer (Debian: python3 python3-venv) and Java 17 (Debian: openjdk-17-jre-headless), and nothing
+# Needs Python 3.11 to 3.13 (Debian: python3 python3-venv) and Java 17 (Debian: openjdk-17-jre-headless), and nothing
 # else: no root, no containers, no Maven. Only test-e2e needs more Debian packages.
 
 SHELL := /bin/bash
@@ -8,68 +8,97 @@ SHELL := /bin/bash
 PYTHON ?= python3
 VENV := $(CURDIR)/.venv
 BIN := $(VENV)/bin
+FOR_USERS := $(VENV)/.for-users
 INSTALLED := $(VENV)/.installed
+UV_VERSION := 0.13.9
+UV := $(shell uv --version >/dev/null 2>&1 && command -v uv || echo $(CURDIR)/.uv/bin/uv)
+SYNC := $(UV) sync --locked --inexact --no-python-downloads
+
+# Python keeps what it has compiled: without that every process compiles the libraries again, for seconds.
+unexport PYTHONDONTWRITEBYTECODE
 PYTEST := $(BIN)/python -m pytest
 
-.PHONY: help install brokers run test test-e2e lint format soak-engine mutations bench clean
+.PHONY: help install brokers pin run test test-quick test-e2e test-slow test-all lint format mutations bench clean
 
 help:  ## Say what can be made
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
 
-# The stamp is newer than pyproject.toml exactly when everything in it is installed, so a second start costs nothing.
-# Python compiles what it imports; compiling all that was installed beforehand takes a minute.
-$(INSTALLED): pyproject.toml
+$(CURDIR)/.uv/bin/uv:
+	@echo "Getting uv $(UV_VERSION), which installs the rest"
+	@$(PYTHON) -m venv .uv || { echo "The venv module is missing: apt install python3-venv" >&2; rm -rf .uv; exit 1; }
+	@.uv/bin/python -m pip install --quiet --disable-pip-version-check uv==$(UV_VERSION)
+
+# A stamp is newer than pyproject.toml and uv.lock exactly when everything it stands for is installed as they say, so a
+# second start costs nothing. Nothing is uninstalled: what users and what tests need live together in .venv. The base is
+# compiled at once, because several processes start with it at the same time; the rest is compiled when it is imported.
+$(FOR_USERS): pyproject.toml uv.lock | $(UV)
 	@command -v java >/dev/null || { echo "Java is missing: apt install openjdk-17-jre-headless" >&2; exit 1; }
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
-	  || { echo "Python 3.11 or newer is needed; name one: make PYTHON=python3.11" >&2; exit 1; }
-	@test -x $(BIN)/python || { echo "Making the virtual environment"; $(PYTHON) -m venv $(VENV); } \
-	  || { echo "The venv module is missing: apt install python3-venv" >&2; rm -rf $(VENV); exit 1; }
-	@echo "Installing the canary and what it needs (the first time a few minutes)"
-	@$(BIN)/python -m pip install --disable-pip-version-check --no-compile --editable '.[dev]'
+	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 14))' \
+	  || { echo "Python 3.11, 3.12 or 3.13 is needed; name one: make PYTHON=python3.11" >&2; exit 1; }
+	@test -x $(BIN)/python || $(UV) venv --quiet --python "$$(command -v $(PYTHON))" --no-python-downloads $(VENV)
+	@echo "Installing the canary, Spark for the nights, and what they need (the first time a minute)"
+	@$(SYNC) --no-default-groups --compile-bytecode
+	@$(SYNC) --no-default-groups --extra spark --extra pictures
 	@touch $@
 
-install: $(INSTALLED)  ## Make .venv and install the canary in it
+$(INSTALLED): $(FOR_USERS)
+	@echo "Installing what tests need"
+	@$(SYNC) --all-extras
+	@touch $@
 
-brokers: $(INSTALLED)  ## Fetch the Kafka brokers (once; kept in ~/.cache/kafka-durability-canary)
+install: $(INSTALLED)  ## Make .venv and install the canary in it, with all its extras and what tests need
+
+brokers: $(FOR_USERS)  ## Fetch the Kafka brokers (once; kept in ~/.cache/kafka-durability-canary)
 	@$(BIN)/canary lab fetch
+
+pin: $(FOR_USERS)  ## Pin the jars of another version of Kafka (needs Maven): make pin KAFKA=4.3.1
+	@$(BIN)/python -m canary.lab.pinning $(KAFKA)
 
 run: brokers  ## Start three brokers, the canary and its status page; everything it writes is in ./var; Ctrl-C ends it
 	@exec $(BIN)/canary up
 
-# A process has one Spark at most, and who stops it stops everybody's: files that share one run in one process, files
-# that start their own in one each.
-SPARK_SHARED := $(addprefix tests/spark_reconcile/test_,bad_input.py dump.py ordering.py ranges.py reconciling.py)
-SPARK_ALONE := $(addprefix tests/spark_reconcile/test_,history_engine.py kills.py nightly.py) tests/cli/test_check_command.py
-SPARK_TESTS := $(SPARK_SHARED) $(SPARK_ALONE)
+test test-quick test-e2e test-slow test-all: $(INSTALLED)
 
 LINT := $(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy && $(BIN)/lint-imports
 
-# Tests on real brokers wait more than they work: the others run beside them, and their output is shown at the end.
-BROKER_LOG := build/test-brokers.log
+# What runs in which lane is said by markers (pyproject.toml); how lanes run, in tests/lanes.sh.
+LANES := source tests/lanes.sh
+FAST := not slow and not e2e and not bench
+UNIT := not kafka and not spark and $(FAST)
 
 test: brokers  ## Everything that needs no Debian packages: linters, types, unit tests, tests on real brokers
-	@mkdir -p build; failed=; trap 'kill $$(jobs -p) 2>/dev/null || true' EXIT; \
-	echo "Tests on real brokers run beside these; so far: tail -f $(BROKER_LOG)"; \
-	$(PYTEST) --durations 20 -m 'kafka and not slow and not e2e' $(SPARK_TESTS:%=--ignore=%) > $(BROKER_LOG) 2>&1 & \
-	brokers=$$!; \
-	{ $(LINT); } || failed=1; \
-	$(PYTEST) --durations 20 -m 'not kafka and not slow and not e2e' $(SPARK_TESTS:%=--ignore=%) || failed=1; \
-	$(PYTEST) --durations 3 $(SPARK_SHARED) || failed=1; \
-	for file in $(SPARK_ALONE); do $(PYTEST) --durations 3 $$file || failed=1; done; \
-	wait $$brokers || failed=1; cat $(BROKER_LOG); \
-	test -z "$$failed"
+	@$(LANES); \
+	lane quick $(PYTEST) --durations 15 -m 'kafka and quick and $(FAST)'; \
+	lane calm $(PYTEST) --durations 15 -m '(kafka or spark) and not quick and $(FAST)'; \
+	here lint $(MAKE) --no-print-directory lint; \
+	here unit $(PYTEST) --durations 15 -m '$(UNIT)'; \
+	ended
 
-# The alert's way to the webhook and back takes five minutes, most of them waiting: the others go on beside it.
-ALERT_TEST := tests/e2e/test_alert_reaches_webhook.py
-ALERT_LOG := build/test-alert.log
+test-quick: brokers  ## In three minutes: linters, types, unit tests, and one round on real brokers
+	@$(LANES); \
+	lane round $(PYTEST) -m round; \
+	here lint $(MAKE) --no-print-directory lint; \
+	here unit $(PYTEST) --numprocesses 2 -m '$(UNIT)'; \
+	ended
 
 test-e2e: brokers  ## Tests with real Prometheus, Alertmanager and browser (needs their Debian packages)
-	@mkdir -p build; failed=; trap 'kill $$(jobs -p) 2>/dev/null || true' EXIT; \
-	$(PYTEST) -m e2e $(ALERT_TEST) > $(ALERT_LOG) 2>&1 & \
-	alert=$$!; \
-	$(PYTEST) -m e2e --ignore=$(ALERT_TEST) || failed=1; \
-	wait $$alert || failed=1; cat $(ALERT_LOG); \
-	test -z "$$failed"
+	@$(LANES); \
+	lane alert $(PYTEST) -m 'e2e and kafka'; \
+	here e2e $(PYTEST) -m 'e2e and not kafka'; \
+	ended
+
+test-slow: brokers  ## The short form of what make test has no time for: a night, other Kafkas, credentials, topics' lives
+	@$(LANES); \
+	lane spark $(PYTEST) -m 'slow and spark'; \
+	here slow $(PYTEST) -m 'slow and not spark'; \
+	ended
+
+test-all: brokers  ## Everything in its long form, with many more examples (hours; make bench is apart)
+	@$(LANES); \
+	here lint $(MAKE) --no-print-directory lint; \
+	here everything $(PYTEST) --durations 30 --timeout 0 --long --explore 20 -m 'not bench'; \
+	here mutations $(BIN)/python -m tests.mutations; \
+	ended
 
 lint: $(INSTALLED)  ## Style, types and the direction of imports
 	@$(LINT)
@@ -79,13 +108,13 @@ format: $(INSTALLED)  ## Format the code
 	@$(BIN)/ruff check --fix-only --quiet .
 
 soak-engine: $(INSTALLED)  ## The long form of the anomaly engine's tests (hours)
-	@$(PYTEST) -m slow --timeout 0 tests/anomalies
+	@$(PYTEST) --explore 200 --timeout 0 tests/anomalies
 
 mutations: $(INSTALLED)  ## Break each definition of the anomaly engine on purpose, and see a test fail (hours)
 	@$(BIN)/python -m tests.mutations
 
 bench: $(INSTALLED)  ## Costs, measured and compared in one run
-	@$(PYTEST) -m '' --timeout 0 -s tests/benchmarks
+	@$(PYTEST) -m bench --timeout 0 -s
 
 clean:  ## Remove what was made here (not .venv, not the brokers, not ./var)
 	rm -rf build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache spark-warehouse metastore_db

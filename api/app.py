@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -33,10 +34,9 @@ from api import (
 from api.answers import Answers
 from api.auth import Authentication, Principal
 from api.calls import Calls
-from api.oidc import Provider, ProviderError
+from api.probe_log import LateProbeLog
 from api.security import SecurityHeaders
 from api.state import State
-from storage.probe_log import ProbeLogReader
 from storage.probe_log.errors import ProbeLogError
 from storage.store.errors import StoreError
 from storage.store.pages import BadCursorError
@@ -45,10 +45,11 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from fastapi.routing import APIRoute
+    from starlette.routing import BaseRoute
 
     from api.ports import ProbeLog, Store
     from canary.settings import Settings
-    from canary.settings.serving import ApiSettings
+    from canary.settings.serving import ApiSettings, OidcSettings
 
 DESCRIPTION = """Does Kafka keep the writes that it acknowledged? Numbered probes are written, read back, remembered and
 judged; this is what is known. Errors are problem documents (RFC 9457); lists answer `{"items", "next_cursor"}` and go
@@ -69,17 +70,33 @@ def create_app(settings: Settings, store: Store, probe_log: ProbeLog | None = No
         version=version("kafka-durability-canary"),
         docs_url=None,
         redoc_url=None,
-        generate_unique_id_function=_operation_id,
+        routes=list(_routes()),
     )
     app.state.canary = State(
         store=store,
-        probe_log=probe_log or ProbeLogReader(settings.probe_log.url),
+        probe_log=probe_log or LateProbeLog(settings.probe_log.url),
         calls=Calls("store", (StoreError,), refusals=(BadCursorError,), timeout=settings.store.timeout + 1),
         log_calls=Calls("probe log", (ProbeLogError, OSError), threads=4, timeout=20.0),
         configured=tuple(cluster.name for cluster in settings.clusters if not cluster.embedded),
         api=settings.api,
     )
     problems.install(app)
+    app.mount("/static", StaticFiles(directory=Path(__file__).parent / "static"), name="static")
+    app.add_middleware(Answers, keep_s=settings.api.answers_cache, monotonic=time.monotonic)
+    app.add_middleware(
+        Authentication,
+        settings=settings.api,
+        verify=_verifier(settings.api, store, app.state.canary.calls),
+        monotonic=time.monotonic,
+    )
+    app.add_middleware(SecurityHeaders)
+    return app
+
+
+@cache
+def _routes() -> tuple[BaseRoute, ...]:
+    """Return what all applications of a process share: FastAPI takes 0.1 s to analyse the endpoints."""
+    every = APIRouter(generate_unique_id_function=_operation_id)
     rest = APIRouter(prefix="/api/v1", responses=problems.GUARDED)
     for module in (
         clusters,
@@ -96,34 +113,33 @@ def create_app(settings: Settings, store: Store, probe_log: ProbeLog | None = No
         stream,
     ):
         rest.include_router(module.router)
-    app.include_router(rest)
+    every.include_router(rest)
     for module in (health, metrics, pages, incident_list, incident_pages):
-        app.include_router(module.router)
-    app.mount("/static", StaticFiles(directory=Path(__file__).parent / "static"), name="static")
-    app.add_middleware(Answers, keep_s=settings.api.answers_cache, monotonic=time.monotonic)
-    app.add_middleware(
-        Authentication,
-        settings=settings.api,
-        verify=_verifier(settings.api, store, app.state.canary.calls),
-        monotonic=time.monotonic,
-    )
-    app.add_middleware(SecurityHeaders)
-    return app
+        every.include_router(module.router)
+    return tuple(every.routes)
 
 
 def _verifier(settings: ApiSettings, store: Store, calls: Calls) -> Callable[[str], Awaitable[Principal | None]]:
     """Return what tells whose a credential is: a token of ours, else a JWT of the identity provider."""
-    oidc = settings.auth.oidc
-    provider = None if oidc is None else Provider(oidc, now=time.time, monotonic=time.monotonic)
-    provider_calls = Calls("identity provider", (ProviderError,), threads=2, timeout=11.0)
+    verify_jwt = None if settings.auth.oidc is None else _jwt_verifier(settings.auth.oidc)
 
     async def verify(credential: str) -> Principal | None:
         if credential.startswith("canary_"):
             token = await calls(store.token, credential, time.time_ns())
             return None if token is None else Principal(token.name, token.scope == "operate")
-        if provider is None:
-            return None
-        return await provider_calls(provider.principal, credential)
+        return None if verify_jwt is None else await verify_jwt(credential)
+
+    return verify
+
+
+def _jwt_verifier(settings: OidcSettings) -> Callable[[str], Awaitable[Principal | None]]:
+    from api.oidc import Provider, ProviderError  # noqa: PLC0415  # its libraries take 15 MiB, for those who use it
+
+    provider = Provider(settings, now=time.time, monotonic=time.monotonic)
+    calls = Calls("identity provider", (ProviderError,), threads=2, timeout=11.0)
+
+    async def verify(credential: str) -> Principal | None:
+        return await calls(provider.principal, credential)
 
     return verify
 

@@ -23,6 +23,7 @@ from api.state import State, state_of
 from api.topology import exposure_of
 from api.unseen import unseen_between
 from canary.anomalies.catalogue import CATALOGUE
+from canary.extras import lacking
 from storage.probe_log.windows import Window
 from storage.store.topology import TopologyFilter, TopologySpan
 
@@ -68,6 +69,7 @@ async def incident(request: Request, incident_id: str) -> HTMLResponse:
     spans = await _spans(state, row, begin, end)
     own = [span for span in spans if span.subject == "partition" and row.partition in {None, span.number}]
     lead = next((one for one in violations if one.id == row.lead_id), violations[0] if violations else None)
+    drawn = _draws()
     answer = render(
         "incident.html",
         refresh=0,
@@ -79,10 +81,10 @@ async def incident(request: Request, incident_id: str) -> HTMLResponse:
         rows=await _log(state, lead),
         exposure=await exposure_of(state, lead) if lead else None,
         lead=lead,
-        timeline=pictures.timeline(own, violations, moment(begin), moment(end)) if own else None,
-        unseen=await _unseen(state, row, begin, end),
-        plotly=plotly_name(),
-        unwanted=pictures.unwanted_styles(),
+        timeline=pictures.timeline(own, violations, moment(begin), moment(end)) if own and drawn else None,
+        unseen=await _unseen(state, row, begin, end) if drawn else None,
+        plotly=plotly_name() if drawn else None,
+        unwanted=pictures.unwanted_styles() if drawn else (),
         now_ns=state.now_ns(),
     )
     answer.headers["Content-Security-Policy"] = WITH_SCRIPTS
@@ -114,6 +116,12 @@ async def operate(request: Request, incident_id: str, what: Literal["acknowledge
 
 
 @cache
+def _draws() -> bool:
+    """Return whether Plotly is installed: the pictures' facts stand on the page without it, too."""
+    return lacking("pictures", "pictures on incident pages") is None
+
+
+@cache
 def plotly_name() -> str:
     """Return the address of Plotly's script: it holds the content's hash, so that it may be kept for ever."""
     digest = hashlib.sha256(pictures.plotly_js().read_bytes()).hexdigest()[:16]
@@ -123,7 +131,7 @@ def plotly_name() -> str:
 @router.get("/scripts/{name}")
 async def script(name: str) -> Response:
     """Serve Plotly from its Python package; nothing comes from elsewhere."""
-    if f"/scripts/{name}" != plotly_name():
+    if not _draws() or f"/scripts/{name}" != plotly_name():
         raise ProblemError(404, "There is no such script; load the page again.")
     return FileResponse(
         pictures.plotly_js(),

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Self
 import structlog
 import uvicorn
 
-from canary.settings.errors import UserError
+from canary.errors import UserError
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -74,6 +74,7 @@ class ApiServer:
                 timeout_graceful_shutdown=GRACE_S,
                 timeout_keep_alive=15,
                 lifespan="off",
+                ws="none",
                 ssl_certfile=tls.certificate if tls else None,
                 ssl_keyfile=tls.key if tls else None,
             )

@@ -115,7 +115,7 @@ def check_file(
         if spark is not None:
             yield _check(spark, path, options, folder, size, stretch, buckets)
         else:
-            with session("canary check") as started:
+            with session("canary check", light=True) as started:
                 yield _check(started, path, options, folder, size, stretch, buckets)
 
 

@@ -140,11 +140,11 @@ class Cluster:
                 {place: spec() for place in places}, isolation_level=_LEVELS[level], request_timeout=self._timeout_s
             ),
             "offsets",
-            again=lambda answer: answer.offset < 0,  # without a leader: -1001 and no error at all
+            again=_leaderless,
         )
         result = {}
         for place, answer in answers.items():
-            if isinstance(answer, KafkaError) or answer.offset < 0:
+            if isinstance(answer, KafkaError) or _leaderless(answer):
                 reason = text_of(answer) if isinstance(answer, KafkaError) else "it has no leader"
                 log.warning("dump_partition_silent", topic=place.topic, partition=place.partition, reason=reason)
                 continue
@@ -183,6 +183,11 @@ class Cluster:
 
 
 _SILENCE: Final = frozenset({KafkaError._TIMED_OUT, KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN})  # noqa: SLF001  # names of the client's own errors
+
+
+def _leaderless(answer: Any) -> bool:
+    """Return whether an offset is that of a partition without a leader: -1001, and no error at all."""
+    return bool(answer.offset < 0)
 
 
 def _answer(future: Any, timeout_s: float) -> Any:

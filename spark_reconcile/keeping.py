@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 log = structlog.get_logger(__name__)
 
 FULL_EVERY_NS: Final = 7 * 86_400 * 10**9 - 3_600 * 10**9
-"""Everything is read again so long after it last was: a week, with an hour's grace for the clock."""
+"""A week, with an hour's grace for the clock."""
 _NOTE: Final = "run.json"
 Level = tuple[str, int, str]
 """Topic, partition, isolation."""
@@ -61,13 +61,14 @@ class Kept:
                 shutil.copyfile(file, target)
 
 
-def kept(folder: Path, succeeded: Sequence[str], now_ns: int) -> Kept | None:
+def kept(folder: Path, succeeded: Sequence[str], now_ns: int, full_every_ns: int = FULL_EVERY_NS) -> Kept | None:
     """Return what can be gone on from; None: everything has to be read.
 
     Args:
         folder: where `keep` put it.
         succeeded: ids of the cluster's latest good runs.
         now_ns: the time.
+        full_every_ns: everything is read again so long after it last was.
     """
     try:
         note = orjson.loads((folder / _NOTE).read_bytes())
@@ -76,7 +77,7 @@ def kept(folder: Path, succeeded: Sequence[str], now_ns: int) -> Kept | None:
         if folder.exists():
             log.warning("kept_dump_unreadable", folder=str(folder), reason=str(error))
         return None
-    if note.get("reconciliation") not in succeeded or now_ns - note.get("full_ns", 0) >= FULL_EVERY_NS:
+    if note.get("reconciliation") not in succeeded or now_ns - note.get("full_ns", 0) >= full_every_ns:
         return None
     ends = {(row["topic"], row["partition"], row["isolation"]): row["end_offset"] for row in rows}
     return Kept(folder, ends, {row["topic"]: row["topic_id"] for row in rows}, note["full_ns"])

@@ -16,18 +16,19 @@ import time
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import structlog
 
 from canary.settings import UserError, load
-from spark_reconcile import dump as dumping
 from spark_reconcile import findings, running, session
 from spark_reconcile.comparing import compare
+from spark_reconcile.dump import dump
 from spark_reconcile.inputs import look
-from spark_reconcile.keeping import keep, kept, size
+from spark_reconcile.keeping import FULL_EVERY_NS, keep, kept, size
 from spark_reconcile.report import with_comparison
 from spark_reconcile.targets import target
+from spark_reconcile.ticket import BY_THE_CLOCK, Ticket
 from storage.store import Store, StoreError
 
 if TYPE_CHECKING:
@@ -38,27 +39,17 @@ if TYPE_CHECKING:
     from canary.anomalies.violation import Violation
     from canary.settings import Settings
     from spark_reconcile.dump import Dumped, Wanted
-    from spark_reconcile.keeping import Kept
 
 log = structlog.get_logger(__name__)
 
-BY_THE_CLOCK: Final = "schedule"
-"""Who asked for a run that nobody asked for."""
 KEPT_RUNS: Final = 30
 """Results of so many runs of a cluster are kept on disk."""
 SHIPPED_WITHIN_S: Final = 30.0
 """A sealed segment is in the probe log so soon."""
 _CHUNK: Final = 500
 _TELL_S: Final = 2.0
-
-
-@dataclass(frozen=True, slots=True)
-class Ticket:
-    """Which row of `reconciliations` this is, and in whose name it was claimed."""
-
-    reconciliation_id: str
-    holder: str
-    cluster: str
+Dump: TypeAlias = "Callable[[SparkSession, Sequence[Wanted], str], Dumped]"
+"""Reads what topics hold into a folder, as `spark_reconcile.dump.dump` does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +73,14 @@ def folder_of(settings: Settings, cluster: str, name: str) -> Path:
 
 
 def run(
-    settings: Settings, store: Store, ticket: Ticket, spark: SparkSession, *, settle_s: float | None = None
+    settings: Settings,
+    store: Store,
+    ticket: Ticket,
+    spark: SparkSession,
+    *,
+    settle_s: float | None = None,
+    full_every_ns: int = FULL_EVERY_NS,
+    dump: Dump = dump,
 ) -> Outcome:
     """Reconcile a cluster now, and end its row in the store, well or not.
 
@@ -92,6 +90,8 @@ def run(
         ticket: the claimed row.
         spark: a session with the Kafka source.
         settle_s: how long to wait for the log after the dump; None: until a segment of then must have been shipped.
+        full_every_ns: after this time a run by the clock reads everything again.
+        dump: reads the topics of the cluster.
 
     Raises:
         UserError: a cluster does not answer, or the log is damaged; the row says so, too.
@@ -99,7 +99,7 @@ def run(
     """
     began = time.monotonic()
     try:
-        outcome, bounds = _run(settings, store, ticket, spark, settle_s, began)
+        outcome, bounds = _run(settings, store, ticket, spark, settle_s, full_every_ns, dump, began)
     except BaseException as error:
         reason = str(error) if isinstance(error, UserError) else f"{type(error).__name__}: {error}".splitlines()[0]
         if isinstance(error, KeyboardInterrupt):
@@ -128,7 +128,14 @@ def run(
 
 
 def _run(
-    settings: Settings, store: Store, ticket: Ticket, spark: SparkSession, settle_s: float | None, began: float
+    settings: Settings,
+    store: Store,
+    ticket: Ticket,
+    spark: SparkSession,
+    settle_s: float | None,
+    full_every_ns: int,
+    dump: Dump,
+    began: float,
 ) -> tuple[Outcome, dict[str, Any]]:
     cluster = next((one for one in settings.clusters if one.name == ticket.cluster), None)
     if cluster is None:
@@ -141,13 +148,16 @@ def _run(
     try:
         with _telling(store, ticket, spark) as tell:
             tell("dumping")
-            basis = None if _asked_for(store, ticket) else kept(before, _succeeded(store, cluster.name), began_ns)
+            basis = None
+            if not _asked_for(store, ticket):
+                basis = kept(before, _succeeded(store, cluster.name), began_ns, full_every_ns)
             wanted = target(settings, cluster, store.installation())
-            dumped = _dump(spark, wanted, basis, folder / "dump")
+            since = dict(basis.ends) if basis is not None else {}
+            dumped = dump(spark, [replace(wanted, since=since)], str(folder / "dump"))
             if basis is not None and not basis.fits(dumped.bounds):
                 log.info("kept_dump_does_not_fit", cluster=cluster.name)
                 basis = None
-                dumped = _dump(spark, wanted, basis, folder / "dump")
+                dumped = dump(spark, [wanted], str(folder / "dump"))
             bytes_read = size(folder / "dump")
             if basis is not None:
                 basis.add_to(folder / "dump")
@@ -172,10 +182,6 @@ def _run(
     page = str((folder / "out" / "report.html").resolve())
     read = {"full": basis is None, "records_read": rows, "bytes": bytes_read, "compared": compared}
     return Outcome(report.summary, found, new, page, seconds, read), _bounds(dumped)
-
-
-def _dump(spark: SparkSession, wanted: Wanted, basis: Kept | None, folder: Path) -> Dumped:
-    return dumping.dump(spark, [replace(wanted, since=dict(basis.ends)) if basis else wanted], str(folder))
 
 
 def _asked_for(store: Store, ticket: Ticket) -> bool:

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import structlog
 
-from spark_reconcile.nightly import BY_THE_CLOCK, Ticket
+from spark_reconcile.ticket import BY_THE_CLOCK, Ticket
 from storage.store import Held, Store, StoreError
 
 if TYPE_CHECKING:

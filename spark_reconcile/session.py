@@ -43,6 +43,7 @@ _CONF: Final = {
     "spark.executor.memory": "1g",
     "spark.driver.maxResultSize": "0",
     "spark.speculation": "false",
+    "spark.python.daemon.module": "spark_reconcile.worker_daemon",
     "spark.python.worker.reuse": "true",
     "spark.sql.shuffle.partitions": "8",
     "spark.scheduler.listenerbus.eventqueue.capacity": "2000",

@@ -1,15 +1,29 @@
-"""Fixtures that several rooms' tests share, and the rule that a continuous build skips nothing."""
+"""Fixtures that several rooms' tests share, and the rules of a session: what is run again, and that nothing is skipped.
+
+Tests on brokers (marker ``kafka``) share three of them (fixture ``lab``). Where a broker has to be expelled within
+seconds the test or its file says ``pytest.mark.quick``; all others get the calm profile, in which a machine that
+stalls for some seconds changes nothing.
+"""
+
+from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import pytest
 import structlog
 
-from canary.lab import Lab
 from canary.lab.state import free_ports
+from tests.support import again, labs, seeds
+from tests.support.postgres import Postgres
 
-# Tracebacks as the canary itself writes them: without the local variables, whose pictures cost up to 15 s each.
+if TYPE_CHECKING:
+    from collections.abc import Generator, Iterator
+
+    from canary.lab import Lab
+    from canary.lab.properties import Profile
+
+# Tracebacks as the canary itself writes them: without the local variables, whose pictures cost seconds.
 structlog.configure(
     processors=[
         *structlog.get_config()["processors"][:-1],
@@ -18,34 +32,65 @@ structlog.configure(
 )
 
 
-@pytest.fixture(scope="module")
-def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
-    """Three real brokers, shared by a module's tests; whoever breaks one mends it again (see whole_lab)."""
-    with Lab(
-        tmp_path_factory.mktemp("lab"),
-        brokers=3,
-        broker_properties={"min.insync.replicas": 2},
-        die_with_parent=True,
-    ) as running:
-        yield running
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the options that say what property tests try, and the one of ``make test-all``."""
+    parser.addoption("--long", action="store_true", help="the long form of tests that have one")
+    group = parser.getgroup("cases drawn at random")
+    group.addoption("--seed", type=int, help="repeat the cases of a session that printed this seed")
+    group.addoption("--explore", type=int, default=1, metavar="N", help="try N times as many cases (default: 1)")
+
+
+@pytest.hookimpl(tryfirst=True)  # before hypothesis reads its option
+def pytest_configure(config: pytest.Config) -> None:
+    """Choose the session's seed, and let what was late on a machine that stalled be run again."""
+    seeds.begin(config.getoption("--seed"), config.getoption("--explore"))
+    config.option.seed = seeds.SESSION.seed  # the processes of one session share it
+    config.option.hypothesis_seed = str(seeds.SESSION.seed)
+    config.pluginmanager.register(again)
+
+
+def pytest_report_header() -> str:
+    """Say how this session's cases are repeated."""
+    return f"cases drawn at random: repeat them with pytest {seeds.SESSION.options}"
+
+
+def pytest_runtest_setup() -> None:
+    """Forget the case of the test before."""
+    seeds.SESSION.case = None
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Say below a failure how it is repeated."""
+    report = yield
+    if report.failed:
+        case = "" if seeds.SESSION.case is None else f"; the case that failed has the seed {seeds.SESSION.case}"
+        report.sections.append(("cases drawn at random", f"pytest {seeds.SESSION.options} {report.nodeid}{case}"))
+    return report
+
+
+@pytest.fixture(scope="session")
+def _labs() -> Iterator[None]:
+    """Stop the last lab with the session."""
+    yield
+    labs.discard()
 
 
 @pytest.fixture
-def whole_lab(lab: Lab) -> Iterator[Lab]:
-    """The module's lab with every broker running, before the test and after it."""
-    mend(lab)
-    yield lab
-    mend(lab)
+def lab(_labs: None, request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
+    """Three real brokers, all of them running, with no topic but Kafka's own; before the test and after it."""
+    running = labs.shared(profile_of(request.node), lambda: tmp_path_factory.mktemp("lab"))
+    labs.mend(running)
+    yield running
+    labs.mend(running)
+    labs.tidy(running)
 
 
-def mend(lab: Lab) -> None:
-    """Resume and start whatever a test left paused or dead."""
-    for node in lab.status():
-        if node.state == "paused":
-            lab.resume(node.node)
-        elif node.state == "stopped":
-            lab.restart(node.node)
-    lab.wait_ready()
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[Postgres]:
+    """A real PostgreSQL server, of which each test takes a database of its own."""
+    with Postgres() as server:
+        yield server
 
 
 @pytest.fixture
@@ -53,6 +98,22 @@ def free_port() -> int:
     """A port of 127.0.0.1 on which nobody listens, below the ephemeral ones."""
     (port,) = free_ports(1)
     return port
+
+
+def profile_of(item: pytest.Item) -> Profile:
+    """Return the profile of the lab that a test asks for."""
+    return "calm" if item.get_closest_marker("quick") is None else "quick"
+
+
+@pytest.fixture(scope="session")
+def long(pytestconfig: pytest.Config) -> bool:
+    """Whether the long form of a test is asked for."""
+    return bool(pytestconfig.getoption("--long"))
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Let those tests follow each other that share a lab."""
+    items.sort(key=lambda item: profile_of(item) == "quick")  # the sort is stable
 
 
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:

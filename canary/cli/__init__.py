@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final, NoReturn
 import typer
 
 from canary.cli import logging, registry, session
-from canary.settings.errors import UserError
+from canary.errors import UserError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

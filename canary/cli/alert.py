@@ -11,7 +11,7 @@ import typer
 
 from canary.cli import session
 from canary.cli.session import JsonOption  # noqa: TC001  # typer reads it
-from canary.settings.errors import UserError
+from canary.errors import UserError
 
 if TYPE_CHECKING:
     from canary.anomalies.violation import Violation

@@ -9,6 +9,7 @@ import typer
 
 from canary.cli import session
 from canary.cli.session import JsonOption  # noqa: TC001  # typer reads it
+from canary.errors import UserError
 
 if TYPE_CHECKING:
     from canary.settings import ClusterSettings, Settings
@@ -33,7 +34,7 @@ def audit(*, json: JsonOption = False) -> None:
 
     from canary.client.quiet import calm, quiet_logger  # noqa: PLC0415
     from canary.runner import auditing  # noqa: PLC0415
-    from canary.settings import UserError, admin_config  # noqa: PLC0415
+    from canary.settings import admin_config  # noqa: PLC0415
     from canary.watching.audit import UnreachableError  # noqa: PLC0415
     from canary.watching.findings import audit as judge  # noqa: PLC0415
 
@@ -63,7 +64,6 @@ def reachable(settings: Settings, cluster: ClusterSettings) -> ClusterSettings:
         UserError: the lab does not run.
     """
     from canary.lab import Lab, LabError  # noqa: PLC0415
-    from canary.settings import UserError  # noqa: PLC0415
 
     if not cluster.embedded:
         return cluster

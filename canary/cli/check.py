@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated, BinaryIO, Literal
 import typer
 
 from canary.cli.session import JsonOption  # noqa: TC001  # typer reads it
-from canary.settings.errors import UserError
+from canary.errors import UserError
+from canary.extras import require
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -48,7 +49,10 @@ def check(  # as many as there are options
     if not vias <= {"assign", "subscribe"}:
         raise UserError(f"--sub-via is assign or subscribe, not {', '.join(sorted(vias))}", BAD_INPUT)
     options = Options(sub_via=vias, ww_deps=ww_deps)
+    if html is not None:
+        require("pictures", "--html")
     if engine == "spark":
+        require("spark", "--engine spark")
         if extras or html is not None:
             raise UserError("--engine spark gives neither --extras nor --html", BAD_INPUT)
         raise typer.Exit(_by_spark(history, options, json=json))

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from canary.cli import progress, session
+from canary.cli import session
 from canary.cli.session import JsonOption  # noqa: TC001  # typer reads it
+from canary.extras import require, require_for_url
 
 if TYPE_CHECKING:
     from spark_reconcile.dump import Dumped
@@ -37,10 +38,13 @@ def dump(
 
     Example: canary dump --config canary.yaml --out /tmp/dump
     """
+    from canary.cli import progress  # noqa: PLC0415  # structlog takes its time
     from spark_reconcile import session as spark  # noqa: PLC0415  # Spark and Arrow take their time
     from spark_reconcile.dump import dump as dump_topics  # noqa: PLC0415
     from spark_reconcile.targets import wanted  # noqa: PLC0415
 
+    require("spark", "canary dump")
+    require_for_url(out, "--out")
     everything = wanted(session.load_settings(), cluster, isolation)
     with spark.ended_by_sigterm(), progress.shown() as tell:
         tell("starting Spark", 0, 1)

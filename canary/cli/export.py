@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, NoReturn
 import typer
 
 from canary.cli import session
-from canary.settings.errors import UserError
+from canary.errors import UserError
 
 if TYPE_CHECKING:
     from canary.settings import Settings

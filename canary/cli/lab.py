@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from canary.cli import progress, session
+from canary.cli import session
 from canary.cli.session import JsonOption  # noqa: TC001  # typer reads it
-from canary.settings.errors import UserError
+from canary.errors import UserError
 
 if TYPE_CHECKING:
     from canary.lab import Lab
@@ -51,6 +51,7 @@ def up(
 
     Example: canary lab up --brokers 3 --set min.insync.replicas=2
     """
+    from canary.cli import progress  # noqa: PLC0415
     from canary.lab import Lab  # noqa: PLC0415
 
     defaults = session.load_settings().lab
@@ -93,6 +94,7 @@ def fetch(kafka: VersionOption = None, *, json: JsonOption = False) -> None:
 
     Example: canary lab fetch --kafka 4.1.0
     """
+    from canary.cli import progress  # noqa: PLC0415
     from canary.lab import jars  # noqa: PLC0415
 
     version = kafka or session.load_settings().lab.version

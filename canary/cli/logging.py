@@ -12,10 +12,11 @@ import logging
 import sys
 from typing import TYPE_CHECKING, Any, Final
 
-import structlog
+from canary.footprint import hidden
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+    from types import ModuleType
 
     from structlog.typing import EventDict, Processor, WrappedLogger
 
@@ -41,6 +42,7 @@ def scrubbed(text: str) -> str:
 
 def configure(verbosity: int, *, terminal: bool | None = None) -> None:
     """Set up logging for the process; may be called again. ``terminal``: None asks stderr."""
+    structlog = _structlog()
     if terminal is None:
         terminal = sys.stderr.isatty()
     shared: list[Processor] = [
@@ -75,8 +77,16 @@ def configure(verbosity: int, *, terminal: bool | None = None) -> None:
         logging.getLogger(name).setLevel(ours)
 
 
+def _structlog() -> ModuleType:
+    """Return structlog, which --help does without; and without rich, whose tracebacks are never asked for."""
+    with hidden("rich"):
+        import structlog  # noqa: PLC0415  # takes its time
+    return structlog
+
+
 def _rendering(*, terminal: bool) -> list[Processor]:
     """Return the last steps: a traceback without local variables (they may hold secrets), a line, no secret in it."""
+    structlog = _structlog()
     if terminal:
         console = structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)
         return [lambda logger, name, event: scrubbed(str(console(logger, name, event)))]

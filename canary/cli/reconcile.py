@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from canary.cli import progress
 from canary.cli.session import JsonOption  # noqa: TC001  # typer reads it
+from canary.extras import require, require_for_url
 
 if TYPE_CHECKING:
     from spark_reconcile.running import Report
@@ -33,10 +33,14 @@ def reconcile(
 
     Example: canary reconcile --probe-log var/canary/probe-log --dump /tmp/dump --out /tmp/reconciled
     """
+    from canary.cli import progress  # noqa: PLC0415  # structlog takes its time
     from spark_reconcile import running  # noqa: PLC0415  # Spark and Arrow take their time
     from spark_reconcile import session as spark  # noqa: PLC0415
     from spark_reconcile.inputs import look  # noqa: PLC0415
 
+    require("spark", "canary reconcile")
+    for option, url in (("--probe-log", probe_log), ("--dump", dump), ("--out", out)):
+        require_for_url(url, option)
     inputs = look(probe_log, dump, out)
     with spark.ended_by_sigterm(), progress.shown() as tell:
         tell("starting Spark", 0, 1)

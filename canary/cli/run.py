@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from canary.cli import session
+from canary.footprint import keep_small
 
 if TYPE_CHECKING:
     import typer
@@ -20,7 +21,8 @@ def run() -> None:
 
     Example: canary run --config canary.yaml
     """
-    from canary.runner import supervise  # noqa: PLC0415  # the Kafka client takes its time
+    keep_small()
+    from canary.runner import signals, supervise  # noqa: PLC0415  # the Kafka client takes its time
 
     settings = session.load_settings()
-    supervise.run(settings, supervise.stop_on_signals())
+    supervise.run(settings, signals.stop_on_signals())

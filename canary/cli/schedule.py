@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from canary.cli import session
+from canary.extras import require
 
 if TYPE_CHECKING:
     import typer
@@ -20,12 +21,14 @@ def schedule() -> None:
 
     Example: canary schedule --config canary.yaml
     """
-    from canary.runner import supervise  # noqa: PLC0415  # the Kafka client takes its time
+    from canary.runner import signals  # noqa: PLC0415  # SQLAlchemy takes its time
+    from canary.runner.start import open_store  # noqa: PLC0415
     from spark_reconcile.schedule import Scheduler  # noqa: PLC0415
 
+    require("spark", "canary schedule")
     settings = session.load_settings()
-    stopping = supervise.stop_on_signals()
-    store = supervise.open_store(settings, stopping)
+    stopping = signals.stop_on_signals()
+    store = open_store(settings, stopping)
     if store is None:
         return
     config = session.current().config

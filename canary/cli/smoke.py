@@ -35,7 +35,7 @@ def smoke(
     """
     from pydantic_core import PydanticCustomError  # noqa: PLC0415  # pydantic takes its time
 
-    from canary.runner import supervise  # noqa: PLC0415  # the Kafka client takes its time
+    from canary.runner import signals  # noqa: PLC0415  # the Kafka client takes its time
     from canary.runner.smoke import smoke as run  # noqa: PLC0415
     from canary.settings.fields import seconds  # noqa: PLC0415
 
@@ -43,7 +43,7 @@ def smoke(
         length = seconds(duration)
     except PydanticCustomError as error:
         raise typer.BadParameter(error.message(), param_hint="--for") from None
-    outcome = run(session.load_settings(), length, supervise.stop_on_signals())
+    outcome = run(session.load_settings(), length, signals.stop_on_signals())
     typer.echo(json_module.dumps(outcome.as_json()) if json else _words(outcome))
     raise typer.Exit(outcome.status)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from canary.cli import progress, session
+from canary.cli import session
 
 
 def register(app: typer.Typer) -> None:
@@ -17,11 +17,12 @@ def up() -> None:
 
     Example: canary up --config canary.yaml
     """
-    from canary.runner import group, supervise  # noqa: PLC0415  # the Kafka client takes its time
+    from canary.cli import progress  # noqa: PLC0415  # structlog and pydantic take their time
+    from canary.runner import group, signals  # noqa: PLC0415
 
     settings = session.load_settings()
     current = session.current()
-    stopping = supervise.stop_on_signals()
+    stopping = signals.stop_on_signals()
     with progress.shown() as report:
         group.up(
             settings,

@@ -21,11 +21,14 @@ def register(app: typer.Typer) -> None:
 
 
 def versions() -> dict[str, str]:
-    """Return the versions of the canary, of Python and of the libraries whose behaviour matters."""
+    """Return the versions of the canary, of Python and of the libraries whose behaviour matters, where installed."""
+    present = {
+        found.name.lower(): found.version for part in _PARTS for found in importlib.metadata.distributions(name=part)
+    }
     return {
         "canary": importlib.metadata.version("kafka-durability-canary"),
         "python": platform.python_version(),
-        **{part: importlib.metadata.version(part) for part in _PARTS},
+        **present,
     }
 
 

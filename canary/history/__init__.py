@@ -24,11 +24,20 @@ Two formats on disk: JSON Lines (``read_jsonl``, ``write_jsonl``) and EDN as Jep
 finds out which one it has. Whatever is wrong with a file is one HistoryError that says where and what.
 """
 
-from canary.history.columns import History
+from typing import TYPE_CHECKING
+
+from canary.footprint import on_first_use
 from canary.history.errors import HistoryError
 from canary.history.operation import Operation
-from canary.history.reading import load, load_operations, read_edn, read_jsonl
 from canary.history.writing import to_json, write_jsonl
+
+if TYPE_CHECKING:
+    from canary.history.columns import History
+    from canary.history.reading import load, load_operations, read_edn, read_jsonl
+
+# These load NumPy, which the API does without.
+_READING = ("load", "load_operations", "read_edn", "read_jsonl")
+__getattr__ = on_first_use(__name__, {"History": "columns", **dict.fromkeys(_READING, "reading")})
 
 __all__ = [
     "History",

@@ -15,7 +15,8 @@ Everything a lab knows stands in its directory, so another process can take hold
 (``Lab.attach(directory)``), and a lab that was stopped can be started again with its data:
 
     lab.json                     version, cluster id, properties, and port of each node
-    controller/, broker-<id>/    server.properties, log4j configuration, console.log, server.log, pid, data/
+    actions.log                  what was done to which node, and when; see canary.lab.events
+    controller/, broker-<id>/    server.properties, log4j configuration, console.log, server.log, events.log, pid, data/
 
 Nothing here needs root, a container or the network once the jars are there (canary.lab.jars).
 """

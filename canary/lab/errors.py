@@ -1,6 +1,6 @@
 """What can go wrong with a lab, as one error with a remedy in its message."""
 
-from canary.settings.errors import UserError
+from canary.errors import UserError
 
 
 class LabError(UserError):

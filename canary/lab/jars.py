@@ -1,80 +1,72 @@
-"""Kafka's own jars, fetched once and kept.
-
-PySpark bundles Apache Ivy, so whoever has installed the canary can fetch brokers with nothing but Java; Maven does it
-several times faster where it is installed. Each tool gets a repository of its own below the cache directory: a
-half-filled ~/.m2 that Ivy is made to read ends in "download failed" (FIELD-NOTES).
+"""Kafka's own jars, fetched once from Maven Central, held against pinned checksums, and kept.
 
     $CANARY_CACHE, or ~/.cache/kafka-durability-canary
         kafka-4.1.0/*.jar    complete, or not there: filled under another name and renamed
-        ivy/, m2/            what the tools keep for themselves
+
+Beside this module, ``pinned/kafka-4.1.0.txt`` has a line for each jar of a version: its SHA-512 and its Maven
+coordinate, ``group:artifact:version``. ``$CANARY_MAVEN_URL`` names another repository of the same layout, such as a
+company's mirror; the checksums hold for that as well.
 """
 
 import fcntl
-import importlib.util
 import os
 import shutil
-import subprocess
 import tempfile
-from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib import resources
 from pathlib import Path
-from typing import Literal
-from xml.sax.saxutils import quoteattr
-
-import structlog
 
 from canary.lab.errors import LabError
 
 Progress = Callable[[str, int, int], None]
-"""Called with what is being done, how many steps are done, and how many there will be about."""
-
-Tool = Literal["ivy", "maven"]
+"""Called with what is being done, how many steps are done, and how many there will be."""
 
 DEFAULT_VERSION = "4.1.0"
-
-_log = structlog.get_logger(__name__)
+MAVEN_URL = "https://repo.maven.apache.org/maven2"
 
 
 @dataclass(frozen=True, slots=True)
-class Artifact:
-    """A Maven coordinate."""
+class Jar:
+    """One line of a pinned list: a Maven coordinate, and the SHA-512 of its jar in hexadecimal digits."""
 
+    sha512: str
     group: str
-    name: str
+    artifact: str
     version: str
 
+    @property
+    def name(self) -> str:
+        """Return the file's name."""
+        return f"{self.artifact}-{self.version}.jar"
 
-@dataclass(frozen=True, slots=True)
-class Release:
-    """What makes a runnable broker of one Kafka version.
-
-    Attributes:
-        artifacts: Kafka and the logging back end it leaves to whoever runs it.
-        jars: how many jars that comes to, for progress only.
-    """
-
-    artifacts: tuple[Artifact, ...]
-    jars: int
+    @property
+    def path(self) -> str:
+        """Return where it is in a Maven repository."""
+        return f"{self.group.replace('.', '/')}/{self.artifact}/{self.version}/{self.name}"
 
 
-_LOG4J2 = Artifact("org.apache.logging.log4j", "log4j-slf4j-impl", "2.24.3")
-_RELOAD4J = Artifact("org.slf4j", "slf4j-reload4j", "1.7.36")
+def pinned_versions() -> list[str]:
+    """Return the versions of Kafka that can be fetched, oldest first."""
+    names = [file.name for file in (resources.files("canary.lab") / "pinned").iterdir()]
+    return sorted((name[len("kafka-") : -len(".txt")] for name in names if name.endswith(".txt")), key=version_tuple)
 
 
-def release(version: str) -> Release:
-    """Return the artifacts of a Kafka version; log4j 2 came with Kafka 4.
+def pinned(version: str) -> list[Jar]:
+    """Return the jars of a Kafka version.
 
     Raises:
-        LabError: the version is none, or older than KRaft brokers the lab can run (3.4).
+        LabError: it is not pinned.
     """
-    kafka = Artifact("org.apache.kafka", "kafka_2.13", version)
-    if version_tuple(version) < (3, 4):
-        raise LabError(f"Kafka {version} is too old for the lab; ask for 3.4.0 or newer, {DEFAULT_VERSION} is tried")
-    if version_tuple(version) < (4,):
-        return Release((kafka, _RELOAD4J), 57)
-    return Release((kafka, _LOG4J2), 46)
+    known = pinned_versions()
+    if version not in known:
+        raise LabError(
+            f"the lab does not know Kafka {version}; it knows {', '.join(known)} (see docs/releasing.md)",
+            2,
+        )
+    text = (resources.files("canary.lab") / "pinned" / f"kafka-{version}.txt").read_text(encoding="ascii")
+    return [Jar(sha512, *coordinate.split(":")) for sha512, coordinate in map(str.split, text.splitlines())]
 
 
 def version_tuple(version: str) -> tuple[int, ...]:
@@ -116,13 +108,7 @@ def is_fetched(version: str = DEFAULT_VERSION, *, cache: Path | None = None) -> 
     return _target(version, cache or cache_directory()).is_dir()
 
 
-def fetch(
-    version: str = DEFAULT_VERSION,
-    progress: Progress | None = None,
-    *,
-    cache: Path | None = None,
-    tool: Tool | None = None,
-) -> Path:
+def fetch(version: str = DEFAULT_VERSION, progress: Progress | None = None, *, cache: Path | None = None) -> Path:
     """Return the directory that holds all jars of a Kafka version; fetch them first if they are not there yet.
 
     Two processes may ask at the same time: one fetches, the other waits for it. A fetch that is cut off leaves nothing
@@ -130,28 +116,34 @@ def fetch(
 
     Args:
         version: of Kafka, such as "4.1.0".
-        progress: told about every step.
+        progress: told about every jar.
         cache: instead of cache_directory().
-        tool: insist on one tool; else Maven where ``mvn`` is found, and Ivy where it is not or where Maven fails.
 
     Raises:
-        LabError: no java, no network, or no such version.
+        LabError: the version is not pinned, the repository does not answer, or a jar is not the pinned one.
     """
     base = cache or cache_directory()
     target = _target(version, base)
     if target.is_dir():
         return target
-    wanted = release(version)
+    wanted = pinned(version)
+    from canary.lab.download import download  # noqa: PLC0415  # an HTTP client, needed once
+
     base.mkdir(parents=True, exist_ok=True)
     with _locked(base / f"{target.name}.lock"):
         if target.is_dir():  # somebody else was quicker
             return target
         with tempfile.TemporaryDirectory(prefix=f".{target.name}-", dir=base) as scratch:
-            job = _Job(wanted, base, Path(scratch), progress or _no_progress)
-            _retrieve(job, tool)
-            if not (job.lib / f"kafka_2.13-{version}.jar").is_file():
-                raise LabError(f"the download ended without kafka_2.13-{version}.jar; try again")
-            job.lib.rename(target)
+            lib = Path(scratch) / "lib"
+            lib.mkdir()
+            tell = progress or _no_progress
+            download(
+                wanted,
+                os.environ.get("CANARY_MAVEN_URL") or MAVEN_URL,
+                lib,
+                lambda done: tell(f"fetching Kafka {version}", done, len(wanted)),
+            )
+            lib.rename(target)
     return target
 
 
@@ -168,110 +160,3 @@ def _locked(path: Path) -> Iterator[None]:
     with path.open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield
-
-
-@dataclass(frozen=True, slots=True)
-class _Job:
-    """One fetch: what is wanted, the cache, a directory of its own to work in, and whom to tell."""
-
-    wanted: Release
-    base: Path
-    scratch: Path
-    progress: Progress
-
-    @property
-    def lib(self) -> Path:
-        """Where the jars arrive."""
-        return self.scratch / "lib"
-
-
-def _retrieve(job: _Job, tool: Tool | None) -> None:
-    if tool != "ivy" and (mvn := shutil.which("mvn")):
-        try:
-            _maven(mvn, job)
-        except LabError as error:
-            if tool == "maven":
-                raise
-            _log.warning("maven_failed_trying_ivy", error=str(error))
-            shutil.rmtree(job.lib, ignore_errors=True)
-        else:
-            return
-    elif tool == "maven":
-        raise LabError("no mvn found; leave the choice of the tool open and Ivy is used")
-    _ivy(job)
-
-
-def _ivy(job: _Job) -> None:
-    """Fetch with the Ivy that PySpark bundles."""
-    spec = importlib.util.find_spec("pyspark")
-    found = sorted(Path(spec.origin).parent.glob("jars/ivy-*.jar")) if spec and spec.origin else []
-    if not found:
-        raise LabError("PySpark's bundled Ivy is missing; reinstall with: pip install --force-reinstall pyspark")
-    module = job.scratch / "ivy.xml"
-    dependencies = "".join(
-        f"<dependency org={quoteattr(a.group)} name={quoteattr(a.name)} rev={quoteattr(a.version)}"
-        ' conf="default->default"/>'
-        for a in job.wanted.artifacts
-    )
-    module.write_text(
-        '<ivy-module version="2.0"><info organisation="canary" module="lab"/>'
-        f"<dependencies>{dependencies}</dependencies></ivy-module>"
-    )
-    command = [
-        java(),
-        "-jar",
-        str(found[-1]),
-        "-cache",
-        str(job.base / "ivy"),
-        "-ivy",
-        str(module),
-        "-confs",
-        "default",
-    ]
-    command += ["-retrieve", f"{job.lib}/[artifact]-[revision].[ext]"]
-    _run(command, job, looked_up="found ", loaded="downloading ")
-
-
-def _maven(mvn: str, job: _Job) -> None:
-    """Fetch with Maven, which takes the machine's own settings.xml (mirrors, proxies) into account."""
-    pom = job.scratch / "pom.xml"
-    dependencies = "".join(
-        f"<dependency><groupId>{a.group}</groupId><artifactId>{a.name}</artifactId><version>{a.version}</version></dependency>"
-        for a in job.wanted.artifacts
-    )
-    pom.write_text(
-        '<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion><groupId>canary</groupId>'
-        f"<artifactId>lab</artifactId><version>1</version><packaging>pom</packaging><dependencies>{dependencies}"
-        "</dependencies></project>"
-    )
-    command = [mvn, "-B", f"-Dmaven.repo.local={job.base / 'm2'}", "-f", str(pom), "dependency:copy-dependencies"]
-    command += [f"-DoutputDirectory={job.lib}", "-DincludeScope=runtime"]
-    _run(command, job, looked_up=".pom", loaded=".jar")
-
-
-def _run(command: list[str], job: _Job, *, looked_up: str, loaded: str) -> None:
-    """Run a tool, turn its lines into progress, and its failure into an error that quotes its last words."""
-    version, total = job.wanted.artifacts[0].version, 2 * job.wanted.jars
-    modules = jars = 0
-    tail: deque[str] = deque(maxlen=12)
-    with subprocess.Popen(  # noqa: S603  # the command is ours
-        command, cwd=job.scratch, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace"
-    ) as process:
-        assert process.stdout is not None  # noqa: S101  # PIPE was asked for
-        for line in process.stdout:
-            word = line.strip()
-            if word:
-                tail.append(word)
-            if loaded in word and not word.startswith("[INFO] ---"):
-                jars += 1
-            elif looked_up in word:
-                modules += 1
-            else:
-                continue
-            job.progress(f"fetching Kafka {version}", min(modules, total // 2) + min(jars, total // 2), total)
-    if process.returncode != 0:
-        raise LabError(
-            f"fetching Kafka {version} failed (exit status {process.returncode}); is the network there? "
-            "Last lines: " + " | ".join(tail)
-        )
-    job.progress(f"fetching Kafka {version}", total, total)

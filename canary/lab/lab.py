@@ -12,8 +12,9 @@ from typing import Self
 
 import structlog
 
-from canary.lab import jars, logs, process, state, wire
+from canary.lab import events, jars, logs, process, state, wire
 from canary.lab.errors import LabError
+from canary.lab.properties import Profile
 from canary.lab.site import Site
 from canary.lab.state import CONTROLLER, State
 
@@ -56,6 +57,7 @@ class Lab:
         controller_properties: override or add to the controller's.
         heap: of each process, as for -Xmx.
         broker_overrides: properties of single brokers, by id, such as {1: {"broker.rack": "a"}}; they win.
+        profile: "calm" waits for a silent broker as long as production does, "quick" expels it within 3 s.
         features: feature levels to format the cluster with, such as {"eligible.leader.replicas.version": 0}.
         die_with_parent: kill (-9) every process of the lab when this Python process ends, however it ends.
     """
@@ -69,6 +71,7 @@ class Lab:
         broker_properties: Mapping[str, object] | None = None,
         controller_properties: Mapping[str, object] | None = None,
         heap: str = "256m",
+        profile: Profile = "calm",
         broker_overrides: Mapping[int, Mapping[str, object]] | None = None,
         features: Mapping[str, int] | None = None,
         die_with_parent: bool = False,
@@ -85,6 +88,7 @@ class Lab:
             features=dict(features or {}),
             ports=dict.fromkeys([CONTROLLER, *range(1, brokers + 1)], 0),
             overrides={node: state.texts(values) for node, values in (broker_overrides or {}).items()},
+            profile=profile,
         )
         self._site = Site(self.directory, wanted, die_with_parent)
 
@@ -184,6 +188,10 @@ class Lab:
         """Return the end offset of a replica's log on disk (of what the broker has written so far)."""
         return logs.end_offset(self._site.data(broker), topic, partition)
 
+    def events(self, since: float = 0.0) -> list[events.Event]:
+        """Return what was done to the nodes, and when brokers were fenced or left an ISR, since a time (epoch s)."""
+        return events.events(self.directory, since)
+
     # Starting and stopping
 
     def start(self, progress: jars.Progress | None = None, *, timeout: float = 180.0) -> None:
@@ -215,13 +223,15 @@ class Lab:
         """Stop every process of the lab, brokers before the controller; fine when none runs.
 
         Args:
-            hard: kill -9 at once instead of asking first and killing after 15 s.
+            hard: kill -9 at once instead of asking first and killing after 15 s; so it is without a controller.
         """
         if state.load(self.directory) is None:
             return
         with self._site.locked():
+            controller = self._site.pid(CONTROLLER)
+            alone = controller is None or process.state(controller) != "running"  # nobody takes over from the brokers
             for group in (self.brokers, (CONTROLLER,)):
-                self._site.end(group, hard=hard)
+                self._site.end(group, hard=hard or alone)
         _log.info("lab_stopped", directory=str(self.directory))
 
     def wait_ready(
@@ -264,12 +274,15 @@ class Lab:
     def pause(self, node: int) -> None:
         """Stop a process where it stands (SIGSTOP): connections stay open and nobody answers."""
         pid = self._site.require_pid(node)
+        events.note(self.directory, "paused", (node,))
         process.send(pid, SIGSTOP)
         self._wait(lambda: process.state(pid) != "running", 5.0, f"node {node} does not stop")
 
     def resume(self, node: int) -> None:
         """Let a paused process go on (SIGCONT); fine when it was not paused."""
-        process.send(self._site.require_pid(node), SIGCONT)
+        pid = self._site.require_pid(node)
+        process.send(pid, SIGCONT)
+        events.note(self.directory, "resumed", (node,))
 
     def restart(self, node: int, *, hard: bool = False, timeout: float = 180.0) -> None:
         """Stop a process if it runs, start it, and wait until it is back in the cluster; see start_broker()."""
@@ -331,6 +344,7 @@ class Lab:
         self._site.require_known(broker)
         if self._site.pid(broker) is not None:
             raise LabError(f"broker {broker} is running; kill it before its logs are cut")
+        events.note(self.directory, "cut", (broker,))
         cut = logs.truncate(self._site.data(broker), topic, partition, count=bytes, to_offset=to_offset)
         _log.info("log_truncated", broker=broker, topic=topic, partition=partition, before=cut.before, after=cut.after)
         return cut
@@ -341,12 +355,12 @@ class Lab:
         Raises:
             LabError: the time is up; says what they are.
         """
-        seen: list[object] = []
+        seen: list[wire.PartitionState] = []
 
         def reached() -> bool:
             with contextlib.suppress(LabError):  # nobody answers just now
                 seen[:] = [self.partition(topic, partition)]
-                return bool(seen) and self.partition(topic, partition).isr == isr
+                return seen[0].isr == isr
             return False
 
         self._wait(reached, timeout, lambda: f"ISR of {topic}-{partition} is not {sorted(isr)} but {seen}")

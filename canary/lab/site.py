@@ -11,7 +11,7 @@ from signal import SIGCONT, SIGKILL, SIGTERM
 
 import structlog
 
-from canary.lab import classes, jars, process, properties
+from canary.lab import classes, events, jars, process, properties
 from canary.lab.errors import LabError
 from canary.lab.process import ProcessFile
 from canary.lab.state import CONTROLLER, State, free_ports, load, random_id, save, texts
@@ -113,7 +113,11 @@ class Site:
         data.mkdir(parents=True, exist_ok=True)
         if node == CONTROLLER:
             settings = properties.controller_properties(
-                node=node, port=now.ports[node], data=data, overrides=now.controller_properties
+                node=node,
+                port=now.ports[node],
+                data=data,
+                profile=now.profile,
+                overrides=now.controller_properties,
             )
         else:
             settings = properties.broker_properties(
@@ -122,6 +126,7 @@ class Site:
                 controller=(CONTROLLER, now.ports[CONTROLLER]),
                 data=data,
                 brokers=len(now.brokers),
+                profile=now.profile,
                 overrides={**now.broker_properties, **now.overrides.get(node, {})},
             )
             meta = data / "meta.properties"
@@ -166,6 +171,7 @@ class Site:
         start = self.java_command(now, node, leaves_classes=node == now.brokers[0])
         command = [*start, "kafka.Kafka", str(home / "server.properties")]
         console = home / "console.log"
+        events.note(self.directory, "started", (node,))
         pid = process.spawn(command, cwd=home, console=console, die_with_parent=self.die_with_parent)
         self.file(node).write(pid)
 
@@ -173,6 +179,7 @@ class Site:
         """Stop several processes at once."""
         version = self.state().version
         pids = {node: pid for node in nodes if (pid := self.pid(node)) is not None}
+        events.note(self.directory, "killed" if hard else "stopped", pids)
         for pid in pids.values():
             process.send(pid, SIGKILL if hard else SIGTERM)
             process.send(pid, SIGCONT)  # a paused process would never see SIGTERM

@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from canary.lab.errors import LabError
+from canary.lab.properties import Profile
 
 CONTROLLER = 1000
 """The controller's node id; brokers count from 1."""
@@ -32,6 +33,7 @@ class State:
         features: feature levels the cluster is formatted with, by name; others have Kafka's defaults.
         ports: by node id.
         overrides: for single brokers, by id.
+        profile: how long a silent broker is waited for; see canary.lab.properties.
     """
 
     version: str
@@ -42,6 +44,7 @@ class State:
     features: dict[str, int]
     ports: dict[int, int]
     overrides: dict[int, dict[str, str]] = field(default_factory=dict)
+    profile: Profile = "calm"
 
     @property
     def brokers(self) -> tuple[int, ...]:

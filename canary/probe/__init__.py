@@ -40,9 +40,10 @@ says and the checksum is right. Length and checksum stand at the same place, and
 come: a valid checksum with a version or a mode that is not known here is *unknown-version*, which is counted and not
 judged. All else (bytes that must be zero, padding, a negative number where none can be) is *corrupt* again. Decoding
 never raises.
+
+Many records at once are the business of ``canary.probe.batch``, which loads NumPy; this package does not.
 """
 
-from canary.probe.batch import BinaryBuffers, Decoded, as_bytes, decode_batch, encode_batch, encode_keys
 from canary.probe.identity import Identity
 from canary.probe.record import (
     MAGIC,
@@ -61,17 +62,11 @@ __all__ = [
     "MAGIC",
     "MODES",
     "REASONS",
-    "BinaryBuffers",
-    "Decoded",
     "Identity",
     "Probe",
     "Refusal",
-    "as_bytes",
     "decode",
-    "decode_batch",
     "encode",
-    "encode_batch",
-    "encode_keys",
     "identity_of_key",
     "key",
     "tag",

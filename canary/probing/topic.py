@@ -15,7 +15,7 @@ from confluent_kafka import KafkaError, KafkaException, TopicCollection
 from confluent_kafka.admin import NewTopic
 
 from canary.client.answers import text_of, topic_id_of
-from canary.settings.errors import UserError
+from canary.errors import UserError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

@@ -12,7 +12,6 @@ from canary.metrics import Measurement
 from canary.runner import mirroring
 from canary.watching.audit import collect
 from canary.watching.beyond import KafkaAlone, NotAvailableError
-from canary.watching.redpanda import RedpandaAdmin
 from canary.watching.selection import Selection
 
 if TYPE_CHECKING:
@@ -60,6 +59,8 @@ def beyond(cluster: ClusterSettings) -> Iterator[Beyond]:
     if settings.admin_url is None:
         yield KafkaAlone()
         return
+    from canary.watching.redpanda import RedpandaAdmin  # noqa: PLC0415  # its HTTP client is for Redpanda alone
+
     with RedpandaAdmin(settings.admin_url, settings.credentials) as redpanda:
         yield redpanda
 

@@ -6,20 +6,23 @@ however it ends.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
+import http.client
 import os
 import signal
+import ssl
 import subprocess
 import sys
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import httpx
 import structlog
 
+from canary.errors import UserError
+from canary.extras import lacking, require_for_url
 from canary.lab import Lab, LabError
-from canary.settings import UserError
 
 if TYPE_CHECKING:
     import threading
@@ -27,6 +30,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from canary.settings import Settings
+    from canary.settings.serving import ApiSettings
 
 log = structlog.get_logger(__name__)
 
@@ -81,6 +85,21 @@ def embedded_lab(settings: Settings, progress: Callable[[str, int, int], None] |
     return lab
 
 
+def parts(settings: Settings) -> tuple[str, ...]:
+    """Return the parts that can run: all; without Spark all but the scheduler, and the log says so.
+
+    Raises:
+        UserError: a setting needs an extra that is not installed.
+    """
+    require_for_url(settings.store.url.get_secret_value(), "store.url")
+    require_for_url(settings.probe_log.url, "probe_log.url")
+    said = lacking("spark", "reconciling every night")
+    if said is None:
+        return PARTS
+    log.warning("nights_are_not_reconciled", reason=said)
+    return tuple(part for part in PARTS if part != "schedule")
+
+
 def environment(settings: Settings, bootstrap: str | None, base: Mapping[str, str]) -> dict[str, str]:
     """Return the children's environment: where the embedded lab is, if there is one."""
     found = dict(base)
@@ -105,16 +124,17 @@ def up(
         UserError: a part ended in a way that starting it again cannot mend.
         LabError: the embedded brokers do not start.
     """
+    wanted = parts(settings)
     lab = embedded_lab(settings, progress)
     children: list[Child] = []
     try:
         env = environment(settings, lab.bootstrap if lab else None, os.environ)
         options = [*(["--config", str(config)] if config else []), *(["-v"] * verbosity)]
-        children = [_start(part, options, env) for part in PARTS]
+        children = [_start(part, options, env) for part in wanted]
         address = f"{'https' if settings.api.tls else 'http'}://{settings.api.host}:{settings.api.port}/"
         announced = False
         while not stopping.wait(_LOOK_S):
-            if not announced and _answers(address):
+            if not announced and _answers(settings.api):
                 announced = True
                 announce(address)
             for child in children:
@@ -126,12 +146,19 @@ def up(
     return 0
 
 
-def _answers(address: str) -> bool:
-    try:
-        answer = httpx.get(f"{address}healthz", timeout=1.0, verify=False)  # noqa: S501  # our own, asked if it lives
-    except httpx.HTTPError:
-        return False
-    return answer.status_code == httpx.codes.OK
+def _answers(settings: ApiSettings) -> bool:
+    """Return whether the API says that it lives."""
+    if settings.tls is None:
+        asking = http.client.HTTPConnection(settings.host, settings.port, timeout=1.0)
+    else:
+        unchecked = ssl._create_unverified_context()  # noqa: S323, SLF001  # our own, asked if it lives
+        asking = http.client.HTTPSConnection(settings.host, settings.port, timeout=1.0, context=unchecked)
+    with contextlib.closing(asking):
+        try:
+            asking.request("GET", "/healthz")
+            return asking.getresponse().status == http.client.OK
+        except (OSError, http.client.HTTPException):
+            return False
 
 
 def _start(part: str, options: Sequence[str], env: Mapping[str, str]) -> Child:

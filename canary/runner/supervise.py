@@ -2,60 +2,23 @@
 
 from __future__ import annotations
 
-import signal
-import threading
 import time
 from typing import TYPE_CHECKING
 
-import structlog
-
+from canary.extras import require_for_url
 from canary.runner.cluster import ClusterRunner
+from canary.runner.start import open_store
 from canary.settings import UserError
-from storage.store import Store, StoreError
 
 if TYPE_CHECKING:
+    import threading
     from collections.abc import Iterator
-    from types import FrameType
 
     from canary.settings import Settings
-
-log = structlog.get_logger(__name__)
 
 GRACE_S = 12.0
 """How long clusters may take to stop: send the last, make it durable, tell the store."""
 _LOOK_S = 0.2
-_PATIENCE_S = 2.0
-
-
-def stop_on_signals() -> threading.Event:
-    """Return an event that SIGTERM and SIGINT set. Only from the main thread."""
-    stopping = threading.Event()
-
-    def handle(number: int, _frame: FrameType | None) -> None:
-        log.info("stopping", signal=signal.Signals(number).name)
-        stopping.set()
-
-    signal.signal(signal.SIGTERM, handle)
-    signal.signal(signal.SIGINT, handle)
-    return stopping
-
-
-def open_store(settings: Settings, stopping: threading.Event) -> Store | None:
-    """Return the store, migrated, as soon as it answers; None when told to stop before (a start waits: decision 4)."""
-    said: str | None = None
-    url = settings.store.url.get_secret_value()
-    while not stopping.is_set():
-        try:
-            store = Store.connect(url, timeout=0)
-            store.upgrade()
-        except StoreError as error:
-            if str(error) != said:
-                said = str(error)
-                log.warning("waiting_for_store", reason=said)
-            stopping.wait(_PATIENCE_S)
-        else:
-            return store
-    return None
 
 
 def require_reachable(settings: Settings) -> None:
@@ -83,6 +46,7 @@ def run(settings: Settings, stopping: threading.Event) -> int:
         UserError: the settings cannot be run; the last cluster ended, with its reason.
     """
     require_reachable(settings)
+    require_for_url(settings.probe_log.url, "probe_log.url")
     store = open_store(settings, stopping)
     if store is None:
         return 0

@@ -7,8 +7,9 @@
 Layers: the runner reads settings and hands plain values (dicts for clients, numbers) to probing and watching.
 """
 
+from canary.errors import UserError
 from canary.settings.clusters import ClusterSettings, TopicSettings
-from canary.settings.errors import Problem, SettingsError, UserError
+from canary.settings.errors import Problem, SettingsError
 from canary.settings.kafka import admin_config, consumer_config, producer_config, transactional_config
 from canary.settings.loading import load
 from canary.settings.model import Settings

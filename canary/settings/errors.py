@@ -1,20 +1,10 @@
-"""Errors that are the user's to mend: one clear line each, and an exit status."""
+"""What is wrong with settings, and where."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-
-class UserError(Exception):
-    """What the command line shows as one line on stderr, without a traceback.
-
-    ``exit_status`` is a documented one (CONTRACTS "Commands"): 2 bad input, 3 unreachable, 4 another runner is alive.
-    """
-
-    def __init__(self, message: str, exit_status: int = 2) -> None:
-        super().__init__(message)
-        self.message = message
-        self.exit_status = exit_status
+from canary.errors import UserError
 
 
 @dataclass(frozen=True, slots=True)

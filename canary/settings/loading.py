@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
 PREFIX: Final = "CANARY_"
-RESERVED: Final = frozenset({"CANARY_CONFIG", "CANARY_CACHE"})  # read by the command line and by the lab
+RESERVED: Final = frozenset({"CANARY_CONFIG", "CANARY_CACHE", "CANARY_MAVEN_URL"})  # the command line's, the lab's
 FREE_MAPPINGS: Final = frozenset({"kafka", "config"})  # whose keys are Kafka's
 
 _PLAIN_WORDS: Final = {

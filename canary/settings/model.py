@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
-from pydantic import Field, SecretStr, field_validator, model_validator
-from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
+from pydantic import ConfigDict, Field, SecretStr, field_validator, model_validator
 
 from canary.settings.clusters import ClusterSettings
 from canary.settings.fields import Bytes, Name, Seconds, Secret, Section, problem
@@ -165,17 +164,10 @@ class LabSettings(Section):
     heap: str = Field("256m", pattern=r"^\d+[mMgG]$", description="Heap of each broker, as in -Xmx (256m, 1g).")
 
 
-class Settings(BaseSettings):
+class Settings(Section):
     """Everything that can be set. Made by ``load()``, which knows files, lines and the environment."""
 
-    model_config = SettingsConfigDict(
-        frozen=True,
-        extra="forbid",
-        validate_default=True,
-        hide_input_in_errors=True,
-        env_prefix="CANARY_",
-        env_nested_delimiter="__",
-    )
+    model_config = ConfigDict(validate_default=True)
 
     clusters: tuple[ClusterSettings, ...] = Field(
         default_factory=lambda: (ClusterSettings(),),  # type: ignore[call-arg]
@@ -199,18 +191,6 @@ class Settings(BaseSettings):
         from canary.settings.loading import load  # noqa: PLC0415  # which knows this model
 
         return load(path, environ)
-
-    @classmethod
-    def settings_customise_sources(
-        cls,
-        settings_cls: type[BaseSettings],  # noqa: ARG003  # pydantic-settings' signature
-        init_settings: PydanticBaseSettingsSource,
-        env_settings: PydanticBaseSettingsSource,  # noqa: ARG003
-        dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003
-        file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003
-    ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Return only what load() hands over: it lays the environment over lists too, and remembers who said what."""
-        return (init_settings,)
 
     @field_validator("clusters", mode="before")
     @classmethod

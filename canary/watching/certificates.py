@@ -6,8 +6,6 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from cryptography import x509
-
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -26,6 +24,8 @@ def expiry_s(pem: bytes) -> float | None:
     blocks = _PEM.findall(pem)
     if not 0 < len(blocks) <= MOST:
         return None
+    from cryptography import x509  # noqa: PLC0415  # takes its time, and most have no certificate
+
     try:
         return min(x509.load_pem_x509_certificate(block).not_valid_after_utc.timestamp() for block in blocks)
     except ValueError:

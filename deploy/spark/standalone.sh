@@ -1,6 +1,7 @@
 #!/bin/sh
 # A reconciliation on a standalone cluster: MASTER=spark://host:7077 deploy/spark/standalone.sh PROBE_LOG DUMP OUT
-# The three are folders that every worker sees, or URLs (s3://…). On each worker the canary is installed at $PYTHON.
+# The three are folders that every worker sees, or URLs (s3://…). On each worker the canary is installed at $PYTHON
+# with the extra spark (and s3 for such URLs).
 set -eu
 : "${MASTER:?spark://host:7077}" "${PYTHON:=/opt/canary/bin/python}"
 exec spark-submit --master "$MASTER" --deploy-mode client \

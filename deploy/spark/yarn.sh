@@ -1,6 +1,6 @@
 #!/bin/sh
 # A reconciliation on YARN: deploy/spark/yarn.sh PROBE_LOG DUMP OUT, all of them URLs (hdfs://…, s3://…).
-# $ARCHIVE is a packed environment: pip install kafka-durability-canary venv-pack; venv-pack -o canary.tar.gz
+# $ARCHIVE is a packed environment: pip install 'kafka-durability-canary[spark,s3]' venv-pack; venv-pack -o canary.tar.gz
 set -eu
 : "${ARCHIVE:=canary.tar.gz}" "${EXECUTORS:=4}"
 exec spark-submit --master yarn --deploy-mode cluster \

@@ -18,6 +18,7 @@ import numpy as np
 import pyarrow as pa
 import structlog
 
+import storage.arrow  # noqa: F401  # first
 from canary.facts import COLUMNS, FACT_KINDS, Fact
 from storage.ledger.errors import LedgerError
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from canary.settings.errors import UserError
+from canary.errors import UserError
 
 
 class LedgerError(UserError):

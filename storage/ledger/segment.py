@@ -148,12 +148,11 @@ def read_segment(path: Path) -> Segment:
     """
     number = segment_number(path)
     counted = None
-    for later in segment_paths(path.parent):
-        if segment_number(later) > number:
-            header = read_header(later)
-            if header is not None and header.previous == number:
-                counted = header.previous_bytes
-                break
+    for later in reversed(segment_paths(path.parent)):  # of two successors the last one counts, as in recovery
+        header = read_header(later)
+        if header is not None and header.previous == number:
+            counted = header.previous_bytes
+            break
     return scan_segment(path, counted)
 
 

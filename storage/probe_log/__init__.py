@@ -14,13 +14,29 @@ depends on nothing but the segment: shipping it twice, after a crash in the mids
   enclose it, nobody can say (storage.probe_log.incarnations).
 """
 
-from storage.probe_log.carry import Carry, OpenProbe, OpenTransaction, load_carry, save_carry
-from storage.probe_log.compacting import compact
-from storage.probe_log.converting import Converted, convert
+from typing import TYPE_CHECKING
+
+from canary.footprint import on_first_use
 from storage.probe_log.errors import ProbeLogError
-from storage.probe_log.reading import ProbeLogReader, find_probe, rows_between
-from storage.probe_log.schemas import POLLS, PROBES, TRANSACTIONS
-from storage.probe_log.shipping import Shipped, drop_old, ship, ship_segment
+
+if TYPE_CHECKING:
+    from storage.probe_log.carry import Carry, OpenProbe, OpenTransaction, load_carry, save_carry
+    from storage.probe_log.compacting import compact
+    from storage.probe_log.converting import Converted, convert
+    from storage.probe_log.reading import ProbeLogReader, find_probe, rows_between
+    from storage.probe_log.schemas import POLLS, PROBES, TRANSACTIONS
+    from storage.probe_log.shipping import Shipped, drop_old, ship, ship_segment
+
+# These load Arrow, which the API does without until the probe log is asked for something.
+_MODULES = {
+    "carry": ("Carry", "OpenProbe", "OpenTransaction", "load_carry", "save_carry"),
+    "compacting": ("compact",),
+    "converting": ("Converted", "convert"),
+    "reading": ("ProbeLogReader", "find_probe", "rows_between"),
+    "schemas": ("POLLS", "PROBES", "TRANSACTIONS"),
+    "shipping": ("Shipped", "drop_old", "ship", "ship_segment"),
+}
+__getattr__ = on_first_use(__name__, {name: module for module, names in _MODULES.items() for name in names})
 
 __all__ = [
     "POLLS",

@@ -11,6 +11,7 @@ from fsspec.implementations.local import LocalFileSystem
 from pyarrow.fs import FSSpecHandler, PyFileSystem
 from pyarrow.fs import LocalFileSystem as ArrowLocal
 
+from canary.extras import require_for_url
 from storage.probe_log.errors import ProbeLogError
 from storage.probe_log.schemas import POLLS, PROBES, TIME, TRANSACTIONS
 from storage.probe_log.shipping import list_files, open_url, safe_name
@@ -50,9 +51,14 @@ def rows_between(
 
 
 class ProbeLogReader:
-    """The probe log at a URL. Opens nothing until it is asked; safe for several threads."""
+    """The probe log at a URL. Opens nothing until it is asked; safe for several threads.
+
+    Raises:
+        UserError: the URL needs an extra that is not installed.
+    """
 
     def __init__(self, url: str) -> None:
+        require_for_url(url, "probe_log.url")
         self._url = url
 
     def find(self, identity: Identity) -> Mapping[str, Any] | None:
@@ -155,7 +161,7 @@ class ProbeLogReader:
         self, table: str, schema: pa.Schema, wanted: Any, *, cluster: str | None = None, first: int | None = None
     ) -> list[Row]:
         """Return the rows of a table that fit; with ``first``, enough of them to know the first offsets."""
-        import pyarrow.dataset as ds  # noqa: PLC0415  # loads pandas, which nobody else here needs
+        import pyarrow.dataset as ds  # noqa: PLC0415  # only who reads needs it
 
         for attempt in range(_TRIES):
             try:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pyarrow as pa
 
+import storage.arrow  # noqa: F401  # first
+
 TIME = pa.timestamp("us", tz="UTC")
 
 

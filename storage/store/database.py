@@ -20,6 +20,7 @@ from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url, 
 from sqlalchemy.exc import ArgumentError, NoSuchModuleError, SQLAlchemyError
 from sqlalchemy.pool import QueuePool
 
+from canary.extras import require
 from storage.store.errors import StoreError
 
 if TYPE_CHECKING:
@@ -125,6 +126,7 @@ def _integer(digits: str) -> int | str:
 
 
 def _postgresql(url: URL) -> Engine:
+    require("postgres", "store.url (postgresql://…)")
     engine = create_engine(
         url,
         pool_pre_ping=True,

@@ -1,14 +1,14 @@
-"""Bring the tables up to date, by the Alembic migrations packaged here; safe when several processes begin at once."""
+"""Bring the tables up to date, by the Alembic migrations packaged here; safe when several processes begin at once.
+
+Alembic is loaded only by the one process that has something to migrate.
+"""
 
 from __future__ import annotations
 
+from importlib.resources import files
 from typing import TYPE_CHECKING
 
-from alembic import command
-from alembic.config import Config
-from alembic.migration import MigrationContext
-from alembic.script import ScriptDirectory
-from alembic.util.exc import CommandError
+from sqlalchemy import inspect, text
 
 from storage.store.errors import StoreError
 
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection
 
     from storage.store.database import Database
+
+_VERSIONS = files("storage.store") / "migrations" / "versions"
 
 
 def upgrade(database: Database) -> None:
@@ -26,20 +28,14 @@ def upgrade(database: Database) -> None:
     """
     if current(database) == newest():
         return
-    config = _config()
     with database.writing(serial="migrate") as connection:
-        config.attributes["connection"] = connection
-        try:
-            command.upgrade(config, "head")
-        except CommandError as error:
-            raise StoreError(
-                f"the store {database.name} was made by a later version ({error}); run that version or restore a backup"
-            ) from None
+        if _revision(connection) != newest():  # another process may have been quicker
+            _migrate(connection, database.name)
 
 
-def newest() -> str | None:
-    """Return the revision that this version of the canary makes."""
-    return ScriptDirectory.from_config(_config()).get_current_head()
+def newest() -> str:
+    """Return the revision that this version of the canary makes: the number of the last migration's file."""
+    return max(file.name[1:5] for file in _VERSIONS.iterdir() if file.name.startswith("m"))
 
 
 def current(database: Database) -> str | None:
@@ -52,11 +48,24 @@ def current(database: Database) -> str | None:
         return _revision(connection)
 
 
-def _config() -> Config:
+def _migrate(connection: Connection, name: str) -> None:
+    from alembic import command  # noqa: PLC0415  # 10 MiB, and needed once in a version's life
+    from alembic.config import Config  # noqa: PLC0415
+    from alembic.util.exc import CommandError  # noqa: PLC0415
+
     config = Config()
     config.set_main_option("script_location", "storage.store:migrations")
-    return config
+    config.attributes["connection"] = connection
+    try:
+        command.upgrade(config, "head")
+    except CommandError as error:
+        raise StoreError(
+            f"the store {name} was made by a later version ({error}); run that version or restore a backup"
+        ) from None
 
 
 def _revision(connection: Connection) -> str | None:
-    return MigrationContext.configure(connection).get_current_revision()
+    if not inspect(connection).has_table("alembic_version"):
+        return None
+    found: str | None = connection.scalar(text("SELECT version_num FROM alembic_version"))
+    return found

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
 from typing import TYPE_CHECKING, Any
-
-from sqlalchemy.dialects import postgresql, sqlite
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
@@ -12,5 +11,5 @@ if TYPE_CHECKING:
 
 def insert_or(connection: Connection, table: Any) -> Any:
     """Return an insert into ``table`` that has on_conflict_do_nothing and on_conflict_do_update."""
-    dialect: Any = postgresql if connection.dialect.name == "postgresql" else sqlite
+    dialect: Any = importlib.import_module(f"sqlalchemy.dialects.{connection.dialect.name}")  # loaded with the engine
     return dialect.insert(table)

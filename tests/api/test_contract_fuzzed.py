@@ -16,6 +16,7 @@ from api import create_app
 from storage.probe_log import ProbeLogReader
 from storage.store import Store
 from tests.api import serving
+from tests.support.seeds import examples
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.e2e
 
-EXAMPLES = 40
 STREAM = "/api/v1/stream"
 
 
@@ -56,7 +56,7 @@ def test_every_operation_keeps_its_contract(schema: BaseSchema) -> None:
         tried += 1
 
         @given(case=operation.as_strategy())
-        @settings(max_examples=EXAMPLES, deadline=None, database=None, suppress_health_check=list(HealthCheck))
+        @settings(max_examples=examples(40), suppress_health_check=list(HealthCheck))
         def keeps(case: Case[Any]) -> None:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")

@@ -13,11 +13,12 @@ from api import create_app, views
 from canary.runner.keeper import claim
 from storage.store import Store
 from tests.api.serving import Client, ProbeLogFake, lost, settings, view
-from tests.support.postgres import Postgres
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
+
+    from tests.support.postgres import Postgres
 
 pytestmark = pytest.mark.postgres
 
@@ -25,12 +26,6 @@ CLUSTERS = 50
 SHARES = 3
 """Runners of each fifth cluster, which they share."""
 ROUNDS = 3
-
-
-@pytest.fixture(scope="module")
-def url() -> Iterator[str]:
-    with Postgres() as server:
-        yield server.database()
 
 
 def runners() -> Iterator[tuple[str, str, int, int]]:
@@ -41,7 +36,8 @@ def runners() -> Iterator[tuple[str, str, int, int]]:
             yield f"cluster-{number:02}", f"canary-{share}", share, shares
 
 
-def test_a_fleet_is_shown_whole(url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_fleet_is_shown_whole(postgres: Postgres, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    url = postgres.database()
     trouble: list[str] = []
     gate = threading.Barrier(10)
     everybody = list(runners())

@@ -34,7 +34,7 @@ PATHS = (
 
 
 def problem(answer: Any, status: int) -> dict[str, Any]:
-    assert answer.status_code == status, answer.text
+    assert answer.status_code == status, f"{answer.url}: {answer.text}"
     assert answer.headers["content-type"] == "application/problem+json"
     assert "Traceback" not in answer.text
     body: dict[str, Any] = answer.json()
@@ -175,9 +175,8 @@ def test_a_reconciliation_is_asked_for_and_found_again(client: Client) -> None:
     problem(client.post(f"{API}/reconciliations", {"cluster": "nobody"}), 404)
 
 
-@pytest.mark.parametrize(
-    ("path", "params"),
-    [
+def test_wrong_input_is_named(client: Client) -> None:
+    wrong: list[tuple[str, dict[str, Any]]] = [
         ("/violations", {"severity": "terrible"}),
         ("/violations", {"kind": "no-such-kind"}),
         ("/violations", {"limit": 0}),
@@ -188,10 +187,9 @@ def test_a_reconciliation_is_asked_for_and_found_again(client: Client) -> None:
         ("/log", {"cluster": "prod"}),
         ("/probes/x/1/0/0", {}),
         (f"/probes/{2**63}/1/0/0", {}),
-    ],
-)
-def test_wrong_input_is_named(client: Client, path: str, params: dict[str, Any]) -> None:
-    assert problem(client.get(API + path, **params), 422)["detail"]
+    ]
+    for path, params in wrong:
+        assert problem(client.get(API + path, **params), 422)["detail"], (path, params)
 
 
 def test_unknown_places_and_methods_are_problems_too(client: Client) -> None:
@@ -215,21 +213,21 @@ def crash() -> None:
     raise ZeroDivisionError("secret detail")
 
 
-@pytest.mark.parametrize("path", PATHS)
-def test_a_store_that_refuses_is_503_everywhere(path: str) -> None:
+def test_a_store_that_refuses_is_503_everywhere() -> None:
     client = Client(create_app(settings("prod"), BrokenStore(refuse)))
-    answer = client.get(API + path)
-    assert "Probing goes on" in problem(answer, 503)["detail"]
-    assert answer.headers["retry-after"]
+    for path in PATHS:
+        answer = client.get(API + path)
+        assert "Probing goes on" in problem(answer, 503)["detail"], path
+        assert answer.headers["retry-after"], path
 
 
 def test_a_store_that_hangs_is_503_in_time() -> None:
     hangs = BrokenStore(lambda: threading.Event().wait(30))
-    client = Client(create_app(settings("prod", store_timeout=1.0), hangs))
+    client = Client(create_app(settings("prod", store_timeout=0.0), hangs))
     began = time.monotonic()
     for _ in range(3):
         problem(client.get(f"{API}/violations"), 503)
-    assert time.monotonic() - began < 25  # 2 s each; one that waited for the store would take 30
+    assert time.monotonic() - began < 25  # 1 s each; one that waited for the store would take 30
 
 
 def test_an_error_of_our_own_tells_nobody_its_traceback() -> None:

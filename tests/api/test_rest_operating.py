@@ -52,19 +52,18 @@ def test_a_planned_window_is_planned_listed_and_ended(client: Client, store: Sto
     assert [row.action for row in store.actions().items] == ["end-maintenance", "plan-maintenance"]
 
 
-@pytest.mark.parametrize(
-    ("change", "status"),
-    [
+def test_a_window_that_makes_no_sense_is_refused(client: Client) -> None:
+    expected: list[tuple[dict[str, Any], int]] = [
         ({"cluster": "nowhere"}, 404),
         ({"ends_at": "2020-01-01T00:00:00Z"}, 422),
         ({"ends_at": "2999-01-01T00:00:00Z"}, 422),
         ({"begins_at": "9999-01-01T00:00:00Z", "ends_at": "9999-01-02T00:00:00Z"}, 422),
         ({"reason": ""}, 422),
         ({"strange": 1}, 422),
-    ],
-)
-def test_a_window_that_makes_no_sense_is_refused(client: Client, change: dict[str, Any], status: int) -> None:
-    assert client.post("/api/v1/maintenance", window(**change)).status_code == status
+    ]
+    assert [(change, client.post("/api/v1/maintenance", window(**change)).status_code) for change, _ in expected] == (
+        expected
+    )
     assert client.ask("DELETE", "/api/v1/maintenance/none").status_code == 404
 
 
@@ -244,11 +243,11 @@ def _until(lines: Any, prefix: str) -> list[str]:
     raise AssertionError("the stream ended")
 
 
-@pytest.mark.parametrize("when", ["0001-01-01T00:00:00Z", "9999-12-31T23:59:59Z"])
-def test_times_beyond_what_can_be_stored_are_the_first_or_the_last_ones(client: Client, when: str) -> None:
-    for path in ("violations", "incidents"):
-        for side in ("since", "until"):
-            assert client.get(f"/api/v1/{path}", **{side: when}).status_code == 200
-    assert client.get("/api/v1/unseen", cluster="prod", since=when).status_code == 422
-    assert client.get("/api/v1/unseen", cluster="prod", until=when).status_code in {200, 422}
-    assert client.get("/api/v1/export", cluster="prod", **{"from": when, "to": when}).status_code == 422
+def test_times_beyond_what_can_be_stored_are_the_first_or_the_last_ones(client: Client) -> None:
+    for when in ("0001-01-01T00:00:00Z", "9999-12-31T23:59:59Z"):
+        for path in ("violations", "incidents"):
+            for side in ("since", "until"):
+                assert client.get(f"/api/v1/{path}", **{side: when}).status_code == 200, (path, side, when)
+        assert client.get("/api/v1/unseen", cluster="prod", since=when).status_code == 422, when
+        assert client.get("/api/v1/unseen", cluster="prod", until=when).status_code in {200, 422}, when
+        assert client.get("/api/v1/export", cluster="prod", **{"from": when, "to": when}).status_code == 422, when

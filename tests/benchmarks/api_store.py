@@ -28,9 +28,9 @@ def fill(url: str, violations: int) -> None:
         total = {"cluster": "prod", "kind": "lost-write", "severity": "critical", "total": violations}
         with store._database.writing() as connection:
             for at in range(0, violations, 10_000):
-                connection.execute(ViolationRow.__table__.insert(), rows[at : at + 10_000])  # type: ignore[attr-defined]
-            connection.execute(IncidentRow.__table__.insert(), incidents)  # type: ignore[attr-defined]
-            connection.execute(ViolationTotalRow.__table__.insert(), [total])  # type: ignore[attr-defined]
+                connection.execute(ViolationRow.__table__.insert(), rows[at : at + 10_000])
+            connection.execute(IncidentRow.__table__.insert(), incidents)
+            connection.execute(ViolationTotalRow.__table__.insert(), [total])
 
 
 def _violation(number: int, at_ns: int, violations: int) -> dict[str, object]:

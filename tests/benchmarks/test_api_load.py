@@ -23,7 +23,7 @@ from tests.benchmarks.metrics_cost import cpu_ms, in_memory, ours, theirs
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.bench
 
 VIOLATIONS = 100_000
 ROUNDS = 5

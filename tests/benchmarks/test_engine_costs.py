@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import time
 
 import pytest
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(7200)]
+from tests.anomalies.online.test_tracker_masses import lose
+
+pytestmark = [pytest.mark.bench, pytest.mark.timeout(7200)]
 
 
 def run(module: str, *arguments: str) -> int:
@@ -20,3 +23,13 @@ def test_a_million_operations_are_checked_in_bounded_memory_and_linear_time() ->
 
 def test_facts_are_judged_online_as_fast_as_promised() -> None:
     assert run("track", "300000") == 0
+
+
+def test_each_of_ten_times_the_losses_costs_as_much() -> None:
+    def cpu_s(n: int) -> float:
+        began = time.process_time()
+        lose(n)
+        return time.process_time() - began
+
+    few, many = (min(cpu_s(n) for _ in range(5)) for n in (300, 3000))
+    assert many < 20 * few

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.bench
 
 
 def test_a_round_of_ten_thousand_partitions_costs_little_and_stores_nothing() -> None:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import orjson
 import pytest
 
 from tests.generators.simulator import simulate
+from tests.spark_reconcile.test_history_engine import plain
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -118,3 +119,46 @@ def test_an_empty_history_is_not_valid() -> None:
     done = run("-")
     assert done.returncode == 1
     assert b"proves nothing" in done.stdout
+
+
+def judged_by(engine: str, history: Path) -> tuple[int, dict[str, Any]]:
+    """Run the command as a user does; return its exit status and what it printed as JSON."""
+    command = [sys.executable, "-m", "canary.cli", "check", str(history), "--engine", engine, "--json"]
+    done = subprocess.run(command, capture_output=True, timeout=600, check=False)
+    assert b"Traceback" not in done.stderr
+    return done.returncode, orjson.loads(done.stdout)
+
+
+@pytest.mark.spark
+def test_both_engines_say_the_same_and_end_alike(bad: Path, good: Path) -> None:
+    for history, ends in ((good, 0), (bad, 1)):
+        (local_status, local), (status, verdict) = (judged_by(engine, history) for engine in ("local", "spark"))
+        assert status == local_status == ends
+        cases = [one.pop("anomalies") for one in (local, verdict)]
+        assert verdict == local
+        for of in cases:
+            of.pop("unseen", None)  # the same, its keys in another order
+            for cycles in ("G0", "G1c"):  # the same number and length: of some it is a choice which is shown
+                of[cycles] = [{"ops": [len(one["ops"])], "edges": []} for one in of.get(cycles, [])]
+        assert plain(cases[1]) == plain(cases[0])
+
+
+@pytest.mark.parametrize(
+    ("text", "arguments", "said"),
+    [
+        (b"[{:index 0}]", (), b"line 1: --engine spark reads JSON Lines only"),
+        (b"", ("--extras",), b"--engine spark gives neither --extras nor --html"),
+        (None, (), b"No such file"),
+    ],
+)
+def test_what_spark_cannot_read_or_give_ends_with_status_2_and_one_line(
+    tmp_path: Path, text: bytes | None, arguments: tuple[str, ...], said: bytes
+) -> None:
+    path = tmp_path / "h"
+    if text is not None:
+        path.write_bytes(text)
+    done = run(str(path), "--engine", "spark", *arguments)
+    assert done.returncode == 2
+    assert said in done.stderr
+    assert done.stderr.count(b"\n") == 1
+    assert done.stdout == b""

@@ -5,13 +5,11 @@ from __future__ import annotations
 import faulthandler
 from typing import TYPE_CHECKING
 
-import pytest
-
-from canary.cli import main
 from tests.generators.simulator import simulate
 from tests.generators.wild import seeded, wild_history
 from tests.history.test_history_reading import damaged, lines, op_to_edn
-from tests.support.soaking import soak
+from tests.support.command import canary
+from tests.support.seeds import cases
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -28,8 +26,8 @@ def history_of(seed: int) -> tuple[bytes, str]:
     return damaged(seed, lines(history)), "h.jsonl"
 
 
-def refused(seed: int, folder: Path, capfd: pytest.CaptureFixture[str]) -> int:
-    """Check one damaged file by the command; return 1 if it was refused, 0 if there was a verdict."""
+def refused(seed: int, folder: Path) -> bool:
+    """Check one damaged file by the command; return whether it was refused, and not given a verdict."""
     data, name = history_of(seed)
     path = folder / name
     path.write_bytes(data)
@@ -38,34 +36,24 @@ def refused(seed: int, folder: Path, capfd: pytest.CaptureFixture[str]) -> int:
     ]
     faulthandler.dump_traceback_later(LONGEST_S, exit=True)
     try:
-        with pytest.raises(SystemExit) as ended:
-            main(["check", str(path), *options])
+        said = canary("check", path, *options)
     finally:
         faulthandler.cancel_dump_traceback_later()
-    said = capfd.readouterr()
-    assert ended.value.code in (0, 1, 2), (seed, ended.value.code, said.err)
+    assert said.status in (0, 1, 2), (seed, said)
     assert "Traceback" not in said.err + said.out
-    if ended.value.code != 2:
+    if said.status != 2:
         assert said.out
         assert not said.err
-        return 0
+        return False
     assert said.err.startswith(f"canary: {path}, line "), (seed, said.err)
     assert said.err.count("\n") == 1
     assert not said.out
-    return 1
+    return True
 
 
-def test_damaged_files_get_a_verdict_or_one_line(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    assert 60 < sum(refused(seed, tmp_path, capfd) for seed in range(100)) < 100
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(14_400)
-def test_ten_thousand_damaged_files_get_a_verdict_or_one_line(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
-    def live(seed: int) -> int:
-        refused(seed, tmp_path, capfd)
-        return 1
-
-    soak("fuzz", 10_000, live)
+def test_damaged_files_get_a_verdict_or_one_line(tmp_path: Path) -> None:
+    """Of those drawn at random two in a hundred can be read; so one whose damage does no harm for each way to ask."""
+    harmless = (548, 121, 598, 55)
+    tried = {seed: refused(seed, tmp_path) for seed in cases("damaged files for the command", 100, *harmless)}
+    assert not any(tried[seed] for seed in harmless)
+    assert any(tried.values())

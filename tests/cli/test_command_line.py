@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import json
 import logging as std_logging
-import os
-import subprocess
-import sys
 from typing import TYPE_CHECKING, Annotated, Any
 
 import pytest
 import structlog
 import typer
 import yaml
-from typer.testing import CliRunner
 
 import canary.cli as command_line
-from canary.cli import app, logging, main, session
+from canary.cli import app, logging, session
 from canary.settings import UserError
+from tests.support.command import canary
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,29 +22,8 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture(autouse=True)
-def _as_before(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
-    for variable in [name for name in os.environ if name.startswith("CANARY_")]:
-        monkeypatch.delenv(variable)
+def _here(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(logging, "_secrets", set())
-    handlers, level = std_logging.getLogger().handlers[:], std_logging.getLogger().level
-    yield
-    structlog.reset_defaults()
-    std_logging.getLogger().handlers[:] = handlers
-    std_logging.getLogger().setLevel(level)
-
-
-def run(*words: str) -> tuple[int, str, str]:
-    result = CliRunner().invoke(app, list(words))
-    if result.exception is not None and not isinstance(result.exception, SystemExit):
-        raise result.exception
-    return result.exit_code, result.stdout, result.stderr
-
-
-def ended(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str]:
-    with pytest.raises(SystemExit) as caught:
-        main(words)
-    return int(caught.value.code or 0), capsys.readouterr().err
 
 
 def commands(of: typer.Typer, before: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
@@ -60,7 +36,7 @@ def commands(of: typer.Typer, before: tuple[str, ...] = ()) -> Iterator[tuple[st
 
 @pytest.mark.parametrize("words", sorted(commands(app)), ids=" ".join)
 def test_every_command_has_help_with_an_example_and_the_shared_options(words: tuple[str, ...]) -> None:
-    status, out, _ = run(*words, "--help")
+    status, out, _ = canary(*words, "--help")
     assert status == 0
     assert f"canary {' '.join(words)}" in out.replace("Usage: ", "", 1)
     assert "Example" in out
@@ -68,42 +44,36 @@ def test_every_command_has_help_with_an_example_and_the_shared_options(words: tu
     assert "--verbose" in out
 
 
-def test_help_is_quick_because_nothing_heavy_is_imported() -> None:
-    heavy = "{'pyspark', 'confluent_kafka', 'uvicorn', 'fastapi', 'sqlalchemy', 'pyarrow', 'plotly'}"
-    code = f"import sys, canary.cli; print(sorted({heavy} & set(sys.modules)))"
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
-
-
 def test_the_version_is_told() -> None:
-    assert run("version")[1].startswith("canary 0.")
-    assert {"canary", "python", "confluent-kafka"} <= json.loads(run("version", "--json")[1]).keys()
+    assert canary("version").out.startswith("canary 0.")
+    assert {"canary", "python", "confluent-kafka"} <= json.loads(canary("version", "--json").out).keys()
 
 
 def test_config_show_hides_secrets_and_fills_in_defaults(tmp_path: Path) -> None:
     (tmp_path / "c.yaml").write_text("clusters:\n- kafka: {bootstrap.servers: x:1, sasl.password: hunter22}\n")
     for where in (("--config", "c.yaml", "config", "show"), ("config", "show", "--config", "c.yaml")):
-        status, out, _ = run(*where)
+        status, out, _ = canary(*where)
         assert status == 0
         assert "hunter22" not in out
         shown = yaml.safe_load(out)
         assert shown["clusters"][0]["kafka"] == {"bootstrap.servers": "x:1", "sasl.password": "**********"}
         assert shown["api"]["port"] == 8080
-    assert json.loads(run("config", "show", "--json")[1])["lab"]["brokers"] == 3
+    assert json.loads(canary("config", "show", "--json").out)["lab"]["brokers"] == 3
 
 
 def test_what_config_show_says_can_be_read_again(tmp_path: Path) -> None:
-    shown = run("config", "show")[1]
+    shown = canary("config", "show").out
     (tmp_path / "again.yaml").write_text(shown)
-    assert run("config", "show", "--config", "again.yaml")[1] == shown
+    assert canary("config", "show", "--config", "again.yaml").out == shown
 
 
 def test_config_check_names_file_line_field_and_remedy(tmp_path: Path) -> None:
     (tmp_path / "c.yaml").write_text("api:\n  prot: 1\nlab:\n  brokers: 0\n")
-    status, out, err = run("config", "check", "--config", "c.yaml")
+    status, out, err = canary("config", "check", "--config", "c.yaml")
     assert (status, out) == (2, "")
     assert err.splitlines()[0] == "c.yaml:2: api.prot: there is no such setting; did you mean port?"
     assert len(err.splitlines()) == 2
-    status, out, _ = run("config", "check", "--config", "c.yaml", "--json")
+    status, out, _ = canary("config", "check", "--config", "c.yaml", "--json")
     assert status == 2
     assert [one["line"] for one in json.loads(out)["problems"]] == [2, 4]
 
@@ -112,26 +82,26 @@ def test_config_check_asks_librdkafka_too(tmp_path: Path) -> None:
     (tmp_path / "c.yaml").write_text(
         "clusters:\n- name: a\n  kafka:\n    bootstrap_servers: x:1\n    securty_protocol: SSL\n",
     )
-    status, _, err = run("config", "check", "--config", "c.yaml")
+    status, _, err = canary("config", "check", "--config", "c.yaml")
     assert status == 2
     assert err.startswith('c.yaml:5: clusters[0].kafka["securty.protocol"]: librdkafka refuses it: No such config')
 
 
 def test_good_settings_are_called_good() -> None:
-    assert run("config", "check") == (0, "defaults: good; clusters: lab\n", "")
-    assert json.loads(run("config", "check", "--json")[1]) == {"valid": True, "problems": []}
+    assert canary("config", "check") == (0, "defaults: good; clusters: lab\n", "")
+    assert json.loads(canary("config", "check", "--json").out) == {"valid": True, "problems": []}
 
 
-def test_an_error_of_the_user_is_one_line_and_a_status(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_an_error_of_the_user_is_one_line_and_a_status(tmp_path: Path) -> None:
     (tmp_path / "c.yaml").write_text("api:\n  port: many\n")
-    status, err = ended(capsys, "config", "show", "--config", "c.yaml")
+    status, _, err = canary("config", "show", "--config", "c.yaml")
     assert status == 2
     assert err.startswith("canary: c.yaml:2: api.port: must be a whole number; Port to listen on")
     assert err.count("\n") == 1
 
 
-def test_a_wrong_command_is_bad_input(capsys: pytest.CaptureFixture[str]) -> None:
-    assert ended(capsys, "confg")[0] == 2
+def test_a_wrong_command_is_bad_input() -> None:
+    assert canary("confg").status == 2
 
 
 @pytest.fixture(name="fake")
@@ -154,26 +124,23 @@ def _fake(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     return seen
 
 
-def test_shared_options_stand_on_either_side(
-    fake: list[Any],
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_shared_options_stand_on_either_side(fake: list[Any]) -> None:
     for words in (["--config", "f", "-v", "act", "n", "--json"], ["act", "n", "--json", "--config", "f", "-v"]):
         fake.append(None)
-        assert ended(capsys, *words)[0] == 0
+        assert canary(*words).status == 0
         name, as_json, seen = fake.pop()
         assert (name, as_json, str(seen.config), seen.verbosity) == ("n", True, "f", 1)
 
 
-def test_an_error_brings_its_own_status(fake: list[Any], capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_error_brings_its_own_status(fake: list[Any]) -> None:
     fake.append(UserError("another runner\nis alive", exit_status=4))
-    assert ended(capsys, "act") == (4, "canary: another runner is alive\n")
+    assert canary("act") == (4, "", "canary: another runner is alive\n")
 
 
-def test_a_bug_is_never_taken_for_a_violation(fake: list[Any], capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_bug_is_never_taken_for_a_violation(fake: list[Any]) -> None:
     logging.hide(["hunter22"])
     fake.append(RuntimeError("oh hunter22"))
-    status, err = ended(capsys, "act")
+    status, _, err = canary("act")
     assert status == 70
     assert "RuntimeError: oh ****" in err
     assert "hunter22" not in err
@@ -217,8 +184,8 @@ def test_settings_loaded_by_a_command_hide_their_secrets(monkeypatch: pytest.Mon
 
 def test_the_database_is_upgraded_and_its_schema_told(tmp_path: Path) -> None:
     (tmp_path / "c.yaml").write_text(f"store: {{url: 'sqlite:///{tmp_path}/store.db'}}\n")
-    status, out, _ = run("db", "upgrade", "--config", "c.yaml")
+    status, out, _ = canary("db", "upgrade", "--config", "c.yaml")
     assert status == 0
     assert out.strip()
-    assert run("db", "current", "--config", "c.yaml")[1] == out
-    assert json.loads(run("db", "current", "--config", "c.yaml", "--json")[1]) == {"revision": out.strip()}
+    assert canary("db", "current", "--config", "c.yaml").out == out
+    assert json.loads(canary("db", "current", "--config", "c.yaml", "--json").out) == {"revision": out.strip()}

@@ -12,13 +12,12 @@ from typing import TYPE_CHECKING, Any
 import kubernetes_validate
 import pytest
 import yaml
-from typer.testing import CliRunner
 
-from canary.cli import app
 from canary.settings import Settings
 from dashboards.__main__ import ROOT
 from dashboards.boards import boards
 from dashboards.rules import groups
+from tests.support.command import canary
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -138,10 +137,9 @@ def test_each_runner_has_its_share_and_other_parts_have_none() -> None:
 def test_the_nightly_job_asks_for_what_the_command_line_takes() -> None:
     objects = rendered(**EVERYTHING, **{"reconcile.master": "k8s://https://kubernetes.default"})
     pod = objects["CronJob/x-reconcile"]["spec"]["jobTemplate"]["spec"]["template"]["spec"]
-    runner = CliRunner()
     for container in (*pod["initContainers"], *pod["containers"]):
         command, *options = container["args"]
-        said = runner.invoke(app, [command, "--help"]).output
+        said = canary(command, "--help").out
         for option in options:
             assert option.split("=")[0] in said, (command, option)
     assert "--probe-log=/var/lib/canary/probe-log" in pod["containers"][0]["args"]

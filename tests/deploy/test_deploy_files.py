@@ -6,6 +6,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -158,6 +159,26 @@ def test_the_image_has_every_package_of_the_wheel() -> None:
     for name in re.findall(r'"(\w+)"', packages[1]):
         assert f"COPY {name} {name}" in docker
         assert f"!{name}" in ignored
+
+
+def test_one_version_everywhere() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    chart = read("helm/kafka-durability-canary/Chart.yaml")
+    assert chart["version"] == chart["appVersion"] == project["version"]
+    locked = tomllib.loads((ROOT / "uv.lock").read_text(encoding="utf-8"))["package"]
+    assert [one["version"] for one in locked if one["name"] == project["name"]] == [project["version"]]
+    assert f"## [{project['version']}] - " in (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+
+
+def test_the_image_is_made_with_the_uv_of_the_makefile() -> None:
+    pinned = re.search(r"^UV_VERSION := (\S+)$", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
+    assert pinned
+    assert f"pip install uv=={pinned[1]}\n" in (DEPLOY / "Dockerfile").read_text(encoding="utf-8")
+
+
+def test_what_is_locked_comes_from_the_public_index() -> None:
+    hosts = set(re.findall(r"https?://([^/\"]+)", (ROOT / "uv.lock").read_text(encoding="utf-8")))
+    assert hosts == {"pypi.org", "files.pythonhosted.org"}
 
 
 def tool(name: str) -> str:

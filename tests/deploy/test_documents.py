@@ -5,14 +5,12 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING
 
-from typer.testing import CliRunner
-
 from api.reference import PLACE, rest_reference
-from canary.cli import app
 from canary.settings.serving import ApiSettings, AuthSettings, OidcSettings
 from dashboards.__main__ import ROOT
 from dashboards.rules import groups
 from dashboards.settings_reference import settings_reference
+from tests.support.command import canary
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -53,13 +51,12 @@ def test_links_to_files_of_the_repository_lead_somewhere() -> None:
 
 
 def test_commands_in_the_pages_exist() -> None:
-    runner = CliRunner()
     pages = [*(ROOT / "docs").glob("*.md"), ROOT / "README.md"]
     said = {words for page in pages for words in re.findall(r"`?canary ([a-z]+(?: [a-z]+)?)", _code(page))}
     assert len(said) > 10
     for words in said:
         parts = words.split()
-        known = any(runner.invoke(app, [*parts[:count], "--help"]).exit_code == 0 for count in (2, 1) if parts[:count])
+        known = any(canary(*parts[:count], "--help").status == 0 for count in (2, 1) if parts[:count])
         assert known, f"canary {words}"
 
 

@@ -40,6 +40,8 @@ class Injected:
     identity: Identity | None
     history: bool = True
     facts: bool = True
+    certain: bool = True
+    """False: it may be said and need not be, because no outcome of the transaction was reported."""
 
 
 @dataclass
@@ -140,7 +142,7 @@ class Clockwork:
             Producer(mode, 7_000_000_000 + 1000 * seed + n)
             for n, mode in enumerate(("idempotent", "plain", "transactional", "relay"))
         ]
-        self.injector = Producer("group", 8_000_000_000 + seed)  # writes nothing but what injections want
+        self.injector = Producer("group", 7_000_000_000 + 1000 * seed + 999)  # writes nothing but what injections want
         self.producers.append(self.injector)
         self.threads = 6
         self.next_process = dict.fromkeys(range(self.threads), 0)

@@ -119,7 +119,7 @@ def phantom(life: Simulator) -> None:
     producer = life.injector
     value = 1_000_000 + len(life.operations)
     identity = Identity(producer.producer_id, producer.generation, log.partition, 100_000 + value)
-    life.identities[value], life.homes[identity] = identity, log.key
+    life.identities[value], life.homes[identity], life.sent_at[value] = identity, log.key, life.now
     offset = log.append(value)
     _note(life, "phantom", log, offset, value)
     life.tail(RU, log.partition, log.end + 1)
@@ -222,9 +222,11 @@ class _Fracture:
     def appended(
         self, life: Simulator, log: Log, offset: int, value: int, positions: dict[int, int]
     ) -> dict[str, Any] | None:
-        del life, positions
+        del positions
         log.entries[offset] = Entry(None)
         self.place = (log, offset, value)
+        for kind in ("lost-write", "fractured-transaction"):
+            _note(life, kind, *self.place, certain=False)
         return None
 
     def ending(self, life: Simulator, transaction: Transaction, logs: list[Log]) -> None:
@@ -250,12 +252,12 @@ class _Undead:
         """Nothing yet."""
 
     def ending(self, life: Simulator, transaction: Transaction, logs: list[Log]) -> None:
-        del life
         for log in logs:
             for offset, entry in enumerate(log.entries):
                 if entry is not None and entry.transaction is transaction and entry.value is not None:
                     entry.leaked = True
                     self.undead.append((log, offset, entry.value))
+                    _note(life, "precommitted-read", log, offset, entry.value, certain=False)
 
     def ended(self, life: Simulator, kind: str) -> None:
         if kind == "fail":  # else nobody knows for certain that it failed
@@ -280,7 +282,7 @@ def aborted_read_of_transaction(life: Simulator) -> None:
 
 def _misstep(kind: str, found: list[tuple[int, Entry]], last: tuple[int, Entry] | None) -> Misstep | None:
     """Return (what is handed out, the message that this is about), or None: not possible with what there is."""
-    if any(entry.corrupt for _, entry in found):
+    if any(entry.corrupt for _, entry in [*found, *([last] if last is not None else [])]):
         return None
     match kind:
         case "int-poll-skip" if len(found) > 2:

@@ -1,8 +1,9 @@
-"""The lab on real brokers. Every test leaves the shared lab whole (fixture whole_lab)."""
+"""The lab on real brokers. Every test leaves the shared lab whole (fixture lab)."""
 
 import os
 import subprocess
 import sys
+import time
 import uuid
 from pathlib import Path
 
@@ -11,21 +12,21 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from canary.lab import CONTROLLER, Lab, LabError, jars, wire
+from canary.lab import CONTROLLER, Lab, LabError, wire
 from tests.support.waiting import until
 
-pytestmark = pytest.mark.kafka
+pytestmark = [pytest.mark.kafka, pytest.mark.quick]
 
 QUIET = {"log_level": 0}
 
 
 @pytest.fixture
-def topic(whole_lab: Lab) -> str:
+def topic(lab: Lab) -> str:
     """A topic of one partition on all three brokers, led by broker 1."""
     name = f"t-{uuid.uuid4().hex[:8]}"
-    admin = AdminClient({"bootstrap.servers": whole_lab.bootstrap, **QUIET})
+    admin = AdminClient({"bootstrap.servers": lab.bootstrap, **QUIET})
     admin.create_topics([NewTopic(name, num_partitions=1, replica_assignment=[[1, 2, 3]])])[name].result(60)
-    whole_lab.wait_isr(name, 0, {1, 2, 3}, 120)
+    lab.wait_isr(name, 0, {1, 2, 3}, 120)
     return name
 
 
@@ -93,108 +94,106 @@ def test_a_running_lab_is_not_started_twice(lab: Lab) -> None:
     assert lab.alive() == (1, 2, 3)
 
 
-def test_a_killed_broker_comes_back_with_its_port_and_its_data(whole_lab: Lab, topic: str) -> None:
-    assert produce(whole_lab, topic, ["a", "b"]) == [0, 1]
-    port = whole_lab.port(1)
-    whole_lab.kill(1)
-    assert whole_lab.alive() == (2, 3)
-    whole_lab.wait_isr(topic, 0, {2, 3}, 120)
-    assert whole_lab.leader(topic, 0) in {2, 3}
-    whole_lab.start_broker(1)
-    whole_lab.wait_isr(topic, 0, {1, 2, 3}, 120)
-    assert whole_lab.port(1) == port
-    assert read(whole_lab, topic) == ["a", "b"]
+def test_a_killed_broker_comes_back_with_its_port_and_its_data(lab: Lab, topic: str) -> None:
+    assert produce(lab, topic, ["a", "b"]) == [0, 1]
+    port = lab.port(1)
+    lab.kill(1)
+    assert lab.alive() == (2, 3)
+    lab.wait_isr(topic, 0, {2, 3}, 120)
+    assert lab.leader(topic, 0) in {2, 3}
+    lab.start_broker(1)
+    lab.wait_isr(topic, 0, {1, 2, 3}, 120)
+    assert lab.port(1) == port
+    assert read(lab, topic) == ["a", "b"]
 
 
-def test_a_paused_broker_leaves_the_isr_until_it_is_resumed(whole_lab: Lab, topic: str) -> None:
-    whole_lab.pause(3)
-    assert {node.node: node.state for node in whole_lab.status()}[3] == "paused"
-    whole_lab.wait_isr(topic, 0, {1, 2}, 120)
-    whole_lab.resume(3)
-    whole_lab.wait_isr(topic, 0, {1, 2, 3}, 120)
+def test_a_paused_broker_leaves_the_isr_until_it_is_resumed(lab: Lab, topic: str) -> None:
+    lab.pause(3)
+    assert {node.node: node.state for node in lab.status()}[3] == "paused"
+    lab.wait_isr(topic, 0, {1, 2}, 120)
+    lab.resume(3)
+    lab.wait_isr(topic, 0, {1, 2, 3}, 120)
 
 
-def test_a_resumed_broker_is_ready_when_the_controller_gives_it_replicas_again(whole_lab: Lab) -> None:
-    whole_lab.pause(3)
-    until(lambda: wire.unfenced(whole_lab.port(1), {1, 2, 3}) == {1, 2}, 30, "broker 3 fenced")
-    whole_lab.resume(3)
-    whole_lab.wait_ready()
-    admin = AdminClient({"bootstrap.servers": whole_lab.bootstrap})
+def test_a_resumed_broker_is_ready_when_the_controller_gives_it_replicas_again(lab: Lab) -> None:
+    lab.pause(3)
+    until(lambda: wire.unfenced(lab.port(1), {1, 2, 3}) == {1, 2}, 30, "broker 3 fenced")
+    lab.resume(3)
+    lab.wait_ready()
+    admin = AdminClient({"bootstrap.servers": lab.bootstrap})
     admin.create_topics([NewTopic("on-3", 1, replica_assignment=[[3]])])["on-3"].result(60)
     assert not [name for name in admin.list_topics(timeout=60).topics if name.startswith("canary-lab-")]
 
 
-def test_a_restart_is_over_when_the_broker_is_back(whole_lab: Lab) -> None:
-    before = {node.node: node.pid for node in whole_lab.status()}
-    whole_lab.restart(2)
-    after = {node.node: node.pid for node in whole_lab.status()}
+def test_a_restart_is_over_when_the_broker_is_back(lab: Lab) -> None:
+    before = {node.node: node.pid for node in lab.status()}
+    lab.restart(2)
+    after = {node.node: node.pid for node in lab.status()}
     assert after.pop(2) != before.pop(2)
     assert after == before
 
 
-def test_the_controller_can_be_killed_and_restarted(whole_lab: Lab, topic: str) -> None:
-    whole_lab.kill(CONTROLLER)
-    assert produce(whole_lab, topic, ["a"], idempotent=False) == [0]  # leaders stay leaders; only ids need it
-    whole_lab.restart(CONTROLLER)
-    assert whole_lab.alive() == (1, 2, 3)
+def test_the_controller_can_be_killed_and_restarted(lab: Lab, topic: str) -> None:
+    lab.kill(CONTROLLER)
+    assert produce(lab, topic, ["a"], idempotent=False) == [0]  # leaders stay leaders; only ids need it
+    lab.restart(CONTROLLER)
+    assert lab.alive() == (1, 2, 3)
 
 
-def test_acked_records_cut_from_every_replica_are_gone(whole_lab: Lab, topic: str) -> None:
+def test_acked_records_cut_from_every_replica_are_gone(lab: Lab, topic: str) -> None:
     values = [f"value{n}" for n in range(20)]
-    assert produce(whole_lab, topic, values) == list(range(20))
-    on_every_disk(whole_lab, topic, 20)
+    assert produce(lab, topic, values) == list(range(20))
+    on_every_disk(lab, topic, 20)
     for broker in (1, 2, 3):
-        whole_lab.kill(broker)
-    cuts = [whole_lab.truncate(broker, topic, 0, to_offset=12) for broker in (1, 2, 3)]
+        lab.kill(broker)
+    cuts = [lab.truncate(broker, topic, 0, to_offset=12) for broker in (1, 2, 3)]
     assert [(cut.before, cut.after) for cut in cuts] == [(20, 12)] * 3
     for broker in (1, 2, 3):
-        whole_lab.start_broker(broker, timeout=0)
-    whole_lab.wait_ready()
-    whole_lab.wait_isr(topic, 0, {1, 2, 3}, 120)
-    assert read(whole_lab, topic) == values[:12]
-    assert produce(whole_lab, topic, ["new"]) == [12]  # the offset that was promised to value12
+        lab.start_broker(broker, timeout=0)
+    lab.wait_ready()
+    lab.wait_isr(topic, 0, {1, 2, 3}, 120)
+    assert read(lab, topic) == values[:12]
+    assert produce(lab, topic, ["new"]) == [12]  # the offset that was promised to value12
 
 
-def test_ten_bytes_cut_after_a_clean_stop_cost_the_last_record(whole_lab: Lab, topic: str) -> None:
-    produce(whole_lab, topic, ["a", "b", "c"])
-    on_every_disk(whole_lab, topic, 3)
+def test_ten_bytes_cut_after_a_clean_stop_cost_the_last_record(lab: Lab, topic: str) -> None:
+    produce(lab, topic, ["a", "b", "c"])
+    on_every_disk(lab, topic, 3)
     for broker in (1, 2, 3):
-        whole_lab.stop_broker(broker)
+        lab.stop_broker(broker)
     for broker in (1, 2, 3):
-        assert whole_lab.truncate(broker, topic, 0, bytes=10).after == 2
-        whole_lab.start_broker(broker, timeout=0)
-    whole_lab.wait_ready()
-    whole_lab.wait_isr(topic, 0, {1, 2, 3}, 120)
-    assert read(whole_lab, topic) == ["a", "b"]
+        assert lab.truncate(broker, topic, 0, bytes=10).after == 2
+        lab.start_broker(broker, timeout=0)
+    lab.wait_ready()
+    lab.wait_isr(topic, 0, {1, 2, 3}, 120)
+    assert read(lab, topic) == ["a", "b"]
 
 
-def test_a_running_brokers_log_is_not_cut(whole_lab: Lab, topic: str) -> None:
+def test_a_running_brokers_log_is_not_cut(lab: Lab, topic: str) -> None:
     with pytest.raises(LabError, match="is running"):
-        whole_lab.truncate(1, topic, 0, bytes=1)
+        lab.truncate(1, topic, 0, bytes=1)
 
 
-def test_another_process_can_take_hold_of_a_running_lab(whole_lab: Lab) -> None:
-    code = (
-        f"from canary.lab import Lab; lab = Lab.attach({str(whole_lab.directory)!r}); lab.kill(2); print(lab.alive())"
-    )
+def test_another_process_can_take_hold_of_a_running_lab(lab: Lab) -> None:
+    code = f"from canary.lab import Lab; lab = Lab.attach({str(lab.directory)!r}); lab.kill(2); print(lab.alive())"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "(1, 3)\n"
-    assert whole_lab.alive() == (1, 3)
+    assert lab.alive() == (1, 3)
 
 
-def test_a_broker_can_be_added_with_its_rack_and_removed(whole_lab: Lab) -> None:
-    added = whole_lab.add_broker({"broker.rack": "z"})
+def test_a_broker_can_be_added_with_its_rack_and_removed(lab: Lab) -> None:
+    added = lab.add_broker({"broker.rack": "z"})
     assert added == 4
-    admin = AdminClient({"bootstrap.servers": whole_lab.bootstrap, **QUIET})
+    admin = AdminClient({"bootstrap.servers": lab.bootstrap, **QUIET})
 
     def racks() -> dict[int, str | None]:
         return {node.id: node.rack for node in admin.describe_cluster(request_timeout=60).result(90).nodes}
 
     assert until(lambda: racks().get(4), 30, "the rack of broker 4") == "z"
-    whole_lab.remove_broker(4)
-    assert whole_lab.brokers == (1, 2, 3)
-    assert not (whole_lab.directory / "broker-4").exists()
-    whole_lab.wait_ready()
+    lab.remove_broker(4)
+    assert lab.brokers == (1, 2, 3)
+    assert not (lab.directory / "broker-4").exists()
+    lab.wait_ready()
 
 
 def test_after_a_crash_of_everything_it_starts_again_with_its_data(tmp_path: Path) -> None:
@@ -218,6 +217,16 @@ def test_after_a_crash_of_everything_it_starts_again_with_its_data(tmp_path: Pat
     assert left == []
 
 
+def test_a_lab_without_its_controller_stops_at_once(tmp_path: Path) -> None:
+    lab = Lab(tmp_path, brokers=1, broker_properties={"min.insync.replicas": 1}, die_with_parent=True)
+    lab.start()
+    lab.pause(CONTROLLER)
+    began = time.time()
+    lab.stop()
+    assert [node.state for node in lab.status()] == ["stopped", "stopped"]
+    assert {event.what for event in lab.events(began)} == {"killed"}, "brokers would ask it for leave, and wait"
+
+
 def arguments(process: psutil.Process) -> list[str]:
     try:
         return process.cmdline()
@@ -230,11 +239,3 @@ def test_a_broker_that_cannot_start_says_why_and_nothing_stays_behind(tmp_path: 
     with pytest.raises(LabError, match=r"num\.io\.threads"):
         lab.start()
     assert [node.state for node in lab.status()] == ["stopped", "stopped"]
-
-
-@pytest.mark.slow
-def test_kafka_three_runs_too(tmp_path: Path) -> None:
-    with Lab(tmp_path, brokers=1, version="3.9.1", die_with_parent=True) as lab:
-        create_small_topic(lab)
-        assert produce(lab, "t", ["a"]) == [0]
-    assert jars.is_fetched("3.9.1")

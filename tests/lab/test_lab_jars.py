@@ -1,97 +1,177 @@
+"""Kafka's jars, from a Maven repository on loopback that serves small ones."""
+
+from __future__ import annotations
+
+import hashlib
+import re
 import threading
-from pathlib import Path
+from collections import Counter
+from dataclasses import replace
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import TYPE_CHECKING
 
 import pytest
+from confluent_kafka.admin import AdminClient
 
-from canary.lab import LabError, jars
+from canary.lab import Lab, LabError, jars
+from canary.lab.jars import Jar
 
-IVY = """#!/bin/sh
-printf '%s\\n' "$@" > {record}
-for word; do case "$word" in */lib/*) lib=$(dirname "$word") ;; esac; done
-echo "	found org.apache.kafka#kafka_2.13;4.1.0 in public"
-echo "downloading https://repo/kafka_2.13-4.1.0.jar ..."
-{body}
-"""
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
 
-
-def fake_java(tmp_path: Path, body: str, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A java that acts as Ivy does, as far as fetch() can see."""
-    home = tmp_path / "jdk"
-    (home / "bin").mkdir(parents=True)
-    program = home / "bin" / "java"
-    program.write_text(IVY.format(record=tmp_path / "arguments", body=body))
-    program.chmod(0o755)
-    monkeypatch.setenv("JAVA_HOME", str(home))
-    return tmp_path / "arguments"
+VERSION = "4.1.0"
 
 
-COMPLETE = 'mkdir -p "$lib" && echo x > "$lib/kafka_2.13-4.1.0.jar"'
+def content(name: str) -> bytes:
+    return name.encode() * 10_000
 
 
-def test_ivy_fetches_into_a_cache_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    arguments = fake_java(tmp_path, COMPLETE, monkeypatch)
-    lib = jars.fetch("4.1.0", cache=tmp_path / "cache", tool="ivy")
-    assert [path.name for path in lib.iterdir()] == ["kafka_2.13-4.1.0.jar"]
-    assert str(tmp_path / "cache" / "ivy") in arguments.read_text().split("\n")
-    assert jars.is_fetched("4.1.0", cache=tmp_path / "cache")
+def pin(artifact: str) -> Jar:
+    jar = Jar("", "org.apache.kafka", artifact, VERSION)
+    return replace(jar, sha512=hashlib.sha512(content(jar.name)).hexdigest())
 
 
-def test_the_second_time_nothing_is_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    arguments = fake_java(tmp_path, COMPLETE, monkeypatch)
-    first = jars.fetch("4.1.0", cache=tmp_path / "cache", tool="ivy")
-    arguments.unlink()
-    assert jars.fetch("4.1.0", cache=tmp_path / "cache", tool="ivy") == first
-    assert not arguments.exists()
+PINS = [pin(f"part-{number}") for number in range(20)] + [pin("kafka_2.13")]
 
 
-def test_progress_goes_up_and_ends_at_its_total(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    fake_java(tmp_path, COMPLETE, monkeypatch)
+class Repository(ThreadingHTTPServer):
+    """Answers with the content that belongs to a path; ``status`` and ``served`` say otherwise for some jars."""
+
+    daemon_threads = True
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), Answer)
+        self.asked: Counter[str] = Counter()
+        self.status: dict[str, list[int]] = {}
+        self.served: dict[str, bytes] = {}
+
+
+class Answer(BaseHTTPRequestHandler):
+    server: Repository
+
+    def do_GET(self) -> None:
+        folder, _, name = self.path.rpartition("/")
+        self.server.asked[name] += 1
+        status = next(iter(self.server.status.get(name, [])), 200)
+        if name in self.server.status:
+            self.server.status[name] = self.server.status[name][1:]
+        if not re.fullmatch(rf"/maven2/org/apache/kafka/[\w.-]+/{VERSION}", folder):
+            status = 404
+        body = self.server.served.get(name, content(name))
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: object) -> None:
+        """Say nothing."""
+
+
+@pytest.fixture
+def repository(monkeypatch: pytest.MonkeyPatch) -> Iterator[Repository]:
+    with Repository() as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.05,))
+        thread.start()
+        monkeypatch.setenv("CANARY_MAVEN_URL", f"http://me:hunter77@127.0.0.1:{server.server_port}/maven2/")
+        monkeypatch.setattr(jars, "pinned", lambda _: PINS)
+        yield server
+        server.shutdown()
+        thread.join()
+
+
+def test_every_pinned_jar_is_fetched_with_its_progress(tmp_path: Path, repository: Repository) -> None:
     steps: list[tuple[int, int]] = []
-    jars.fetch("4.1.0", lambda _what, done, total: steps.append((done, total)), cache=tmp_path / "c", tool="ivy")
-    assert [done for done, _ in steps] == [1, 2, 92]
-    assert {total for _, total in steps} == {92}
+    lib = jars.fetch(VERSION, lambda _what, done, total: steps.append((done, total)), cache=tmp_path)
+    assert {path.name: path.read_bytes() for path in lib.iterdir()} == {jar.name: content(jar.name) for jar in PINS}
+    assert steps == [(done, len(PINS)) for done in range(1, len(PINS) + 1)]
+    assert jars.is_fetched(VERSION, cache=tmp_path)
+    assert set(repository.asked.values()) == {1}
 
 
-@pytest.mark.parametrize("body", ["echo 'UNRESOLVED DEPENDENCIES'; exit 1", 'mkdir -p "$lib"'])
-def test_a_failed_fetch_leaves_nothing_that_looks_complete(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, body: str
-) -> None:
-    fake_java(tmp_path, body, monkeypatch)
-    with pytest.raises(LabError, match=r"UNRESOLVED|without kafka_2\.13-4\.1\.0\.jar"):
-        jars.fetch("4.1.0", cache=tmp_path / "cache", tool="ivy")
-    assert not jars.is_fetched("4.1.0", cache=tmp_path / "cache")
-    assert [path.name for path in (tmp_path / "cache").iterdir()] == ["kafka-4.1.0.lock"]
+def test_the_second_time_nothing_is_asked(tmp_path: Path, repository: Repository) -> None:
+    first = jars.fetch(VERSION, cache=tmp_path)
+    assert jars.fetch(VERSION, cache=tmp_path) == first
+    assert repository.asked.total() == len(PINS)
 
 
-def test_two_who_fetch_at_once_fetch_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    counter = tmp_path / "runs"
-    fake_java(tmp_path, f"echo run >> {counter}; sleep 0.2; {COMPLETE}", monkeypatch)
-    threads = [
-        threading.Thread(target=jars.fetch, args=("4.1.0",), kwargs={"cache": tmp_path / "cache", "tool": "ivy"})
-        for _ in range(2)
-    ]
+def test_two_who_fetch_at_once_fetch_once(tmp_path: Path, repository: Repository) -> None:
+    threads = [threading.Thread(target=jars.fetch, args=(VERSION,), kwargs={"cache": tmp_path}) for _ in range(2)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert counter.read_text() == "run\n"
+    assert repository.asked.total() == len(PINS)
+    assert jars.is_fetched(VERSION, cache=tmp_path)
 
 
-def test_maven_that_fails_hands_over_to_ivy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    fake_java(tmp_path, COMPLETE, monkeypatch)
-    tools = tmp_path / "bin"
-    tools.mkdir()
-    (tools / "mvn").write_text("#!/bin/sh\necho no such mirror; exit 1\n")
-    (tools / "mvn").chmod(0o755)
-    monkeypatch.setenv("PATH", f"{tools}:/usr/bin:/bin")
-    assert jars.fetch("4.1.0", cache=tmp_path / "cache").is_dir()
+def test_a_repository_in_trouble_is_asked_again(tmp_path: Path, repository: Repository) -> None:
+    repository.status[PINS[3].name] = [503, 500]
+    jars.fetch(VERSION, cache=tmp_path)
+    assert repository.asked[PINS[3].name] == 3
 
 
-@pytest.mark.parametrize("version", ["latest", "2.8.0"])
-def test_a_version_that_cannot_run_is_refused_before_anything_is_fetched(tmp_path: Path, version: str) -> None:
-    with pytest.raises(LabError, match=version):
+def refused(tmp_path: Path) -> str:
+    """Return why a fetch ends, after it has left nothing that looks complete."""
+    with pytest.raises(LabError) as caught:
+        jars.fetch(VERSION, cache=tmp_path)
+    assert not jars.is_fetched(VERSION, cache=tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == [f"kafka-{VERSION}.lock"]
+    assert "hunter77" not in str(caught.value)
+    return str(caught.value)
+
+
+def test_another_jar_than_the_pinned_one_is_refused_by_name(tmp_path: Path, repository: Repository) -> None:
+    repository.served[PINS[5].name] = content(PINS[5].name)[:-1] + b"!"
+    assert re.match(r"part-5-4\.1\.0\.jar from 127\.0\.0\.1 is not the jar that is pinned", refused(tmp_path))
+    assert repository.asked[PINS[5].name] == 1
+
+
+def test_a_jar_that_is_not_there_is_named_at_once(tmp_path: Path, repository: Repository) -> None:
+    repository.status[PINS[5].name] = [404]
+    assert "part-5-4.1.0.jar cannot be fetched from 127.0.0.1: status 404" in refused(tmp_path)
+    assert repository.asked[PINS[5].name] == 1
+
+
+def test_without_a_network_the_setting_for_a_mirror_is_named(
+    tmp_path: Path, repository: Repository, monkeypatch: pytest.MonkeyPatch, free_port: int
+) -> None:
+    monkeypatch.setenv("CANARY_MAVEN_URL", f"http://me:hunter77@127.0.0.1:{free_port}")
+    assert "CANARY_MAVEN_URL" in refused(tmp_path)
+    assert not repository.asked
+
+
+def test_a_fetch_that_is_interrupted_leaves_nothing_that_looks_complete(tmp_path: Path, repository: Repository) -> None:
+    def interrupt(_what: str, done: int, _total: int) -> None:
+        if done == 7:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        jars.fetch(VERSION, interrupt, cache=tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == [f"kafka-{VERSION}.lock"]
+    assert jars.fetch(VERSION, cache=tmp_path).is_dir()
+    assert set(repository.asked) == {jar.name for jar in PINS}
+
+
+@pytest.mark.parametrize("version", ["latest", "2.8.0", "4.1"])
+def test_a_version_that_is_not_pinned_is_refused_before_anything_is_fetched(tmp_path: Path, version: str) -> None:
+    with pytest.raises(LabError, match=rf"Kafka {version}; it knows .*{jars.DEFAULT_VERSION}") as caught:
         jars.fetch(version, cache=tmp_path / "cache")
+    assert caught.value.exit_status == 2
     assert not (tmp_path / "cache").exists()
+
+
+def test_pinned_lists_are_whole() -> None:
+    versions = jars.pinned_versions()
+    assert {"3.4.0", "3.9.1", jars.DEFAULT_VERSION, "4.3.1"} <= set(versions)
+    assert versions == sorted(versions, key=jars.version_tuple)
+    for version in versions:
+        found = jars.pinned(version)
+        names = [jar.name for jar in found]
+        assert len(set(names)) == len(names)
+        assert {f"kafka_2.13-{version}.jar", f"kafka-clients-{version}.jar"} <= set(names)
+        assert any(jar.artifact in {"log4j-slf4j-impl", "slf4j-reload4j"} for jar in found)
+        assert all(re.fullmatch(r"[0-9a-f]{128}", jar.sha512) for jar in found)
 
 
 def test_without_java_the_remedy_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -102,10 +182,13 @@ def test_without_java_the_remedy_is_named(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("tool", ["ivy", "maven"])
-@pytest.mark.parametrize("version", ["4.1.0", "3.9.1"])
-def test_real_jars_come_through_either_tool(tmp_path: Path, tool: jars.Tool, version: str) -> None:
-    lib = jars.fetch(version, cache=tmp_path, tool=tool)
-    found = {path.name.rpartition("-")[0] for path in lib.glob("*.jar")}
-    assert {"kafka_2.13", "kafka-clients", "scala-library", "slf4j-api"} <= found
-    assert abs(len(found) - jars.release(version).jars) <= 2  # the tools differ in what a classifier is
+@pytest.mark.kafka
+@pytest.mark.parametrize("version", jars.pinned_versions())
+def test_brokers_of_every_pinned_version_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: str) -> None:
+    monkeypatch.setenv("CANARY_CACHE", str(tmp_path / "cache"))
+    lib = jars.fetch(version)
+    assert {path.name for path in lib.iterdir()} == {jar.name for jar in jars.pinned(version)}
+    with Lab(tmp_path / "lab", brokers=1, version=version, die_with_parent=True) as lab:
+        assert [node.state for node in lab.status()] == ["running", "running"]
+        metadata = AdminClient({"bootstrap.servers": lab.bootstrap, "log_level": 0}).list_topics(timeout=30)
+        assert list(metadata.brokers) == [1]

@@ -1,11 +1,11 @@
 from __future__ import annotations
 
 import math
-import time
 
 import pytest
 
 from canary.metrics.statistics import loss_rate_upper_95, upper_bound
+from tests.support.steps import steps
 
 # from scipy: the quantile 0.95 of Beta(lost + 1, acked - lost)
 KNOWN = {
@@ -52,9 +52,7 @@ def test_more_losses_and_fewer_acks_never_lower_the_bound() -> None:
 
 
 def test_a_disaster_is_computed_quickly() -> None:
-    began = time.perf_counter()
-    upper_bound(10**7, 10**8, 0.05)
-    assert time.perf_counter() - began < 1
+    assert steps(lambda: upper_bound(10**7, 10**8, 0.05)) < 3_000_000  # fewer than there are losses
 
 
 @pytest.mark.parametrize(("lost", "acked"), [(-1, 5), (6, 5)])

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import argparse
+import importlib
 import os
+import random
+import resource
+import secrets
 import shutil
 import signal
 import sys
@@ -11,13 +16,12 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
-import hypothesis  # noqa: F401  # imported once, for all
-import numpy as np  # noqa: F401
-import orjson  # noqa: F401
 import pytest
 
 from tests.mutations.table_offline import OFFLINE
 from tests.mutations.table_online import ONLINE
+from tests.mutations.table_outside import OUTSIDE
+from tests.mutations.table_topology import TOPOLOGY
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,18 +29,40 @@ if TYPE_CHECKING:
     from tests.mutations.mutation import Mutation
 
 ROOT = Path(__file__).parents[2]
+TABLE: Sequence[Mutation] = (*OFFLINE, *ONLINE, *TOPOLOGY, *OUTSIDE)
 LONGEST_S = 600
 """A mutation that hangs is noticed, too."""
+_IMPORTED_ONCE = (
+    "confluent_kafka",
+    "hypothesis",
+    "orjson",
+    "pandas",
+    "pyarrow.parquet",
+    "pydantic",
+    "rich",
+    "structlog",
+)
+"""What tests need of others, imported before they are forked."""
 _LEFT_OUT = shutil.ignore_patterns(".*", "var", "build", "dist", "__pycache__", "node_modules")
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Try all mutations, or those that contain one of the texts; return how many no test noticed.
-
-    With ``--quick`` only the first set of tests of each is run.
-    """
-    wanted, sets = [text for text in arguments if text != "--quick"], 1 if "--quick" in arguments else None
-    table = [m for m in (*OFFLINE, *ONLINE) if not wanted or any(text in f"{m.file} {m.original}" for text in wanted)]
+    """Try mutations as the arguments say; return 1 if no test noticed one of them, else 0."""
+    parser = argparse.ArgumentParser(prog="python -m tests.mutations", description=__doc__)
+    parser.add_argument("texts", nargs="*", help="only mutations whose file or words contain one of these")
+    parser.add_argument("--quick", action="store_true", help="only the first set of tests of each")
+    parser.add_argument("--sample", type=int, metavar="N", help="only N of them, drawn at random")
+    parser.add_argument("--seed", type=int, help="draw those that a run with this seed drew (default: others)")
+    options = parser.parse_args(arguments)
+    sets = 1 if options.quick else None
+    table = [m for m in TABLE if not options.texts or any(text in f"{m.file} {m.original}" for text in options.texts)]
+    if options.sample is not None:
+        seed = secrets.randbelow(2**31) if options.seed is None else options.seed
+        chance = random.Random(seed)  # noqa: S311  # to be repeated, not to be secret
+        table = chance.sample(table, min(options.sample, len(table)))
+        sys.stdout.write(f"{len(table)} of {len(TABLE)}: repeat them with --sample {options.sample} --seed {seed}\n")
+    for name in _IMPORTED_ONCE:
+        importlib.import_module(name)
     survived = []
     with tempfile.TemporaryDirectory(prefix="canary-mutations-") as directory:
         tree = Path(directory) / "tree"
@@ -56,8 +82,10 @@ def main(arguments: Sequence[str]) -> int:
                 f"{verdict} ({time.monotonic() - begun:.0f} s)\n"
             )
             sys.stdout.flush()
-    sys.stdout.write(f"{len(table) - len(survived)} of {len(table)} killed\n")
-    return len(survived)
+    spent = resource.getrusage(resource.RUSAGE_CHILDREN)
+    cpu_s = spent.ru_utime + spent.ru_stime
+    sys.stdout.write(f"{len(table) - len(survived)} of {len(table)} killed in {cpu_s:.0f} s of CPU\n")
+    return min(len(survived), 1)
 
 
 def shown(text: str) -> str:
@@ -119,13 +147,17 @@ def _run(tree: Path, tests: Sequence[str], note: Path) -> NoReturn:
     try:
         os.chdir(tree)
         os.environ["CANARY_NO_SHRINKING"] = "1"
-        for name in [name for name in sys.modules if name.split(".")[0] in ("tests", "canary")]:
+        for name in [
+            name for name in sys.modules if name.split(".")[0] in ("tests", "canary", "storage", "spark_reconcile")
+        ]:
             del sys.modules[name]
         sys.path[:] = [str(tree), *(entry for entry in sys.path if Path(entry).resolve() != ROOT)]
         with Path(os.devnull).open("w") as nowhere:
             os.dup2(nowhere.fileno(), 1)
             os.dup2(nowhere.fileno(), 2)
-        options = ("-x", "-q", "-p", "no:cacheprovider", "--tb=no", "-W", "ignore::pytest.PytestAssertRewriteWarning")
+        # What notices a mutation is no matter of chance; the plugin that no test here uses takes half a second to load.
+        options = ("-x", "-q", "-p", "no:cacheprovider", "-p", "no:schemathesis", "--tb=no", "--seed", "0",
+                   "-W", "ignore::pytest.PytestAssertRewriteWarning")  # fmt: skip
         status = pytest.main([*options, *tests], plugins=[First()])
     except BaseException as error:  # noqa: BLE001  # a mutation may do anything, and this process must end here
         note.write_text(repr(error))

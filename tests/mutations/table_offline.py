@@ -10,7 +10,7 @@ _REFERENCE: Final = (
     "tests/anomalies/offline/test_offline_repeated.py",
     "tests/anomalies/offline/test_offline_agrees_with_reference.py",
 )
-_LIVES: Final = ("tests/anomalies/offline/test_offline_simulated_lives.py", "tests/cli/test_check_command.py")
+_LIVES: Final = ("tests/anomalies/test_simulated_lives.py", "tests/cli/test_check_command.py")
 _METRICS: Final = ("tests/anomalies/offline/test_offline_metrics.py",)
 _TESTS: Final = (_REFERENCE, _LIVES, _METRICS)
 _RULES: Final = "canary/anomalies/offline/"
@@ -120,7 +120,7 @@ OFFLINE: Final[list[Mutation]] = [
     ),
     *mutations(
         _RULES + "verdict.py",
-        _TESTS,
+        (("tests/anomalies/offline/test_offline_verdict.py", *_REFERENCE), _LIVES),
         ("return self.confirmed and self.allowed >= set(self.anomalies)", "return self.allowed >= set(self.anomalies)"),
         ("return self.confirmed and self.allowed >= set(self.anomalies)", "return self.confirmed"),
         ('names = {"int-send-skip", "G0"}', 'names = {"int-send-skip"}'),

@@ -8,23 +8,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from canary.probe import (
-    MAGIC,
-    MODES,
-    REASONS,
+from canary.probe import MAGIC, MODES, REASONS, Identity, Probe, Refusal, decode, encode, key
+from canary.probe.batch import (
+    BLOCK,
+    INTACT,
     BinaryBuffers,
-    Identity,
-    Probe,
-    Refusal,
     as_bytes,
-    decode,
     decode_batch,
-    encode,
     encode_batch,
     encode_keys,
-    key,
 )
-from canary.probe.batch import BLOCK, INTACT
 from canary.probe.record import MODE_NAMES, REFUSALS, _checksum
 
 OURS = b"ours"

@@ -1,4 +1,4 @@
-"""A real three-broker cluster for the tests of this folder, and a topic of its own for each test."""
+"""A topic of its own for each test of this folder, and what reads and writes it."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ import pytest
 from confluent_kafka.admin import AdminClient
 
 from canary.client.recording import Recording
-from canary.lab import CONTROLLER, Lab
 from canary.probing.topic import ensure_topic
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
+    from canary.lab import Lab
 
 _numbers = itertools.count()
 
@@ -21,26 +22,6 @@ _numbers = itertools.count()
 @pytest.fixture
 def inbox() -> Recording:
     return Recording()
-
-
-@pytest.fixture(scope="module")
-def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
-    """ELR off, so that why-fsync's loss can be made with one follower only frozen (FIELD-NOTES)."""
-    directory = tmp_path_factory.mktemp("lab")
-    features = {"eligible.leader.replicas.version": 0}
-    with Lab(directory, features=features, die_with_parent=True) as running:
-        running.wait_ready(180)
-        yield running
-
-
-@pytest.fixture
-def healthy(lab: Lab) -> Iterator[Lab]:
-    """The cluster with every broker running, before and after the test."""
-    yield lab
-    lab.resume(CONTROLLER)
-    for broker in lab.brokers:
-        lab.resume(broker) if broker in lab.alive() else lab.start_broker(broker, timeout=180)
-    lab.wait_ready(180)
 
 
 @pytest.fixture
@@ -54,9 +35,8 @@ def admin(config: dict[str, Any]) -> AdminClient:
 
 
 @pytest.fixture
-def topic(lab: Lab, admin: AdminClient) -> str:
+def topic(admin: AdminClient) -> str:
     name = f"canary-{next(_numbers)}"
-    lab.wait_ready(180)  # a broker that stalled may be out of the cluster for a moment
     ensure_topic(admin, name, 3, 3, {"min.insync.replicas": "2"}, timeout_s=60)
     return name
 

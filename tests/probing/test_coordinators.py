@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-import random
+import itertools
 
 import pytest
 
 from canary.probing.coordinators import choose, java_hash, missed, state_partition
+from tests.generators.wild import seeded
+from tests.support.seeds import cases
 
 
 @pytest.mark.parametrize(
@@ -22,8 +24,8 @@ def test_the_smallest_number_falls_into_partition_0() -> None:
 
 
 def test_every_broker_that_leads_is_met_with_few_ids() -> None:
-    dice = random.Random(1)  # noqa: S311  # leaders, no secrets
-    for brokers in (1, 3, 9, 30):
+    for seed, brokers in zip(cases("leaders", 4), itertools.cycle((1, 3, 9, 30)), strict=False):
+        dice = seeded(seed)
         leaders = {partition: dice.randrange(brokers) for partition in range(50)}
         ids = choose("transactional-5f-", leaders, [], 200)
         assert {leaders[state_partition(one, 50)] for one in ids} == set(leaders.values())

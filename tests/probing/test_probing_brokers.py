@@ -28,12 +28,13 @@ from canary.facts import (
     RereadEnded,
     Sent,
 )
-from canary.lab import CONTROLLER, wire
+from canary.lab import CONTROLLER
 from canary.probing.idempotent import IdempotentProducer, Renewal
 from canary.probing.relay import Relay
 from canary.probing.reread import RereadWorker
 from canary.probing.tail import TailConsumer
 from canary.probing.topic import TopicError, ensure_topic
+from tests.support.topics import as_known
 from tests.support.waiting import until
 
 if TYPE_CHECKING:
@@ -109,25 +110,26 @@ def test_what_is_acked_is_read_at_its_offset_by_both_readers(
     inbox.wait(lambda: {f.offset for f in inbox.of(EndOfPartition)} >= {max(v for v in acked.values() if v) + 1})
 
 
+@pytest.mark.quick
 def test_no_probe_is_left_without_outcome_when_a_broker_is_killed_and_another_frozen(
-    healthy: Lab, config: dict[str, object], topic: str, inbox: Recording, started: Callable[[Any], Any]
+    lab: Lab, config: dict[str, object], topic: str, inbox: Recording, started: Callable[[Any], Any]
 ) -> None:
     assert started(tail(config, topic, inbox)).ready.wait(120)
     producer = started(sender(config, topic, inbox))
     inbox.wait(lambda: len(inbox.of(Acked)) >= 30, 120)
-    healthy.kill(1)
+    lab.kill(1)
     before = len(inbox.facts)
     inbox.wait(lambda: {f.partition for f in inbox.of(Acked, since=before)} == {0, 1, 2}, 120)
-    healthy.start_broker(1, timeout=180)
+    lab.start_broker(1)
     for partition in range(3):
-        healthy.wait_isr(topic, partition, {1, 2, 3}, 120)
-    healthy.pause(2)
+        lab.wait_isr(topic, partition, {1, 2, 3}, 120)
+    lab.pause(2)
     before = len(inbox.facts)
     frozen = len(inbox.of(Sent))
     inbox.wait(
         lambda: {f.partition for f in inbox.of(Acked, since=before) if f.sequence * 3 > frozen + 60} == {0, 1, 2}, 120
     )
-    healthy.resume(2)
+    lab.resume(2)
     inbox.wait(lambda: producer.in_flight < 10, 120)
     stopped(producer)
     resolved = [f for f in inbox.facts if isinstance(f, Acked | Failed | Indeterminate)]
@@ -138,18 +140,18 @@ def test_no_probe_is_left_without_outcome_when_a_broker_is_killed_and_another_fr
 
 
 def test_a_new_producer_epoch_is_told_before_the_outcome_of_what_is_sent_under_it(
-    healthy: Lab, config: dict[str, object], topic: str, inbox: Recording, started: Callable[[Any], Any]
+    lab: Lab, config: dict[str, object], topic: str, inbox: Recording, started: Callable[[Any], Any]
 ) -> None:
     """librdkafka takes one when a message times out that may have been written (and in other cases, its issue 4953)."""
     impatient = config | {"message.timeout.ms": 2500, "socket.timeout.ms": 1000}
     producer = started(sender(impatient, topic, inbox))
     inbox.wait(lambda: len(inbox.of(Acked)) >= 30, 120)
-    leader = healthy.leader(topic, 0)
+    leader = lab.leader(topic, 0)
     assert leader is not None
     before = len(inbox.facts)  # a stall may have cost an epoch already
-    healthy.pause(leader)
+    lab.pause(leader)
     inbox.wait(lambda: inbox.of(ProducerEpochBumped, since=before), 120)
-    healthy.resume(leader)
+    lab.resume(leader)
     bump = inbox.of(ProducerEpochBumped, since=before)[0]
     assert (bump.topic, bump.producer_id, bump.generation) == (topic, 7, 1)
     before = len(inbox.facts)
@@ -195,14 +197,14 @@ def filled(
 
 
 def test_silence_ends_a_reread_and_a_dead_partition_does_not_hold_up_the_rest(
-    healthy: Lab, config: dict[str, object], topic: str, inbox: Recording, started: Callable[[Any], Any]
+    lab: Lab, config: dict[str, object], topic: str, inbox: Recording, started: Callable[[Any], Any]
 ) -> None:
     filled(config, topic, inbox, started, 10)
-    healthy.pause(CONTROLLER)  # nobody else becomes leader: the partition stays dead
-    dead = healthy.leader(topic, 0)
+    lab.pause(CONTROLLER)  # nobody else becomes leader: the partition stays dead
+    dead = lab.leader(topic, 0)
     assert dead is not None
-    alive = next(p for p in range(3) if healthy.leader(topic, p) != dead)
-    healthy.pause(dead)
+    alive = next(p for p in range(3) if lab.leader(topic, p) != dead)
+    lab.pause(dead)
     hasty = started(rereader(config, inbox, silence_s=2.0))
     hasty.ask(RereadRequest(10, topic, 0, "read_committed", 0, 5, "confirm"))
     inbox.wait(lambda: inbox.of(RereadEnded))
@@ -252,12 +254,8 @@ def test_a_topic_made_again_is_read_from_its_beginning_after_retargeting(
             return None
         return found if found.topic_id != first.topic_id else None
 
-    def known_to(broker: int) -> bool:
-        answer = wire.ask(lab.port(broker), (topic,))
-        return answer is not None and len(answer.partitions) == 4
-
     assert until(made_again, 60, "the topic made again").partitions == 4
-    until(lambda: all(map(known_to, lab.brokers)), 30, "every broker knows it")
+    until(lambda: all(states and len(states) == 4 for states in as_known(lab, topic)), 30, "every broker knows it")
     before = len(inbox.facts)
     reader.retarget(dict.fromkeys(range(4), 0), b"tag2")
     producer.retarget(2, b"tag2", range(4))
@@ -270,15 +268,16 @@ def test_a_topic_made_again_is_read_from_its_beginning_after_retargeting(
     assert identities(resolved) == identities(inbox.of(Sent))
 
 
+@pytest.mark.quick
 def test_acked_writes_that_are_cut_off_kill_the_client_and_move_the_reader_back_and_both_go_on(
-    healthy: Lab, config: dict[str, object], admin: AdminClient, inbox: Recording, started: Callable[[Any], Any]
+    lab: Lab, config: dict[str, object], admin: AdminClient, inbox: Recording, started: Callable[[Any], Any]
 ) -> None:
     """The order of why-fsync, on one partition with replicas [leader 2, follower 3, 1] (FIELD-NOTES)."""
     topic = "why-fsync"
     new = NewTopic(topic, replica_assignment=[[2, 3, 1]], num_partitions=1, config={"min.insync.replicas": "2"})
-    healthy.wait_ready(180)
+    lab.wait_ready()
     admin.create_topics([new])[topic].result(60)
-    healthy.wait_isr(topic, 0, {1, 2, 3}, 120)
+    lab.wait_isr(topic, 0, {1, 2, 3}, 120)
     assert started(tail(config, topic, inbox, positions={0: 0})).ready.wait(120)
     asked: list[str] = []
 
@@ -286,20 +285,20 @@ def test_acked_writes_that_are_cut_off_kill_the_client_and_move_the_reader_back_
         asked.append(reason)
         return Renewal(2, TAG, [0])
 
-    healthy.kill(1)
-    healthy.wait_isr(topic, 0, {2, 3}, 120)
+    lab.kill(1)
+    lab.wait_isr(topic, 0, {2, 3}, 120)
     lasting = config | {"message.timeout.ms": 900000}  # no write times out before the brokers are back
     producer = started(sender(lasting, topic, inbox, partitions=[0], renew=renew))
     inbox.wait(lambda: len(inbox.of(Acked)) >= 60, 120)
-    healthy.pause(3)
-    healthy.wait_isr(topic, 0, {2}, 120)
+    lab.pause(3)
+    lab.wait_isr(topic, 0, {2}, 120)
     inbox.wait(lambda: identities(inbox.of(Polled)) >= identities(inbox.of(Acked)))
-    healthy.kill(2)
+    lab.kill(2)
     some = max(f.offset for f in inbox.of(Polled)) - 2
-    kept = healthy.truncate(2, topic, 0, to_offset=some).after  # what stays holds records of this producer
+    kept = lab.truncate(2, topic, 0, to_offset=some).after  # what stays holds records of this producer
     before = len(inbox.facts)
-    healthy.start_broker(2, timeout=180)
-    healthy.start_broker(1, timeout=180)
+    lab.start_broker(2)
+    lab.start_broker(1)
     inbox.wait(lambda: inbox.of(OutOfRange, since=before), 120)
     inbox.wait(lambda: any(f.generation == 2 for f in inbox.of(Acked)), 120)
     (cut,) = inbox.of(OutOfRange)
@@ -319,7 +318,7 @@ def test_a_rebalance_in_a_relays_transaction_aborts_it_and_everything_is_taken_o
     lab: Lab, config: dict[str, object], admin: AdminClient, topic: str, inbox: Recording, started: Callable[[Any], Any]
 ) -> None:
     out = f"{topic}-relay"
-    lab.wait_ready(180)
+    lab.wait_ready()
     ensure_topic(admin, out, 3, 3, {"min.insync.replicas": "2"}, timeout_s=60)
     started(sender(config, topic, inbox))
     relay = Relay(
@@ -355,13 +354,13 @@ def test_a_rebalance_in_a_relays_transaction_aborts_it_and_everything_is_taken_o
 
 
 def test_frozen_brokers_cost_no_core_and_do_not_hold_up_the_stop(
-    healthy: Lab, config: dict[str, object], topic: str, inbox: Recording, started: Callable[[Any], Any]
+    lab: Lab, config: dict[str, object], topic: str, inbox: Recording, started: Callable[[Any], Any]
 ) -> None:
     readers = [started(tail(config, topic, inbox, i)) for i in ("read_committed", "read_uncommitted")]
     producer = started(sender(config, topic, inbox, interval_s=0.1, flush_s=0.5))
     inbox.wait(lambda: len(inbox.of(Polled)) >= 60, 120)
-    for broker in healthy.brokers:
-        healthy.pause(broker)
+    for broker in lab.brokers:
+        lab.pause(broker)
     began, used = time.monotonic(), time.process_time()
     time.sleep(8)  # what is measured is what happens in this time
     share = (time.process_time() - used) / (time.monotonic() - began)
@@ -374,7 +373,7 @@ def test_frozen_brokers_cost_no_core_and_do_not_hold_up_the_stop(
 
 
 def test_an_existing_topic_is_taken_as_it_is(lab: Lab, admin: AdminClient) -> None:
-    lab.wait_ready(180)
+    lab.wait_ready()
     new = NewTopic("theirs", replica_assignment=[[2], [2]], num_partitions=2, config={"retention.ms": "5000"})
     admin.create_topics([new])["theirs"].result(60)
     found = ensure_topic(admin, "theirs", 6, 3, {"min.insync.replicas": "2"}, timeout_s=60)

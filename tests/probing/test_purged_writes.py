@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from canary.client.recording import Recording
     from canary.lab import Lab
 
-pytestmark = [pytest.mark.kafka, pytest.mark.slow]
+pytestmark = [pytest.mark.kafka, pytest.mark.quick]
 
 LEADER, SUCCESSOR, FROZEN = 1, 2, 3
 
@@ -50,7 +50,7 @@ def segment(lab: Lab, broker: int, topic: str) -> Path:
 
 
 def test_a_purged_write_that_was_appended_costs_no_write_of_the_next_transaction(
-    healthy: Lab, config: dict[str, Any], inbox: Recording
+    lab: Lab, config: dict[str, Any], inbox: Recording
 ) -> None:
     topic = "purged"
     admin = AdminClient(config)
@@ -72,16 +72,16 @@ def test_a_purged_write_that_was_appended_costs_no_write_of_the_next_transaction
 
     assert session.begin()
     written(session)
-    size = segment(healthy, SUCCESSOR, topic).stat().st_size
-    healthy.pause(FROZEN)  # so that the leader does not answer, and shorter than its session lasts
+    size = segment(lab, SUCCESSOR, topic).stat().st_size
+    lab.pause(FROZEN)  # so that the leader does not answer, and shorter than its session lasts
     session.send([0])
     deadline = time.monotonic() + 2
-    while segment(healthy, SUCCESSOR, topic).stat().st_size == size:
+    while segment(lab, SUCCESSOR, topic).stat().st_size == size:
         assert time.monotonic() < deadline, "it was not replicated in time"
         session.serve(0.01)
-    healthy.kill(LEADER)
+    lab.kill(LEADER)
     assert not session.deliver(0.5)
-    healthy.resume(FROZEN)
+    lab.resume(FROZEN)
     session.abort("not delivered", 60)
     purged = inbox.of(Indeterminate)
     assert [one.sequence for one in purged] == [2]
@@ -93,7 +93,7 @@ def test_a_purged_write_that_was_appended_costs_no_write_of_the_next_transaction
     session.commit(60)
     assert session.open is None
     session.close()
-    found = [decode(value, None) for _, _, value in records(healthy.bootstrap, topic)]
+    found = [decode(value, None) for _, _, value in records(lab.bootstrap, topic)]
     assert [one.identity.sequence for one in found if isinstance(one, Probe)] == [0, 3]
     assert [one.sequence for one in inbox.of(Acked)] == [0, 1, 3]
     assert len({one.offset for one in inbox.of(Acked)}) == 3

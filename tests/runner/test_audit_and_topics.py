@@ -62,9 +62,9 @@ def alter(admin: AdminClient, kind: ResourceType, name: str, **settings: str | N
     admin.incremental_alter_configs([resource])[resource].result(20)
 
 
-def test_five_bad_settings_are_five_findings_and_the_lab_as_it_is_has_none(whole_lab: Lab, tmp_path: Path) -> None:
-    admin = AdminClient({"bootstrap.servers": whole_lab.bootstrap})
-    command = Command(tmp_path, whole_lab.bootstrap, "audited", audit=["orders", "payments", "ledger"])
+def test_five_bad_settings_are_five_findings_and_the_lab_as_it_is_has_none(lab: Lab, tmp_path: Path) -> None:
+    admin = AdminClient({"bootstrap.servers": lab.bootstrap})
+    command = Command(tmp_path, lab.bootstrap, "audited", audit=["orders", "payments", "ledger"])
     assert command("topics", "apply")[0] == 0
     admin.create_topics([NewTopic("ledger", 3, 3, config={"min.insync.replicas": "2"})])["ledger"].result(20)
     status, report = command("audit")
@@ -95,10 +95,11 @@ def test_nobody_at_the_address_is_exit_status_3(tmp_path: Path, free_port: int) 
         assert status == 3, said
 
 
+@pytest.mark.quick
 def test_topics_are_planned_then_made_then_nothing_is_left_also_with_brokers_down_moved_by_hand_and_added(
-    whole_lab: Lab, tmp_path: Path
+    lab: Lab, tmp_path: Path
 ) -> None:
-    lab, command = whole_lab, Command(tmp_path, whole_lab.bootstrap, "planned")
+    command = Command(tmp_path, lab.bootstrap, "planned")
 
     def planned() -> list[tuple[str, list[int]]]:
         status, report = command("topics", "plan")

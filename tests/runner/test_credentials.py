@@ -16,17 +16,19 @@ from confluent_kafka.admin import (
     UserScramCredentialUpsertion,
 )
 
-from canary.lab import Lab
 from canary.lab.state import CONTROLLER, free_ports
 from canary.runner.rotation import CredentialFiles
 from canary.settings import load, producer_config
 from canary.settings.credentials import FileSecret, files_of, token_of
 from canary.settings.kafka import properties, revealed
+from tests.support.labs import Watched
 from tests.support.process import Canary
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
+
+    from canary.lab import Lab
 
 USER = "canary"
 _LOGIN = "org.apache.kafka.common.security"
@@ -126,7 +128,7 @@ def guarded_lab(tmp_path: Path) -> Iterator[tuple[Lab, str]]:
             f'{_LOGIN}.oauthbearer.OAuthBearerLoginModule required unsecuredLoginStringClaim_sub="broker";'
         ),
     }
-    lab = Lab(tmp_path / "lab", brokers=1, broker_overrides={1: overrides}, die_with_parent=True)
+    lab = Watched(tmp_path / "lab", brokers=1, profile="quick", broker_overrides={1: overrides}, die_with_parent=True)
     lab._site.wanted.ports.update({CONTROLLER: controller, 1: open_port})
     with lab:
         yield lab, f"127.0.0.1:{guarded}"
@@ -156,6 +158,7 @@ def unsigned(lifetime_s: float) -> str:
 
 
 @pytest.mark.kafka
+@pytest.mark.quick
 @pytest.mark.slow
 def test_refused_is_blind_and_a_new_password_or_token_in_the_file_is_taken_up(
     guarded_lab: tuple[Lab, str], tmp_path: Path

@@ -21,15 +21,16 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.kafka
 
 
-def test_a_rolling_kill_and_restart_of_each_broker_is_no_violation(whole_lab: Lab, tmp_path: Path) -> None:
+@pytest.mark.quick
+def test_a_rolling_kill_and_restart_of_each_broker_is_no_violation(lab: Lab, tmp_path: Path) -> None:
     """Shows (a): 60 s, each broker killed -9 and restarted in turn; all acknowledged probes seen."""
-    with Canary(tmp_path, whole_lab.bootstrap, "rolling") as canary:
+    with Canary(tmp_path, lab.bootstrap, "rolling") as canary:
         canary.until_probing()
         end = time.monotonic() + 60
-        for broker in whole_lab.brokers:
-            whole_lab.kill(broker)
+        for broker in lab.brokers:
+            lab.kill(broker)
             time.sleep(5)  # the outage itself
-            whole_lab.restart(broker)
+            lab.restart(broker)
             time.sleep(max(min(end - time.monotonic(), 10), 0))
         time.sleep(max(end - time.monotonic(), 0))
         canary.until_probing()
@@ -39,12 +40,13 @@ def test_a_rolling_kill_and_restart_of_each_broker_is_no_violation(whole_lab: La
         assert canary.stop() == [0, 0]
 
 
-def test_brokers_paused_for_20_s_are_no_loss_and_metrics_answer_meanwhile(whole_lab: Lab, tmp_path: Path) -> None:
+@pytest.mark.quick
+def test_brokers_paused_for_20_s_are_no_loss_and_metrics_answer_meanwhile(lab: Lab, tmp_path: Path) -> None:
     """Shows (e)."""
-    with Canary(tmp_path, whole_lab.bootstrap, "paused") as canary:
+    with Canary(tmp_path, lab.bootstrap, "paused") as canary:
         canary.until_probing()
-        for broker in whole_lab.brokers:
-            whole_lab.pause(broker)
+        for broker in lab.brokers:
+            lab.pause(broker)
         before, took = waited_long(canary), []
         end = time.monotonic() + 20
         while time.monotonic() < end:
@@ -52,8 +54,8 @@ def test_brokers_paused_for_20_s_are_no_loss_and_metrics_answer_meanwhile(whole_
             assert canary.get("/metrics").status_code == 200
             took.append(time.monotonic() - began)
             time.sleep(0.5)
-        for broker in whole_lab.brokers:
-            whole_lab.resume(broker)
+        for broker in lab.brokers:
+            lab.resume(broker)
         canary.until_probing()
         canary.until_all_seen()
         assert statistics.median(took) < 2.0
@@ -72,10 +74,10 @@ def waited_long(canary: Canary) -> float:
     )
 
 
-def test_the_canary_killed_five_times_forgets_and_repeats_nothing(whole_lab: Lab, tmp_path: Path) -> None:
+def test_the_canary_killed_five_times_forgets_and_repeats_nothing(lab: Lab, tmp_path: Path) -> None:
     """Shows (b): no false alarm, no identity twice, no acknowledged probe forgotten, by reading the topic itself."""
     dice = random.Random(7)  # noqa: S311  # moments, no secrets
-    canary = Canary(tmp_path, whole_lab.bootstrap, "killed")
+    canary = Canary(tmp_path, lab.bootstrap, "killed")
     try:
         for _ in range(5):
             canary.start()
@@ -85,12 +87,12 @@ def test_the_canary_killed_five_times_forgets_and_repeats_nothing(whole_lab: Lab
         canary.start()
         canary.until_probing()
         canary.until_all_seen()
-        assert canary.violations() == []
+        assert canary.broken_promises() == []
         assert canary.stop() == [0, 0]
         acked = acknowledged(tmp_path)
     finally:
         canary.kill()
-    held = identities(whole_lab.bootstrap, "killed")
+    held = identities(lab.bootstrap, "killed")
     assert {identity: offsets for identity, offsets in held.items() if len(offsets) > 1} == {}
     assert len({identity.generation for identity in held}) >= 6
     forgotten = {identity: offset for identity, offset in acked.items() if held.get(identity, []) != [offset]}
@@ -98,34 +100,34 @@ def test_the_canary_killed_five_times_forgets_and_repeats_nothing(whole_lab: Lab
     assert len(acked) > 100
 
 
-def test_a_recreated_topic_is_named_once_and_probing_goes_on(whole_lab: Lab, tmp_path: Path) -> None:
-    with Canary(tmp_path, whole_lab.bootstrap, "recreated") as canary:
+def test_a_recreated_topic_is_named_once_and_probing_goes_on(lab: Lab, tmp_path: Path) -> None:
+    with Canary(tmp_path, lab.bootstrap, "recreated") as canary:
         canary.until_probing()
-        admin = AdminClient({"bootstrap.servers": whole_lab.bootstrap})
+        admin = AdminClient({"bootstrap.servers": lab.bootstrap})
         admin.delete_topics(["recreated"])["recreated"].result(20)
         canary.until(lambda: canary.violations("topic-recreated"), 60, "the new incarnation is recognised")
         canary.until_probing()
         canary.until_all_seen()
-        kinds = [v["kind"] for v in canary.violations()]
+        kinds = [v["kind"] for v in canary.unexplained()]
         assert kinds == ["topic-recreated"]
         assert LOSS_KINDS.isdisjoint(kinds)
 
 
 def test_two_installations_on_one_topic_and_a_fresh_one_on_an_old_topic_ignore_each_other(
-    whole_lab: Lab, tmp_path: Path
+    lab: Lab, tmp_path: Path
 ) -> None:
     with (
-        Canary(tmp_path / "a", whole_lab.bootstrap, "shared") as one,
-        Canary(tmp_path / "b", whole_lab.bootstrap, "shared") as two,
+        Canary(tmp_path / "a", lab.bootstrap, "shared") as one,
+        Canary(tmp_path / "b", lab.bootstrap, "shared") as two,
     ):
         one.until_probing()
         two.until_probing()
         two.until(lambda: two.metric("canary_foreign_records_total") > 20, 30, "the other one's probes are foreign")
         one.until_all_seen()
         two.until_all_seen()
-        assert one.violations() == two.violations() == []
+        assert one.broken_promises() == two.broken_promises() == []
         one.stop()
-        with Canary(tmp_path / "fresh", whole_lab.bootstrap, "shared") as fresh:
+        with Canary(tmp_path / "fresh", lab.bootstrap, "shared") as fresh:
             fresh.until_probing()
             fresh.until_all_seen()
-            assert fresh.violations() == []
+            assert fresh.broken_promises() == []

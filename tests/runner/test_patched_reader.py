@@ -228,12 +228,12 @@ def quiet(runner: ClusterRunner) -> bool:
 
 
 def test_each_fault_between_log_and_reader_has_its_name_once(
-    whole_lab: Lab, tmp_path: Path, store: Store, patch: Patch
+    lab: Lab, tmp_path: Path, store: Store, patch: Patch
 ) -> None:
     config = tmp_path / "canary.yaml"
     modes = "{idempotent: {}, transactional: {interval: 200ms, partitions: 1, records: 1, abort_percent: 40}}"
     config.write_text(
-        f"clusters: [{{name: t, kafka: {{bootstrap.servers: '{whole_lab.bootstrap}'}}, "
+        f"clusters: [{{name: t, kafka: {{bootstrap.servers: '{lab.bootstrap}'}}, "
         f"topic: {{name: {MAIN}, partitions: {len(faults())}}}, modes: {modes}}}]\n"
         f"ledger: {{directory: {tmp_path}/ledger}}\nprobe_log: {{url: {tmp_path}/probe-log}}\n"
     )

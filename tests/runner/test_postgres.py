@@ -32,9 +32,10 @@ def postgres(server: Postgres) -> Postgres:
     return server
 
 
-def test_postgres_away_for_a_while_costs_nothing(whole_lab: Lab, tmp_path: Path, postgres: Postgres) -> None:
+@pytest.mark.quick
+def test_postgres_away_for_a_while_costs_nothing(lab: Lab, tmp_path: Path, postgres: Postgres) -> None:
     """Shows (d), and: probing goes on, /readyz turns false, and after it is back nothing is missing."""
-    with Canary(tmp_path, whole_lab.bootstrap, "through-postgres", store=postgres.database()) as canary:
+    with Canary(tmp_path, lab.bootstrap, "through-postgres", store=postgres.database()) as canary:
         canary.until_probing()
         canary.until(lambda: canary.get("/readyz").status_code == 200, 20, "ready")
         before = canary.metric("canary_probes_acked_total")
@@ -53,23 +54,23 @@ def test_postgres_away_for_a_while_costs_nothing(whole_lab: Lab, tmp_path: Path,
         canary.until(
             lambda: canary.metric("canary_probes_acked_total") >= before + 3 * 60, 15, "the outage's acks count"
         )
-        whole_lab.kill(1)
-        whole_lab.restart(1)
+        lab.kill(1)
+        lab.restart(1)
         canary.until_probing()
         canary.until_all_seen()
         assert canary.broken_promises() == []
         shown = canary.metric("canary_probes_acked_total")
         assert canary.stop() == [0, 0]
     acked = acknowledged(tmp_path)
-    held = identities(whole_lab.bootstrap, "through-postgres")
+    held = identities(lab.bootstrap, "through-postgres")
     assert {identity for identity, offset in acked.items() if held.get(identity) != [offset]} == set()
     assert len(acked) >= shown
 
 
-def test_a_start_waits_for_the_store(whole_lab: Lab, tmp_path: Path, postgres: Postgres) -> None:
+def test_a_start_waits_for_the_store(lab: Lab, tmp_path: Path, postgres: Postgres) -> None:
     url = postgres.database()
     postgres.stop()
-    with Canary(tmp_path, whole_lab.bootstrap, "waits", store=url) as canary:
+    with Canary(tmp_path, lab.bootstrap, "waits", store=url) as canary:
         canary.until(lambda: "waiting_for_store" in canary.output(), 20, "it says that it waits")
         postgres.start()
         canary.until_probing()

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from canary.lab import Lab, LabError
+from canary.lab import LabError
 from canary.probing.tail import TailConsumer
 from canary.runner.cluster import ClusterRunner
 from canary.settings import load
@@ -20,22 +20,15 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-pytestmark = pytest.mark.kafka
+    from canary.lab import Lab
+
+pytestmark = [pytest.mark.kafka, pytest.mark.quick]
 
 TOPIC = "replaced"
 LEADER, FOLLOWER, LATE = 2, 3, 1
 CUT = 3
 WITHIN_S = 10.0
 """From the new leader to the alarm."""
-
-
-@pytest.fixture
-def lab(tmp_path: Path) -> Iterator[Lab]:
-    """ELR off, so that one follower frozen is enough (FIELD-NOTES)."""
-    features = {"eligible.leader.replicas.version": 0}
-    with Lab(tmp_path / "lab", features=features, die_with_parent=True) as running:
-        running.wait_ready(60)
-        yield running
 
 
 @pytest.fixture

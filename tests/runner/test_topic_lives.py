@@ -21,13 +21,13 @@ from confluent_kafka.admin import (
 from canary.client.ports import SteadyClock
 from canary.client.recording import Recording
 from canary.facts import Polled
-from canary.lab import Lab
 from canary.probing.tail import TailConsumer
 from tests.support.process import Canary
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
+
+    from canary.lab import Lab
 
 pytestmark = pytest.mark.kafka
 
@@ -41,21 +41,6 @@ MODES: dict[str, Any] = {
     "mirror": {"of": "orders"},
 }
 WRITING = ("idempotent", "transactional", "relay", "fencing", "mirror")
-
-
-@pytest.fixture(scope="module")
-def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
-    """Brokers in racks of their own that serve reads to their rack, and look twice a second for what is expired."""
-    properties = {
-        "min.insync.replicas": 2,
-        "log.retention.check.interval.ms": 500,
-        "log.initial.task.delay.ms": 500,
-        "replica.selector.class": "org.apache.kafka.common.replica.RackAwareReplicaSelector",
-    }
-    racks = {1: {"broker.rack": "a"}, 2: {"broker.rack": "b"}, 3: {"broker.rack": "c"}}
-    directory = tmp_path_factory.mktemp("lab")
-    with Lab(directory, broker_properties=properties, broker_overrides=racks, die_with_parent=True) as running:
-        yield running
 
 
 @pytest.fixture
@@ -91,7 +76,7 @@ def goes_on(canary: Canary, *modes: str) -> None:
 
 def said(canary: Canary) -> list[tuple[str, str]]:
     """Return what was said, but for a transaction that somebody leaves open for a minute: it is stalled, rightly."""
-    found = [(v["kind"], v["topic"]) for v in canary.violations() if v["severity"] != "info"]
+    found = [(v["kind"], v["topic"]) for v in canary.unexplained() if v["severity"] != "info"]
     return sorted(one for one in found if one[0] != "stalled")
 
 
@@ -157,7 +142,7 @@ def test_partitions_added_foreign_records_expiry_of_what_nobody_read_and_recreat
         canary.until(lambda: len(canary.violations("topic-recreated")) == 3, 90, "the new incarnations are recognised")
         goes_on(canary, *WRITING)
         canary.until_all_seen()
-        canary.until(lambda: canary.metric("canary_suspects") == 0, 30, "nothing is in doubt")
+        canary.until_no_doubt(30)
         assert said(canary) == [("topic-recreated", f"{MAIN}{end}") for end in ("", "-mirror", "-transactional")]
         assert config_of(admin, f"{MAIN}-mirror", "min.insync.replicas") == ["2"]
         assert canary.stop() == [0, 0]

@@ -9,12 +9,14 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from canary.lab import Lab
+from tests.support.labs import Watched
 from tests.support.process import Canary
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
+
+    from canary.lab import Lab
 
 pytestmark = pytest.mark.kafka
 
@@ -24,8 +26,9 @@ TOPICS = {"orders": [[1, 2, 3], [3, 2, 1]], "pairs": [[2, 3]], "single": [[1]]}
 
 @pytest.fixture
 def unsafe_lab(tmp_path: Path) -> Iterator[Lab]:
-    with Lab(
+    with Watched(
         tmp_path / "lab",
+        profile="quick",
         broker_properties=UNSAFE,
         controller_properties={"unclean.leader.election.enable": "true"},
         die_with_parent=True,

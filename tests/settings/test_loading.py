@@ -105,6 +105,7 @@ def test_the_environment_lies_over_the_file(yaml_file: Path) -> None:
         "CANARY_CLUSTERS__2__KAFKA": '{"bootstrap.servers": "e1:9092"}',
         "CANARY_CLUSTERS__2__MODES__IDEMPOTENT__INTERVAL": "5s",
         "CANARY_CACHE": "/nowhere",
+        "CANARY_MAVEN_URL": "https://mirror/maven2",
         "CANARY_SERVICE_HOST": "10.0.0.1",
         "OTHER_API__PORT": "1",
     }

@@ -1,4 +1,4 @@
-"""One Spark session for all tests of this folder, and nights written by someone else."""
+"""One Spark for all tests of this folder, and nights written by someone else."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ FOLDERS = {"probes": "log", "transactions": "log", "polls": "log", "records": "d
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
-    with session("tests", kafka=True) as running:
+    """The one Spark of a pytest process; a test that stops its own, or wants another master, starts a child."""
+    with session("tests", kafka=True, light=True, conf={"spark.sql.shuffle.partitions": "2"}) as running:
         yield running
 
 

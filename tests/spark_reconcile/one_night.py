@@ -9,35 +9,37 @@ import os
 import shutil
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import pyarrow.parquet as pq
 
 from canary.settings import load
 from spark_reconcile import nightly
 from spark_reconcile.dump import Dumped
-from spark_reconcile.nightly import Ticket
 from spark_reconcile.session import session
+from spark_reconcile.ticket import Ticket
 from storage.store import Store
 
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
-def main() -> None:
+    from pyspark.sql import SparkSession
+
+    from spark_reconcile.dump import Wanted
+
+
+def reconcile(folder: Path, which: str, spark: SparkSession) -> None:
     """Reconcile the folder's log and dump under a claimed row."""
-    folder, which = Path(sys.argv[1]), sys.argv[2]
 
-    def dump(_spark: Any, _wanted: Any, out: str) -> Dumped:
+    def dump(_spark: SparkSession, _wanted: Sequence[Wanted], out: str) -> Dumped:
         shutil.copytree(folder / "dump", out, dirs_exist_ok=True)
         return Dumped({}, pq.read_table(folder / "dump" / "bounds").to_pylist(), 0, 0.0)
 
-    replaced: Any = nightly
-    replaced.dumping.dump, replaced.target = dump, lambda *_: None
     settings = load(folder / "canary.yaml", os.environ)
-    with (
-        Store.connect(settings.store.url.get_secret_value(), timeout=60) as store,
-        session("one night", conf={"spark.python.worker.reuse": "true"}) as spark,
-    ):
-        nightly.run(settings, store, Ticket(which, "me", "c"), spark, settle_s=0)
+    with Store.connect(settings.store.url.get_secret_value(), timeout=60) as store:
+        nightly.run(settings, store, Ticket(which, "me", "c"), spark, settle_s=0, dump=dump)
 
 
 if __name__ == "__main__":
-    main()
+    with session("one night", light=True) as started:
+        reconcile(Path(sys.argv[1]), sys.argv[2], started)

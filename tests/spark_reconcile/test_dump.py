@@ -10,7 +10,6 @@ import pytest
 from confluent_kafka import IsolationLevel, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 
-from canary.lab import wire
 from canary.probe.identity import Identity
 from canary.probe.record import encode, tag
 from spark_reconcile import dump as dumping
@@ -22,6 +21,7 @@ from spark_reconcile.kafka_java import java_properties
 from spark_reconcile.ranges import plan
 from tests.generators.reconciliation_nights import arrow
 from tests.support.process import records
+from tests.support.topics import as_known
 from tests.support.waiting import until
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from canary.lab import Lab
+    from canary.lab import Lab, PartitionState
 
 INSTALLATION = "0" * 32
 RC, RU = "read_committed", "read_uncommitted"
@@ -41,24 +41,25 @@ def made(lab: Lab, topic: str, **config: str) -> str | None:
     """Make a topic with two partitions and return its id."""
     admin = AdminClient({"bootstrap.servers": lab.bootstrap})
     admin.create_topics([NewTopic(topic, 2, 3, config=config)])[topic].result(PATIENCE_S)
-    until(lambda: all(len(leaders(lab, broker, topic)) == 2 for broker in lab.brokers), 60, f"all brokers know {topic}")
+    until(lambda: all(map(led, as_known(lab, topic))), 60, f"all brokers know {topic}")
     (described,) = Cluster("c", {"bootstrap.servers": lab.bootstrap}, PATIENCE_S).topics([topic])
     return described.topic_id
 
 
-def leaders(lab: Lab, broker: int, topic: str) -> list[int]:
-    """Return the leaders of the topic's partitions that this very broker knows of."""
-    answer = wire.ask(lab.port(broker), (topic,), timeout=10)
-    return [one.leader for one in answer.partitions.values() if one.leader is not None] if answer else []
+def led(partitions: list[PartitionState] | None) -> bool:
+    """Return whether both partitions are known, and their leaders."""
+    return sum(one.leader is not None for one in partitions or ()) == 2
 
 
 class Writer:
     """Writes probes and worse."""
 
-    def __init__(self, lab: Lab, topic: str, topic_id: str | None, **config: Any) -> None:
+    def __init__(
+        self, lab: Lab, topic: str, topic_id: str | None, installation: str = INSTALLATION, **config: Any
+    ) -> None:
         self.producer = Producer({"bootstrap.servers": lab.bootstrap, "linger.ms": 5} | config)
         self.topic = topic
-        self.tag = tag(INSTALLATION, lab.cluster_id, topic, topic_id)
+        self.tag = tag(installation, lab.cluster_id, topic, topic_id)
         self.sequences = [0, 0]
 
     def probes(self, partition: int, count: int, transaction: int | None = None, generation: int = 1) -> None:
@@ -116,7 +117,10 @@ def test_a_dump_holds_what_a_client_reads(spark: SparkSession, lab: Lab, tmp_pat
         else:
             transactional.producer.commit_transaction(PATIENCE_S)
     until(lambda: committed(lab, "dumped", 1) == 31, 30, "the last transaction's marker is in the log")
-    patient = {"transactional.id": "dump-hanging", "transaction.timeout.ms": 900_000}  # hangs until the dump is made
+    patient: dict[str, Any] = {
+        "transactional.id": "dump-hanging",
+        "transaction.timeout.ms": 900_000,
+    }  # hangs until the dump is made
     hanging = Writer(lab, "dumped", topic_id, **patient)
     hanging.producer.init_transactions(PATIENCE_S)
     hanging.producer.begin_transaction()

@@ -14,10 +14,13 @@ from spark_reconcile.history_check import check_file
 from tests.generators.injections import INJECTIONS
 from tests.generators.simulator import simulate
 from tests.generators.wild import seeded, wild_history
+from tests.support.seeds import cases
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
+
+    from pyspark.sql import SparkSession
 
 
 class Inline:
@@ -81,37 +84,32 @@ def compare(
         assert plain(ours) == plain(theirs)
 
 
-@pytest.mark.parametrize("seed", range(120))
-def test_arbitrary_histories_are_judged_alike(seed: int, tmp_path: Path) -> None:
-    random = seeded(seed)
-    history = wild_history(random)
-    compare(
-        history,
-        tmp_path / "h",
-        Inline(),
-        stretch=random.randint(50, 3000),
-        buckets=random.randint(1, 5),
-        ww=seed % 2 == 0,
-    )
+def test_arbitrary_histories_are_judged_alike(tmp_path: Path) -> None:
+    for seed in cases("histories for Spark", 120):
+        random = seeded(seed)
+        history = wild_history(random)
+        stretch, buckets = random.randint(50, 3000), random.randint(1, 5)
+        compare(history, tmp_path / "h", Inline(), stretch=stretch, buckets=buckets, ww=seed % 2 == 0)
 
 
-@pytest.mark.parametrize("seed", range(12))
-def test_broken_lives_are_judged_alike(seed: int, tmp_path: Path) -> None:
-    history = simulate(seed, inject=seeded(seed).sample(sorted(INJECTIONS), 4)).history()
-    compare(history, tmp_path / "h", Inline(), stretch=7_000, buckets=3)
+def test_broken_lives_are_judged_alike(tmp_path: Path) -> None:
+    for seed in cases("lives for Spark", 12):
+        history = simulate(seed, inject=seeded(seed).sample(sorted(INJECTIONS), 4)).history()
+        compare(history, tmp_path / "h", Inline(), stretch=7_000, buckets=3)
 
 
 @pytest.mark.spark
-def test_spark_itself_judges_alike(tmp_path: Path) -> None:
-    from spark_reconcile.session import session  # noqa: PLC0415
-
+def test_spark_itself_judges_alike(spark: SparkSession, tmp_path: Path) -> None:
     history = simulate(1, inject=["lost-write", "G1c", "inconsistent-offsets"]).history()
-    with session("test") as spark:
-        compare(history, tmp_path / "h", spark, stretch=20_000, buckets=2)
+    compare(history, tmp_path / "h", spark, stretch=20_000, buckets=2)
 
 
-@pytest.mark.parametrize("seed", range(40))
-def test_what_is_wrong_is_said_of_the_same_line(seed: int, tmp_path: Path) -> None:
+def test_what_is_wrong_is_said_of_the_same_line(tmp_path: Path) -> None:
+    for seed in cases("histories with a wrong line", 40):
+        what_is_wrong_is_said_of_the_same_line(seed, tmp_path / "h")
+
+
+def what_is_wrong_is_said_of_the_same_line(seed: int, path: Path) -> None:
     random = seeded(seed)
     lines = [orjson.dumps(op) for op in wild_history(random)]
     at = random.randrange(len(lines))
@@ -125,7 +123,6 @@ def test_what_is_wrong_is_said_of_the_same_line(seed: int, tmp_path: Path) -> No
         case _:
             lines.insert(at, lines[random.randrange(len(lines))])
     text = b"\n".join(lines)
-    path = tmp_path / "h"
     path.write_bytes(text)
     try:
         load(io.BytesIO(text), str(path))

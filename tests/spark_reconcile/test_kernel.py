@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 import random
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from spark_reconcile import extents, reading
+from spark_reconcile.columns import COMMITTED_LEVEL, Bounds, Damaged, Found, Probes
+from spark_reconcile.kernel import Piece, Slice, settle
+from spark_reconcile.transactions import transactions_of
 from tests.generators import reconciliation_oracle as oracle
-from tests.generators.reconciliation_memory import reconciled
+from tests.generators.reconciliation_memory import reconciled, shaped
 from tests.generators.reconciliation_nights import bound, nights, probe, record
+from tests.support.seeds import examples
+
+if TYPE_CHECKING:
+    import pytest
 
 
 def differences(got: dict[str, Any], expected: dict[str, Any]) -> dict[str, Any]:
@@ -25,7 +34,7 @@ def differences(got: dict[str, Any], expected: dict[str, Any]) -> dict[str, Any]
     return result
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300))
 @given(night=nights(), cuts=st.sets(st.integers(0, 15), max_size=4), seed=st.integers(0, 99))
 def test_any_night_in_any_cut_is_judged_as_the_text_says(night: oracle.Night, cuts: set[int], seed: int) -> None:
     expected = oracle.verdicts(night)
@@ -43,3 +52,33 @@ def test_of_two_records_at_one_offset_each_meets_the_other() -> None:
     assert expected["counts"] == {"duplicate": 1, "moved": 1}
     for order in (random.Random(seed) for seed in range(4)):  # noqa: S311  # nothing secret
         assert differences(reconciled(night, [], order), expected) == {}
+
+
+def found(*rows: tuple[int, int]) -> Found:
+    """Return rows of producer 7: a generation and an offset each, the sequence is as the offset."""
+    generation, offset = (np.array(column) for column in zip(*rows, strict=True))
+    who = np.full(len(rows), 7), generation.astype(np.int32), offset
+    return Found(*who, offset, np.full(len(rows), COMMITTED_LEVEL, dtype=np.uint8))
+
+
+def test_of_very_many_rows_those_of_older_logs_are_left_out_but_polls_only_below_the_bounds(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A poll within bounds is looked for in the topic, whoever it is; below them nobody can look any more."""
+    bounds = Bounds(start=5, end=20, dumped_at=0, retention_ms=None, retention_bytes=None)
+    log = Slice(bounds, extents.Extents({(7, 2): (0, 9)}, {7: (2,)}))
+    piece = Piece(Probes.none(), found((1, 6), (2, 7)), Damaged.none(), found((1, 4), (1, 8), (2, 3)))
+    few = settle(piece, log).residue
+    assert (few.records.offset.tolist(), sorted(few.polls.offset.tolist())) == ([6, 7], [3, 4, 8])
+    monkeypatch.setattr(extents, "BULK", 2)
+    many = settle(piece, log).residue
+    assert (many.records.offset.tolist(), sorted(many.polls.offset.tolist())) == ([7], [3, 8])
+
+
+def test_an_offset_of_two_is_told_with_the_one_that_was_acknowledged_there() -> None:
+    bounds = Bounds(start=0, end=20, dumped_at=0, retention_ms=None, retention_bytes=None)
+    night = oracle.Night(probes=[probe(0, 6)])
+    acked = reading.probes(shaped(night, "probes"), "c", frozenset(), transactions_of([]), "probes")
+    piece = Piece(acked, found((1, 5), (2, 6)), Damaged.none(), Found.none())
+    told = settle(piece, Slice(bounds, extents.Extents({}, {}))).conflicts
+    assert (told.offset.tolist(), told.generation.tolist(), told.sequence.tolist()) == ([6], [1], [0])

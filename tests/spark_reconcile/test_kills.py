@@ -18,15 +18,15 @@ import psutil
 import pyarrow.parquet as pq
 import pytest
 
-from spark_reconcile import ranges, running
-from spark_reconcile.inputs import look
-from spark_reconcile.session import session
 from storage.store import Store
 from tests.benchmarks import reconcile_data
+from tests.spark_reconcile import one_night
 from tests.support.waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from pyspark.sql import SparkSession
 
 ROOT = Path(__file__).parents[2]
 ROWS = 96_000
@@ -63,7 +63,8 @@ def settings(folder: Path, night: Path) -> None:
     folder.mkdir()
     (folder / "dump").symlink_to(night / "dump")
     (folder / "canary.yaml").write_text(
-        f"store: {{url: 'sqlite:///{folder}/store.db'}}\nclusters: [{{name: c}}]\n"
+        f"store: {{url: 'sqlite:///{folder}/store.db'}}\n"
+        "clusters: [{name: c, kafka: {bootstrap.servers: 127.0.0.1:1}}]\n"
         f"ledger: {{directory: {folder}/ledger}}\nprobe_log: {{url: {night}/log}}\n"
     )
     with Store.connect(f"sqlite:///{folder}/store.db", timeout=5) as store:
@@ -125,46 +126,63 @@ def left(folder: Path) -> dict[str, Any]:
     return {"verdicts": verdicts(out), "summary": summary, "bounds": run.bounds, "violations": found}
 
 
+def torn(folder: Path, seeded: random.Random) -> bool:
+    """Begin a job and kill it at a random moment, while it writes ranges or records violations.
+
+    Returns:
+        Whether it was killed: a quick job may end first.
+    """
+    out = folder / "reconciliations" / "c" / claimed(folder) / "out"
+    before = set((out / "_work").glob("*.parquet"))  # of a killed run
+    (out / "summary.json").unlink(missing_ok=True)  # of a run that was recording
+    process = begun(folder)
+    parts, more_s = seeded.randint(1, reconcile_data.PARTITIONS + 3), seeded.uniform(0.0, 0.2)
+    print(f"killed {more_s:.3f} s after file {parts}, or the summary")  # noqa: T201  # shown with a failure
+
+    def in_the_midst() -> bool:
+        written = set((out / "_work").glob("*.parquet")) - before
+        return (out / "summary.json").exists() or len(written) >= parts
+
+    try:
+        while process.poll() is None and not in_the_midst():
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(0.01)
+        process.wait(more_s)
+    except subprocess.TimeoutExpired:
+        kill(process)
+        return True
+    assert process.returncode == 0
+    return False
+
+
 @pytest.mark.spark
-@pytest.mark.parametrize(
-    "times",
-    [
-        pytest.param(1, marks=pytest.mark.timeout(1800)),
-        pytest.param(20, marks=[pytest.mark.slow, pytest.mark.timeout(14_400)]),
-    ],
-)
+@pytest.mark.timeout(3600)
 def test_a_job_killed_at_random_and_run_again_leaves_what_a_clean_one_leaves(
-    night: Path, tmp_path: Path, times: int
+    spark: SparkSession, night: Path, tmp_path: Path, *, long: bool
 ) -> None:
-    clean, torn = tmp_path / "clean", tmp_path / "torn"
-    for folder in (clean, torn):
+    clean, tattered = tmp_path / "clean", tmp_path / "torn"
+    for folder in (clean, tattered):
         settings(folder, night)
-    began = time.monotonic()
-    ends(begun(clean))
-    took = time.monotonic() - began
+    one_night.reconcile(clean, claimed(clean), spark)
     expected = left(clean)
     early = reconcile_data.EXPIRED - 1  # of each partition one violation
     assert len(expected["violations"]) == sum(planted(night)["anomalies"].values()) - early * reconcile_data.PARTITIONS
-    seeded = random.Random(times)  # noqa: S311  # nothing secret
+    times = 20 if long else 1
+    seed = random.randrange(1 << 32)  # noqa: S311  # nothing secret
+    print(f"seed {seed}")  # noqa: T201  # shown with a failure
+    seeded = random.Random(seed)  # noqa: S311  # nothing secret
     killed = 0
-    for _ in range(3 * times):  # a run that came to its end first is one that was not killed
+    for _ in range(3 * times):
         if killed == times:
             break
-        began = time.monotonic()
-        process = begun(torn)
-        try:
-            process.wait(seeded.uniform(took * 0.3, took * 0.9))
-        except subprocess.TimeoutExpired:
-            kill(process)
+        if torn(tattered, seeded):
             killed += 1
         else:
-            assert process.returncode == 0
-            took = min(took, time.monotonic() - began)
-            reopened(torn)
+            reopened(tattered)
     assert killed == times
-    if not finished(torn):
-        ends(begun(torn))
-    assert left(torn) == expected
+    if not finished(tattered):
+        ends(begun(tattered))
+    assert left(tattered) == expected
 
 
 def finished(folder: Path) -> bool:
@@ -217,7 +235,7 @@ def cluster(tmp_path: Path) -> Iterator[tuple[str, list[subprocess.Popen[bytes]]
     workers = []
     for number in range(2):
         named = ("org.apache.spark.deploy.worker.Worker", "--host", "127.0.0.1", "--webui-port", "0")
-        sized = ("-c", "1", "-m", "640m", "-d", str(tmp_path / f"work-{number}"))
+        sized = ("-c", "1", "-m", "1g", "-d", str(tmp_path / f"work-{number}"))
         workers.append(start(tmp_path / f"worker-{number}.log", *named, *sized, url))
         told(tmp_path / f"worker-{number}.log", "Successfully registered with master ", whole=False)
     yield url, workers
@@ -239,50 +257,65 @@ def told(log: Path, words: str, *, whole: bool = True, seconds: float = 180) -> 
     return text[at:].split()[0] if whole else words
 
 
+def submitted(url: str, folder: Path, night: Path) -> subprocess.Popen[bytes]:
+    """Start a job as deploy/spark/standalone.sh does; its result goes to ``folder``/out."""
+    import pyspark  # noqa: PLC0415  # only here
+
+    conf = folder / "conf"
+    conf.mkdir()
+    quick = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
+    (conf / "spark-defaults.conf").write_text(
+        f"spark.driver.extraJavaOptions {quick}\nspark.executor.extraJavaOptions {quick}\n"
+        "spark.cores.max 2\nspark.scheduler.minRegisteredResourcesRatio 1.0\n"
+        "spark.scheduler.maxRegisteredResourcesWaitingTime 600s\n"  # both executors are there before the first task
+    )
+    environment = os.environ | {
+        "MASTER": url,
+        "PYTHON": sys.executable,
+        "PATH": f"{Path(pyspark.__file__).parent / 'bin'}:{os.environ['PATH']}",
+        "SPARK_CONF_DIR": str(conf),
+        "SPARK_LOCAL_IP": "127.0.0.1",
+    }
+    script = ROOT / "deploy" / "spark" / "standalone.sh"
+    with (folder / "job.log").open("wb") as log:
+        return subprocess.Popen(
+            ["sh", script, night / "log", night / "dump", folder / "out"],
+            env=environment,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+        )
+
+
+def at_work(folder: Path) -> bool:
+    """Return whether the executor of the first worker has begun a task."""
+    return any("Running task" in log.read_text(errors="replace") for log in folder.glob("work-0/*/*/stderr"))
+
+
 @pytest.mark.spark
-def test_a_worker_killed_in_the_middle_costs_nothing_and_doubles_nothing(
-    night: Path, tmp_path: Path, cluster: tuple[str, list[subprocess.Popen[bytes]]], monkeypatch: pytest.MonkeyPatch
+@pytest.mark.timeout(1200)
+def test_a_submitted_job_finds_everything_once_though_a_worker_is_killed_in_the_middle(
+    night: Path, tmp_path: Path, cluster: tuple[str, list[subprocess.Popen[bytes]]]
 ) -> None:
     url, workers = cluster
     out = tmp_path / "out"
-    monkeypatch.setattr(ranges, "TARGET_ROWS", 4096)
     victim = psutil.Process(workers[0].pid)
-    killed: list[int] = []
-
-    over = threading.Event()
-
-    def in_the_middle() -> bool:
-        """Return whether some ranges are done, and the victim has an executor and its Python."""
-        return len(list((out / "_work").glob("*.parquet"))) > 8 and len(victim.children(recursive=True)) >= 2
-
-    def wait_and_kill() -> None:
-        while not in_the_middle():
-            if over.wait(0.02):
-                return
-        family = [*victim.children(recursive=True), victim]
+    job = submitted(url, tmp_path, night)
+    try:
+        until(lambda: at_work(tmp_path), 120, "the victim's executor has a task", step_s=0.02)
+        family = [victim, *victim.children(recursive=True)]
         for one in family:
-            with contextlib.suppress(psutil.NoSuchProcess):  # ended with the one before it
-                one.send_signal(signal.SIGKILL)
-            killed.append(one.pid)
-
-    conf = {
-        "spark.driver.host": "127.0.0.1",
-        "spark.driver.bindAddress": "127.0.0.1",
-        "spark.executor.memory": "512m",
-        "spark.executor.cores": "1",
-        "spark.scheduler.minRegisteredResourcesRatio": "1.0",
-        "spark.cores.max": "2",
-    }
-    with session("cluster", master=url, conf=conf) as spark:
-        executors = spark.sparkContext._jsc.sc().statusTracker()  # Python has no such thing
-        until(lambda: len(executors.getExecutorInfos()) == 3, 60, "both executors are there, and the driver")
-        killer = threading.Thread(target=wait_and_kill, daemon=True)
-        killer.start()
-        report = running.run(spark, look(str(night / "log"), str(night / "dump")), str(out))
-        over.set()
-        killer.join(60)
-    assert len(killed) >= 3, "worker, executor and its Python"
-    assert report.summary["verdicts"] == planted(night)["verdicts"]
-    assert report.summary["anomalies"] == planted(night)["anomalies"]
+            one.suspend()  # it takes a second to start its Python, and must not be done before it is killed
+        until(lambda: len(list((out / "_work").glob("*.parquet"))) >= 2, 120, "the other has done some ranges")
+        for one in (*victim.children(recursive=True), victim):
+            one.kill()
+        status = job.wait(600)
+    finally:
+        if job.poll() is None:
+            kill(job)
+    assert status == 1, (tmp_path / "job.log").read_text()[-2000:]
+    summary = json.loads((out / "summary.json").read_text())
+    assert summary["verdicts"] == planted(night)["verdicts"]
+    assert summary["anomalies"] == planted(night)["anomalies"]
     told_of = verdicts(out)
     assert len(told_of) == sum(n for name, n in planted(night)["verdicts"].items() if name != "survived")

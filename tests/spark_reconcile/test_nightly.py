@@ -11,14 +11,15 @@ import pytest
 from confluent_kafka.admin import AdminClient
 
 from canary.anomalies.violation import Violation
-from canary.lab import wire
 from canary.probe.identity import Identity
 from canary.settings import Settings, UserError, load
-from spark_reconcile import keeping, nightly
-from spark_reconcile.nightly import Ticket
+from spark_reconcile import nightly
+from spark_reconcile.keeping import FULL_EVERY_NS
+from spark_reconcile.ticket import Ticket
 from storage.store import Reconciliation, Store
 from tests.generators.reconciliation_nights import arrow, probe
 from tests.spark_reconcile.test_dump import PATIENCE_S, Writer, made
+from tests.support.topics import as_known
 from tests.support.waiting import until
 
 if TYPE_CHECKING:
@@ -72,12 +73,6 @@ def shipped(settings: Settings, topic: str, topic_id: str | None, count: int) ->
         pq.write_table(arrow(content, table), folder / "c.parquet")
 
 
-def knows(lab: Lab, broker: int, topic: str) -> bool:
-    """Return whether this very broker knows the topic; one that does not answer may."""
-    answer = wire.ask(lab.port(broker), (topic,), timeout=10)
-    return answer is None or bool(answer.partitions)
-
-
 def finished(store: Store, which: Ticket) -> Reconciliation:
     row = store.reconciliation(which.reconciliation_id)
     assert row is not None
@@ -87,12 +82,11 @@ def finished(store: Store, which: Ticket) -> Reconciliation:
 @pytest.mark.kafka
 @pytest.mark.spark
 def test_a_night_twice_is_one_violation_with_two_sightings(
-    spark: SparkSession, lab: Lab, settings: Settings, store: Store, monkeypatch: pytest.MonkeyPatch
+    spark: SparkSession, lab: Lab, settings: Settings, store: Store
 ) -> None:
     topic = settings.clusters[0].topic.name
     topic_id = made(lab, topic)
-    monkeypatch.setattr("tests.spark_reconcile.test_dump.INSTALLATION", store.installation())
-    Writer(lab, topic, topic_id).probes(0, 20)
+    Writer(lab, topic, topic_id, store.installation()).probes(0, 20)
     shipped(settings, topic, topic_id, 22)  # two more than there are: the tail was destroyed
     first, second = ticket(store), None
     outcome = nightly.run(settings, store, first, spark, settle_s=0)
@@ -120,15 +114,14 @@ def test_a_night_twice_is_one_violation_with_two_sightings(
 @pytest.mark.kafka
 @pytest.mark.spark
 def test_a_generation_that_the_log_does_not_hold_yet_is_late_and_no_phantom(
-    spark: SparkSession, lab: Lab, settings: Settings, store: Store, monkeypatch: pytest.MonkeyPatch
+    spark: SparkSession, lab: Lab, settings: Settings, store: Store
 ) -> None:
     topic = settings.clusters[0].topic.name
     topic_id = made(lab, topic)
-    monkeypatch.setattr("tests.spark_reconcile.test_dump.INSTALLATION", store.installation())
     store.producer("c", "r", topic, "idempotent", known=7)
     for _ in range(2):
         generation = store.next_generation(7, 1)
-    writer = Writer(lab, topic, topic_id)
+    writer = Writer(lab, topic, topic_id, store.installation())
     writer.probes(0, 5)
     writer.sequences[0] = 0
     writer.probes(0, 3, generation=generation)
@@ -141,18 +134,17 @@ def test_a_generation_that_the_log_does_not_hold_yet_is_late_and_no_phantom(
 @pytest.mark.kafka
 @pytest.mark.spark
 def test_a_run_by_the_clock_reads_what_is_new_and_judges_everything(
-    spark: SparkSession, lab: Lab, settings: Settings, store: Store, monkeypatch: pytest.MonkeyPatch
+    spark: SparkSession, lab: Lab, settings: Settings, store: Store
 ) -> None:
     topic = settings.clusters[0].topic.name
     topic_id = made(lab, topic)
-    monkeypatch.setattr("tests.spark_reconcile.test_dump.INSTALLATION", store.installation())
-    writer = Writer(lab, topic, topic_id)
+    writer = Writer(lab, topic, topic_id, store.installation())
 
-    def reads(by: str, probes: int) -> tuple[Any, ...]:
+    def reads(by: str, probes: int, full_every_ns: int = FULL_EVERY_NS) -> tuple[Any, ...]:
         """Run, and return what was read: everything or not, how many records of both levels; and the verdicts."""
         shipped(settings, topic, topic_id, probes)
         claimed = ticket(store, by)
-        assert nightly.run(settings, store, claimed, spark, settle_s=0).violations == 0
+        assert nightly.run(settings, store, claimed, spark, settle_s=0, full_every_ns=full_every_ns).violations == 0
         row = finished(store, claimed)
         assert row.summary["bytes"] > 0
         return row.summary["full"], row.summary["records_read"], row.verdicts
@@ -165,28 +157,26 @@ def test_a_run_by_the_clock_reads_what_is_new_and_judges_everything(
     assert reads("schedule", 26) == (False, 2, {"survived": 26}), "and picked up by the next run"
     assert reads("api", 26) == (True, 52, {"survived": 26}), "who asks wants to know what is there now"
     assert reads("schedule", 26) == (False, 0, {"survived": 26})
-    monkeypatch.setattr(keeping, "FULL_EVERY_NS", 0)
-    assert reads("schedule", 26) == (True, 52, {"survived": 26}), "and all of it once a week"
+    assert reads("schedule", 26, full_every_ns=0) == (True, 52, {"survived": 26}), "and all of it once a week"
 
 
 @pytest.mark.kafka
 @pytest.mark.spark
 def test_where_the_log_goes_back_everything_is_read_again(
-    spark: SparkSession, lab: Lab, settings: Settings, store: Store, monkeypatch: pytest.MonkeyPatch
+    spark: SparkSession, lab: Lab, settings: Settings, store: Store
 ) -> None:
     topic = settings.clusters[0].topic.name
-    monkeypatch.setattr("tests.spark_reconcile.test_dump.INSTALLATION", store.installation())
     admin = AdminClient({"bootstrap.servers": lab.bootstrap})
     for turn in range(2):
         topic_id = made(lab, topic)
-        Writer(lab, topic, topic_id).probes(0, 10 - turn)
+        Writer(lab, topic, topic_id, store.installation()).probes(0, 10 - turn)
         shipped(settings, topic, topic_id, 10 - turn)
         claimed = ticket(store, "schedule")
         assert nightly.run(settings, store, claimed, spark, settle_s=0).violations == 0
         assert finished(store, claimed).summary["full"]
         assert finished(store, claimed).verdicts == {"survived": 10 - turn}
         admin.delete_topics([topic])[topic].result(PATIENCE_S)
-        until(lambda: not any(knows(lab, broker, topic) for broker in lab.brokers), 60, f"no broker knows {topic}")
+        until(lambda: all(partitions == [] for partitions in as_known(lab, topic)), 60, f"no broker knows {topic}")
 
 
 @pytest.mark.kafka

@@ -5,18 +5,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from storage.store import Store
-from tests.support.postgres import Postgres
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
-
-
-@pytest.fixture(scope="session")
-def postgres() -> Iterator[Postgres]:
-    """A real PostgreSQL server, stopped at the end."""
-    with Postgres() as server:
-        yield server
 
 
 @pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])

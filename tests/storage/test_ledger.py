@@ -2,12 +2,11 @@ from __future__ import annotations
 
 import errno
 import os
-import signal
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 import pytest
 from hypothesis import given, settings
@@ -17,29 +16,27 @@ from canary.facts import Fact, Sent, Tick
 from storage.ledger import Ledger, LedgerError, LedgerLockedError, read_segment
 from storage.ledger.files import Disk
 from storage.ledger.segment import segment_paths
+from tests.support.forks import begun, until_the_end
+from tests.support.seeds import examples
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from multiprocessing.connection import Connection
 
-WRITER = """
-import sys
-from pathlib import Path
-from canary.facts import Tick
-from storage.ledger import Ledger
-ledger = Ledger.open(Path(sys.argv[1]))
-recovery = ledger.recover()
-n = int(recovery.state or b"-1")
-for batch in recovery.facts:
-    n = max(n, max(fact.at_ns for fact in batch))
-while True:
-    ledger.append([Tick(n + 1), Tick(n + 2), Tick(n + 3)])
-    n += 3
-    print(n, flush=True)
-    if n % 5 == 0:
-        ledger.seal(str(n).encode())
-        if len(ledger.sealed()) > 3:
-            ledger.drop(ledger.sealed()[0])
-"""
+
+def write_for_ever(said: Connection, directory: Path) -> NoReturn:
+    """Append and seal, and say up to which number it was promised."""
+    ledger = Ledger.open(directory)
+    recovery = ledger.recover()
+    n = max([int(recovery.state or b"-1"), *(fact.at_ns for batch in recovery.facts for fact in batch)])
+    while True:
+        ledger.append(ticks(n + 1, n + 4))
+        n += 3
+        said.send(n)
+        if n % 5 == 0:
+            ledger.seal(str(n).encode())
+            if len(ledger.sealed()) > 3:
+                ledger.drop(ledger.sealed()[0])
 
 
 def remembered(directory: Path) -> tuple[bytes | None, list[Fact], str | None, str | None]:
@@ -137,7 +134,7 @@ def whole(state: bytes | None, facts: list[Fact]) -> list[Fact]:
     return [*ticks(0, int(state or b"0")), *facts]
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150))
 @given(st.integers(1, 8), st.none() | st.integers(0, 3), st.data())
 def test_a_cut_anywhere_in_the_last_segment_loses_only_the_batches_it_cuts(
     batches: int, seal_after: int | None, data: st.DataObject
@@ -159,7 +156,7 @@ def test_a_cut_anywhere_in_the_last_segment_loses_only_the_batches_it_cuts(
         assert remembered(directory) == (state, facts, None, None)  # repaired, and said once
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300))
 @given(st.integers(1, 6), st.none() | st.integers(0, 3), st.data())
 def test_a_flipped_bit_is_never_believed_and_never_passed_over(
     batches: int, seal_after: int | None, data: st.DataObject
@@ -294,12 +291,12 @@ print(ledger.errors)
 def test_killing_the_writer_at_any_moment_forgets_nothing_that_append_returned_for(tmp_path: Path) -> None:
     promised = -1
     for reports in (1, 7, 2, 31, 4, 60, 11, 3):
-        with subprocess.Popen([sys.executable, "-c", WRITER, str(tmp_path)], stdout=subprocess.PIPE, text=True) as run:
-            assert run.stdout is not None
-            for _ in range(reports):
-                promised = int(run.stdout.readline())
-            run.send_signal(signal.SIGKILL)
-            promised = max([promised, *(int(line) for line in run.stdout.read().split("\n")[:-1] if line)])
+        writer, heard = begun(write_for_ever, tmp_path)
+        for _ in range(reports):
+            promised = heard.recv()
+        writer.kill()
+        promised = max([promised, *until_the_end(heard)])
+        writer.join()
         state, facts, _, damage = remembered(tmp_path)
         start = int(state or b"-1") + 1
         assert damage is None

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from canary.facts import (
@@ -215,7 +215,6 @@ def test_what_the_following_segment_tells_first_counts_only_if_it_was_asked_ther
     assert first_told([[asked, TopicGone(1, 1, "t")]], ["t"]) == {"t": ""}
 
 
-@settings(deadline=None)
 @given(st.data())
 def test_where_the_seals_fall_changes_no_outcome(data: st.DataObject) -> None:
     facts: list[Fact] = [*sample(1, "A")]

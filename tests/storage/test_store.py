@@ -1,7 +1,6 @@
 from __future__ import annotations
 
-import subprocess
-import sys
+import os
 from typing import TYPE_CHECKING
 
 import pytest
@@ -13,20 +12,10 @@ from storage.store import Held, Lease, Store, StoreError
 from storage.store.database import Database
 from storage.store.migrating import newest
 from storage.store.models import Base
+from tests.support.forks import at_once
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-
-def processes(program: str, *arguments: str, count: int = 2) -> list[str]:
-    """Run the same program in several real processes at once; return what each printed."""
-    runs = [
-        subprocess.Popen([sys.executable, "-c", program, *arguments], stdout=subprocess.PIPE, text=True)
-        for _ in range(count)
-    ]
-    said = [run.communicate(timeout=120)[0] for run in runs]
-    assert [run.returncode for run in runs] == [0] * count
-    return said
 
 
 def test_the_migrations_make_exactly_the_models_tables(store: Store) -> None:
@@ -36,12 +25,14 @@ def test_the_migrations_make_exactly_the_models_tables(store: Store) -> None:
     store.upgrade()
 
 
-def test_two_processes_may_migrate_the_same_empty_database(store_url: str) -> None:
-    program = (
-        "import sys; from storage.store import Store; s = Store.connect(sys.argv[1], timeout=60)\n"
-        "s.upgrade(); print(s.current())"
-    )
-    assert processes(program, store_url, count=3) == [f"{newest()}\n"] * 3
+def migrated(url: str) -> str | None:
+    with Store.connect(url, timeout=60) as store:
+        store.upgrade()
+        return store.current()
+
+
+def test_several_processes_may_migrate_the_same_empty_database(store_url: str) -> None:
+    assert at_once(migrated, store_url, count=3) == [newest()] * 3
 
 
 def test_a_store_of_a_later_version_is_refused(store: Store) -> None:
@@ -151,14 +142,15 @@ def test_a_store_that_lost_its_memory_takes_the_ledgers_producer_and_goes_above_
     assert store.generation(4711) == 19
 
 
+def sixty_generations(url: str, producer: int) -> list[int]:
+    with Store.connect(url, timeout=60) as store:
+        return [store.next_generation(producer, 1) for _ in range(60)]
+
+
 def test_two_processes_never_get_the_same_generation(store: Store, store_url: str) -> None:
     producer = store.producer("c", "r", "t", "plain")
-    program = (
-        "import sys; from storage.store import Store; s = Store.connect(sys.argv[1], timeout=60)\n"
-        "for _ in range(60): print(s.next_generation(int(sys.argv[2]), 1))"
-    )
-    taken = [int(line) for said in processes(program, store_url, str(producer)) for line in said.split()]
-    assert sorted(taken) == list(range(1, 121))
+    one, other = at_once(sixty_generations, store_url, producer)
+    assert sorted(one + other) == list(range(1, 121))
 
 
 def test_a_lease_has_one_holder_and_its_counter_tells_that_it_lives(store: Store) -> None:
@@ -180,13 +172,14 @@ def test_a_lease_has_one_holder_and_its_counter_tells_that_it_lives(store: Store
     assert third.counter > 4
 
 
-def test_of_two_processes_that_take_over_a_dead_lease_one_wins(store: Store, store_url: str) -> None:
-    program = (
-        "import sys, os; from storage.store import Store; s = Store.connect(sys.argv[1], timeout=60)\n"
-        "print(type(s.leases.take_over('l', str(os.getpid()), 1)).__name__)"
-    )
+def taken_over(url: str) -> bool:
+    with Store.connect(url, timeout=60) as store:
+        return isinstance(store.leases.take_over("l", str(os.getpid()), 1), Lease)
+
+
+def test_of_several_processes_that_take_over_a_dead_lease_one_wins(store: Store, store_url: str) -> None:
     store.leases.acquire("l", "dead")
-    assert sorted(processes(program, store_url, count=3)) == ["Held\n", "Held\n", "Lease\n"]
+    assert sorted(at_once(taken_over, store_url, count=3)) == [False, False, True]
 
 
 def test_a_view_replaces_the_one_before(store: Store) -> None:
@@ -232,12 +225,14 @@ def test_a_reconciliation_is_asked_for_once_claimed_once_and_finished_by_its_own
     assert [run.id for run in store.reconciliations(cursor=page.next_cursor, limit=1).items] == [asked.id]
 
 
+def claimed_by_turns(url: str) -> list[str]:
+    with Store.connect(url, timeout=60) as store:
+        claims = (store.claim_reconciliation(str(os.getpid()), 2) for _ in range(30))
+        return [claim.cluster for claim in claims if claim]
+
+
 def test_a_request_is_claimed_by_one_of_two_processes(store: Store, store_url: str) -> None:
     for cluster in "abcdefgh":
         store.request_reconciliation(cluster, "test", 1)
-    program = (
-        "import sys, os; from storage.store import Store; s = Store.connect(sys.argv[1], timeout=60)\n"
-        "for _ in range(30):\n r = s.claim_reconciliation(str(os.getpid()), 2)\n print(r.cluster if r else '')"
-    )
-    claimed = [name for said in processes(program, store_url) for name in said.split()]
-    assert sorted(claimed) == list("abcdefgh")
+    one, other = at_once(claimed_by_turns, store_url)
+    assert sorted(one + other) == list("abcdefgh")

@@ -205,17 +205,18 @@ def test_pages_give_each_violation_once_while_new_ones_come(store: Store) -> Non
     assert len(store.violations(limit=0).items) == 1
 
 
-@pytest.mark.parametrize(
-    "cursor", ["", "x", "bm8", "WzEsMl0", "Wzk5OTk5OTk5OTk5OTk5OTk5OTk5OSwiYSJd", "é", "W3RydWUsMV0"]
-)
-def test_a_strange_cursor_is_refused(store: Store, cursor: str) -> None:
-    with pytest.raises(BadCursorError):
-        store.violations(cursor=cursor)
+def test_a_strange_cursor_is_refused(store: Store) -> None:
+    for cursor in ("", "x", "bm8", "WzEsMl0", "Wzk5OTk5OTk5OTk5OTk5OTk5OTk5OSwiYSJd", "é", "W3RydWUsMV0"):
+        with pytest.raises(BadCursorError):
+            pytest.fail(f"{cursor!r} gave {store.violations(cursor=cursor)}")
 
 
-@pytest.mark.parametrize(
-    ("wanted", "offsets"),
-    [
+def test_filters_narrow_the_list(store: Store) -> None:
+    first = lost(1, partition=5)
+    store.record("c", [first, lost(2, T0 + 10, kind="corrupt", topic="u")])
+    store.record("d", [lost(3, T0 + 20, severity="warning")])
+    store.acknowledge(first.key("c"), None)
+    expected = [
         (ViolationFilter(), {1, 2, 3}),
         (ViolationFilter(kind="corrupt"), {2}),
         (ViolationFilter(severity="warning"), {3}),
@@ -227,14 +228,9 @@ def test_a_strange_cursor_is_refused(store: Store, cursor: str) -> None:
         (ViolationFilter(since_ns=T0 + 10, until_ns=T0 + 10), {2}),
         (ViolationFilter(state="acknowledged"), {1}),
         (ViolationFilter(kind="corrupt", cluster="d"), set()),
-    ],
-)
-def test_filters_narrow_the_list(store: Store, wanted: ViolationFilter, offsets: set[int]) -> None:
-    first = lost(1, partition=5)
-    store.record("c", [first, lost(2, T0 + 10, kind="corrupt", topic="u")])
-    store.record("d", [lost(3, T0 + 20, severity="warning")])
-    store.acknowledge(first.key("c"), None)
-    assert {row.offset for row in store.violations(wanted).items} == offsets
+    ]
+    found = [(wanted, {row.offset for row in store.violations(wanted).items}) for wanted, _ in expected]
+    assert found == expected
 
 
 def test_retention_forgets_what_is_resolved_and_old_but_not_that_it_was_counted(store: Store) -> None:

@@ -21,6 +21,8 @@ from canary.anomalies.violation import SENT_AGAIN
 from canary.lab.state import free_ports
 from canary.probe.identity import Identity
 from canary.probe.record import Probe, decode
+from tests.support.labs import known
+from tests.support.stalls import LATE, NotInTimeError, UnexplainedError, explained
 from tests.support.waiting import BUSY
 
 if TYPE_CHECKING:
@@ -54,7 +56,7 @@ class Canary:
 
     def __post_init__(self) -> None:
         (self.port,) = free_ports(1)
-        self.started = 0.0
+        self.started = self.since = 0.0
         self.directory.mkdir(parents=True, exist_ok=True)
         self.base = f"http://127.0.0.1:{self.port}"
         self.config = self.directory / "canary.yaml"
@@ -80,6 +82,7 @@ class Canary:
 
     def start(self) -> Self:
         self.started = time.time()
+        self.since = self.since or self.started  # of the first process
         with self.log.open("ab") as log:
             self.processes = [
                 subprocess.Popen(
@@ -112,8 +115,12 @@ class Canary:
     def __enter__(self) -> Self:
         return self.start()
 
-    def __exit__(self, *_: object) -> None:
-        self.kill()
+    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
+        try:
+            if isinstance(error, LATE) and (said := self._alarms()):
+                raise UnexplainedError(f"{error}; and meanwhile the canary said: {said}") from error
+        finally:
+            self.kill()
 
     def output(self) -> str:
         return self.log.read_text(errors="replace")
@@ -159,17 +166,42 @@ class Canary:
             if cursor is None:
                 return [v for v in found if not kinds or v["kind"] in kinds]
 
-    def broken_promises(self) -> list[str]:
-        """Return each violation with its evidence, but for copies that the client itself made (librdkafka issue 4953).
+    def unexplained(self) -> list[dict[str, Any]]:
+        """Return every violation but those that the lab's own events explain."""
+        said, lab = self.violations(), known.get(self.bootstrap)
+        if lab is None:
+            return said
+        happened = (
+            lab.events()
+        )  # all of them: what was done to a broker before the canary began explains what came of it
+        return [one for one in said if not explained(one, happened, self.since)]
 
-        Those can come with any change of leader, and are warnings.
+    def broken_promises(self) -> list[str]:
+        """Return each unexplained violation with its evidence.
+
+        But for copies that the client itself made (librdkafka issue 4953): those can come with any change of leader,
+        and are warnings.
         """
-        found = (self.get(f"/api/v1/violations/{one['id']}").json() for one in self.violations())
+        found = (self.get(f"/api/v1/violations/{one['id']}").json() for one in self.unexplained())
         return [
             f"{one['severity']} {one['kind']} in {one['topic']}[{one['partition']}] at {one['offset']}: "
             f"{one['summary']} {json.dumps(one['evidence'])}"
             for one in found
             if not (one["severity"] == "warning" and SENT_AGAIN in one["evidence"])
+        ]
+
+    def _alarms(self) -> list[str]:
+        """Return the critical violations that nothing explains, if it still answers; a cut log explains a loss."""
+        try:
+            said = self.unexplained()
+        except (httpx.TransportError, ValueError, KeyError):
+            return []
+        lab = known.get(self.bootstrap)
+        cut = lab is not None and any(event.what == "cut" for event in lab.events(self.since))
+        return [
+            f"{one['kind']} in {one['topic']}[{one['partition']}] at {one['offset']}"
+            for one in said
+            if one["severity"] == "critical" and not (cut and one["kind"] in LOSS_KINDS)
         ]
 
     def until(self, reached: Callable[[], object], timeout: float, what: str) -> None:
@@ -183,7 +215,7 @@ class Canary:
                     return
             time.sleep(0.25)  # asked over HTTP: there is no event to wait for
         said = self.output()[-3000:]
-        raise AssertionError(f"not in {BUSY * timeout:g} s: {what}\n{said}\n{self._stacks()}")
+        raise NotInTimeError(f"not in {BUSY * timeout:g} s: {what}\n{said}\n{self._stacks()}")
 
     def _stacks(self) -> str:
         """End the processes, and return what each of their threads was doing."""
@@ -215,6 +247,9 @@ class Canary:
             return bool(oldest) and max(oldest) < 3.0 and acked > 0
 
         self.until(reached, timeout, "all acknowledged probes are seen")
+
+    def until_no_doubt(self, timeout: float = 60.0) -> None:
+        self.until(lambda: self.metric("canary_suspects") == 0, timeout, "nothing is in doubt any more")
 
 
 def records(bootstrap: str, topic: str, isolation: str = "read_committed") -> Iterator[tuple[int, int, bytes | None]]:

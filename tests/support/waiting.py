@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import httpx
 
+from tests.support.stalls import NotInTimeError
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -24,7 +26,7 @@ def until(reached: Callable[[], Any], timeout: float, what: str, *, step_s: floa
         step_s: seconds between two questions.
 
     Raises:
-        AssertionError: it did not come in time.
+        NotInTimeError: it did not come in time.
     """
     deadline = time.monotonic() + BUSY * timeout
     while time.monotonic() < deadline:
@@ -35,4 +37,4 @@ def until(reached: Callable[[], Any], timeout: float, what: str, *, step_s: floa
         if found:
             return found
         time.sleep(step_s)
-    raise AssertionError(f"not in {BUSY * timeout:g} s: {what}")
+    raise NotInTimeError(f"not in {BUSY * timeout:g} s: {what}")

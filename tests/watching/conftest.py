@@ -1,4 +1,4 @@
-"""A real three-broker cluster for the tests of this folder."""
+"""What the tests of this folder watch, and with what."""
 
 from __future__ import annotations
 
@@ -9,10 +9,9 @@ import pytest
 from confluent_kafka.admin import AdminClient
 
 from canary.client.recording import Recording
-from canary.lab import Lab
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from canary.lab import Lab
 
 _numbers = itertools.count()
 
@@ -20,22 +19,6 @@ _numbers = itertools.count()
 @pytest.fixture
 def inbox() -> Recording:
     return Recording()
-
-
-@pytest.fixture(scope="module")
-def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
-    with Lab(tmp_path_factory.mktemp("lab"), die_with_parent=True) as running:
-        running.wait_ready(180)
-        yield running
-
-
-@pytest.fixture
-def healthy(lab: Lab) -> Iterator[Lab]:
-    """The cluster with every broker running, before and after the test."""
-    yield lab
-    for broker in lab.brokers:
-        lab.resume(broker) if broker in lab.alive() else lab.start_broker(broker, timeout=180)
-    lab.wait_ready(180)
 
 
 @pytest.fixture

@@ -22,9 +22,10 @@ from canary.facts import (
     WatchAsked,
     WatchFailed,
 )
-from canary.lab import LabError, wire
+from canary.lab import LabError
 from canary.watching import sampler
 from canary.watching.sampler import Watcher
+from tests.support.topics import as_known
 from tests.support.waiting import until
 
 if TYPE_CHECKING:
@@ -57,13 +58,12 @@ def made(lab: Lab, admin: AdminClient, topic: str, **settings: str) -> None:
             return False
         return True
 
-    def known_to(broker: int) -> bool:
-        answer = wire.ask(lab.port(broker), (topic,))
-        states = list(answer.partitions.values()) if answer is not None else []
-        return len(states) == 2 and all(state.isr == {1, 2, 3} for state in states)
+    def known() -> bool:
+        each = as_known(lab, topic)
+        return all(states and len(states) == 2 and all(one.isr == {1, 2, 3} for one in states) for states in each)
 
     until(created, 60, f"{topic} made")
-    until(lambda: all(map(known_to, lab.brokers)), 60, f"{topic} known to every broker")
+    until(known, 60, f"{topic} known to every broker")
 
 
 @pytest.fixture
@@ -157,7 +157,7 @@ def test_added_partitions_are_listed_at_once(
     made(lab, admin, topic)
     watcher.start()
     inbox.wait(lambda: inbox.of(Listed))
-    lab.wait_ready(180)
+    lab.wait_ready()
     admin.create_partitions([NewPartitions(topic, 4)])[topic].result(60)
     inbox.wait(lambda: {f.partition for f in inbox.of(Listed)} == {0, 1, 2, 3}, 120)
 
@@ -182,14 +182,15 @@ def test_the_settings_in_force_are_told_together_with_a_start_that_has_moved(
     assert [i for i in told if moved < i < (rounds[0] if rounds else len(inbox.facts))] != []
 
 
+@pytest.mark.quick
 def test_the_rest_is_still_told_when_a_broker_is_frozen(
-    healthy: Lab, admin: AdminClient, topic: str, inbox: Recording, hasty: Watcher
+    lab: Lab, admin: AdminClient, topic: str, inbox: Recording, hasty: Watcher
 ) -> None:
-    made(healthy, admin, topic)
+    made(lab, admin, topic)
     hasty.start()
     inbox.wait(lambda: inbox.of(Listed))
     controller = inbox.of(ClusterSeen)[-1].controller
-    healthy.pause(controller or 1)
+    lab.pause(controller or 1)
     before = len(inbox.facts)
     inbox.wait(lambda: len(inbox.of(TopicSeen, since=before)) >= 3, 120)
     inbox.wait(lambda: {f.partition for f in inbox.of(Listed, since=before)} == {0, 1}, 120)
@@ -198,13 +199,13 @@ def test_the_rest_is_still_told_when_a_broker_is_frozen(
 
 
 def test_silence_is_told_as_silence_and_does_not_hold_up_the_stop(
-    healthy: Lab, config: dict[str, Any], admin: AdminClient, topic: str, inbox: Recording, hasty: Watcher
+    lab: Lab, config: dict[str, Any], admin: AdminClient, topic: str, inbox: Recording, hasty: Watcher
 ) -> None:
-    made(healthy, admin, topic)
+    made(lab, admin, topic)
     hasty.start()
     inbox.wait(lambda: inbox.of(Listed))
-    for broker in healthy.brokers:
-        healthy.pause(broker)
+    for broker in lab.brokers:
+        lab.pause(broker)
     before = len(inbox.facts)
     inbox.wait(lambda: len(inbox.of(WatchFailed, since=before)) >= 4, 120)
     assert inbox.of(TopicGone) == []

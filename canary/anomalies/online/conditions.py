@@ -80,11 +80,12 @@ def _say_due(scope: Scope, extent: str, now: int) -> None:
     for key, condition in top.conditions.items():
         if condition.extent != extent or key[2] == OTHERS:
             continue
-        if condition.said_ns is not None:
+        if condition.said_ns is None:
+            ripe = now - condition.watched_ns >= _limit_ns(top, key)
+        else:
             said[key[0]] = said.get(key[0], 0) + 1
-            if scope.state.now_ns - condition.said_ns >= _AGAIN_NS:
-                due.setdefault(key[0], []).insert(0, key)
-        elif now - condition.watched_ns >= _limit_ns(top, key):
+            ripe = scope.state.now_ns - condition.said_ns >= _AGAIN_NS
+        if ripe:
             due.setdefault(key[0], []).append(key)
     for kind in dict.fromkeys([*due, *(key[0] for key in top.conditions if key[2] == OTHERS)]):
         room = MOST_EACH - said.get(kind, 0)

@@ -462,6 +462,9 @@ def advance(scope: Scope, topic: Topic, log: Log, consumer: str, isolation: str,
 
 
 def _skipped(scope: Scope, topic: Topic, log: Log, a: int, b: int) -> None:
+    for m in log.missing:  # what another has displaced may stand there all the same
+        if m.why == "displaced" and a <= m.offset and m.offset + m.count <= b:
+            m.why = "skipped"
     for x, y in log.promised.within(a, b):
         for gap_start, gap_end in log.corrupt.without(x, y):
             for run in log.claims.within(gap_start, gap_end):

@@ -35,10 +35,10 @@ _OLD_NS = 15 * 60 * 10**9
 def changed(scope: Scope, fact: f.PartitionSeen | f.WatchedPartition, place: Place, isr: list[int]) -> None:
     """A partition is led by another broker: was that one in sync, as far as known?"""
     former = place.eligible(scope.state.topology.topics[fact.topic].min_isr)
-    if fact.leader < 0 or fact.leader == place.leader or not former or len(place.replicas) < 2:
+    if fact.leader == place.leader or not former or len(place.replicas) < 2:
         return
     if fact.leader in former or fact.leader not in place.replicas:
-        return  # in sync; or a new replica (a reassignment), which it can have become only in sync
+        return  # in sync; or nobody; or a new replica (a reassignment), which it can have become only in sync
     top = scope.state.topology
     extent = "probe" if top.topics[fact.topic].ours else "all"
     key = (fact.topic, fact.partition)
@@ -57,7 +57,6 @@ def changed(scope: Scope, fact: f.PartitionSeen | f.WatchedPartition, place: Pla
         disjoint=close and not set(isr) & set(former),
         end=log.known_end if log is not None else None,
     )
-    top.degraded[key] = top.topics[fact.topic].ours
     top.unclean[key] = top.unclean.get(key, 0) + 1
     while len(top.suspects) > _SUSPECTS_KEPT:
         del top.suspects[next(iter(top.suspects))]

@@ -54,9 +54,8 @@ def judge(scope: Scope) -> None:
         if topic.gone_since_ns is None:
             found = [(log, stands) for log in topic.logs.values() for stands in _reading(topic, log)]
             for log, (key, since_ns, offset, why) in [*found, *_writing(topic)]:
-                if key not in standing:  # one place, one violation: the first that stands there says why
-                    standing.add(key)
-                    _stands(scope, key, topic, log, since_ns, offset, why)
+                standing.add(key)
+                _stands(scope, key, topic, log, since_ns, offset, why)
     for key, stall in list(state.stalls.items()):
         over = state.now_ns - stall.last_ns > _BLIND_KEPT_NS if key == _BLIND else key not in standing
         if over:
@@ -111,6 +110,7 @@ def _goal(log: Log, reader: Reader) -> int | None:
 
 
 def _stands(scope: Scope, key: str, topic: Topic, log: Log, since_ns: int | None, offset: int, why: str) -> None:
+    """Count how long it stands; one place is one violation, and the first that stands there says why."""
     state = scope.state
     stall = state.stalls.get(key)
     if stall is None:

@@ -3,26 +3,21 @@
 from __future__ import annotations
 
 import io
-import os
 from typing import TYPE_CHECKING, Any
 
 import orjson
-import pytest
-from hypothesis import Phase, given, settings
-from hypothesis import strategies as st
 
 from canary.anomalies.offline import Options, check
 from canary.history import load
 from tests.generators.reference import Reference
 from tests.generators.wild import seeded, wild_history
+from tests.support.seeds import cases
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from canary.anomalies.offline import Verdict
 
-PHASES = [phase for phase in Phase if phase is not Phase.shrink or "CANARY_NO_SHRINKING" not in os.environ]
-"""Whoever only wants to know whether it fails (tests.mutations) need not know the smallest example."""
 ORDERED = {
     "int-poll-skip",
     "int-nonmonotonic-poll",
@@ -91,14 +86,7 @@ def compare_cycles(reference: Reference, verdict: Verdict) -> None:
             )
 
 
-@given(st.integers(0, 2**63), st.booleans(), st.booleans())
-@settings(max_examples=400, deadline=None, phases=PHASES)
-def test_every_rule_agrees_with_the_reference_on_arbitrary_histories(seed: int, ww_deps: bool, mixed: bool) -> None:  # noqa: FBT001  # hypothesis calls by position
-    compare(wild_history(seeded(seed), mixed=mixed), ww_deps=ww_deps, mixed=mixed)
-
-
-@pytest.mark.slow
-def test_every_rule_agrees_with_the_reference_on_many_arbitrary_histories() -> None:
-    for seed in range(20_000):
+def test_every_rule_agrees_with_the_reference_on_arbitrary_histories() -> None:
+    for seed in cases("arbitrary histories", 400):
         mixed, ww_deps = seed % 3 == 0, seed % 2 == 0
         compare(wild_history(seeded(seed), mixed=mixed), ww_deps=ww_deps, mixed=mixed)

@@ -7,16 +7,18 @@ from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Any
 
 import orjson
-import pytest
 
 from canary.anomalies.offline import check, metrics
 from canary.history import load
 from tests.generators.reference import Reference, completions, reads, writes
 from tests.generators.simulator import simulate
 from tests.generators.wild import seeded, wild_history
+from tests.support.seeds import cases
 
 if TYPE_CHECKING:
     from canary.anomalies.offline.tables import Tables
+
+    History = list[dict[str, Any]]
 
 
 def tables_of(history: list[dict[str, Any]]) -> Tables:
@@ -73,10 +75,24 @@ def lag_by_definition(history: list[dict[str, Any]]) -> list[tuple[int, int, str
     return points
 
 
-@pytest.mark.parametrize("seed", range(150))
-def test_the_lag_is_how_long_the_position_was_outdated_at_least(seed: int) -> None:
-    history = wild_history(seeded(seed))
-    points = metrics.realtime_lag(tables_of(history).history)
+def test_numbers_are_what_they_are_defined_to_be_on_arbitrary_histories() -> None:
+    for seed in cases("numbers of arbitrary histories", 150):
+        history = wild_history(seeded(seed))
+        tables = tables_of(history)
+        the_lag_is_how_long_the_position_was_outdated_at_least(history, tables)
+        unseen_over_time_is_what_was_acknowledged_and_not_polled_by_then(history, tables)
+        consumption_counts_what_subscribed_processes_polled(history, tables)
+        assert metrics.version_orders(tables) == {k: v for k, v in Reference(history).order.items() if v}
+
+
+def test_consumption_counts_what_a_group_in_a_simulated_life_polled() -> None:
+    for seed in cases("consumption in simulated lives", 10):
+        history = simulate(seed).history()
+        consumption_counts_what_subscribed_processes_polled(history, tables_of(history))
+
+
+def the_lag_is_how_long_the_position_was_outdated_at_least(history: History, tables: Tables) -> None:
+    points = metrics.realtime_lag(tables.history)
     assert sorted((p["time"], p["process"], p["key"], p["lag"]) for p in points) == sorted(lag_by_definition(history))
     assert metrics.worst_realtime_lag(points)["lag"] == max((p["lag"] for p in points), default=0)
 
@@ -95,9 +111,7 @@ def test_the_example_of_jepsen() -> None:
     assert [p["lag"] for p in metrics.realtime_lag(tables_of(history).history)] == [0, 1]
 
 
-@pytest.mark.parametrize("seed", range(80))
-def test_unseen_over_time_is_what_was_acknowledged_and_not_polled_by_then(seed: int) -> None:
-    history = wild_history(seeded(seed))
+def unseen_over_time_is_what_was_acknowledged_and_not_polled_by_then(history: History, tables: Tables) -> None:
     sent: defaultdict[str, set[Any]] = defaultdict(set)
     polled: defaultdict[str, set[Any]] = defaultdict(set)
     expected = []
@@ -108,12 +122,10 @@ def test_unseen_over_time_is_what_was_acknowledged_and_not_polled_by_then(seed: 
             for key, values in reads(entry).items():
                 polled[key] |= set(values)
             expected.append({"time": entry["time"], "unseen": {k: len(v - polled[k]) for k, v in sent.items()}})
-    assert list(metrics.unseen_series(tables_of(history))) == expected
+    assert list(metrics.unseen_series(tables)) == expected
 
 
-@pytest.mark.parametrize("seed", range(80))
-def test_consumption_counts_what_subscribed_processes_polled(seed: int) -> None:
-    history = wild_history(seeded(seed)) if seed % 2 else simulate(seed).history()
+def consumption_counts_what_subscribed_processes_polled(history: History, tables: Tables) -> None:
     subscribed: set[int] = set()
     counts: Counter[tuple[int, str, Any]] = Counter()
     for entry in completions(history):
@@ -121,13 +133,7 @@ def test_consumption_counts_what_subscribed_processes_polled(seed: int) -> None:
             subscribed.add(entry["process"])
         elif entry["type"] == "ok" and entry["process"] in subscribed:
             counts.update((entry["process"], key, v) for key, values in reads(entry).items() for v in values)
-    found = metrics.consume_counts(tables_of(history))
+    found = metrics.consume_counts(tables)
     assert found["distribution"] == {str(times): n for times, n in Counter(counts.values()).items()}
     twice = {(key, str(value)) for (_, key, value), count in counts.items() if count > 1}
     assert {(key, value) for key, values in found["dup_counts"].items() for value in values} == twice
-
-
-@pytest.mark.parametrize("seed", range(20))
-def test_version_orders_are_values_in_order_of_offsets(seed: int) -> None:
-    history = wild_history(seeded(seed))
-    assert metrics.version_orders(tables_of(history)) == {k: v for k, v in Reference(history).order.items() if v}

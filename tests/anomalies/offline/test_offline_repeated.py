@@ -1,4 +1,4 @@
-"""Late acknowledgements, and values that were sent twice although no client should."""
+"""Histories by hand: late acknowledgements, values that were sent twice, several values of one transaction."""
 
 from __future__ import annotations
 
@@ -41,3 +41,15 @@ def test_who_polls_what_it_sent_itself_is_found_though_another_sent_the_same() -
         (1, "ok", "send", [["send", "x", [1, 1]]]),
     )
     assert [case["op"] for case in verdict.anomalies["precommitted-read"]] == [1]
+
+
+def test_two_values_of_one_transaction_side_by_side_are_no_edge_of_a_cycle() -> None:
+    """0 and 1 wrote x and y in opposite orders; 0 wrote twice in a row to x, which makes no circle of it."""
+    verdict = verdict_on(
+        (0, "invoke", "txn", [["send", "x", "a"], ["send", "x", "b"], ["send", "y", "d"]]),
+        (0, "ok", "txn", [["send", "x", [0, "a"]], ["send", "x", [1, "b"]], ["send", "y", [1, "d"]]]),
+        (1, "invoke", "txn", [["send", "x", "c"], ["send", "y", "e"]]),
+        (1, "ok", "txn", [["send", "x", [2, "c"]], ["send", "y", [0, "e"]]]),
+    )
+    (cycle,) = verdict.anomalies["G0"]
+    assert [(edge["from"], edge["to"]) for edge in cycle["edges"]] == [(1, 3), (3, 1)]

@@ -153,3 +153,29 @@ def test_what_is_lost_of_later_writes_is_not_laid_at_an_earlier_elections_door()
     b.settle(20)
     assert b.found("lost-write") == [("lost-write", 60, 60)]
     assert b.found("unclean-election") == [("unclean-election", -1, -1)]  # suspected only
+
+
+def only_on(b: Led, kind: str) -> dict[str, object] | None:
+    """Return what the evidence of the one violation of a kind says to stand on the last in sync only."""
+    (found,) = (v for v in b.violations.values() if v.kind == kind)
+    return found.evidence.get("only_on")
+
+
+def test_what_was_acknowledged_since_all_were_in_sync_stands_on_the_last_in_sync_only() -> None:
+    b = lone()
+    b.write(30)
+    b.settle(15)
+    assert only_on(b, "isr-of-one") == {"brokers": [1], "from_offset": 50, "to_offset": 80}
+    b.tracker.state.topics[TOPIC].logs[0].start = 60  # retention took the rest
+    b.leader, b.isr = -1, ""
+    b.settle(8)
+    assert only_on(b, "offline-partition") == {"brokers": [1], "from_offset": 60, "to_offset": 80}
+
+
+def test_nothing_stands_on_a_few_only_while_all_are_in_sync() -> None:
+    b = Led()
+    b.write(50)
+    b.settle(3)
+    b.leader = -1
+    b.settle(8)
+    assert only_on(b, "offline-partition") is None

@@ -159,6 +159,24 @@ def test_a_skip_of_a_probe_without_offset_is_said_when_another_is_given_it() -> 
     assert bench.found() == [("poll-skip", offset, sequence)]
 
 
+@pytest.mark.parametrize("first", [RC, RU])
+def test_a_skip_is_said_of_an_offset_that_another_was_acknowledged_at_too(first: str) -> None:
+    """Whoever comes first: where read_committed does, the other one is known to stand there only after that."""
+    bench = Bench()
+    bench.write(2)
+    skipped, other = bench.send(2)
+    (offset,) = bench.append(skipped)
+    bench.ack(skipped, offset)
+    bench.ack(other, offset)
+    bench.write(1)
+    for name in (first, RC):
+        bench.hidden = {offset} if name == RC else set()
+        bench.poll(name)
+    bench.hidden = set()
+    bench.settle()
+    assert bench.found("poll-skip", "lost-write") == [("lost-write", offset, other), ("poll-skip", offset, skipped)]
+
+
 def test_where_one_generation_is_looked_for_another_was_not_skipped() -> None:
     bench = Bench()
     gone = ack_unplaced(bench)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from canary import facts as f
 from canary.anomalies.online import Tracker
-from tests.support.bench import PRODUCER, RC, TOPIC, Bench
+from tests.support.bench import PRODUCER, RC, RU, TOPIC, Bench
 
 
 class Watched(Bench):
@@ -26,6 +26,7 @@ class Watched(Bench):
         self.tracker.fold(facts)
         found = self.tracker.drain()
         self.requests.extend(found.rereads)
+        self.said.extend(found.violations)
         self.violations |= {violation.key("test"): violation for violation in found.violations}
         for violation in found.ended:
             self.violations.pop(violation.key("test"))
@@ -92,12 +93,74 @@ def test_a_producer_without_acknowledgements_says_so_until_one_comes() -> None:
     assert bench.says() == []
 
 
+def test_two_producers_of_a_partition_that_wait_are_one_violation_and_of_a_topic_that_is_gone_none() -> None:
+    bench = Watched()
+    bench.send()
+    bench.fold(
+        f.GenerationBegan(bench.now_ns, TOPIC, "plain", PRODUCER + 1, 1),
+        f.Sent(bench.now_ns, TOPIC, 0, PRODUCER + 1, 1, 0, "plain"),
+    )
+    bench.rounds(65)
+    assert [(v.kind, v.offset) for v in bench.said] == [("stalled", None)]
+    bench.sample += 1
+    bench.fold(f.WatchAsked(bench.now_ns, bench.sample), f.TopicGone(bench.now_ns, bench.sample, TOPIC))
+    bench.fold(f.Tick(bench.now_ns))
+    bench.sample += 1
+    bench.now_ns += 1_000_000_000
+    bench.fold(f.WatchAsked(bench.now_ns, bench.sample), f.TopicGone(bench.now_ns, bench.sample, TOPIC))
+    assert bench.says() == []
+
+
+def test_who_reads_what_is_not_committed_yet_may_read_to_the_logs_end() -> None:
+    bench = Watched()
+    bench.write(100)
+    for name, position in ((RC, 100), (RU, 90)):
+        bench.positions[name] = position
+        bench.fold(f.Positioned(bench.now_ns, name, name, TOPIC, 0, position, "test"))
+    for stable in range(65):
+        bench.rounds(1, stable=stable)
+    assert [v.offset for v in bench.violations.values()] == [90]
+
+
+def test_a_consumer_stands_since_it_last_moved() -> None:
+    bench = Watched()
+    bench.write(5)
+    bench.poll()
+    bench.rounds(3)
+    moved_ns = bench.now_ns
+    bench.now_ns += 100 * 10**9
+    bench.write(5)
+    bench.rounds(65)
+    (found,) = bench.violations.values()
+    assert found.evidence["since_ns"] < moved_ns
+    assert found.offset == 5
+
+
+def test_time_that_nobody_watched_is_no_time_that_something_stood() -> None:
+    bench = Watched()
+    bench.write(5)
+    for _ in range(3):
+        bench.rounds(1)
+        bench.now_ns += 3600 * 10**9
+    bench.rounds(40)
+    assert bench.says() == []
+
+
+def test_what_stood_before_a_restart_and_was_not_said_begins_anew() -> None:
+    bench = Watched()
+    bench.write(5)
+    bench.rounds(50)
+    bench.fold(f.RunnerStarted(bench.now_ns, "canary-0", "test"))
+    bench.rounds(30)
+    assert bench.says() == []
+
+
 def test_a_refused_client_is_blind_until_it_is_not_refused_any_more() -> None:
     bench = Watched()
     for _ in range(5):
         bench.fold(f.ClientError(bench.now_ns, "tail", "_AUTHENTICATION", "invalid credentials"))
         bench.rounds(30)
-    assert [line.split(":")[0] for line in bench.says()] == ["blind"]
+    assert [v.kind for v in bench.said] == ["blind"]
     bench.rounds(95)
     assert bench.says() == []
 
@@ -131,4 +194,4 @@ def test_clocks_that_disagree_are_named_once() -> None:
             stamp_ms = (sent_ns + shift_ns) // 1_000_000
             place = (bench.now_ns, RC, RC, TOPIC, 0, offset, PRODUCER, 1, offset)
             bench.fold(f.Polled(*place, timestamp_ms=stamp_ms, sent_at_ns=sent_ns))
-        assert [v.kind for v in bench.violations.values()] == ["clock-skew"] * said
+        assert [v.kind for v in bench.said] == ["clock-skew"] * said

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass, field
 
-from hypothesis import Phase, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from canary import facts as f
 from tests.support.bench import PRODUCER, RC, RU, TOPIC, Bench
+from tests.support.seeds import examples
 
 
 @dataclass
@@ -94,11 +94,6 @@ class Life:
         self.bench.epoch += 1
 
 
-EXAMPLES = int(os.environ.get("CANARY_EXAMPLES", "150"))
-"""The long form sets more, other ones each time (make soak-engine)."""
-SHORT = "CANARY_EXAMPLES" not in os.environ
-PHASES = [phase for phase in Phase if phase is not Phase.shrink or "CANARY_NO_SHRINKING" not in os.environ]
-"""Whoever only wants to know whether it fails (tests.mutations) need not know the smallest example."""
 FEW = st.integers(1, 4)
 STEP = st.one_of(
     st.tuples(st.sampled_from(["write", "write_unplaced", "ack", "give_up", "gap"]), FEW),
@@ -123,7 +118,7 @@ def settle(life: Life) -> None:
     life.bench.settle(12)
 
 
-@settings(max_examples=EXAMPLES, deadline=None, phases=PHASES, derandomize=SHORT)
+@settings(max_examples=examples(150))
 @given(st.lists(CORRECT, max_size=40))
 def test_whatever_a_correct_cluster_does_nothing_is_said(steps: list[tuple[object, ...]]) -> None:
     life = Life()
@@ -133,7 +128,7 @@ def test_whatever_a_correct_cluster_does_nothing_is_said(steps: list[tuple[objec
     assert not any(log.busy for topic in life.bench.tracker.state.topics.values() for log in topic.logs.values())
 
 
-@settings(max_examples=EXAMPLES, deadline=None, phases=PHASES, derandomize=SHORT)
+@settings(max_examples=examples(150))
 @given(st.lists(STEP, max_size=25), st.integers(1, 8), st.integers(0, 1), st.lists(STEP, max_size=25))
 def test_exactly_what_a_cut_destroyed_is_lost(
     before: list[tuple[object, ...]], depth: int, elected: int, after: list[tuple[object, ...]]

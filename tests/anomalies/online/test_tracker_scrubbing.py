@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 
 from canary import facts as f
+from canary.anomalies.online.scrubbing import ratio
+from canary.anomalies.online.state import Log
 from canary.metrics import measurements
 from tests.support.bench import TOPIC, Bench
 
@@ -67,6 +69,85 @@ def test_a_pass_from_a_given_place_reads_everything_again() -> None:
     bench.settle()
     assert bench.tracker.state.topics[TOPIC].logs[0].scrubbed_ns > asked_ns
     assert bench.found() == [("lost-write", 2, 2)]
+
+
+def asked(bench: Bench, records: int = 10, start: int | None = None) -> list[tuple[int, int]]:
+    """Give the scrubber leave; return what it asks for, without an answer."""
+    bench.requests.clear()
+    bench.fold(f.ScrubAsked(bench.now_ns, TOPIC, 0, records, start))
+    return [(request.start, request.end) for request in bench.requests]  # type: ignore[attr-defined]
+
+
+def test_nothing_is_scrubbed_before_the_log_was_listed_or_after_the_topic_is_gone() -> None:
+    bench = Bench()
+    bench.write(30)
+    assert asked(bench) == [(0, 10)]
+    bench.restart()
+    bench.tracker.state.topics[TOPIC].logs[0].listed_ordinal = 0
+    assert asked(bench) == []
+    bench.round()
+    assert asked(bench) == [(0, 10)]
+    bench.restart()
+    bench.round()
+    bench.sample += 1
+    bench.fold(f.WatchAsked(bench.now_ns, bench.sample), f.TopicGone(bench.now_ns, bench.sample, TOPIC))
+    assert asked(bench) == []
+
+
+def test_a_log_of_which_nothing_is_retained_has_been_scrubbed_at_once() -> None:
+    bench = Bench()
+    assert asked(bench) == []
+    assert bench.tracker.state.topics[TOPIC].logs[0].scrubbed_ns == bench.tracker.state.now_ns
+
+
+def test_a_pass_is_as_far_as_it_is_between_the_logs_start_and_the_passs_goal() -> None:
+    assert ratio(Log(0, start=10, scrub_at=20, scrub_goal=30)) == 0.5
+    assert ratio(Log(0, start=10, scrub_at=5, scrub_goal=30)) == 0.0
+    assert ratio(Log(0, start=10, scrub_at=10, scrub_goal=10)) == 0.0
+
+
+def test_one_chunk_is_read_at_a_time_unless_a_place_is_named() -> None:
+    bench = Bench()
+    bench.write(30)
+    assert asked(bench) == [(0, 10)]
+    assert asked(bench) == []
+    assert asked(bench, 5, 20) == [(20, 25)]
+
+
+def test_a_pass_from_a_given_place_goes_to_the_end_that_is_known_now() -> None:
+    bench = Bench()
+    bench.write(10)
+    bench.settle()
+    scrub(bench, 5)
+    bench.write(10)
+    bench.settle()
+    assert asked(bench, 100, 3) == [(3, 20)]
+
+
+def test_a_pass_began_when_its_first_chunk_was_asked_for() -> None:
+    bench = Bench()
+    bench.write(30)
+    bench.settle()
+    scrub(bench)
+    log = bench.tracker.state.topics[TOPIC].logs[0]
+    began_ns = log.scrub_began_ns
+    bench.now_ns += 60 * 10**9
+    bench.fold(f.Tick(bench.now_ns))
+    scrub(bench)
+    assert log.scrub_began_ns == began_ns
+
+
+def test_a_pass_goes_no_further_than_a_log_that_was_cut_and_begins_where_the_log_does() -> None:
+    bench = Bench()
+    bench.write(30)
+    bench.settle()
+    scrub(bench)
+    log = bench.tracker.state.topics[TOPIC].logs[0]
+    log.scrub_goal = 45  # of a log that reached further then
+    assert asked(bench, 100) == [(0, 30)]
+    log.rereads.clear()
+    log.start, log.scrub_at, log.scrub_goal = 12, 5, 30
+    assert asked(bench, 100) == [(12, 30)]
 
 
 def test_what_cannot_be_read_now_is_asked_for_again_from_where_it_broke_off() -> None:

@@ -1,0 +1,15 @@
+"""The error that a user can mend; it imports nothing, so that the command line starts at once."""
+
+from __future__ import annotations
+
+
+class UserError(Exception):
+    """What the command line shows as one line on stderr, without a traceback.
+
+    ``exit_status`` is a documented one (CONTRACTS "Commands"): 2 bad input, 3 unreachable, 4 another runner is alive.
+    """
+
+    def __init__(self, message: str, exit_status: int = 2) -> None:
+        super().__init__(message)
+        self.message = message
+        self.exit_status = exit_status

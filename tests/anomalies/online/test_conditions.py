@@ -1,0 +1,81 @@
+"""How often a condition is said, how many are said each, and under which topic id one ends."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tests.anomalies.online.test_topology import Cluster, cluster, listed
+
+if TYPE_CHECKING:
+    from canary.anomalies.online.topology_state import Condition
+
+OFFLINE = "offline-partition"
+
+
+def offline(c: Cluster, topic: str, *numbers: int) -> None:
+    """Take their leader from partitions; they are said in the sixth round from now on."""
+    for number in numbers:
+        c.set(topic, number, -1, "1,2,3")
+
+
+def said(c: Cluster) -> list[Condition]:
+    """Return what was said of partitions without a leader, each."""
+    return [
+        one for key, one in c.tracker.state.topology.conditions.items() if key[0] == OFFLINE and one.said_ns and key[1]
+    ]
+
+
+def test_of_topics_of_ours_each_partition_is_said_however_many() -> None:
+    c = cluster()
+    offline(c, "probes", *range(105))
+    c.rounds(6)
+    assert sorted(c.said) == [(OFFLINE, "probes", number) for number in range(105)]
+
+
+def test_what_is_said_again_takes_no_room_from_what_is_new() -> None:
+    c = cluster()
+    offline(c, "many", *range(60))
+    c.rounds(6)
+    assert len(said(c)) == 60
+    c.rounds(294)
+    offline(c, "many", *range(60, 100))
+    c.rounds(6)
+    assert {one.said_ns for one in said(c)} == {c.now_ns}, "all in one round"
+    assert sorted(c.said) == [(OFFLINE, "many", number) for number in range(100)]
+
+
+def test_those_that_are_too_many_are_said_again_every_five_minutes_as_those_that_are_named() -> None:
+    c = cluster()
+    offline(c, "many", *range(103))
+    c.rounds(6)
+    first_ns = c.now_ns
+    rest = c.tracker.state.topology.conditions[OFFLINE, "", -1]
+    c.rounds(299)
+    assert {one.said_ns for one in (rest, *said(c))} == {first_ns}
+    c.round()
+    assert {one.said_ns for one in (rest, *said(c))} == {c.now_ns}
+    (found,) = (v for v in c.open.values() if not v.topic)
+    assert (len(said(c)), found.evidence["count"]) == (100, 3)
+
+
+def test_a_condition_ends_under_the_topic_id_that_it_was_said_with() -> None:
+    c = cluster()
+    c.set("orders", 0, 1, "1")
+    c.rounds(12)
+    assert [v.topic_id for v in c.open.values()] == [""]
+    listed(c, 5, 1, "o-1")
+    c.set("orders", 0, 1, "1,2,3")
+    c.round()
+    assert c.open == {}
+
+
+def test_evidence_is_the_state_of_the_partition_and_of_ours_how_far_it_was_read() -> None:
+    c = cluster()
+    for topic in ("probes", "orders"):
+        c.set(topic, 0, 1, "1")
+    c.rounds(12)
+    states = {v.topic: v.evidence["partition_state"] for v in c.open.values()}
+    assert [(topic, state["isr"], "positions" in state) for topic, state in states.items()] == [
+        ("probes", [1], True),
+        ("orders", [1], False),
+    ]

@@ -1,0 +1,108 @@
+"""What is run again: a test on brokers that was late while the machine stalled, once, and nothing else."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from canary.lab.events import Event
+from tests.support.stalls import explained
+
+ROOT = Path(__file__).parents[2]
+TESTS = """
+import pytest
+from tests.support import stalls
+from tests.support.stalls import Gap, NotInTimeError, UnexplainedError
+
+runs = {}
+
+def fails_once(name, error, *, stall):
+    runs[name] = runs.get(name, 0) + 1
+    if stall:
+        import time
+        stalls.witness.gaps.append(Gap(time.time(), 3.0))
+    if runs[name] == 1:
+        raise error
+
+@pytest.mark.kafka
+def test_late_and_stalled():
+    fails_once("a", NotInTimeError("late"), stall=True)
+
+@pytest.mark.kafka
+def test_late_and_not_stalled():
+    fails_once("b", NotInTimeError("late"), stall=False)
+
+@pytest.mark.kafka
+def test_false_and_stalled():
+    fails_once("c", AssertionError("false"), stall=True)
+
+@pytest.mark.kafka
+def test_a_violation_and_stalled():
+    fails_once("d", UnexplainedError("lost-write"), stall=True)
+
+def test_no_brokers_and_stalled():
+    fails_once("e", NotInTimeError("late"), stall=True)
+
+@pytest.mark.kafka
+def test_late_twice():
+    runs.pop("f", None)
+    fails_once("f", NotInTimeError("late"), stall=True)
+"""
+
+
+def test_only_lateness_with_evidence_is_run_again_and_both_are_printed(tmp_path: Path) -> None:
+    (tmp_path / "test_them.py").write_text(TESTS)
+    (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers = kafka\n")
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-p", "tests.support.again", "-rfp", str(tmp_path)],
+        cwd=tmp_path,
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    words = [line for line in done.stdout.splitlines() if line.startswith(("PASSED", "FAILED"))]
+    outcome = {line.split("::")[1].split(" ")[0]: line.split(" ")[0] for line in words}
+    assert outcome == {
+        "test_late_and_stalled": "PASSED",
+        "test_late_and_not_stalled": "FAILED",
+        "test_false_and_stalled": "FAILED",
+        "test_a_violation_and_stalled": "FAILED",
+        "test_no_brokers_and_stalled": "FAILED",
+        "test_late_twice": "FAILED",
+    }, done.stdout + done.stderr
+    assert "test_late_and_stalled failed and was run again: NotInTimeError('late')" in done.stdout
+    assert "this process did not get to run for 3.0 s" in done.stdout
+    assert done.stdout.count("was run again") == 2
+
+
+def said(kind: str, partition: int | None = 0) -> dict[str, object]:
+    return {"kind": kind, "topic": "t", "partition": partition, "first_seen_at": "2026-11-22T08:00:00Z"}
+
+
+AT = 1795334400.0  # 2026-11-22T08:00:00Z
+
+
+def isr(*brokers: int, partition: int = 0) -> Event:
+    return Event(AT, "isr", 1, "t", partition, frozenset(brokers))
+
+
+def test_a_condition_is_explained_by_the_event_that_made_it_true_and_a_loss_by_none() -> None:
+    assert explained(said("isr-of-one"), [isr(1)])
+    assert not explained(said("isr-of-one"), [isr(1, 2)])
+    assert not explained(said("isr-of-one"), [isr(1, partition=1)])
+    assert explained(said("under-min-isr"), [isr(1)])
+    assert explained(said("unclean-election"), [Event(AT, "unclean", 1000, "t", 0)])
+    assert not explained(said("unclean-election"), [Event(AT, "unclean", 1000, "t", 1)])
+    assert not explained(said("isr-of-one"), [isr(1)], AT + 1), "a topic of that name, before the canary began"
+    assert explained(said("unseen"), [Event(AT - 9, "fenced", 2)])
+    before = [Event(AT - 20, "killed", 2), Event(AT - 9, "fenced", 2)]
+    assert not explained(said("unseen"), before, AT - 15), "killed before the canary began, and fenced for it"
+    assert not explained(said("unseen"), [Event(AT - 10, "killed", 2), Event(AT - 9, "fenced", 2)])
+    assert not explained(said("unseen"), [Event(AT - 999, "fenced", 2)])
+    assert not explained(said("unseen"), [Event(AT + 1, "fenced", 2)])
+    everything = [isr(1), Event(AT - 9, "fenced", 2), Event(AT, "unclean", 1000, "t", 0), Event(AT - 9, "cut", 2)]
+    for kind in ("lost-write", "duplicate", "poll-skip", "truncation", "phantom", "corrupt"):
+        assert not explained(said(kind), everything), kind

@@ -1,0 +1,108 @@
+"""The kernel on small nights, one for each thing that it must notice: as the oracle says, and what that is."""
+
+from __future__ import annotations
+
+import random
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.generators import reconciliation_oracle as oracle
+from tests.generators.reconciliation_memory import reconciled
+from tests.generators.reconciliation_nights import bound, poll, probe, record, transaction
+
+if TYPE_CHECKING:
+    from tests.generators.reconciliation_oracle import Row
+
+RC, RU = oracle.RC, oracle.RU
+IN_TRANSACTION: Row = {"transaction_id": 1, "mode": "transactional"}
+
+
+def stands(offset: int, sequence: int) -> list[Row]:
+    """Return the rows of a record that both levels show."""
+    return [record(offset, sequence, level) for level in (RC, RU)]
+
+
+@pytest.mark.parametrize(
+    ("places", "others"),
+    [
+        (((0, 3), (0, 5)), {}),
+        (((5, 2), (0, 3), (6, 4), (0, 6)), {"survived": [5, 6]}),
+    ],
+)
+def test_who_was_acknowledged_at_two_offsets_and_stands_at_both_is_a_duplicate(
+    places: tuple[tuple[int, int], ...], others: dict[str, list[int]]
+) -> None:
+    """Side by side, and with others before and between them."""
+    night = oracle.Night(
+        probes=[probe(sequence, offset) for sequence, offset in places],
+        records=[row for sequence, offset in places for row in stands(offset, sequence)],
+        bounds=[bound(level, 0, 9) for level in (RC, RU)],
+    )
+    assert verdicts_of(night) == {"duplicate": [0]} | others
+
+
+@pytest.mark.parametrize(
+    ("one", "rows", "expected"),
+    [
+        pytest.param(probe(0, 7), stands(7, 0), "survived", id="in its place"),
+        pytest.param(probe(0, 5), stands(5, 0), "survived", id="where the log begins"),
+        pytest.param(probe(0, 3), stands(3, 0), "early-expiry", id="below the log's start"),
+        pytest.param(probe(0, 7), stands(8, 0), "moved", id="elsewhere"),
+        pytest.param(probe(0, None), stands(8, 0), "survived", id="acknowledged without an offset"),
+        pytest.param(probe(0, 7), [record(7, 0, RU)], "lost", id="below the last stable offset, uncommitted alone"),
+        pytest.param(probe(0, 11), [record(11, 0, RU)], "survived", id="above the last stable offset"),
+        pytest.param(probe(0, 7, **IN_TRANSACTION), stands(7, 0), "aborted-read", id="aborted and committed"),
+        pytest.param(probe(0, 7, topic_id="B"), stands(7, 0), "other-incarnation", id="of another incarnation"),
+        pytest.param(probe(0, 7, "indeterminate"), [poll(7, 0)], "lost", id="read once, and gone"),
+        pytest.param(probe(0, 3, "indeterminate"), [poll(3, 0)], "unacked-absent", id="read below the log's start"),
+        pytest.param(probe(0, 11, "indeterminate"), [poll(11, 0)], "unacked-absent", id="read above the log's end"),
+    ],
+)
+def test_what_becomes_of_one_probe(one: Row, rows: list[Row], expected: str) -> None:
+    """Its topic's log begins at 5, and is committed up to 10 and dumped up to 12."""
+    night = oracle.Night(
+        probes=[one],
+        transactions=[transaction(1, "aborted")],
+        records=[row | {"topic_id": "A"} for row in rows if "valid" in row],
+        polls=[row | {"topic_id": "A"} for row in rows if "valid" not in row],
+        bounds=[bound(RC, 5, 10, topic_id="A"), bound(RU, 5, 12, topic_id="A")],
+    )
+    assert verdicts_of(night) == {expected: [0]}
+
+
+@pytest.mark.parametrize(("rows", "unverified"), [(stands(3, 0), 0), ([poll(3, 0)], 0), ([], 1)])
+def test_what_expired_unseen_is_unverified(rows: list[Row], unverified: int) -> None:
+    night = oracle.Night(
+        probes=[probe(0, 3)],
+        records=[row for row in rows if "valid" in row],
+        polls=[row for row in rows if "valid" not in row],
+        bounds=[bound(level, 5, 9, retention_ms=None) for level in (RC, RU)],
+    )
+    assert verdicts_of(night) == {"expired": [0]}
+    assert oracle.verdicts(night)["unverified"] == unverified
+
+
+def test_only_who_was_looked_for_is_told_a_second_time() -> None:
+    """A copy in another range makes the first range tell of the original, and of nobody else there."""
+    night = oracle.Night(
+        probes=[probe(sequence, sequence) for sequence in range(3)],
+        records=[row for sequence in range(3) for row in stands(sequence, sequence)] + stands(7, 0),
+        bounds=[bound(level, 0, 9) for level in (RC, RU)],
+    )
+    assert verdicts_of(night, 5) == {"duplicate": [0], "survived": [1, 2]}
+
+
+def verdicts_of(night: oracle.Night, *cuts: int) -> dict[str, list[int]]:
+    """Return the sequences by verdict; the kernel says all that the oracle says, in whatever order it gets the rows."""
+    expected = oracle.verdicts(night)
+    for seed in range(4):
+        said = reconciled(night, list(cuts), random.Random(seed))  # noqa: S311  # nothing secret
+        assert {name: said[name] for name in expected} == expected
+    result: dict[str, list[int]] = {}
+    for key, (verdict, _) in sorted(expected["verdicts"].items()):
+        result.setdefault(verdict, []).append(key[-1])
+    judged = {sequence for sequences in result.values() for sequence in sequences}
+    if rest := sorted({row["sequence"] for row in night.probes} - judged):
+        result["survived"] = rest
+    return result

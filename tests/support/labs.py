@@ -1,0 +1,90 @@
+"""The labs of a test session: one at a time, made when a test asks for its profile, kept for the tests after it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from confluent_kafka.admin import AdminClient
+
+from canary.lab import Lab
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from canary.lab.properties import Profile
+
+SHARED: Final[dict[str, Any]] = {
+    "broker_properties": {
+        "min.insync.replicas": 2,
+        "log.retention.check.interval.ms": 500,
+        "log.initial.task.delay.ms": 500,
+        "replica.selector.class": "org.apache.kafka.common.replica.RackAwareReplicaSelector",
+    },
+    "broker_overrides": {1: {"broker.rack": "a"}, 2: {"broker.rack": "b"}, 3: {"broker.rack": "c"}},
+}
+"""Brokers in racks of their own that serve reads to their rack, and look twice a second for what is expired."""
+PROFILES: Final[dict[Profile, dict[str, Any]]] = {
+    "calm": {},
+    "quick": {"features": {"eligible.leader.replicas.version": 0}},  # one follower frozen is enough (FIELD-NOTES)
+}
+
+known: Final[dict[str, Lab]] = {}
+"""Every lab of this session, by its bootstrap servers; what happened to one that was stopped stays readable."""
+
+
+class Watched(Lab):
+    """A lab whose events explain what a canary says of it, and are evidence of a stall; see tests.support.stalls."""
+
+    def start(self, *args: Any, **kwargs: Any) -> None:
+        """Start it."""
+        super().start(*args, **kwargs)
+        known[self.bootstrap] = self
+
+
+_shared: dict[Profile, Lab] = {}
+"""The one that runs, by its profile."""
+
+
+def shared(profile: Profile, make_directory: Callable[[], Path]) -> Lab:
+    """Return the running lab of a profile; one of another profile is stopped first.
+
+    Args:
+        profile: of the lab.
+        make_directory: gives a new, empty one for each lab.
+    """
+    if profile not in _shared:
+        discard()
+        lab = Watched(make_directory(), profile=profile, **SHARED, **PROFILES[profile], die_with_parent=True)
+        lab.start()
+        _shared[profile] = lab
+    return _shared[profile]
+
+
+def discard() -> None:
+    """Stop the lab that runs; the next test gets a fresh one."""
+    while _shared:
+        _shared.popitem()[1].stop(hard=True)
+
+
+def mend(lab: Lab) -> None:
+    """Resume and start whatever a test left paused or dead."""
+    for node in lab.status():
+        if node.state == "paused":
+            lab.resume(node.node)
+        elif node.state == "stopped":
+            lab.restart(node.node)
+    lab.wait_ready()
+
+
+def tidy(lab: Lab) -> None:
+    """Delete every topic and group that a test left, so that the next one finds an empty cluster."""
+    admin = AdminClient({"bootstrap.servers": lab.bootstrap, "log_level": 0})
+    left = [name for name in admin.list_topics(timeout=60).topics if not name.startswith("__")]
+    groups = [one.group_id for one in admin.list_consumer_groups(request_timeout=60).result(90).valid]
+    if left:
+        for future in admin.delete_topics(left, operation_timeout=60, request_timeout=60).values():
+            future.exception(90)
+    if groups:
+        for future in admin.delete_consumer_groups(groups, request_timeout=60).values():
+            future.exception(90)  # one with members still ends by itself
