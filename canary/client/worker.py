@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING
+import time
+from typing import TYPE_CHECKING, Protocol
 
 import structlog
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
 log = structlog.get_logger(__name__)
 
@@ -66,6 +67,25 @@ class Worker:
         except Exception as error:  # the edge of a thread: whatever it is must be told
             self.failure = error
             log.exception("worker_failed", worker=self.name)
+
+
+class Stoppable(Protocol):
+    """What can be told to end, and waited for, as a worker can."""
+
+    def ask_stop(self) -> None:
+        """Say that it should end, without waiting."""
+
+    def stop(self, timeout: float = 5.0) -> bool:
+        """Say so, and wait at most ``timeout`` seconds. Returns whether it has ended."""
+
+
+def stop_together(parts: Sequence[Stoppable], seconds: float) -> None:
+    """Tell all of them to end, then wait for all, ``seconds`` together and a moment for each that is still late."""
+    for part in parts:
+        part.ask_stop()
+    deadline = time.monotonic() + seconds
+    for part in parts:
+        part.stop(max(deadline - time.monotonic(), 0.1))
 
 
 def in_background(what: Callable[[], object], name: str) -> threading.Thread:

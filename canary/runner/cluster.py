@@ -13,7 +13,7 @@ from canary.anomalies.online.cluster import another_cluster
 from canary.anomalies.online.topology import everything
 from canary.anomalies.online.topology_state import Limits
 from canary.client.ports import SteadyClock
-from canary.client.worker import Worker
+from canary.client.worker import Worker, stop_together
 from canary.facts import ProducerLooked, RunnerStarted, ScrubAsked
 from canary.probing.reread import RereadWorker
 from canary.probing.topic import TopicError, ensure_topic
@@ -219,10 +219,7 @@ class ClusterRunner(Worker):
             judge.wait_for(_all_seen, 2.0)
         tails = [tail for one in probes for tail in one.tails.values()]
         others: list[Part] = [*tails, *self._helpers, self._watcher, self._auditor]
-        for part in others:
-            part.ask_stop()
-        for part in others:
-            part.stop(2.0)
+        stop_together(others, _LAST_S)
         judge.stop(4.0)
         shipper.stop(2.0)
         flusher.stop(3.0)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import structlog
 
+from canary.client.worker import stop_together
 from canary.probing.tail import TailConsumer
 from canary.runner.readers import BOTH
 from canary.settings import UserError
@@ -159,12 +160,7 @@ class TopicProbes:
 
     def start_anew(self, view: dict[str, Any]) -> None:
         """Everybody goes on with another client: readers where they stood, writers under another generation."""
-        parts = [*self.tails.values(), *self.writers.values()]
-        for part in parts:
-            part.ask_stop()
-        deadline = time.monotonic() + _STOP_S
-        for part in parts:
-            part.stop(max(deadline - time.monotonic(), 0.1))
+        stop_together([*self.tails.values(), *self.writers.values()], _STOP_S)
         for reading in self._readings.values():
             self._read(reading, view)
         for mode in self.writers:

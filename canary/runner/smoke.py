@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING, Any
 import structlog
 from pydantic import SecretStr
 
+from canary.client.worker import stop_together
 from canary.runner.cluster import ClusterRunner
-from canary.runner.supervise import require_reachable, stop_all
+from canary.runner.supervise import GRACE_S, require_reachable
 from storage.store import Store
 
 if TYPE_CHECKING:
@@ -80,7 +81,7 @@ def smoke(settings: Settings, seconds: float, stopping: threading.Event) -> Outc
                 counts = _counts(runners)
                 reasons = [f"{runner.name}: {runner.message}" for runner in runners if runner.message]
             finally:
-                stop_all(runners)
+                stop_together(runners, GRACE_S)
             found = [
                 {"cluster": v.cluster, "kind": v.kind, "severity": v.severity, "count": v.total}
                 for v in store.violation_counts()

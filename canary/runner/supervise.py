@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING
 
+from canary.client.worker import stop_together
 from canary.extras import require_for_url
 from canary.runner.cluster import ClusterRunner
 from canary.runner.start import open_store
@@ -57,7 +57,7 @@ def run(settings: Settings, stopping: threading.Event) -> int:
         while not stopping.wait(_LOOK_S):
             if not any(runner.alive for runner in runners):
                 break
-        stop_all(runners)
+        stop_together(runners, GRACE_S)
         ended = next((runner for runner in runners if runner.status is not None), None)
         if ended is not None and not stopping.is_set():
             raise UserError(ended.message or "the runner ended", ended.status or 70)
@@ -65,15 +65,6 @@ def run(settings: Settings, stopping: threading.Event) -> int:
         if failed is not None:
             raise UserError(f"{failed.name} failed: {failed.failure!r}", 70)
     return 0
-
-
-def stop_all(runners: list[ClusterRunner]) -> None:
-    """Stop them at the same time, within GRACE_S."""
-    for runner in runners:
-        runner.ask_stop()
-    deadline = time.monotonic() + GRACE_S
-    for runner in runners:
-        runner.stop(max(deadline - time.monotonic(), 0.1))
 
 
 def views(runners: list[ClusterRunner]) -> Iterator[dict[str, object]]:

@@ -21,7 +21,7 @@ def suspects(state: State) -> dict[str, int]:
     for topic in state.topics.values():
         for log in topic.logs.values():
             counts["lost-write"] += sum(m.count for m in log.missing) + len(log.unplaced)
-            if log.regression is not None:
+            if log.regression is not None or log.lost_offsets:
                 counts["truncation"] = counts.get("truncation", 0) + 1
             for held in log.held.values():
                 counts[held.violation.kind] = counts.get(held.violation.kind, 0) + 1

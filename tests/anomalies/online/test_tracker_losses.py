@@ -335,3 +335,19 @@ def test_one_loss_is_said_once_though_two_rereads_miss_it() -> None:
     bench.settle()
     assert bench.found("lost-write") == [("lost-write", 2, 2), ("lost-write", 3, 3)]
     assert [v.offset for v in bench.said if v.kind == "lost-write"] == [3, 2]
+
+
+def test_a_cut_is_waited_for_until_it_is_said_though_its_losses_are() -> None:
+    b = Bench()
+    b.write(20)
+    b.settle()
+    b.answering = False  # nobody reads the tail again for now: the log's end alone tells the losses
+    b.truncate(10)
+    for _ in range(6):
+        b.round()
+    assert [kind for kind, _, _ in b.found("lost-write", "truncation")] == ["lost-write"] * 10
+    assert suspects(b.tracker.state) == {"lost-write": 0, "truncation": 1}
+    b.answering = True
+    b.settle()
+    assert b.found("truncation") == [("truncation", 10, -1)]
+    assert sum(suspects(b.tracker.state).values()) == 0
