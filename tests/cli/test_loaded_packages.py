@@ -32,12 +32,16 @@ NOT_LOADED: Final = {
 """What the processes of `canary up` may not have loaded when they have done their first work."""
 
 REPORTS: Final = """
-import atexit, json, sys
+import atexit, json, os, sys
 def report():
     if "-m" in sys.orig_argv and sys.argv[1:]:
         with open({folder!r} + "/" + sys.argv[1] + ".json", "w") as file:
             json.dump(sorted(sys.modules), file)
+def reported(status, leave=os._exit):
+    report()
+    leave(status)
 atexit.register(report)
+os._exit = reported  # a process whose daemon threads are at work (canary.cli.__main__)
 """
 """Imported by each Python process at its start, so that it tells at its end what it had loaded."""
 
