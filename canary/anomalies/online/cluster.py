@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from canary.anomalies.online import liveness, relays, topology
+from canary.anomalies.online import liveness, relays, retention, topology
 from canary.anomalies.online.deliveries import say_phantom
 from canary.anomalies.online.questions import note_change, want_tail
 from canary.anomalies.online.state import Log, Producer
@@ -42,6 +42,7 @@ def runner_started(scope: Scope, fact: f.RunnerStarted) -> None:
         for log in topic.logs.values():
             _forget_readers(log.readers)
             _ask_again(scope, log)
+            retention.clock_seen(log, fact.at_ns)
     for transaction in state.transactions.values():
         if transaction.outcome == "open":
             transaction.outcome = "indeterminate"

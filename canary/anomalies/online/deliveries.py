@@ -9,7 +9,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from typing import TYPE_CHECKING
 
-from canary.anomalies.online import generations, liveness, transactions
+from canary.anomalies.online import generations, liveness, retention, transactions
 from canary.anomalies.online.claims import claim, hold_copy, hold_order
 from canary.anomalies.online.intervals import IntervalSet
 from canary.anomalies.online.questions import PASSED, epoch_changed, miss, not_given, want_tail
@@ -97,6 +97,7 @@ def acked(scope: Scope, run: Sequence[f.Acked]) -> None:
         return
     place(scope, topic, log, stream, a, n, first.offset, read=False)
     claim(scope, topic, log, stream, a, n, first.offset, promise=not in_transaction)
+    retention.remember_sent(topic, log, first.offset, n, lambda i: sent_time(stream, a + i))
     if not in_transaction:
         promise(scope, topic, log, stream, a, n, first.offset)
 
@@ -213,6 +214,7 @@ def polled(scope: Scope, run: Sequence[f.Polled]) -> None:  # noqa: C901, PLR091
     place(scope, topic, log, stream, a, n, first.offset, read=True)
     plain = stream.mode not in TRANSACTIONAL
     claim(scope, topic, log, stream, a, n, first.offset, promise=committed or plain)
+    retention.remember_sent(topic, log, first.offset, n, lambda i: run[i].sent_at_ns)
     for x, y in placed_now:
         _passed_unplaced(scope, log, stream, x, y, first)
     if (committed or plain) and not stream.promised.covers(a, b):

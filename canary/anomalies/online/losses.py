@@ -315,7 +315,6 @@ def listed(scope: Scope, fact: f.Listed) -> None:
     log.end, log.stable = fact.end, fact.stable
     if fact.start > log.start:
         retention.start_advanced(scope, topic, log, fact.start)
-    retention.remember_end(scope, topic, log)
     for m in log.missing:
         if m.state == "beyond" and fact.end > m.offset:
             m.state = "ask"

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from bisect import bisect_left
+from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from canary.anomalies.online import generations, settled
 from canary.anomalies.online.claims import settle_held
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from canary.anomalies.online.scope import Scope
     from canary.anomalies.online.state import Log, Stream, Topic
 
@@ -21,16 +24,40 @@ _SLACK = 0.1
 _MINUTE_MS = 60_000
 
 
-def remember_end(scope: Scope, topic: Topic, log: Log) -> None:
-    """Note how far the log's promises reached by now, so that the age of what expires can be told."""
-    now = scope.state.now_ns
+def remember_sent(topic: Topic, log: Log, offset: int, n: int, sent_ns: Callable[[int], int | None]) -> None:
+    """Note when ``n`` probes from an offset on were sent, so that the age of what expires can be told.
+
+    A broker counts a record's age from there, not from its acknowledgement, which may have taken an outage longer.
+
+    Args:
+        topic: their topic.
+        log: their partition's.
+        offset: of the first.
+        n: how many.
+        sent_ns: returns when the i-th was sent (rising with i), None if that is not known.
+    """
     step = _TIMELINE_STEP_NS
     if topic.retention_ms is not None and topic.retention_ms >= 0:
         step = min(step, topic.retention_ms * 1_000_000 // _TIMELINE_STEPS)
-    if not log.timeline or now - log.timeline[-1][0] >= step:
-        log.timeline.append([now, log.known_end])
-        if len(log.timeline) > _TIMELINE_KEPT:
-            del log.timeline[1::2]
+    timeline = log.timeline
+    for i in range(n):
+        last = sent_ns(n - 1)
+        if last is None or (timeline and last - timeline[-1][0] < step):
+            return  # the usual case
+        at_ns = sent_ns(i)
+        if at_ns is None or (timeline and at_ns - timeline[-1][0] < step):
+            continue
+        while timeline and timeline[-1][1] >= offset + i:  # cut off since: what was sent later stands before it
+            timeline.pop()
+        timeline.append([at_ns, offset + i])
+        if len(timeline) > _TIMELINE_KEPT:
+            del timeline[1::2]
+
+
+def clock_seen(log: Log, now_ns: int) -> None:
+    """A process begins: what was sent later than now was sent by a clock that was ahead, and is no younger for that."""
+    while log.timeline and log.timeline[-1][0] > now_ns:
+        log.timeline.pop()
 
 
 def start_advanced(scope: Scope, topic: Topic, log: Log, start: int) -> None:
@@ -56,7 +83,7 @@ def start_advanced(scope: Scope, topic: Topic, log: Log, start: int) -> None:
     generations.forget(scope, topic, log)
     settled.forget(topic, log)
     if first is not None:
-        youngest_ns = _promised_by(log, start)
+        youngest_ns = _sent_by(log, start)
         if log.expiry is None:
             log.expiry = {
                 "first": first,
@@ -69,14 +96,14 @@ def start_advanced(scope: Scope, topic: Topic, log: Log, start: int) -> None:
         log.expiry["start"] = start
         log.expiry["youngest_ns"] = max(log.expiry["youngest_ns"], youngest_ns)
         log.expiry["at_ns"] = scope.state.now_ns
-    while len(log.timeline) > 1 and log.timeline[1][1] <= start:
+    while len(log.timeline) > 1 and log.timeline[1][1] < start:
         del log.timeline[0]
 
 
-def _promised_by(log: Log, start: int) -> int:
-    """Return a time (ns) at which the record below ``start`` was not yet promised: it is no older."""
-    i = bisect_left([end for _, end in log.timeline], start)
-    return log.timeline[max(i - 1, 0)][0] if log.timeline else 0
+def _sent_by(log: Log, start: int) -> int:
+    """Return a time (ns) after which hardly anything below ``start`` was sent, 0 if that is not known: it is as old."""
+    i = bisect_left(log.timeline, start, key=itemgetter(1))
+    return log.timeline[i - 1][0] if i else 0
 
 
 class _Nothing:

@@ -275,7 +275,7 @@ class Log:
     lost_offsets: IntervalSet = field(default_factory=IntervalSet)
     """Offsets lost since ``cut`` was last reported."""
     timeline: list[list[int]] = field(default_factory=list)
-    """Sparse [at_ns, known end]: how old an expired offset was."""
+    """Sparse [sent_ns, offset], both rising: how old an expired offset was."""
     expiry: dict[str, Any] | None = None
     """An advance of the start that the retention known so far does not explain; waits for the retention in force."""
     changes: list[dict[str, Any]] = field(default_factory=list)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 
 from canary import facts as f
-from tests.support.bench import RC, RU, TOPIC, Bench
+from tests.support.bench import PRODUCER, RC, RU, TOPIC, Bench
 
 WEEK_MS = 7 * 86_400_000
 
@@ -37,6 +39,85 @@ def test_what_the_settings_explain_is_no_early_expiry(
 @pytest.mark.parametrize(("retention_ms", "days"), [(WEEK_MS, 0), (WEEK_MS, 6), (-1, 0), (-1, 100)])
 def test_what_they_do_not_explain_is_one(retention_ms: int, days: int) -> None:
     assert moved(retention_ms, -1, "delete", days=days).found() == [("early-expiry", 0, -1)]
+
+
+SECOND_NS = 10**9
+NOW_NS = 1_790_000_000 * SECOND_NS
+
+
+def starts_at(bench: Bench, start: int, retention_ms: int) -> list[tuple[str, int | None, int | None]]:
+    """Let the start of the log move, and the retention be asked for; return what is said."""
+    bench.start = start
+    bench.round()
+    bench.fold(f.TopicConfigured(bench.now_ns, TOPIC, retention_ms, -1, "delete", 2))
+    bench.settle()
+    return bench.found()
+
+
+@pytest.mark.parametrize("read", [False, True])
+@pytest.mark.parametrize(("waited_s", "said"), [(20, []), (10, [("early-expiry", 0, -1)])])
+def test_a_record_is_as_old_as_its_sending_however_long_its_acknowledgement_took(
+    waited_s: int,
+    said: list[tuple[str, int, int]],
+    *,
+    read: bool,
+) -> None:
+    bench = Bench(now_ns=NOW_NS)
+    bench.fold(f.TopicConfigured(bench.now_ns, TOPIC, 20_000, -1, "delete", 2))
+    sent_ns = bench.now_ns
+    bench.send(2)
+    for _ in range(waited_s):  # the end of the log is looked at all the while
+        bench.round()
+    for sequence, offset in enumerate(bench.append(0, 1)):
+        if read:  # by whom it is promised, without an acknowledgement
+            for name in (RC, RU):
+                polled = f.Polled(bench.now_ns, name, name, TOPIC, 0, offset, PRODUCER, 1, sequence, None, None, None)
+                bench.fold(dataclasses.replace(polled, sent_at_ns=sent_ns))
+            bench.positions = {RC: offset + 1, RU: offset + 1}
+        else:
+            bench.ack(sequence, offset)
+    if not read:
+        bench.settle(1)
+    assert starts_at(bench, 2, 20_000) == said
+
+
+def blocks(n: int, each_s: int) -> Bench:
+    """Return a bench with blocks of ten probes each, written and read so many seconds apart."""
+    bench = Bench(now_ns=NOW_NS)
+    for _ in range(n):
+        bench.write(10)
+        bench.settle(1)
+        bench.now_ns += each_s * SECOND_NS
+    return bench
+
+
+def test_what_was_written_where_a_cut_was_is_as_young_as_it_is() -> None:
+    bench = blocks(10, 60)
+    bench.truncate(50)
+    bench.settle()
+    bench.now_ns += 3600 * SECOND_NS
+    bench.write(30)
+    bench.settle()
+    before = bench.found()
+    assert [one for one in starts_at(bench, 70, 1800_000) if one not in before] == [("early-expiry", 0, -1)]
+
+
+def test_of_what_stays_the_age_is_known_though_more_expires_than_once() -> None:
+    bench = blocks(10, 60)
+    assert starts_at(bench, 35, 300_000) == []
+    assert starts_at(bench, 85, 300_000) == [("early-expiry", 35, -1)]
+
+
+def test_what_a_clock_dated_that_was_ahead_is_no_younger_for_that() -> None:
+    bench = Bench(now_ns=NOW_NS)
+    bench.write(1)
+    bench.now_ns += 7200 * SECOND_NS  # for a while the clock is ahead
+    bench.write(9)
+    bench.settle()
+    bench.now_ns -= 7200 * SECOND_NS
+    bench.restart()
+    bench.now_ns += 3600 * SECOND_NS
+    assert starts_at(bench, 10, 3600_000) == []
 
 
 def test_nothing_below_the_start_is_remembered() -> None:
