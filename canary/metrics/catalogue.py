@@ -105,7 +105,10 @@ METRICS: dict[str, Metric] = {
         Metric("canary_partition_under_min_isr", "gauge", "1 while the ISR is below min.insync.replicas.", _PARTITION),
         Metric("canary_leader_epoch", "gauge", "Leader epoch of the partition.", _PARTITION),
         Metric(
-            "canary_unclean_elections_total", "counter", "Elections of a leader outside the last known ISR.", _PARTITION
+            "canary_unclean_elections_total",
+            "counter",
+            "Elections outside the last known ISR: of a leader for 2 s, or proven by a loss.",
+            _PARTITION,
         ),
         Metric("canary_offset_regressions_total", "counter", "Times that the end of a log went backwards.", _PARTITION),
         Metric("canary_audit_findings", "gauge", "Findings of the configuration audit.", ("cluster", "severity")),

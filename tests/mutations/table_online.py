@@ -68,6 +68,8 @@ ONLINE: Final[list[Mutation]] = [
     *mutations(
         _RULES + "deliveries.py",
         _TESTS,
+        ("    retention.remember_sent(topic, log, first.offset, n, lambda i: sent_time(stream, a + i))\n", ""),
+        ("    retention.remember_sent(topic, log, first.offset, n, lambda i: run[i].sent_at_ns)\n", ""),
         ("    if (committed or plain) and not stream.promised.covers(a, b):", "    if False:"),
         ("    if (committed or plain) and not stream", "    if not stream"),
         ("low, high = max(a, reader.began - shift), min", "low, high = a, min"),
@@ -236,7 +238,11 @@ ONLINE: Final[list[Mutation]] = [
         ("            expired_unread(scope, topic, log, stream, x, y)", "            pass"),
         ("            unseen.remove(run.value, run.value + run.length)\n", "            pass\n"),
         ("for kept_ms in (topic.retention_ms, former_ms):", "for kept_ms in (topic.retention_ms,):"),
+        ("while timeline and timeline[-1][1] >= offset + i:", "while False:"),
+        ("while log.timeline and log.timeline[-1][0] > now_ns:", "while False:"),
+        ("while len(log.timeline) > 1 and log.timeline[1][1] < start:", "while len(log.timeline) > 1:"),
     ),
+    *mutations(_RULES + "view.py", _TESTS, (" or log.lost_offsets:", ":")),
     *mutations(
         _RULES + "incarnations.py",
         _TESTS,

@@ -28,6 +28,8 @@ _GATHER_NS = 10 * 10**9
 _DOUBT_NS = 120 * 10**9
 """And so long where something of the partition is still in doubt: the first that is lost may be among that."""
 _HEALED_NS = 120 * 10**9
+_SURE_NS = 2 * 10**9
+"""Who leads for so long was elected: a broker that has not heard of the last changes yet tells of former ones."""
 _SUSPECTS_KEPT = 10_000
 _OLD_NS = 15 * 60 * 10**9
 
@@ -56,8 +58,9 @@ def changed(scope: Scope, fact: f.PartitionSeen | f.WatchedPartition, place: Pla
         isr=isr,
         disjoint=close and not set(isr) & set(former),
         end=log.known_end if log is not None else None,
+        doubtful=True,
+        counted=False,
     )
-    top.unclean[key] = top.unclean.get(key, 0) + 1
     while len(top.suspects) > _SUSPECTS_KEPT:
         del top.suspects[next(iter(top.suspects))]
 
@@ -91,6 +94,7 @@ def _consider(scope: Scope, found: Violation) -> None:
 
 def _say(scope: Scope, key: tuple[str, int], suspect: Suspect, offset: int, proof: str) -> None:
     suspect.concluded = True
+    _count(scope, key, suspect)
     former = ",".join(map(str, suspect.former_isr))
     summary = (
         f"broker {suspect.leader} became leader outside the last known ISR ({former}), and the log ended at {offset}: "
@@ -98,6 +102,22 @@ def _say(scope: Scope, key: tuple[str, int], suspect: Suspect, offset: int, proo
     )
     evidence = {"election": as_json(suspect), "proof": proof, "lost_writes": suspect.lost}
     scope.emit(violation(scope, "unclean-election", *key, offset, summary, severity="critical", evidence=evidence))
+
+
+def _count(scope: Scope, key: tuple[str, int], suspect: Suspect) -> None:
+    unclean = scope.state.topology.unclean
+    if not suspect.counted:
+        unclean[key] = unclean.get(key, 0) + 1
+    suspect.counted, suspect.doubtful = True, False
+
+
+def _look_again(scope: Scope, key: tuple[str, int], suspect: Suspect, leader: int) -> None:
+    """Was it elected, or did a broker speak that has not heard yet? Of that the next ones know nothing."""
+    if leader == suspect.leader:
+        if scope.state.topology.watched_ns.get(_extent(scope, key[0]), 0) - suspect.watched_ns >= _SURE_NS:
+            _count(scope, key, suspect)
+    elif leader >= 0:
+        suspect.doubtful = False
 
 
 def settle(scope: Scope, extent: str) -> None:
@@ -117,6 +137,8 @@ def settle(scope: Scope, extent: str) -> None:
         if place is None:
             del top.suspects[key]
             continue
+        if suspect.doubtful:
+            _look_again(scope, key, suspect, place.leader)
         whole = place.leader >= 0 and len(place.isr) == len(place.replicas)
         if not whole:
             suspect.healed_watched_ns = None

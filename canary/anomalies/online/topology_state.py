@@ -101,7 +101,8 @@ class Suspect:
     ``disjoint``: nobody of the former ISR is in the new one, and the sights were close enough to each other to say so.
     ``end``: how far the log was promised to reach then, None where we do not probe; what was written since, this
     election did not cut off. ``lost_first`` and ``lost`` gather lost writes until a truncation is reported;
-    ``concluded``: it has been said.
+    ``concluded``: it has been said. ``doubtful``: it may be the answer of a broker that has not heard yet; ``counted``:
+    it is none.
     """
 
     at_ns: int
@@ -117,6 +118,8 @@ class Suspect:
     healed_watched_ns: int | None = None
     concluded: bool = False
     end: int | None = None
+    doubtful: bool = False
+    counted: bool = True
 
 
 @dataclass(slots=True)

@@ -87,6 +87,7 @@ def test_nobody_is_eligible_but_those_since_whom_something_could_be_acknowledged
     for leader, isr in ((1, "1,2"), (-1, ""), (3, "3")):
         c.set("orders", 0, leader, isr)
         c.round()
+    c.rounds(2)
     assert top(c).unclean == {("orders", 0): 1}
     assert top(c).suspects["orders", 0].former_isr == [1, 2]
 
@@ -229,9 +230,36 @@ def elected(c: Cluster, *sights: tuple[int, str]) -> None:
 def test_elections_are_counted_each_and_no_election_twice() -> None:
     c = cluster()
     elected(c, (1, "1,2"), (3, "1,2"), (-1, "1,2"), (3, "1,2"))
+    c.rounds(5)
     assert top(c).unclean == {("orders", 0): 1}
     elected(c, (3, "3"), (1, "1"))
+    c.rounds(5)
     assert top(c).unclean == {("orders", 0): 2}
+
+
+def test_a_broker_that_has_not_heard_yet_elects_nobody() -> None:
+    """Asked while leaders move, brokers answer from what they know: the second answer here is older than the first."""
+    c = cluster()
+    elected(c, (2, "2,3"), (1, "1,2,3"), (2, "2,3"))
+    c.rounds(5)
+    elected(c, (2, "1,2,3"), (1, "1,2,3"))  # who is in sync again may lead again
+    c.rounds(5)
+    assert top(c).unclean == {}
+
+
+def test_what_proves_an_election_counts_it_however_short_it_was() -> None:
+    c = cluster(min_isr=2)
+    listed(c, 100, 1)
+    c.set("orders", 0, 1, "1")
+    listed(c, 150, 1)
+    c.set("orders", 0, 2, "2,3")
+    listed(c, 90, 2)
+    assert top(c).unclean == {}
+    c.set("orders", 0, 3, "2,3")
+    listed(c, 95, 3)
+    assert top(c).unclean == {("orders", 0): 1}
+    c.rounds(5)
+    assert top(c).unclean == {("orders", 0): 1}
 
 
 def test_a_leader_beside_whom_one_of_the_former_in_sync_is_in_sync_is_not_suspected_yet() -> None:
