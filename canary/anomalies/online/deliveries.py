@@ -112,8 +112,11 @@ def promise(scope: Scope, topic: Topic, log: Log, stream: Stream, sequence: int,
         passed = min(reader.position - offset, n)
         delivered = stream.early.get(name)
         a, b = sequence, sequence + passed
+        began = sequence + reader.began - offset  # what lies below it was not asked for, and is no less promised
         for x, y in delivered.without(a, b) if delivered is not None else [(a, b)]:
-            miss(scope, log, stream, offset + x - sequence, y - x, x, "late-ack")
+            for first, end, why in ((x, min(y, began), "reread"), (max(x, began), y, "late-ack")):
+                if first < end:
+                    miss(scope, log, stream, offset + first - sequence, end - first, first, why)
     _promise_unseen(log, stream, sequence, sequence + n)
 
 

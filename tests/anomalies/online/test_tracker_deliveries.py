@@ -351,3 +351,22 @@ def test_a_phantom_that_expired_is_remembered_no_longer() -> None:
     bench.round()
     assert log.start == 2
     assert log.phantoms.within(0, 4) == []
+
+
+@pytest.mark.parametrize("gone", [False, True])
+def test_who_began_behind_an_offset_has_not_passed_it_and_it_is_looked_for_all_the_same(*, gone: bool) -> None:
+    b = Bench()
+    sequences = b.send(2)
+    offsets = b.append(*sequences)
+    for reader in (RC, RU):
+        b.fold(f.Positioned(b.now_ns, reader, reader, TOPIC, 0, 2, "reset"))
+    b.positions = {RC: 2, RU: 2}
+    if gone:
+        del b.log[0]
+    for sequence, offset in zip(sequences, offsets, strict=True):
+        b.ack(sequence, offset)
+    for reader in (RC, RU):
+        b.fold(f.Positioned(b.now_ns, reader, reader, TOPIC, 0, 0, "recreated"))
+    b.positions = {RC: 0, RU: 0}
+    b.settle()
+    assert b.found() == ([("lost-write", 0, 0)] if gone else [])
