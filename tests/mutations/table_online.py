@@ -237,7 +237,7 @@ ONLINE: Final[list[Mutation]] = [
         ("    log.phantoms.remove(0, start)\n", ""),
         ("            expired_unread(scope, topic, log, stream, x, y)", "            pass"),
         ("            unseen.remove(run.value, run.value + run.length)\n", "            pass\n"),
-        ("for kept_ms in (topic.retention_ms, former_ms):", "for kept_ms in (topic.retention_ms,):"),
+        ("for kept_ms in (topic.retention_ms, *former):", "for kept_ms in (topic.retention_ms,):"),
         ("while timeline and timeline[-1][1] >= offset + i:", "while False:"),
         ("while log.timeline and log.timeline[-1][0] > now_ns:", "while False:"),
         ("while len(log.timeline) > 1 and log.timeline[1][1] < start:", "while len(log.timeline) > 1:"),

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from canary.anomalies.online.scope import Scope
 
 _ASKS_KEPT = 8
+_RETENTIONS_KEPT = 5
 
 
 def watch_asked(scope: Scope, fact: f.WatchAsked) -> None:
@@ -104,10 +105,11 @@ def topic_gone(scope: Scope, fact: f.TopicGone) -> None:
 def topic_configured(scope: Scope, fact: f.TopicConfigured) -> None:
     """The retention in force, which settles advances of the start seen before."""
     topic = scope.topic(fact.topic)
-    former_ms = topic.retention_ms
+    if topic.retention_ms is not None and topic.retention_ms != fact.retention_ms:
+        topic.former_retentions = [*topic.former_retentions, [fact.at_ns, topic.retention_ms]][-_RETENTIONS_KEPT:]
     topic.retention_ms, topic.retention_bytes = fact.retention_ms, fact.retention_bytes
     topic.min_insync_replicas = fact.min_insync_replicas
     topology.topic_of(scope, fact.topic, ours=True).min_isr = fact.min_insync_replicas
     topic.compacted = fact.cleanup_policy is not None and "delete" not in fact.cleanup_policy
     for log in topic.logs.values():
-        retention.settle_expiry(scope, topic, log, former_ms)
+        retention.settle_expiry(scope, topic, log)

@@ -22,6 +22,8 @@ _TIMELINE_KEPT = 30_000
 _SLACK = 0.1
 """Clocks of brokers and canary may differ by this share of the retention, and by a minute at most."""
 _MINUTE_MS = 60_000
+_HEARD_NS = 60 * 10**9
+"""So long after a change a broker may delete by the former retention, and we may not have heard of what it deleted."""
 
 
 def remember_sent(topic: Topic, log: Log, offset: int, n: int, sent_ns: Callable[[int], int | None]) -> None:
@@ -125,16 +127,17 @@ def expired_unread(scope: Scope, topic: Topic, log: Log, stream: Stream, a: int,
         unseen.remove(a, b)
 
 
-def settle_expiry(scope: Scope, topic: Topic, log: Log, former_ms: int | None) -> None:
-    """The retention in force was asked for after the advance: does that explain it, or the one known before?"""
+def settle_expiry(scope: Scope, topic: Topic, log: Log) -> None:
+    """The retention in force was asked for after the advance: does that explain it, or one in force just before?"""
     expiry, log.expiry = log.expiry, None
     if expiry is None or topic.compacted:
         return
     if topic.retention_ms is None or topic.retention_bytes is None or topic.retention_bytes >= 0:
         return  # not known, or by size: explained
     age_ms = (expiry["at_ns"] - expiry["youngest_ns"]) / 1e6
-    for kept_ms in (topic.retention_ms, former_ms):
-        if kept_ms is not None and kept_ms >= 0 and age_ms >= kept_ms - min(kept_ms * _SLACK, _MINUTE_MS):
+    former = [ms for until_ns, ms in topic.former_retentions if until_ns >= expiry["at_ns"] - _HEARD_NS]
+    for kept_ms in (topic.retention_ms, *former):
+        if kept_ms >= 0 and age_ms >= kept_ms - min(kept_ms * _SLACK, _MINUTE_MS):
             return
     scope.hold(
         log,

@@ -331,6 +331,8 @@ class Topic:
     partitions: int = 0
     gone_since_ns: int | None = None
     retention_ms: int | None = None
+    former_retentions: list[list[int]] = field(default_factory=list)
+    """[until_ns, ms]: the last that were in force before, until they were seen no more."""
     retention_bytes: int | None = None
     min_insync_replicas: int | None = None
     compacted: bool = False

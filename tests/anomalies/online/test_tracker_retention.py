@@ -150,6 +150,7 @@ def test_a_retention_that_was_lowered_to_empty_the_topic_and_raised_again_is_no_
     bench.fold(f.TopicConfigured(bench.now_ns, TOPIC, WEEK_MS, -1, "delete", 2))
     bench.settle()
     assert bench.found() == []
+    bench.now_ns += 90 * SECOND_NS  # by now every broker has heard of it
     bench.start = 4
     bench.round()
     bench.fold(f.TopicConfigured(bench.now_ns, TOPIC, WEEK_MS, -1, "delete", 2))
@@ -169,3 +170,17 @@ def test_nobody_waits_for_what_expired() -> None:
     (stream,) = bench.tracker.state.topics[TOPIC].streams
     assert list(stream.unseen["rack-a"]) == [(3, 4)]
     assert bench.tracker.state.meters[TOPIC, 0].unverified == {}
+
+
+@pytest.mark.parametrize(("later_s", "said"), [(5, []), (90, [("early-expiry", 0, -1)])])
+def test_what_brokers_deleted_by_a_retention_that_was_just_raised_is_no_early_expiry(
+    later_s: int, said: list[tuple[str, int, int]]
+) -> None:
+    bench = Bench(now_ns=NOW_NS)
+    bench.fold(f.TopicConfigured(bench.now_ns, TOPIC, 3_000, -1, "delete", 2))
+    bench.write(10)
+    bench.settle(5)
+    bench.fold(f.TopicConfigured(bench.now_ns, TOPIC, 3600_000, -1, "delete", 2))
+    bench.now_ns += later_s * SECOND_NS
+    bench.fold(f.TopicConfigured(bench.now_ns, TOPIC, 3600_000, -1, "delete", 2))  # asked for again before it is seen
+    assert starts_at(bench, 5, 3600_000) == said
