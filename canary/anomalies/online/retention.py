@@ -41,11 +41,10 @@ def remember_sent(topic: Topic, log: Log, offset: int, n: int, sent_ns: Callable
     step = _TIMELINE_STEP_NS
     if topic.retention_ms is not None and topic.retention_ms >= 0:
         step = min(step, topic.retention_ms * 1_000_000 // _TIMELINE_STEPS)
-    timeline = log.timeline
+    timeline, last = log.timeline, sent_ns(n - 1)
+    if last is None or (timeline and last - timeline[-1][0] < step):
+        return  # the usual case
     for i in range(n):
-        last = sent_ns(n - 1)
-        if last is None or (timeline and last - timeline[-1][0] < step):
-            return  # the usual case
         at_ns = sent_ns(i)
         if at_ns is None or (timeline and at_ns - timeline[-1][0] < step):
             continue
