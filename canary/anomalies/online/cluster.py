@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from canary.anomalies.online import liveness, relays, retention, topology
 from canary.anomalies.online.claims import stands
 from canary.anomalies.online.deliveries import say_phantom
-from canary.anomalies.online.questions import note_change, want_tail
+from canary.anomalies.online.questions import PASSED, note_change, want_tail
 from canary.anomalies.online.state import Log, Producer
 from canary.anomalies.violation import Violation
 from canary.probe.identity import Identity
@@ -37,7 +37,7 @@ def runner_started(scope: Scope, fact: f.RunnerStarted) -> None:
     for topic in state.topics.values():
         topic.fresh = False
         for log in topic.logs.values():
-            passed = [held for held in log.held.values() if held.check == "passed" and stands(topic, log, held)]
+            passed = [held for held in log.held.values() if held.check in PASSED and stands(topic, log, held)]
             _forget_readers(log.readers)
             for held in passed:
                 if not stands(topic, log, held):

@@ -186,11 +186,16 @@ def _put_elsewhere(topic: Topic, log: Log, fact: f.Positioned, passed: frozenset
     But for one that was astray: what was acknowledged below its position since stands in a log that it did not read.
     """
     for m in log.missing:
-        if m.why not in passed:
-            continue
-        unseen = topic.streams[m.tag].unseen.get(fact.consumer)
-        if unseen is not None and unseen.covers(m.sequence, m.sequence + m.count):
+        if m.why in passed and _awaits(topic, fact.consumer, m.tag, m.sequence, m.count):
             m.given = True
+    for held in log.held.values():
+        if held.check in passed and _awaits(topic, fact.consumer, held.tag, held.sequence, 1):
+            held.check = ""
+
+
+def _awaits(topic: Topic, consumer: str, tag: int, sequence: int, count: int) -> bool:
+    unseen = topic.streams[tag].unseen.get(consumer)
+    return unseen is not None and unseen.covers(sequence, sequence + count)
 
 
 def polled(scope: Scope, run: Sequence[f.Polled]) -> None:  # noqa: C901, PLR0912  # one step after the other

@@ -263,7 +263,7 @@ def _present(scope: Scope, topic: Topic, log: Log, stream: Stream, m: Missing, o
                 mode=stream.mode,
                 evidence={"passed_at_ns": m.at_ns},
             ),
-            check="" if certain else "passed",
+            check="" if certain else m.why,
             tag=stream.tag,
             sequence=sequence,
         )
@@ -419,7 +419,7 @@ def _release_missing(scope: Scope, topic: Topic, log: Log, sample_ordinal: int) 
 
 def _release_held(scope: Scope, topic: Topic, log: Log, held: Held) -> None:
     so = stands(topic, log, held)
-    if held.check == "passed" and held.violation.offset is not None:
+    if held.check in PASSED and held.violation.offset is not None:
         await_no_more(log, topic.streams[held.tag], held.violation.offset, held.sequence)
     if so:
         copy = held.violation.kind == "duplicate"

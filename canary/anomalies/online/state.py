@@ -154,8 +154,8 @@ class Held:
     """A violation that waits for ``samples`` equal topic ids asked after ``ordinal`` (decision 7).
 
     ``check``: "" or what must still hold when it is released: "order" (both places as they were), "copy" (a fresh
-    re-read finds the first copy at ``first``), "retained" (its offset has not expired), "passed" (somebody has gone
-    past it without being given it: no longer so where that one is put back because its log was another).
+    re-read finds the first copy at ``first``), "retained" (its offset has not expired), "late-ack" and "late-place"
+    (somebody has gone past it without being given it: no longer so for one that stood in another log).
     """
 
     violation: Violation

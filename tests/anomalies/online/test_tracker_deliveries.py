@@ -429,7 +429,7 @@ def test_a_skip_between_two_deliveries_stays_one_where_the_log_is_cut_behind_it(
     assert bench.found("poll-skip") == [("poll-skip", 2, 2)]
 
 
-def passed_late(bench: Bench, reader: str) -> None:
+def passed_late(bench: Bench, reader: str, *, answered: bool = True) -> None:
     """A consumer has gone past what is acknowledged now, and a fresh one finds it; nothing was said yet."""
     (sequence,) = bench.send()
     (offset,) = bench.append(sequence)
@@ -439,10 +439,12 @@ def passed_late(bench: Bench, reader: str) -> None:
     bench.fold(f.EndOfPartition(bench.now_ns, reader, RC, TOPIC, 0, bench.end))
     bench.hidden = set()
     bench.ack(sequence, offset)
+    if not answered:
+        return
     bench.answer()
     assert bench.found() == []
     (held,) = bench.tracker.state.topics[TOPIC].logs[0].held.values()
-    assert (held.violation.kind, held.check) == ("poll-skip", "passed")
+    assert (held.violation.kind, held.check) == ("poll-skip", "late-ack")
 
 
 @pytest.mark.parametrize("reader", [RC, SECOND])
@@ -481,3 +483,40 @@ def test_who_goes_on_where_it_stood_has_passed_what_it_passed_before() -> None:
     bench.ack(sequence, offset)
     bench.settle()
     assert bench.found() == [("poll-skip", offset, sequence)]
+
+
+@pytest.mark.parametrize("said", [True, False])
+def test_what_was_acknowledged_late_and_is_given_only_to_who_begins_anew_was_skipped(*, said: bool) -> None:
+    bench = Bench()
+    bench.answering = said
+    passed_late(bench, RC, answered=said)
+    bench.fold(f.Positioned(bench.now_ns, RC, RC, TOPIC, 0, 0, "another client"))
+    bench.positions[RC] = 0
+    bench.poll(RC)
+    bench.answering = True
+    bench.settle()
+    assert bench.found() == [("poll-skip", 0, 0)]
+
+
+def test_who_is_told_and_goes_on_where_it_stood_begins_there() -> None:
+    """The log was cut below it and has grown over it again: what stands below was not asked for."""
+    bench = Bench()
+    bench.write(20)
+    bench.settle(2)
+    bench.truncate(10)
+    bench.positions[RU] = 10
+    bench.fold(f.Positioned(bench.now_ns, RU, RU, TOPIC, 0, 10, "cut off"))
+    bench.write(12)
+    bench.fold(f.OutOfRange(bench.now_ns, RC, RC, TOPIC, 0, 20, "out of range"))
+    bench.fold(f.Positioned(bench.now_ns, RC, RC, TOPIC, 0, 20, "in the log again"))
+    bench.settle()
+    assert bench.found("poll-skip") == []
+    (late,) = bench.send()
+    bench.append(late)
+    bench.write(1)
+    bench.hidden = {22}
+    bench.poll(RC)
+    bench.hidden = set()
+    bench.ack(late, 22)
+    bench.settle()
+    assert bench.found("poll-skip") == [("poll-skip", 22, late)], "and from there on it is asked"
