@@ -250,7 +250,7 @@ def _present(scope: Scope, topic: Topic, log: Log, stream: Stream, m: Missing, o
         _stands_twice(scope, topic, log, stream, offset, sequence)
         return
     certain = m.given or m.why in SKIPPED
-    if m.why in PASSED and (m.given or not_given(log, stream, sequence, sequence + 1, None if certain else offset)):
+    if m.why in PASSED and (m.given or not_given(log, stream, sequence, sequence + 1)):
         scope.hold(
             log,
             scope.violation(

@@ -520,3 +520,25 @@ def test_who_is_told_and_goes_on_where_it_stood_begins_there() -> None:
     bench.ack(late, 22)
     bench.settle()
     assert bench.found("poll-skip") == [("poll-skip", 22, late)], "and from there on it is asked"
+
+
+def test_what_waits_to_be_said_of_one_that_is_told_that_its_log_was_another_is_not_said_before_it_is_put_there() -> (
+    None
+):
+    bench = Bench()
+    passed_late(bench, RC)
+    bench.fold(f.OutOfRange(bench.now_ns, RC, RC, TOPIC, 0, 4, "out of range"))
+    for _ in range(4):
+        bench.round()
+    assert bench.found() == []
+
+
+def test_what_was_given_late_has_not_been_passed_by_one_that_is_still_before_it() -> None:
+    bench = Bench()
+    bench.fold(f.Positioned(bench.now_ns, SECOND, RC, TOPIC, 0, 0, "start"))
+    passed_late(bench, RC)
+    bench.deliver(RC, RC, 0, 1)
+    bench.settle()
+    assert bench.found("poll-skip") == []
+    (stream,) = bench.tracker.state.topics[TOPIC].streams
+    assert 0 in stream.unseen[SECOND], "it is still to be given it"
