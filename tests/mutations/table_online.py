@@ -52,6 +52,9 @@ ONLINE: Final[list[Mutation]] = [
         ("after[1] < offset + n - 1 and not _late(stream, after[0], sequence + n - 1)", "after[1] < offset + n - 1"),
         ("after is not None and after[1] < offset + n - 1", "after is not None and after[1] < offset - 1"),
         ("if copy in log.copies:\n        return", "pass"),
+        ("if known is None and offset < log.start:", "if False:"),
+        ("if known is None and offset < log.start:", "if known is None:"),
+        ("if known is None and offset < log.start:", "if offset < log.start:"),
         ("copy = offset if known is None else max(known, offset)", "copy = offset"),
         ('check="copy" if known is not None else ""', 'check=""'),
         (
@@ -156,7 +159,7 @@ ONLINE: Final[list[Mutation]] = [
         _RULES + "questions.py",
         _TESTS,
         ("if stream.lost.covers(sequence, sequence + n):\n        return", "pass"),
-        ('if reader.isolation == "read_committed":\n            unseen', "if True:\n            unseen"),
+        ('if reader.isolation == "read_committed" and gone_past:', "if gone_past:"),
         ('want_tail(scope, log, "epoch")', "pass"),
         ("reader.began <= past < reader.position and not", "past < reader.position and not"),
         ("reader.began <= past < reader.position and not reader.astray", "reader.began <= past < reader.position"),

@@ -127,6 +127,8 @@ def hold_copy(
     first = -1 if known is None else min(known, offset)
     if copy in log.copies:
         return
+    if known is None and offset < log.start:
+        return  # the expired one itself, which was fetched before it expired
     new = scope.hold(
         log,
         scope.violation(

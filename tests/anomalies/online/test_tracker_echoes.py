@@ -127,3 +127,28 @@ def test_an_old_generations_records_in_a_topic_made_again_are_no_phantoms() -> N
     bench.write(2)
     bench.settle()
     assert bench.found() == [("topic-recreated", -1, -1)]
+
+
+def test_what_had_been_fetched_before_it_expired_is_no_copy_of_itself() -> None:
+    bench = Bench()
+    bench.write(5)
+    bench.poll(RU)
+    bench.start = 5
+    bench.now_ns += 8 * 86_400_000_000_000  # it has expired rightly
+    bench.round()
+    bench.deliver(RC, RC, 0, 5)
+    bench.settle()
+    assert bench.found() == []
+
+
+def test_what_had_been_fetched_before_it_expired_shows_that_another_is_its_copy() -> None:
+    bench = Bench()
+    bench.write(5)
+    bench.start = 3
+    bench.now_ns += 8 * 86_400_000_000_000
+    bench.round()
+    bench.append(0)
+    bench.poll(RU)
+    bench.deliver(RC, RC, 0, 1)
+    bench.settle()
+    assert bench.found("duplicate") == [("duplicate", 5, 0)]
