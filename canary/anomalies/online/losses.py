@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from canary.anomalies import policy
 from canary.anomalies.online import retention, topology
 from canary.anomalies.online.claims import of_the_client, stands
 from canary.anomalies.online.questions import (
@@ -22,7 +23,6 @@ from canary.anomalies.online.questions import (
     seek,
     want,
 )
-from canary.anomalies.online.scope import severity_of
 from canary.anomalies.online.state import Missing, Regression, Reread, Unplaced, Wanted
 from canary.anomalies.violation import RereadRequest
 
@@ -275,7 +275,6 @@ def _present(scope: Scope, topic: Topic, log: Log, stream: Stream, m: Missing, o
                 stream.identity(sequence),
                 f"one probe stands at two offsets: {min(offset, other)} and {max(offset, other)}",
                 mode=stream.mode,
-                severity="warning" if stream.mode == "plain" else "critical",
                 evidence={"offsets": sorted({offset, other})},
             ),
         )
@@ -490,7 +489,6 @@ def _say_lost(
             stream.identity(sequence),
             f"{promised} is gone: {how}{doubt}",
             mode=stream.mode,
-            severity=severity_of(stream.mode),
             evidence=evidence,
         )
     )
@@ -556,7 +554,7 @@ def _report_cut(scope: Scope, topic: Topic, log: Log) -> None:
                     None,
                     f"the log was cut at {first}: {log.lost_offsets.total} promised records from there on are gone",
                     mode=next(iter(modes)) if len(modes) == 1 else None,
-                    severity=severity_of(*modes),
+                    severity=policy.severity("truncation", *modes),
                     evidence={
                         "cut": log.cut,
                         "lost": log.lost_offsets.total,
