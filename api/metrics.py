@@ -143,7 +143,7 @@ def _stored(knowledge: Knowledge) -> dict[str, dict[Labels, float]]:
         for kind, severity in zero_series():
             values["canary_violations_total"][cluster.name, kind, severity] = 0.0
             values["canary_violations_open"][cluster.name, kind, severity] = 0.0
-        bound = loss_bound(cluster, knowledge.counts)
+        bound = loss_bound(cluster, knowledge.standing)
         if bound is not None:
             values["canary_loss_rate_upper_bound"][(cluster.name,)] = bound
         values["canary_shards_missing"][(cluster.name,)] = float(cluster.shards_missing)

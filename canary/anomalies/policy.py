@@ -22,6 +22,8 @@ WRITES_LOST: Final = "lost-write"
 """The kind whose records are the acknowledged writes that are gone, one each; "lost, ever" counts it."""
 LOSSES: Final = frozenset({WRITES_LOST, "truncation", "early-expiry", "fractured-transaction", "corrupt"})
 """Kinds that each mean by themselves that an acknowledged write was not kept."""
+BLINDNESS: Final = frozenset({"blind", "another-cluster"})
+"""Kinds that mean that nothing can be known: neither a broken promise nor a kept one."""
 
 
 def severity(kind: str, *modes: str | None, finished: bool = False) -> Severity:
