@@ -26,6 +26,7 @@ from api import (
     probes,
     problems,
     reconciliations,
+    runbooks,
     stream,
     topology,
     unseen,
@@ -114,7 +115,7 @@ def _routes() -> tuple[BaseRoute, ...]:
     ):
         rest.include_router(module.router)
     every.include_router(rest)
-    for module in (health, metrics, pages, incident_list, incident_pages):
+    for module in (health, metrics, pages, incident_list, incident_pages, runbooks):
         every.include_router(module.router)
     return tuple(every.routes)
 
