@@ -4,11 +4,13 @@ from typing import Any
 
 from fastapi import APIRouter, Request
 
-from api.auth import principal_of
+from api.auth import principal_of, source_of
 from api.paging import Cursor, Limit
 from api.problems import RESPONSES
 from api.shapes import ActionOut, Listing, moment
 from api.state import state_of
+
+_SOURCE = ("address", "forwarded_for")
 
 router = APIRouter(prefix="/actions", tags=["actions"], responses={k: RESPONSES[k] for k in (422, 503)})
 
@@ -21,12 +23,12 @@ async def note(request: Request, action: str, target: str, **detail: Any) -> Non
     """
     shared = state_of(request)
     actor = principal_of(request).name
-    await shared.calls(shared.store.note_action, actor, action, target, shared.now_ns(), detail)
+    await shared.calls(shared.store.note_action, actor, action, target, shared.now_ns(), detail | source_of(request))
 
 
 @router.get("", summary="What people did, newest first")
 async def actions(request: Request, cursor: Cursor = None, limit: Limit = 100) -> Listing[ActionOut]:
-    """List who acknowledged, resolved, planned, asked for what, and when."""
+    """List who acknowledged, resolved, planned, asked for what, when and from where; failed attempts are "refused"."""
     shared = state_of(request)
     page = await shared.calls(shared.store.actions, cursor, limit)
     items = [
@@ -36,7 +38,9 @@ async def actions(request: Request, cursor: Cursor = None, limit: Limit = 100) -
             actor=row.actor,
             action=row.action,
             target=row.target,
-            detail=dict(row.detail),
+            address=row.detail.get("address"),
+            forwarded_for=row.detail.get("forwarded_for"),
+            detail={name: value for name, value in row.detail.items() if name not in _SOURCE},
         )
         for row in page.items
     ]

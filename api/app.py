@@ -26,18 +26,20 @@ from api import (
     probes,
     problems,
     reconciliations,
+    runbooks,
     stream,
     topology,
     unseen,
     violations,
 )
 from api.answers import Answers
-from api.auth import Authentication, Principal
+from api.auth import Attempt, Authentication, Principal
 from api.calls import Calls
 from api.probe_log import LateProbeLog
 from api.security import SecurityHeaders
 from api.state import State
 from storage.probe_log.errors import ProbeLogError
+from storage.store.access import TOKEN
 from storage.store.errors import StoreError
 from storage.store.pages import BadCursorError
 
@@ -87,6 +89,7 @@ def create_app(settings: Settings, store: Store, probe_log: ProbeLog | None = No
         Authentication,
         settings=settings.api,
         verify=_verifier(settings.api, store, app.state.canary.calls),
+        record=_recorder(store, app.state.canary.calls),
         monotonic=time.monotonic,
     )
     app.add_middleware(SecurityHeaders)
@@ -114,7 +117,7 @@ def _routes() -> tuple[BaseRoute, ...]:
     ):
         rest.include_router(module.router)
     every.include_router(rest)
-    for module in (health, metrics, pages, incident_list, incident_pages):
+    for module in (health, metrics, pages, incident_list, incident_pages, runbooks):
         every.include_router(module.router)
     return tuple(every.routes)
 
@@ -125,11 +128,22 @@ def _verifier(settings: ApiSettings, store: Store, calls: Calls) -> Callable[[st
 
     async def verify(credential: str) -> Principal | None:
         if credential.startswith("canary_"):
+            if TOKEN.fullmatch(credential) is None:
+                return None
             token = await calls(store.token, credential, time.time_ns())
             return None if token is None else Principal(token.name, token.scope == "operate")
         return None if verify_jwt is None else await verify_jwt(credential)
 
     return verify
+
+
+def _recorder(store: Store, calls: Calls) -> Callable[[Attempt], Awaitable[object]]:
+    """Return what puts a failed attempt into the record of actions."""
+
+    async def record(attempt: Attempt) -> object:
+        return await calls(store.note_action, attempt.actor, "refused", attempt.target, time.time_ns(), attempt.detail)
+
+    return record
 
 
 def _jwt_verifier(settings: OidcSettings) -> Callable[[str], Awaitable[Principal | None]]:

@@ -5,10 +5,12 @@ token as the password. A token is one of ours (``canary token create``) or a JWT
 the scope read; whatever changes something needs operate. What stays open without a token: /healthz, and what
 ``api.auth.open`` names.
 
-Wrong tokens are counted by address, and after ``api.auth.failures`` in a minute no more of them are looked at. A token
-that was right within the last seconds still is, so that nobody behind the same proxy is locked out.
+Failed attempts are counted by address and stand in the record of actions; after ``api.auth.failures`` in a minute they
+are answered 429 and no longer recorded. A valid token is never refused, whatever others of the same address (everybody
+behind an ingress) get wrong.
 
-Whether or not a token is needed, a browser that another site sent is not let change anything (CSRF).
+Whether or not a token is needed, a browser that another site sent may change nothing (CSRF), and a request must be
+for a name by which the API is known: a page whose name was bound to this address (DNS rebinding) reads nothing.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ from __future__ import annotations
 import base64
 import binascii
 import hashlib
+import ipaddress
 from collections import OrderedDict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
@@ -26,6 +29,7 @@ from starlette.requests import Request
 
 from api.calls import UnavailableError
 from api.problems import problem
+from canary.settings.serving import LOOPBACK_NAMES
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -43,6 +47,9 @@ REMEMBERED_S: Final = 10.0
 """So long a token that was right is not looked up again: a revoked one opens nothing after that."""
 WINDOW_S: Final = 60.0
 ADDRESSES: Final = 10_000
+MOST_RECORDED: Final = 100
+"""So many failed attempts a minute, of all addresses together, are recorded."""
+_ALL: Final = "*"
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,14 +60,44 @@ class Principal:
     operate: bool
 
 
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """A request that was refused: who sent it (as far as known), what it was, and why it was refused."""
+
+    actor: str
+    target: str
+    detail: dict[str, object]
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """The answer to a request that may not be: its status, what it says, and its headers.
+
+    ``failure``: it is a failed attempt, to be counted and recorded. ``actor`` sent it, as far as known.
+    """
+
+    status: int
+    detail: str
+    headers: dict[str, str]
+    failure: bool = True
+    actor: str = NOBODY
+
+
 def principal_of(request: Request) -> Principal:
     """Return who asks."""
     found: Principal = request.scope.get("canary.principal") or Principal(NOBODY, operate=True)
     return found
 
 
+def source_of(request: Request) -> dict[str, str]:
+    """Return where a request comes from: the peer's address, and what a proxy says of whom it asks for (unproven)."""
+    source = {"address": request.client.host if request.client else ""}
+    forwarded = request.headers.get("x-forwarded-for")
+    return source | ({"forwarded_for": forwarded[:200]} if forwarded else {})
+
+
 class Failures:
-    """How often each address was wrong lately; forgets the oldest addresses when there are too many."""
+    """How often each address failed lately; forgets the oldest addresses when there are too many."""
 
     def __init__(self, most: int, monotonic: Callable[[], float]) -> None:
         """Allow ``most`` failures of an address in a minute."""
@@ -69,18 +106,22 @@ class Failures:
         self._seen: OrderedDict[str, tuple[float, int]] = OrderedDict()
 
     def wait_s(self, address: str) -> float:
-        """Return for how long nothing of this address is looked at; 0 = it is."""
+        """Return for how long failed attempts of this address are answered 429; 0 = they are not."""
         began, count = self._seen.get(address, (0.0, 0))
         left = began + WINDOW_S - self._monotonic()
         return left if count >= self._most and left > 0 else 0.0
 
-    def add(self, address: str) -> None:
-        """Count a failure."""
+    def add(self, address: str) -> bool:
+        """Count a failure; return whether it is to be recorded, which a flood is not."""
+        return self._count(address) <= self._most and self._count(_ALL) <= MOST_RECORDED
+
+    def _count(self, address: str) -> int:
         now = self._monotonic()
         began, count = self._seen.pop(address, (now, 0))
-        self._seen[address] = (began, count + 1) if now - began < WINDOW_S else (now, 1)
+        self._seen[address] = began, count = (began, count + 1) if now - began < WINDOW_S else (now, 1)
         while len(self._seen) > ADDRESSES:
             self._seen.popitem(last=False)
+        return count
 
 
 class Authentication:
@@ -92,19 +133,22 @@ class Authentication:
         *,
         settings: ApiSettings,
         verify: Callable[[str], Awaitable[Principal | None]],
+        record: Callable[[Attempt], Awaitable[object]],
         monotonic: Callable[[], float],
     ) -> None:
-        """Ask ``verify`` whose a credential is; ``monotonic`` is a clock in s."""
+        """Ask ``verify`` whose a credential is, ``record`` failed attempts; ``monotonic`` is a clock in s."""
         self._app = app
         self._needed = settings.needs_token
         self._open = {"/healthz", *(f"/{name}" for name in settings.auth.open)}
+        self._hosts = Hosts(settings)
         self._verify = verify
+        self._record = record
         self._monotonic = monotonic
         self._failures = Failures(settings.auth.failures, monotonic)
         self._right: OrderedDict[bytes, tuple[float, Principal]] = OrderedDict()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer 401, 403 or 429, or hand on."""
+        """Answer 401, 403, 421 or 429, or hand on."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -113,54 +157,103 @@ class Authentication:
         if refusal is None:
             await self._app(scope, receive, send)
             return
-        status, detail, headers = refusal
-        await problem(request, status, detail, headers=headers)(scope, receive, send)
+        if refusal.failure:
+            refusal = await self._failed(request, refusal)
+        await problem(request, refusal.status, refusal.detail, headers=refusal.headers)(scope, receive, send)
 
-    async def _refusal(self, request: Request) -> tuple[int, str, dict[str, str]] | None:
+    async def _refusal(self, request: Request) -> Refusal | None:
+        path: str = request.scope["path"]
+        if path != "/healthz" and not self._hosts.known(request.headers.getlist("host")):
+            return Refusal(
+                421, "The API is not known by this name; api.hosts lists the names that clients may use.", {}
+            )
         changing = request.method not in SAFE
         if changing and not same_origin(request.headers):
-            return 403, "A page of another site may change nothing here.", {}
-        if self._needed and (changing or request.scope["path"] not in self._open):
+            return Refusal(403, "A page of another site may change nothing here.", {})
+        if self._needed and (changing or path not in self._open):
             return await self._identify(request, changing=changing)
         return None
 
-    async def _identify(self, request: Request, *, changing: bool) -> tuple[int, str, dict[str, str]] | None:
+    async def _identify(self, request: Request, *, changing: bool) -> Refusal | None:
         credential = credential_of(request.headers.get("authorization", ""))
         if credential is None:
-            return 401, "A token is needed: Authorization: Bearer TOKEN (canary token create).", _ASK
-        address = request.client.host if request.client else ""
+            words = "A token is needed: Authorization: Bearer TOKEN (canary token create)."
+            return Refusal(401, words, _ASK, failure=changing)
         try:
-            principal, wait_s = await self._whose(credential, address)
+            principal = await self._whose(credential)
         except UnavailableError as error:
-            return 503, f"The {error.what} is not available, so the token cannot be checked; ask again.", _AGAIN
-        if wait_s:
-            log.warning("too_many_wrong_tokens", address=address)
-            return 429, "Too many wrong tokens from this address.", {"Retry-After": str(int(wait_s) + 1)}
+            words = f"The {error.what} is not available, so the token cannot be checked; ask again."
+            return Refusal(503, words, _AGAIN, failure=False)
         if principal is None:
-            log.warning("wrong_token", address=address, path=request.url.path)
-            return 401, "This token opens nothing: it is unknown, revoked or expired.", _ASK
+            return Refusal(401, "This token opens nothing: it is unknown, revoked or expired.", _ASK)
         request.scope["canary.principal"] = principal
-        forbidden = changing and not principal.operate
-        return (403, "This token may read; changing something needs the scope operate.", {}) if forbidden else None
+        if changing and not principal.operate:
+            words = "This token may read; changing something needs the scope operate."
+            return Refusal(403, words, {}, actor=principal.name)
+        return None
 
-    async def _whose(self, credential: str, address: str) -> tuple[Principal | None, float]:
-        """Return whose a credential is, or for how long none of this address is looked at."""
+    async def _whose(self, credential: str) -> Principal | None:
+        """Return whose a credential is."""
         digest = hashlib.sha256(credential.encode()).digest()
         known = self._right.get(digest)
         if known is not None and self._monotonic() - known[0] < REMEMBERED_S:
-            return known[1], 0.0
-        wait_s = self._failures.wait_s(address)
-        if wait_s:
-            return None, wait_s
+            return known[1]
         principal = await self._verify(credential)
         if principal is None:
             self._right.pop(digest, None)
-            self._failures.add(address)
-            return None, 0.0
+            return None
         self._right[digest] = (self._monotonic(), principal)
         while len(self._right) > ADDRESSES:
             self._right.popitem(last=False)
-        return principal, 0.0
+        return principal
+
+    async def _failed(self, request: Request, refusal: Refusal) -> Refusal:
+        """Count and record a failed attempt; return how it is answered."""
+        source = source_of(request)
+        wait_s = self._failures.wait_s(source["address"])
+        recorded = self._failures.add(source["address"])
+        raw = request.scope.get("raw_path") or request.scope["path"].encode()
+        path = raw.decode("ascii", "backslashreplace")[:200]
+        log.warning("attempt_failed", **source, method=request.method, path=path, status=refusal.status)
+        if recorded:
+            detail: dict[str, object] = {**source, "status": refusal.status, "why": refusal.detail}
+            try:
+                await self._record(Attempt(refusal.actor, f"{request.method} {path}", detail))
+            except UnavailableError as error:
+                log.warning("attempt_not_recorded", reason=str(error))
+        if wait_s and refusal.status == 401:
+            words = "Too many failed attempts from this address; a valid token is answered all the same."
+            return Refusal(429, words, {"Retry-After": str(int(wait_s) + 1)})
+        return refusal
+
+
+class Hosts:
+    """The names by which clients may reach the API.
+
+    A page can have its own name bound to our address, and so read what a browser here may read; it cannot choose an IP
+    address as its name, so those are always known.
+    """
+
+    def __init__(self, settings: ApiSettings) -> None:
+        """Take the names of ``settings``, and those that every machine has for itself."""
+        own = {settings.host.lower(), urlsplit(settings.url or "").hostname or ""} - {""}
+        self._names = LOOPBACK_NAMES | own | set(settings.hosts)
+
+    def known(self, headers: list[str]) -> bool:
+        """Return whether a request's Host headers are for us; a request without one comes from no browser."""
+        return all(self._knows(header) for header in headers)
+
+    def _knows(self, header: str) -> bool:
+        try:
+            name = (urlsplit(f"//{header}").hostname or "").rstrip(".")
+        except ValueError:
+            return False
+        try:
+            ipaddress.ip_address(name)
+        except ValueError:
+            above = {f"*.{name.split('.', number)[-1]}" for number in range(1, name.count(".") + 1)}
+            return not self._names.isdisjoint({name, "*"} | above)
+        return True
 
 
 _ASK: Final = {"WWW-Authenticate": 'Bearer realm="canary", Basic realm="canary (the token is the password)"'}

@@ -51,7 +51,7 @@ def summarise(view: ClusterView, knowledge: Knowledge) -> Summary:
         since=moment_or_none(view.since_ns),
         probes=probe_counts(view),
         violations=found,
-        loss_rate_upper_95=loss_bound(view, knowledge.counts),
+        loss_rate_upper_95=loss_bound(view, knowledge.standing),
     )
 
 

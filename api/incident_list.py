@@ -7,6 +7,7 @@ from fastapi.responses import HTMLResponse, RedirectResponse
 from starlette.responses import Response
 
 from api.calls import UnavailableError
+from api.judgement import STORE_AWAY
 from api.pages import render
 from api.ports import Incident, IncidentFilter, ViolationFilter
 from api.state import State, state_of
@@ -29,8 +30,7 @@ async def incidents(
     try:
         found = await _found(state, cluster or None, kind or None)
     except UnavailableError as error:
-        judgement = {"level": "unknown", "sentence": "The store does not answer. Ask again in a moment."}
-        return render("unavailable.html", 503, refresh=5, judgement=judgement, detail=error.detail)
+        return render("unavailable.html", 503, refresh=5, judgement=STORE_AWAY, detail=error.detail)
     unresolved = [row for row in found if row.state != "resolved"]
     if kind and len(unresolved) == 1:
         return RedirectResponse(f"/incidents/{unresolved[0].id}", 303)

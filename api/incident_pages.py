@@ -14,6 +14,7 @@ from starlette.responses import Response
 from api import pictures
 from api.actions import note
 from api.calls import UnavailableError
+from api.judgement import STORE_AWAY
 from api.pages import render
 from api.ports import Incident, StoredViolation, ViolationFilter
 from api.problems import ProblemError
@@ -59,7 +60,7 @@ async def incident(request: Request, incident_id: str) -> HTMLResponse:
     try:
         row = await state.calls(state.store.incident, incident_id)
     except UnavailableError as error:
-        return render("unavailable.html", 503, refresh=5, judgement=_UNKNOWN, detail=error.detail)
+        return render("unavailable.html", 503, refresh=5, judgement=STORE_AWAY, detail=error.detail)
     if row is None:
         return render("missing.html", 404, refresh=0, what=f"an incident with the id {incident_id}")
     page = await state.calls(state.store.violations, ViolationFilter(incident_id=incident_id), None, SHOWN)
@@ -202,6 +203,3 @@ def _change(before: TopologySpan | None, span: TopologySpan) -> str:
     if before is None or before.isr != span.isr:
         words.append(f"in sync: {', '.join(map(str, span.isr)) or 'none'} of {len(span.replicas)}")
     return "; ".join(words) + "." if words else ""
-
-
-_UNKNOWN = {"level": "unknown", "sentence": "The store does not answer. Probing goes on; ask again in a moment."}

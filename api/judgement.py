@@ -1,34 +1,55 @@
-"""Is my data safe right now? One sentence, and the numbers behind it."""
+"""Is my data safe right now? Whatever the pages and REST say about that is decided here, in one place.
+
+What a cluster may be called follows from everything that was ever found in it: "kept every write" is said only where no
+loss was ever confirmed. A false alarm is no loss; one that was resolved as lost, or as planned, stays one.
+
+A new condition is one entry of RULES: a function of the cluster's view and of what the store knows that returns words,
+or None where there is nothing to say.
+"""
 
 from __future__ import annotations
 
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Final, Literal
 
+from canary.anomalies.catalogue import CATALOGUE
+from canary.anomalies.policy import BLINDNESS, LOSSES, UNORDERED, WRITES_LOST
 from canary.metrics.statistics import loss_rate_upper_95
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from api.ports import ViolationCount
+    from api.ports import Standing
     from api.state import Knowledge
     from api.views import ClusterView
 
 Level = Literal["safe", "watch", "unknown", "broken"]
 """From best to worst; "unknown" is worse than "watch": a canary that cannot see is no comfort."""
 
-_ORDER: dict[Level, int] = {"safe": 0, "watch": 1, "unknown": 2, "broken": 3}
+_ORDER: Final[tuple[Level, ...]] = ("safe", "watch", "unknown", "broken")
 
 LATE_AFTER_S = 30.0
 """An acknowledged probe that nobody has read for so long is worth a sentence."""
+NAMED: Final = 3
+"""Of several clusters that are equally bad, so many are spoken of; of all, there is the list below."""
 
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """``sentence`` is for people; ``level`` for colours and machines."""
+    """What may be said of a cluster, or of all.
+
+    Attributes:
+        level: For colours and machines.
+        sentence: For people.
+        losses: Sentences that name every confirmed loss, resolved ones too; "" if there was none.
+        kept: No promise that was checked was ever found broken, and somebody looks now.
+    """
 
     level: Level
     sentence: str
+    losses: str = ""
+    kept: bool = False
 
     @property
     def healthy(self) -> bool:
@@ -36,87 +57,206 @@ class Judgement:
         return self.level in {"safe", "watch"}
 
 
-def lost_writes(cluster: str, counts: Sequence[ViolationCount]) -> int:
-    """Return how many lost writes of a cluster were ever found."""
-    return sum(row.total for row in counts if row.cluster == cluster and row.kind == "lost-write")
+STORE_AWAY: Final = Judgement("unknown", "The store does not answer. Probing goes on; what it finds is kept.")
+"""What a page says that could ask nothing."""
 
 
-def loss_bound(cluster: ClusterView, counts: Sequence[ViolationCount]) -> float | None:
+def lost_writes(cluster: str, standing: Iterable[Standing]) -> int:
+    """Return how many acknowledged writes of a cluster were ever lost, each counted once; false alarms are none."""
+    return sum(row.records for row in standing if row.cluster == cluster and row.kind == WRITES_LOST)
+
+
+def loss_bound(cluster: ClusterView, standing: Iterable[Standing]) -> float | None:
     """Return the 95 % upper bound of the cluster's loss rate since probing began, None before the first ack."""
     acked = cluster.total("canary_probes_acked_total")
-    return loss_rate_upper_95(min(lost_writes(cluster.name, counts), acked), acked)
+    return loss_rate_upper_95(min(lost_writes(cluster.name, standing), acked), acked)
 
 
 def judge(cluster: ClusterView, knowledge: Knowledge) -> Judgement:
     """Judge one cluster."""
-    critical = knowledge.open_by_severity(cluster.name, "critical")
-    if critical:
-        return Judgement("broken", _broken(cluster.name, critical, knowledge))
-    cared = knowledge.under_care.get(cluster.name, 0)
-    if cared:
-        violations = "a critical violation" if cared == 1 else f"{cared:,} critical violations"
-        return Judgement("broken", f"{cluster.name} has {violations}, acknowledged and not yet resolved.")
-    blindness = _blindness(cluster)
-    if blindness:
-        return Judgement("unknown", blindness)
-    worry = _worry(cluster, knowledge)
-    if worry:
-        return Judgement("watch", f"{cluster.name} has lost nothing, but {worry}.")
-    return Judgement("safe", f"{cluster.name} has kept every write that it acknowledged.")
+    rows = [row for row in knowledge.standing if row.cluster == cluster.name]
+    said = [(level, words) for level, rule in RULES if (words := rule(cluster, rows)) is not None]
+    levels: list[Level] = [level for level, _ in said]
+    level: Level = max(levels, key=_ORDER.index, default="safe")
+    first = dict(reversed(said))
+    account = _account(row for row in rows if _is_loss(row) and not _alarms(row))
+    named = f"{cluster.name} {account}." if account else ""
+    if level == "broken":
+        sentence = " ".join(filter(None, (first["broken"], first.get("unknown"), named)))
+    elif level == "unknown":
+        sentence = " ".join(filter(None, (first["unknown"], named)))
+    else:
+        sentence = _comfort(cluster.name, account, first.get("watch"), over=not any(map(_unresolved_loss, rows)))
+    broken = any(_is_loss(row) or row.severity == "critical" for row in rows)
+    return Judgement(
+        level,
+        sentence,
+        losses=named if level == "unknown" else sentence if any(map(_is_loss, rows)) else "",
+        kept=level in {"safe", "watch"} and not broken,
+    )
 
 
-def _blindness(cluster: ClusterView) -> str | None:
-    name = cluster.name
-    if not cluster.runners:
-        return f"Nobody has probed {name} yet."
-    if not cluster.fresh:
-        return f"The canary of {name} has not reported for {plain_duration(cluster.age_s or 0)}."
-    if cluster.waiting_for:
-        return f"The canary of {name} waits for {cluster.waiting_for}."
-    if not cluster.total("canary_probes_acked_total"):
-        return f"{name} has not acknowledged a probe yet."
+def _comfort(name: str, account: str, worry: str | None, *, over: bool) -> str:
+    """Return the sentence on a cluster of which nothing critical is open; ``over``: every loss is resolved."""
+    if account:
+        since = "; nothing since" if over else ""
+        return f"{name} {account}{since}{f'; {worry}' if worry else ''}."
+    return f"{name} has lost nothing, but {worry}." if worry else f"{name} has kept every write that it acknowledged."
+
+
+def _is_loss(row: Standing) -> bool:
+    """Return whether an acknowledged write was lost, whatever became of it since; false alarms do not get here."""
+    return row.reason != "false" and (row.kind in LOSSES or row.reason == "lost")
+
+
+def _unresolved_loss(row: Standing) -> bool:
+    return _is_loss(row) and row.state != "resolved"
+
+
+def _alarms(row: Standing) -> bool:
+    """Return whether it is a broken promise that nobody has resolved: the answer is no."""
+    return row.severity == "critical" and row.state != "resolved" and row.kind not in BLINDNESS
+
+
+def _account(losses: Iterable[Standing]) -> str:
+    """Return what was lost, when, and what became of it, as words that follow the cluster's name; "" if nothing was."""
+    groups: dict[tuple[bool, str], list[Standing]] = defaultdict(list)
+    for row in losses:
+        fate = "not resolved" if row.state != "resolved" else "planned" if row.reason == "planned" else "resolved"
+        groups[row.mode in UNORDERED, fate].append(row)
+    return " and ".join(_lost(rows, fate, cheap=cheap) for (cheap, fate), rows in sorted(groups.items()))
+
+
+def _lost(rows: Sequence[Standing], fate: str, *, cheap: bool) -> str:
+    writes = sum(row.records for row in rows if row.kind == WRITES_LOST)
+    others = sorted({row.kind for row in rows if row.kind != WRITES_LOST})
+    first, last = _day(min(row.first_ns for row in rows)), _day(max(row.last_ns for row in rows))
+    when = f"on {first}" if first == last else f"between {first} and {last}"
+    what = f"lost {_writes(writes)}" if writes else f"lost data ({', '.join(others)})"
+    also = f" (with {', '.join(others)})" if writes and others else ""
+    return f"{what}{' with acks=1' if cheap else ''} {when}{also}, {fate}"
+
+
+def _day(at_ns: int) -> str:
+    return datetime.fromtimestamp(at_ns // 10**9, UTC).date().isoformat()
+
+
+def _writes(number: int) -> str:
+    return "1 acknowledged write" if number == 1 else f"{number:,} acknowledged writes"
+
+
+Rule = Callable[["ClusterView", Sequence["Standing"]], str | None]
+"""Returns words about a cluster from its view and what was found there, or None where there is nothing to say."""
+
+
+def _loses(cluster: ClusterView, rows: Sequence[Standing]) -> str | None:
+    lost = [row for row in rows if _alarms(row) and row.kind == WRITES_LOST]
+    words = f"{cluster.name} has lost {_writes(sum(row.records for row in lost))}"
+    return f"{words}{_on_it(lost)}." if lost else None
+
+
+def _breaks(cluster: ClusterView, rows: Sequence[Standing]) -> str | None:
+    broken = [row for row in rows if _alarms(row)]
+    number = sum(row.records for row in broken)
+    kinds = ", ".join(sorted({CATALOGUE[row.kind].title if row.kind in CATALOGUE else row.kind for row in broken}))
+    violations = "1 critical violation" if number == 1 else f"{number:,} critical violations"
+    return f"{cluster.name} has {violations} not resolved: {kinds}{_on_it(broken)}." if broken else None
+
+
+def _on_it(rows: Sequence[Standing]) -> str:
+    return "" if any(row.state == "open" for row in rows) else "; somebody has acknowledged that"
+
+
+def _unwatched(cluster: ClusterView, _rows: Sequence[Standing]) -> str | None:
+    return None if cluster.runners else f"No runner has reported on {cluster.name}."
+
+
+def _silent(cluster: ClusterView, _rows: Sequence[Standing]) -> str | None:
+    if cluster.fresh or not cluster.runners:
+        return None
+    return f"The canary of {cluster.name} has not reported for {plain_duration(cluster.age_s or 0)}."
+
+
+def _waits(cluster: ClusterView, _rows: Sequence[Standing]) -> str | None:
+    return f"The canary of {cluster.name} waits for {cluster.waiting_for}." if cluster.waiting_for else None
+
+
+def _blinded(cluster: ClusterView, rows: Sequence[Standing]) -> str | None:
+    for row in rows:
+        if row.kind in BLINDNESS and row.state != "resolved":
+            meaning = CATALOGUE[row.kind].meaning
+            return f"Nothing is known of {cluster.name} now: {meaning[0].lower()}{meaning[1:]}"
     return None
 
 
-def _broken(name: str, critical: int, knowledge: Knowledge) -> str:
-    lost = sum(row.open for row in knowledge.counts if row.cluster == name and row.kind == "lost-write")
-    if lost:
-        writes = "1 acknowledged write" if lost == 1 else f"{lost:,} acknowledged writes"
-        return f"{name} has lost {writes}."
-    violations = "1 critical violation" if critical == 1 else f"{critical:,} critical violations"
-    return f"{name} has {violations} of its promises open."
+def _unproven(cluster: ClusterView, _rows: Sequence[Standing]) -> str | None:
+    acked = cluster.total("canary_probes_acked_total")
+    return None if acked else f"{cluster.name} has not acknowledged a probe yet."
 
 
-def _worry(cluster: ClusterView, knowledge: Knowledge) -> str | None:
-    warnings = knowledge.open_by_severity(cluster.name, "warning")
-    if warnings:
-        return "1 warning is open" if warnings == 1 else f"{warnings:,} warnings are open"
-    leaderless = sum(1 for row in cluster.partitions if row.get("leader", -1) in {None, -1})
-    if leaderless:
-        return "1 partition has no leader" if leaderless == 1 else f"{leaderless} partitions have no leader"
-    oldest = max(
-        (value.value for (name, _), value in cluster.series.items() if name == "canary_unseen_oldest_seconds"),
-        default=0,
-    )
-    if oldest > LATE_AFTER_S:
-        return f"an acknowledged probe has waited {plain_duration(oldest)} to be read"
-    under = sum(
-        1 for (name, _), value in cluster.series.items() if name == "canary_partition_under_min_isr" and value.value
-    )
-    if under:
-        return "1 partition is short of replicas" if under == 1 else f"{under} partitions are short of replicas"
-    return None
+def _warns(_cluster: ClusterView, rows: Sequence[Standing]) -> str | None:
+    warnings = sum(row.records for row in rows if row.severity == "warning" and row.state == "open")
+    if not warnings:
+        return None
+    return "1 warning is open" if warnings == 1 else f"{warnings:,} warnings are open"
+
+
+def _leaderless(cluster: ClusterView, _rows: Sequence[Standing]) -> str | None:
+    number = sum(1 for row in cluster.partitions if row.get("leader", -1) in {None, -1})
+    if not number:
+        return None
+    return "1 partition has no leader" if number == 1 else f"{number} partitions have no leader"
+
+
+def _late(cluster: ClusterView, _rows: Sequence[Standing]) -> str | None:
+    ages = [value.value for (name, _), value in cluster.series.items() if name == "canary_unseen_oldest_seconds"]
+    oldest = max(ages, default=0)
+    return f"an acknowledged probe has waited {plain_duration(oldest)} to be read" if oldest > LATE_AFTER_S else None
+
+
+def _short(cluster: ClusterView, _rows: Sequence[Standing]) -> str | None:
+    under = cluster.total("canary_partition_under_min_isr")
+    if not under:
+        return None
+    return "1 partition is short of replicas" if under == 1 else f"{under} partitions are short of replicas"
+
+
+RULES: Final[tuple[tuple[Level, Rule], ...]] = (
+    ("broken", _loses),
+    ("broken", _breaks),
+    ("unknown", _unwatched),
+    ("unknown", _silent),
+    ("unknown", _waits),
+    ("unknown", _blinded),
+    ("unknown", _unproven),
+    ("watch", _warns),
+    ("watch", _leaderless),
+    ("watch", _late),
+    ("watch", _short),
+)
+"""What keeps the answer from being yes. Of each level the first that applies is said: "broken" and "unknown" as a whole
+sentence, "watch" as what follows "but"."""
 
 
 def overall(judgements: Sequence[Judgement]) -> Judgement:
-    """Return the one answer for all clusters: the worst one's."""
+    """Return the one answer for all clusters: the worst one's, and every loss that there was in any of them."""
     if not judgements:
         return Judgement("unknown", "No cluster is being probed yet.")
-    worst = max(judgements, key=lambda judgement: _ORDER[judgement.level])
-    same = [judgement for judgement in judgements if judgement.level == worst.level]
-    if len(same) == 1 or worst.level != "safe":
-        return worst
-    return Judgement("safe", f"All {len(same)} clusters have kept every write that they acknowledged.")
+    level = max((one.level for one in judgements), key=_ORDER.index)
+    kept = all(one.kept for one in judgements)
+    losses = [one.losses for one in judgements if one.losses]
+    if level == "safe" and not losses:
+        every = f"All {len(judgements)} clusters have kept every write that they acknowledged."
+        return Judgement(level, every if len(judgements) > 1 else judgements[0].sentence, kept=kept)
+    worst = [one for one in judgements if one.level == level and (level != "safe" or one.losses)]
+    others = [one.losses for one in judgements if one not in worst and one.losses]
+    sentence = " ".join((*_some([one.sentence for one in worst]), *_some(others)))
+    return Judgement(level, sentence, " ".join(losses), kept)
+
+
+def _some(sentences: Sequence[str]) -> list[str]:
+    more = len(sentences) - NAMED
+    return [*sentences[:NAMED], *([f"The same is true of {more} more."] if more > 0 else [])]
 
 
 def plain_duration(seconds: float) -> str:

@@ -115,7 +115,8 @@ def families(knowledge: Knowledge | None, settings: ApiSettings) -> Iterator[Fam
     values = _stored(knowledge) if knowledge else {}
     values["canary_api_store_up"] = {(): 1.0 if knowledge else 0.0}
     values["canary_build_info"] = {(version("kafka-durability-canary"),): 1.0}
-    values["canary_api_info"] = {(settings.address,): 1.0}
+    if settings.address is not None:
+        values["canary_api_info"] = {(settings.address,): 1.0}
     expiry_s = file_expiry_s(settings.tls.certificate) if settings.tls else None
     if expiry_s is not None:
         values["canary_api_certificate_expiry_timestamp_seconds"] = {(): expiry_s}
@@ -143,7 +144,7 @@ def _stored(knowledge: Knowledge) -> dict[str, dict[Labels, float]]:
         for kind, severity in zero_series():
             values["canary_violations_total"][cluster.name, kind, severity] = 0.0
             values["canary_violations_open"][cluster.name, kind, severity] = 0.0
-        bound = loss_bound(cluster, knowledge.counts)
+        bound = loss_bound(cluster, knowledge.standing)
         if bound is not None:
             values["canary_loss_rate_upper_bound"][(cluster.name,)] = bound
         values["canary_shards_missing"][(cluster.name,)] = float(cluster.shards_missing)

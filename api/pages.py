@@ -14,7 +14,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoes
 
 from api.calls import UnavailableError
 from api.clusters import summarise
-from api.judgement import Judgement, judge, lost_writes, overall, plain_duration
+from api.judgement import STORE_AWAY, judge, lost_writes, overall, plain_duration
 from api.ports import StoredViolation, ViolationFilter
 from api.shapes import moment
 from api.state import Knowledge, State, state_of
@@ -44,8 +44,7 @@ async def status(request: Request, refresh: Annotated[Literal["on", "off"], Quer
         knowledge = await state.knowledge()
         open_ones = await _open_violations(state)
     except UnavailableError as error:
-        judgement = Judgement("unknown", "The store does not answer. Probing goes on; what it finds is kept.")
-        return render("unavailable.html", 503, refresh=seconds, judgement=judgement, detail=error.detail)
+        return render("unavailable.html", 503, refresh=seconds, judgement=STORE_AWAY, detail=error.detail)
     views = list(knowledge.clusters.values())
     judgements = {view.name: judge(view, knowledge) for view in views}
     return render(
@@ -76,8 +75,7 @@ async def violation(request: Request, violation_id: str) -> HTMLResponse:
     try:
         row = await state.calls(state.store.violation, violation_id)
     except UnavailableError as error:
-        judgement = Judgement("unknown", "The store does not answer. Probing goes on; ask again in a moment.")
-        return render("unavailable.html", 503, refresh=REFRESH_S, judgement=judgement, detail=error.detail)
+        return render("unavailable.html", 503, refresh=REFRESH_S, judgement=STORE_AWAY, detail=error.detail)
     if row is None:
         return render("missing.html", 404, refresh=0, what=f"a violation with the id {violation_id}")
     evidence = dict(row.evidence)
@@ -145,7 +143,7 @@ def _totals(knowledge: Knowledge) -> dict[str, Any]:
     """Return the numbers for all clusters together."""
     views = list(knowledge.clusters.values())
     acked = sum(view.total("canary_probes_acked_total") for view in views)
-    lost = sum(lost_writes(view.name, knowledge.counts) for view in views)
+    lost = sum(lost_writes(view.name, knowledge.standing) for view in views)
     since = [view.since_ns for view in views if view.since_ns is not None]
     return {
         "acked": acked,

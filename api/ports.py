@@ -14,6 +14,7 @@ from storage.store.values import (
     IncidentFilter,
     Maintenance,
     Reconciliation,
+    Standing,
     StoredViolation,
     Token,
     View,
@@ -35,6 +36,7 @@ __all__ = [
     "Maintenance",
     "ProbeLog",
     "Reconciliation",
+    "Standing",
     "Store",
     "StoredViolation",
     "Token",
@@ -60,6 +62,9 @@ class Store(Protocol):
 
     def violation_counts(self) -> Sequence[ViolationCount]:
         """Return the counts by cluster, kind and severity."""
+
+    def standing(self) -> Sequence[Standing]:
+        """Return what was ever found and still counts, grouped by cluster, kind, severity, mode, state and reason."""
 
     def incidents(self, wanted: IncidentFilter | None, cursor: str | None, limit: int, /) -> Page[Incident]:
         """Return a page, newest first."""

@@ -88,7 +88,8 @@ GUARDED: dict[int | str, dict[str, Any]] = {
     for status, description in (
         (401, "A token is needed, or this one opens nothing."),
         (403, "This token may not do that."),
-        (429, "Too many wrong tokens from this address."),
+        (421, "The API is not known by this name (api.hosts)."),
+        (429, "Too many failed attempts from this address."),
     )
 }
 """What every route answers whom it does not let in."""

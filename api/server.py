@@ -14,6 +14,7 @@ import structlog
 import uvicorn
 
 from canary.errors import UserError
+from canary.settings.serving import reachable
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -46,7 +47,7 @@ class _Server(uvicorn.Server):
 class ApiServer:
     """Listens from its construction on; answers from start() to stop().
 
-    Usable as a context manager. ``address`` is where it listens, with the real port if 0 was asked for.
+    Usable as a context manager. ``address`` is where this machine reaches it, with the real port if 0 was asked for.
     """
 
     def __init__(self, app: FastAPI, host: str, port: int, tls: TlsSettings | None = None) -> None:
@@ -63,7 +64,8 @@ class ApiServer:
             reason = error.strerror or str(error)
             raise ServeError(f"cannot listen on {host}:{port} ({reason}); set api.host and api.port") from None
         bound = self._socket.getsockname()
-        shown = f"[{bound[0]}]" if ":" in bound[0] else bound[0]
+        here = reachable(bound[0])
+        shown = f"[{here}]" if ":" in here else here
         self.address = f"{'https' if tls else 'http'}://{shown}:{bound[1]}"
         self._server = _Server(
             uvicorn.Config(

@@ -167,6 +167,7 @@ class ViolationDetail(ViolationOut):
     meaning: str
     implies: str
     do_first: str
+    runbook: str = Field(description="The page that says what to do, as a path of this API.")
 
 
 class IncidentOut(Shape):
@@ -272,6 +273,8 @@ class ActionOut(Shape):
     actor: str = Field(description="The token's name, or whom the identity provider named.")
     action: str
     target: str
+    address: str | None = Field(None, description="Where it came from; null: the command line.")
+    forwarded_for: str | None = Field(None, description="What a proxy said of whom it asked for; unproven.")
     detail: dict[str, Any]
 
 

@@ -4,22 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, cast
 
-from api.ports import IncidentFilter, ViolationFilter
+from api.ports import IncidentFilter
 from api.reconciled import Reconciled, last_successes
 from api.survived import Survived
 from api.views import ClusterView, read_views
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from starlette.requests import Request
 
     from api.calls import Calls
-    from api.ports import Incident, ProbeLog, Store, StoredViolation, ViolationCount
+    from api.ports import Incident, ProbeLog, Standing, Store, StoredViolation, ViolationCount
     from canary.settings.serving import ApiSettings
 
 AFTER_NS = 6 * 60 * 10**9
@@ -28,7 +27,6 @@ ALERT_TEST = "alert-test"
 """The kind that `canary alert test` records."""
 OPEN_INCIDENTS = 100
 """So many incidents, the newest, have a series of their own."""
-UNDER_CARE = ViolationFilter(severity="critical", state="acknowledged")
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,20 +37,12 @@ class Knowledge:
     clusters: dict[str, ClusterView]
     counts: Sequence[ViolationCount]
     reconciliations: Sequence[Reconciled]
-    under_care: Mapping[str, int]
-    """Critical violations that are acknowledged and not resolved, by cluster."""
+    standing: Sequence[Standing] = ()
+    """What was ever found and still counts."""
     quiet: frozenset[tuple[str, str]] = frozenset()
     """(cluster, "shadow" or "maintenance"): what is found there now is recorded and alarms nobody."""
     incidents: Sequence[Incident] = ()
     """Those that are not resolved, newest first."""
-
-    def open_by_severity(self, cluster: str, severity: str) -> int:
-        """Return how many violations of a cluster are open; a test of the alarm is none."""
-        return sum(
-            row.open
-            for row in self.counts
-            if row.cluster == cluster and row.severity == severity and row.kind != ALERT_TEST
-        )
 
 
 @dataclass(slots=True)
@@ -115,9 +105,7 @@ class State:
             clusters,
             self.store.violation_counts(),
             last_successes(self.store.reconciliations(state="succeeded", limit=200).items),
-            Counter(
-                row.cluster for row in self.store.violations(UNDER_CARE, None, 1000).items if row.kind != ALERT_TEST
-            ),
+            [row for row in self.store.standing() if row.kind != ALERT_TEST],
             frozenset(self._quiet(clusters, now_ns)),
             self._incidents(),
         )

@@ -127,6 +127,7 @@ def violation_detail(row: StoredViolation) -> ViolationDetail:
         meaning=entry.meaning if entry else "",
         implies=entry.implies if entry else "",
         do_first=entry.do_first if entry else "",
+        runbook=f"/runbooks/{row.kind}",
     )
 
 

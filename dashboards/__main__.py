@@ -8,7 +8,7 @@ from pathlib import Path
 from dashboards.boards import boards
 from dashboards.concepts import concepts
 from dashboards.drawings import PICTURES, drawing
-from dashboards.rules import groups, rules_yaml, runbook, runbooks_index
+from dashboards.rules import groups, rules_yaml, runbook, runbooks_index, runbooks_json
 from dashboards.settings_reference import settings_reference
 
 ROOT = Path(__file__).parent.parent
@@ -24,6 +24,7 @@ def made() -> dict[Path, str]:
     files[Path("docs/configuration.md")] = settings_reference()
     files[Path("docs/concepts.md")] = concepts()
     files |= {Path("docs/pictures") / f"{name}.svg": drawing(name) for name in PICTURES}
+    files[Path("api/runbooks.json")] = runbooks_json()
     files[Path("docs/runbooks/index.md")] = runbooks_index()
     for rules in groups().values():
         files |= {Path("docs/runbooks") / f"{rule.name}.md": runbook(rule) for rule in rules}

@@ -44,6 +44,7 @@ TOPIC: Final = Variable("topic", "Topic", f"label_values({SENT}{{{HERE}}}, topic
 NUMBER: Final = Variable("partition", "Partition", f"label_values({SENT}{{{PLACE}}}, partition)")
 STATUS_PAGE: Final = "${canary}/"
 INCIDENTS: Final = "${canary}/incidents"
+RUNBOOKS: Final = "${canary}/runbooks"
 
 
 def board(
@@ -92,7 +93,7 @@ def _links() -> list[builder.DashboardLink]:
         .keep_time(True)
         .tooltip("The canary's other dashboards, with the same time and choice")
     )
-    pages = (("Status page", STATUS_PAGE), ("Incidents", INCIDENTS))
+    pages = (("Status page", STATUS_PAGE), ("Incidents", INCIDENTS), ("Runbooks", RUNBOOKS))
     return [
         others,
         *(

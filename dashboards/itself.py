@@ -149,7 +149,9 @@ def _processes() -> list[Builder[dashboard.Panel]]:
         ),
         rows(
             "Address",
-            describe("canary_api_info", "Links of alerts and dashboards lead there; set api.url if it is wrong."),
+            describe(
+                "canary_api_info", "Links of alerts and dashboards lead there; set api.url if it is wrong or missing."
+            ),
             (one("canary_api_info"), ""),
             w=4,
             hidden=("Value",),

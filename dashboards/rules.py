@@ -8,6 +8,7 @@ as new; of a cluster in shadow mode nothing fires.
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
 
     from canary.anomalies.catalogue import Anomaly
 
-RUNBOOKS = "https://github.com/durability-canary/kafka-durability-canary/blob/main/docs/runbooks"
 HEARTBEAT = "canary_runner_heartbeat_timestamp_seconds"
 RECONCILED = "canary_reconcile_last_success_timestamp_seconds"
 CRITICAL = 'severity="critical"'
@@ -31,6 +31,11 @@ SHADOW = 'reason="shadow"'
 ADDRESS = '{{ with query "canary_api_info" }}{{ . | first | label "url" }}'
 """Where the pages are, as the API says it; nothing if it says nothing."""
 WEEK_S = 604_800
+TITLES = {
+    "kafka-durability": "Broken promises, and what endangers them",
+    "kafka-durability-canary-blind": "The canary itself",
+}
+"""Of the groups of rules, for people."""
 FOR_ALL = frozenset({"CanaryApiDown", "CanaryStoreDown", "CanaryAlertTest"})
 """Rules that know no cluster, or that shadow mode does not silence."""
 
@@ -59,8 +64,8 @@ class Rule:
 
     @property
     def runbook_url(self) -> str:
-        """Where the runbook of this alert is."""
-        return f"{RUNBOOKS}/{self.name}.md"
+        """The template of where the API serves the runbook of this alert."""
+        return f"{ADDRESS}/runbooks/{self.name}{{{{ end }}}}"
 
     @property
     def link(self) -> tuple[str, str]:
@@ -121,18 +126,32 @@ def runbook(rule: Rule) -> str:
     )
 
 
+def runbooks_json() -> str:
+    """Return what the API serves at /runbooks: by name, what its pages show."""
+    served = {
+        rule.name: {
+            "group": TITLES[group],
+            "severity": rule.severity,
+            "hold": rule.hold,
+            "meaning": rule.meaning,
+            "advice": rule.advice,
+            "expression": rule.expression,
+            "kind": rule.kind,
+        }
+        for group, rules in groups().items()
+        for rule in rules
+    }
+    return json.dumps(served, indent=1) + "\n"
+
+
 def runbooks_index() -> str:
     """Return the page that lists every runbook, in Markdown."""
     parts = [
         "# Runbooks\n\nOne page for each alert; made from the catalogue and the rules by `python -m dashboards`.\n"
     ]
-    titles = {
-        "kafka-durability": "Broken promises, and what endangers them",
-        "kafka-durability-canary-blind": "The canary itself",
-    }
     for group, rules in groups().items():
         rows = [f"| [{rule.name}]({rule.name}.md) | {rule.severity} | {rule.meaning} |" for rule in rules]
-        parts += [f"## {titles[group]}\n", "| alert | severity | means |\n|---|---|---|", *rows, ""]
+        parts += [f"## {TITLES[group]}\n", "| alert | severity | means |\n|---|---|---|", *rows, ""]
     return "\n".join(parts)
 
 
@@ -238,8 +257,8 @@ def _blind() -> Iterator[Rule]:
         "2m",
         "critical",
         "Nobody serves the canary's metrics",
-        "Prometheus finds no API of the canary: none of its alarms can reach you.",
-        "",
+        "Prometheus finds no API of the canary: none of its alarms can reach you, nor can its runbooks.",
+        "First: see whether the API's process lives, then whether Prometheus scrapes it (Status, Targets).",
         ("See whether the API's process lives.", "See whether Prometheus scrapes it (Status, Targets)."),
     )
     yield Rule(

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from typing import TYPE_CHECKING, Any, Final
 
 import fsspec.core
 import orjson
 import pyarrow.parquet as pq
 
-from canary.anomalies.catalogue import CATALOGUE
-from canary.anomalies.online.scope import UNORDERED
+from canary.anomalies import policy
 from canary.anomalies.violation import Violation
 from canary.probe.identity import Identity
 
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
 Case = dict[str, Any]
+Modes = dict[tuple[str, str], set[str]]
+"""The modes of the probes of each (cluster, topic)."""
 
 _WORDS: Final[Mapping[str, str]] = {
     "lost-write": "an acknowledged write is not in the topic",
@@ -42,8 +44,20 @@ def cases(out: str) -> Iterator[Case]:
                 yield from batch.to_pylist()
 
 
+def modes(out: str) -> Modes:
+    """Return the modes of a run's probes, from its table/: what is only found in a log does not say its own."""
+    fs, root = fsspec.core.url_to_fs(f"{out.rstrip('/')}/table")
+    found: Modes = defaultdict(set)
+    for path in fs.find(root):
+        with fs.open(path, "rb") as file:
+            for row in pq.read_table(file, columns=["cluster", "topic", "mode"]).to_pylist():
+                found[row["cluster"], row["topic"]].add(row["mode"])
+    return found
+
+
 def violations(out: str, at_ns: int, reconciliation: str | None = None) -> Iterator[tuple[str, Violation]]:
     """Yield (cluster, violation) for each anomaly of a run; early expiries one a partition, as online."""
+    known = modes(out)
     early: dict[tuple[str, str, int], tuple[int, Case]] = {}
     for case in cases(out):
         if case["kind"] == "early-expiry":
@@ -51,12 +65,12 @@ def violations(out: str, at_ns: int, reconciliation: str | None = None) -> Itera
             count, first = early.get(place, (0, case))
             early[place] = count + 1, min(first, case, key=lambda one: one["offset"])
         else:
-            yield case["cluster"], _violation(case, at_ns, reconciliation)
+            yield case["cluster"], _violation(case, known, at_ns, reconciliation)
     for (cluster, _, _), (count, case) in early.items():
-        yield cluster, _violation(case, at_ns, reconciliation, count)
+        yield cluster, _violation(case, known, at_ns, reconciliation, count)
 
 
-def _violation(case: Case, at_ns: int, reconciliation: str | None, count: int = 1) -> Violation:
+def _violation(case: Case, known: Modes, at_ns: int, reconciliation: str | None, count: int = 1) -> Violation:
     kind = case["kind"]
     identity = None
     if case["producer_id"] is not None:
@@ -75,19 +89,17 @@ def _violation(case: Case, at_ns: int, reconciliation: str | None, count: int = 
         evidence["reconciliation"] = reconciliation
     if count > 1:
         evidence["count"] = count
-    severity = CATALOGUE[kind].severity
-    if kind == "duplicate" and case["mode"] in UNORDERED:
-        severity = "warning"
+    of = {case["mode"]} if case["mode"] is not None else known.get((case["cluster"], case["topic"]), set())
     at = f"offset {case['offset']}" if case["offset"] is not None else "an offset nobody was told"
     return Violation(
         kind=kind,
-        severity=severity,
+        severity=policy.severity(kind, *of),
         topic=case["topic"],
         topic_id=case["topic_id"] or "",
         partition=case["partition"],
         offset=case["offset"],
         identity=own,
-        mode=case["mode"],
+        mode=next(iter(of)) if len(of) == 1 else None,
         at_ns=at_ns,
         by="reconcile",
         summary=f"{_WORDS[kind]}: {at}" + (f" and {count - 1} more" if count > 1 else ""),

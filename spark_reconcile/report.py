@@ -11,6 +11,7 @@ import jinja2
 from markupsafe import Markup
 
 from canary.anomalies.catalogue import CATALOGUE
+from canary.anomalies.policy import severity
 from spark_reconcile.findings import cases
 from spark_reconcile.pictures import PICTURED, Loss, around
 
@@ -101,10 +102,10 @@ def with_comparison(page: str, sentences: Sequence[str]) -> str:
 
 
 def _badness(case: Mapping[str, Any]) -> tuple[int, str, str, str, int, int]:
-    """Return what sorts the worst first: critical kinds, then by place."""
-    severity = ("critical", "warning", "info").index(CATALOGUE[case["kind"]].severity)
+    """Return what sorts the worst first: critical ones, then by place."""
+    rank = ("critical", "warning", "info").index(severity(case["kind"], case["mode"]))
     place = case["cluster"], case["topic"], case["partition"]
-    return severity, case["kind"], *place, -1 if case["offset"] is None else case["offset"]
+    return rank, case["kind"], *place, -1 if case["offset"] is None else case["offset"]
 
 
 def _of_each_kind(some: Sequence[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import structlog
 
-from canary.anomalies.catalogue import CATALOGUE
+from canary.anomalies.policy import severity
 from canary.metrics.statistics import loss_rate_upper_95
 from spark_reconcile import ordering
 from spark_reconcile.bounding import described
@@ -60,7 +60,7 @@ class Report:
     @property
     def exit_status(self) -> int:
         """Return 1 with an anomaly, else 3 with something unjudged, else 0 (RECONCILIATION rule 19)."""
-        if any(n and CATALOGUE[name].severity != "info" for name, n in self.summary["anomalies"].items()):
+        if any(n and severity(name) != "info" for name, n in self.summary["anomalies"].items()):
             return 1
         return 3 if self.summary["unjudged"] else 0
 

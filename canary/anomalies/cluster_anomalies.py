@@ -134,8 +134,14 @@ CLUSTER_ANOMALIES = (
         ("warning",),
         "watch",
         "online",
-        meaning="Timestamps of brokers or records differ from ours by more than the set limit.",
-        implies="Retention by time may delete too early or too late; judgements here never depend on clocks.",
+        meaning=(
+            "A leader's clock is more than 10 s before or behind ours, by the time at which it appended a probe "
+            "(measured only on topics with message.timestamp.type=LogAppendTime)."
+        ),
+        implies=(
+            "Retention by time may delete too early or too late; judgements here never depend on clocks. On topics "
+            "with CreateTime every timestamp is the producer's own, and brokers' clocks are not measured."
+        ),
         do_first="Check time synchronisation on the brokers and on this machine.",
         source="jepsen-redpanda 2 (clock faults); ANOMALIES Part II",
     ),

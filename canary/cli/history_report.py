@@ -13,6 +13,7 @@ from rich.table import Table
 
 from canary.anomalies.catalogue import CATALOGUE
 from canary.anomalies.offline import Verdict, metrics
+from canary.anomalies.policy import severity
 from canary.history.columns import UNKNOWN
 from canary.history.operation import FUNCTIONS, TYPES
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from canary.anomalies.offline import Case
+    from canary.anomalies.violation import Severity
     from canary.history import History
     from spark_reconcile.history_check import SparkVerdict
 
@@ -30,9 +32,9 @@ _SHOWN_VALUES = 12
 _STYLES = {"critical": "bold red", "warning": "yellow", "info": "cyan"}
 
 
-def severity_of(name: str) -> str:
-    """Return the severity of what was found in a whole history: what is unseen at its end is more than late."""
-    return "warning" if name == "unseen" else CATALOGUE[name].severity
+def severity_of(name: str) -> Severity:
+    """Return the severity of what was found in a whole history."""
+    return severity(name, finished=True)
 
 
 def sentence(verdict: Verdict | SparkVerdict) -> str:
@@ -66,8 +68,8 @@ def show(verdict: Verdict | SparkVerdict, console: Console | None = None) -> Non
     table.columns[1].justify = "right"
     for name, cases in verdict.anomalies.items():
         entry = CATALOGUE[name]
-        severity = "allowed" if name in verdict.allowed else severity_of(name)
-        table.add_row(name, f"{len(cases):,}", severity, entry.meaning, style=_STYLES.get(severity, "dim"))
+        weight = "allowed" if name in verdict.allowed else severity_of(name)
+        table.add_row(name, f"{len(cases):,}", weight, entry.meaning, style=_STYLES.get(weight, "dim"))
     console.print(table)
     for name, cases in verdict.anomalies.items():
         console.print(f"\n[bold]{name}[/] ({min(FIRST_CASES, len(cases))} of {len(cases):,})")

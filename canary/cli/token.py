@@ -32,7 +32,7 @@ def create(
     scope: Annotated[
         Literal["read", "operate"], typer.Option(help="operate also acknowledges, resolves, plans.")
     ] = "read",
-    expires: Annotated[str | None, typer.Option(metavar="DURATION", help="Like 90d. Default: never.")] = None,
+    expires: Annotated[str, typer.Option(metavar="DURATION", help="Like 30d, or never.")] = "90d",
     json: JsonOption = False,
 ) -> None:
     """Make a token and show it, this once: only its hash is kept.
@@ -40,11 +40,13 @@ def create(
     Example: canary token create grafana --scope read --expires 365d
     """
     now = time.time_ns()
-    ends = None if expires is None else now + int(_seconds(expires) * 1e9)
+    ends = None if expires == "never" else now + int(_seconds(expires) * 1e9)
     with _store() as store:
         store.upgrade()
         text, token = store.create_token(name, scope, now, ends)
         store.note_action("command line", "create-token", f"token {token.id}", now, {"name": name, "scope": scope})
+    if token.expires_ns is not None:
+        typer.echo(f"It expires at {_time(token.expires_ns)}.", err=True)
     typer.echo(json_module.dumps({**_shown(token), "token": text}) if json else text)
 
 

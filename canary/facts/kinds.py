@@ -109,7 +109,11 @@ class Positioned:
 
 @dataclass(frozen=True, slots=True)
 class Polled:
-    """A consumer was given a record of ours, intact. ``timestamp_ms`` is the record's, ``sent_at_ns`` its content's."""
+    """A consumer was given a record of ours, intact.
+
+    ``timestamp_ms`` is when the broker appended it, by its clock (LogAppendTime); None where the topic has our own.
+    ``sent_at_ns`` is in its content.
+    """
 
     at_ns: int
     consumer: str

@@ -224,7 +224,13 @@ METRICS: dict[str, Metric] = {
             (),
             source="api",
         ),
-        Metric("canary_api_info", "gauge", "Where people reach the pages.", ("url",), source="api"),
+        Metric(
+            "canary_api_info",
+            "gauge",
+            "Where people reach the pages; missing where api.url is not set and api.host is a wildcard.",
+            ("url",),
+            source="api",
+        ),
         Metric("canary_api_store_up", "gauge", "1 while the API reaches the store.", (), source="api"),
         Metric("canary_build_info", "gauge", "Version of the canary.", ("version",), source="api"),
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from confluent_kafka import TIMESTAMP_NOT_AVAILABLE, Consumer, KafkaException
+from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME, Consumer, KafkaException
 
 from canary.client.opening import opened
 from canary.client.quiet import ErrorReporter, calm, quiet_logger
@@ -99,7 +99,7 @@ def told(message: Any, consumer: str, isolation: Isolation, tag: bytes, at_ns: i
         generation=identity.generation,
         sequence=identity.sequence,
         transaction_id=content.transaction_id,
-        timestamp_ms=None if kind == TIMESTAMP_NOT_AVAILABLE else timestamp_ms,
+        timestamp_ms=timestamp_ms if kind == TIMESTAMP_LOG_APPEND_TIME else None,  # else it is our own
         sent_at_ns=content.sent_at_ns,
         leader_epoch=epoch,
     )

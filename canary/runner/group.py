@@ -131,12 +131,11 @@ def up(
         env = environment(settings, lab.bootstrap if lab else None, os.environ)
         options = [*(["--config", str(config)] if config else []), *(["-v"] * verbosity)]
         children = [_start(part, options, env) for part in wanted]
-        address = f"{'https' if settings.api.tls else 'http'}://{settings.api.host}:{settings.api.port}/"
         announced = False
         while not stopping.wait(_LOOK_S):
             if not announced and _answers(settings.api):
                 announced = True
-                announce(address)
+                announce(f"{settings.api.local_address}/")
             for child in children:
                 _look_after(child, options, env)
     finally:

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import ipaddress
+import socket
 from pathlib import Path  # noqa: TC003  # pydantic reads it
-from typing import Final, Literal
+from typing import Annotated, Final, Literal
+from urllib.parse import urlsplit
 
-from pydantic import Field, model_validator
+from pydantic import Field, StringConstraints, model_validator
 
 from canary.settings.fields import Name, Seconds, Section, problem
 
 Open = Literal["metrics", "readyz"]
 Algorithm = Literal["RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA", "Ed25519"]
-_LOOPBACK_NAMES: Final = frozenset({"localhost", "ip6-localhost"})
+LOOPBACK_NAMES: Final = frozenset({"localhost", "ip6-localhost"})
+HostName = Annotated[
+    str, StringConstraints(strip_whitespace=True, to_lower=True, pattern=r"^(\*|(\*\.)?[A-Za-z0-9_][A-Za-z0-9_.-]*)$")
+]
+"""A host's name without a port, ``*.`` and a domain for every name below it, or ``*`` for any."""
 
 
 class TlsSettings(Section):
@@ -59,7 +65,10 @@ class AuthSettings(Section):
         (), description="What is answered without a token even so: metrics, readyz. /healthz always is."
     )
     failures: int = Field(
-        10, ge=1, description="So many wrong tokens a minute from one address; more are not even looked at (count)."
+        10,
+        ge=1,
+        description="So many failed attempts a minute from one address are answered 401 and recorded, more are "
+        "answered 429; a valid token is never refused (count).",
     )
     oidc: OidcSettings | None = Field(None, description="An identity provider.")
 
@@ -72,7 +81,14 @@ class ApiSettings(Section):
     url: str | None = Field(
         None,
         pattern=r"^https?://",
-        description="Where people reach the pages, for links in alerts and exports (URL). Left out: host and port.",
+        description="Where people reach the pages, for links in alerts and dashboards (URL). Left out: host and "
+        "port; "
+        "no links are given out where host is a wildcard (0.0.0.0, ::).",
+    )
+    hosts: tuple[HostName, ...] = Field(
+        (),
+        description="Names by which clients reach the API; a request with another Host is refused. IP addresses, "
+        "loopback names, host and the host of url are always known (names, *.DOMAIN, or * for any).",
     )
     tls: TlsSettings | None = Field(None, description="TLS by the server itself.")
     auth: AuthSettings = Field(default_factory=AuthSettings, description="Who may ask.")  # type: ignore[arg-type]
@@ -103,17 +119,28 @@ class ApiSettings(Section):
     )
 
     @property
-    def address(self) -> str:
-        """Where people reach the pages, without a slash at the end: ``url``, or host and port."""
+    def address(self) -> str | None:
+        """Where people reach the pages, without a slash at the end: ``url``, or host and port; None: nobody can say."""
         if self.url is not None:
             return self.url.rstrip("/")
-        host = f"[{self.host}]" if ":" in self.host else self.host
-        return f"{'https' if self.tls else 'http'}://{host}:{self.port}"
+        return None if is_wildcard(self.host) or not self.port else self.local_address
+
+    @property
+    def local_address(self) -> str:
+        """Where this machine reaches the pages, without a slash at the end."""
+        host = reachable(self.host)
+        return f"{'https' if self.tls else 'http'}://{f'[{host}]' if ':' in host else host}:{self.port}"
 
     @property
     def needs_token(self) -> bool:
         """Whether a token is needed."""
         return self.auth.required == "always" or (self.auth.required == "auto" and not is_loopback(self.host))
+
+    @model_validator(mode="after")
+    def _links_lead_somewhere(self) -> ApiSettings:
+        if self.url is not None and is_wildcard(urlsplit(self.url).hostname or ""):
+            raise problem("no browser reaches this address", "name the host that people use, or leave url out", "url")
+        return self
 
     @model_validator(mode="after")
     def _somebody_can_get_in(self) -> ApiSettings:
@@ -129,9 +156,27 @@ class ApiSettings(Section):
 
 def is_loopback(host: str) -> bool:
     """Return whether only this machine reaches an address to listen on."""
-    if host.lower() in _LOOPBACK_NAMES:
+    if host.lower() in LOOPBACK_NAMES:
         return True
     try:
         return ipaddress.ip_address(host.strip("[]")).is_loopback
     except ValueError:
         return False
+
+
+def is_wildcard(host: str) -> bool:
+    """Return whether a host to listen on stands for every address of the machine: nobody reaches it by that."""
+    try:
+        if ":" not in host:
+            return not any(socket.inet_aton(host))  # 0 and 0x0 are 0.0.0.0, too
+        address = ipaddress.IPv6Address(host.strip("[]"))
+    except (OSError, ValueError):
+        return False
+    return (address.ipv4_mapped or address).is_unspecified
+
+
+def reachable(host: str) -> str:
+    """Return by what this machine reaches a host to listen on."""
+    if not is_wildcard(host):
+        return host
+    return "::1" if ":" in host else "127.0.0.1"

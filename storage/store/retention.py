@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sqlalchemy import delete, insert, select
+from sqlalchemy import delete, insert, not_, select
 
 from storage.store import topology
 from storage.store.models import ForgottenRow, IncidentRow, ReconciliationRow, ViewRow, ViolationRow
+from storage.store.standing import loss
 from storage.store.values import Purged
 
 if TYPE_CHECKING:
@@ -19,11 +20,11 @@ def purge(
 ) -> Purged:
     """Delete what is older than told.
 
-    A violation goes only when it is resolved and was closed before; its id stays, so that seen again it is neither new
-    nor counted twice, and totals never fall. An incident goes with its last violation. The topology's timeline is kept
-    as long as violations are.
+    A violation goes only when it is resolved, was closed before, and is no confirmed loss; its id stays, so that seen
+    again it is neither new nor counted twice, and totals never fall. An incident goes with its last violation. The
+    topology's timeline is kept as long as violations are.
     """
-    old = (ViolationRow.state == "resolved", ViolationRow.closed_ns < violations_before_ns)
+    old = (ViolationRow.state == "resolved", ViolationRow.closed_ns < violations_before_ns, not_(loss()))
     connection.execute(insert(ForgottenRow).from_select(["id"], select(ViolationRow.id).where(*old)))
     violations = connection.execute(delete(ViolationRow).where(*old)).rowcount
     incidents = connection.execute(

@@ -15,6 +15,7 @@ from storage.store import (
     producers,
     reconciliations,
     retention,
+    standing,
     topology,
     violation_lists,
     violations,
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
         Purged,
         Reconciliation,
         Scope,
+        Standing,
         StoredViolation,
         Token,
         ViolationCount,
@@ -189,6 +191,11 @@ class Store:
         """Return (cluster, kind, severity, total, open) of everything ever found."""
         with self._database.reading() as connection:
             return violation_lists.count_violations(connection)
+
+    def standing(self) -> list[Standing]:
+        """Return what was ever found and still counts, grouped by cluster, kind, severity, mode, state and reason."""
+        with self._database.reading() as connection:
+            return standing.standing(connection)
 
     def incidents(
         self, wanted: IncidentFilter | None = None, cursor: str | None = None, limit: int = 100

@@ -80,6 +80,21 @@ class ViolationCount:
 
 
 @dataclass(frozen=True, slots=True)
+class Standing:
+    """How many records of a kind were found and have one state, first seen from ``first_ns`` to ``last_ns``."""
+
+    cluster: str
+    kind: str
+    severity: str
+    mode: str | None
+    state: State
+    reason: Reason | None
+    records: int
+    first_ns: int
+    last_ns: int
+
+
+@dataclass(frozen=True, slots=True)
 class Incident:
     """Violations of one place and time; ``lead_id``, ``kind`` and ``summary`` are the first cause's."""
 

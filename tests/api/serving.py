@@ -35,7 +35,7 @@ def settings(*clusters: str, store_timeout: float = 60.0, **api: Any) -> Setting
         SimpleNamespace(
             clusters=[SimpleNamespace(name=name, embedded=False) for name in clusters],
             store=SimpleNamespace(timeout=store_timeout),
-            api=ApiSettings(**({"metrics_cache": "0s", "answers_cache": "0s"} | api)),
+            api=ApiSettings(**({"metrics_cache": "0s", "answers_cache": "0s", "hosts": ("canary",)} | api)),
             probe_log=SimpleNamespace(url="nowhere"),
         ),
     )

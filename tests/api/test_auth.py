@@ -11,7 +11,7 @@ from joserfc import jwk, jwt
 from structlog.testing import capture_logs
 
 from api import create_app
-from api.auth import Failures
+from api.auth import MOST_RECORDED, Failures
 from api.oidc import Provider, ProviderError
 from canary.settings.serving import ApiSettings, OidcSettings
 from storage.store import Store, StoreError
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 ISSUER = "https://issuer.example"
 LISTS = "/api/v1/violations"
+WRONG = f"canary_{'0' * 16}_{'b' * 43}"
 
 
 @pytest.fixture
@@ -77,7 +78,7 @@ def test_a_read_token_reads_and_changes_nothing(guarded: Client, store: Store) -
         for method in {"post", "put", "patch", "delete"} & set(methods):
             assert guarded.ask(method.upper(), path, headers=reader).status_code == 403
     assert store.violation(row.id).state == "open"  # type: ignore[union-attr]
-    assert store.actions().items == []
+    assert {(one.actor, one.action, one.detail["status"]) for one in store.actions().items} == {("ann", "refused", 403)}
 
 
 def test_an_operate_token_operates_and_the_record_says_who(guarded: Client, store: Store) -> None:
@@ -89,6 +90,7 @@ def test_an_operate_token_operates_and_the_record_says_who(guarded: Client, stor
     assert (action.actor, action.action, action.target) == ("ann", "acknowledge", f"violation {row.id}")
     listed = guarded.ask("GET", "/api/v1/actions", headers=bearer(token(store))).json()["items"]
     assert listed[0]["detail"] == {"note": "mine"}
+    assert (listed[0]["address"], listed[0]["forwarded_for"]) == ("127.0.0.1", None)
 
 
 def test_what_cannot_be_written_down_is_not_done(guarded: Client, store: Store, monkeypatch: Any) -> None:
@@ -119,15 +121,91 @@ def test_a_revoked_or_expired_token_opens_nothing(guarded: Client, store: Store)
     assert guarded.ask("GET", LISTS, headers=bearer(expired)).status_code == 401
 
 
-def test_wrong_tokens_are_soon_not_looked_at_any_more_and_right_ones_go_on(guarded: Client, store: Store) -> None:
+def test_whatever_others_of_its_address_get_wrong_a_valid_token_is_never_refused(guarded: Client, store: Store) -> None:
     good, late = token(store), token(store)
     assert guarded.ask("GET", LISTS, headers=bearer(good)).status_code == 200
-    wrong = [guarded.ask("GET", LISTS, headers=bearer(f"canary_{n}")).status_code for n in range(12)]
-    assert wrong == [401] * 10 + [429] * 2
-    assert guarded.ask("GET", LISTS, headers=bearer(good)).status_code == 200  # known to be right
-    answer = guarded.ask("GET", LISTS, headers=bearer(late))
-    assert answer.status_code == 429
-    assert 0 < int(answer.headers["retry-after"]) <= 61
+    wrong = [guarded.ask("GET", LISTS, headers=bearer(WRONG)) for _ in range(12)]
+    assert [answer.status_code for answer in wrong] == [401] * 10 + [429] * 2
+    assert 0 < int(wrong[-1].headers["retry-after"]) <= 61
+    for valid in (good, late, token(store)):
+        assert guarded.ask("GET", LISTS, headers=bearer(valid)).status_code == 200
+    assert guarded.get(LISTS).status_code == 401  # a browser has to be asked, not sent away
+
+
+def test_failed_attempts_are_in_the_record_with_where_they_came_from_until_they_flood(
+    guarded: Client, store: Store
+) -> None:
+    reader = bearer(token(store))
+    assert guarded.get(LISTS).status_code == 401  # whoever brings no token and changes nothing tried nothing
+    guarded.ask("POST", f"{LISTS}/%00/acknowledge", headers=reader | {"X-Forwarded-For": "10.1.2.3"})
+    for _ in range(30):
+        guarded.ask("GET", LISTS, headers=bearer(WRONG))
+    *wrong, forbidden = store.actions().items
+    assert (forbidden.actor, forbidden.action, forbidden.target) == ("ann", "refused", f"POST {LISTS}/%00/acknowledge")
+    assert forbidden.detail == {
+        "address": "127.0.0.1",
+        "forwarded_for": "10.1.2.3",
+        "status": 403,
+        "why": "This token may read; changing something needs the scope operate.",
+    }
+    assert {(one.actor, one.target, one.detail["status"]) for one in wrong} == {("anonymous", f"GET {LISTS}", 401)}
+    assert len(wrong) == 9
+    listed = guarded.ask("GET", "/api/v1/actions", headers=reader).json()["items"]
+    assert {(item["action"], item["address"]) for item in listed} == {("refused", "127.0.0.1")}
+    assert WRONG not in str(listed)
+
+
+def test_a_refusal_needs_no_store(guarded: Client, store: Store, monkeypatch: Any) -> None:
+    def away(*_: object) -> None:
+        raise StoreError("away")
+
+    monkeypatch.setattr(store, "note_action", away)
+    assert guarded.ask("GET", LISTS, headers=bearer(WRONG)).status_code == 401
+
+
+def test_all_addresses_together_record_no_more_than_a_hundred_failures_a_minute() -> None:
+    now = [0.0]
+    failures = Failures(2, lambda: now[0])
+    assert sum(failures.add(str(n)) for n in range(200)) == MOST_RECORDED
+    now[0] = 60.0
+    assert failures.add("a")
+
+
+@pytest.mark.parametrize("needed", ["always", "never"])
+def test_a_name_that_is_not_ours_opens_nothing(store: Store, needed: str) -> None:
+    store.record("prod", [lost(1)])
+    (row,) = store.violations().items
+    told: dict[str, Any] = {
+        "url": "https://canary.example:8443/",
+        "hosts": ("canary", "*.Internal"),
+        "auth": {"required": needed},
+    }
+    client = Client(create_app(settings("prod", **told), store, ProbeLogFake()))
+    operator = bearer(token(store, "operate"))
+    strange = ("evil.example", "evil.example:8080", "canary.example.evil", "internal", "xinternal", "", "[", "evil@a.b")
+    for host in strange:
+        for method, path in (
+            ("GET", "/"),
+            ("GET", LISTS),
+            ("GET", "/metrics"),
+            ("POST", f"{LISTS}/{row.id}/acknowledge"),
+        ):
+            own = {"Host": host, "Origin": f"http://{host}"}
+            assert client.ask(method, path, headers=operator | own).status_code == 421, (host, path)
+        assert client.ask("GET", "/healthz", headers={"Host": host}).status_code == 200
+    known = ("localhost:8080", "LOCALHOST", "127.0.0.1:1", "[::1]:8080", "10.2.3.4:8080", "canary.example", "canary:80")
+    for host in (*known, "a.internal", "a.b.internal.:80"):
+        assert client.ask("GET", LISTS, headers=operator | {"Host": host}).status_code == 200, host
+    assert store.violation(row.id).state == "open"  # type: ignore[union-attr]
+    assert {one.detail["status"] for one in store.actions().items} == {421}
+
+
+def test_loopback_names_alone_are_known_unless_told_otherwise(store: Store) -> None:
+    client = Client(create_app(settings("prod", hosts=()), store, ProbeLogFake()))
+    said = {host: client.ask("GET", LISTS, headers={"Host": host}).status_code for host in ("localhost", "canary")}
+    assert said == {"localhost": 200, "canary": 421}
+    anything = Client(create_app(settings("prod", hosts=("*",)), store, ProbeLogFake()))
+    assert anything.ask("GET", LISTS, headers={"Host": "evil.example"}).status_code == 200
 
 
 def test_an_address_is_looked_at_again_a_minute_later() -> None:

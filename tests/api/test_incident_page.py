@@ -97,7 +97,7 @@ def test_the_forms_acknowledge_and_resolve_and_go_back(client: Client, store: St
     assert "Deal with it" not in client.get(place).text
     assert client.ask("POST", f"{place}/resolve", content="reason=lost", headers={"Origin": "x"}).status_code == 403
     assert client.ask("POST", f"{place}/acknowledge", content=b"note=" + b"x" * 30_000).status_code == 413
-    assert [action.action for action in store.actions().items] == ["resolve", "acknowledge"]
+    assert [action.action for action in store.actions().items] == ["refused", "resolve", "acknowledge"]
 
 
 def test_an_incident_that_is_not_there_is_said_so(client: Client) -> None:

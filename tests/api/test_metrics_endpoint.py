@@ -110,10 +110,19 @@ def test_the_address_of_the_pages_is_told(store: Store) -> None:
     addresses: tuple[tuple[dict[str, Any], str], ...] = (
         ({"url": "https://canary.example/"}, "https://canary.example"),
         ({"host": "::1"}, "http://[::1]:8080"),
+        ({"host": "0.0.0.0", "url": "https://canary.example"}, "https://canary.example"),
     )
     for told, address in addresses:
-        samples = scrape(Client(create_app(settings("prod", **told), store)))
+        samples = scrape(Client(create_app(settings("prod", auth={"required": "never"}, **told), store)))
         assert samples["canary_api_info", (("url", address),)] == 1
+
+
+@pytest.mark.parametrize("told", [{"host": "0.0.0.0"}, {"host": "::"}, {"host": "0"}, {"port": 0}])
+def test_an_address_that_nobody_can_follow_is_not_told(store: Store, told: dict[str, Any]) -> None:
+    text = Client(create_app(settings("prod", auth={"required": "never"}, **told), store)).get("/metrics").text
+    assert "canary_api_store_up 1.0" in text
+    assert "canary_api_info" not in text
+    assert "0.0.0.0" not in text
 
 
 def test_histogram_buckets_are_cumulated(client: Client) -> None:

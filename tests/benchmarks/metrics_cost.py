@@ -48,7 +48,7 @@ def ours(view: bytes) -> bytes:
     """Render a scrape from what the store holds, nothing remembered."""
     now = time.time_ns()
     clusters = read_views([View("prod", "canary-0", now, view)], now)
-    return render_text(Knowledge(now, clusters, (), (), {}), ApiSettings.model_validate({}))
+    return render_text(Knowledge(now, clusters, (), ()), ApiSettings.model_validate({}))
 
 
 def cpu_ms(action: Callable[[], object], times: int) -> float:

@@ -53,6 +53,10 @@ def test_a_token_is_made_listed_and_revoked(place: Path) -> None:
         assert run(place, "token", "revoke", text).status == 0
         assert store.token(text, time.time_ns()) is None
         assert [action.action for action in store.actions().items] == ["revoke-token", "create-token"]
+        made = json.loads(run(place, "token", "create", "x", "--json").out)
+        left = datetime.fromisoformat(made["expires_at"]) - datetime.now(UTC)
+        assert timedelta(days=89) < left <= timedelta(days=90), "told nothing, it expires"
+        assert json.loads(run(place, "token", "create", "y", "--expires", "never", "--json").out)["expires_at"] is None
     unknown = run(place, "token", "revoke", "nobody")
     assert (unknown.status, "canary token list" in unknown.err) == (2, True)
     assert run(place, "token", "create", "x", "--expires", "soon").status == 2

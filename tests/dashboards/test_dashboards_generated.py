@@ -8,7 +8,7 @@ from xml.etree import ElementTree as ET
 import pytest
 import yaml
 
-from api import create_app, health, incident_list, incident_pages, pages
+from api import create_app, health, incident_list, incident_pages, pages, runbooks
 from canary.anomalies.catalogue import CATALOGUE
 from canary.metrics import METRICS
 from dashboards.__main__ import ROOT, made
@@ -72,6 +72,7 @@ def test_a_dashboard_leads_to_the_others_the_status_page_and_the_incidents(board
     assert TAG in board["tags"]
     assert links["Status page"]["url"] == "${canary}/"
     assert links["Incidents"]["url"] == "${canary}/incidents"
+    assert links["Runbooks"]["url"] == "${canary}/runbooks"
     variables = {one["name"]: one for one in board["templating"]["list"]}
     assert variables["canary"]["query"] == "label_values(canary_api_info, url)"
     (mark,) = board["annotations"]["list"]
@@ -81,7 +82,7 @@ def test_a_dashboard_leads_to_the_others_the_status_page_and_the_incidents(board
 def test_addresses_in_links_are_pages_that_there_are() -> None:
     app = create_app(settings("prod"), BrokenStore(int))
     served = set(app.openapi()["paths"])
-    for module in (health, pages, incident_list, incident_pages):
+    for module in (health, pages, incident_list, incident_pages, runbooks):
         served |= {route.path for route in module.router.routes}
     found = re.findall(r"\$\{canary\}([^\"?$]*)", "".join(boards().values()))
     assert len(found) > 15
@@ -159,7 +160,8 @@ def test_alert_names_are_unique_and_every_alert_is_complete() -> None:
         assert rule["annotations"]["summary"]
         assert rule["annotations"]["description"]
         assert {"incident_url", "status_url"} & set(rule["annotations"])
-        assert (ROOT / "docs" / "runbooks" / rule["annotations"]["runbook_url"].rsplit("/", 1)[1]).is_file()
+        assert f"/runbooks/{rule['alert']}{{{{ end }}}}" in rule["annotations"]["runbook_url"]
+        assert (ROOT / "docs" / "runbooks" / f"{rule['alert']}.md").is_file()
 
 
 def test_every_anomaly_has_a_picture_that_tells_its_name() -> None:

@@ -291,7 +291,7 @@ def test_an_alert_leads_to_the_incident_the_status_page_and_the_runbook(tmp_path
                     "exp_annotations": {
                         "summary": "Lost write in prod eu",
                         "description": f"{loss.meaning} 2 open or new in prod eu.",
-                        "runbook_url": loss.runbook_url,
+                        "runbook_url": "https://canary.example/runbooks/CanaryLostWrite",
                         "incident_url": "https://canary.example/incidents?cluster=prod+eu&kind=lost-write",
                     },
                 }
@@ -306,7 +306,7 @@ def test_an_alert_leads_to_the_incident_the_status_page_and_the_runbook(tmp_path
                     "exp_annotations": {
                         "summary": "The canary's disk of prod eu is slow",
                         "description": f"{pending.meaning} 20k wait in prod eu.",
-                        "runbook_url": pending.runbook_url,
+                        "runbook_url": "https://canary.example/runbooks/CanaryLedgerPending",
                         "status_url": "https://canary.example/",
                     },
                 }

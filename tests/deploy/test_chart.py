@@ -14,6 +14,7 @@ import pytest
 import yaml
 
 from canary.settings import Settings
+from canary.settings.serving import ApiSettings
 from dashboards.__main__ import ROOT
 from dashboards.boards import boards
 from dashboards.rules import groups
@@ -154,6 +155,40 @@ def test_settings_and_rules_in_the_chart_are_the_real_ones() -> None:
     assert names == {rule.name for rules in groups().values() for rule in rules}
     shown = {name: json.loads(text) for name, text in objects["ConfigMap/x-dashboards"]["data"].items()}
     assert shown == {f"{uid}.json": json.loads(text) for uid, text in boards().items()}
+
+
+def api_of(**values: str) -> dict[str, str]:
+    """Return the environment of the API that the chart makes, without what comes from elsewhere."""
+    (container,) = rendered(**values)["Deployment/x-api"]["spec"]["template"]["spec"]["containers"]
+    return {one["name"]: one["value"] for one in container["env"] if "value" in one}
+
+
+@pytest.mark.e2e
+def test_links_lead_to_the_url_that_is_set_else_to_the_ingress_else_nowhere() -> None:
+    ingress = {"api.ingress.enabled": "true", "api.ingress.host": "canary.corp"}
+    url = {"settings.api.url": "https://elsewhere.corp"}
+    for values, address in (
+        ({}, None),
+        (ingress, "http://canary.corp"),
+        (ingress | {"api.ingress.tlsSecret": "tls"}, "https://canary.corp"),
+        (url, "https://elsewhere.corp"),
+        (ingress | url, "https://elsewhere.corp"),
+    ):
+        content = yaml.safe_load(rendered(**values)["ConfigMap/x-settings"]["data"]["canary.yaml"])
+        own = {name: value for name, value in api_of(**values).items() if name.startswith("CANARY_API__")}
+        settings = Settings.model_validate(content).api.model_dump(exclude_unset=True)
+        told = {"url": own["CANARY_API__URL"]} if "CANARY_API__URL" in own else {}
+        hosts = json.loads(own["CANARY_API__HOSTS"])
+        api = ApiSettings.model_validate(settings | told | {"host": own["CANARY_API__HOST"], "hosts": hosts})
+        assert api.address == address
+        assert {"x-api", "x-api.canary", "x-api.canary.svc", "x-api.canary.svc.cluster.local"} <= set(api.hosts)
+        assert ("canary.corp" in api.hosts) == ("api.ingress.enabled" in values)
+
+
+@pytest.mark.e2e
+def test_names_of_the_settings_are_known_beside_the_chart_s() -> None:
+    hosts = json.loads(api_of(**{"settings.api.hosts[0]": "own.corp"})["CANARY_API__HOSTS"])
+    assert {"own.corp", "x-api"} <= set(hosts)
 
 
 @pytest.mark.parametrize("part", ["run", "serve", "schedule"])

@@ -53,6 +53,14 @@ def test_what_is_mounted_exists() -> None:
                 assert source in COMPOSE["volumes"], source
 
 
+def test_prometheus_reaches_the_canary_by_a_name_that_it_knows_and_links_lead_to_the_published_port() -> None:
+    environment = COMPOSE["services"]["canary"]["environment"]
+    (target,) = read("prometheus.yml")["scrape_configs"][0]["static_configs"][0]["targets"]
+    assert target.partition(":")[0] in json.loads(environment["CANARY_API__HOSTS"])
+    assert COMPOSE["services"]["canary"]["ports"] == ["127.0.0.1:8080:8080"]
+    assert environment["CANARY_API__URL"] == "http://localhost:8080"
+
+
 def test_prometheus_loads_the_generated_rules() -> None:
     (target,) = (target for target, source in mounts("prometheus").items() if source.endswith("generated/rules.yml"))
     (pattern,) = read("prometheus.yml")["rule_files"]

@@ -20,7 +20,19 @@ _KERNEL: Final = (
     ("tests/spark_reconcile/test_kernel.py",),
 )
 
+_POLICY: Final = (("tests/spark_reconcile/test_findings.py",),)
+
 OUTSIDE: Final[list[Mutation]] = [
+    *mutations(
+        "canary/anomalies/policy.py",
+        _POLICY,
+        ("{mode for mode in modes if mode is not None}", "set(modes)"),
+        ("if known and kind in _PROMISED_TO_IDEMPOTENCE:", "if known:"),
+        ("if known and kind in _PROMISED_TO_IDEMPOTENCE:", "if kind in _PROMISED_TO_IDEMPOTENCE:"),
+        ("if known <= UNORDERED else", "if known & UNORDERED else"),
+        ('return "warning" if known <= UNORDERED else "critical"', 'return "critical"'),
+        ("if finished else CATALOGUE[kind].severity", "if False else CATALOGUE[kind].severity"),
+    ),
     *mutations(
         "storage/ledger/framing.py",
         _LEDGER,

@@ -92,6 +92,20 @@ def stopped(producer: IdempotentProducer) -> None:
     assert producer.stop(45)
 
 
+def test_where_the_broker_stamps_records_its_clock_is_told(
+    config: dict[str, object], admin: AdminClient, inbox: Recording, started: Callable[[Any], Any]
+) -> None:
+    settings = {"min.insync.replicas": "2", "message.timestamp.type": "LogAppendTime"}
+    ensure_topic(admin, "stamped", 3, 3, settings, timeout_s=60)
+    assert started(tail(config, "stamped", inbox)).ready.wait(120)
+    stopped_after = started(sender(config, "stamped", inbox))
+    inbox.wait(lambda: len(inbox.of(Polled)) >= 10, 120)
+    stopped(stopped_after)
+    for fact in inbox.of(Polled):
+        sent_ns, stamp_ns = fact.sent_at_ns or 0, (fact.timestamp_ms or 0) * 1_000_000
+        assert sent_ns - 1_000_000 <= stamp_ns <= fact.at_ns + 1_000_000, "one machine, one clock"
+
+
 def test_what_is_acked_is_read_at_its_offset_by_both_readers(
     config: dict[str, object], topic: str, inbox: Recording, started: Callable[[Any], Any]
 ) -> None:
@@ -106,7 +120,8 @@ def test_what_is_acked_is_read_at_its_offset_by_both_readers(
     for isolation in ("read_committed", "read_uncommitted"):
         polled = [f for f in inbox.of(Polled) if f.consumer == isolation]
         assert {(f.partition, f.sequence): f.offset for f in polled} == acked
-        assert all(f.leader_epoch is not None and f.timestamp_ms and f.sent_at_ns for f in polled)
+        assert all(f.leader_epoch is not None and f.sent_at_ns for f in polled)
+        assert {f.timestamp_ms for f in polled} == {None}, "the topic has CreateTime: it would be our own"
         assert all(0 < f.at_ns - (f.sent_at_ns or 0) < 120_000_000_000 for f in polled)
     inbox.wait(lambda: {f.offset for f in inbox.of(EndOfPartition)} >= {max(v for v in acked.values() if v) + 1})
 

@@ -74,6 +74,16 @@ def folded(one: _Range, *messages: Message) -> tuple[list[int], tuple[int, bool,
     return offsets, None if outcome is None else (outcome.reached, outcome.complete, outcome.error)
 
 
+@pytest.mark.parametrize(("kind", "told"), [(0, None), (1, None), (2, 1_790_000_000_000)])
+def test_a_time_that_is_our_own_is_no_time_of_a_broker_s(
+    kind: int, told: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Message, "timestamp", lambda _: (kind, 1_790_000_000_000))
+    ((fact,), _) = wanted(5, 8).fold([Message(5)])
+    assert isinstance(fact, Polled)
+    assert fact.timestamp_ms == told
+
+
 def test_a_range_ends_with_the_record_before_its_end() -> None:
     one = wanted(5, 8)
     assert folded(one, Message(5), Message(6)) == ([5, 6], None)

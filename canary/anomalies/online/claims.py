@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from canary.anomalies import policy
 from canary.anomalies.online.questions import PASSED, miss, not_given, want_tail
-from canary.anomalies.online.scope import UNORDERED, severity_of
 from canary.anomalies.violation import SENT_AGAIN
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def _conflict(scope: Scope, topic: Topic, log: Log, stream: Stream, run: tuple[i
                 None,
                 f"offset {here} was given to two probes",
                 mode=stream.mode,
-                severity=severity_of(stream.mode, other.mode),
+                severity=policy.severity("inconsistent-offsets", stream.mode, other.mode),
                 evidence={
                     "first": list(other.identity(sequence + i)),
                     "second": list(stream.identity(here + shift)),
@@ -103,7 +103,6 @@ def _hold_reorder(
             stream.identity(high[0]),
             f"sequence {high[0]} stands at offset {high[1]}, before sequence {low[0]} at offset {low[1]}",
             mode=stream.mode,
-            severity="warning" if stream.mode in UNORDERED else "critical",
             evidence={"sequences": [low[0], high[0]], "offsets": [low[1], high[1]]},
         ),
         check="order",
@@ -139,7 +138,6 @@ def hold_copy(
             stream.identity(sequence),
             f"one probe stands at two offsets: {first if known is not None else 'an expired one'} and {copy}",
             mode=stream.mode,
-            severity="warning" if stream.mode in UNORDERED else "critical",
             evidence={"offsets": [x for x in (known, offset) if x is not None]},
         ),
         check="copy" if known is not None else "",

@@ -15,6 +15,7 @@ from canary.anomalies.online.intervals import IntervalSet
 from canary.anomalies.online.questions import PASSED, SKIPPED, epoch_changed, miss, not_given, want_tail
 from canary.anomalies.online.scope import TRANSACTIONAL, is_reread, observe, sent_time
 from canary.anomalies.online.state import Histogram, Reader, Unplaced
+from canary.anomalies.policy import UNORDERED
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -429,7 +430,7 @@ def _time_taken(meters: Meters, stream: Stream, run: Sequence[f.Polled]) -> None
 def _unplaced_passed(scope: Scope, log: Log, stream: Stream, a: int, b: int, offset: int, isolation: str) -> None:
     """A later sequence was delivered: what was acknowledged without an offset before it should have come first."""
     stream.unplaced.remove(a, b)
-    if isolation != READ_COMMITTED or stream.mode == "plain":
+    if isolation != READ_COMMITTED or stream.mode in UNORDERED:
         return
     for x, y in stream.unplaced.within(0, a):
         low = stream.places.before(x)

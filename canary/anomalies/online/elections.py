@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from canary.anomalies.online.scope import UNORDERED
 from canary.anomalies.online.topology_found import violation
 from canary.anomalies.online.topology_state import Suspect
+from canary.anomalies.policy import UNORDERED
 
 if TYPE_CHECKING:
     from canary import facts as f

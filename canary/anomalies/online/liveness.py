@@ -3,7 +3,7 @@
 A consumer that polls empty answers for ever while its log goes on, a last stable offset that does not move, probes that
 nobody acknowledges: none of it is a loss, and all of it is silence that looks like health (jepsen-redpanda, "a jar of
 applesauce"). Each is a condition: said after LIMIT_NS with its age and what it waits for, taken back when it is over.
-So is ``blind``: the cluster refuses us, and nothing is known from then on. Clocks that disagree are named once.
+So are ``blind`` (the cluster refuses us, and nothing is known from then on) and ``clock-skew``.
 """
 
 from __future__ import annotations
@@ -27,9 +27,10 @@ _ROUND_NS = 3 * 10**9
 """What lies between two rounds further apart was not watched (a suspended machine, say)."""
 SKEW_NS = 10 * 10**9
 """Clocks that are further apart than that disagree."""
-_BLIND_KEPT_NS = 90 * 10**9
-"""A refusal that was not heard again for so long is over: clients report one at least each half minute."""
+_HEARD_KEPT_NS = 90 * 10**9
+"""A refusal, or a strange time, not heard of again for so long is over: clients report at least each half minute."""
 _BLIND = "blind"
+_CLOCK = "clock/"
 REFUSALS = (
     "AUTHENTICATION",
     "AUTHORIZATION",
@@ -57,7 +58,8 @@ def judge(scope: Scope) -> None:
                 standing.add(key)
                 _stands(scope, key, topic, log, since_ns, offset, why)
     for key, stall in list(state.stalls.items()):
-        over = state.now_ns - stall.last_ns > _BLIND_KEPT_NS if key == _BLIND else key not in standing
+        heard = key == _BLIND or key.startswith(_CLOCK)
+        over = state.now_ns - stall.last_ns > _HEARD_KEPT_NS if heard else key not in standing
         if over:
             del state.stalls[key]
             if stall.said is not None:
@@ -167,23 +169,30 @@ def watch_refused(scope: Scope, error: str) -> None:
 
 
 def clocks(scope: Scope, topic: Topic, log: Log, first: f.Polled) -> None:
-    """A record's timestamp lies before it was sent, or after it was read, by more than clocks may differ."""
-    if first.timestamp_ms is None or first.sent_at_ns is None or log.skewed:
+    """Compare a broker's clock with ours: it appended a record before it was sent, or after it was read.
+
+    Only a topic with message.timestamp.type=LogAppendTime tells a broker's time. Of a record that was read long after
+    it was sent nothing is said: what clocks showed then may have been mended since.
+    """
+    if first.timestamp_ms is None or first.sent_at_ns is None or first.at_ns - first.sent_at_ns > LIMIT_NS:
         return
     stamp_ns = first.timestamp_ms * 1_000_000
     early, late = first.sent_at_ns - stamp_ns, stamp_ns - first.at_ns
     if max(early, late) <= SKEW_NS:
         return
-    log.skewed = True
-    how = f"{early / 1e9:.0f} s before it was sent" if early > late else f"{late / 1e9:.0f} s after it was read"
-    scope.emit(
-        scope.violation(
+    state, key = scope.state, f"{_CLOCK}{topic.name}/{log.partition}"
+    stall = state.stalls.get(key)
+    if stall is None:
+        how = f"{early / 1e9:.0f} s before it was sent" if early > late else f"{late / 1e9:.0f} s after it was read"
+        said = scope.violation(
             "clock-skew",
             topic,
             log.partition,
             None,
             None,
-            f"the timestamp of the record at offset {first.offset} lies {how}, by our clock",
+            f"the leader appended the record at offset {first.offset} {how}, by our clock",
             evidence={"offset": first.offset, "timestamp_ms": first.timestamp_ms, "sent_at_ns": first.sent_at_ns},
         )
-    )
+        stall = state.stalls[key] = Stall(state.now_ns, state.now_ns, said)
+        scope.emit(said)
+    stall.last_ns = state.now_ns

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from canary.anomalies import policy
 from canary.anomalies.online import retention, topology
 from canary.anomalies.online.claims import of_the_client, stands
 from canary.anomalies.online.questions import (
@@ -24,7 +25,6 @@ from canary.anomalies.online.questions import (
     seek,
     want,
 )
-from canary.anomalies.online.scope import severity_of
 from canary.anomalies.online.state import Missing, Regression, Reread, Unplaced, Wanted
 from canary.anomalies.violation import RereadRequest
 
@@ -285,7 +285,6 @@ def _stands_twice(scope: Scope, topic: Topic, log: Log, stream: Stream, offset: 
             stream.identity(sequence),
             f"one probe stands at two offsets: {min(offset, other)} and {max(offset, other)}",
             mode=stream.mode,
-            severity="warning" if stream.mode == "plain" else "critical",
             evidence={"offsets": sorted({offset, other})},
         ),
     )
@@ -503,7 +502,6 @@ def _say_lost(
             stream.identity(sequence),
             f"{promised} is gone: {how}{doubt}",
             mode=stream.mode,
-            severity=severity_of(stream.mode),
             evidence=evidence,
         )
     )
@@ -569,7 +567,7 @@ def _report_cut(scope: Scope, topic: Topic, log: Log) -> None:
                     None,
                     f"the log was cut at {first}: {log.lost_offsets.total} promised records from there on are gone",
                     mode=next(iter(modes)) if len(modes) == 1 else None,
-                    severity=severity_of(*modes),
+                    severity=policy.severity("truncation", *modes),
                     evidence={
                         "cut": log.cut,
                         "lost": log.lost_offsets.total,

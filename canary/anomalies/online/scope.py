@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from typing import TYPE_CHECKING, Any
 
-from canary.anomalies.catalogue import CATALOGUE
+from canary.anomalies import policy
 from canary.anomalies.online.state import (
     LATENCY_BUCKETS,
     Held,
@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 
 TRANSACTIONAL = frozenset({"transactional", "relay", "fencing"})
 """Modes whose writes promise nothing until their transaction committed."""
-UNORDERED = frozenset({"plain"})
-"""Modes without idempotence: duplicates, reordering and losses are what these settings cost (warning, not critical)."""
 REREAD_PREFIX = "reread-"
 NEIGHBOURS = 5
 """Claims shown on either side of a disputed offset."""
@@ -112,7 +110,7 @@ class Scope:
         evidence.setdefault("cluster_events", events_around(self.state))
         return Violation(
             kind=kind,
-            severity=severity or CATALOGUE[kind].severity,  # type: ignore[arg-type]  # plain values within the engine
+            severity=severity or policy.severity(kind, mode),  # type: ignore[arg-type]  # plain values within the engine
             topic=topic.name,
             topic_id=topic.topic_id or "",
             partition=partition,
@@ -164,11 +162,6 @@ class Scope:
             "neighbourhood": around,
             "changes": list(log.changes),
         }
-
-
-def severity_of(*modes: str) -> str | None:
-    """Return "warning" for what happens to modes alone of which it is to be expected; None: the catalogue's."""
-    return "warning" if modes and UNORDERED.issuperset(modes) else None
 
 
 def sent_time(stream: Stream, sequence: int) -> int | None:

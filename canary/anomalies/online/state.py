@@ -244,8 +244,6 @@ class Log:
     """Offsets taken by committed transactions of the relay."""
     relay_doubt: int = -1
     """The relay may have taken everything below: of that no jump is said."""
-    skewed: bool = False
-    """Whether clocks were found to disagree here."""
     scrub_at: int = 0
     """Where the scrubber stands."""
     scrub_goal: int = 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from canary.anomalies.catalogue import CATALOGUE
+from canary.anomalies import policy
 from canary.anomalies.violation import Violation
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def violation(
     evidence.setdefault("cluster_events", events_around(state))
     return Violation(
         kind=kind,
-        severity=severity or CATALOGUE[kind].severity,  # type: ignore[arg-type]  # plain values within the engine
+        severity=severity or policy.severity(kind),  # type: ignore[arg-type]  # plain values within the engine
         topic=name,
         topic_id=(known.topic_id if known is not None else None) or "",
         partition=partition,

@@ -185,13 +185,42 @@ def test_what_was_said_is_taken_back_by_the_next_process_too() -> None:
     assert bench.says() == []
 
 
-def test_clocks_that_disagree_are_named_once() -> None:
-    for shift_ns, said in ((0, 0), (9 * 10**9, 0), (11 * 10**9, 1), (-11 * 10**9, 1)):
+S = 10**9
+
+
+def read(bench: Watched, shift_ns: int | None, *, after_ns: int = 0) -> None:
+    """A probe is sent, appended by a clock that differs from ours by ``shift_ns``, and read ``after_ns`` later."""
+    (offset,) = bench.write(1)
+    sent_ns = bench.now_ns - after_ns
+    stamp_ms = None if shift_ns is None else (sent_ns + shift_ns) // 1_000_000
+    place = (bench.now_ns, RC, RC, TOPIC, 0, offset, PRODUCER, 1, offset)
+    bench.fold(f.Polled(*place, timestamp_ms=stamp_ms, sent_at_ns=sent_ns))
+
+
+def test_clocks_that_disagree_are_named_while_they_do() -> None:
+    for shift_ns, said in ((None, 0), (0, 0), (9 * S, 0), (-9 * S, 0), (11 * S, 1), (-11 * S, 1)):
         bench = Watched()
-        offsets = bench.write(3)
-        for offset in offsets:
-            sent_ns = bench.now_ns
-            stamp_ms = (sent_ns + shift_ns) // 1_000_000
-            place = (bench.now_ns, RC, RC, TOPIC, 0, offset, PRODUCER, 1, offset)
-            bench.fold(f.Polled(*place, timestamp_ms=stamp_ms, sent_at_ns=sent_ns))
+        for _ in range(3):
+            read(bench, shift_ns)
         assert [v.kind for v in bench.said] == ["clock-skew"] * said
+
+
+def test_clocks_that_agree_again_are_taken_back_and_old_records_do_not_bring_it_up_again() -> None:
+    bench = Watched()
+    for _ in range(4):
+        read(bench, -11 * S)
+        bench.rounds(30)
+    assert len(skews(bench)) == [v.kind for v in bench.said].count("clock-skew") == 1, "it goes on, and is said once"
+    for _ in range(4):
+        read(bench, 0)
+        bench.rounds(30)
+    assert skews(bench) == []
+    read(bench, -11 * S, after_ns=3600 * S)  # sent while clocks disagreed, read again
+    assert skews(bench) == []
+    read(bench, 11 * S)
+    assert len(skews(bench)) == 1
+    assert "appended" in skews(bench)[0]
+
+
+def skews(bench: Watched) -> list[str]:
+    return [line for line in bench.says() if line.startswith("clock-skew")]

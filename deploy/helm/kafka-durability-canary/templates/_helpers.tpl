@@ -52,6 +52,16 @@ env:
   - {name: CANARY_API__HOST, value: "0.0.0.0"}
   - {name: CANARY_API__PORT, value: "8080"}
   - {name: CANARY_API__AUTH__OPEN, value: {{ .root.Values.api.open | toJson | quote }}}
+  {{- $api := .root.Values.settings.api | default dict }}
+  {{- $ingress := .root.Values.api.ingress }}
+  {{- if and $ingress.enabled (not $api.url) }}
+  - {name: CANARY_API__URL, value: "{{ ternary "https" "http" (not (empty $ingress.tlsSecret)) }}://{{ $ingress.host }}"}
+  {{- end }}
+  {{- $service := printf "%s-api" (include "canary.name" .root) }}
+  {{- $full := printf "%s.%s" $service .root.Release.Namespace }}
+  {{- $names := list $service $full (printf "%s.svc" $full) (printf "%s.svc.cluster.local" $full) }}
+  {{- if $ingress.enabled }}{{ $names = append $names $ingress.host }}{{ end }}
+  - {name: CANARY_API__HOSTS, value: {{ concat $names ($api.hosts | default list) | toJson | quote }}}
   - name: CANARY_RUNNER__NAME
     valueFrom: {fieldRef: {fieldPath: metadata.name}}
   {{- if gt (int (.shards | default 1)) 1 }}
