@@ -93,7 +93,6 @@ class ClusterRunner(Worker):
         self._inbox = FactQueue(sharing.keeps(cluster))
         self._findings: queue.SimpleQueue[Findings] = queue.SimpleQueue()
         self._lost_lease = threading.Event()
-        self._blocked = threading.Event()
         self._probes: dict[str, TopicProbes] = {}
         self._helpers: list[Part] = []
         self._credentials = CredentialFiles(files_of(cluster.kafka))
@@ -109,6 +108,11 @@ class ClusterRunner(Worker):
         """Set once producers run."""
 
     # life
+
+    def ask_stop(self) -> None:
+        """Say that it should end, without waiting; nobody waits for room in the queue any more."""
+        super().ask_stop()
+        self._inbox.release()
 
     def run(self) -> None:
         """Live until stopped."""
@@ -146,7 +150,6 @@ class ClusterRunner(Worker):
                 flusher=flusher,
                 clock=self._clock,
                 fsync_interval=settings.runner.fsync_interval,
-                on_blocked=lambda blocked: self._blocked.set() if blocked else self._blocked.clear(),
             )
             flusher.latest = lambda: judge.published
             flusher.audited = lambda: self._auditor.latest
