@@ -49,14 +49,15 @@ def loss_bound(cluster: ClusterView, counts: Sequence[ViolationCount]) -> float 
 
 def judge(cluster: ClusterView, knowledge: Knowledge) -> Judgement:
     """Judge one cluster."""
-    critical = knowledge.open_by_severity(cluster.name, "critical")
+    blind = sum(row.open for row in knowledge.counts if row.cluster == cluster.name and row.kind == "blind")
+    critical = knowledge.open_by_severity(cluster.name, "critical") - blind
     if critical:
         return Judgement("broken", _broken(cluster.name, critical, knowledge))
     cared = knowledge.under_care.get(cluster.name, 0)
     if cared:
         violations = "a critical violation" if cared == 1 else f"{cared:,} critical violations"
         return Judgement("broken", f"{cluster.name} has {violations}, acknowledged and not yet resolved.")
-    blindness = _blindness(cluster)
+    blindness = silence(cluster) or _blindness(cluster, blind)
     if blindness:
         return Judgement("unknown", blindness)
     worry = _worry(cluster, knowledge)
@@ -65,14 +66,26 @@ def judge(cluster: ClusterView, knowledge: Knowledge) -> Judgement:
     return Judgement("safe", f"{cluster.name} has kept every write that it acknowledged.")
 
 
-def _blindness(cluster: ClusterView) -> str | None:
+def silence(cluster: ClusterView) -> str | None:
+    """Return why nothing is judged in a cluster, as a sentence; None while some runner judges."""
     name = cluster.name
     if not cluster.runners:
         return f"Nobody has probed {name} yet."
-    if not cluster.fresh:
-        return f"The canary of {name} has not reported for {plain_duration(cluster.age_s or 0)}."
+    if cluster.judges:
+        return None
+    said = next((runner.blind for runner in cluster.runners if runner.blind), None)
+    if said is not None:
+        return f"The canary of {name} judges nothing: {said}."
+    verb = "judged anything" if any(runner.reports for runner in cluster.runners) else "reported"
+    return f"The canary of {name} has not {verb} for {plain_duration(cluster.age_s or 0)}."
+
+
+def _blindness(cluster: ClusterView, blind: int) -> str | None:
+    name = cluster.name
     if cluster.waiting_for:
         return f"The canary of {name} waits for {cluster.waiting_for}."
+    if blind:
+        return f"The canary of {name} does not see all that it needs to judge."
     if not cluster.total("canary_probes_acked_total"):
         return f"{name} has not acknowledged a probe yet."
     return None
@@ -91,6 +104,8 @@ def _worry(cluster: ClusterView, knowledge: Knowledge) -> str | None:
     warnings = knowledge.open_by_severity(cluster.name, "warning")
     if warnings:
         return "1 warning is open" if warnings == 1 else f"{warnings:,} warnings are open"
+    if cluster.troubles:
+        return f"its canary does not work in full: {'; '.join(cluster.troubles)}"
     leaderless = sum(1 for row in cluster.partitions if row.get("leader", -1) in {None, -1})
     if leaderless:
         return "1 partition has no leader" if leaderless == 1 else f"{leaderless} partitions have no leader"
