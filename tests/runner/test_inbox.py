@@ -97,9 +97,10 @@ def test_at_the_bound_whoever_puts_waits_and_nothing_is_dropped() -> None:
 def test_at_the_end_nobody_waits() -> None:
     inbox = FactQueue(pause_at=1, bound=1)
     inbox.put(ticks(1))
-    tail = threading.Thread(target=lambda: inbox.put(ticks(2)), daemon=True)
-    tail.start()
+    tails = [threading.Thread(target=lambda n=n: inbox.put(ticks(n)), daemon=True) for n in (2, 3)]
+    tails[0].start()
     inbox.release()
-    tail.join(60)
-    inbox.put(ticks(3))
+    tails[0].join(30)
+    tails[1].start()
+    tails[1].join(30)
     assert inbox.gather(0.001, 10) == ticks(1, 2, 3)
