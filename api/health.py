@@ -4,7 +4,7 @@ from fastapi import APIRouter, Request
 from fastapi.responses import PlainTextResponse
 from starlette.responses import Response
 
-from api.judgement import plain_duration
+from api.judgement import silence
 from api.problems import Problem, problem
 from api.state import Knowledge, state_of
 
@@ -24,7 +24,7 @@ async def healthz() -> str:
     summary="The store answers and every configured cluster is being watched",
 )
 async def readyz(request: Request) -> Response:
-    """Answer 200 when the store is reachable and the runners' views are fresh, else 503 with the reason."""
+    """Answer 200 when the store is reachable and runners judge every cluster, else 503 with the reason."""
     state = state_of(request)
     missing = silent(await state.knowledge(within=2.0), state.configured)
     if missing:
@@ -33,16 +33,16 @@ async def readyz(request: Request) -> Response:
 
 
 def silent(knowledge: Knowledge, configured: tuple[str, ...]) -> str | None:
-    """Return what is missing: a fresh view of each configured cluster (of any cluster, if none is configured)."""
+    """Return what is missing: a runner that judges each configured cluster (any cluster, if none is configured)."""
     clusters = knowledge.clusters
     if not configured:
-        if any(view.fresh for view in clusters.values()):
+        if any(view.judges for view in clusters.values()):
             return None
         return "No runner has stored what it knows lately; start one with `canary run`."
     for name in configured:
         view = clusters[name]
         if not view.runners:
             return f"No runner has reported on {name} yet; start one with `canary run`."
-        if not view.fresh:
-            return f"The last report on {name} is {plain_duration(view.age_s or 0)} old; see whether its runner lives."
+        if said := silence(view):
+            return f"{said} See whether its runner lives, and read the end of its log."
     return None

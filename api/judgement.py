@@ -167,14 +167,22 @@ def _on_it(rows: Sequence[Standing]) -> str:
     return "" if any(row.state == "open" for row in rows) else "; somebody has acknowledged that"
 
 
-def _unwatched(cluster: ClusterView, _rows: Sequence[Standing]) -> str | None:
-    return None if cluster.runners else f"No runner has reported on {cluster.name}."
+def silence(cluster: ClusterView) -> str | None:
+    """Return why nothing is judged in a cluster, as a sentence; None while some runner judges."""
+    name = cluster.name
+    if not cluster.runners:
+        return f"Nobody has probed {name} yet."
+    if cluster.judges:
+        return None
+    said = next((runner.blind for runner in cluster.runners if runner.blind), None)
+    if said is not None:
+        return f"The canary of {name} judges nothing: {said}."
+    verb = "judged anything" if any(runner.reports for runner in cluster.runners) else "reported"
+    return f"The canary of {name} has not {verb} for {plain_duration(cluster.age_s or 0)}."
 
 
 def _silent(cluster: ClusterView, _rows: Sequence[Standing]) -> str | None:
-    if cluster.fresh or not cluster.runners:
-        return None
-    return f"The canary of {cluster.name} has not reported for {plain_duration(cluster.age_s or 0)}."
+    return silence(cluster)
 
 
 def _waits(cluster: ClusterView, _rows: Sequence[Standing]) -> str | None:
@@ -201,6 +209,10 @@ def _warns(_cluster: ClusterView, rows: Sequence[Standing]) -> str | None:
     return "1 warning is open" if warnings == 1 else f"{warnings:,} warnings are open"
 
 
+def _troubled(cluster: ClusterView, _rows: Sequence[Standing]) -> str | None:
+    return f"its canary does not work in full: {'; '.join(cluster.troubles)}" if cluster.troubles else None
+
+
 def _leaderless(cluster: ClusterView, _rows: Sequence[Standing]) -> str | None:
     number = sum(1 for row in cluster.partitions if row.get("leader", -1) in {None, -1})
     if not number:
@@ -224,12 +236,12 @@ def _short(cluster: ClusterView, _rows: Sequence[Standing]) -> str | None:
 RULES: Final[tuple[tuple[Level, Rule], ...]] = (
     ("broken", _loses),
     ("broken", _breaks),
-    ("unknown", _unwatched),
     ("unknown", _silent),
     ("unknown", _waits),
     ("unknown", _blinded),
     ("unknown", _unproven),
     ("watch", _warns),
+    ("watch", _troubled),
     ("watch", _leaderless),
     ("watch", _late),
     ("watch", _short),

@@ -23,8 +23,10 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger(__name__)
 
-FRESH_S = 15.0
-"""A view is fresh so long: a runner stores one a second."""
+FRESH_S = 8.0
+"""A runner is fresh so long after it judged last: it judges at least once a second, and stores that once a second."""
+OWN_GAUGES = frozenset({"canary_part_failing", "canary_ledger_pending_rows"})
+"""Gauges that speak of the runner itself: they count while it reports, though it may judge nothing."""
 ADDED_GAUGES = frozenset({"canary_unseen_probes", "canary_suspects", "canary_ledger_pending_rows"})
 """Gauges that count things of one runner alone, so that the cluster's is the sum."""
 
@@ -43,7 +45,7 @@ class Value:
 
 @dataclass(frozen=True, slots=True)
 class RunnerState:
-    """One runner: its name, when it stored its view (ns since the epoch), its age (s), what it waits for."""
+    """One runner: its name, when it judged last (ns since the epoch), how long that is ago (s), what it waits for."""
 
     name: str
     at_ns: int
@@ -51,11 +53,25 @@ class RunnerState:
     waiting_for: str | None
     shard: tuple[int, int] = (0, 1)
     """Which share of the cluster's partitions it probes, of how many."""
+    told_s: float = 0.0
+    """How long ago it stored its view, in s."""
+    troubles: tuple[tuple[str, bool], ...] = ()
+    """What kept it from its work then: in words, and whether losses may go unnoticed meanwhile."""
 
     @property
     def fresh(self) -> bool:
-        """Whether the runner lives, as far as its view tells."""
+        """Whether the runner judges, as far as its view tells."""
         return self.age_s <= FRESH_S
+
+    @property
+    def reports(self) -> bool:
+        """Whether its process lives."""
+        return self.fresh or self.told_s <= FRESH_S
+
+    @property
+    def blind(self) -> str | None:
+        """Why losses may go unnoticed by this runner, as it says itself."""
+        return "; ".join(words for words, blind in self.troubles if blind and self.reports) or None
 
 
 @dataclass(slots=True)
@@ -90,8 +106,18 @@ class ClusterView:
         return any(runner.fresh for runner in self.runners)
 
     @property
+    def judges(self) -> bool:
+        """Whether any runner judges, and sees what it needs for that."""
+        return any(runner.fresh and not runner.blind for runner in self.runners)
+
+    @property
+    def troubles(self) -> list[str]:
+        """What live runners cannot do now, in words."""
+        return [words for runner in self.runners if runner.reports for words, _ in runner.troubles]
+
+    @property
     def age_s(self) -> float | None:
-        """Seconds since any runner reported, None if none ever did."""
+        """Seconds since any runner judged, None if none ever did."""
         return min((runner.age_s for runner in self.runners), default=None)
 
     @property
@@ -116,7 +142,11 @@ def read_views(rows: Iterable[View], now_ns: int, configured: Sequence[str] = ()
             content = orjson.loads(row.view)
             age_s = max(0.0, (now_ns - row.at_ns) / 1e9)
             share, shares = content.get("shard") or (0, 1)
-            _merge(view, content, RunnerState(row.runner, row.at_ns, age_s, content["waiting_for"], (share, shares)))
+            told_s = max(0.0, (now_ns - content.get("told_ns", row.at_ns)) / 1e9)
+            troubles = tuple((words, blind) for words, blind in content.get("troubles", ()))
+            waiting_for = content["waiting_for"]
+            runner = RunnerState(row.runner, row.at_ns, age_s, waiting_for, (share, shares), told_s, troubles)
+            _merge(view, content, runner)
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             log.warning("view_unreadable", cluster=row.cluster, runner=row.runner, error=repr(error))
     for view in clusters.values():
@@ -134,7 +164,8 @@ def _merge(view: ClusterView, content: dict[str, Any], runner: RunnerState) -> N
         view.since_ns = since if view.since_ns is None else min(view.since_ns, since)
     for name, labels, value, *counts in content["measurements"]:
         metric = METRICS.get(name)
-        if metric is None or (metric.type == "gauge" and not runner.fresh):
+        counts_now = runner.fresh or (runner.reports and name in OWN_GAUGES)
+        if metric is None or (metric.type == "gauge" and not counts_now):
             continue
         _add(view.series, name, tuple(str(label) for label in labels), Value(value, tuple(counts[0]) if counts else ()))
         if runner.shard[1] > 1 and (name, tuple(labels)) == WITHOUT:

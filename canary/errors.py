@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+FAILED = 70
+"""Exit status of a runner that lost a part it cannot start again, or facts that it could not make durable."""
+
 
 class UserError(Exception):
     """What the command line shows as one line on stderr, without a traceback.
 
-    ``exit_status`` is a documented one (CONTRACTS "Commands"): 2 bad input, 3 unreachable, 4 another runner is alive.
+    ``exit_status`` is a documented one (CONTRACTS "Commands"): 2 bad input, 3 unreachable, 4 another runner is alive,
+    or FAILED.
     """
 
     def __init__(self, message: str, exit_status: int = 2) -> None:

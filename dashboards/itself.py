@@ -40,7 +40,7 @@ def _looking() -> list[Builder[dashboard.Panel]]:
             describe(HEARTBEAT, "Its age."),
             (f"max(time() - max by (cluster) ({gauge(HEARTBEAT, HERE)}))", ""),
             unit="s",
-            steps=[(None, "green"), (15, "orange"), (60, "red")],
+            steps=[(None, "green"), (15, "orange"), (45, "red")],
         ),
         number(
             "Shares nobody probes",
@@ -69,7 +69,7 @@ def _looking() -> list[Builder[dashboard.Panel]]:
         ),
         lines(
             "Age of each runner's last word",
-            describe(HEARTBEAT, "A runner stores what it knows once a second."),
+            describe(HEARTBEAT, "A runner judges at least once a second, and stores that."),
             [(f"time() - {gauge(HEARTBEAT, HERE)}", "{{cluster}} {{runner}}")],
             unit="s",
         ).links([to_page("Is it ready", "/readyz")]),
@@ -112,6 +112,12 @@ def _memory() -> list[Builder[dashboard.Panel]]:
                 )
             ],
             w=8,
+        ),
+        rows(
+            "Parts of the canary that do not work",
+            describe("canary_part_failing", "Each is tried again by itself."),
+            (f"max by (cluster, part) ({gauge('canary_part_failing', HERE)}) > 0", ""),
+            value="failing",
         ),
         rows(
             "Findings of the audit by severity",

@@ -205,17 +205,20 @@ def _blind() -> Iterator[Rule]:
     newest = f"max by (cluster) ({gauge(HEARTBEAT)})"
     yield Rule(
         "CanaryRunnerDown",
-        f"time() - {newest} > 60",
-        "1m",
+        f"time() - {newest} > 45",
+        "30s",
         "critical",
         "Nobody watches {{ $labels.cluster }}",
-        "No runner of the cluster has stored what it knows: losses would go unnoticed.",
+        "No runner of the cluster has judged anything: losses would go unnoticed.",
         "The last word of {{ $labels.cluster }} is {{ $value | humanizeDuration }} old.",
-        ("See whether the runner's process lives, and read the end of its log.", "See whether it reaches the store."),
+        (
+            "See whether the runner's process lives, and read the end of its log.",
+            "See whether it reaches the store, and whether the disk of its ledger answers.",
+        ),
     )
     yield Rule(
         "CanaryRunnerMissing",
-        f"(time() - {gauge(HEARTBEAT)} > 300 < 86400) unless on (cluster) (time() - {newest} > 60)",
+        f"(time() - {gauge(HEARTBEAT)} > 300 < 86400) unless on (cluster) (time() - {newest} > 45)",
         "5m",
         "warning",
         "Runner {{ $labels.runner }} of {{ $labels.cluster }} is silent",
@@ -225,7 +228,7 @@ def _blind() -> Iterator[Rule]:
     )
     yield Rule(
         "CanaryShardMissing",
-        f"(max by (cluster) ({gauge('canary_shards_missing')}) > 0) unless on (cluster) (time() - {newest} > 60)",
+        f"(max by (cluster) ({gauge('canary_shards_missing')}) > 0) unless on (cluster) (time() - {newest} > 45)",
         "2m",
         "critical",
         "Part of {{ $labels.cluster }} is not watched",
@@ -240,7 +243,7 @@ def _blind() -> Iterator[Rule]:
     behind = one(f"timestamp({HEARTBEAT}) - {HEARTBEAT}")
     yield Rule(
         "CanaryStoreBehind",
-        f"min by (cluster) ({behind}) > 15 < 60",
+        f"min by (cluster) ({behind}) > 15 <= 45",
         "2m",
         "warning",
         "What is known of {{ $labels.cluster }} reaches the store late",
@@ -248,6 +251,7 @@ def _blind() -> Iterator[Rule]:
         "What the store knows of {{ $labels.cluster }} is {{ $value | humanizeDuration }} old.",
         (
             "See whether the database is slow (its disk, its locks) or far away from the runner.",
+            "See whether the disk of the ledger is slow: what is told is what the ledger holds.",
             "Read the runner's log for store_unreachable and store_back. Nothing is lost: its ledger has it.",
         ),
     )
@@ -309,6 +313,17 @@ def _blind() -> Iterator[Rule]:
         "Facts wait to become durable, and until then they count for nothing.",
         "{{ $value | humanize }} wait in {{ $labels.cluster }}.",
         ("See whether the disk of the ledger is full or slow.",),
+    )
+    yield Rule(
+        "CanaryPartFailing",
+        f"max by (cluster, part) ({gauge('canary_part_failing')}) > 0",
+        "2m",
+        "warning",
+        "Part of the canary of {{ $labels.cluster }} does not work",
+        "Something that a runner needs does not work: its ledger, its queue of facts, or a thread that ends again and "
+        "again. Where losses could go unnoticed meanwhile, CanaryBlind fires too.",
+        "It is: {{ $labels.part }}.",
+        ("Read the end of the runner's log: it says why.", "Look at the disk and at the limit of open files."),
     )
     yield Rule(
         "CanaryLedgerErrors",

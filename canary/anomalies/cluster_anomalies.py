@@ -151,9 +151,11 @@ CLUSTER_ANOMALIES = (
         ("critical",),
         "watch",
         "online",
-        meaning="The canary is refused (authentication, authorisation, certificate, quota) and sees nothing.",
+        meaning="The canary is refused (authentication, authorisation, certificate, quota) and sees nothing, or it "
+        "cannot judge what it sees (its ledger cannot be written, one of its threads ends again and again).",
         implies="Nothing is known about durability from now on; silence is not health.",
-        do_first="Renew the canary's credentials, rights or certificate.",
+        do_first="Read which it is. Renew the canary's credentials, rights or certificate; free or repair the disk of "
+        "its ledger; read the end of its log.",
         source="ANOMALIES Part II",
     ),
     entry(

@@ -24,7 +24,7 @@ def up() -> None:
     current = session.current()
     stopping = signals.stop_on_signals()
     with progress.shown() as report:
-        group.up(
+        status = group.up(
             settings,
             current.config,
             current.verbosity,
@@ -32,3 +32,4 @@ def up() -> None:
             progress=report,
             announce=lambda address: typer.echo(f"canary is up: {address}  (Ctrl-C ends it)"),
         )
+    raise typer.Exit(status)

@@ -15,7 +15,11 @@ class Inbox(Protocol):
     """Where facts go: one queue, one order (ARCHITECTURE decision 4). Safe to call from any thread."""
 
     def put(self, facts: Sequence[Fact], /) -> None:
-        """Take the facts, in this order and with nothing in between."""
+        """Take the facts, in this order and with nothing in between; may wait until there is room for them."""
+
+    @property
+    def paused(self) -> bool:
+        """Whether senders are to send nothing for now: facts do not become durable, or not fast enough."""
 
 
 class Clock(Protocol):

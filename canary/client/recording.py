@@ -17,6 +17,7 @@ class Recording:
     """Facts in their order, and a way to wait for them. Grows without bound: nothing for production."""
 
     def __init__(self) -> None:
+        self.paused = False
         self._facts: list[Fact] = []
         self._changed = threading.Condition(threading.RLock())
 

@@ -18,7 +18,8 @@ class Worker:
     """Base of everything that runs beside the runner. A subclass says in ``run`` what it does until ``stopping``.
 
     The thread is a daemon: a client library that hangs in its own close() may cost a thread, never the shutdown.
-    ``failure`` is the exception that ended ``run``, if one did; starting a successor is the supervisor's business.
+    ``failure`` is the exception that ended ``run`` last, if one did; what follows is the supervisor's business
+    (canary.runner.supervision).
     """
 
     def __init__(self, name: str) -> None:
@@ -30,6 +31,15 @@ class Worker:
 
     def start(self) -> None:
         """Begin. Once only."""
+        self._thread.start()
+
+    def restart(self) -> None:
+        """Begin again after ``run`` has ended, with all that the object holds.
+
+        Raises:
+            RuntimeError: the system gives no thread.
+        """
+        self._thread = threading.Thread(target=self._main, name=self.name, daemon=True)
         self._thread.start()
 
     @property

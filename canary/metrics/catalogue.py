@@ -137,9 +137,16 @@ METRICS: dict[str, Metric] = {
         Metric(
             "canary_runner_heartbeat_timestamp_seconds",
             "gauge",
-            "When the runner last stored what it knows.",
+            "When the runner last made facts durable and judged them.",
             ("cluster", "runner"),
             source="store",
+        ),
+        Metric(
+            "canary_part_failing",
+            "gauge",
+            "1 while a part of a runner cannot work: a ledger that cannot be written, a queue that is full, a thread "
+            "that ends again and again.",
+            ("cluster", "part"),
         ),
         Metric(
             "canary_violations_total",

@@ -93,8 +93,9 @@ class FencingProbe(Worker):
         while not self.stopping.is_set():
             self._obey()
             now = time.monotonic()
-            if now < next_at:
-                self.stopping.wait(min(next_at - now, _PACE_S))
+            left = _PACE_S if self._inbox.paused else next_at - now
+            if left > 0:
+                self.stopping.wait(min(left, _PACE_S))
             elif not self._owner.ready:
                 if now >= self._owner.due:
                     self._owner.prepare(1.0)

@@ -165,7 +165,7 @@ class IdempotentProducer(Worker):
             if self._fatal is not None:
                 self._start_over()
                 continue
-            all_failed = self._beat()
+            all_failed = not self._inbox.paused and self._beat()
             beat_at = max(beat_at + self._interval_s, time.monotonic())
             if all_failed:  # the topic is gone, or the queue is full: no use in asking ten times a second
                 beat_at = time.monotonic() + max(self._interval_s, 1.0)

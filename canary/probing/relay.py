@@ -141,7 +141,7 @@ class Relay(Worker):
                 self._join()
             elif now >= self._look_at:
                 self._look()
-            elif now >= next_at:
+            elif now >= next_at and not self._inbox.paused:
                 next_at = now + self._interval_s
                 self._relay()
                 continue

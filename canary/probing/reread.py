@@ -160,6 +160,12 @@ class RereadWorker:
         for reader in self._readers:
             reader.start()
 
+    def restart(self) -> None:
+        """Begin again in the place of threads that have ended; the others go on."""
+        for reader in self._readers:
+            if not reader.alive:
+                reader.restart()
+
     def ask_stop(self) -> None:
         """Say that it should end, without waiting. What waits is left unanswered, what runs ends incomplete."""
         for reader in self._readers:

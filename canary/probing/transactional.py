@@ -124,8 +124,9 @@ class TransactionalProducer(Worker):
             self._obey()
             self._settle()
             now = time.monotonic()
-            if now < next_at:
-                self.stopping.wait(min(next_at - now, _PACE_S))
+            left = _PACE_S if self._book.inbox.paused else next_at - now
+            if left > 0:
+                self.stopping.wait(min(left, _PACE_S))
                 continue
             next_at = max(next_at + self._interval_s, now)
             if now >= abandon_at:

@@ -14,6 +14,7 @@ from canary.anomalies.online.topology import everything
 from canary.anomalies.online.topology_state import Limits
 from canary.client.ports import SteadyClock
 from canary.client.worker import Worker, stop_together
+from canary.errors import FAILED
 from canary.facts import ProducerLooked, RunnerStarted, ScrubAsked
 from canary.probing.reread import RereadWorker
 from canary.probing.topic import TopicError, ensure_topic
@@ -27,6 +28,7 @@ from canary.runner.readers import readings
 from canary.runner.rotation import CredentialFiles
 from canary.runner.scrub import Scrubber, places_of
 from canary.runner.shipping import Shipper
+from canary.runner.supervision import Supervisor
 from canary.runner.topics import Identities
 from canary.settings import UserError, consumer_config
 from canary.settings.credentials import files_of
@@ -93,7 +95,7 @@ class ClusterRunner(Worker):
         self._inbox = FactQueue(sharing.keeps(cluster))
         self._findings: queue.SimpleQueue[Findings] = queue.SimpleQueue()
         self._lost_lease = threading.Event()
-        self._blocked = threading.Event()
+        self._supervisor = Supervisor(self._inbox, self._give_up)
         self._probes: dict[str, TopicProbes] = {}
         self._helpers: list[Part] = []
         self._credentials = CredentialFiles(files_of(cluster.kafka))
@@ -109,6 +111,17 @@ class ClusterRunner(Worker):
         """Set once producers run."""
 
     # life
+
+    def ask_stop(self) -> None:
+        """Say that it should end, without waiting; nobody waits for room in the queue any more."""
+        super().ask_stop()
+        self._inbox.release()
+
+    def _give_up(self, reason: str) -> None:
+        """End with status FAILED, whatever this thread is waiting for."""
+        self.status, self.message = FAILED, f"cluster {self._cluster.name}: {reason}"
+        log.error("cluster_ended", cluster=self._cluster.name, reason=reason)
+        self.ask_stop()
 
     def run(self) -> None:
         """Live until stopped."""
@@ -132,7 +145,7 @@ class ClusterRunner(Worker):
                 return
             tracker, flusher = self._replay(ledger)
             keeper = Keeper(self._store, name, runner, holder, self._lost_lease.set)
-            keeper.start()
+            self._supervisor.begin(keeper)
             self._inbox.put([RunnerStarted(self._clock.now_ns(), runner, _version())])
             known = {
                 (producer.topic, producer.mode): (producer_id, producer.generation)
@@ -146,13 +159,13 @@ class ClusterRunner(Worker):
                 flusher=flusher,
                 clock=self._clock,
                 fsync_interval=settings.runner.fsync_interval,
-                on_blocked=lambda blocked: self._blocked.set() if blocked else self._blocked.clear(),
             )
             flusher.latest = lambda: judge.published
             flusher.audited = lambda: self._auditor.latest
+            flusher.troubles = lambda: self._supervisor.troubles(judge)
             shipper = Shipper(settings.probe_log.url, name, runner, judge, retention_s=settings.probe_log.retention)
-            for part in (judge, flusher, shipper):
-                part.start()
+            self._supervisor.begin(judge, flusher, shipper)
+            self._supervisor.start()
             try:
                 self._probe(known)
             finally:
@@ -213,6 +226,7 @@ class ClusterRunner(Worker):
 
     def _end(self, judge: Judge, flusher: Flusher, shipper: Shipper, keeper: Keeper) -> None:
         """Stop sending, give the readers a moment, make the rest durable and tell it."""
+        self._supervisor.stop(1.0)
         probes = self._probes.values()
         wrote = any(one.writers for one in probes)
         self.silence()
@@ -225,7 +239,17 @@ class ClusterRunner(Worker):
         shipper.stop(2.0)
         flusher.stop(3.0)
         keeper.stop(2.0)
+        self._tell_undurable(judge)
         log.info("cluster_stopped", cluster=self._cluster.name)
+
+    def _tell_undurable(self, judge: Judge) -> None:
+        """Say how many facts the ledger never had, if the judge could not finish."""
+        if judge.blocked is None and judge.failure is None and not judge.alive:
+            return  # what a thread that is late puts into the queue now tells of nothing that was promised
+        reason = judge.blocked or (f"its judge ended: {judge.failure!r}" if judge.failure else "its judge hangs")
+        log.error("facts_never_durable", cluster=self._cluster.name, facts=self._inbox.pending, reason=reason)
+        self.status = FAILED
+        self.message = f"cluster {self._cluster.name}: {self._inbox.pending:,} facts were never made durable: {reason}"
 
     # probing
 
@@ -253,8 +277,7 @@ class ClusterRunner(Worker):
             clock=self._clock,
         )
         self._helpers = [rereads, scrubber]
-        for part in (*self._helpers, self._watcher, self._auditor):
-            part.start()
+        self._supervisor.begin(*self._helpers, self._watcher, self._auditor)
         for topic, probes in self._probes.items():
             if not self._wait_known(topic):
                 return
@@ -286,6 +309,7 @@ class ClusterRunner(Worker):
         log.info("credentials_changed", cluster=self._cluster.name)
         self._rotations += 1
         former = (self._watcher, self._auditor)
+        self._supervisor.leave(*former)
         for part in former:
             part.ask_stop()
         self._renew_admin()
@@ -294,8 +318,7 @@ class ClusterRunner(Worker):
             probes.start_anew(self._published.view)
         for part in former:
             part.stop(_LAST_S)
-        for part in (self._watcher, self._auditor):
-            part.start()
+        self._supervisor.begin(self._watcher, self._auditor)
 
     def _find(self, cluster_id: str, known: dict[tuple[str, str], tuple[int, int]]) -> bool:
         """Find or make each mode's topic, and who writes there. Returns whether to go on."""
@@ -365,6 +388,7 @@ class ClusterRunner(Worker):
             inbox=self._inbox,
             clock=self._clock,
             sending=self._sending,
+            may_start=self._supervisor.may_start,
         )
 
     def _make(self, mode: str, identities: Identities, under: Renewal) -> Writer:
@@ -383,15 +407,12 @@ class ClusterRunner(Worker):
             self._inbox.put([ProducerLooked(self._clock.now_ns(), producer_id, generation)])
 
     def _look_after(self) -> None:
-        """Start again what failed, make again what is gone, keep a spare generation."""
+        """Start again readers and writers that failed, make again what is gone, keep a spare generation."""
         if self._credentials.changed():
             self._rotate()
         for probes in self._probes.values():
             if not self.stopping.is_set():
                 probes.look_after(self._published.view)
-        for part in (*self._helpers, self._watcher):
-            if not part.alive and not self.stopping.is_set():
-                raise UserError(f"{part.name} ended: {getattr(part, 'failure', None)!r}", 70)
         self._stock()
 
     def _stock(self) -> None:

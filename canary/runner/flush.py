@@ -14,9 +14,11 @@ import structlog
 from canary.client.worker import Worker
 from canary.metrics import Measurement
 from canary.runner import auditing
+from canary.runner.troubles import blindness, incarnation
 from canary.settings.sharing import Share
 from canary.watching.certificates import expiries
 from storage.store import StoreError
+from storage.store.values import ViolationFilter
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
     from canary.anomalies.violation import Violation
     from canary.client.ports import Clock
     from canary.runner.judge import Published
+    from canary.runner.troubles import Trouble
     from canary.watching.audited import Audit
     from storage.store import Store
 
@@ -67,6 +70,8 @@ class Flusher(Worker):
         self.latest = latest
         self.audited: Callable[[], tuple[int, Audit] | None] = lambda: None
         """Returns the last audit and when it was done (ns)."""
+        self.troubles: Callable[[], Mapping[str, Trouble | None]] = dict
+        """Returns what each part of the runner cannot do now; None for what works."""
         self.share = Share()
         """Which of the cluster's partitions are the runner's."""
         self.properties: Mapping[str, object] = {}
@@ -76,6 +81,9 @@ class Flusher(Worker):
         self._changes: deque[TopologyChange] = deque(maxlen=_CHANGES_KEPT)
         self._lock = threading.Lock()
         self._failing = False
+        self._blind: Violation | None = None
+        self._succeeded = False
+        """Whether what a predecessor left open was ended."""
         self._expiries: Mapping[str, float] = {}
         self._expiries_due = 0.0
 
@@ -122,11 +130,14 @@ class Flusher(Worker):
 
     def flush(self) -> bool:
         """Deliver what there is; False when the store did not take it (it is kept)."""
+        parts = self.troubles()
+        self._say({part: trouble for part, trouble in parts.items() if trouble is not None})
         try:
             self._deliver()
+            self._succeed()
             self._end()
             self._change()
-            self._show()
+            self._show(parts)
         except StoreError as error:
             if not self._failing:
                 log.warning("store_unreachable", error=str(error))
@@ -136,6 +147,33 @@ class Flusher(Worker):
             log.info("store_back")
         self._failing = False
         return True
+
+    def _say(self, troubles: Mapping[str, Trouble]) -> None:
+        """Say that losses may go unnoticed, or that this is over: no fact, for facts may be what cannot be kept."""
+        before, self._blind = self._blind, None
+        if any(trouble.blind for trouble in troubles.values()):
+            since_ns = before.at_ns if before is not None else self._clock.now_ns()
+            self._blind = blindness(self._runner, troubles, since_ns)
+            if before is None or before.summary != self._blind.summary:
+                log.error("blind", cluster=self._cluster, summary=self._blind.summary)
+                self.violations([self._blind])
+        elif before is not None:
+            log.info("condition_ended", kind=before.kind, cluster=self._cluster)
+            self.ended([before])
+
+    def _succeed(self) -> None:
+        """End what a predecessor said and could not take back."""
+        if self._succeeded:
+            return
+        own = self._blind.key(self._cluster) if self._blind is not None else None
+        left = [
+            row.id
+            for state in ("open", "acknowledged")
+            for row in self._store.violations(ViolationFilter(kind="blind", cluster=self._cluster, state=state)).items
+            if row.topic_id.startswith(incarnation(self._runner)) and row.id != own
+        ]
+        self._store.end(left, self._clock.now_ns())
+        self._succeeded = True
 
     def _deliver(self) -> None:
         while True:
@@ -169,7 +207,7 @@ class Flusher(Worker):
                 for _ in batch:
                     self._changes.popleft()
 
-    def _show(self) -> None:
+    def _show(self, parts: Mapping[str, Trouble | None]) -> None:
         if self.latest is None:
             return
         shown = self.latest()
@@ -180,13 +218,18 @@ class Flusher(Worker):
         if (audited := self.audited()) is not None:
             document["audit"] = {"at_ns": audited[0], **auditing.as_json(audited[1])}
             measurements += auditing.measured(audited[1])
+        document["told_ns"] = self._clock.now_ns()
+        document["troubles"] = [[one.words, one.blind] for one in parts.values() if one is not None]
+        measurements += [
+            Measurement("canary_part_failing", (part,), int(one is not None)) for part, one in parts.items()
+        ]
         document["shard"] = [self.share.index, self.share.of]
         measurements += self._certificates()
         document["measurements"] = [
             [m.name, list(m.labels), m.value, list(m.counts)] if m.counts else [m.name, list(m.labels), m.value]
             for m in measurements
         ]
-        self._store.save_view(self._cluster, self._runner, self._clock.now_ns(), orjson.dumps(document))
+        self._store.save_view(self._cluster, self._runner, shown.judged_ns, orjson.dumps(document))
 
     def _certificates(self) -> list[Measurement]:
         now = time.monotonic()

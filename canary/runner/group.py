@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 
 import structlog
 
-from canary.errors import UserError
+from canary.errors import FAILED, UserError
 from canary.extras import lacking, require_for_url
 from canary.lab import Lab, LabError
 
@@ -118,7 +118,7 @@ def up(
     progress: Callable[[str, int, int], None] | None = None,
     announce: Callable[[str], None],
 ) -> int:
-    """Run everything until ``stopping``; return the exit status.
+    """Run everything until ``stopping``; return the exit status: not 0 if the runner could not stop well.
 
     Raises:
         UserError: a part ended in a way that starting it again cannot mend.
@@ -142,7 +142,7 @@ def up(
         _end(children)
         if lab is not None:
             lab.stop()
-    return 0
+    return FAILED if any(child.part == "run" and child.process.returncode == FAILED for child in children) else 0
 
 
 def _answers(settings: ApiSettings) -> bool:

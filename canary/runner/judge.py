@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import structlog
 
 from canary.anomalies.online import Findings, Tracker, view
+from canary.client.quiet import Gate
 from canary.client.worker import Worker
 from canary.facts import Tick
 from canary.metrics import Measurement, measurements
@@ -34,13 +35,18 @@ _TICK_S = 1.0
 _MOST = 20_000
 """Facts of one frame at most: bounds the time between a fact and its judgement when much comes at once."""
 _RETRY_S = 1.0
+_SEAL_AGAIN_S = 5.0
 
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """What the judge shows to other threads: plain values that nobody changes any more."""
+    """What the judge shows to other threads: plain values that nobody changes any more.
+
+    ``judged_ns`` is the judge's progress: when the last facts were made durable and folded.
+    """
 
     at_ns: int
+    judged_ns: int
     view: dict[str, Any] = field(default_factory=dict)
     measurements: tuple[Measurement, ...] = ()
     sealed: tuple[Path, ...] = ()
@@ -58,7 +64,8 @@ class Judge(Worker):
         flusher: keeps violations until the store has them.
         clock: what time it is.
         fsync_interval: how long facts are gathered, in s.
-        on_blocked: called with True when facts cannot be made durable, with False when they can again.
+
+    ``blocked`` says why facts cannot be made durable, and names the ledger; None while they can. It goes on by itself.
     """
 
     def __init__(
@@ -71,7 +78,6 @@ class Judge(Worker):
         flusher: Flusher,
         clock: Clock,
         fsync_interval: float,
-        on_blocked: Callable[[bool], None],
     ) -> None:
         super().__init__("judge")
         self._ledger = ledger
@@ -81,11 +87,20 @@ class Judge(Worker):
         self._flusher = flusher
         self._clock = clock
         self._fsync_interval = fsync_interval
-        self._on_blocked = on_blocked
+        self.blocked: str | None = None
         self._drops: list[Path] = []
+        self._sealed: tuple[Path, ...] = ()
+        self._seal_at = 0.0
+        self._gate = Gate()
         self._changed = threading.Condition()
-        self._published = Published(clock.now_ns())
+        self._judged_ns = clock.now_ns()
+        self._published = Published(self._judged_ns, self._judged_ns)
         self._last_fact = time.monotonic()
+
+    @property
+    def directory(self) -> Path:
+        """Where the ledger is."""
+        return self._ledger.directory
 
     @property
     def published(self) -> Published:
@@ -103,7 +118,7 @@ class Judge(Worker):
             self._drops.append(path)
 
     def run(self) -> None:
-        """Judge until stopped, then until the queue is empty."""
+        """Judge until stopped, then until the queue is empty or cannot be made durable."""
         self._publish()
         published_at = time.monotonic()
         while not self.stopping.is_set() or self._inbox.pending:
@@ -115,7 +130,7 @@ class Judge(Worker):
                 facts = [Tick(self._clock.now_ns())]
                 self._last_fact = now
             if facts and not self._judge(facts):
-                continue
+                break
             self._tidy()
             if now - published_at >= min(self._fsync_interval, 0.5) or self.stopping.is_set():
                 self._publish()
@@ -125,24 +140,26 @@ class Judge(Worker):
         self._ledger.close()
 
     def _judge(self, facts: list[Fact]) -> bool:
-        """Make ``facts`` durable, however long that takes, and fold them."""
-        blocked = False
+        """Make ``facts`` durable, however long that takes, and fold them. Returns False when stopped before that."""
         while True:
             try:
                 self._ledger.append(facts)
                 break
             except LedgerError as error:
-                if not blocked:
-                    blocked = True
-                    self._on_blocked(True)
+                if self.blocked is None:
                     log.error("ledger_blocked", error=str(error), facts=len(facts))  # noqa: TRY400  # no trace
+                self.blocked = str(error)
+                self._inbox.halt(halted=True)
+                self._publish()  # what else is known is shown meanwhile, and how much waits
                 if self.stopping.wait(_RETRY_S):
-                    log.error("facts_dropped_at_stop", facts=len(facts))  # noqa: TRY400
                     return False
-        if blocked:
+        self._inbox.settle()
+        if self.blocked is not None:
             log.info("ledger_goes_on")
-            self._on_blocked(False)
+            self.blocked = None
+            self._inbox.halt(halted=False)
         self._tracker.fold(facts)
+        self._judged_ns = self._clock.now_ns()
         findings = self._tracker.drain()
         if findings.renewed:  # whoever renews its clients looks at what is published to see what for
             self._publish()
@@ -169,14 +186,14 @@ class Judge(Worker):
             self._findings.put(findings)
 
     def _tidy(self) -> None:
-        if self._ledger.due:
+        if self._ledger.due and time.monotonic() >= self._seal_at:
             self._seal()
         with self._changed:
             drops, self._drops = self._drops, []
         for path in drops:
             try:
                 self._ledger.drop(path)
-            except (LedgerError, OSError) as error:
+            except LedgerError as error:
                 log.warning("segment_not_dropped", segment=path.name, error=str(error))
 
     def _seal(self) -> None:
@@ -184,9 +201,15 @@ class Judge(Worker):
             sealed = envelope.seal(self._tracker, self._flusher.undelivered(), self._flusher.unended())
             self._ledger.seal(sealed)
         except LedgerError as error:
+            self._seal_at = time.monotonic() + _SEAL_AGAIN_S
             log.error("segment_not_sealed", error=str(error))  # noqa: TRY400  # one line, no trace
 
     def _publish(self) -> None:
+        try:
+            self._sealed = tuple(self._ledger.sealed())
+        except LedgerError as error:  # a next look may succeed; what is judged does not hang on it
+            if self._gate.admit("sealed") is not None:
+                log.warning("segments_not_listed", error=str(error))
         state = self._tracker.state
         state.now_ns = max(state.now_ns, self._clock.now_ns())
         extra = (
@@ -195,9 +218,10 @@ class Judge(Worker):
         )
         published = Published(
             self._clock.now_ns(),
+            self._judged_ns,
             view(state),
             (*measurements(state), *extra),
-            tuple(self._ledger.sealed()),
+            self._sealed,
             state.ordinal,
         )
         with self._changed:

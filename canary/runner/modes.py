@@ -42,6 +42,9 @@ class Part(Protocol):
     def start(self) -> None:
         """Begin."""
 
+    def restart(self) -> None:
+        """Begin again after it has ended."""
+
     def ask_stop(self) -> None:
         """Say that it should end."""
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from canary.client.ports import Clock, Inbox
     from canary.probing.idempotent import Renewal
     from canary.probing.reading import Target
-    from canary.runner.modes import Writer
+    from canary.runner.modes import Part, Writer
     from canary.runner.readers import Reading
     from canary.runner.topics import Identities
     from canary.settings import ClusterSettings
@@ -28,10 +28,7 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger(__name__)
 
-_LONGEST_S = 60.0
 _STOP_S = 5.0
-_STEADY_S = 60.0
-"""Whoever ran for so long after its start is not failing in a row."""
 
 
 class TopicProbes:
@@ -46,6 +43,7 @@ class TopicProbes:
         inbox: where facts go.
         clock: what time it is.
         sending: False to read only.
+        may_start: says whether a part that ended, by its name, may be started again now (Supervisor).
     """
 
     def __init__(
@@ -59,6 +57,7 @@ class TopicProbes:
         inbox: Inbox,
         clock: Clock,
         sending: bool,
+        may_start: Callable[[str, Part], bool],
     ) -> None:
         self.topic = topic
         self.identities = dict(identities)
@@ -70,8 +69,7 @@ class TopicProbes:
         self._inbox = inbox
         self._clock = clock
         self._sending = sending
-        self._again: dict[str, tuple[float, float]] = {}
-        """By what failed: when it may be started again, and how long was waited before that."""
+        self._may_start = may_start
 
     @property
     def target(self) -> Target:
@@ -85,9 +83,9 @@ class TopicProbes:
             identities.aim(seen["topic_id"], self._mine(seen))
         for reading in self._readings.values():
             self._read(reading, view)
-        for tail in self.tails.values():
-            while not tail.ready.wait(0.2) and not stopping.is_set():
-                pass
+        for name in self._readings:
+            while not self.tails[name].ready.wait(0.2) and not stopping.is_set():
+                self.look_after(view)
         for mode, identities in self.identities.items():
             if self._sending and not stopping.is_set():
                 self._write(mode, identities)
@@ -180,25 +178,13 @@ class TopicProbes:
     def look_after(self, view: dict[str, Any]) -> None:
         """Start again what failed."""
         for mode, writer in list(self.writers.items()):
-            if not writer.alive and self._sending and self._may_start(f"writer {mode}"):
+            if not writer.alive and self._sending and self._may_start(f"{writer.name} of {self.topic}", writer):
                 log.error("producer_started_again", mode=mode, failure=repr(writer.failure))
                 self._write_anew(mode, "its thread ended")
         for name, tail in list(self.tails.items()):
-            if not tail.alive and self._may_start(f"tail {name}"):
+            if not tail.alive and self._may_start(f"{tail.name} of {self.topic}", tail):
                 log.error("consumer_started_again", consumer=name, failure=repr(tail.failure))
                 self._read(self._readings[name], view)
-
-    def _may_start(self, what: str) -> bool:
-        """Say whether what failed may be started again now: each time in a row after twice the pause."""
-        now = time.monotonic()
-        due, pause = self._again.get(what, (now, 0.0))
-        if now < due:
-            return False
-        if now - due > _STEADY_S:
-            pause = 0.0
-        pause = min(max(pause * 2, 1.0), _LONGEST_S)
-        self._again[what] = (now + pause, pause)
-        return True
 
 
 def topic_of(view: dict[str, Any], topic: str) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from canary.client.worker import stop_together
+from canary.errors import FAILED
 from canary.extras import require_for_url
 from canary.runner.cluster import ClusterRunner
 from canary.runner.start import open_store
@@ -40,7 +41,7 @@ def run(settings: Settings, stopping: threading.Event) -> int:
     """Probe every cluster until ``stopping``; return the exit status.
 
     A cluster that ends for a reason of its own (its name is taken, say) does not end the others; when all have ended,
-    the first one's status is the process's.
+    the first one's status is the process's. One that failed ends the process, for whoever started it to start another.
 
     Raises:
         UserError: the settings cannot be run; the last cluster ended, with its reason.
@@ -55,16 +56,20 @@ def run(settings: Settings, stopping: threading.Event) -> int:
         for runner in runners:
             runner.start()
         while not stopping.wait(_LOOK_S):
-            if not any(runner.alive for runner in runners):
+            if any(map(_failed, runners)) or not any(runner.alive for runner in runners):
                 break
         stop_together(runners, GRACE_S)
+        failed = [runner for runner in runners if _failed(runner)]
+        if failed:
+            raise UserError("; ".join(one.message or f"{one.name} failed: {one.failure!r}" for one in failed), FAILED)
         ended = next((runner for runner in runners if runner.status is not None), None)
         if ended is not None and not stopping.is_set():
-            raise UserError(ended.message or "the runner ended", ended.status or 70)
-        failed = next((runner for runner in runners if runner.failure is not None), None)
-        if failed is not None:
-            raise UserError(f"{failed.name} failed: {failed.failure!r}", 70)
+            raise UserError(ended.message or "the runner ended", ended.status or FAILED)
     return 0
+
+
+def _failed(runner: ClusterRunner) -> bool:
+    return runner.status == FAILED or runner.failure is not None
 
 
 def views(runners: list[ClusterRunner]) -> Iterator[dict[str, object]]:

@@ -47,6 +47,7 @@ class Ledger:
     ) -> None:
         self.directory = directory
         self.errors = 0
+        self._said: str | None = None
         self._lock = lock
         self._segment_bytes = segment_bytes
         self._segment_age_s = segment_age_s
@@ -190,13 +191,21 @@ class Ledger:
         old = self._descriptor
         self._begin(encode_frame(SNAPSHOT, state))
         if old is not None:
-            os.close(old)
+            self._close(old)
         return sealed
 
     def sealed(self) -> list[Path]:
-        """Return the segments that are not being written any more, oldest first (a former process's too)."""
+        """Return the segments that are not being written any more, oldest first (a former process's too).
+
+        Raises:
+            LedgerError: the directory cannot be read (too many open files, say).
+        """
         current = segment_path(self.directory, self._previous[0]) if self._descriptor is not None else None
-        return [path for path in segment_paths(self.directory) if path != current]
+        try:
+            return [path for path in segment_paths(self.directory) if path != current]
+        except OSError as error:
+            self._failed(error)
+            raise LedgerError(f"the ledger {self.directory} cannot be read: {error.strerror}") from error
 
     def drop(self, path: Path) -> None:
         """Delete a sealed segment; a damaged one is kept aside as ``….damaged``.
@@ -204,10 +213,10 @@ class Ledger:
         Raises:
             LedgerError: no later snapshot is durable, or the file cannot be deleted.
         """
-        later = [other for other in segment_paths(self.directory) if other.name > path.name]
-        if not any(begins_with_snapshot(other) for other in reversed(later)):
-            raise LedgerError(f"{path} is still needed: no later segment begins with a snapshot")
         try:
+            later = [other for other in segment_paths(self.directory) if other.name > path.name]
+            if not any(begins_with_snapshot(other) for other in reversed(later)):
+                raise LedgerError(f"{path} is still needed: no later segment begins with a snapshot")
             if read_segment(path).damage is not None:
                 path.replace(path.with_name(path.name + ".damaged"))
             else:
@@ -233,14 +242,23 @@ class Ledger:
                         f"the ledger {self.directory} cannot be written: {error.strerror}; free or repair the disk"
                     ) from error
             else:
-                self._descriptor = descriptor
+                self._descriptor, self._said = descriptor, None
                 self._previous = (self._number, len(header) + len(frame))
                 self._began = self._monotonic()
                 return
 
     def _failed(self, error: OSError) -> None:
         self.errors += 1
-        _log.error("ledger_write_failed", directory=str(self.directory), error=str(error))
+        if error.strerror != self._said:  # once, however often it is tried again
+            self._said = error.strerror
+            _log.error("ledger_write_failed", directory=str(self.directory), error=str(error))
+
+    def _close(self, descriptor: int) -> None:
+        """Close a file that is not written to any more: what counts of it is durable whatever close() says."""
+        try:
+            os.close(descriptor)
+        except OSError as error:
+            self._failed(error)
 
     def _abandon(self) -> None:
         """Never write to the current file again, and cut off what may have reached it of the failed batch."""
@@ -251,5 +269,5 @@ class Ledger:
             os.ftruncate(self._descriptor, size)
         except OSError as error:  # not needed: the next segment's header says how much counts
             _log.info("ledger_not_cut", segment=number, error=str(error))
-        os.close(self._descriptor)
+        self._close(self._descriptor)
         self._descriptor = None

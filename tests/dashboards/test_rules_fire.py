@@ -134,7 +134,7 @@ def test_a_dead_runner_pages_and_its_return_ends_it(tmp_path: Path) -> None:
     back = both(
         "canary_runner_heartbeat_timestamp_seconds", 'cluster="prod", runner="canary-0"', "0+15x20 300x20 630+15x40"
     )
-    firing("CanaryRunnerDown", back, {"5m": False, "7m30s": True, "12m": False}, tmp_path)
+    firing("CanaryRunnerDown", back, {"5m": False, "5m45s": False, "6m45s": True, "12m": False}, tmp_path)
 
 
 def test_one_dead_runner_of_two_is_a_warning_and_no_page(tmp_path: Path) -> None:
@@ -178,6 +178,7 @@ GAUGES = {
         "0x20 90x40 0x40",
     ),
     "CanaryLedgerPending": ("canary_ledger_pending_rows", 'cluster="prod"', "0x20 20000x40 0x40"),
+    "CanaryPartFailing": ("canary_part_failing", 'cluster="prod", part="ledger /data"', "0x20 1x40 0x40"),
     "CanaryReconcileUnjudged": ("canary_reconcile_unjudged", 'cluster="prod"', "0x20 2x80 0x40"),
     "CanaryBrokersWithoutProbe": ("canary_brokers_without_probe", 'cluster="prod"', "0x20 1x160 0x40"),
     "CanaryAuditCritical": ("canary_audit_findings", 'cluster="prod", severity="critical"', "0x20 1x80 0x40"),

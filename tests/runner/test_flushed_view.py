@@ -1,7 +1,8 @@
-"""What a runner says of itself beside what it measures: its share, and when its certificates expire."""
+"""What a runner says of itself beside what it measures: its share, its troubles, and when its certificates expire."""
 
 from __future__ import annotations
 
+import dataclasses
 import time
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
@@ -12,8 +13,10 @@ from canary.client.ports import SteadyClock
 from canary.metrics import Measurement
 from canary.runner import flush
 from canary.runner.flush import Flusher
+from canary.runner.troubles import Trouble, blindness
 from canary.settings.sharing import Share
 from storage.store import Store
+from storage.store.values import ViolationFilter
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -29,7 +32,10 @@ def test_a_view_tells_the_share_and_when_certificates_expire(tmp_path: Path, mon
         return {"client": 1234.0}
 
     monkeypatch.setattr(flush, "expiries", expiries)
-    shown = SimpleNamespace(view={"version": 1}, measurements=[Measurement("canary_leader_epoch", ("t", "0"), 3)])
+    judged_ns = time.time_ns() - 3 * 10**9
+    shown = SimpleNamespace(
+        view={"version": 1}, judged_ns=judged_ns, measurements=[Measurement("canary_leader_epoch", ("t", "0"), 3)]
+    )
     with Store.connect(f"sqlite:///{tmp_path}/store.db", timeout=5) as store:
         store.upgrade()
         flusher = Flusher(store, "prod", "canary-1", SteadyClock(), latest=lambda: cast("Any", shown))
@@ -44,4 +50,69 @@ def test_a_view_tells_the_share_and_when_certificates_expire(tmp_path: Path, mon
         ["canary_certificate_expiry_timestamp_seconds", ["client"], 1234.0],
     ]
     assert asked == [{"ssl.ca.location": "ca.pem"}], "files are not read anew with every view"
-    assert time.time_ns() - row.at_ns < 60 * 10**9
+    assert row.at_ns == judged_ns, "the heartbeat is the judge's"
+    assert time.time_ns() - told["told_ns"] < 60 * 10**9
+
+
+LEDGER, AUDITOR = Trouble("the ledger /l cannot be written: No space", blind=True), Trouble("its auditor", blind=False)
+
+
+def flushed(flusher: Flusher, parts: dict[str, Trouble | None]) -> dict[str, Any]:
+    """Flush once, and return what is shown then."""
+    flusher.troubles = lambda: parts
+    assert flusher.flush()
+    (row,) = flusher._store.views()
+    told: dict[str, Any] = orjson.loads(row.view)
+    return told
+
+
+def blind(store: Store, state: str) -> list[str]:
+    return [row.summary for row in store.violations(ViolationFilter(kind="blind", state=state)).items]
+
+
+def flusher_of(store: Store) -> Flusher:
+    shown = SimpleNamespace(view={"version": 1}, judged_ns=1, measurements=[])
+    return Flusher(store, "prod", "canary-0", SteadyClock(), latest=lambda: cast("Any", shown))
+
+
+def test_what_keeps_a_runner_from_judging_is_shown_and_said_once_and_taken_back(tmp_path: Path) -> None:
+    said = "runner canary-0 cannot judge: the ledger /l cannot be written: No space"
+    with Store.connect(f"sqlite:///{tmp_path}/store.db", timeout=5) as store:
+        store.upgrade()
+        flusher = flusher_of(store)
+        told = flushed(flusher, {"ledger /l": None, "auditor": None})
+        assert told["measurements"] == [
+            ["canary_part_failing", ["ledger /l"], 0],
+            ["canary_part_failing", ["auditor"], 0],
+        ]
+        assert told["troubles"] == []
+        told = flushed(flusher, {"ledger /l": None, "auditor": AUDITOR})
+        assert told["measurements"][1] == ["canary_part_failing", ["auditor"], 1]
+        assert told["troubles"] == [["its auditor", False]]
+        assert blind(store, "open") == [], "nothing is lost without an auditor"
+        for _ in range(2):
+            told = flushed(flusher, {"ledger /l": LEDGER, "auditor": AUDITOR})
+        assert told["troubles"] == [[LEDGER.words, True], ["its auditor", False]]
+        assert blind(store, "open") == [said]
+        flushed(flusher, {"ledger /l": None})
+        assert (blind(store, "open"), blind(store, "resolved")) == ([], [said])
+        flushed(flusher, {"ledger /l": LEDGER})
+        assert (blind(store, "open"), blind(store, "resolved")) == ([said], [said])
+        assert sum(row.total for row in store.violation_counts() if row.kind == "blind") == 2
+
+
+def test_what_a_predecessor_could_not_take_back_is_ended_and_what_others_said_is_not(tmp_path: Path) -> None:
+    with Store.connect(f"sqlite:///{tmp_path}/store.db", timeout=5) as store:
+        store.upgrade()
+        store.record(
+            "prod", [blindness("canary-00", {"queue": LEDGER}, 7), blindness("canary-0", {"queue": LEDGER}, 8)]
+        )
+        store.record("other", [blindness("canary-0", {"queue": LEDGER}, 9)])
+        refused = blindness("canary-0", {}, 10)
+        store.record("prod", [dataclasses.replace(refused, topic_id="", summary="refused")])
+        flusher = flusher_of(store)
+        flusher.violations([blindness("canary-0", {"x": LEDGER}, 6)])  # kept by the ledger, not delivered
+        flushed(flusher, {"flusher": LEDGER})
+        left = store.violations(ViolationFilter(kind="blind", state="open")).items
+        assert sorted(row.first_seen_ns for row in left)[:3] == [7, 9, 10]
+        assert len(left) == 4, "and its own"

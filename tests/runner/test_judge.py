@@ -5,10 +5,12 @@ from __future__ import annotations
 import errno
 import os
 import queue
+import resource
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import pytest
+import structlog
 
 from canary import facts as f
 from canary.anomalies.online import Findings, Tracker
@@ -22,7 +24,7 @@ from storage.ledger import Ledger
 from storage.ledger.files import Disk
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from canary.anomalies.topology_change import TopologyChange
@@ -64,15 +66,8 @@ class Bench:
     inbox: FactQueue = field(default_factory=FactQueue)
     findings: queue.SimpleQueue[Findings] = field(default_factory=queue.SimpleQueue)
     flushed: Flushed = field(default_factory=Flushed)
-    blocked: list[bool] = field(default_factory=list)
-    ordinals: list[int] = field(default_factory=list)
-    """How many facts had been folded whenever the judge was blocked or not any more."""
 
     def judge(self, fsync_interval: float = 60.0) -> Judge:
-        def on_blocked(blocked: bool) -> None:  # noqa: FBT001  # the judge's way to call it
-            self.blocked.append(blocked)
-            self.ordinals.append(self.tracker.state.ordinal)
-
         flusher: Any = self.flushed
         return Judge(
             self.ledger,
@@ -82,7 +77,6 @@ class Bench:
             flusher=flusher,
             clock=SteadyClock(),
             fsync_interval=fsync_interval,
-            on_blocked=on_blocked,
         )
 
 
@@ -130,27 +124,103 @@ def test_nothing_is_folded_before_it_is_durable(bench: Bench, monkeypatch: pytes
     tried = []
 
     def room_at_the_third_try(_seconds: float) -> bool:
-        tried.append(bench.tracker.state.ordinal)
+        assert judge.blocked is not None
+        assert bench.inbox.paused
+        tried.append((bench.tracker.state.ordinal, judge.published))
         bench.full[0] = len(tried) < 3
         return False
 
     monkeypatch.setattr(judge.stopping, "wait", room_at_the_third_try)
     bench.full[0] = True
-    assert judge._judge([refused()])
-    assert bench.blocked == [True, False]
-    assert tried == [0, 0, 0]
-    assert bench.ordinals == [0, 0]
+    with structlog.testing.capture_logs() as lines:
+        assert judge._judge([refused()])
+    assert [line["event"] for line in lines if line["log_level"] in {"info", "error"}] == [
+        "ledger_write_failed",
+        "ledger_blocked",
+        "ledger_goes_on",
+    ]
+    assert [ordinal for ordinal, _ in tried] == [0, 0, 0]
+    assert judge.blocked is None
+    assert not bench.inbox.paused
     assert bench.tracker.state.ordinal == 1
     assert [violation.kind for violation in bench.flushed.said] == ["blind"]
 
 
-def test_what_is_not_durable_when_the_judge_is_stopped_is_never_judged(bench: Bench) -> None:
-    judge = bench.judge()
+def test_while_nothing_can_be_made_durable_this_is_shown_and_the_judge_s_progress_stands(
+    bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    judge = bench.judge(fsync_interval=0.001)
+    bench.inbox.put([f.Tick(1), f.Tick(2), f.Tick(3)])
+    facts = bench.inbox.gather(0.001, 3)
+    shown = []
+
+    def room_at_the_third_try(_seconds: float) -> bool:
+        shown.append(judge.published)
+        bench.full[0] = len(shown) < 3
+        return False
+
+    monkeypatch.setattr(judge.stopping, "wait", room_at_the_third_try)
     bench.full[0] = True
+    before = judge.published.judged_ns
+    assert judge._judge(facts)
+    values = [{one.name: one.value for one in published.measurements} for published in shown]
+    assert [one["canary_ledger_pending_rows"] for one in values] == [3, 3, 3]
+    assert values[0]["canary_ledger_errors_total"] < values[2]["canary_ledger_errors_total"]
+    assert {published.judged_ns for published in shown} == {before}
+    assert shown[0].at_ns < shown[2].at_ns
+    judge._publish()
+    assert judge.published.judged_ns > before
+    assert bench.inbox.pending == 0
+    assert str(tmp_path) in str(judge.directory)
+
+
+def test_what_is_not_durable_when_the_judge_is_stopped_is_never_judged_and_is_counted(bench: Bench) -> None:
+    judge = bench.judge(fsync_interval=0.01)
+    bench.full[0] = True
+    bench.inbox.put([refused() for _ in range(5)])
     judge.ask_stop()
-    assert not judge._judge([refused()])
+    judge.run()
     assert bench.tracker.state.ordinal == 0
     assert bench.flushed.said == []
+    assert bench.inbox.pending == 5
+    assert judge.blocked is not None
+    assert "No space left on device" in judge.blocked
+    assert str(bench.ledger.directory) in judge.blocked
+
+
+@pytest.fixture
+def no_more_files() -> Iterator[Callable[[bool], None]]:
+    """Let this process open no more files, or open them again."""
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+
+    def deny(denied: bool) -> None:  # noqa: FBT001  # as a switch
+        resource.setrlimit(resource.RLIMIT_NOFILE, (0, limits[1]) if denied else limits)
+
+    yield deny
+    deny(False)
+
+
+def test_a_judge_outlives_too_many_open_files(
+    bench: Bench, no_more_files: Callable[[bool], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Facts go on to the file that is open; what needs another file is tried again."""
+    monkeypatch.setattr(judging, "_TICK_S", 3600)
+    monkeypatch.setattr(judging, "_SEAL_AGAIN_S", 0.05)
+    judge = bench.judge(fsync_interval=0.01)
+    judge._judge([f.Tick(1)])
+    judge.start()
+    try:
+        no_more_files(True)
+        bench.inbox.put([f.Tick(n) for n in range(1000)])  # the segment is due from here on
+        assert judge.wait_for(lambda published: published.facts == 1001, 60)
+        listed = bench.ledger.errors
+        assert judge.wait_for(lambda _: bench.ledger.errors > listed + 4, 60)
+        no_more_files(False)
+        assert judge.wait_for(lambda published: len(published.sealed) == 1, 60)
+    finally:
+        no_more_files(False)
+        judge.stop(60)
+    assert judge.failure is None
 
 
 def test_what_was_found_goes_to_the_flusher_and_only_what_is_to_be_done_to_the_runner(bench: Bench) -> None:

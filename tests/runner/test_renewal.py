@@ -46,7 +46,14 @@ def test_who_is_made_anew_before_everybody_is_told_of_a_new_incarnation_says_for
         writer, tail = Everybody(), Everybody()
         make: Any = lambda *_: writer  # noqa: E731
         probes = TopicProbes(
-            cluster, TOPIC, {"idempotent": identities}, make=make, inbox=inbox, clock=clock, sending=True
+            cluster,
+            TOPIC,
+            {"idempotent": identities},
+            make=make,
+            inbox=inbox,
+            clock=clock,
+            sending=True,
+            may_start=lambda *_: True,
         )
         probes.writers["idempotent"], probes.tails["read_committed"] = writer, tail  # type: ignore[assignment]
         identities.aim("first", (0, 1))

@@ -1,0 +1,95 @@
+"""A canary that judges nothing says so: on the page, in /readyz and on /metrics, each at once."""
+
+from __future__ import annotations
+
+import re
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from api import create_app
+from canary.runner.troubles import Trouble, blindness
+from tests.api.serving import Client, ProbeLogFake, settings, view
+
+if TYPE_CHECKING:
+    from storage.store import Store
+
+LEDGER = "the ledger /data/ledger cannot be written: No space left on device; free or repair the disk"
+AUDITOR = "its auditor ends again and again (KeyError('x'))"
+FAILING = [["canary_part_failing", ["ledger /data/ledger"], 1], ["canary_ledger_pending_rows", [], 1234]]
+
+
+def ago(seconds: float) -> int:
+    return time.time_ns() - int(seconds * 1e9)
+
+
+def shown(store: Store, *, judged_s: float = 0, told_s: float = 0, runner: str = "canary-0", **more: Any) -> None:
+    """Store a view of a runner whose judge came on so long ago, and whose process spoke so long ago."""
+    store.save_view("prod", runner, ago(judged_s), view(told_ns=ago(told_s), **more))
+
+
+def sentence(client: Client) -> str:
+    said: str = client.get("/api/v1/clusters/prod/summary").json()["sentence"]
+    assert said in client.get("/", refresh="off").text.replace("&#39;", "'")
+    return said
+
+
+def ready(client: Client) -> str:
+    """What /readyz says is missing; nothing if it is ready."""
+    answer = client.get("/readyz")
+    return "" if answer.status_code == 200 else str(answer.json()["detail"])
+
+
+@pytest.mark.parametrize("judged_s", [0, 3600])
+def test_a_ledger_that_cannot_be_written_is_named(client: Client, store: Store, judged_s: float) -> None:
+    shown(store, judged_s=judged_s, troubles=[[LEDGER, True], [AUDITOR, False]], more=FAILING)
+    assert sentence(client) == f"The canary of prod judges nothing: {LEDGER}."
+    assert "Nobody can say" in client.get("/", refresh="off").text
+    assert ready(client).startswith(f"The canary of prod judges nothing: {LEDGER}.")
+    text = client.get("/metrics").text
+    assert 'canary_part_failing{cluster="prod",part="ledger /data/ledger"} 1' in text
+    assert 'canary_ledger_pending_rows{cluster="prod"} 1234' in text
+
+
+def test_a_judge_that_stands_is_said_though_its_process_speaks(client: Client, store: Store) -> None:
+    shown(store, judged_s=20, more=FAILING)
+    assert re.fullmatch(r"The canary of prod has not judged anything for 2\d s\.", sentence(client))
+    assert "has not judged anything" in ready(client)
+    text = client.get("/metrics").text
+    (beat,) = re.findall(r"canary_runner_heartbeat_timestamp_seconds{.*} (\S+)", text)
+    assert 19 < time.time() - float(beat) < 60
+    assert "canary_log_end_offset" not in text, "gauges of what is judged are of then"
+
+
+def test_what_a_process_said_before_its_end_is_no_news(client: Client, store: Store) -> None:
+    shown(store, judged_s=60, told_s=40, troubles=[[LEDGER, True]], more=FAILING)
+    assert re.fullmatch(r"The canary of prod has not reported for 6\d s\.", sentence(client))
+    assert "has not reported" in ready(client)
+    assert "canary_part_failing{" not in client.get("/metrics").text
+
+
+def test_a_part_without_which_nothing_goes_unnoticed_is_a_worry(client: Client, store: Store) -> None:
+    shown(store, troubles=[[AUDITOR, False]])
+    assert sentence(client) == f"prod has lost nothing, but its canary does not work in full: {AUDITOR}."
+    assert ready(client) == ""
+
+
+def test_one_runner_that_judges_is_enough_and_the_other_is_a_worry(client: Client, store: Store) -> None:
+    shown(store, runner="canary-1", judged_s=30, troubles=[[LEDGER, True]])
+    assert sentence(client) == f"prod has lost nothing, but its canary does not work in full: {LEDGER}."
+    assert ready(client) == ""
+
+
+def test_blindness_is_no_broken_promise(client: Client, store: Store) -> None:
+    shown(store)
+    store.record("prod", [blindness("canary-0", {"queue": Trouble("facts wait", blind=True)}, ago(1))])
+    assert sentence(client) == "The canary of prod does not see all that it needs to judge."
+
+
+def test_whoever_has_configured_no_cluster_is_ready_while_any_is_judged(store: Store) -> None:
+    anything = Client(create_app(settings(), store, ProbeLogFake()))
+    shown(store, troubles=[[LEDGER, True]])
+    assert ready(anything) != ""
+    shown(store)
+    assert ready(anything) == ""

@@ -1,0 +1,282 @@
+"""Every part of a runner is looked after: what ends is started again, or the process ends and says why."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+import threading
+from functools import partial
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, cast
+
+import orjson
+import pytest
+
+import canary
+from canary import facts as f
+from canary.anomalies.online import Tracker
+from canary.client.pauses import Pauses
+from canary.client.ports import SteadyClock
+from canary.client.worker import Worker
+from canary.errors import FAILED, UserError
+from canary.lab.state import free_ports
+from canary.probing.reread import RereadWorker, _Reader
+from canary.runner import cluster, supervise, supervision
+from canary.runner.cluster import ClusterRunner
+from canary.runner.flush import Flusher
+from canary.runner.inbox import FactQueue
+from canary.runner.supervision import PARTS, Supervisor
+from canary.runner.troubles import Trouble
+from canary.settings import load
+from storage.ledger.files import Disk
+from storage.store import Store
+from storage.store.values import ViolationFilter
+from tests.support.waiting import until
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from canary.runner.judge import Judge
+    from canary.settings import Settings
+
+
+def subclasses(of: type) -> set[type]:
+    found: set[type] = set(of.__subclasses__())
+    return found.union(*map(subclasses, found))
+
+
+def test_every_thread_of_a_runner_is_in_the_table() -> None:
+    for module in pkgutil.walk_packages(canary.__path__, "canary."):
+        importlib.import_module(module.name)
+    ours = {part for part in subclasses(Worker) if part.__module__.startswith("canary.")}
+    whole, pieces = {ClusterRunner, Supervisor}, {_Reader}
+    assert ours - whole - pieces | {RereadWorker} == set(PARTS)
+    assert [part.__name__ for part, rule in PARTS.items() if not rule.again] == ["Judge"]
+
+
+@pytest.fixture
+def flusher(monkeypatch: pytest.MonkeyPatch) -> Flusher:
+    """One that never comes to its work: it stands for any part that is started again."""
+    part = Flusher(cast("Any", None), "prod", "canary-0", SteadyClock())
+    monkeypatch.setattr(part, "flush", lambda: 1 / 0)
+    return part
+
+
+def ended(part: Worker) -> None:
+    until(lambda: not part.alive, 30, f"{part.name} has ended")
+
+
+def judge(blocked: str | None = None) -> Judge:
+    return cast("Judge", SimpleNamespace(blocked=blocked, directory="/ledger"))
+
+
+def test_a_part_that_ends_is_started_again_and_said_to_fail_when_it_does_so_again_and_again(flusher: Flusher) -> None:
+    at = [0.0]
+    given_up = list[str]()
+    supervisor = Supervisor(FactQueue(), given_up.append)
+    supervisor._pauses = Pauses(lambda: at[0])
+    supervisor.begin(flusher)
+    ended(flusher)
+    first = flusher._thread
+    supervisor.look()
+    assert flusher._thread is not first
+    assert supervisor.troubles(judge()) == {"ledger /ledger": None, "queue": None, "flusher": None}
+    ended(flusher)
+    second = flusher._thread
+    supervisor.look()
+    assert flusher._thread is second, "not before the pause is over"
+    at[0] = 1.0
+    supervisor.look()
+    assert flusher._thread is not second
+    words = "its flusher ends again and again (ZeroDivisionError('division by zero'))"
+    assert supervisor.troubles(judge())["flusher"] == Trouble(words, blind=True)
+    ended(flusher)
+    supervisor.leave(flusher)
+    third = flusher._thread
+    at[0] = 10.0
+    supervisor.look()
+    assert flusher._thread is third
+    assert given_up == []
+
+
+def test_readers_that_ended_are_started_again_and_the_others_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    rereads = RereadWorker(cast("Any", None), cast("Any", None), cast("Any", None), SteadyClock())
+    broken, whole = rereads._readers
+    monkeypatch.setattr(broken, "_queue", None)
+    supervisor = Supervisor(FactQueue(), print)
+    supervisor.begin(rereads)
+    ended(broken)
+    thread = whole._thread
+    monkeypatch.undo()
+    supervisor.look()
+    assert rereads.alive
+    assert whole._thread is thread
+    assert rereads.stop(60)
+
+
+def test_a_ledger_that_cannot_be_written_and_a_queue_that_stays_full_are_troubles(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    inbox = FactQueue(pause_at=1)
+    supervisor = Supervisor(inbox, print)
+    inbox.put([f.Tick(1)])
+    assert supervisor.troubles(judge())["queue"] is None, "a burst is none"
+    monkeypatch.setattr(supervision, "CROWDED_S", 0.0)
+    queue = supervisor.troubles(judge())["queue"]
+    assert queue is not None
+    assert queue.blind
+    troubles = supervisor.troubles(judge("the ledger /ledger cannot be written: No space left on device"))
+    assert troubles == {
+        "ledger /ledger": Trouble("the ledger /ledger cannot be written: No space left on device", blind=True),
+        "queue": None,
+    }
+
+
+def test_a_supervisor_that_ends_gives_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    given_up = list[str]()
+    supervisor = Supervisor(FactQueue(), given_up.append)
+    monkeypatch.setattr(supervisor, "look", lambda: 1 / 0)
+    supervisor.start()
+    ended(supervisor)
+    assert given_up == ["its supervisor ended: ZeroDivisionError('division by zero')"]
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    """A cluster that does not answer, which is enough for ledger, judge and store."""
+    (port,) = free_ports(1)
+    config = tmp_path / "canary.yaml"
+    config.write_text(
+        f"clusters: [{{name: prod, kafka: {{bootstrap.servers: '127.0.0.1:{port}'}}}}]\n"
+        f"store: {{url: 'sqlite:///{tmp_path}/store.db'}}\nledger: {{directory: {tmp_path}/ledger}}\n"
+        f"probe_log: {{url: {tmp_path}/probe-log}}\nrunner: {{name: canary-0}}\n"
+    )
+    return load(config, {})
+
+
+@pytest.fixture
+def stopping() -> Iterator[threading.Event]:
+    event = threading.Event()
+    yield event
+    event.set()
+
+
+def test_a_judge_that_ends_ends_the_process_with_a_message_while_its_cluster_does_not_even_answer(
+    settings: Settings, stopping: threading.Event, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fold, folded = Tracker.fold, list[object]()
+
+    def fold_twice(tracker: Tracker, facts: Any) -> None:
+        folded.append(facts)
+        if len(folded) > 2:
+            raise MemoryError
+        fold(tracker, facts)
+
+    monkeypatch.setattr(Tracker, "fold", fold_twice)
+    patience = threading.Timer(60, stopping.set)
+    patience.start()
+    try:
+        with pytest.raises(UserError, match=r"^cluster prod: .*its judge ended: MemoryError\(\)") as raised:
+            supervise.run(settings, stopping)
+    finally:
+        patience.cancel()
+    assert raised.value.exit_status == FAILED
+    assert not stopping.is_set(), "by itself"
+
+
+def test_a_runner_that_fails_ends_the_others_of_its_process(
+    settings: Settings, stopping: threading.Event, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (first,) = settings.clusters
+    both = settings.model_copy(update={"clusters": [first, first.model_copy(update={"name": "other"})]})
+    monkeypatch.setattr(cluster, "claim", lambda _store, name, *_: 1 / 0 if name == "other" else "holder")
+    patience = threading.Timer(60, stopping.set)
+    patience.start()
+    try:
+        with pytest.raises(UserError, match="cluster-other failed: ZeroDivisionError"):
+            supervise.run(both, stopping)
+    finally:
+        patience.cancel()
+    assert not stopping.is_set()
+
+
+def test_a_stop_while_the_ledger_cannot_be_written_says_how_much_was_never_durable(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Store.connect(settings.store.url.get_secret_value(), timeout=10) as store:
+        store.upgrade()
+        runner = ClusterRunner(settings, settings.clusters[0], store)
+        monkeypatch.setattr("storage.ledger.files.Disk.append", fails)
+        runner.start()
+        until(lambda: open_blindness(store), 30, "it is said")
+        (row,) = open_blindness(store)
+        assert str(settings.ledger.directory) in row.summary
+        runner.stop(60)
+    assert runner.status == FAILED
+    assert runner.message is not None
+    assert "facts were never made durable" in runner.message
+    assert "No space left on device" in runner.message
+
+
+def test_a_disk_that_hangs_stops_the_heartbeat_and_a_full_queue_is_said_until_it_is_not(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answers, hangs, append = threading.Event(), threading.Event(), Disk.append
+    answers.set()
+
+    def waits(disk: Disk, descriptor: int, data: bytes) -> None:
+        if not answers.is_set():
+            hangs.set()
+        answers.wait()
+        append(disk, descriptor, data)
+
+    monkeypatch.setattr(Disk, "append", waits)
+    monkeypatch.setattr(cluster, "FactQueue", partial(FactQueue, pause_at=2))
+    monkeypatch.setattr(supervision, "CROWDED_S", 0.0)
+    with Store.connect(settings.store.url.get_secret_value(), timeout=10) as store:
+        store.upgrade()
+
+        def shown() -> tuple[int, int]:
+            """When the judge came on, and when the process spoke, as the store has it."""
+            (row,) = store.views()
+            return row.at_ns, orjson.loads(row.view)["told_ns"]
+
+        def spoken() -> int:
+            """Wait until the process has spoken twice more; return when the judge came on, as it says then."""
+            for _ in range(2):
+                before = shown()[1]
+                until(lambda before=before: shown()[1] > before, 30, "the process speaks on")  # type: ignore[misc]
+            return shown()[0]
+
+        runner = ClusterRunner(settings, settings.clusters[0], store)
+        runner.start()
+        try:
+            until(store.views, 30, "something is shown")
+            answers.clear()
+            runner._inbox.put([f.Tick(1), f.Tick(2)])
+            until(lambda: open_blindness(store), 30, "a full queue is said")
+            assert hangs.wait(60)
+            judged_ns = spoken()
+            assert spoken() == judged_ns, "and its judge has not come on"
+            answers.set()
+            until(lambda: not open_blindness(store), 30, "it is over")
+            until(lambda: shown()[0] > judged_ns, 30, "the judge has come on")
+            hangs.clear()
+            answers.clear()
+            assert hangs.wait(60)
+            runner.stop(60)
+        finally:
+            answers.set()
+            runner.stop(60)
+    assert runner.status == FAILED
+    assert runner.message is not None
+    assert runner.message.endswith("its judge hangs")
+
+
+def fails(*_: object) -> None:
+    raise OSError(28, "No space left on device")
+
+
+def open_blindness(store: Store) -> list[Any]:
+    return list(store.violations(ViolationFilter(kind="blind", state="open"), None, 10).items)
