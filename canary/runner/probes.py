@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import structlog
 
+from canary.client.pauses import Pauses
 from canary.client.worker import stop_together
 from canary.probing.tail import TailConsumer
 from canary.runner.readers import BOTH
@@ -27,10 +28,7 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger(__name__)
 
-_LONGEST_S = 60.0
 _STOP_S = 5.0
-_STEADY_S = 60.0
-"""Whoever ran for so long after its start is not failing in a row."""
 
 
 class TopicProbes:
@@ -69,8 +67,8 @@ class TopicProbes:
         self._inbox = inbox
         self._clock = clock
         self._sending = sending
-        self._again: dict[str, tuple[float, float]] = {}
-        """By what failed: when it may be started again, and how long was waited before that."""
+        self._pauses: dict[str, Pauses] = {}
+        """By what failed."""
 
     @property
     def tag(self) -> bytes:
@@ -187,15 +185,11 @@ class TopicProbes:
                 self._read(self._readings[name], view)
 
     def _may_start(self, what: str) -> bool:
-        """Say whether what failed may be started again now: each time in a row after twice the pause."""
-        now = time.monotonic()
-        due, pause = self._again.get(what, (now, 0.0))
-        if now < due:
+        """Say whether what failed may be started again now, and take it as started."""
+        pauses = self._pauses.setdefault(what, Pauses())
+        if pauses.left_s:
             return False
-        if now - due > _STEADY_S:
-            pause = 0.0
-        pause = min(max(pause * 2, 1.0), _LONGEST_S)
-        self._again[what] = (now + pause, pause)
+        pauses.start()
         return True
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from canary.anomalies.online import liveness, relays, retention, topology
+from canary.anomalies.online import generations, liveness, relays, retention, topology
 from canary.anomalies.online.deliveries import say_phantom
 from canary.anomalies.online.questions import note_change, want_tail
 from canary.anomalies.online.state import Log, Producer
@@ -86,6 +86,8 @@ def generation_began(scope: Scope, fact: f.GenerationBegan) -> None:
     """A new generation is the only writer from here on; what the one before it had open still gets its outcomes."""
     state = scope.state
     state.producers[fact.producer_id] = Producer(fact.topic, fact.mode, fact.generation)
+    if fact.topic in state.topics:
+        generations.retire(scope, state.topics[fact.topic], fact.producer_id)
     while len(state.transactions) > _INDETERMINATE_TRANSACTIONS_KEPT:
         del state.transactions[next(iter(state.transactions))]
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from canary.anomalies.online import retention, topology
+from canary.anomalies.online import generations, retention, topology
 from canary.anomalies.online.claims import of_the_client, stands
 from canary.anomalies.online.questions import (
     PASSED,
@@ -320,6 +320,7 @@ def listed(scope: Scope, fact: f.Listed) -> None:
             m.state = "ask"
     asked = state.asks.get(fact.sample)
     if asked is not None:
+        generations.forget_retired(scope, topic, log, asked.ordinal, fact.end)
         known = asked.ends.get(fact.topic, {}).get(fact.partition)
         if known is not None:
             _judge_end(scope, topic, log, fact, known)

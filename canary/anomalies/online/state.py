@@ -214,6 +214,14 @@ class Stall:
 
 
 @dataclass(slots=True)
+class Retired:
+    """A stream's successor began at ``ordinal``; ``end`` is the first end of the log that was asked for after that."""
+
+    ordinal: int
+    end: int | None = None
+
+
+@dataclass(slots=True)
 class Log:
     """One partition of one incarnation of a topic."""
 
@@ -280,6 +288,8 @@ class Log:
     """An advance of the start that the retention known so far does not explain; waits for the retention in force."""
     changes: list[dict[str, Any]] = field(default_factory=list)
     """The last changes of leader, epoch and ISR: evidence."""
+    retired: dict[int, Retired] = field(default_factory=dict)
+    """By stream: those of former generations, to be forgotten if they wrote nothing."""
 
     @property
     def known_end(self) -> int:
