@@ -25,7 +25,13 @@ TOPOLOGY: Final[list[Mutation]] = [
     *mutations(
         _RULES + "tracker.py",
         (_FOLD, (*DIRECT, *_TOPOLOGY), LIVES),
-        ("state.ordinal += n - i\n                break", "state.ordinal += n - i"),
+        (
+            "                state.ordinal += 1\n                i += 1\n                continue",
+            "                pass",
+        ),
+        ("                state.ordinal += 1\n                i += 1\n", "                i += 1\n"),
+        (" and kind is not f.RunnerStarted", ""),
+        ("        if state.stopped is None:\n            losses", "        if True:\n            losses"),
         ("state.now_ns = max(state.now_ns, fact.at_ns)", "state.now_ns = fact.at_ns"),
         (
             "                j = _polled_run(facts, i, n)\n                state.ordinal += j - i",
@@ -43,7 +49,7 @@ TOPOLOGY: Final[list[Mutation]] = [
         ("                elections.conclude(scope)\n", "                pass\n"),
         ("        losses.ask(scope)\n", ""),
         ("sorted(scope.unknown_producers)", "[]"),
-        ("            self.state.stopped,\n", "            None,\n"),
+        ("            scope.stopped,\n", "            None,\n"),
         ("            scope.ended,\n", "            [],\n"),
         ("            scope.changes,\n", "            [],\n"),
         ("        self._scope = Scope(self.state)\n        return findings", "        return findings"),

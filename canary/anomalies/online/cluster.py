@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from canary.anomalies.online import generations, liveness, relays, retention, topology
+from canary.anomalies.online import generations, liveness, relays, retention, topology, wrong_cluster
 from canary.anomalies.online.deliveries import say_phantom
 from canary.anomalies.online.questions import note_change, want_tail
 from canary.anomalies.online.state import Log, Producer
-from canary.anomalies.violation import Violation
 from canary.probe.identity import Identity
 
 if TYPE_CHECKING:
@@ -27,6 +26,7 @@ def runner_started(scope: Scope, fact: f.RunnerStarted) -> None:
     """A process begins where another ended: what was open has no outcome, what was asked must be asked again."""
     state = scope.state
     state.since_ns = state.since_ns or fact.at_ns
+    state.stopped = state.sure = None
     state.asks.clear()
     state.unprobed.clear()
     liveness.runner_started(scope)
@@ -41,6 +41,7 @@ def runner_started(scope: Scope, fact: f.RunnerStarted) -> None:
             _forget_readers(stream.early)
         for log in topic.logs.values():
             _forget_readers(log.readers)
+            log.tried_ns = 0
             _ask_again(scope, log)
             retention.clock_seen(log, fact.at_ns)
     for transaction in state.transactions.values():
@@ -115,41 +116,22 @@ def producer_epoch_bumped(scope: Scope, fact: f.ProducerEpochBumped) -> None:
 
 
 def cluster_seen(scope: Scope, fact: f.ClusterSeen) -> None:
-    """The cluster's own id: another one behind the same address ends all judging."""
+    """The cluster's own id: while another one answers behind the same address nothing is judged."""
     state = scope.state
     state.brokers = [int(b) for b in fact.brokers.split(",") if b]
     if state.cluster_id is None:
         state.cluster_id = fact.cluster_id
     elif fact.cluster_id != state.cluster_id:
-        violation = another_cluster(state.cluster_id, fact.cluster_id, state.now_ns)
-        state.stopped = violation.summary
-        scope.emit(violation)
+        wrong_cluster.stop(scope, fact.cluster_id)
         return
+    wrong_cluster.known_one_answered(scope, fact.sample)
+    liveness.answered(scope)
     topology.cluster_seen(scope, fact)
 
 
 def coordinators_seen(scope: Scope, fact: f.CoordinatorsSeen) -> None:
     """What no transactional id meets, nobody would see break."""
     scope.state.unprobed[fact.mode] = [int(b) for b in fact.brokers.split(",") if b]
-
-
-def another_cluster(known: str, found: str, at_ns: int) -> Violation:
-    """Return what is said when an address that led to cluster ``known`` leads to cluster ``found``."""
-    return Violation(
-        kind="another-cluster",
-        severity="critical",
-        topic="",
-        topic_id="",
-        partition=None,
-        offset=None,
-        identity=None,
-        mode=None,
-        at_ns=at_ns,
-        by="watch",
-        summary=f"the address leads to cluster {found}, and what is known here is of cluster {known}: "
-        "give it another name in the settings, or put the address right",
-        evidence={"known": known, "found": found},
-    )
 
 
 def partition_seen(scope: Scope, fact: f.PartitionSeen) -> None:
