@@ -19,6 +19,10 @@ Level = Literal["safe", "watch", "unknown", "broken"]
 
 _ORDER: dict[Level, int] = {"safe": 0, "watch": 1, "unknown": 2, "broken": 3}
 
+BLINDING = frozenset({"blind", "another-cluster"})
+"""Critical kinds that break no promise: the canary sees nothing, and says so."""
+UNWRITABLE_AFTER_S = 5.0
+"""A partition that has acknowledged nothing for so long, though probes were sent to it, is worth a sentence."""
 LATE_AFTER_S = 30.0
 """An acknowledged probe that nobody has read for so long is worth a sentence."""
 
@@ -49,14 +53,15 @@ def loss_bound(cluster: ClusterView, counts: Sequence[ViolationCount]) -> float 
 
 def judge(cluster: ClusterView, knowledge: Knowledge) -> Judgement:
     """Judge one cluster."""
-    critical = knowledge.open_by_severity(cluster.name, "critical")
+    unseeing = sum(row.open for row in knowledge.counts if row.cluster == cluster.name and row.kind in BLINDING)
+    critical = knowledge.open_by_severity(cluster.name, "critical") - unseeing
     if critical:
         return Judgement("broken", _broken(cluster.name, critical, knowledge))
     cared = knowledge.under_care.get(cluster.name, 0)
     if cared:
         violations = "a critical violation" if cared == 1 else f"{cared:,} critical violations"
         return Judgement("broken", f"{cluster.name} has {violations}, acknowledged and not yet resolved.")
-    blindness = _blindness(cluster)
+    blindness = _blindness(cluster) or (f"The canary of {cluster.name} sees nothing of it." if unseeing else None)
     if blindness:
         return Judgement("unknown", blindness)
     worry = _worry(cluster, knowledge)
@@ -88,6 +93,13 @@ def _broken(name: str, critical: int, knowledge: Knowledge) -> str:
 
 
 def _worry(cluster: ClusterView, knowledge: Knowledge) -> str | None:
+    unwritable = sum(
+        value.value > UNWRITABLE_AFTER_S
+        for (name, _), value in cluster.series.items()
+        if name == "canary_unacknowledged_seconds"
+    )
+    if unwritable:
+        return "1 partition takes no writes" if unwritable == 1 else f"{unwritable} partitions take no writes"
     warnings = knowledge.open_by_severity(cluster.name, "warning")
     if warnings:
         return "1 warning is open" if warnings == 1 else f"{warnings:,} warnings are open"
