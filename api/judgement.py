@@ -77,7 +77,7 @@ def _blindness(cluster: ClusterView) -> str | None:
     if not cluster.fresh:
         return f"The canary of {name} has not reported for {plain_duration(cluster.age_s or 0)}."
     if cluster.waiting_for:
-        return f"The canary of {name} waits for {cluster.waiting_for}."
+        return f"The canary of {name} cannot judge now: {cluster.waiting_for}."
     if not cluster.total("canary_probes_acked_total"):
         return f"{name} has not acknowledged a probe yet."
     return None

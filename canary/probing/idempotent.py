@@ -322,7 +322,9 @@ class IdempotentProducer(Worker):
             self._serve(min(left, PACE_S))
 
     def _give_up(self, why: str) -> None:
-        """End the client: what it has reported counts, what it has not is indeterminate."""
+        """End the client, if there is one: what it has reported counts, what it has not is indeterminate."""
+        if self._producer is None:
+            return  # it died, and the stop came before its successor
         try:
             self._producer.purge()
         except KafkaException as error:

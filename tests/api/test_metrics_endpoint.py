@@ -137,6 +137,7 @@ def test_a_dead_runners_counters_stay_and_its_gauges_go(client: Client, store: S
 
 
 def test_a_configured_cluster_that_no_runner_ever_probed_has_a_heartbeat_as_old_as_can_be(store: Store) -> None:
+    store.save_view("prod", "canary-0", time.time_ns(), view())
     samples = scrape(Client(create_app(settings("prod", "new"), store)))
     name = "canary_runner_heartbeat_timestamp_seconds"
     assert samples[name, (("cluster", "new"), ("runner", ""))] == 0

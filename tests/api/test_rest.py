@@ -75,8 +75,8 @@ def test_a_cluster_whose_runner_is_silent_is_not_healthy(client: Client, store: 
 
 
 def test_a_runner_that_waits_says_what_for(client: Client, store: Store) -> None:
-    store.save_view("prod", "canary-0", time.time_ns(), view(waiting_for="the topic to be made"))
-    assert "waits for the topic to be made" in client.get(f"{API}/clusters/prod/summary").json()["sentence"]
+    store.save_view("prod", "canary-0", time.time_ns(), view(waiting_for="topic: no answer"))
+    assert "cannot judge now: topic: no answer" in client.get(f"{API}/clusters/prod/summary").json()["sentence"]
 
 
 def test_a_canary_that_sees_nothing_says_so_and_not_that_promises_are_broken(client: Client, store: Store) -> None:

@@ -94,17 +94,8 @@ class DeadSession:
         """Have nothing."""
 
 
-@pytest.fixture
-def time() -> Time:
-    return Time()
-
-
-def test_a_producer_whose_clients_die_at_once_begins_few_generations(
-    time: Time, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(idempotent, "Producer", lambda *_, **__: DeadClient())
-    monkeypatch.setattr(idempotent, "require", lambda *_: None)  # a fake has no properties to tell
-    part = IdempotentProducer(
+def idempotent_producer(time: Time) -> IdempotentProducer:
+    return IdempotentProducer(
         {},
         "t",
         [0],
@@ -118,8 +109,36 @@ def test_a_producer_whose_clients_die_at_once_begins_few_generations(
         clock=SteadyClock(),
         renew=time.renew,
     )
-    time.govern(part).run()
+
+
+@pytest.fixture
+def time() -> Time:
+    return Time()
+
+
+def test_a_producer_whose_clients_die_at_once_begins_few_generations(
+    time: Time, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(idempotent, "Producer", lambda *_, **__: DeadClient())
+    monkeypatch.setattr(idempotent, "require", lambda *_: None)  # a fake has no properties to tell
+    time.govern(idempotent_producer(time)).run()
     assert time.pauses == PAUSES
+
+
+def test_a_producer_that_is_stopped_while_it_waits_for_its_next_generation_ends_well(
+    time: Time, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(idempotent, "Producer", lambda *_, **__: DeadClient())
+    monkeypatch.setattr(idempotent, "require", lambda *_: None)
+    part = time.govern(idempotent_producer(time))
+
+    def stop(_seconds: float) -> bool:
+        part.stopping.set()
+        return True
+
+    part.stopping.wait = stop
+    part.run()
+    assert time.renewals == []
 
 
 COMMON: dict[str, Any] = {"producer_id": 7, "mode": "m", "interval_s": 0.001, "deliver_s": 1, "record_length": 96}
