@@ -212,7 +212,8 @@ class Asking(Watched):
         """Ask for so long; every question gets ``error``."""
         for _ in range(seconds // every_s):
             self.now_ns += every_s * 10**9
-            self.fold(f.WatchFailed(self.now_ns, 0, error))
+            self.sample += 1
+            self.fold(f.WatchAsked(self.now_ns, self.sample), f.WatchFailed(self.now_ns, self.sample, error))
 
 
 def test_a_cluster_that_never_answered_is_blind_in_less_than_a_minute() -> None:
