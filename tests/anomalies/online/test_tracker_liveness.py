@@ -290,3 +290,14 @@ def test_a_cluster_that_refuses_and_then_is_silent_is_blind_until_it_does_neithe
     assert len(bench.says()) == 1
     bench.rounds(2)
     assert bench.says() == []
+
+
+def test_silence_counts_from_the_last_answer() -> None:
+    bench = Asking()
+    bench.ask(3)
+    bench.now_ns += 1000 * 10**9
+    bench.fold(f.ClusterSeen(bench.now_ns, 1, "cluster", "1,2"))
+    bench.ask(42)
+    assert bench.says() == []
+    bench.ask(6)
+    assert len(bench.says()) == 1
