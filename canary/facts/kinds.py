@@ -22,13 +22,18 @@ class RunnerStarted:
 
 @dataclass(frozen=True, slots=True)
 class GenerationBegan:
-    """(producer_id, generation) is now the only writer of ``mode`` to ``topic``; every older generation is dead."""
+    """(producer_id, generation) is now the only writer of ``mode`` to ``topic``; every older generation is dead.
+
+    ``topic_id`` is the incarnation that its records are marked for, None where the cluster tells none: between the
+    sight of a new one and everybody's going on there, a generation may begin under the former.
+    """
 
     at_ns: int
     topic: str
     mode: str
     producer_id: int
     generation: int
+    topic_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +92,10 @@ class Indeterminate:
 
 @dataclass(frozen=True, slots=True)
 class Positioned:
-    """A consumer will read on from ``offset``: it was assigned, moved or renewed there by us."""
+    """A consumer will read on from ``offset``: it was assigned, moved or renewed there by us.
+
+    ``topic_id`` is the incarnation whose records it knows for ours (see GenerationBegan).
+    """
 
     at_ns: int
     consumer: str
@@ -96,6 +104,7 @@ class Positioned:
     partition: int
     offset: int
     reason: str
+    topic_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -323,7 +332,10 @@ class TransactionIndeterminate:
 
 @dataclass(frozen=True, slots=True)
 class Relayed:
-    """The transaction takes the input offsets [start, end) of ``topic``: it writes them on, and commits them."""
+    """The transaction takes the input offsets [start, end) of ``topic``: it writes them on, and commits them.
+
+    ``topic_id`` is the incarnation of the input that it was told to read (see GenerationBegan).
+    """
 
     at_ns: int
     producer_id: int
@@ -333,6 +345,7 @@ class Relayed:
     partition: int
     start: int
     end: int
+    topic_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import TIMESTAMP_NOT_AVAILABLE, Consumer, KafkaException
@@ -28,6 +29,15 @@ _DEFAULTS: Mapping[str, object] = {
     "queued.max.messages.kbytes": 16384,
     "group.id": "durability-canary",  # demanded by the client; nothing joins it and nothing is committed
 }
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """One incarnation of a topic: its id, the tag of our records in it, and its partitions."""
+
+    topic_id: str | None
+    tag: bytes
+    partitions: tuple[int, ...]
 
 
 def open_consumer(

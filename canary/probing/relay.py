@@ -28,7 +28,7 @@ from canary.client.worker import Worker, in_background
 from canary.facts import Relayed
 from canary.probe.record import Refusal, decode
 from canary.probing.idempotent import Renewal
-from canary.probing.reading import open_consumer, take
+from canary.probing.reading import Target, open_consumer, take
 from canary.probing.session import Book, Session
 from canary.probing.succession import Succession
 
@@ -56,7 +56,7 @@ class Relay(Worker):
         source: the input topic.
         topic: the mode's topic; it must exist.
         under: generation, tag and partitions to write under.
-        tags: returns the tag of our records in a topic's present incarnation.
+        targets: returns a topic's present incarnation.
         producer_id: who writes.
         mode: name of the mode the facts carry.
         interval_s: seconds between two transactions.
@@ -77,7 +77,7 @@ class Relay(Worker):
         topic: str,
         under: Renewal,
         *,
-        tags: Callable[[str], bytes],
+        targets: Callable[[str], Target],
         producer_id: int,
         mode: str,
         interval_s: float,
@@ -92,7 +92,7 @@ class Relay(Worker):
         super().__init__(f"producer-{mode}")
         self._consuming = dict(consuming)
         self._source = source
-        self._tags = tags
+        self._targets = targets
         self._interval_s = interval_s
         self._most = most
         self._deliver_s = deliver_s
@@ -103,7 +103,8 @@ class Relay(Worker):
         self._session = Session(producing, self._book, mode)
         self._report = ErrorReporter(f"consumer-{mode}", inbox, clock)
         self._input: Any = None
-        self._input_tag = b""
+        self._reads = Target(None, b"", ())
+        """The incarnation of the input that is read."""
         self._look_at = 0.0
         self._positions: dict[int, int] = {}
         self._before: dict[int, int] = {}
@@ -137,7 +138,7 @@ class Relay(Worker):
             elif not self._session.ready:
                 if now >= self._session.due and self._session.prepare(1.0):
                     self._leave()  # whatever the predecessor had open is settled now: the group says where to go on
-            elif self._input is None or self._tags(self._source) != self._input_tag:
+            elif self._input is None or self._targets(self._source).tag != self._reads.tag:
                 self._join()
             elif now >= self._look_at:
                 self._look()
@@ -162,9 +163,9 @@ class Relay(Worker):
     def _join(self) -> None:
         """Begin to read the input where the group stands; in a new incarnation at its start, at first at its end."""
         self._leave()
-        tag = self._tags(self._source)
-        if tag != self._input_tag:
-            self._begun = None if self._input_tag == b"" else set()
+        target = self._targets(self._source)
+        if target.tag != self._reads.tag:
+            self._begun = None if self._reads.tag == b"" else set()
         client = open_consumer(self._consuming, f"{self._book.mode}-input", "read_committed", self._inbox, self._clock)
         try:
             if self._rebalance_every_s is None:
@@ -179,7 +180,7 @@ class Relay(Worker):
             in_background(client.close, f"{self._book.mode}-input-closing")
             self.stopping.wait(_PACE_S * 5)
             return
-        self._input, self._input_tag = client, tag
+        self._input, self._reads = client, target
         self._look_at = time.monotonic() + _LOOK_S
 
     def _look(self) -> None:
@@ -265,7 +266,10 @@ class Relay(Worker):
             moved = {p: (before[p], end) for p, end in self._positions.items() if end != before[p]}
             at_ns = self._clock.now_ns()
             self._inbox.put(
-                [Relayed(at_ns, *session.open.key, self._source, p, a, b) for p, (a, b) in sorted(moved.items())]
+                [
+                    Relayed(at_ns, *session.open.key, self._source, p, a, b, self._reads.topic_id)
+                    for p, (a, b) in sorted(moved.items())
+                ]
             )
             session.send([self._book.under.partitions[p % len(self._book.under.partitions)] for p in taken])
             offsets = [TopicPartition(self._source, p, end) for p, (_, end) in moved.items()]
@@ -286,7 +290,7 @@ class Relay(Worker):
     def _take(self) -> list[int]:
         """Return the partition of each record to write on; positions move past everything that was given."""
         taken: list[int] = []
-        tag = self._input_tag
+        tag = self._reads.tag
         for message in self._messages():
             error = message.error()
             if error is None and message.partition() not in self._positions:

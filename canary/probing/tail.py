@@ -60,6 +60,7 @@ class _Astray:
 class _Order(NamedTuple):
     positions: dict[int, int]
     tag: bytes
+    topic_id: str | None
 
 
 class TailConsumer(Worker):
@@ -72,6 +73,7 @@ class TailConsumer(Worker):
         topic: the probe topic.
         positions: where to start, by partition.
         tag: the 4 bytes that mark records as ours in this incarnation of the topic.
+        topic_id: that incarnation, None where the cluster tells none.
         inbox: where facts go.
         clock: what time it is.
     """
@@ -85,6 +87,7 @@ class TailConsumer(Worker):
         topic: str,
         positions: Mapping[int, int],
         tag: bytes,
+        topic_id: str | None = None,
         inbox: Inbox,
         clock: Clock,
     ) -> None:
@@ -96,6 +99,7 @@ class TailConsumer(Worker):
         self._topic = topic
         self._positions = dict(positions)
         self._tag = tag
+        self._topic_id = topic_id
         self._inbox = inbox
         self._clock = clock
         self._report = ErrorReporter(self.name, inbox, clock)
@@ -106,14 +110,14 @@ class TailConsumer(Worker):
         self._lock = threading.Lock()
         self._client: Any = None
 
-    def retarget(self, positions: Mapping[int, int], tag: bytes) -> None:
+    def retarget(self, positions: Mapping[int, int], tag: bytes, topic_id: str | None = None) -> None:
         """Go on elsewhere, soon, in its own thread and with a fresh client.
 
         With another tag (a new incarnation of the topic) ``positions`` replace everything; with the same tag they are
         added, and partitions read already go on from where they are.
         """
         with self._lock:
-            self._orders.append(_Order(dict(positions), tag))
+            self._orders.append(_Order(dict(positions), tag, topic_id))
 
     def run(self) -> None:
         """Read until stopped."""
@@ -144,8 +148,8 @@ class TailConsumer(Worker):
         self.ready.set()
 
     def _positioned(self, partition: int, reason: str) -> Positioned:
-        offset, at_ns = self._positions[partition], self._clock.now_ns()
-        return Positioned(at_ns, self._consumer_name, self._isolation, self._topic, partition, offset, reason)
+        place = (self._consumer_name, self._isolation, self._topic, partition, self._positions[partition])
+        return Positioned(self._clock.now_ns(), *place, reason, self._topic_id)
 
     def _leave(self) -> None:
         client, self._client = self._client, None
@@ -162,7 +166,8 @@ class TailConsumer(Worker):
             if order.tag == self._tag:
                 self._positions = {**order.positions, **self._positions}
             else:
-                self._positions, self._tag, reason = dict(order.positions), order.tag, "new incarnation"
+                self._positions, self._tag, self._topic_id = order
+                reason = "new incarnation"
         self._leave()
         self._assign(reason)
 

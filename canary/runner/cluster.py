@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from canary.anomalies.online import Findings, Tracker
     from canary.client.ports import Clock
     from canary.probing.idempotent import Renewal
+    from canary.probing.reading import Target
     from canary.runner.modes import Part, Writer
     from canary.settings import ClusterSettings, Settings
     from canary.settings.watch import WatchSettings
@@ -277,7 +278,12 @@ class ClusterRunner(Worker):
         cluster = self._cluster
         if not self._find(cluster_id, known):
             return False
-        rereads = RereadWorker(lambda: consumer_config(cluster, "read_committed"), self._tag, self._inbox, self._clock)
+        rereads = RereadWorker(
+            lambda: consumer_config(cluster, "read_committed"),
+            lambda topic: self._target(topic).tag,
+            self._inbox,
+            self._clock,
+        )
         self._watcher = self._new_watcher()
         lengths = [mode.record_length for mode in cluster.modes.enabled().values()]
         scrubber = Scrubber(
@@ -408,7 +414,7 @@ class ClusterRunner(Worker):
     def _make(self, mode: str, identities: Identities, under: Renewal) -> Writer:
         runner = self._settings.runner.name
         return modes.make(
-            modes.Wiring(mode, self._cluster, runner, identities, under, self._tag, self._inbox, self._clock)
+            modes.Wiring(mode, self._cluster, runner, identities, under, self._target, self._inbox, self._clock)
         )
 
     def _look_up(self, producer_ids: list[int]) -> None:
@@ -462,8 +468,8 @@ class ClusterRunner(Worker):
         assert self._judge is not None  # noqa: S101  # it is started before anything asks
         return self._judge.published
 
-    def _tag(self, topic: str) -> bytes:
-        return self._probes[topic].tag
+    def _target(self, topic: str) -> Target:
+        return self._probes[topic].target
 
     def _wait_known(self, topic: str) -> bool:
         """Wait until the topic's id and every partition's end are known (and durable); False if nothing is judged."""

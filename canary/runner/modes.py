@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from canary.client.ports import Clock, Inbox
     from canary.probing.idempotent import Renewal
+    from canary.probing.reading import Target
     from canary.runner.topics import Identities
     from canary.settings import ClusterSettings
     from canary.settings.modes import ModeSettings
@@ -59,8 +60,7 @@ class Writer(Part, Protocol):
 class Wiring:
     """What a mode is made from.
 
-    ``under`` is the generation that was begun for it; ``tags`` returns the tag of our records in a topic's present
-    incarnation.
+    ``under`` is the generation that was begun for it; ``targets`` returns a topic's present incarnation.
     """
 
     mode: str
@@ -68,7 +68,7 @@ class Wiring:
     runner: str
     identities: Identities
     under: Renewal
-    tags: Callable[[str], bytes]
+    targets: Callable[[str], Target]
     inbox: Inbox
     clock: Clock
 
@@ -163,7 +163,7 @@ def _relay(wiring: Wiring) -> Writer:
         wiring.cluster.topic_of("idempotent"),
         wiring.identities.topic,
         wiring.under,
-        tags=wiring.tags,
+        targets=wiring.targets,
         producer_id=wiring.identities.producer_id,
         mode=wiring.mode,
         interval_s=settings.interval,

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from canary.client.ports import Clock, Inbox
     from canary.probing.idempotent import Renewal
+    from canary.probing.reading import Target
     from canary.runner.modes import Writer
     from canary.runner.readers import Reading
     from canary.runner.topics import Identities
@@ -71,9 +72,9 @@ class TopicProbes:
         """By what failed."""
 
     @property
-    def tag(self) -> bytes:
-        """The tag of our records in the topic's present incarnation."""
-        return next(iter(self.identities.values())).target.tag
+    def target(self) -> Target:
+        """What everybody here reads and writes under: the topic's present incarnation, once it was heard of."""
+        return next(iter(self.identities.values())).target
 
     def begin(self, view: dict[str, Any], stopping: threading.Event) -> None:
         """Start readers, then writers, of the topic as ``view`` shows it."""
@@ -107,7 +108,8 @@ class TopicProbes:
             reading.isolation,
             topic=self.topic,
             positions=start_positions(view, self.topic, reading.isolation),
-            tag=self.tag,
+            tag=self.target.tag,
+            topic_id=self.target.topic_id,
             inbox=self._inbox,
             clock=self._clock,
         )
@@ -148,7 +150,7 @@ class TopicProbes:
                 log.info("topic_renewed", topic=self.topic, topic_id=target.topic_id, partitions=len(target.partitions))
                 new = [p for p in target.partitions if fresh or p not in before.partitions]
                 for tail in self.tails.values():
-                    tail.retarget(dict.fromkeys(new, 0), target.tag)
+                    tail.retarget(dict.fromkeys(new, 0), target.tag, target.topic_id)
             if fresh:
                 under = identities.renew("another topic id")
                 if mode in self.writers:

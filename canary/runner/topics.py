@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import structlog
@@ -11,6 +10,7 @@ import structlog
 from canary.facts import GenerationBegan
 from canary.probe.record import tag as tag_of
 from canary.probing.idempotent import Renewal
+from canary.probing.reading import Target
 from storage.store import StoreError
 
 if TYPE_CHECKING:
@@ -18,15 +18,6 @@ if TYPE_CHECKING:
     from storage.store import Store
 
 log = structlog.get_logger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class Target:
-    """One incarnation of a topic: its id, the tag of our records in it, and its partitions."""
-
-    topic_id: str | None
-    tag: bytes
-    partitions: tuple[int, ...]
 
 
 class Identities:
@@ -86,10 +77,10 @@ class Identities:
 
     def begin(self) -> Renewal:
         """Say that the present generation begins, and return what to write under."""
-        self._inbox.put(
-            [GenerationBegan(self._clock.now_ns(), self.topic, self.mode, self.producer_id, self.generation)]
-        )
-        return Renewal(self.generation, self.target.tag, self.target.partitions)
+        target = self.target
+        who = (self.topic, self.mode, self.producer_id, self.generation)
+        self._inbox.put([GenerationBegan(self._clock.now_ns(), *who, target.topic_id)])
+        return Renewal(self.generation, target.tag, target.partitions)
 
     def renew(self, reason: str) -> Renewal:
         """Begin another generation: the spare one when the store is away.

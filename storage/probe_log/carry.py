@@ -27,7 +27,7 @@ _VERSION = 1
 
 
 class OpenProbe(NamedTuple):
-    """A probe that was sent and has no outcome yet; ``topic_id`` is the id told last before it was sent."""
+    """A probe that was sent and has no outcome yet; ``topic_id`` is what its Place says."""
 
     topic: str
     topic_id: str | None
@@ -43,6 +43,8 @@ class OpenTransaction(NamedTuple):
     commit_at_ns: int | None
 
 
+GenerationKey = tuple[int, int]
+"""(producer_id, generation)."""
 TransactionKey = tuple[int, int, int]
 """(producer_id, generation, transaction_id)."""
 
@@ -58,6 +60,8 @@ class Carry:
     topic_ids: Mapping[str, str | None] = field(default_factory=dict)
     dead_ids: Mapping[str, list[str]] = field(default_factory=dict)
     modes: Mapping[int, str] = field(default_factory=dict)
+    marked: Mapping[GenerationKey, str] = field(default_factory=dict)
+    """For which incarnation of its topic a generation's records are marked: of those that may still write."""
 
     def encode(self) -> bytes:
         """Return the carry as JSON."""
@@ -71,6 +75,7 @@ class Carry:
                 "topic_ids": dict(self.topic_ids),
                 "dead_ids": dict(self.dead_ids),
                 "modes": [[producer_id, mode] for producer_id, mode in self.modes.items()],
+                "marked": [[*key, topic_id] for key, topic_id in self.marked.items()],
             }
         )
 
@@ -93,6 +98,7 @@ class Carry:
                 read["topic_ids"],
                 read["dead_ids"],
                 {row[0]: row[1] for row in read["modes"]},
+                {(row[0], row[1]): row[2] for row in read.get("marked", ())},
             )
         except (KeyError, TypeError, IndexError) as error:
             raise ValueError(f"no carry of the probe log: {error}") from error

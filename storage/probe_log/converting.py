@@ -103,6 +103,7 @@ class _Conversion:
         self._polls: list[tuple[Polled, Place]] = []
         self._incarnations = Incarnations(carry.topic_ids, carry.dead_ids)
         self._modes = dict(carry.modes)
+        self._marked = dict(carry.marked)
         self._first_at_ns: int | None = None
         self._voided = 0
 
@@ -114,8 +115,7 @@ class _Conversion:
                 self._polls.append((fact, self._incarnations.here(fact.topic)))
             case Sent():
                 identity = Identity(fact.producer_id, fact.generation, fact.partition, fact.sequence)
-                here = self._incarnations.here(fact.topic)
-                row = _Row(fact.topic, fact.mode, fact.transaction_id, fact.at_ns, here)
+                row = _Row(fact.topic, fact.mode, fact.transaction_id, fact.at_ns, self._sent_here(fact))
                 self._rows[identity] = self._open[identity] = row
             case Acked() | Failed() | Indeterminate():
                 self._resolve(fact)
@@ -124,29 +124,38 @@ class _Conversion:
             case TransactionBegan() | CommitAsked() | Committed() | Aborted() | TransactionIndeterminate():
                 self._transaction(fact)
             case GenerationBegan():
-                self._modes[fact.producer_id] = fact.mode
-                # The generation before may still have delivery reports under way, an older one has not.
-                dead = [
-                    i for i in self._open if i.producer_id == fact.producer_id and i.generation < fact.generation - 1
-                ]
-                for identity in dead:
-                    del self._open[identity]
+                self._began(fact)
             case RunnerStarted():
                 self._restarted()
             case _:
                 pass  # evidence of other kinds: not in the probe log
 
+    def _began(self, fact: GenerationBegan) -> None:
+        self._modes[fact.producer_id] = fact.mode
+        # The generation before may still have delivery reports under way, an older one has not.
+        oldest = (fact.producer_id, fact.generation - 1)
+        for identity in [i for i in self._open if i.producer_id == oldest[0] and i.generation < oldest[1]]:
+            del self._open[identity]
+        for key in [key for key in self._marked if key[0] == oldest[0] and key < oldest]:
+            del self._marked[key]
+        if fact.topic_id is not None:
+            self._marked[fact.producer_id, fact.generation] = fact.topic_id
+
+    def _sent_here(self, fact: Sent | Acked | Failed | Indeterminate) -> Place:
+        here = self._incarnations.here(fact.topic)
+        return Place(self._marked.get((fact.producer_id, fact.generation), here.seen), here.asked)
+
     def _resolve(self, fact: Acked | Failed | Indeterminate) -> None:
         identity = Identity(fact.producer_id, fact.generation, fact.partition, fact.sequence)
-        here = self._incarnations.here(fact.topic)
         row = self._open.pop(identity, None) or self._rows.get(identity)
         if row is None:  # its sending was lost with a damaged segment, or its outcome was told before and got better
             sent_at_ns = fact.at_ns - (fact.latency_ns or 0) if isinstance(fact, Acked) else fact.at_ns
-            row = _Row(fact.topic, self._modes.get(fact.producer_id, _UNKNOWN_MODE), None, sent_at_ns, here)
+            mode = self._modes.get(fact.producer_id, _UNKNOWN_MODE)
+            row = _Row(fact.topic, mode, None, sent_at_ns, self._sent_here(fact))
         self._rows[identity] = row
         if row.outcome == "acked":
             return  # told twice
-        row.resolved = here
+        row.resolved = self._incarnations.here(fact.topic)
         if isinstance(fact, Acked):
             row.outcome, row.offset, row.acked_at_ns, row.error = "acked", fact.offset, fact.at_ns, None
         else:
@@ -196,6 +205,7 @@ class _Conversion:
             {name: topic.seen for name, topic in topics.items()},
             {name: topic.dead for name, topic in topics.items() if topic.dead},
             self._modes,
+            self._marked,
         )
         return Converted(probes, transactions, polls, carry, self._first_at_ns, self._voided)
 

@@ -29,7 +29,10 @@ UNKNOWN = "?"
 
 
 class Place(NamedTuple):
-    """Where a fact stands among the samples: the id last told (None: no sample yet), and how many were asked."""
+    """Where a fact stands among the samples: the id last told (None: no sample yet), and how many were asked.
+
+    For a probe whose record is marked for an incarnation that is known, that one's id: nobody finds it in another.
+    """
 
     seen: str | None
     asked: int

@@ -30,6 +30,7 @@ from canary.facts import (
 )
 from canary.lab import CONTROLLER
 from canary.probing.idempotent import IdempotentProducer, Renewal
+from canary.probing.reading import Target
 from canary.probing.relay import Relay
 from canary.probing.reread import RereadWorker
 from canary.probing.tail import TailConsumer
@@ -257,12 +258,15 @@ def test_a_topic_made_again_is_read_from_its_beginning_after_retargeting(
     assert until(made_again, 60, "the topic made again").partitions == 4
     until(lambda: all(states and len(states) == 4 for states in as_known(lab, topic)), 30, "every broker knows it")
     before = len(inbox.facts)
-    reader.retarget(dict.fromkeys(range(4), 0), b"tag2")
+    reader.retarget(dict.fromkeys(range(4), 0), b"tag2", "another")
     producer.retarget(2, b"tag2", range(4))
     inbox.wait(lambda: {f.partition for f in inbox.of(Polled, since=before) if f.generation == 2} == set(range(4)), 120)
     stopped(producer)
     polled = [f for f in inbox.of(Polled) if f.generation == 2]
     assert {f.partition for f in polled if f.sequence == 0} == set(range(4))
+    put = [f.topic_id for f in inbox.of(Positioned)]
+    assert put[-4:] == ["another"] * 4, "by its order, and never before"
+    assert not any(put[:-4])
     assert [f for f in inbox.of(Refused) if f.refusal != "foreign"] == []
     resolved = [f for f in inbox.facts if isinstance(f, Acked | Failed | Indeterminate)]
     assert identities(resolved) == identities(inbox.of(Sent))
@@ -327,7 +331,7 @@ def test_a_rebalance_in_a_relays_transaction_aborts_it_and_everything_is_taken_o
         topic,
         out,
         Renewal(1, TAG, range(3)),
-        tags=lambda _: TAG,
+        targets=lambda _: Target(None, TAG, (0,)),
         producer_id=9,
         mode="relay",
         interval_s=0.2,

@@ -13,6 +13,7 @@ from canary.client.ports import SteadyClock
 from canary.client.recording import Recording
 from canary.probing import fencing, idempotent, relay, transactional
 from canary.probing.idempotent import IdempotentProducer, Renewal
+from canary.probing.reading import Target
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -155,7 +156,9 @@ MADE: dict[str, Callable[..., Any]] = {
         **more,
     ),
     "fencing": lambda **more: fencing.FencingProbe({}, "t", Renewal(1, TAG, [0]), **more),
-    "relay": lambda **more: relay.Relay({}, {}, "s", "t", Renewal(1, TAG, [0]), tags=lambda _: TAG, most=1, **more),
+    "relay": lambda **more: relay.Relay(
+        {}, {}, "s", "t", Renewal(1, TAG, [0]), targets=lambda _: Target(None, TAG, (0,)), most=1, **more
+    ),
 }
 
 

@@ -202,6 +202,33 @@ def test_a_broker_that_still_tells_the_dead_id_is_not_believed() -> None:
     assert outcomes(second) == {1: ("acked", 1, "B")}
 
 
+def test_what_is_marked_for_the_former_incarnation_is_of_no_other() -> None:
+    """A generation goes on, or begins, under the former topic id until its writer is told: nobody finds its records."""
+    began, again = (GenerationBegan(1, "t", "plain", 7, generation, "A") for generation in (1, 2))
+    late: list[Fact] = [sent(1), acked(1), again, sent(2, generation=2), acked(2, generation=2)]
+    fresh: list[Fact] = [GenerationBegan(3, "t", "plain", 7, 3, "B"), sent(4, generation=2), acked(4, generation=2)]
+    fresh += [sent(3, generation=3), acked(3, generation=3)]
+    whole: list[Fact] = [
+        began,
+        *sample(1, "A"),
+        sent(0),
+        acked(0),
+        *sample(2, "B"),
+        *late,
+        *sample(3, "B"),
+        *fresh,
+        *sample(4, "B"),
+    ]
+    lost = ("indeterminate", None, None)
+    expected = {0: lost, 1: lost, 2: lost, 4: lost, 3: ("acked", 3, "B")}
+    assert outcomes(run(whole)) == expected
+    for cut in range(len(whole)):
+        first = run(whole[:cut], later={"t": "B"})
+        second = run(whole[cut:], Carry.decode(first.carry.encode()))
+        assert outcomes(first) | outcomes(second) == expected, cut
+    assert set(run(whole).carry.marked) == {(7, 2), (7, 3)}, "the one before may still write"
+
+
 def test_a_cluster_that_tells_no_ids_has_null_and_its_acks_stand() -> None:
     assert outcomes(run([*sample(1, None), sent(0), acked(0), *sample(2, None)])) == {0: ("acked", 0, None)}
     assert outcomes(run([sent(0), acked(0)])) == {0: ("acked", 0, None)}

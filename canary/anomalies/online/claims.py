@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from canary.anomalies.online.questions import miss, want_tail
+from canary.anomalies.online.questions import PASSED, miss, not_given, want_tail
 from canary.anomalies.online.scope import UNORDERED, severity_of
 from canary.anomalies.violation import SENT_AGAIN
 
@@ -190,6 +190,9 @@ def stands(topic: Topic, log: Log, held: Held) -> bool:
     """Say whether what a held violation rests on is still so, now that every re-read is over."""
     if held.check == "retained":
         return held.violation.offset is None or held.violation.offset >= log.start
+    if held.check in PASSED:
+        stream = topic.streams[held.tag]
+        return bool(not_given(log, stream, held.sequence, held.sequence + 1, held.violation.offset))
     if held.check == "order":
         stream = topic.streams[held.tag]
         low, high = stream.places.get(held.sequence), stream.places.get(held.other_sequence)

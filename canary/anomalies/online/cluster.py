@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from canary.anomalies.online import generations, liveness, relays, retention, topology, wrong_cluster
+from canary.anomalies.online.claims import stands
 from canary.anomalies.online.deliveries import say_phantom
-from canary.anomalies.online.questions import note_change, want_tail
+from canary.anomalies.online.questions import PASSED, note_change, want_tail
 from canary.anomalies.online.state import Log, Producer
 from canary.probe.identity import Identity
 
@@ -35,15 +36,19 @@ def runner_started(scope: Scope, fact: f.RunnerStarted) -> None:
         producer.live = False
     for topic in state.topics.values():
         topic.fresh = False
+        for log in topic.logs.values():
+            passed = [held for held in log.held.values() if held.check in PASSED and stands(topic, log, held)]
+            _forget_readers(log.readers)
+            for held in passed:
+                if not stands(topic, log, held):
+                    held.check = ""  # only one that is forgotten can tell, and it goes on elsewhere
+            _ask_again(scope, log)
+            log.tried_ns = 0
+            retention.clock_seen(log, fact.at_ns)
         for stream in topic.streams:
             _bury(scope, topic, stream)
             _forget_readers(stream.unseen)
             _forget_readers(stream.early)
-        for log in topic.logs.values():
-            _forget_readers(log.readers)
-            log.tried_ns = 0
-            _ask_again(scope, log)
-            retention.clock_seen(log, fact.at_ns)
     for transaction in state.transactions.values():
         if transaction.outcome == "open":
             transaction.outcome = "indeterminate"
@@ -87,8 +92,10 @@ def generation_began(scope: Scope, fact: f.GenerationBegan) -> None:
     """A new generation is the only writer from here on; what the one before it had open still gets its outcomes."""
     state = scope.state
     state.producers[fact.producer_id] = Producer(fact.topic, fact.mode, fact.generation)
-    if fact.topic in state.topics:
-        generations.retire(scope, state.topics[fact.topic], fact.producer_id)
+    topic = scope.topic(fact.topic)
+    generations.retire(scope, topic, fact.producer_id)
+    if fact.topic_id in topic.dead_ids:  # nobody knows its records for ours in the incarnation of now
+        topic.first_generations[fact.producer_id] = fact.generation + 1
     while len(state.transactions) > _INDETERMINATE_TRANSACTIONS_KEPT:
         del state.transactions[next(iter(state.transactions))]
 

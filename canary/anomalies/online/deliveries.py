@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from canary.anomalies.online import generations, liveness, retention, transactions, wrong_cluster
 from canary.anomalies.online.claims import claim, hold_copy, hold_order
 from canary.anomalies.online.intervals import IntervalSet
-from canary.anomalies.online.questions import PASSED, epoch_changed, miss, not_given, want_tail
+from canary.anomalies.online.questions import PASSED, SKIPPED, epoch_changed, miss, not_given, want_tail
 from canary.anomalies.online.scope import TRANSACTIONAL, is_reread, observe, sent_time
 from canary.anomalies.online.state import Histogram, Reader, Unplaced
 
@@ -173,19 +173,33 @@ def positioned(scope: Scope, fact: f.Positioned) -> None:
         if reread is not None:  # what lies below is gone from the log: retention, judged by the listed start
             reread.start = max(reread.start, fact.offset)
         return
+    if fact.topic_id in topic.dead_ids:
+        return  # it takes the records of the incarnation of now for somebody else's, and will be put there soon
+    before = log.readers.get(fact.consumer)
+    if before is not None and before.position == fact.offset and not before.astray:
+        before.moved_at_ns = scope.state.now_ns  # it goes on where it stood
+        return
     if fact.isolation == READ_COMMITTED:
-        _put_back(topic, log, fact)
+        _put_elsewhere(topic, log, fact, SKIPPED if before is not None and before.astray else PASSED)
     log.readers[fact.consumer] = Reader(fact.isolation, fact.offset, scope.state.now_ns, fact.offset)
 
 
-def _put_back(topic: Topic, log: Log, fact: f.Positioned) -> None:
-    """What the consumer passed without delivering it is no less passed when it is given it now, as it begins anew."""
+def _put_elsewhere(topic: Topic, log: Log, fact: f.Positioned, passed: frozenset[str]) -> None:
+    """What the consumer passed without delivering it is no less passed when it is given it now, as it begins anew.
+
+    But for one that was astray: what was acknowledged below its position since stands in a log that it did not read.
+    """
     for m in log.missing:
-        if m.why not in PASSED:
-            continue
-        unseen = topic.streams[m.tag].unseen.get(fact.consumer)
-        if unseen is not None and unseen.covers(m.sequence, m.sequence + m.count):
+        if m.why in passed and _awaits(topic, fact.consumer, m.tag, m.sequence, m.count):
             m.given = True
+    for held in log.held.values():
+        if held.check in passed and _awaits(topic, fact.consumer, held.tag, held.sequence, 1):
+            held.check = ""
+
+
+def _awaits(topic: Topic, consumer: str, tag: int, sequence: int, count: int) -> bool:
+    unseen = topic.streams[tag].unseen.get(consumer)
+    return unseen is not None and unseen.covers(sequence, sequence + count)
 
 
 def polled(scope: Scope, run: Sequence[f.Polled]) -> None:  # noqa: C901, PLR0912  # one step after the other
@@ -444,8 +458,7 @@ def advance(scope: Scope, topic: Topic, log: Log, consumer: str, isolation: str,
     """
     reader = log.readers.get(consumer)
     if reader is None:
-        log.readers[consumer] = Reader(isolation, end, scope.state.now_ns, end)
-        return
+        return  # nobody has put it into this incarnation of the topic yet
     if offset < reader.position:
         if end > offset:
             scope.hold(
@@ -501,8 +514,8 @@ def refused(scope: Scope, fact: f.Refused) -> None:
         meters.foreign[name] = meters.foreign.get(name, 0) + 1
     if request_id is None:  # the record itself is passed, too: a promise may have stood there
         advance(scope, topic, log, fact.consumer, fact.isolation, fact.offset, fact.offset)
-        reader = log.readers[fact.consumer]
-        if fact.offset == reader.position:
+        reader = log.readers.get(fact.consumer)
+        if reader is not None and fact.offset == reader.position:
             if fact.isolation == READ_COMMITTED:  # where it is damaged, nothing is missing
                 _skipped(scope, topic, log, fact.offset, fact.offset + 1)
             reader.position = fact.offset + 1
@@ -542,9 +555,9 @@ def end_of_partition(scope: Scope, fact: f.EndOfPartition) -> None:
     reader = log.readers.get(fact.consumer)
     if reader is not None and fact.offset < reader.position:
         return  # said by somebody who is behind: the listed end decides
-    advance(scope, topic, log, fact.consumer, fact.isolation, fact.offset, fact.offset)
-    reader = log.readers[fact.consumer]
-    reader.moved_at_ns = scope.state.now_ns
+    if reader is not None:
+        advance(scope, topic, log, fact.consumer, fact.isolation, fact.offset, fact.offset)
+        reader.moved_at_ns = scope.state.now_ns
 
 
 def out_of_range(scope: Scope, fact: f.OutOfRange) -> None:
@@ -553,6 +566,9 @@ def out_of_range(scope: Scope, fact: f.OutOfRange) -> None:
         return
     topic = scope.topic(fact.topic)
     log = scope.log(topic, fact.partition)
+    reader = log.readers.get(fact.consumer)
+    if reader is not None:
+        reader.astray = True
     if fact.offset > log.start:
         log.cut = {"consumer": fact.consumer, "position": fact.offset, "error": fact.error, "at_ns": fact.at_ns}
         want_tail(scope, log, "out-of-range", fact.offset)

@@ -15,6 +15,8 @@ from canary.anomalies.online.claims import of_the_client, stands
 from canary.anomalies.online.questions import (
     PASSED,
     SCRUB,
+    SKIPPED,
+    await_no_more,
     epoch_changed,
     known_absent,
     not_given,
@@ -244,11 +246,11 @@ def _present(scope: Scope, topic: Topic, log: Log, stream: Stream, m: Missing, o
     """It is there: whoever passed it did not deliver it; or it is there twice."""
     if offset in log.corrupt:
         return
-    if m.why in PASSED:
-        if not m.given and not not_given(log, stream, sequence, sequence + 1):
-            return  # late, which has its own name (nonmonotonic-poll)
-        for unseen in stream.unseen.values():
-            unseen.remove(sequence, sequence + 1)
+    if m.why == "moved":
+        _stands_twice(scope, topic, log, stream, offset, sequence)
+        return
+    certain = m.given or m.why in SKIPPED
+    if m.why in PASSED and (m.given or not_given(log, stream, sequence, sequence + 1)):
         scope.hold(
             log,
             scope.violation(
@@ -261,24 +263,32 @@ def _present(scope: Scope, topic: Topic, log: Log, stream: Stream, m: Missing, o
                 mode=stream.mode,
                 evidence={"passed_at_ns": m.at_ns},
             ),
+            check="" if certain else m.why,
+            tag=stream.tag,
+            sequence=sequence,
         )
-    elif m.why == "moved":
-        place = stream.places.get(sequence)
-        other = offset if place is None else place[0]
-        scope.hold(
-            log,
-            scope.violation(
-                "duplicate",
-                topic,
-                log.partition,
-                max(offset, other),
-                stream.identity(sequence),
-                f"one probe stands at two offsets: {min(offset, other)} and {max(offset, other)}",
-                mode=stream.mode,
-                severity="warning" if stream.mode == "plain" else "critical",
-                evidence={"offsets": sorted({offset, other})},
-            ),
-        )
+        if not certain:
+            return
+    await_no_more(log, stream, offset, sequence)
+
+
+def _stands_twice(scope: Scope, topic: Topic, log: Log, stream: Stream, offset: int, sequence: int) -> None:
+    place = stream.places.get(sequence)
+    other = offset if place is None else place[0]
+    scope.hold(
+        log,
+        scope.violation(
+            "duplicate",
+            topic,
+            log.partition,
+            max(offset, other),
+            stream.identity(sequence),
+            f"one probe stands at two offsets: {min(offset, other)} and {max(offset, other)}",
+            mode=stream.mode,
+            severity="warning" if stream.mode == "plain" else "critical",
+            evidence={"offsets": sorted({offset, other})},
+        ),
+    )
 
 
 def _judge_unplaced(scope: Scope, topic: Topic, log: Log, request_id: int, reached: int) -> None:
@@ -410,7 +420,10 @@ def _release_missing(scope: Scope, topic: Topic, log: Log, sample_ordinal: int) 
 
 
 def _release_held(scope: Scope, topic: Topic, log: Log, held: Held) -> None:
-    if stands(topic, log, held):
+    so = stands(topic, log, held)
+    if held.check in PASSED and held.violation.offset is not None:
+        await_no_more(log, topic.streams[held.tag], held.violation.offset, held.sequence)
+    if so:
         copy = held.violation.kind == "duplicate"
         scope.emit(of_the_client(scope, topic, held.violation) if copy else held.violation)
         if copy and held.violation.offset is not None:

@@ -18,8 +18,10 @@ TAIL_RECORDS = 10_000
 TAIL_CAP = 1_000_000
 """And at most; what lies further back is the scrubber's and the nightly job's."""
 
-PASSED = frozenset({"skipped", "late-ack", "late-place"})
-"""Why something is missing that a consumer passed without delivering it."""
+SKIPPED = frozenset({"skipped"})
+"""Why something is missing that a consumer was given the neighbours of."""
+PASSED = SKIPPED | {"late-ack", "late-place"}
+"""Why something is missing that a consumer passed without delivering it, by where it stood, at least."""
 
 _EPOCHS_KEPT = 20
 
@@ -62,16 +64,28 @@ def _among(log: Log, by_stream: dict[int, IntervalSet], tag: int, sequence: int,
     return sequences is not None and sequences.overlaps(sequence, sequence + n)
 
 
-def not_given(log: Log, stream: Stream, a: int, b: int) -> IntervalSet:
-    """Return which sequences of [a, b) some read_committed consumer has not been given."""
+def not_given(log: Log, stream: Stream, a: int, b: int, past: int | None = None) -> IntervalSet:
+    """Return which sequences of [a, b) some read_committed consumer has not been given.
+
+    With ``past``: only of consumers that have gone past that offset since they were put into the log.
+    """
     waiting = IntervalSet()
     for name, reader in log.readers.items():
-        if reader.isolation == "read_committed":
+        gone_past = past is None or (reader.began <= past < reader.position and not reader.astray)
+        if reader.isolation == "read_committed" and gone_past:
             unseen = stream.unseen.get(name) or IntervalSet()
             for x, y in (stream.early.get(name) or IntervalSet()).without(a, b):
                 for first, end in (*unseen.within(x, y), *stream.promised.without(x, y)):
                     waiting.add(first, end)
     return waiting
+
+
+def await_no_more(log: Log, stream: Stream, offset: int, sequence: int) -> None:
+    """It is there, and whoever stands behind it will not be given it any more."""
+    for name, unseen in stream.unseen.items():
+        reader = log.readers.get(name)
+        if reader is None or reader.position > offset:
+            unseen.remove(sequence, sequence + 1)
 
 
 def epoch_changed(scope: Scope, log: Log, epoch: int) -> None:

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 def relayed(scope: Scope, fact: f.Relayed) -> None:
     """A transaction is about to take input offsets."""
     topic = scope.topic(fact.topic)
+    if fact.topic_id in topic.dead_ids:
+        return
     log = scope.log(topic, fact.partition)
     transaction = scope.transaction(fact.producer_id, fact.generation, fact.transaction_id)
     if transaction is not None:

@@ -103,6 +103,8 @@ class Reader:
     """When the position last moved, or there was nothing to move to."""
     began: int = 0
     """Where it was put last: from there to its position it has passed everything."""
+    astray: bool = False
+    """The log did not hold its position: it stood in another history, and will be put into this one."""
 
 
 @dataclass(slots=True)
@@ -152,7 +154,8 @@ class Held:
     """A violation that waits for ``samples`` equal topic ids asked after ``ordinal`` (decision 7).
 
     ``check``: "" or what must still hold when it is released: "order" (both places as they were), "copy" (a fresh
-    re-read finds the first copy at ``first``), "retained" (its offset has not expired).
+    re-read finds the first copy at ``first``), "retained" (its offset has not expired), "late-ack" and "late-place"
+    (somebody has gone past it without being given it: no longer so for one that stood in another log).
     """
 
     violation: Violation

@@ -107,7 +107,7 @@ def _take_back(topic: Topic, log: Log, sure: Ask | None) -> None:
     log.groups.clear()
     stood = sure.positions.get(topic.name, {}).get(log.partition, {}) if sure is not None else {}
     for name, reader in log.readers.items():
-        reader.position = stood.get(name, reader.began)
+        reader.position, reader.astray = stood.get(name, reader.began), False
     log.unplaced = [u for u in log.unplaced if u.sequence not in topic.streams[u.tag].indeterminate]
     for u in log.unplaced:
         u.state, u.request_id = "ask", None

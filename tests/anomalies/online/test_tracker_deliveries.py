@@ -370,3 +370,175 @@ def test_who_began_behind_an_offset_has_not_passed_it_and_it_is_looked_for_all_t
     b.positions = {RC: 0, RU: 0}
     b.settle()
     assert b.found() == ([("lost-write", 0, 0)] if gone else [])
+
+
+def cut_and_grown_again(told: int) -> Bench:
+    """The log is cut at 10 of 20 and grows to 15; RU is told at once, RC ``told`` rounds later."""
+    bench = Bench()
+    bench.write(20)
+    bench.settle(2)
+    bench.truncate(10)
+    for reader in (RU, RC):
+        if reader == RC:
+            bench.write(5)
+            for _ in range(told):
+                bench.poll(RU)
+                bench.round()
+        bench.fold(f.OutOfRange(bench.now_ns, reader, reader, TOPIC, 0, 20, "out of range"))
+    return bench
+
+
+@pytest.mark.parametrize("told", [0, 1, 2])
+@pytest.mark.parametrize("at", [10, 15])
+def test_who_is_told_that_its_log_was_cut_has_not_skipped_what_grew_there_meanwhile(told: int, at: int) -> None:
+    bench = cut_and_grown_again(told)
+    bench.positions = {RC: at, RU: 10}
+    for reader in (RC, RU):
+        bench.fold(f.Positioned(bench.now_ns, reader, reader, TOPIC, 0, bench.positions[reader], "cut off"))
+    bench.settle()
+    assert bench.found("poll-skip") == []
+    assert len(bench.found("lost-write")) == 10
+    assert not any(stream.unseen.get(RC) for stream in bench.tracker.state.topics[TOPIC].streams), (
+        "it is awaited no more"
+    )
+
+
+def test_who_is_not_told_that_its_log_was_cut_has_skipped_what_grew_there_meanwhile() -> None:
+    bench = Bench()
+    bench.write(20)
+    bench.settle(2)
+    bench.truncate(10)
+    bench.positions[RU] = 10
+    bench.fold(f.Positioned(bench.now_ns, RU, RU, TOPIC, 0, 10, "cut off"))
+    bench.write(15)
+    bench.settle()
+    assert bench.found("poll-skip") == [("poll-skip", offset, offset + 10) for offset in range(10, 20)]
+
+
+def test_a_skip_between_two_deliveries_stays_one_where_the_log_is_cut_behind_it() -> None:
+    bench = Bench()
+    bench.write(20)
+    bench.hidden = {2}
+    bench.answering = False
+    bench.poll()
+    bench.hidden = set()
+    bench.truncate(10)
+    bench.poll()  # both are told, and put to 10
+    bench.answering = True
+    bench.settle()
+    assert bench.found("poll-skip") == [("poll-skip", 2, 2)]
+
+
+def passed_late(bench: Bench, reader: str, *, answered: bool = True) -> None:
+    """A consumer has gone past what is acknowledged now, and a fresh one finds it; nothing was said yet."""
+    (sequence,) = bench.send()
+    (offset,) = bench.append(sequence)
+    bench.write(3)
+    bench.hidden = {offset}
+    bench.deliver(reader, RC, 0, bench.end)
+    bench.fold(f.EndOfPartition(bench.now_ns, reader, RC, TOPIC, 0, bench.end))
+    bench.hidden = set()
+    bench.ack(sequence, offset)
+    if not answered:
+        return
+    bench.answer()
+    assert bench.found() == []
+    (held,) = bench.tracker.state.topics[TOPIC].logs[0].held.values()
+    assert (held.violation.kind, held.check) == ("poll-skip", "late-ack")
+
+
+@pytest.mark.parametrize("reader", [RC, SECOND])
+def test_a_skip_that_waits_to_be_said_is_said_by_the_next_process(reader: str) -> None:
+    bench = Bench()
+    bench.fold(f.Positioned(bench.now_ns, SECOND, RC, TOPIC, 0, 0, "start"))
+    bench.poll(RU)
+    passed_late(bench, reader)
+    if reader != RC:
+        bench.poll(RC)
+    bench.positions = {RC: 4, RU: 4}
+    bench.restart()
+    bench.settle()
+    assert bench.found("poll-skip") == [("poll-skip", 0, 0)]
+
+
+def test_a_skip_that_waits_to_be_said_is_none_when_its_consumer_is_told_that_its_log_was_another() -> None:
+    bench = Bench()
+    passed_late(bench, RC)
+    bench.fold(f.OutOfRange(bench.now_ns, RC, RC, TOPIC, 0, 4, "out of range"))
+    bench.fold(f.Positioned(bench.now_ns, RC, RC, TOPIC, 0, 0, "cut off"))
+    bench.positions[RC] = 0
+    bench.settle()
+    assert bench.found("poll-skip") == []
+
+
+def test_who_goes_on_where_it_stood_has_passed_what_it_passed_before() -> None:
+    bench = Bench()
+    (sequence,) = bench.send()
+    (offset,) = bench.append(sequence)
+    bench.write(3)
+    bench.hidden = {offset}
+    bench.poll(RC)
+    bench.hidden = set()
+    bench.fold(f.Positioned(bench.now_ns, RC, RC, TOPIC, 0, 4, "another client"))
+    bench.ack(sequence, offset)
+    bench.settle()
+    assert bench.found() == [("poll-skip", offset, sequence)]
+
+
+@pytest.mark.parametrize("said", [True, False])
+def test_what_was_acknowledged_late_and_is_given_only_to_who_begins_anew_was_skipped(*, said: bool) -> None:
+    bench = Bench()
+    bench.answering = said
+    passed_late(bench, RC, answered=said)
+    bench.fold(f.Positioned(bench.now_ns, RC, RC, TOPIC, 0, 0, "another client"))
+    bench.positions[RC] = 0
+    bench.poll(RC)
+    bench.answering = True
+    bench.settle()
+    assert bench.found() == [("poll-skip", 0, 0)]
+
+
+def test_who_is_told_and_goes_on_where_it_stood_begins_there() -> None:
+    """The log was cut below it and has grown over it again: what stands below was not asked for."""
+    bench = Bench()
+    bench.write(20)
+    bench.settle(2)
+    bench.truncate(10)
+    bench.positions[RU] = 10
+    bench.fold(f.Positioned(bench.now_ns, RU, RU, TOPIC, 0, 10, "cut off"))
+    bench.write(12)
+    bench.fold(f.OutOfRange(bench.now_ns, RC, RC, TOPIC, 0, 20, "out of range"))
+    bench.fold(f.Positioned(bench.now_ns, RC, RC, TOPIC, 0, 20, "in the log again"))
+    bench.settle()
+    assert bench.found("poll-skip") == []
+    (late,) = bench.send()
+    bench.append(late)
+    bench.write(1)
+    bench.hidden = {22}
+    bench.poll(RC)
+    bench.hidden = set()
+    bench.ack(late, 22)
+    bench.settle()
+    assert bench.found("poll-skip") == [("poll-skip", 22, late)], "and from there on it is asked"
+
+
+def test_what_waits_to_be_said_of_one_that_is_told_that_its_log_was_another_is_not_said_before_it_is_put_there() -> (
+    None
+):
+    bench = Bench()
+    passed_late(bench, RC)
+    bench.fold(f.OutOfRange(bench.now_ns, RC, RC, TOPIC, 0, 4, "out of range"))
+    for _ in range(4):
+        bench.round()
+    assert bench.found() == []
+
+
+def test_what_was_given_late_has_not_been_passed_by_one_that_is_still_before_it() -> None:
+    bench = Bench()
+    bench.fold(f.Positioned(bench.now_ns, SECOND, RC, TOPIC, 0, 0, "start"))
+    passed_late(bench, RC)
+    bench.deliver(RC, RC, 0, 1)
+    bench.settle()
+    assert bench.found("poll-skip") == []
+    (stream,) = bench.tracker.state.topics[TOPIC].streams
+    assert 0 in stream.unseen[SECOND], "it is still to be given it"

@@ -135,3 +135,97 @@ def test_a_topic_that_is_gone_is_gone_since_it_was_missed_first() -> None:
     first = bench.tracker.state.topics[TOPIC].gone_since_ns
     assert first is not None
     assert first < bench.now_ns - 1_000_000
+
+
+FIRST, SECOND = "incarnation-1", "incarnation-2"
+PUT = "position is put"
+
+
+def renewed(bench: Bench, topic_id: str) -> None:
+    """A client has to be made anew: another generation begins, marked for an incarnation of the topic."""
+    bench.generation += 1
+    bench.sequence = 0
+    bench.fold(f.GenerationBegan(bench.now_ns, TOPIC, bench.mode, PRODUCER, bench.generation, topic_id))
+
+
+def put(bench: Bench, reader: str, offset: int, topic_id: str) -> None:
+    bench.positions[reader] = offset
+    bench.fold(f.Positioned(bench.now_ns, reader, reader, TOPIC, 0, offset, PUT, topic_id))
+
+
+def pass_over(bench: Bench, reader: str, start: int, end: int) -> None:
+    """A consumer is given records that bear the mark of another incarnation than its own: nobody's."""
+    bench.fold(
+        *(f.Refused(bench.now_ns, reader, reader, TOPIC, 0, o, "foreign", "its tag") for o in range(start, end)),
+        f.EndOfPartition(bench.now_ns, reader, reader, TOPIC, 0, end),
+    )
+
+
+@pytest.mark.parametrize("mode", ["idempotent", "transactional"])
+def test_a_generation_that_began_under_the_former_incarnation_promises_nothing_in_this_one(mode: str) -> None:
+    bench = Bench(mode=mode)
+    made_again(bench)
+    renewed(bench, FIRST)  # before anybody was told to go on in the new one
+    key = (PRODUCER, bench.generation, 0)
+    bench.fold(f.TransactionBegan(bench.now_ns, bench.mode, *key))
+    bench.fold(f.Sent(bench.now_ns, TOPIC, 0, PRODUCER, bench.generation, 0, mode, 0 if mode != "idempotent" else None))
+    bench.end = 1  # it stands there, and nobody knows it for ours
+    bench.ack(0, 0)
+    bench.fold(f.Committed(bench.now_ns, *key))
+    renewed(bench, SECOND)
+    for reader in (RC, RU):
+        put(bench, reader, 0, SECOND)
+    for sequence in bench.send(3) if mode == "idempotent" else []:
+        bench.ack(sequence, *bench.append(sequence))
+    bench.settle()
+    assert bench.found() == [("topic-recreated", -1, -1)]
+    assert bench.tracker.state.topics[TOPIC].promises == (3 if mode == "idempotent" else 0)
+
+
+def test_a_generation_of_the_incarnation_of_now_promises_whatever_there_was_before() -> None:
+    bench = Bench()
+    made_again(bench)
+    renewed(bench, SECOND)
+    for reader in (RC, RU):
+        put(bench, reader, 0, SECOND)
+    bench.write(3)
+    del bench.log[1]
+    bench.settle()
+    assert bench.found("lost-write") == [("lost-write", 1, 1)]
+
+
+@pytest.mark.parametrize("told", [True, False])
+def test_who_reads_for_the_former_incarnation_has_passed_nothing_of_this_one(*, told: bool) -> None:
+    bench = Bench()
+    bench.write(20)
+    bench.poll()
+    made_again(bench)
+    bench.end = 7  # written under the former generation: nobody's
+    if told:
+        bench.fold(f.OutOfRange(bench.now_ns, RC, RC, TOPIC, 0, 20, "out of range"))
+        put(bench, RC, 5, FIRST)
+    pass_over(bench, RC, 5, 7)
+    assert (
+        bench.tracker.state.topics[TOPIC].logs.get(0) is None or not bench.tracker.state.topics[TOPIC].logs[0].readers
+    )
+    renewed(bench, SECOND)
+    bench.end = 5
+    bench.write(2)
+    pass_over(bench, RC, 5, 7)
+    bench.round()
+    for reader in (RC, RU):
+        put(bench, reader, 0, SECOND)
+    bench.settle()
+    assert bench.found() == [("topic-recreated", -1, -1)]
+
+
+def test_who_reads_for_this_incarnation_and_skips_is_seen_by_its_acknowledgement_alone() -> None:
+    bench = Bench()
+    made_again(bench)
+    renewed(bench, SECOND)
+    bench.write(5)
+    for reader in (RC, RU):
+        put(bench, reader, 0, SECOND)
+    bench.hidden = {2}
+    bench.settle()
+    assert bench.found("poll-skip") == [("poll-skip", 2, 2)]

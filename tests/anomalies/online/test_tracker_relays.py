@@ -128,3 +128,18 @@ def test_a_group_that_forgot_a_topic_that_was_deleted_is_as_it_should_be() -> No
     bench.topic_id, bench.end, bench.log, bench.epoch = "incarnation-2", 0, {}, 0
     bench.settle(4)
     assert [kind for kind, _, _ in bench.found()] == ["topic-recreated"]
+
+
+def test_what_was_read_for_the_former_incarnation_is_taken_from_none() -> None:
+    relay = Relaying()
+    relay.take(0, 10)
+    made_again(relay)
+    bench, key = relay.bench, (99, 1, relay.number)
+    relay.number += 1
+    bench.fold(
+        f.TransactionBegan(bench.now_ns, "relay", *key),
+        f.Relayed(bench.now_ns, *key, TOPIC, 0, 5, 7, "incarnation-1"),
+        f.Committed(bench.now_ns, *key),
+    )
+    relay.take(0, 10)
+    assert relay.kinds() == [("topic-recreated", None)]
