@@ -119,6 +119,7 @@ def test_what_the_other_cluster_acknowledged_may_stand_elsewhere_in_the_known_on
     bench.append(sequence)
     back(bench)
     assert kinds(bench) == ["another-cluster"]
+    assert view(bench.tracker.state)["suspects"] == 0
 
 
 def test_nothing_is_asked_for_that_the_other_cluster_would_answer() -> None:
