@@ -29,6 +29,8 @@ Level = Literal["safe", "watch", "unknown", "broken"]
 
 _ORDER: Final[tuple[Level, ...]] = ("safe", "watch", "unknown", "broken")
 
+UNWRITABLE_AFTER_S = 5.0
+"""A partition that has acknowledged nothing for so long, though probes were sent to it, is worth a sentence."""
 LATE_AFTER_S = 30.0
 """An acknowledged probe that nobody has read for so long is worth a sentence."""
 NAMED: Final = 3
@@ -186,7 +188,7 @@ def _silent(cluster: ClusterView, _rows: Sequence[Standing]) -> str | None:
 
 
 def _waits(cluster: ClusterView, _rows: Sequence[Standing]) -> str | None:
-    return f"The canary of {cluster.name} waits for {cluster.waiting_for}." if cluster.waiting_for else None
+    return f"The canary of {cluster.name} cannot judge now: {cluster.waiting_for}." if cluster.waiting_for else None
 
 
 def _blinded(cluster: ClusterView, rows: Sequence[Standing]) -> str | None:
@@ -200,6 +202,14 @@ def _blinded(cluster: ClusterView, rows: Sequence[Standing]) -> str | None:
 def _unproven(cluster: ClusterView, _rows: Sequence[Standing]) -> str | None:
     acked = cluster.total("canary_probes_acked_total")
     return None if acked else f"{cluster.name} has not acknowledged a probe yet."
+
+
+def _unwritable(cluster: ClusterView, _rows: Sequence[Standing]) -> str | None:
+    waits = [value.value for (name, _), value in cluster.series.items() if name == "canary_unacknowledged_seconds"]
+    number = sum(waited > UNWRITABLE_AFTER_S for waited in waits)
+    if not number:
+        return None
+    return "1 partition takes no writes" if number == 1 else f"{number} partitions take no writes"
 
 
 def _warns(_cluster: ClusterView, rows: Sequence[Standing]) -> str | None:
@@ -240,6 +250,7 @@ RULES: Final[tuple[tuple[Level, Rule], ...]] = (
     ("unknown", _waits),
     ("unknown", _blinded),
     ("unknown", _unproven),
+    ("watch", _unwritable),
     ("watch", _warns),
     ("watch", _troubled),
     ("watch", _leaderless),

@@ -141,6 +141,8 @@ def _stored(knowledge: Knowledge) -> dict[str, dict[Labels, float]]:
         for runner in cluster.runners:
             heartbeats = values["canary_runner_heartbeat_timestamp_seconds"]
             heartbeats[cluster.name, runner.name] = runner.at_ns / 1e9
+        if not cluster.runners:  # as old as can be: somebody has to be told
+            values["canary_runner_heartbeat_timestamp_seconds"][cluster.name, ""] = 0.0
         for kind, severity in zero_series():
             values["canary_violations_total"][cluster.name, kind, severity] = 0.0
             values["canary_violations_open"][cluster.name, kind, severity] = 0.0

@@ -36,6 +36,7 @@ TITLES = {
     "kafka-durability-canary-blind": "The canary itself",
 }
 """Of the groups of rules, for people."""
+UNWRITABLE_S = 60
 FOR_ALL = frozenset({"CanaryApiDown", "CanaryStoreDown", "CanaryAlertTest"})
 """Rules that know no cluster, or that shadow mode does not silence."""
 
@@ -290,6 +291,7 @@ def _blind() -> Iterator[Rule]:
             "See whether other producers have the same trouble.",
         ),
     )
+    yield from _unwritable()
     yield Rule(
         "CanaryUnseenGrowing",
         f"max by (cluster, topic, partition, consumer) ({gauge('canary_unseen_oldest_seconds')}) > 60",
@@ -337,6 +339,45 @@ def _blind() -> Iterator[Rule]:
     )
     yield from _nightly()
     yield from _uncovered()
+
+
+def _unwritable() -> Iterator[Rule]:
+    """Where it is not the whole cluster that acknowledges nothing; one that answers nothing is said to be ``blind``."""
+    name = "canary_unacknowledged_seconds"
+    led = gauge(name, 'leader!="none"')
+    leader = f"min by (cluster, leader) ({led}) > {UNWRITABLE_S}"
+    silent = gauge("canary_violations_open", 'kind="blind", severity="critical"')
+    blind = f"max by (cluster) ({silent}) > 0"
+    quiet = f"max by (cluster) ({gauge('canary_quiet', MAINTENANCE)})"
+    unless = f"unless on (cluster) ({blind}) unless on (cluster) {quiet}"
+    yield Rule(
+        "CanaryLeaderUnwritable",
+        f"({leader}) {unless}",
+        "0s",
+        "critical",
+        "Broker {{ $labels.leader }} of {{ $labels.cluster }} takes no writes",
+        "No probe partition that the broker leads has acknowledged anything that was sent to it for a minute.",
+        "Broker {{ $labels.leader }} of {{ $labels.cluster }}, for {{ $value | humanizeDuration }}.",
+        (
+            "See whether the broker answers its clients: its disks, its network, its request queue.",
+            "See whether its partitions have enough in-sync replicas (min.insync.replicas).",
+        ),
+    )
+    yield Rule(
+        "CanaryPartitionUnwritable",
+        f"(max by (cluster, topic, partition, leader) ({gauge(name)}) > {UNWRITABLE_S}) "
+        f"unless on (cluster, leader) ({leader}) {unless}",
+        "0s",
+        "critical",
+        "{{ $labels.topic }}-{{ $labels.partition }} of {{ $labels.cluster }} takes no writes",
+        "The partition has acknowledged nothing that was sent to it for a minute; others do.",
+        "{{ $labels.topic }}-{{ $labels.partition }} in {{ $labels.cluster }}, led by {{ $labels.leader }}, for "
+        "{{ $value | humanizeDuration }}.",
+        (
+            "See whether it has a leader and enough in-sync replicas (min.insync.replicas).",
+            "See the runner's log for the client's error: ACLs, quota, record size.",
+        ),
+    )
 
 
 def _nightly() -> Iterator[Rule]:

@@ -125,7 +125,10 @@ CLUSTER_ANOMALIES = (
         "online",
         meaning="The cluster behind the configured address has another id than the one known before.",
         implies="Nothing can be judged; every client of this address talks to a cluster without its data.",
-        do_first="Check DNS, load balancers and the brokers' meta.properties; probing of this cluster has stopped.",
+        do_first=(
+            "Check DNS, load balancers and the brokers' meta.properties. Probing has stopped, and goes on by itself "
+            "when the known cluster answers again."
+        ),
         source="ARCHITECTURE decision 7",
     ),
     entry(
@@ -151,11 +154,13 @@ CLUSTER_ANOMALIES = (
         ("critical",),
         "watch",
         "online",
-        meaning="The canary is refused (authentication, authorisation, certificate, quota) and sees nothing, or it "
-        "cannot judge what it sees (its ledger cannot be written, one of its threads ends again and again).",
+        meaning="The cluster refuses the canary (authentication, authorisation, certificate, quota), or has answered "
+        "none of its questions for 45 s (unreachable, or too slow), or the canary cannot judge what it sees (its ledger "
+        "cannot be written, one of its threads ends again and again).",
         implies="Nothing is known about durability from now on; silence is not health.",
-        do_first="Read which it is. Renew the canary's credentials, rights or certificate; free or repair the disk of "
-        "its ledger; read the end of its log.",
+        do_first="See in the evidence which. Refused: renew the canary's credentials, rights or certificate. No "
+        "answer: see whether the brokers live, and whether the way to them is open (clusters[].kafka, DNS, firewall). "
+        "Cannot judge: free or repair the disk of its ledger; read the end of its log.",
         source="ANOMALIES Part II",
     ),
     entry(

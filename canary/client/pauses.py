@@ -1,52 +1,69 @@
-"""When what failed may be tried again: each time in a row after twice the pause."""
+"""The pause before something that failed starts again: one rule for threads and for producers."""
 
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-FIRST_S = 1.0
-LONGEST_S = 60.0
-STEADY_S = 60.0
-"""What ran for so long after its start is not failing in a row."""
+FIRST_S: Final = 1.0
+LONGEST_S: Final = 60.0
+STEADY_S: Final = 60.0
+"""What has run for so long after its start is not failing in a row."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Failed:
-    due: float
-    pause: float
+class Pause:
+    """The first start is without a pause; each one in a row after it waits twice as long, up to LONGEST_S.
 
-
-class Pauses:
-    """Remembers, by name, what failed and when it may be started again.
-
-    Args:
-        now: a monotonic clock, in s.
+    >>> seconds = iter([0.0, 0.0, 0.0])
+    >>> pause = Pause(lambda: next(seconds))
+    >>> pause.start()
+    >>> pause.left_s
+    1.0
     """
 
     def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
+        """Begin without a start; ``now`` is a monotonic clock, in s."""
         self._now = now
-        self._failed: dict[str, _Failed] = {}
+        self._due = now()
+        self._pause_s = 0.0
+
+    @property
+    def left_s(self) -> float:
+        """Seconds until the next start may be, 0 if it may be now."""
+        return max(self._due - self._now(), 0.0)
+
+    @property
+    def failing(self) -> bool:
+        """Whether it was started at least twice in a row, and has not run for long since."""
+        return self._pause_s > FIRST_S and self._now() - self._due <= STEADY_S
+
+    def start(self) -> None:
+        """Note a start; it makes the next one wait."""
+        now = self._now()
+        pause_s = 0.0 if now - self._due > STEADY_S else self._pause_s
+        self._pause_s = min(max(pause_s * 2, FIRST_S), LONGEST_S)
+        self._due = now + self._pause_s
+
+
+class Pauses:
+    """The pauses of several things, by name."""
+
+    def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
+        """Begin with none; ``now`` is a monotonic clock, in s."""
+        self._now = now
+        self._of: dict[str, Pause] = {}
 
     def may_start(self, what: str) -> bool:
         """Say whether what has ended may be started now; a True counts as that start."""
-        now = self._now()
-        last = self._failed.get(what)
-        if last is None or now - last.due > STEADY_S:
-            last = _Failed(now, 0.0)
-        if now < last.due:
+        pause = self._of.setdefault(what, Pause(self._now))
+        if pause.left_s:
             return False
-        pause = min(max(last.pause * 2, FIRST_S), LONGEST_S)
-        self._failed[what] = _Failed(now + pause, pause)
+        pause.start()
         return True
 
     def failing(self) -> list[str]:
         """Return what was started again at least twice in a row, and has not run for long since."""
-        now = self._now()
-        return [
-            what for what, last in list(self._failed.items()) if last.pause > FIRST_S and now - last.due <= STEADY_S
-        ]
+        return [what for what, pause in list(self._of.items()) if pause.failing]

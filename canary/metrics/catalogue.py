@@ -72,6 +72,12 @@ METRICS: dict[str, Metric] = {
             (*_PARTITION, "consumer"),
         ),
         Metric(
+            "canary_unacknowledged_seconds",
+            "gauge",
+            "For how long probes were sent to the partition and none was acknowledged, 0 if the last one was.",
+            (*_PARTITION, "leader"),
+        ),
+        Metric(
             "canary_produce_latency_seconds",
             "histogram",
             "Time from produce() to the acknowledgement.",
@@ -137,7 +143,8 @@ METRICS: dict[str, Metric] = {
         Metric(
             "canary_runner_heartbeat_timestamp_seconds",
             "gauge",
-            "When the runner last made facts durable and judged them.",
+            "When the runner last made facts durable and judged them; 0 of a configured cluster that no runner has "
+            "probed yet.",
             ("cluster", "runner"),
             source="store",
         ),

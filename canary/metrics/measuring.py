@@ -4,21 +4,28 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from canary.anomalies.online.cluster import ISOLATIONS
 from canary.anomalies.online.scrubbing import ratio
+from canary.anomalies.online.state import Meters
 from canary.anomalies.online.view import stalled, suspects, unseen
 from canary.metrics.catalogue import Measurement
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
-    from canary.anomalies.online.state import Histogram, Log, Meters, State, Topic
+    from canary.anomalies.online.state import Histogram, Log, State, Topic
+
+NO_LEADER = "none"
+"""The label ``leader`` where nobody leads, as far as known."""
 
 
 def measurements(state: State) -> list[Measurement]:
     """Return every series of the runner, without the cluster's name."""
     found: list[Measurement] = []
-    for (name, partition), meters in state.meters.items():
-        found.extend(_counters(meters, name, str(partition)))
+    for place in dict.fromkeys([*state.meters, *_probed(state)]):
+        probed = state.probed.get(place[0])
+        modes, consumers = (probed.modes, ISOLATIONS) if probed is not None else ((), ())
+        found.extend(_counters(state.meters.get(place) or Meters(), *place, modes, consumers))
     for topic in state.topics.values():
         for log in topic.logs.values():
             found.extend(_gauges(state, topic, log))
@@ -46,7 +53,19 @@ def _topology(state: State) -> Iterator[Measurement]:
         yield Measurement("canary_offset_regressions_total", (topic, str(number)), count)
 
 
-def _counters(meters: Meters, topic: str, partition: str) -> Iterator[Measurement]:
+def _probed(state: State) -> Iterator[tuple[str, int]]:
+    """Yield the places that are to be probed: as they are set until the topic is known."""
+    for name, probed in state.probed.items():
+        topic = state.topics.get(name)
+        for partition in topic.logs if topic is not None and topic.logs else probed.partitions:
+            yield name, partition
+
+
+def _counters(
+    meters: Meters, topic: str, number: int, modes: Iterable[str], consumers: Iterable[str]
+) -> Iterator[Measurement]:
+    """Yield what was counted in a partition; of modes and consumers that are to be there from the start, at 0."""
+    partition = str(number)
     for name, values in (
         ("canary_probes_sent_total", meters.sent),
         ("canary_probes_acked_total", meters.acked),
@@ -58,8 +77,12 @@ def _counters(meters: Meters, topic: str, partition: str) -> Iterator[Measuremen
     ):
         for label, value in values.items():
             yield Measurement(name, (topic, partition, label), value)
-    for mode in meters.sent:  # every outcome exists from the start, at 0
+    for consumer in consumers:
+        if consumer not in meters.seen:
+            yield Measurement("canary_probes_seen_total", (topic, partition, consumer), 0)
+    for mode in dict.fromkeys([*meters.sent, *modes]):  # every outcome exists from the start, at 0
         for name, values in (
+            ("canary_probes_sent_total", meters.sent),
             ("canary_probes_acked_total", meters.acked),
             ("canary_probes_failed_total", meters.failed),
             ("canary_probes_indeterminate_total", meters.indeterminate),
@@ -82,6 +105,9 @@ def _histogram(name: str, labels: tuple[str, ...], histogram: Histogram) -> Meas
 
 def _gauges(state: State, topic: Topic, log: Log) -> Iterator[Measurement]:
     place = (topic.name, str(log.partition))
+    leader = NO_LEADER if log.leader is None or log.leader < 0 else str(log.leader)
+    waited_ns = state.now_ns - log.tried_ns if log.tried_ns else 0
+    yield Measurement("canary_unacknowledged_seconds", (*place, leader), max(waited_ns, 0) / 1e9)
     yield Measurement("canary_log_start_offset", place, log.start)
     if log.end is not None:
         yield Measurement("canary_log_end_offset", place, log.end)

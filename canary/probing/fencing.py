@@ -18,6 +18,7 @@ import structlog
 from canary.client.worker import Worker
 from canary.probing.idempotent import Renewal
 from canary.probing.session import Book, Session
+from canary.probing.succession import Succession
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -76,7 +77,7 @@ class FencingProbe(Worker):
         self._record_length = record_length
         self._inbox = inbox
         self._clock = clock
-        self._renew = renew
+        self._succession = Succession(self.name, renew, self.stopping)
         self._wanted: Renewal | None = None
         self._lock = threading.Lock()
         self._owner = self._session(under)
@@ -118,16 +119,13 @@ class FencingProbe(Worker):
             self._owner = self._session(wanted)
 
     def _round(self) -> None:
-        if not self._commit_one():
-            self._succeed(self._take_over("the owner's client was closed"))
-            return
         zombie = self._owner
-        if not zombie.begin() or zombie.open is None:
-            self._succeed(self._take_over("the owner's client was closed"))
+        if not self._commit_one() or not zombie.begin() or zombie.open is None:
+            self._succeed(self._follow(self._succession.after_death("the owner's client was closed")))
             return
         zombie.send(self._under.partitions)
         zombie.deliver(self._deliver_s, self.stopping)
-        successor = self._take_over("a take-over on purpose")
+        successor = self._follow(self._succession.at_once("a take-over on purpose"))
         if successor is None or not successor.ready:
             zombie.give_up("nobody could take over")
         else:
@@ -153,20 +151,12 @@ class FencingProbe(Worker):
             owner.give_up("stopped before its outcome was known")
         return owner.ready
 
-    def _take_over(self, reason: str) -> Session | None:
-        """Return a client under a new generation with the same id; not ready if it could not be initialised in time."""
-        attempts = 0
-        while not self.stopping.is_set():
-            try:
-                self._under = self._renew(reason)
-                break
-            except Exception:  # the owner's store may be away: nothing to do but ask again
-                attempts += 1
-                log.warning("renewal_refused", worker=self.name, attempts=attempts, exc_info=True)
-                self.stopping.wait(min(attempts, 10))
-        else:
+    def _follow(self, under: Renewal | None) -> Session | None:
+        """Return a client with the same id under a new generation; not ready if it could not be initialised in time."""
+        if under is None:
             return None
-        session = self._session(self._under)
+        self._under = under
+        session = self._session(under)
         deadline = time.monotonic() + _TAKE_OVER_S
         while not self.stopping.is_set() and time.monotonic() < deadline:
             if session.prepare(1.0):

@@ -31,6 +31,7 @@ from canary.client.worker import Worker
 from canary.facts import Acked, ClientError, Fact, Failed, Indeterminate, ProducerEpochBumped, Sent
 from canary.probe.identity import Identity
 from canary.probe.record import encode, key
+from canary.probing.succession import Succession
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -81,8 +82,8 @@ class IdempotentProducer(Worker):
         record_length: bytes of a probe's value.
         inbox: where facts go.
         clock: what time it is.
-        renew: called in this thread after a fatal client error with its text; returns under what to go on. May block;
-            when it raises it is asked again, a second later each time.
+        renew: called in this thread after a fatal client error with its text; returns under what to go on. May block
+            and raise (canary.probing.succession, which also says how long a client waits that dies again and again).
         max_in_flight: unresolved probes of a partition beyond which its beats are skipped (counted in ``skipped``).
         patience_s: when the oldest unresolved probe of a partition is older than so many seconds, FEW are the most.
             What waits in the client behind requests that nobody answers makes its broker threads spin now and then,
@@ -124,7 +125,7 @@ class IdempotentProducer(Worker):
         self._record_length = record_length
         self._inbox = inbox
         self._clock = clock
-        self._renew = renew
+        self._succession = Succession(self.name, renew, self.stopping)
         self._max_in_flight = max_in_flight
         self._patience_ns = int(patience_s * 1e9)
         self._flush_s = flush_s
@@ -321,7 +322,9 @@ class IdempotentProducer(Worker):
             self._serve(min(left, PACE_S))
 
     def _give_up(self, why: str) -> None:
-        """End the client: what it has reported counts, what it has not is indeterminate."""
+        """End the client, if there is one: what it has reported counts, what it has not is indeterminate."""
+        if self._producer is None:
+            return  # it died, and the stop came before its successor
         try:
             self._producer.purge()
         except KafkaException as error:
@@ -340,22 +343,15 @@ class IdempotentProducer(Worker):
         reason = self._fatal or ""
         log.warning("client_died", worker=self.name, reason=reason)
         self._give_up(f"the client died: {reason}")
-        attempts = 0
-        while not self.stopping.is_set():
-            try:
-                renewal = self._renew(reason)
-            except Exception:  # the owner's store may be away: nothing to do but ask again
-                attempts += 1
-                log.warning("renewal_refused", worker=self.name, attempts=attempts, exc_info=True)
-                self.stopping.wait(min(attempts, 10))
-                continue
-            with self._lock:  # what the owner said before this answer is out of date
-                if self._wanted is not None and self._wanted.generation < renewal.generation:
-                    self._wanted = None
-            self._under = renewal
-            self._next.clear()
-            self._open_client()
+        renewal = self._succession.after_death(reason)
+        if renewal is None:
             return
+        with self._lock:  # what the owner said before this answer is out of date
+            if self._wanted is not None and self._wanted.generation < renewal.generation:
+                self._wanted = None
+        self._under = renewal
+        self._next.clear()
+        self._open_client()
 
 
 def _flat(identity: Identity) -> tuple[int, int, int, int]:

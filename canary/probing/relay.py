@@ -30,6 +30,7 @@ from canary.probe.record import Refusal, decode
 from canary.probing.idempotent import Renewal
 from canary.probing.reading import Target, open_consumer, take
 from canary.probing.session import Book, Session
+from canary.probing.succession import Succession
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -97,7 +98,7 @@ class Relay(Worker):
         self._deliver_s = deliver_s
         self._inbox = inbox
         self._clock = clock
-        self._renew = renew
+        self._succession = Succession(self.name, renew, self.stopping)
         self._book = Book(topic, mode, producer_id, record_length, under, inbox, clock)
         self._session = Session(producing, self._book, mode)
         self._report = ErrorReporter(f"consumer-{mode}", inbox, clock)
@@ -315,18 +316,13 @@ class Relay(Worker):
 
     def _after(self) -> None:
         """A client that had to be closed is followed by a new one, under a new generation."""
-        attempts = 0
-        while self._session.client is None and not self.stopping.is_set():
-            self._leave()
-            try:
-                renewal = self._renew("its client was closed")
-            except Exception:  # the owner's store may be away: nothing to do but ask again
-                attempts += 1
-                log.warning("renewal_refused", worker=self.name, attempts=attempts, exc_info=True)
-                self.stopping.wait(min(attempts, 10))
-                continue
-            with self._lock:  # what the owner said before this answer is out of date
-                if self._wanted is not None and self._wanted.generation < renewal.generation:
-                    self._wanted = None
-            self._book.renew(renewal)
+        if self._session.client is not None or self.stopping.is_set():
             return
+        self._leave()
+        renewal = self._succession.after_death("its client was closed")
+        if renewal is None:
+            return
+        with self._lock:  # what the owner said before this answer is out of date
+            if self._wanted is not None and self._wanted.generation < renewal.generation:
+                self._wanted = None
+        self._book.renew(renewal)

@@ -26,7 +26,14 @@ UNREACHABLE = 3
 
 
 class TopicError(UserError):
-    """The probe topic is not there and could not be made; the message says why and what to do."""
+    """The probe topic is not there and could not be made; the message says why and what to do.
+
+    ``code`` is the name of the client's error, None where the cluster has answered all that it was asked.
+    """
+
+    def __init__(self, message: str, exit_status: int, code: str | None = None) -> None:
+        super().__init__(message, exit_status)
+        self.code = code
 
 
 class Found(NamedTuple):
@@ -166,10 +173,11 @@ def _error(future: Future[Any], deadline: float) -> KafkaError | None:
 def _explained(error: KafkaError, what: str, right: str) -> TopicError:
     if error.code() in {KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.CLUSTER_AUTHORIZATION_FAILED}:
         return TopicError(
-            f"not allowed to {what}: {error.str()}. Grant {right} to the canary's principal.", UNREACHABLE
+            f"not allowed to {what}: {error.str()}. Grant {right} to the canary's principal.", UNREACHABLE, error.name()
         )
     return TopicError(
         f"could not {what}: {text_of(error)}. Nothing was concluded from that; is the cluster reachable "
         f"at bootstrap.servers, and does it have a controller?",
         UNREACHABLE,
+        error.name(),
     )

@@ -23,6 +23,7 @@ from canary.facts import CoordinatorsSeen
 from canary.probing.coordinators import STATE_TOPIC, choose, missed
 from canary.probing.idempotent import Renewal
 from canary.probing.session import Book, Session
+from canary.probing.succession import Succession
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -93,7 +94,9 @@ class TransactionalProducer(Worker):
         self._abandon_every_s = abandon_every_s
         self._deliver_s = deliver_s
         self._most_ids = most_ids
-        self._renew = renew
+        self._succession = Succession(self.name, renew, self.stopping)
+        self._closed: str | None = None
+        """Why nothing may be written before the next generation."""
         self._dice = random.Random(seed)  # noqa: S311  # which partitions, no secrets
         self._prefix = f"{mode}-{producer_id:x}-"
         self._ids: list[str] = []
@@ -123,8 +126,9 @@ class TransactionalProducer(Worker):
         while not self.stopping.is_set():
             self._obey()
             self._settle()
+            self._go_on()
             now = time.monotonic()
-            left = _PACE_S if self._book.inbox.paused else next_at - now
+            left = _PACE_S if self._book.inbox.paused or self._closed is not None else next_at - now
             if left > 0:
                 self.stopping.wait(min(left, _PACE_S))
                 continue
@@ -221,24 +225,21 @@ class TransactionalProducer(Worker):
 
     def _after(self, session: Session) -> None:
         """A client that had to be closed is followed by a new one, under a new generation."""
-        if session.client is None and not self.stopping.is_set():
-            self._go_on(f"{session.name} was closed")
+        if session.client is None:
+            self._closed = self._closed or f"{session.name} was closed"
 
-    def _go_on(self, reason: str) -> None:
-        attempts = 0
-        while not self.stopping.is_set():
-            try:
-                renewal = self._renew(reason)
-            except Exception:  # the owner's store may be away: nothing to do but ask again
-                attempts += 1
-                log.warning("renewal_refused", worker=self.name, attempts=attempts, exc_info=True)
-                self.stopping.wait(min(attempts, 10))
-                continue
-            with self._lock:  # what the owner said before this answer is out of date
-                if self._wanted is not None and self._wanted.generation < renewal.generation:
-                    self._wanted = None
-            self._book.renew(renewal)
+    def _go_on(self) -> None:
+        """Begin the next generation if one is needed and its pause is over; commits are settled meanwhile."""
+        if self._closed is None or not self._succession.due:
             return
+        renewal = self._succession.after_death(self._closed)
+        if renewal is None:
+            return
+        self._closed = None
+        with self._lock:  # what the owner said before this answer is out of date
+            if self._wanted is not None and self._wanted.generation < renewal.generation:
+                self._wanted = None
+        self._book.renew(renewal)
 
     def _obey(self) -> None:
         with self._lock:
@@ -248,6 +249,8 @@ class TransactionalProducer(Worker):
         if wanted.tag != self._book.under.tag:
             for session in [*self._sessions, self._loner]:
                 session.give_up("the topic is another one")
+        if wanted.generation != self._book.under.generation:
+            self._closed = None
         self._book.renew(wanted)
 
     def _finish(self) -> None:

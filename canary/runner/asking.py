@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
-from canary.client.answers import text_of
 from canary.client.opening import opened, refusal_or_raise
 from canary.client.quiet import ErrorReporter, calm, quiet_logger
 from canary.runner import auditing
@@ -24,7 +23,11 @@ if TYPE_CHECKING:
 
 
 class NoAnswerError(Exception):
-    """The cluster does not answer (yet)."""
+    """The cluster does not answer (yet); ``code`` is the name of the client's error."""
+
+    def __init__(self, message: str, code: str) -> None:
+        super().__init__(message)
+        self.code = code
 
 
 def new_admin(cluster: ClusterSettings, inbox: Inbox, clock: Clock) -> AdminClient:
@@ -38,7 +41,8 @@ def new_admin(cluster: ClusterSettings, inbox: Inbox, clock: Clock) -> AdminClie
     try:
         return opened(lambda: AdminClient(config, logger=quiet_logger("admin")))
     except KafkaException as error:
-        raise NoAnswerError(f"no admin client: {text_of(refusal_or_raise(error, report))}") from error
+        said = refusal_or_raise(error, report)
+        raise NoAnswerError(f"no admin client: {said.str()}", said.name()) from error
 
 
 def new_watcher(
@@ -74,6 +78,9 @@ def cluster_id(admin: Any) -> str:
     """
     try:
         described = admin.describe_cluster(request_timeout=3.0).result(timeout=4.0)
-    except (KafkaException, TimeoutError) as error:
-        raise NoAnswerError(f"the cluster does not answer: {error}") from error
+    except TimeoutError as error:
+        raise NoAnswerError("the cluster does not answer", "_TIMED_OUT") from error
+    except KafkaException as error:
+        said = error.args[0]
+        raise NoAnswerError(f"the cluster does not answer: {said.str()}", said.name()) from error
     return str(described.cluster_id)

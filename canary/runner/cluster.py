@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import queue
 import threading
 import time
@@ -9,13 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 import structlog
 
-from canary.anomalies.online.cluster import another_cluster
+from canary.anomalies.online.state import Probed
 from canary.anomalies.online.topology import everything
 from canary.anomalies.online.topology_state import Limits
+from canary.anomalies.online.wrong_cluster import another_cluster
 from canary.client.ports import SteadyClock
 from canary.client.worker import Worker, stop_together
 from canary.errors import FAILED
-from canary.facts import ProducerLooked, RunnerStarted, ScrubAsked
+from canary.facts import ProducerLooked, RunnerStarted, ScrubAsked, WatchFailed
 from canary.probing.reread import RereadWorker
 from canary.probing.topic import TopicError, ensure_topic
 from canary.runner import asking, envelope, managing, mirroring, modes, sharing
@@ -60,6 +62,8 @@ _LOOP_S = 0.25
 _LAST_S = 3.0
 _EVERYTHING = 1 << 40
 _STOCK_S = 5.0
+Known = dict[tuple[str, str], tuple[int, int]]
+"""By topic and mode: producer id and generation, as they were last."""
 _LEFT_OUT = object()
 """In place of a topic: its mode cannot run, and the others do."""
 
@@ -105,10 +109,11 @@ class ClusterRunner(Worker):
         self._stocked = 0.0
         self._admin: Any = None  # until it probes
         self._judge: Judge | None = None
+        self._flusher: Flusher | None = None
         self.status: int | None = None
         self.message: str | None = None
         self.probing = threading.Event()
-        """Set once producers run."""
+        """Set while producers run."""
 
     # life
 
@@ -144,9 +149,10 @@ class ClusterRunner(Worker):
             if holder is None:
                 return
             tracker, flusher = self._replay(ledger)
+            self._flusher = flusher
             keeper = Keeper(self._store, name, runner, holder, self._lost_lease.set)
             self._supervisor.begin(keeper)
-            self._inbox.put([RunnerStarted(self._clock.now_ns(), runner, _version())])
+            self._begin_anew()
             known = {
                 (producer.topic, producer.mode): (producer_id, producer.generation)
                 for producer_id, producer in tracker.state.producers.items()
@@ -178,6 +184,7 @@ class ClusterRunner(Worker):
             log.warning("ledger_tail_dropped", what=recovery.torn)
         tracker, undelivered, ended = envelope.unseal(recovery.state)
         tracker.state.topology.limits = limits(self._cluster.watch)
+        tracker.state.probed = probed(self._cluster)
         flusher = Flusher(self._store, self._cluster.name, self._settings.runner.name, self._clock)
         flusher.share, flusher.properties = self._cluster.share, self._cluster.client_config()
         flusher.violations(undelivered)
@@ -253,14 +260,48 @@ class ClusterRunner(Worker):
 
     # probing
 
-    def _probe(self, known: dict[tuple[str, str], tuple[int, int]]) -> None:
+    def _probe(self, known: Known) -> None:
+        """Probe the known cluster until stopped; after another one answered in its place as soon as it does again."""
+        cluster_id = self._known_cluster()
+        while cluster_id is not None and self._shown(stopped=False) and self._probe_one(cluster_id, known):
+            known = self._close_all()
+            cluster_id = self._known_cluster()
+            self._begin_anew()
+
+    def _shown(self, *, stopped: bool) -> bool:
+        """Wait until the view shows that judging is stopped, or that it is not; False when told to stop before."""
+        assert self._judge is not None  # noqa: S101  # it is started before anything is probed
+        while not self.stopping.is_set():
+            if self._judge.wait_for(lambda shown: bool(shown.view.get("stopped")) is stopped, 1.0):
+                break
+        return not self.stopping.is_set()
+
+    def _begin_anew(self) -> None:
+        """Tell the tracker that no client is left of those that were there before."""
+        self._inbox.put([RunnerStarted(self._clock.now_ns(), self._settings.runner.name, _version())])
+
+    def _close_all(self) -> Known:
+        """Close every client, for the address leads to another cluster; return what the producers wrote under."""
+        self.probing.clear()
+        probes = self._probes.values()
+        writers = [writer for one in probes for writer in one.writers.values()]
+        tails = [tail for one in probes for tail in one.tails.values()]
+        stop_together([*writers, *tails, *self._helpers, self._watcher, self._auditor], _LAST_S)
+        self._shown(stopped=True)
+        self._probes, self._helpers = {}, []
+        self._rotations += 1
+        self._auditor = self._new_auditor()
+        with contextlib.suppress(queue.Empty):
+            while True:  # what was asked for has no client to answer it
+                self._findings.get_nowait()
+        identities = [each for one in probes for each in one.identities.values()]
+        return {(each.topic, each.mode): (each.producer_id, each.generation) for each in identities}
+
+    def _probe_one(self, cluster_id: str, known: Known) -> bool:
+        """Probe until stopped; True: another cluster answers."""
         cluster = self._cluster
-        self._admin = self._ask(self._new_admin, "credentials")
-        cluster_id = self._ask(lambda: asking.cluster_id(self._admin), "cluster_id")
-        if cluster_id is None or not self._same_cluster(cluster_id):
-            return
         if not self._find(cluster_id, known):
-            return
+            return False
         rereads = RereadWorker(
             lambda: consumer_config(cluster, "read_committed"),
             lambda topic: self._target(topic).tag,
@@ -280,11 +321,11 @@ class ClusterRunner(Worker):
         self._supervisor.begin(*self._helpers, self._watcher, self._auditor)
         for topic, probes in self._probes.items():
             if not self._wait_known(topic):
-                return
+                return bool(self._published.view.get("stopped"))
             probes.begin(self._published.view, self.stopping)
         self.probing.set()
         log.info("probing", cluster=cluster.name, topics=sorted(self._probes))
-        self._serve(rereads)
+        return self._serve(rereads)
 
     def _new_admin(self) -> AdminClient:
         return asking.new_admin(self._cluster, self._inbox, self._clock)
@@ -320,7 +361,7 @@ class ClusterRunner(Worker):
             part.stop(_LAST_S)
         self._supervisor.begin(self._watcher, self._auditor)
 
-    def _find(self, cluster_id: str, known: dict[tuple[str, str], tuple[int, int]]) -> bool:
+    def _find(self, cluster_id: str, known: Known) -> bool:
         """Find or make each mode's topic, and who writes there. Returns whether to go on."""
         cluster = self._cluster
         for mode in cluster.modes.enabled():
@@ -352,14 +393,16 @@ class ClusterRunner(Worker):
             self._probes[topic].identities[mode] = identities
         return True
 
-    def _serve(self, rereads: RereadWorker) -> None:
-        """Act on findings and look after the parts until stopped."""
+    def _serve(self, rereads: RereadWorker) -> bool:
+        """Act on findings and look after the parts until stopped; True: another cluster answers."""
         while not self.stopping.is_set():
             try:
                 findings = self._findings.get(timeout=_LOOP_S)
             except queue.Empty:
                 findings = None
             if findings is not None:
+                if findings.stopped:
+                    return True
                 for request in findings.rereads:
                     rereads.ask(request)
                 if findings.rereads or findings.renewed:
@@ -367,16 +410,17 @@ class ClusterRunner(Worker):
                 for topic in dict.fromkeys(findings.renewed):
                     self._probes[topic].renew(self._published.view)
                 self._look_up(findings.unknown_producers)
-                if findings.stopped:
-                    self.message = findings.stopped
-                    log.error("cluster_given_up", cluster=self._cluster.name, reason=findings.stopped)
-                    self.stopping.wait()
-                    return
-            if self._lost_lease.is_set():
-                self.status = TAKEN
-                self.message = str(TakenError(self._cluster.name, self._settings.runner.name))
-                return
+            if self._taken():
+                return False
             self._look_after()
+        return False
+
+    def _taken(self) -> bool:
+        """Say whether another runner has the lease, and end with that."""
+        if self._lost_lease.is_set():
+            self.status = TAKEN
+            self.message = str(TakenError(self._cluster.name, self._settings.runner.name))
+        return self._lost_lease.is_set()
 
     def _probes_of(self, topic: str) -> TopicProbes:
         return TopicProbes(
@@ -449,10 +493,10 @@ class ClusterRunner(Worker):
         return self._probes[topic].target
 
     def _wait_known(self, topic: str) -> bool:
-        """Wait until the topic's id and every partition's end are known (and durable)."""
+        """Wait until the topic's id and every partition's end are known (and durable); False if nothing is judged."""
         assert self._judge is not None  # noqa: S101
         share = self._cluster.share_of(topic)
-        while not self.stopping.is_set():
+        while not self.stopping.is_set() and not self._published.view.get("stopped"):
             if self._judge.wait_for(lambda published: is_known(published.view, topic, share), 1.0):
                 return not self.stopping.is_set()
         return False
@@ -478,6 +522,9 @@ class ClusterRunner(Worker):
                 if str(error) != said:
                     said = str(error)
                     log.warning("waiting", cluster=self._cluster.name, what=what, reason=said)
+                if not isinstance(error, StoreError):
+                    code = f"{error.code}: " if error.code else ""
+                    self._inbox.put([WatchFailed(self._clock.now_ns(), 0, f"{what}: {code}{said}")])
                 self.stopping.wait(_PATIENCE_S)
                 if self._admin is not None:
                     self._admin.poll(0)  # what it reports on its own: that the cluster refuses us, say
@@ -485,18 +532,33 @@ class ClusterRunner(Worker):
                         self._renew_admin()
         return None
 
-    def _same_cluster(self, cluster_id: str) -> bool:
-        known = self._ask(lambda: self._store.remember_cluster(self._cluster.name, cluster_id), "store")
-        if known is None:
-            return False
-        if known == cluster_id:
-            return True
-        violation = another_cluster(known, cluster_id, self._clock.now_ns())
-        self.message = violation.summary
-        log.error("another_cluster", cluster=self._cluster.name, reason=self.message)
-        self._ask(lambda: self._store.record(self._cluster.name, [violation]) + 1, "store")
-        self.stopping.wait()
-        return False
+    def _known_cluster(self) -> str | None:
+        """Wait until the known cluster answers, and return its id; None when told to stop before.
+
+        What answers in its place is said, and neither written to nor read. Each question is a new client's: one that
+        has met a cluster stays with it, wherever the address leads by now.
+        """
+        assert self._flusher is not None  # noqa: S101  # it is there before anything is asked
+        name = self._cluster.name
+        while not self.stopping.is_set() and not self._taken():
+            self._admin = self._ask(self._new_admin, "admin client")
+            found: str | None = self._ask(lambda: asking.cluster_id(self._admin), "cluster id")
+            known = found and self._ask(lambda found=found: self._store.remember_cluster(name, found), "store")  # type: ignore[misc]
+            if found is None or known is None:
+                return None
+            at_ns = self._clock.now_ns()
+            violation = another_cluster(known, found, at_ns)
+            if known == found:
+                self._flusher.ended([violation])  # whoever said it: a former process, say
+                self.message = None
+                return found
+            if self.message != violation.summary:
+                self.message = violation.summary
+                log.error("another_cluster", cluster=name, reason=self.message)
+            self._flusher.violations([violation])
+            self._inbox.put([WatchFailed(at_ns, 0, violation.summary)])
+            self.stopping.wait(_PATIENCE_S)
+        return None
 
 
 def limits(watch: WatchSettings) -> Limits:
@@ -506,6 +568,17 @@ def limits(watch: WatchSettings) -> Limits:
         isr_of_one_s=watch.isr_of_one_after,
         under_s=watch.under_replicated_after,
     )
+
+
+def probed(cluster: ClusterSettings) -> dict[str, Probed]:
+    """Return by topic what is to be probed, as it is set."""
+    found: dict[str, Probed] = {}
+    for mode in cluster.modes.enabled():
+        topic = cluster.topic_of(mode)
+        known = found.setdefault(topic, Probed([], list(cluster.share_of(topic).mine(cluster.topic.partitions))))
+        if mode != "group":  # which only reads
+            known.modes.append(mode)
+    return found
 
 
 def _all_seen(published: Published) -> bool:

@@ -51,7 +51,9 @@ def existing(admin: Any, topic: str, names: Sequence[str]) -> Existing | None:
             return None
         raise _explained(error.args[0], f"describe topic {topic!r}") from error
     except TimeoutError as error:
-        raise TopicError(f"no answer about topic {topic!r}; is the cluster reachable?", UNREACHABLE) from error
+        raise TopicError(
+            f"no answer about topic {topic!r}; is the cluster reachable?", UNREACHABLE, "_TIMED_OUT"
+        ) from error
     resource = ConfigResource(ResourceType.TOPIC, topic)
     answer = admin.describe_configs([resource], request_timeout=_TIMEOUT_S)[resource]
     entries = _result(answer, f"read the settings of topic {topic!r}")

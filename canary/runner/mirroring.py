@@ -82,4 +82,6 @@ def _answer(future: Future[Any], of: str) -> Any:
             UNREACHABLE,
         ) from error
     except TimeoutError as error:
-        raise TopicError(f"no answer about topic {of!r}; is the cluster reachable?", UNREACHABLE) from error
+        raise TopicError(
+            f"no answer about topic {of!r}; is the cluster reachable?", UNREACHABLE, "_TIMED_OUT"
+        ) from error

@@ -145,6 +145,14 @@ def test_a_dead_runners_counters_stay_and_its_gauges_go(client: Client, store: S
     assert time.time() - total(samples, "canary_runner_heartbeat_timestamp_seconds") == pytest.approx(3600, abs=30)
 
 
+def test_a_configured_cluster_that_no_runner_ever_probed_has_a_heartbeat_as_old_as_can_be(store: Store) -> None:
+    store.save_view("prod", "canary-0", time.time_ns(), view())
+    samples = scrape(Client(create_app(settings("prod", "new"), store)))
+    name = "canary_runner_heartbeat_timestamp_seconds"
+    assert samples[name, (("cluster", "new"), ("runner", ""))] == 0
+    assert (name, (("cluster", "prod"), ("runner", ""))) not in samples
+
+
 def test_the_loss_rate_is_bounded_from_what_was_acknowledged_and_lost(client: Client, store: Store) -> None:
     assert total(scrape(client), "canary_loss_rate_upper_bound") == pytest.approx(1 - 0.05 ** (1 / 300), rel=1e-9)
     store.record("prod", [lost(1)])

@@ -75,8 +75,26 @@ def test_a_cluster_whose_runner_is_silent_is_not_healthy(client: Client, store: 
 
 
 def test_a_runner_that_waits_says_what_for(client: Client, store: Store) -> None:
-    store.save_view("prod", "canary-0", time.time_ns(), view(waiting_for="the topic to be made"))
-    assert "waits for the topic to be made" in client.get(f"{API}/clusters/prod/summary").json()["sentence"]
+    store.save_view("prod", "canary-0", time.time_ns(), view(waiting_for="topic: no answer"))
+    assert "cannot judge now: topic: no answer" in client.get(f"{API}/clusters/prod/summary").json()["sentence"]
+
+
+def test_a_canary_that_sees_nothing_says_so_and_not_that_promises_are_broken(client: Client, store: Store) -> None:
+    store.record("prod", [lost(1, kind="blind")])
+    body = client.get(f"{API}/clusters/prod/summary").json()
+    assert body["healthy"] is False
+    assert body["sentence"] == "The canary of prod sees nothing of it."
+    store.save_view("prod", "canary-0", time.time_ns(), view(waiting_for="describe_cluster: _TIMED_OUT: no answer"))
+    assert "describe_cluster: _TIMED_OUT" in client.get(f"{API}/clusters/prod/summary").json()["sentence"]
+    store.record("prod", [lost(2)])
+    assert client.get(f"{API}/clusters/prod/summary").json()["sentence"] == "prod has lost 1 acknowledged write."
+
+
+def test_a_partition_that_takes_no_writes_is_named_on_the_page(client: Client, store: Store) -> None:
+    for seconds, healthy in ((0, "has kept every write"), (7, "1 partition takes no writes")):
+        more = [["canary_unacknowledged_seconds", ["durability-canary", "1", "2"], seconds]]
+        store.save_view("prod", "canary-0", time.time_ns(), view(more=more))
+        assert healthy in client.get(f"{API}/clusters/prod/summary").json()["sentence"]
 
 
 def test_clusters_lists_what_is_configured_and_what_was_reported(client: Client, store: Store) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from canary.client.pauses import LONGEST_S, STEADY_S, Pauses
+from canary.client.pauses import LONGEST_S, STEADY_S, Pause, Pauses
 
 
 class At:
@@ -63,3 +63,29 @@ def test_it_is_failing_from_its_second_start_in_a_row_until_it_has_run_for_long(
     assert pauses.failing() == ["tail"]
     at.s += 0.25
     assert pauses.failing() == []
+
+
+def test_one_pause_grows_the_same_way_and_each_in_a_row_waits_twice_as_long_up_to_a_minute() -> None:
+    now = 100.0
+    pause = Pause(lambda: now)
+    waited = []
+    for _ in range(9):
+        waited.append(pause.left_s)
+        now += pause.left_s
+        pause.start()
+    assert waited == [0, 1, 2, 4, 8, 16, 32, 60, 60]
+
+
+def test_one_pause_begins_again_after_a_minute() -> None:
+    now = 0.0
+    pause = Pause(lambda: now)
+    for _ in range(4):
+        now += pause.left_s
+        pause.start()
+    now += pause.left_s + 59
+    pause.start()
+    assert pause.left_s == 16
+    now += pause.left_s + 61
+    assert pause.left_s == 0
+    pause.start()
+    assert pause.left_s == 1

@@ -171,6 +171,63 @@ def test_a_cluster_that_acknowledges_nothing_pages(tmp_path: Path) -> None:
     firing("CanaryNothingAcknowledged", series, {"5m": False, "16m": True, "30m": False}, tmp_path)
 
 
+def test_a_cluster_that_never_acknowledged_pages_from_series_that_stand_at_0(tmp_path: Path) -> None:
+    labels = 'cluster="prod", topic="t", partition="0", mode="idempotent"'
+    series = beating(400) | both("canary_probes_acked_total", labels, "0x400")
+    firing("CanaryNothingAcknowledged", series, {"4m": False, "11m": True, "50m": True}, tmp_path)
+
+
+def test_a_configured_cluster_that_no_runner_ever_probed_pages(tmp_path: Path) -> None:
+    series = both("canary_runner_heartbeat_timestamp_seconds", 'cluster="prod", runner=""', "0x400")
+    firing("CanaryRunnerDown", series, {"1m": False, "5m": True, "50m": True}, tmp_path)
+
+
+def unwritable(partitions: dict[str, str]) -> Series:
+    """How long partitions have taken no writes; each by its number and its leader, "0 1"."""
+    series: Series = {}
+    for place, values in partitions.items():
+        partition, leader = place.split()
+        labels = f'cluster="prod", topic="t", partition="{partition}", leader="{leader}"'
+        series |= both("canary_unacknowledged_seconds", labels, values)
+    return series
+
+
+RISES, WELL = "0x20 0+15x40 0x40", "0x100"
+"""From 5 min on for ten minutes nothing is acknowledged."""
+
+
+def test_one_partition_that_takes_no_writes_pages_within_two_minutes(tmp_path: Path) -> None:
+    series = unwritable({"0 1": RISES, "1 1": WELL, "2 2": WELL})
+    firing("CanaryPartitionUnwritable", series, {"5m45s": False, "7m": True, "14m": True, "16m": False}, tmp_path)
+    firing("CanaryLeaderUnwritable", series, {"7m": False, "14m": False}, tmp_path)
+
+
+def test_one_leader_that_takes_no_writes_pages_once_for_all_its_partitions(tmp_path: Path) -> None:
+    series = unwritable({"0 1": RISES, "1 1": RISES, "2 2": WELL})
+    firing("CanaryLeaderUnwritable", series, {"5m45s": False, "7m": True, "14m": True, "16m": False}, tmp_path)
+    firing("CanaryPartitionUnwritable", series, {"7m": False, "14m": False}, tmp_path)
+
+
+def test_a_partition_without_a_leader_pages_as_itself(tmp_path: Path) -> None:
+    series = unwritable({"0 none": RISES, "1 1": WELL})
+    firing("CanaryPartitionUnwritable", series, {"7m": True, "16m": False}, tmp_path)
+
+
+@pytest.mark.parametrize(
+    "instead",
+    [
+        both("canary_violations_open", 'cluster="prod", kind="blind", severity="critical"', "1x100"),
+        both("canary_quiet", 'cluster="prod", reason="maintenance"', "1x100"),
+    ],
+)
+def test_what_is_planned_or_said_of_the_whole_cluster_is_not_said_of_its_leaders(
+    instead: Series, tmp_path: Path
+) -> None:
+    series = unwritable({"0 1": RISES, "1 1": WELL, "2 2": RISES}) | instead
+    firing("CanaryPartitionUnwritable", series, {"7m": False, "14m": False}, tmp_path)
+    firing("CanaryLeaderUnwritable", series, {"7m": False, "14m": False}, tmp_path)
+
+
 GAUGES = {
     "CanaryUnseenGrowing": (
         "canary_unseen_oldest_seconds",
@@ -331,6 +388,8 @@ def test_every_alert_is_tried() -> None:
         "CanaryApiDown",
         "CanaryStoreDown",
         "CanaryNothingAcknowledged",
+        "CanaryLeaderUnwritable",
+        "CanaryPartitionUnwritable",
     }
     assert tried | {"CanaryReconcileStale", "CanaryReconcileNever"} == set(DESCRIPTIONS)
 

@@ -168,12 +168,12 @@ OUTSIDE: Final[list[Mutation]] = [
     *mutations(
         "canary/client/pauses.py",
         (("tests/client/test_pauses.py",),),
-        ("now - last.due > STEADY_S:", "now - last.due > 0:"),
-        ("        if now < last.due:\n            return False\n", ""),
-        ("last.pause * 2", "last.pause + 1"),
+        ("if now - self._due > STEADY_S else", "if now - self._due > 0 else"),
+        ("        if pause.left_s:\n            return False\n", ""),
+        ("pause_s * 2", "pause_s + 1"),
         (", LONGEST_S)", ", 600)"),
-        ("last.pause > FIRST_S and", ""),
-        (" and now - last.due <= STEADY_S", ""),
+        ("self._pause_s > FIRST_S and", ""),
+        (" and self._now() - self._due <= STEADY_S", ""),
     ),
     *mutations(
         "canary/runner/inbox.py",

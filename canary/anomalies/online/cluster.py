@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from canary.anomalies.online import liveness, relays, retention, topology
+from canary.anomalies.online import generations, liveness, relays, retention, topology, wrong_cluster
 from canary.anomalies.online.claims import stands
 from canary.anomalies.online.deliveries import say_phantom
 from canary.anomalies.online.questions import PASSED, note_change, want_tail
 from canary.anomalies.online.state import Log, Producer
-from canary.anomalies.violation import Violation
 from canary.probe.identity import Identity
 
 if TYPE_CHECKING:
@@ -28,6 +27,7 @@ def runner_started(scope: Scope, fact: f.RunnerStarted) -> None:
     """A process begins where another ended: what was open has no outcome, what was asked must be asked again."""
     state = scope.state
     state.since_ns = state.since_ns or fact.at_ns
+    state.stopped = state.sure = None
     state.asks.clear()
     state.unprobed.clear()
     liveness.runner_started(scope)
@@ -43,6 +43,7 @@ def runner_started(scope: Scope, fact: f.RunnerStarted) -> None:
                 if not stands(topic, log, held):
                     held.check = ""  # only one that is forgotten can tell, and it goes on elsewhere
             _ask_again(scope, log)
+            log.tried_ns = 0
             retention.clock_seen(log, fact.at_ns)
         for stream in topic.streams:
             _bury(scope, topic, stream)
@@ -92,6 +93,7 @@ def generation_began(scope: Scope, fact: f.GenerationBegan) -> None:
     state = scope.state
     state.producers[fact.producer_id] = Producer(fact.topic, fact.mode, fact.generation)
     topic = scope.topic(fact.topic)
+    generations.retire(scope, topic, fact.producer_id)
     if fact.topic_id in topic.dead_ids:  # nobody knows its records for ours in the incarnation of now
         topic.first_generations[fact.producer_id] = fact.generation + 1
     while len(state.transactions) > _INDETERMINATE_TRANSACTIONS_KEPT:
@@ -121,41 +123,22 @@ def producer_epoch_bumped(scope: Scope, fact: f.ProducerEpochBumped) -> None:
 
 
 def cluster_seen(scope: Scope, fact: f.ClusterSeen) -> None:
-    """The cluster's own id: another one behind the same address ends all judging."""
+    """The cluster's own id: while another one answers behind the same address nothing is judged."""
     state = scope.state
     state.brokers = [int(b) for b in fact.brokers.split(",") if b]
     if state.cluster_id is None:
         state.cluster_id = fact.cluster_id
     elif fact.cluster_id != state.cluster_id:
-        violation = another_cluster(state.cluster_id, fact.cluster_id, state.now_ns)
-        state.stopped = violation.summary
-        scope.emit(violation)
+        wrong_cluster.stop(scope, fact.cluster_id)
         return
+    wrong_cluster.known_one_answered(scope, fact.sample)
+    liveness.answered(scope)
     topology.cluster_seen(scope, fact)
 
 
 def coordinators_seen(scope: Scope, fact: f.CoordinatorsSeen) -> None:
     """What no transactional id meets, nobody would see break."""
     scope.state.unprobed[fact.mode] = [int(b) for b in fact.brokers.split(",") if b]
-
-
-def another_cluster(known: str, found: str, at_ns: int) -> Violation:
-    """Return what is said when an address that led to cluster ``known`` leads to cluster ``found``."""
-    return Violation(
-        kind="another-cluster",
-        severity="critical",
-        topic="",
-        topic_id="",
-        partition=None,
-        offset=None,
-        identity=None,
-        mode=None,
-        at_ns=at_ns,
-        by="watch",
-        summary=f"the address leads to cluster {found}, and what is known here is of cluster {known}: "
-        "give it another name in the settings, or put the address right",
-        evidence={"known": known, "found": found},
-    )
 
 
 def partition_seen(scope: Scope, fact: f.PartitionSeen) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from typing import TYPE_CHECKING
 
-from canary.anomalies.online import generations, liveness, retention, transactions
+from canary.anomalies.online import generations, liveness, retention, transactions, wrong_cluster
 from canary.anomalies.online.claims import claim, hold_copy, hold_order
 from canary.anomalies.online.intervals import IntervalSet
 from canary.anomalies.online.questions import PASSED, SKIPPED, epoch_changed, miss, not_given, want_tail
@@ -43,7 +43,9 @@ def sent(scope: Scope, run: Sequence[f.Sent]) -> None:
     tag = topic.index.get(key)
     if tag is None:
         tag = generations.begin(topic, key, first.mode).tag
-        scope.log(topic, first.partition)
+    log = scope.log(topic, first.partition)
+    if not log.tried_ns and first.mode != "fencing":  # whose zombies are never acknowledged
+        log.tried_ns = first.at_ns
     stream = topic.streams[tag]
     stream.open.add(first.sequence, first.sequence + n)
     stream.next_sequence = max(stream.next_sequence, first.sequence + n)
@@ -84,11 +86,13 @@ def acked(scope: Scope, run: Sequence[f.Acked]) -> None:
     stream = scope.stream(topic, first.producer_id, first.generation, first.partition)
     if stream is None:
         return  # of an incarnation that is gone: counted, never judged
+    wrong_cluster.acknowledged(scope, topic, stream, first.sequence, n, first.offset)
     a, b = first.sequence, first.sequence + n
     stream.open.remove(a, b)
     stream.acked.add(a, b)
     in_transaction = stream.mode in TRANSACTIONAL
     log = scope.log(topic, first.partition)
+    log.tried_ns = 0
     if first.offset is None:
         topic.promises += 0 if in_transaction else n
         if not in_transaction:

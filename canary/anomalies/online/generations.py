@@ -1,17 +1,20 @@
-"""Streams: made with their first probe; those of the mode ``fencing`` forgotten when all of them is over.
+"""Streams: made with their first probe, and forgotten where a producer may begin generations for ever.
 
-That mode begins a generation with every round, for ever, so what is remembered of each must not stay. A generation is
-over in a partition when a later one writes, nothing of it waits for anything, and the log's start has passed all that
-it wrote. What is read of it after that was appended after its fencing: that the generation is over is all one needs to
-know. The generations of other modes are as many as the runner's starts, and are kept: a copy is a copy, however old
-the first.
+The mode ``fencing`` begins a generation with every round. One is over in a partition when a later one writes, nothing
+of it waits for anything, and the log's start has passed all that it wrote. What is read of it after that was appended
+after its fencing: that the generation is over is all one needs to know.
+
+Any mode begins a generation when its client dies, again and again while a right is missing. One that wrote nothing is
+retired when the next one begins, and forgotten when the read_uncommitted consumer has passed an end of the log that was
+listed after that: had anything of it been written, it would have been read. Generations that wrote something are as
+many as the runner's starts and its clients' deaths, and are kept: a copy is a copy, however old the first.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from canary.anomalies.online.state import Stream
+from canary.anomalies.online.state import Retired, Stream
 
 if TYPE_CHECKING:
     from canary.anomalies.online.scope import Scope
@@ -35,18 +38,26 @@ def forget(scope: Scope, topic: Topic, log: Log) -> None:
     over = [stream for stream in topic.streams if stream.partition == log.partition and _is_over(scope, topic, stream)]
     if not over:
         return
+    for stream in _unused(scope, log, over):
+        _drop(topic, stream)
+        forgotten = topic.forgotten.get(stream.producer_id, 0)
+        topic.forgotten[stream.producer_id] = max(forgotten, stream.generation)
+
+
+def _unused(scope: Scope, log: Log, streams: list[Stream]) -> list[Stream]:
+    """Return those that nothing refers to."""
     used = {*log.claims.tags, *(run.tag for run in log.missing), *(one.tag for one in log.unplaced)}
     used |= {held.tag for held in log.held.values()}
     used |= {run[3] for reread in log.rereads.values() for run in reread.expected}
     used |= {run[3] for run in (log.regression.runs if log.regression is not None else ())}
     open_ = {key[:2] for key in scope.state.transactions}
-    for stream in over:
-        if stream.tag not in used and (stream.producer_id, stream.generation) not in open_:
-            del topic.index[stream.producer_id, stream.generation, stream.partition]
-            topic.free_tags.append(stream.tag)
-            topic.streams[stream.tag] = Stream(stream.tag, stream.producer_id, -1, stream.partition, stream.mode)
-            forgotten = topic.forgotten.get(stream.producer_id, 0)
-            topic.forgotten[stream.producer_id] = max(forgotten, stream.generation)
+    return [s for s in streams if s.tag not in used and (s.producer_id, s.generation) not in open_]
+
+
+def _drop(topic: Topic, stream: Stream) -> None:
+    del topic.index[stream.producer_id, stream.generation, stream.partition]
+    topic.free_tags.append(stream.tag)
+    topic.streams[stream.tag] = Stream(stream.tag, stream.producer_id, -1, stream.partition, stream.mode)
 
 
 def _is_over(scope: Scope, topic: Topic, stream: Stream) -> bool:
@@ -55,3 +66,30 @@ def _is_over(scope: Scope, topic: Topic, stream: Stream) -> bool:
     producer = scope.state.producers.get(stream.producer_id)
     waits = stream.open or stream.unplaced or stream.places.keys or any(stream.unseen.values())
     return producer is not None and stream.generation < producer.generation - 1 and not waits
+
+
+def retire(scope: Scope, topic: Topic, producer_id: int) -> None:
+    """Another generation begins: those before it may be forgotten soon."""
+    for (producer, _, partition), tag in topic.index.items():
+        if producer == producer_id and topic.streams[tag].mode != "fencing":
+            topic.logs[partition].retired.setdefault(tag, Retired(scope.state.ordinal))
+
+
+def forget_retired(scope: Scope, topic: Topic, log: Log, asked_ordinal: int, end: int) -> None:
+    """Forget the retired streams that wrote nothing; the log's ``end`` was asked for at ``asked_ordinal``."""
+    for one in log.retired.values():
+        if one.end is None and asked_ordinal >= one.ordinal:
+            one.end = end
+    read = max((r.position for r in log.readers.values() if r.isolation == "read_uncommitted"), default=-1)
+    due = [tag for tag, one in log.retired.items() if one.end is not None and one.end <= read]
+    if due:
+        for tag in due:
+            del log.retired[tag]
+        for stream in _unused(scope, log, [topic.streams[tag] for tag in due]):
+            if _wrote_nothing(stream):
+                _drop(topic, stream)
+
+
+def _wrote_nothing(stream: Stream) -> bool:
+    known = (stream.open, stream.acked, stream.seen, stream.lost, stream.unplaced, stream.places.keys)
+    return not any(known)

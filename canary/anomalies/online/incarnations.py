@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from canary.anomalies.online import liveness, losses, retention, topology
+from canary.anomalies.online import liveness, losses, retention, topology, wrong_cluster
 from canary.anomalies.online.state import Ask, Topic
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ def watch_asked(scope: Scope, fact: f.WatchAsked) -> None:
     ends: dict[str, dict[int, list[int | None]]] = {
         name: {p: [log.known_end, log.epoch] for p, log in topic.logs.items()} for name, topic in state.topics.items()
     }
-    state.asks[fact.sample] = Ask(state.ordinal, fact.at_ns, ends)
+    state.asks[fact.sample] = Ask(state.ordinal, fact.at_ns, ends, wrong_cluster.positions(scope))
     while len(state.asks) > _ASKS_KEPT:
         del state.asks[min(state.asks)]
     liveness.judge(scope)
@@ -30,12 +30,13 @@ def watch_asked(scope: Scope, fact: f.WatchAsked) -> None:
 def watch_failed(scope: Scope, fact: f.WatchFailed) -> None:
     """A part of a round got no answer: nothing is judged by it."""
     scope.state.watch_error = fact.error
-    liveness.watch_refused(scope, fact.error)
+    liveness.unanswered(scope, fact.error)
 
 
 def topic_seen(scope: Scope, fact: f.TopicSeen) -> None:
     """The topic's id: the same one brackets the facts before the question; another one voids them."""
     state = scope.state
+    liveness.answered(scope)
     topic = scope.topic(fact.topic)
     if fact.topic_id is not None and fact.topic_id in topic.dead_ids:
         return  # a broker that has not heard yet
@@ -76,6 +77,8 @@ def _recreated(scope: Scope, old: Topic, fact: f.TopicSeen) -> None:
     state.topics[old.name] = new
     for ask in state.asks.values():
         ask.ends.pop(old.name, None)  # of another log
+        ask.positions.pop(old.name, None)
+    state.unsure = [one for one in state.unsure if one[1] != old.name]
     for transaction in state.transactions.values():
         transaction.writes = [w for w in transaction.writes if w[0] != old.name]
         transaction.reads = [r for r in transaction.reads if r[0] != old.name]

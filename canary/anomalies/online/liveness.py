@@ -3,7 +3,8 @@
 A consumer that polls empty answers for ever while its log goes on, a last stable offset that does not move, probes that
 nobody acknowledges: none of it is a loss, and all of it is silence that looks like health (jepsen-redpanda, "a jar of
 applesauce"). Each is a condition: said after LIMIT_NS with its age and what it waits for, taken back when it is over.
-So are ``blind`` (the cluster refuses us, and nothing is known from then on) and ``clock-skew``.
+So are ``blind`` (the cluster refuses us, or answers no question for SILENT_NS, from the first one on, and nothing is
+known from then on) and ``clock-skew``.
 """
 
 from __future__ import annotations
@@ -31,6 +32,12 @@ _HEARD_KEPT_NS = 90 * 10**9
 """A refusal, or a strange time, not heard of again for so long is over: clients report at least each half minute."""
 _BLIND = "blind"
 _CLOCK = "clock/"
+SILENT_NS = 45 * 10**9
+"""A cluster that has answered nothing for so long does not answer: longer than a change of controller takes."""
+_QUESTION_NS = 10 * 10**9
+"""What lies between two questions further apart was not watched."""
+SILENCES = frozenset({"_TIMED_OUT", "_TRANSPORT", "_ALL_BROKERS_DOWN", "_RESOLVE", "REQUEST_TIMED_OUT"})
+"""The errors of a question that nobody has answered."""
 REFUSALS = (
     "AUTHENTICATION",
     "AUTHORIZATION",
@@ -60,6 +67,8 @@ def judge(scope: Scope) -> None:
     for key, stall in list(state.stalls.items()):
         heard = key == _BLIND or key.startswith(_CLOCK)
         over = state.now_ns - stall.last_ns > _HEARD_KEPT_NS if heard else key not in standing
+        if key == _BLIND and state.silent_ns >= SILENT_NS:
+            continue
         if over:
             del state.stalls[key]
             if stall.said is not None:
@@ -134,7 +143,8 @@ def _stands(scope: Scope, key: str, topic: Topic, log: Log, since_ns: int | None
 
 
 def runner_started(scope: Scope) -> None:
-    """Nobody looked for a while: what was not said yet begins anew."""
+    """Nobody looked for a while: what was not said yet begins anew, but for the silence of the cluster."""
+    scope.state.looked_ns = 0
     stalls = scope.state.stalls
     for key in [key for key, stall in stalls.items() if stall.said is None]:
         del stalls[key]
@@ -144,28 +154,40 @@ def refused(scope: Scope, code: str, error: str, who: str) -> None:
     """A client reports an error: does it mean that we cannot look?"""
     if not any(word in code for word in REFUSALS):
         return
+    why = f"the cluster refuses the canary ({code}: {error}): nothing is known until that is mended"
+    _blind(scope, why, {"client": who, "code": code, "error": error})
+    scope.state.stalls[_BLIND].last_ns = scope.state.now_ns
+
+
+def _blind(scope: Scope, why: str, evidence: dict[str, str]) -> None:
+    """Say that nothing can be seen, unless that is said."""
     state = scope.state
-    stall = state.stalls.get(_BLIND)
-    if stall is None:
-        said = violation(
-            scope,
-            _BLIND,
-            "",
-            None,
-            None,
-            f"the cluster refuses the canary ({code}: {error}): nothing is known until that is mended",
-            evidence={"client": who, "code": code, "error": error},
-        )
-        stall = state.stalls[_BLIND] = Stall(state.now_ns, state.now_ns, said)
+    if _BLIND not in state.stalls:
+        said = violation(scope, _BLIND, "", None, None, why, evidence=evidence)
+        state.stalls[_BLIND] = Stall(state.now_ns, 0, said)
         scope.emit(said)
-    stall.last_ns = state.now_ns
 
 
-def watch_refused(scope: Scope, error: str) -> None:
-    """A question of the watcher's was not answered: "what: CODE: text"."""
+def unanswered(scope: Scope, error: str) -> None:
+    """A question was refused, or nobody answered it: "what: CODE: text"."""
     parts = error.split(": ", 2)
-    if len(parts) == 3:
-        refused(scope, parts[1], parts[2], "watcher")
+    if len(parts) < 3:
+        return
+    _, code, text = parts
+    refused(scope, code, text, "watcher")
+    if code not in SILENCES:
+        return
+    state = scope.state
+    state.silent_ns += min(state.now_ns - (state.looked_ns or state.now_ns), _QUESTION_NS)
+    state.looked_ns = state.now_ns
+    if state.silent_ns >= SILENT_NS:
+        why = f"the cluster has answered no question for {SILENT_NS // 10**9} s ({error}): nothing is known meanwhile"
+        _blind(scope, why, {"error": error})
+
+
+def answered(scope: Scope) -> None:
+    """The cluster has answered a question."""
+    scope.state.silent_ns, scope.state.looked_ns = 0, scope.state.now_ns
 
 
 def clocks(scope: Scope, topic: Topic, log: Log, first: f.Polled) -> None:

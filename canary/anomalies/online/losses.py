@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from canary.anomalies import policy
-from canary.anomalies.online import retention, topology
+from canary.anomalies.online import generations, liveness, retention, topology
 from canary.anomalies.online.claims import of_the_client, stands
 from canary.anomalies.online.questions import (
     PASSED,
@@ -320,6 +320,7 @@ def listed(scope: Scope, fact: f.Listed) -> None:
             return  # a leader of yesterday
         if log.epoch is None or fact.leader_epoch > log.epoch:
             epoch_changed(scope, log, fact.leader_epoch)
+    liveness.answered(scope)
     log.listed_ordinal = state.ordinal
     log.end, log.stable = fact.end, fact.stable
     if fact.start > log.start:
@@ -329,6 +330,7 @@ def listed(scope: Scope, fact: f.Listed) -> None:
             m.state = "ask"
     asked = state.asks.get(fact.sample)
     if asked is not None:
+        generations.forget_retired(scope, topic, log, asked.ordinal, fact.end)
         known = asked.ends.get(fact.topic, {}).get(fact.partition)
         if known is not None:
             _judge_end(scope, topic, log, fact, known)

@@ -34,7 +34,17 @@ NEIGHBOURS = 5
 class Scope:
     """State and findings of one stretch of facts."""
 
-    __slots__ = ("changes", "ended", "judged", "renewed", "rereads", "state", "unknown_producers", "violations")
+    __slots__ = (
+        "changes",
+        "ended",
+        "judged",
+        "renewed",
+        "rereads",
+        "state",
+        "stopped",
+        "unknown_producers",
+        "violations",
+    )
 
     def __init__(self, state: State) -> None:
         """Begin a stretch on ``state``."""
@@ -45,6 +55,7 @@ class Scope:
         self.unknown_producers: set[int] = set()
         self.ended: list[Violation] = []
         self.changes: list[TopologyChange] = []
+        self.stopped: str | None = None
         self.judged = 0  # of the violations so many were looked at as evidence of unclean elections
 
     # what is where

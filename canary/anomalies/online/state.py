@@ -217,6 +217,14 @@ class Stall:
 
 
 @dataclass(slots=True)
+class Retired:
+    """A stream's successor began at ``ordinal``; ``end`` is the first end of the log that was asked for after that."""
+
+    ordinal: int
+    end: int | None = None
+
+
+@dataclass(slots=True)
 class Log:
     """One partition of one incarnation of a topic."""
 
@@ -281,6 +289,10 @@ class Log:
     """An advance of the start that the retention known so far does not explain; waits for the retention in force."""
     changes: list[dict[str, Any]] = field(default_factory=list)
     """The last changes of leader, epoch and ISR: evidence."""
+    tried_ns: int = 0
+    """When the first probe was sent to it since it acknowledged one last; 0 while there is none."""
+    retired: dict[int, Retired] = field(default_factory=dict)
+    """By stream: those of former generations, to be forgotten if they wrote nothing."""
 
     @property
     def known_end(self) -> int:
@@ -353,11 +365,23 @@ class Producer:
 
 @dataclass(slots=True)
 class Ask:
-    """What was known when a round of asking began: ``ends`` is topic to partition to [known end, epoch]."""
+    """What was known when a round of asking began.
+
+    ``ends`` is topic to partition to [known end, epoch], ``positions`` topic to partition to consumer to its position.
+    """
 
     ordinal: int
     at_ns: int
     ends: dict[str, dict[int, list[int | None]]] = field(default_factory=dict)
+    positions: dict[str, dict[int, dict[str, int]]] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class Probed:
+    """A topic that is to be probed, as it is set: by which modes, and in which partitions if it is made."""
+
+    modes: list[str]
+    partitions: list[int]
 
 
 @dataclass(slots=True)
@@ -372,7 +396,17 @@ class State:
     next_request: int = 1
     cluster_id: str | None = None
     stopped: str | None = None
-    """Why this cluster is not judged any more (another cluster behind the address)."""
+    """Why this cluster is not judged until the next start (another cluster behind the address)."""
+    sure: Ask | None = None
+    """The last round, of this process, that the known cluster answered."""
+    unsure: list[list[Any]] = field(default_factory=list)
+    """Acknowledgements since that round began: [ordinal, topic, stream, sequence, count, offset or -1]."""
+    silent_ns: int = 0
+    """For how long questions were asked since the cluster has answered one."""
+    looked_ns: int = 0
+    """When a question was last answered, or given up."""
+    probed: dict[str, Probed] = field(default_factory=dict)
+    """By topic: what this process is to probe. Its series exist from the start."""
     brokers: list[int] = field(default_factory=list)
     unprobed: dict[str, list[int]] = field(default_factory=dict)
     """By mode: transaction coordinators that it does not meet."""

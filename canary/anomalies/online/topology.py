@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from canary.anomalies.online import conditions, elections
+from canary.anomalies.online import conditions, elections, liveness
 from canary.anomalies.online.topology_found import violation
 from canary.anomalies.online.topology_state import UNKNOWN_LEADER, Broker, ControllerTold, Epoch, Known, Place
 from canary.anomalies.topology_change import TopologyChange
@@ -189,6 +189,7 @@ def broker_seen(scope: Scope, fact: f.BrokerSeen) -> None:
 
 def topology_seen(scope: Scope, fact: f.TopologySeen) -> None:
     """A round has told all there is: time was watched, and conditions are judged."""
+    liveness.answered(scope)
     top = scope.state.topology
     before = top.rounds.get(fact.extent)
     step = 0 if before is None else min(max(fact.at_ns - before, 0), _WATCHED_CAP_NS.get(fact.extent, 0))

@@ -40,6 +40,7 @@ class Findings:
     unknown_producers: list[int] = field(default_factory=list)
     """Producer ids to look up in the store; the answer is a ProducerLooked fact."""
     stopped: str | None = None
+    """Why nothing is judged from now on, until a RunnerStarted: every client must be closed, and the cluster asked."""
     ended: list[Violation] = field(default_factory=list)
     """Conditions that hold no more; one that is in ``violations`` too was said before it ended."""
     changes: list[TopologyChange] = field(default_factory=list)
@@ -122,12 +123,13 @@ class Tracker:
         state, scope = self.state, self._scope
         i, n = 0, len(facts)
         while i < n:
-            if state.stopped is not None:
-                state.ordinal += n - i
-                break
             fact = facts[i]
             state.now_ns = max(state.now_ns, fact.at_ns)
             kind = type(fact)
+            if state.stopped is not None and kind is not f.RunnerStarted:
+                state.ordinal += 1
+                i += 1
+                continue
             if kind is f.Polled:
                 j = _polled_run(facts, i, n)
                 state.ordinal += j - i
@@ -147,7 +149,8 @@ class Tracker:
             i = j
             if scope.judged != len(scope.violations):
                 elections.conclude(scope)
-        losses.ask(scope)
+        if state.stopped is None:
+            losses.ask(scope)
 
     def drain(self) -> Findings:
         """Return what was found since the last call."""
@@ -157,7 +160,7 @@ class Tracker:
             scope.rereads,
             scope.renewed,
             sorted(scope.unknown_producers),
-            self.state.stopped,
+            scope.stopped,
             scope.ended,
             scope.changes,
         )

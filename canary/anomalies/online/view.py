@@ -117,6 +117,7 @@ def view(state: State) -> dict[str, Any]:
             for topic in state.topics.values()
         ],
         "partitions": partitions,
+        "stopped": state.stopped,
         "waiting_for": state.stopped or state.watch_error,
         "suspects": sum(suspects(state).values()),
     }

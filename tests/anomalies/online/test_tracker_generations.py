@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 
 from canary import facts as f
 from canary.anomalies.online import Tracker
+from tests.support.bench import TOPIC as PROBES
+from tests.support.bench import Bench
 
 RC, RU, TOPIC, PRODUCER = "read_committed", "read_uncommitted", "zombies", 5
 PARTITIONS, DAY_NS = 2, 86_400 * 10**9
@@ -136,3 +138,140 @@ def test_a_generation_with_a_probe_of_unknown_outcome_is_remembered() -> None:
     index = life.tracker.state.topics[TOPIC].index
     assert (PRODUCER, 1, 0) in index
     assert (PRODUCER, 1, 1) not in index
+
+
+def begin(bench: Bench, generation: int) -> None:
+    """The producer's client has died, and its next one goes on."""
+    bench.generation, bench.sequence = generation, 0
+    bench.fold(f.GenerationBegan(bench.now_ns, PROBES, "idempotent", 77, generation))
+
+
+def test_generations_that_wrote_nothing_are_forgotten_and_the_snapshot_stays_small() -> None:
+    """A revoked right: every client dies with its first probes, which nobody can say are not in the log."""
+    bench = Bench()
+    bench.write(5)
+    bench.settle(2)
+    sizes = []
+    for generation in range(2, 400):
+        begin(bench, generation)
+        for sequence in bench.send(3):
+            outcome = f.Failed if generation % 2 else f.Indeterminate
+            bench.fold(outcome(bench.now_ns, PROBES, 0, 77, generation, sequence, "not authorised"))
+        bench.settle(1)
+        sizes.append(len(bench.tracker.dump()))
+    topic = bench.tracker.state.topics[PROBES]
+    assert len(topic.index) <= 4
+    assert len(topic.streams) <= 6
+    assert (77, 1, 0) in topic.index  # it wrote something
+    assert max(sizes) < 1.5 * min(sizes)
+    assert bench.found() == []
+
+
+def retired(*, landed: bool = False, read: bool = True) -> Bench:
+    """Generation 2 ended without an outcome (its probe is in the log if ``landed``), and 3 has begun."""
+    bench = Bench()
+    bench.write(5)
+    bench.settle(2)
+    begin(bench, 2)
+    (sequence,) = bench.send()
+    bench.fold(f.Indeterminate(bench.now_ns, PROBES, 0, 77, 2, sequence, "died"))
+    if landed:
+        bench.append(sequence)
+    begin(bench, 3)
+    bench.round()
+    if read:
+        bench.poll()
+        bench.round()
+    return bench
+
+
+def test_a_generation_is_remembered_until_the_log_was_read_to_an_end_listed_after_it() -> None:
+    index = retired(landed=True, read=False).tracker.state.topics[PROBES].index
+    assert (77, 2, 0) in index
+    assert (77, 2, 0) not in retired().tracker.state.topics[PROBES].index
+
+
+def test_a_generation_is_remembered_if_something_of_it_was_written_after_all() -> None:
+    bench = retired(landed=True)
+    bench.start = bench.end  # and by now it has expired
+    bench.settle()
+    for generation in (4, 5):
+        begin(bench, generation)
+        bench.settle(2)
+    bench.append(0)
+    bench.log[bench.end - 1] = (77, 2, 0)  # a copy is a copy, however old the first
+    bench.settle()
+    assert [kind for kind, _, _ in bench.found()] == ["duplicate"]
+
+
+def test_a_generation_that_still_has_a_probe_in_flight_is_remembered() -> None:
+    bench = Bench()
+    bench.write(5)
+    begin(bench, 2)
+    (sequence,) = bench.send()
+    begin(bench, 3)
+    bench.settle(3)
+    assert (77, 2, 0) in bench.tracker.state.topics[PROBES].index
+    bench.fold(f.Indeterminate(bench.now_ns, PROBES, 0, 77, 2, sequence, "died"))
+    begin(bench, 4)
+    bench.settle(3)
+    assert (77, 2, 0) not in bench.tracker.state.topics[PROBES].index
+
+
+def test_a_generation_is_remembered_while_only_who_reads_what_is_committed_has_passed_its_end() -> None:
+    """What it wrote may be of a transaction that is still open for that one."""
+    bench = retired(landed=True, read=False)
+    bench.fold(f.EndOfPartition(bench.now_ns, RC, RC, PROBES, 0, bench.end))
+    bench.round()
+    assert (77, 2, 0) in bench.tracker.state.topics[PROBES].index
+
+
+def test_generations_that_begin_faster_than_the_log_is_read_are_forgotten_as_soon_as_it_was() -> None:
+    bench = Bench()
+    bench.write(5)
+    bench.settle(2)
+    for generation in range(2, 7):
+        begin(bench, generation)
+        (sequence,) = bench.send()
+        bench.fold(f.Indeterminate(bench.now_ns, PROBES, 0, 77, generation, sequence, "died"))
+        bench.end += 1  # a record of somebody else's
+        bench.round()
+        bench.fold(f.EndOfPartition(bench.now_ns, RU, RU, PROBES, 0, bench.end - 1))
+    bench.round()
+    assert (77, 2, 0) not in bench.tracker.state.topics[PROBES].index
+
+
+def test_a_zombie_that_wrote_nothing_yet_is_remembered() -> None:
+    life = Rounds()
+    for _ in range(2):
+        life.round()
+    life.generation += 1
+    life.fold(f.GenerationBegan(life.now_ns, TOPIC, "fencing", PRODUCER, life.generation))
+    zombie = (PRODUCER, life.generation)
+    life.round()
+    life.fold(f.TransactionBegan(life.now_ns, "fencing", *zombie, 1))
+    life.fold(f.Sent(life.now_ns, TOPIC, 0, *zombie, 0, "fencing", transaction_id=1))
+    life.fold(
+        f.Indeterminate(life.now_ns, TOPIC, 0, *zombie, 0, "fenced"), f.Aborted(life.now_ns, *zombie, 1, "fenced")
+    )
+    for _ in range(3):
+        life.round()
+        life.watch(0)
+    life.fold(life.polled(RC, 0, life.end, zombie[1]))
+    assert set(life.found) == {("zombie-write", life.end, zombie[1])}
+
+
+def test_an_end_that_was_asked_for_before_the_generation_was_over_proves_nothing() -> None:
+    bench = Bench()
+    bench.write(5)
+    bench.settle(2)
+    begin(bench, 2)
+    (sequence,) = bench.send()
+    bench.sample += 1
+    bench.fold(f.WatchAsked(bench.now_ns, bench.sample))
+    bench.fold(f.Indeterminate(bench.now_ns, PROBES, 0, 77, 2, sequence, "died"))
+    begin(bench, 3)
+    bench.fold(f.Listed(bench.now_ns, bench.sample, PROBES, 0, 0, bench.end, bench.end, 0))
+    bench.poll()
+    bench.fold(f.Listed(bench.now_ns, bench.sample, PROBES, 0, 0, bench.end, bench.end, 0))
+    assert (77, 2, 0) in bench.tracker.state.topics[PROBES].index

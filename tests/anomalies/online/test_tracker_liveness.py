@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from canary import facts as f
 from canary.anomalies.online import Tracker
 from tests.support.bench import PRODUCER, RC, RU, TOPIC, Bench
@@ -224,3 +226,107 @@ def test_clocks_that_agree_again_are_taken_back_and_old_records_do_not_bring_it_
 
 def skews(bench: Watched) -> list[str]:
     return [line for line in bench.says() if line.startswith("clock-skew")]
+
+
+SILENT = "describe_cluster: _TIMED_OUT: no answer"
+
+
+@dataclass
+class Asking(Watched):
+    """A bench whose cluster may answer nothing."""
+
+    now_ns: int = 10**18
+
+    def ask(self, seconds: int, error: str = SILENT, *, every_s: int = 3) -> None:
+        """Ask for so long; every question gets ``error``."""
+        for _ in range(seconds // every_s):
+            self.now_ns += every_s * 10**9
+            self.sample += 1
+            self.fold(f.WatchAsked(self.now_ns, self.sample), f.WatchFailed(self.now_ns, self.sample, error))
+
+
+def test_a_cluster_that_never_answered_is_blind_in_less_than_a_minute() -> None:
+    bench = Asking()
+    bench.tracker = Tracker()  # which has not met the cluster
+    bench.ask(45, "cluster id: _TRANSPORT: refused")
+    assert bench.says() == []
+    bench.ask(6, "cluster id: _TRANSPORT: refused")
+    assert [line.split(":")[0] for line in bench.says()] == ["blind"]
+    assert "has answered no question for 45 s (cluster id: _TRANSPORT" in bench.said[0].summary
+    bench.ask(600)
+    assert len(bench.said) == 1
+
+
+def test_a_cluster_that_answers_no_more_is_blind_until_it_answers() -> None:
+    bench = Asking()
+    bench.ask(60)
+    assert [v.kind for v in bench.said] == ["blind"]
+    bench.rounds(2)
+    assert bench.says() == []
+    bench.ask(60)
+    assert [v.kind for v in bench.said] == ["blind", "blind"]
+
+
+def test_a_cluster_that_answers_some_questions_is_seen() -> None:
+    bench = Asking()
+    answers = (
+        lambda: f.ClusterSeen(bench.now_ns, 1, "cluster", "1,2"),
+        lambda: f.TopicSeen(bench.now_ns, 1, TOPIC, bench.topic_id, 1),
+        lambda: f.Listed(bench.now_ns, 1, TOPIC, 0, 0, bench.end, bench.end, 0),
+        lambda: f.TopologySeen(bench.now_ns, 1, "probe"),
+    )
+    for answer in answers:
+        for _ in range(10):
+            bench.ask(30)
+            bench.fold(answer())
+    assert bench.says() == []
+
+
+def test_what_answers_with_an_error_is_not_silent() -> None:
+    bench = Asking()
+    bench.ask(600, "topic: INVALID_REPLICATION_FACTOR: too few brokers")
+    bench.ask(600, "the address leads elsewhere")
+    assert bench.says() == []
+
+
+def test_silence_goes_on_over_a_restart_and_what_nobody_watched_is_none() -> None:
+    bench = Asking()
+    bench.ask(30)
+    bench.now_ns += 3600 * 10**9
+    bench.tracker = Tracker.load(bench.tracker.dump())
+    bench.fold(f.RunnerStarted(bench.now_ns, "canary-0", "test"))
+    bench.ask(9)
+    assert bench.says() == []
+    bench.ask(15)
+    assert [line.split(":")[0] for line in bench.says()] == ["blind"]
+    bench.rounds(2)
+    assert bench.says() == []
+
+
+def test_a_machine_that_slept_between_two_questions_has_not_watched_a_silence() -> None:
+    bench = Asking()
+    bench.ask(6)
+    bench.now_ns += 3600 * 10**9
+    bench.ask(6)
+    assert bench.says() == []
+
+
+def test_a_cluster_that_refuses_and_then_is_silent_is_blind_until_it_does_neither() -> None:
+    bench = Asking()
+    bench.fold(f.ClientError(bench.now_ns, "tail", "_AUTHENTICATION", "invalid credentials"))
+    bench.ask(300)
+    assert [v.kind for v in bench.said] == ["blind"]
+    assert len(bench.says()) == 1
+    bench.rounds(2)
+    assert bench.says() == []
+
+
+def test_silence_counts_from_the_last_answer() -> None:
+    bench = Asking()
+    bench.ask(3)
+    bench.now_ns += 1000 * 10**9
+    bench.fold(f.ClusterSeen(bench.now_ns, 1, "cluster", "1,2"))
+    bench.ask(42)
+    assert bench.says() == []
+    bench.ask(6)
+    assert len(bench.says()) == 1

@@ -1,0 +1,244 @@
+"""Another cluster answers for a while: nothing is judged by it, and all goes on where the known one answers again."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from canary import facts as f
+from canary.anomalies.online import Tracker, view
+from tests.support.bench import RC, RU, TOPIC, Bench
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+def settled() -> Bench:
+    bench = Bench()
+    bench.write(10)
+    bench.settle()
+    return bench
+
+
+def slip(bench: Bench) -> None:
+    """A round that another cluster answers, topic and all."""
+    bench.sample += 1
+    bench.fold(f.WatchAsked(bench.now_ns, bench.sample))
+    bench.fold(
+        f.ClusterSeen(bench.now_ns, bench.sample, "another", "1"),
+        f.TopicSeen(bench.now_ns, bench.sample, TOPIC, "elsewhere", 1),
+        f.Listed(bench.now_ns, bench.sample, TOPIC, 0, 0, 3, 3, 9),
+    )
+
+
+def back(bench: Bench) -> None:
+    """The next process (or the same one) has asked the cluster, and begins: consumers where they stood."""
+    for name in (RC, RU):
+        bench.positions[name] = bench.tracker.positions(TOPIC, name)[0]
+    bench.restart()
+    bench.settle()
+
+
+def unseen(bench: Bench) -> int:
+    (partition,) = view(bench.tracker.state)["partitions"]
+    return sum(consumer["unseen"] for consumer in partition["consumers"].values())
+
+
+def kinds(bench: Bench) -> list[str]:
+    return [kind for kind, _, _ in bench.found()]
+
+
+def test_it_is_said_once_and_nothing_is_judged_until_a_process_begins_again() -> None:
+    bench = settled()
+    slip(bench)
+    assert [violation.kind for violation in bench.said] == ["another-cluster"]
+    state = bench.tracker.state
+    assert state.stopped is not None
+    assert not view(state)["topics"][0]["fresh"]
+    folded = state.ordinal
+    slip(bench)
+    bench.write(3)
+    assert len(bench.said) == 1
+    assert state.ordinal == folded + 4 + 6
+    assert bench.tracker.drain().stopped is None
+    back(bench)
+    assert bench.tracker.state.stopped is None
+    bench.write(5)
+    bench.settle()
+    assert kinds(bench) == ["another-cluster"]
+    assert unseen(bench) == 0
+    bench.truncate(bench.end - 2)
+    bench.settle()
+    assert kinds(bench).count("lost-write") == 2
+
+
+def test_a_snapshot_of_a_stopped_cluster_goes_on_with_the_next_start() -> None:
+    bench = settled()
+    slip(bench)
+    bench.tracker = Tracker.load(bench.tracker.dump())
+    back(bench)
+    bench.truncate(8)
+    bench.settle()
+    assert kinds(bench).count("lost-write") == 2
+
+
+@pytest.mark.parametrize("offset", [10_000, 4, None], ids=["higher", "taken", "unknown"])
+def test_what_was_acknowledged_since_the_known_cluster_answered_promises_nothing(offset: int | None) -> None:
+    """The other log is longer, or shorter: its offsets are not ours."""
+    bench = settled()
+    for i, sequence in enumerate(bench.send(3)):
+        bench.ack(sequence, None if offset is None else offset + i)
+    slip(bench)
+    back(bench)
+    assert kinds(bench) == ["another-cluster"]
+    assert unseen(bench) == 0
+    assert bench.tracker.state.topics[TOPIC].logs[0].known_end == 10
+    bench.truncate(3)  # and what the known cluster had acknowledged is still promised
+    bench.settle()
+    assert {offset for kind, offset, _ in bench.found() if kind == "lost-write"} == set(range(3, 10))
+
+
+def test_an_acknowledgement_after_the_question_may_be_of_another_cluster_than_the_answer() -> None:
+    bench = settled()
+    bench.sample += 1
+    bench.fold(f.WatchAsked(bench.now_ns, bench.sample))
+    (sequence,) = bench.send()
+    bench.ack(sequence, 10)
+    bench.fold(f.ClusterSeen(bench.now_ns, bench.sample, "cluster", "1,2,3"))
+    slip(bench)
+    back(bench)
+    assert kinds(bench) == ["another-cluster"]
+
+
+def test_what_the_other_cluster_acknowledged_may_stand_elsewhere_in_the_known_one() -> None:
+    bench = settled()
+    (sequence,) = bench.send()
+    bench.ack(sequence, 700)
+    slip(bench)
+    bench.append(sequence)
+    back(bench)
+    assert kinds(bench) == ["another-cluster"]
+    assert view(bench.tracker.state)["suspects"] == 0
+
+
+def test_nothing_is_asked_for_that_the_other_cluster_would_answer() -> None:
+    bench = settled()
+    bench.write(5)
+    bench.fold(
+        f.EndOfPartition(bench.now_ns, RC, RC, TOPIC, 0, 15),
+        f.WatchAsked(bench.now_ns, bench.sample + 1),
+        f.ClusterSeen(bench.now_ns, bench.sample + 1, "another", "1"),
+    )
+    bench.fold(f.Tick(bench.now_ns))
+    assert bench.requests == []
+
+
+def test_what_the_known_cluster_acknowledged_before_it_answered_last_stays_promised() -> None:
+    bench = settled()
+    bench.write(4)
+    bench.round()
+    slip(bench)
+    bench.truncate(12)
+    back(bench)
+    assert {offset for kind, offset, _ in bench.found() if kind == "lost-write"} == {12, 13}
+
+
+def test_what_was_read_is_of_the_known_cluster_whenever_it_was_acknowledged() -> None:
+    bench = settled()
+    bench.write(4)
+    bench.poll()
+    slip(bench)
+    bench.truncate(12)
+    back(bench)
+    assert {offset for kind, offset, _ in bench.found() if kind == "lost-write"} == {12, 13}
+
+
+def foreign(bench: Bench, *names: str) -> None:
+    """Consumers are given the other cluster's records, from where they stood."""
+    for name in names:
+        for offset in range(10, 40):
+            bench.fold(f.Refused(bench.now_ns, name, name, TOPIC, 0, offset, "foreign", "another tag"))
+        bench.fold(f.EndOfPartition(bench.now_ns, name, name, TOPIC, 0, 40))
+
+
+def cut(bench: Bench) -> None:
+    """The other log ends below where they stood."""
+    for name in (RC, RU):
+        bench.fold(f.OutOfRange(bench.now_ns, name, name, TOPIC, 0, 10, "out of range"))
+        bench.fold(f.Positioned(bench.now_ns, name, name, TOPIC, 0, 3, "reset"))
+        bench.fold(f.EndOfPartition(bench.now_ns, name, name, TOPIC, 0, 3))
+
+
+def reread(bench: Bench) -> None:
+    """A confirmation that was on its way is answered by the other cluster, which holds nothing of ours."""
+    bench.fold(f.OutOfRange(bench.now_ns, RC, RC, TOPIC, 0, 10, "out of range"))
+    for r in bench.requests:
+        place = (RC, TOPIC, 0, r.start, r.end, r.end)  # type: ignore[attr-defined]
+        bench.fold(f.RereadEnded(bench.now_ns, r.request_id, *place, complete=True))  # type: ignore[attr-defined]
+    bench.requests.clear()
+
+
+@pytest.mark.parametrize("met", [lambda bench: foreign(bench, RC, RU), lambda bench: foreign(bench, RC), cut, reread])
+def test_what_consumers_met_in_the_other_cluster_is_no_suspicion(met: Callable[[Bench], None]) -> None:
+    bench = settled()
+    bench.answering = False
+    offsets = bench.write(30)
+    bench.round()
+    met(bench)
+    slip(bench)
+    assert bench.tracker.positions(TOPIC, RC) == {0: 10}
+    assert bench.tracker.state.topics[TOPIC].logs[0].cut is None
+    bench.answering = True
+    back(bench)
+    assert kinds(bench) == ["another-cluster"]
+    assert unseen(bench) == 0
+    bench.truncate(offsets[0])
+    bench.settle()
+    assert {offset for kind, offset, _ in bench.found() if kind == "lost-write"} == set(offsets)
+
+
+def test_a_group_that_stands_elsewhere_in_the_other_cluster_has_not_gone_back() -> None:
+    bench = settled()
+    bench.fold(f.GroupOffset(bench.now_ns, "group-0", TOPIC, 0, 900, "committed"))
+    slip(bench)
+    back(bench)
+    bench.fold(f.GroupOffset(bench.now_ns, "group-0", TOPIC, 0, 5, "fetched"))
+    bench.settle()
+    assert kinds(bench) == ["another-cluster"]
+
+
+def test_the_number_of_unsure_acknowledgements_is_bounded_by_rounds() -> None:
+    bench = settled()
+    for _ in range(50):
+        bench.write(2)
+        bench.round()
+    assert len(bench.tracker.state.unsure) <= 1
+    for _ in range(50):
+        bench.write(2)
+        bench.sample += 1
+        bench.fold(f.WatchAsked(bench.now_ns, bench.sample))  # which nobody answers
+    assert len(bench.tracker.state.unsure) <= 51
+
+
+def test_acknowledgements_in_a_row_are_one_entry_and_a_round_begins_another() -> None:
+    bench = settled()
+    bench.round()
+    bench.write(2)
+    bench.write(3)
+    ((_, *entry),) = bench.tracker.state.unsure
+    assert entry == [TOPIC, 0, 10, 5, 10]
+    bench.sample += 1
+    bench.fold(f.WatchAsked(bench.now_ns, bench.sample))
+    bench.write(1)
+    assert len(bench.tracker.state.unsure) == 2
+
+
+def test_another_incarnation_of_the_topic_knows_nothing_of_the_former_ones_acknowledgements() -> None:
+    bench = settled()
+    bench.write(2)
+    bench.topic_id = "incarnation-2"
+    bench.round()
+    bench.fold(f.WatchAsked(bench.now_ns, bench.sample + 1))
+    slip(bench)
+    assert kinds(bench) == ["another-cluster", "topic-recreated"]

@@ -1,0 +1,75 @@
+"""What is to be probed has its series from the start, and a partition that takes no writes says for how long."""
+
+from __future__ import annotations
+
+from canary import facts as f
+from canary.anomalies.online.state import Probed, State
+from canary.metrics import measurements
+from tests.support.bench import PRODUCER, TOPIC, Bench
+
+OUTCOMES = ("sent", "acked", "failed", "indeterminate")
+
+
+def series(state: State, name: str) -> dict[tuple[str, ...], float]:
+    return {m.labels: m.value for m in measurements(state) if m.name == name}
+
+
+def test_every_counter_of_what_is_to_be_probed_is_there_at_0_before_the_cluster_answers() -> None:
+    state = State(probed={TOPIC: Probed(["idempotent"], [0, 2]), "t-plain": Probed(["plain"], [1])})
+    places = {(TOPIC, "0", "idempotent"): 0, (TOPIC, "2", "idempotent"): 0, ("t-plain", "1", "plain"): 0}
+    for outcome in OUTCOMES:
+        assert series(state, f"canary_probes_{outcome}_total") == places
+    assert series(state, "canary_unverified_expired_total") == places
+    consumers = ("read_committed", "read_uncommitted")
+    seen = {(topic, p, who): 0 for topic, p, _ in places for who in consumers}
+    assert series(state, "canary_probes_seen_total") == seen
+
+
+def test_the_series_are_those_of_the_topic_as_it_is_once_it_is_known() -> None:
+    bench = Bench()
+    bench.tracker.state.probed = {TOPIC: Probed(["idempotent", "plain"], [0, 1, 2])}
+    bench.write(3)
+    bench.poll()
+    found = series(bench.tracker.state, "canary_probes_acked_total")
+    assert found == {(TOPIC, "0", "idempotent"): 3, (TOPIC, "0", "plain"): 0}
+    assert series(bench.tracker.state, "canary_probes_seen_total")[TOPIC, "0", "read_committed"] == 3
+
+
+def waited(bench: Bench) -> dict[tuple[str, ...], float]:
+    return series(bench.tracker.state, "canary_unacknowledged_seconds")
+
+
+def test_a_partition_is_without_writes_from_the_first_probe_that_it_does_not_acknowledge() -> None:
+    bench = Bench()
+    bench.write(3)
+    assert waited(bench) == {(TOPIC, "0", "1"): 0}
+    bench.now_ns += 3600 * 10**9  # nothing was sent
+    first, second = bench.send(2)
+    bench.now_ns += 20 * 10**9
+    bench.fold(f.Indeterminate(bench.now_ns, TOPIC, 0, PRODUCER, 1, first, "_MSG_TIMED_OUT"))
+    bench.now_ns += 10 * 10**9
+    bench.send()
+    bench.fold(f.Tick(bench.now_ns))
+    assert 30 <= waited(bench)[TOPIC, "0", "1"] < 31
+    bench.ack(second, bench.append(second)[0])
+    assert waited(bench) == {(TOPIC, "0", "1"): 0}
+
+
+def test_a_partition_without_a_leader_and_a_process_that_has_sent_nothing_yet() -> None:
+    bench = Bench()
+    bench.send()
+    bench.now_ns += 30 * 10**9
+    bench.fold(f.PartitionSeen(bench.now_ns, 1, TOPIC, 0, -1, "1,2,3", ""))
+    ((labels, seconds),) = waited(bench).items()
+    assert labels == (TOPIC, "0", "none")
+    assert seconds >= 30
+    bench.fold(f.RunnerStarted(bench.now_ns, "canary-0", "test"))
+    assert set(waited(bench).values()) == {0}
+
+
+def test_a_zombie_that_is_not_acknowledged_is_as_it_should_be() -> None:
+    bench = Bench(mode="fencing")
+    bench.send()
+    bench.now_ns += 600 * 10**9
+    bench.fold(f.Tick(bench.now_ns))
+    assert set(waited(bench).values()) == {0}

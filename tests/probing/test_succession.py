@@ -1,0 +1,179 @@
+"""A producer whose clients die at once takes its generations more and more rarely, whatever its mode."""
+
+from __future__ import annotations
+
+import itertools
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from confluent_kafka import KafkaError, KafkaException
+
+from canary.client.pauses import Pause
+from canary.client.ports import SteadyClock
+from canary.client.recording import Recording
+from canary.probing import fencing, idempotent, relay, transactional
+from canary.probing.idempotent import IdempotentProducer, Renewal
+from canary.probing.reading import Target
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+TAG = b"tag1"
+PAUSES = [1, 2, 4, 8, 16, 32, 60, 60]
+"""From one generation to the next, in s; the one after the first death begins at once."""
+
+
+class Time:
+    """Passes only while the part waits; ends with the part's last generation."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.part: Any = None
+        self.renewals: list[float] = []
+
+    def govern(self, part: Any) -> Any:
+        self.part = part
+        part.stopping.wait = self.wait
+        part._succession.pause = Pause(lambda: self.now)
+        return part
+
+    def wait(self, seconds: float) -> bool:
+        self.now += seconds
+        return bool(self.part.stopping.is_set())
+
+    def renew(self, _reason: str) -> Renewal:
+        self.renewals.append(self.now)
+        if len(self.renewals) > len(PAUSES):
+            self.part.stopping.set()
+        return Renewal(len(self.renewals) + 1, TAG, [0])
+
+    @property
+    def pauses(self) -> list[int]:
+        """From one renewal to the next, in whole s."""
+        return [int(later - sooner) for sooner, later in itertools.pairwise(self.renewals)]
+
+
+class DeadClient:
+    """Takes nothing: its first answer is fatal."""
+
+    def produce(self, *_: object, **__: object) -> None:
+        raise KafkaException(KafkaError(KafkaError._FATAL, "not authorised", True))
+
+    def poll(self, _timeout: float) -> None:
+        """Say nothing."""
+
+    def purge(self) -> None:
+        """Have nothing."""
+
+
+class DeadSession:
+    """Is ready, and closed by the first transaction that it begins."""
+
+    def __init__(self, *_: object) -> None:
+        self.open = None
+        self.client: object = self
+        self.due = 0.0
+        self.name = "dead"
+        self.settling = False
+
+    @property
+    def ready(self) -> bool:
+        self.client = self
+        return True
+
+    def begin(self) -> bool:
+        self.client = None
+        return False
+
+    def prepare(self, _timeout: float) -> bool:
+        return True
+
+    def serve(self, _timeout: float) -> None:
+        """Say nothing."""
+
+    def give_up(self, _why: str) -> None:
+        """Have nothing."""
+
+
+def idempotent_producer(time: Time) -> IdempotentProducer:
+    return IdempotentProducer(
+        {},
+        "t",
+        [0],
+        producer_id=7,
+        generation=1,
+        tag=TAG,
+        mode="idempotent",
+        interval_s=0.1,
+        record_length=96,
+        inbox=Recording(),
+        clock=SteadyClock(),
+        renew=time.renew,
+    )
+
+
+@pytest.fixture
+def time() -> Time:
+    return Time()
+
+
+def test_a_producer_whose_clients_die_at_once_begins_few_generations(
+    time: Time, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(idempotent, "Producer", lambda *_, **__: DeadClient())
+    monkeypatch.setattr(idempotent, "require", lambda *_: None)  # a fake has no properties to tell
+    time.govern(idempotent_producer(time)).run()
+    assert time.pauses == PAUSES
+
+
+def test_a_producer_that_is_stopped_while_it_waits_for_its_next_generation_ends_well(
+    time: Time, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(idempotent, "Producer", lambda *_, **__: DeadClient())
+    monkeypatch.setattr(idempotent, "require", lambda *_: None)
+    part = time.govern(idempotent_producer(time))
+
+    def stop(_seconds: float) -> bool:
+        part.stopping.set()
+        return True
+
+    part.stopping.wait = stop
+    part.run()
+    assert time.renewals == []
+
+
+COMMON: dict[str, Any] = {"producer_id": 7, "mode": "m", "interval_s": 0.001, "deliver_s": 1, "record_length": 96}
+MADE: dict[str, Callable[..., Any]] = {
+    "transactional": lambda **more: transactional.TransactionalProducer(
+        lambda _: {},
+        "t",
+        Renewal(1, TAG, [0]),
+        spread=1,
+        records=1,
+        abort_percent=0,
+        abandon_every_s=3600,
+        most_ids=2,
+        **more,
+    ),
+    "fencing": lambda **more: fencing.FencingProbe({}, "t", Renewal(1, TAG, [0]), **more),
+    "relay": lambda **more: relay.Relay(
+        {}, {}, "s", "t", Renewal(1, TAG, [0]), targets=lambda _: Target(None, TAG, (0,)), most=1, **more
+    ),
+}
+
+
+@pytest.mark.parametrize("mode", MADE)
+def test_transactional_clients_that_are_closed_at_once_begin_few_generations(
+    mode: str, time: Time, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in (transactional, fencing, relay):
+        monkeypatch.setattr(module, "Session", DeadSession)
+    part = time.govern(MADE[mode](inbox=Recording(), clock=SteadyClock(), renew=time.renew, **COMMON))
+    if mode == "relay":  # which begins one only when it is given something
+        while not part.stopping.is_set():
+            part._session.begin()
+            part._after()
+    else:
+        part.run()
+    assert len(time.pauses) == len(PAUSES)
+    assert all(waited >= pause for waited, pause in zip(time.pauses, PAUSES, strict=True))
