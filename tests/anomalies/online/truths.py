@@ -61,7 +61,10 @@ def _excused(truth: Injected, truths: Sequence[Injected], life: Life) -> bool:
         return True  # gone with all others before it was looked at again: that they are is said
     if truth.kind == "duplicate" and truth.identity in expired_in_doubt(life):
         return True
-    if truth.kind == "poll-skip":  # nobody knew that it had to be delivered, unless somebody else happened to read it
+    if truth.kind == "poll-skip":
+        if any(other.kind == "duplicate" and other.identity == truth.identity for other in same_key):
+            return True  # it stands twice, which is said, and it was given at the other place
+        # nobody knew that it had to be delivered, unless somebody else happened to read it
         return truth.identity not in promises(life.world.facts())
     return any(other.kind == "poll-skip" and other.offset == truth.offset for other in same_key)
 
