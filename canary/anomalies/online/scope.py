@@ -27,7 +27,8 @@ if TYPE_CHECKING:
 TRANSACTIONAL = frozenset({"transactional", "relay", "fencing"})
 """Modes whose writes promise nothing until their transaction committed."""
 UNORDERED = frozenset({"plain"})
-"""Modes without idempotence: duplicates, reordering and losses are what these settings cost (warning, not critical)."""
+"""Modes with acks=1 and without idempotence: duplicates, reordering and losses are what these settings cost (warning,
+not critical), and an acknowledgement is the leader's alone: it may come before any replica, or any consumer, has it."""
 REREAD_PREFIX = "reread-"
 NEIGHBOURS = 5
 """Claims shown on either side of a disputed offset."""
