@@ -316,7 +316,7 @@ class Life:
             self.round()
 
     def undelete(self) -> None:
-        """A replica leads that has deleted less."""
+        """A replica leads that has deleted less; that is seen before anything else happens."""
         start = self.start
         while start and start - 1 in self.deleted and self.dice.random() < 0.9:
             start -= 1
@@ -325,6 +325,8 @@ class Life:
             self.truth.happened["undelete"] += 1
             self.start = start
             self.elect()
+            for _ in range(LOWER_TIMES):
+                self.round()
 
     def epoch_back(self) -> None:
         """The metadata was restored, or lost."""
@@ -351,7 +353,7 @@ class Life:
     def happen(self, depth: int = 0) -> None:
         """Something happens."""
         name = self.dice.choices(NAMES, WEIGHTS)[0]
-        if depth and name in {"round", "answer", "restart", "expire"}:
+        if depth and name in {"round", "answer", "restart", "expire", "undelete"}:
             name = "write"
         if name == "round":
             self.round(*([lambda: self.happen(1)] * self.dice.choice([0, 0, 1, 2])))
