@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from canary.anomalies.expiry import least_age_ms
 from spark_reconcile.columns import ABORTED, ACKED, COMMITTED, FAILED, NEVER, OPEN, PLAIN, Columns
 
 if TYPE_CHECKING:
@@ -164,7 +165,7 @@ def _explained(probes: Probes, bounds: Bounds) -> Bool:
         return np.ones(len(probes), dtype=np.bool_)
     if bounds.retention_ms < 0:
         return np.zeros(len(probes), dtype=np.bool_)
-    result: Bool = bounds.dumped_at - probes.sent_at >= bounds.retention_ms * 1000
+    result: Bool = bounds.dumped_at - probes.sent_at >= least_age_ms(bounds.retention_ms) * 1000
     return result
 
 

@@ -155,8 +155,8 @@ CLUSTER_ANOMALIES = (
         "watch",
         "online",
         meaning="The cluster refuses the canary (authentication, authorisation, certificate, quota), or has answered "
-        "none of its questions for 45 s (unreachable, or too slow), or the canary cannot judge what it sees (its ledger "
-        "cannot be written, one of its threads ends again and again).",
+        "none of its questions for 45 s (unreachable, or too slow), or the canary cannot judge what it sees (its "
+        "ledger cannot be written, one of its threads ends again and again).",
         implies="Nothing is known about durability from now on; silence is not health.",
         do_first="See in the evidence which. Refused: renew the canary's credentials, rights or certificate. No "
         "answer: see whether the brokers live, and whether the way to them is open (clusters[].kafka, DNS, firewall). "

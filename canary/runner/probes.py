@@ -80,7 +80,7 @@ class TopicProbes:
         """Start readers, then writers, of the topic as ``view`` shows it."""
         seen = topic_of(view, self.topic)
         for identities in self.identities.values():
-            identities.aim(seen["topic_id"], self._mine(seen))
+            identities.aim(marked_id(seen), self._mine(seen))
         for reading in self._readings.values():
             self._read(reading, view)
         for name in self._readings:
@@ -141,7 +141,7 @@ class TopicProbes:
         told = False
         for mode, identities in self.identities.items():
             before = identities.target
-            target = identities.aim(seen["topic_id"], self._mine(seen))
+            target = identities.aim(marked_id(seen), self._mine(seen))
             if target == before:
                 continue
             fresh = target.topic_id != before.topic_id
@@ -191,6 +191,11 @@ def topic_of(view: dict[str, Any], topic: str) -> dict[str, Any]:
     """Return what a view knows of a topic; KeyError-free only once it was seen."""
     found: dict[str, Any] = next(t for t in view["topics"] if t["topic"] == topic)
     return found
+
+
+def marked_id(seen: dict[str, Any]) -> str | None:
+    """Return the topic id that marks our records: none where it was not known when the topic was first seen."""
+    return None if seen.get("unmarked") else seen["topic_id"]
 
 
 def is_known(view: dict[str, Any], topic: str, share: Share) -> bool:

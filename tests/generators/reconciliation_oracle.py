@@ -217,7 +217,7 @@ def one_partition(  # noqa: C901, PLR0912, PLR0915  # every rule in one place, i
                 explained = (
                     ms is None
                     or (size is not None and size != -1)
-                    or (ms >= 0 and rc["dumped_at"] - row["sent_at"] >= ms * 1000)
+                    or (ms >= 0 and rc["dumped_at"] - row["sent_at"] >= ms * 1000 - min(ms * 100, 60_000_000))
                 )
                 expired, early = explained, kept and not explained
             elif ru is None:

@@ -9,7 +9,7 @@ import pytest
 
 from tests.generators import reconciliation_oracle as oracle
 from tests.generators.reconciliation_memory import reconciled
-from tests.generators.reconciliation_nights import bound, poll, probe, record, transaction
+from tests.generators.reconciliation_nights import NOW, bound, poll, probe, record, transaction
 
 if TYPE_CHECKING:
     from tests.generators.reconciliation_oracle import Row
@@ -81,6 +81,27 @@ def test_what_expired_unseen_is_unverified(rows: list[Row], unverified: int) -> 
     )
     assert verdicts_of(night) == {"expired": [0]}
     assert oracle.verdicts(night)["unverified"] == unverified
+
+
+@pytest.mark.parametrize(
+    ("retention_ms", "verdict"),
+    [(61 * 60_000, "expired"), (61 * 60_000 + 1, "early-expiry"), (10_000_000, "early-expiry")],
+)
+def test_an_hour_explains_by_which_clock_it_may_be_a_minute_more(retention_ms: int, verdict: str) -> None:
+    """The same rule as online: clocks differ by a minute at most, and by a tenth of a shorter retention."""
+    night = oracle.Night(
+        probes=[probe(0, 3)], bounds=[bound(level, 5, 9, retention_ms=retention_ms) for level in (RC, RU)]
+    )
+    assert verdicts_of(night) == {verdict: [0]}
+
+
+@pytest.mark.parametrize(("age_ms", "verdict"), [(9_000, "expired"), (8_999, "early-expiry")])
+def test_of_a_short_retention_clocks_may_take_a_tenth(age_ms: int, verdict: str) -> None:
+    sent_at = NOW - age_ms * 1000
+    night = oracle.Night(
+        probes=[probe(0, 3, sent_at=sent_at)], bounds=[bound(level, 5, 9, retention_ms=10_000) for level in (RC, RU)]
+    )
+    assert verdicts_of(night) == {verdict: [0]}
 
 
 def test_only_who_was_looked_for_is_told_a_second_time() -> None:

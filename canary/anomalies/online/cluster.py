@@ -26,6 +26,7 @@ _RESENT_KEPT = 1000
 def runner_started(scope: Scope, fact: f.RunnerStarted) -> None:
     """A process begins where another ended: what was open has no outcome, what was asked must be asked again."""
     state = scope.state
+    state.now_ns = fact.at_ns  # the clock of a process before may have been ahead
     state.since_ns = state.since_ns or fact.at_ns
     state.stopped = state.sure = None
     state.asks.clear()

@@ -105,7 +105,7 @@ def _say(scope: Scope, key: Key) -> None:
     top = scope.state.topology
     kind, name, partition = key
     condition, place = top.conditions[key], top.topics[name].partitions[partition]
-    condition.said_ns = scope.state.now_ns
+    again, condition.said_ns = condition.said_ns is not None, scope.state.now_ns
     evidence: dict[str, Any] = {"since_ns": condition.at_ns}
     if kind == "unclean-election":
         evidence["election"] = elections.as_json(top.suspects[name, partition])
@@ -120,8 +120,9 @@ def _say(scope: Scope, key: Key) -> None:
         severity="info" if kind == "unclean-election" else None,
         evidence=evidence,
     )
-    condition.topic_id = found.topic_id
-    scope.emit(found)
+    if not again:
+        condition.topic_id = found.topic_id
+    scope.emit(dataclasses.replace(found, topic_id=condition.topic_id))  # which may have been told since
 
 
 def _only_there(scope: Scope, name: str, partition: int, place: Place) -> dict[str, Any]:

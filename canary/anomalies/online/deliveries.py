@@ -9,7 +9,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from typing import TYPE_CHECKING
 
-from canary.anomalies.online import generations, liveness, retention, transactions, wrong_cluster
+from canary.anomalies.online import generations, liveness, retention, topology, transactions, wrong_cluster
 from canary.anomalies.online.claims import claim, hold_copy, hold_order
 from canary.anomalies.online.intervals import IntervalSet
 from canary.anomalies.online.questions import PASSED, SKIPPED, epoch_changed, miss, not_given, want_tail
@@ -94,14 +94,15 @@ def acked(scope: Scope, run: Sequence[f.Acked]) -> None:
     log = scope.log(topic, first.partition)
     log.tried_ns = 0
     if first.offset is None:
-        topic.promises += 0 if in_transaction else n
         if not in_transaction:
-            for x, y in stream.seen.without(a, b):
-                stream.unplaced.add(x, y)
-            _promise_unseen(log, stream, a, b)
+            promise_unplaced(topic, log, stream, a, b)
         return
     place(scope, topic, log, stream, a, n, first.offset, read=False)
     claim(scope, topic, log, stream, a, n, first.offset, promise=not in_transaction)
+    if stream.mode in UNORDERED:
+        log.alone.add(max(first.offset, log.end or 0), first.offset + n)
+    else:
+        log.alone.remove(0, first.offset + n)
     retention.remember_sent(topic, log, first.offset, n, lambda i: sent_time(stream, a + i))
     if not in_transaction:
         promise(scope, topic, log, stream, a, n, first.offset)
@@ -123,6 +124,14 @@ def promise(scope: Scope, topic: Topic, log: Log, stream: Stream, sequence: int,
                 if first < end:
                     miss(scope, log, stream, offset + first - sequence, end - first, first, why)
     _promise_unseen(log, stream, sequence, sequence + n)
+
+
+def promise_unplaced(topic: Topic, log: Log, stream: Stream, a: int, b: int) -> None:
+    """Sequences [a, b) must be somewhere, and be delivered: the offsets of their neighbours tell where (decision 3)."""
+    topic.promises += b - a
+    for x, y in stream.seen.without(a, b):
+        stream.unplaced.add(x, y)
+    _promise_unseen(log, stream, a, b)
 
 
 def _promise_unseen(log: Log, stream: Stream, a: int, b: int) -> None:
@@ -218,8 +227,9 @@ def polled(scope: Scope, run: Sequence[f.Polled]) -> None:  # noqa: C901, PLR091
     request_id = is_reread(first.consumer)
     name = "reread" if request_id is not None else first.consumer
     meters.seen[name] = meters.seen.get(name, 0) + n
-    if first.leader_epoch is not None and log.epoch is not None and first.leader_epoch > log.epoch:
-        epoch_changed(scope, log, first.leader_epoch)
+    epoch = first.leader_epoch
+    if epoch is not None and epoch > (log.epoch or 0) and topology.epoch_read(scope, topic.name, log.partition, epoch):
+        epoch_changed(scope, log, epoch)
     liveness.clocks(scope, topic, log, first)
     stream = _known(scope, topic, log, stream, first, n)
     if request_id is not None:
@@ -236,6 +246,7 @@ def polled(scope: Scope, run: Sequence[f.Polled]) -> None:  # noqa: C901, PLR091
     place(scope, topic, log, stream, a, n, first.offset, read=True)
     plain = stream.mode not in TRANSACTIONAL
     claim(scope, topic, log, stream, a, n, first.offset, promise=committed or plain)
+    log.alone.remove(0, first.offset + n)
     retention.remember_sent(topic, log, first.offset, n, lambda i: run[i].sent_at_ns)
     for x, y in placed_now:
         _passed_unplaced(scope, log, stream, x, y, first)
@@ -385,6 +396,9 @@ def _place_again(
         stream.places.set(sequence, 1, offset, stream.tag)
         if read:
             stream.seen.add(sequence, sequence + 1)
+        return
+    if read and known is None and offset < log.expired:  # what had expired is there again, as it was
+        stream.places.set(sequence, 1, offset, stream.tag)
         return
     if read and before:
         hold_copy(scope, topic, log, stream, sequence, offset, None if known is None else known[0])

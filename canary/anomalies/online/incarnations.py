@@ -19,7 +19,7 @@ def watch_asked(scope: Scope, fact: f.WatchAsked) -> None:
     """A round of questions begins: its answers are judged against what is known now, and nothing later."""
     state = scope.state
     ends: dict[str, dict[int, list[int | None]]] = {
-        name: {p: [log.known_end, log.epoch] for p, log in topic.logs.items()} for name, topic in state.topics.items()
+        name: {p: [log.replicated_end] for p, log in topic.logs.items()} for name, topic in state.topics.items()
     }
     state.asks[fact.sample] = Ask(state.ordinal, fact.at_ns, ends, wrong_cluster.positions(scope))
     while len(state.asks) > _ASKS_KEPT:
@@ -44,10 +44,11 @@ def topic_seen(scope: Scope, fact: f.TopicSeen) -> None:
     asked = state.asks.get(fact.sample)
     state.watch_error = None
     if not topic.known:
-        topic.known, topic.topic_id = True, fact.topic_id
+        topic.known, topic.unmarked = True, fact.topic_id is None
     elif fact.topic_id != topic.topic_id and fact.topic_id is not None and topic.topic_id is not None:
         _recreated(scope, topic, fact)
         return
+    topic.topic_id = topic.topic_id or fact.topic_id  # brokers that are upgraded tell it some day
     topic.gone_since_ns, topic.fresh = None, True
     if topic.partitions not in (0, fact.partitions):
         scope.renewed.append(fact.topic)

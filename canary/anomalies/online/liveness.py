@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from canary import facts as f
     from canary.anomalies.online.scope import Scope
-    from canary.anomalies.online.state import Log, Reader, Topic
+    from canary.anomalies.online.state import Log, Topic
 
 LIMIT_NS = 60 * 10**9
 """What stands still for so long is stalled."""
@@ -28,8 +28,9 @@ _ROUND_NS = 3 * 10**9
 """What lies between two rounds further apart was not watched (a suspended machine, say)."""
 SKEW_NS = 10 * 10**9
 """Clocks that are further apart than that disagree."""
-_HEARD_KEPT_NS = 90 * 10**9
-"""A refusal, or a strange time, not heard of again for so long is over: clients report at least each half minute."""
+_KEPT_NS = 90 * 10**9
+"""What was not heard of again for so long is over: clients report a refusal, or a strange time, at least each half
+minute, and partitions that are probed are looked at each second."""
 _BLIND = "blind"
 _CLOCK = "clock/"
 SILENT_NS = 45 * 10**9
@@ -65,8 +66,8 @@ def judge(scope: Scope) -> None:
                 standing.add(key)
                 _stands(scope, key, topic, log, since_ns, offset, why)
     for key, stall in list(state.stalls.items()):
-        heard = key == _BLIND or key.startswith(_CLOCK)
-        over = state.now_ns - stall.last_ns > _HEARD_KEPT_NS if heard else key not in standing
+        kept = key == _BLIND or key.startswith(_CLOCK) or (key not in standing and _unanswered(scope, stall))
+        over = state.now_ns - stall.last_ns > _KEPT_NS if kept else key not in standing
         if key == _BLIND and state.silent_ns >= SILENT_NS:
             continue
         if over:
@@ -79,7 +80,7 @@ def _reading(topic: Topic, log: Log) -> Iterator[Stands]:
     """Yield the last stable offset that does not move, and consumers that do not."""
     place = f"{topic.name}/{log.partition}"
     stable, end = log.stable, log.end
-    if stable is not None and end is not None and stable < end:
+    if log.listed_ordinal and stable is not None and end is not None and stable < end:
         yield (
             f"at/{place}/{stable}",
             None,
@@ -87,7 +88,7 @@ def _reading(topic: Topic, log: Log) -> Iterator[Stands]:
             (f"the last stable offset stands at {stable} and the log ends at {end}: a transaction was never ended"),
         )
     for name, reader in log.readers.items():
-        goal = _goal(log, reader)
+        goal = log.goal(reader)
         if goal is not None and reader.position < goal:
             yield (
                 f"at/{place}/{reader.position}",
@@ -116,8 +117,11 @@ def _writing(topic: Topic) -> Iterator[tuple[Log, Stands]]:
             yield log, (f"producer/{topic.name}/{stream.partition}/{stream.tag}/{first}", sent_ns, -1, why)
 
 
-def _goal(log: Log, reader: Reader) -> int | None:
-    return log.stable if reader.isolation == "read_committed" and log.stable is not None else log.end
+def _unanswered(scope: Scope, stall: Stall) -> bool:
+    """Say whether its partition has not answered since the runner's start: too early to tell, or probed no more."""
+    topic = scope.state.topics.get(stall.said.topic) if stall.said is not None else None
+    log = topic.logs.get(stall.said.partition or 0) if topic is not None and stall.said is not None else None
+    return log is not None and not log.listed_ordinal
 
 
 def _stands(scope: Scope, key: str, topic: Topic, log: Log, since_ns: int | None, offset: int, why: str) -> None:
@@ -145,9 +149,11 @@ def _stands(scope: Scope, key: str, topic: Topic, log: Log, since_ns: int | None
 def runner_started(scope: Scope) -> None:
     """Nobody looked for a while: what was not said yet begins anew, but for the silence of the cluster."""
     scope.state.looked_ns = 0
-    stalls = scope.state.stalls
-    for key in [key for key, stall in stalls.items() if stall.said is None]:
-        del stalls[key]
+    stalls, now = scope.state.stalls, scope.state.now_ns
+    for key, stall in list(stalls.items()):
+        stall.last_ns = min(stall.last_ns, now)
+        if stall.said is None:
+            del stalls[key]
 
 
 def refused(scope: Scope, code: str, error: str, who: str) -> None:

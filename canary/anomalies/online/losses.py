@@ -41,6 +41,8 @@ _NEAR = 10_000
 """Places closer than this are asked for in one re-read."""
 SAMPLES = 2
 """Equal topic ids, asked after the evidence, before anything is said (a just resumed broker may tell an old one)."""
+_LOOKS = 2
+"""Listed ends below something, each asked for later than that was missed, before it is gone."""
 _TRIES = 2
 """Re-reads without an answer, each of a partition that answers otherwise, before a loss is said unconfirmed."""
 _CUT_KEPT_NS = 120 * 10**9
@@ -52,6 +54,8 @@ def ask(scope: Scope) -> None:
         if topic.gone_since_ns is not None:
             continue
         for log in topic.logs.values():
+            if not log.listed_ordinal:
+                continue  # it has not answered since the start; perhaps nobody probes it any more
             if log.missing:
                 _ask_missing(scope, topic, log)
             if log.unplaced:
@@ -312,35 +316,46 @@ def listed(scope: Scope, fact: f.Listed) -> None:
     state = scope.state
     topic = scope.topic(fact.topic)
     log = scope.log(topic, fact.partition)
-    if fact.start < 0 or fact.end < fact.start or (fact.leader_epoch is None and log.epoch is not None):
+    if fact.start < 0 or fact.end < fact.start:
         return  # no answer, whatever the client says (librdkafka: -1001 without an error where there is no leader)
-    topology.epoch_listed(scope, fact.topic, fact.partition, fact.leader_epoch)
-    if fact.leader_epoch is not None:
-        if log.epoch is not None and fact.leader_epoch < log.epoch:
-            return  # a leader of yesterday
-        if log.epoch is None or fact.leader_epoch > log.epoch:
-            epoch_changed(scope, log, fact.leader_epoch)
+    if not topology.epoch_listed(scope, fact.topic, fact.partition, fact.leader_epoch):
+        return  # of a leader of yesterday, or of nobody
+    if fact.start < log.start:
+        retention.begins_anew(log)
+    if fact.leader_epoch is not None and fact.leader_epoch != log.epoch:
+        epoch_changed(scope, log, fact.leader_epoch)
     liveness.answered(scope)
     log.listed_ordinal = state.ordinal
     log.end, log.stable = fact.end, fact.stable
+    log.alone.remove(0, fact.end)
+    log.full_isr_end = min(log.full_isr_end, fact.end)
     if fact.start > log.start:
         retention.start_advanced(scope, topic, log, fact.start)
-    for m in log.missing:
-        if m.state == "beyond" and fact.end > m.offset:
-            m.state = "ask"
     asked = state.asks.get(fact.sample)
+    _judge_beyond(scope, topic, log, fact.end, asked.ordinal if asked is not None else 0)
     if asked is not None:
         generations.forget_retired(scope, topic, log, asked.ordinal, fact.end)
         known = asked.ends.get(fact.topic, {}).get(fact.partition)
         if known is not None:
-            _judge_end(scope, topic, log, fact, known)
+            _judge_end(scope, topic, log, fact, known[0] or 0)
 
 
-def _judge_end(scope: Scope, topic: Topic, log: Log, fact: f.Listed, known: list[int | None]) -> None:
+def _judge_beyond(scope: Scope, topic: Topic, log: Log, end: int, asked: int) -> None:
+    """What a re-read met the log's end before is there to be looked for again, or is gone: twice in a row, as below."""
+    for m in log.missing:
+        if m.state == "beyond" and end > m.offset:
+            m.state, m.samples = "ask", 0
+        elif m.state == "beyond" and m.ordinal < asked:
+            m.samples += 1
+    gone = [m for m in log.missing if m.state == "beyond" and m.samples >= _LOOKS]
+    if gone:
+        log.missing = [m for m in log.missing if m.state != "beyond" or m.samples < _LOOKS]
+    for m in gone:
+        _absent(scope, topic, log, m)
+
+
+def _judge_end(scope: Scope, topic: Topic, log: Log, fact: f.Listed, known_end: int) -> None:
     """An end below what was known before the question: once is nothing, twice in a row is a cut (decision 5)."""
-    known_end, epoch = known[0] or 0, known[1]
-    if fact.leader_epoch is not None and epoch is not None and fact.leader_epoch < epoch:
-        return
     regression = log.regression
     if regression is not None and fact.sample > regression.sample:
         log.regression = None
@@ -350,7 +365,8 @@ def _judge_end(scope: Scope, topic: Topic, log: Log, fact: f.Listed, known: list
     if fact.end < known_end:
         log.low_end = fact.end if log.low_end is None else min(log.low_end, fact.end)
     if log.regression is None and fact.end < known_end:
-        runs = [list(r) for a, b in log.promised.within(fact.end, known_end) for r in log.claims.within(a, b)]
+        kept = [part for a, b in log.promised.within(fact.end, known_end) for part in log.alone.without(a, b)]
+        runs = [list(r) for a, b in kept for r in log.claims.within(a, b)]
         if runs:
             log.regression = Regression(fact.sample, fact.end, known_end, runs)
 
@@ -374,10 +390,6 @@ def _cut(scope: Scope, topic: Topic, log: Log, fact: f.Listed, regression: Regre
                     log,
                     Missing(run.key, run.length, run.value, tag, "end", scope.state.now_ns, scope.state.ordinal),
                 )
-    beyond = [m for m in log.missing if m.state == "beyond" and m.offset >= fact.end]
-    log.missing = [m for m in log.missing if m.state != "beyond" or m.offset < fact.end]
-    for m in beyond:
-        _absent(scope, topic, log, m)
 
 
 def release(scope: Scope, topic: Topic, sample_ordinal: int) -> None:  # four kinds of waiting

@@ -39,19 +39,13 @@ def listed(scope: Scope, fact: f.WatchedListed) -> None:
         summary = f"topic {fact.topic} was deleted and made again"
         evidence = {"former_topic_id": former_id, "topic_id": fact.topic_id, "promises_voided": 0}
         scope.emit(violation(scope, "topic-recreated", fact.topic, None, None, summary, evidence=evidence))
-    topology.epoch_listed(scope, fact.topic, fact.partition, fact.leader_epoch)
     known = top.ends.get(key)
+    if not topology.epoch_listed(scope, fact.topic, fact.partition, fact.leader_epoch):
+        return  # a leader of yesterday
     fresh = End(fact.topic_id, fact.start, fact.end, fact.stable, fact.leader_epoch, fact.sample)
-    if known is None or known.topic_id != fact.topic_id:
-        top.ends[key] = fresh
+    if known is None or known.topic_id != fact.topic_id or (fact.leader_epoch or 0) < (known.epoch or 0):
+        top.ends[key] = fresh  # a first look; or the epoch went back, which has been said: compared from here on
         return
-    if known.epoch is not None and (fact.leader_epoch is None or fact.leader_epoch < known.epoch):
-        believed = top.epochs.get(key)
-        if (
-            believed is not None and fact.leader_epoch == believed.epoch
-        ):  # it did go back, which has been said; ends are compared from here on
-            top.ends[key] = fresh
-        return  # otherwise a leader of yesterday
     if known.doubt_sample is not None and fact.sample > known.doubt_sample:
         _look_again(scope, fact, known, fresh)
     elif fact.end >= known.end:

@@ -14,6 +14,10 @@ if TYPE_CHECKING:
     from canary.anomalies.online.scope import Scope
     from canary.anomalies.online.state import Transaction
 
+_OFFSETS_KEPT_NS = 24 * 3600 * 10**9
+"""A group that had no member for so long may be forgotten: ``offsets.retention.minutes`` is a week since Kafka 2.0, and
+was a day before."""
+
 
 def relayed(scope: Scope, fact: f.Relayed) -> None:
     """A transaction is about to take input offsets."""
@@ -85,12 +89,16 @@ def group_offset(scope: Scope, fact: f.GroupOffset) -> None:
     """Where a group stands: never below its last commit, which may itself go back, unless the topic is another one."""
     topic = scope.topic(fact.topic)
     log = scope.log(topic, fact.partition)
-    known = log.groups.get(fact.consumer)
+    known, heard_ns = log.groups.get(fact.consumer), log.groups_heard_ns.get(fact.consumer, 0)
+    log.groups_heard_ns[fact.consumer] = fact.at_ns
     if fact.reason == "committed":
         if fact.offset is not None:
             log.groups[fact.consumer] = fact.offset
         return
     if known is None or (fact.offset is not None and fact.offset >= known):
+        return
+    if fact.offset is None and fact.at_ns - heard_ns >= _OFFSETS_KEPT_NS:
+        del log.groups[fact.consumer]  # expired
         return
     scope.hold(
         log,

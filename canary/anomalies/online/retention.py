@@ -6,6 +6,7 @@ from bisect import bisect_left
 from operator import itemgetter
 from typing import TYPE_CHECKING
 
+from canary.anomalies.expiry import least_age_ms
 from canary.anomalies.online import generations, settled
 from canary.anomalies.online.claims import settle_held
 
@@ -19,9 +20,6 @@ _TIMELINE_STEP_NS = 30 * 10**9
 _TIMELINE_STEPS = 100
 """A retention is divided into so many steps at least."""
 _TIMELINE_KEPT = 30_000
-_SLACK = 0.1
-"""Clocks of brokers and canary may differ by this share of the retention, and by a minute at most."""
-_MINUTE_MS = 60_000
 _HEARD_NS = 60 * 10**9
 """So long after a change a broker may delete by the former retention, and we may not have heard of what it deleted."""
 
@@ -74,13 +72,14 @@ def start_advanced(scope: Scope, topic: Topic, log: Log, start: int) -> None:
             unseen.remove(run.value, run.value + run.length)
         stream.places.remove(run.value, run.value + run.length)
         stream.transactions.remove(run.value, run.value + run.length)
+    _expire_missing(scope, topic, log, start)
     settle_held(topic, log, start)
     log.claims.remove(0, start)
     log.promised.remove(0, start)
     log.corrupt.remove(0, start)
     log.copies.remove(0, start)
     log.phantoms.remove(0, start)
-    log.start = start
+    log.start, log.expired = start, max(start, log.expired)
     generations.forget(scope, topic, log)
     settled.forget(topic, log)
     if first is not None:
@@ -99,6 +98,24 @@ def start_advanced(scope: Scope, topic: Topic, log: Log, start: int) -> None:
         log.expiry["at_ns"] = scope.state.now_ns
     while len(log.timeline) > 1 and log.timeline[1][1] < start:
         del log.timeline[0]
+
+
+def _expire_missing(scope: Scope, topic: Topic, log: Log, start: int) -> None:
+    """What is looked for below the start can be found no more; what was found to be gone was so before."""
+    for m in log.missing:
+        below = min(max(start - m.offset, 0), m.count)
+        if below and not (m.state == "absent" and m.confirmed):
+            stream = topic.streams[m.tag]
+            for x, y in stream.unseen.get("read_committed", _NOTHING).within(m.sequence, m.sequence + below):
+                expired_unread(scope, topic, log, stream, x, y)
+            m.offset, m.sequence, m.count = m.offset + below, m.sequence + below, m.count - below
+    log.missing = [m for m in log.missing if m.count]
+    log.unplaced = [u for u in log.unplaced if u.low >= start]
+
+
+def begins_anew(log: Log) -> None:
+    """The log begins lower than before: every replica was emptied, or one leads that has deleted less."""
+    log.start = log.scrub_goal = 0
 
 
 def _sent_by(log: Log, start: int) -> int:
@@ -136,7 +153,7 @@ def settle_expiry(scope: Scope, topic: Topic, log: Log) -> None:
     age_ms = (expiry["at_ns"] - expiry["youngest_ns"]) / 1e6
     former = [ms for until_ns, ms in topic.former_retentions if until_ns >= expiry["at_ns"] - _HEARD_NS]
     for kept_ms in (topic.retention_ms, *former):
-        if kept_ms >= 0 and age_ms >= kept_ms - min(kept_ms * _SLACK, _MINUTE_MS):
+        if kept_ms >= 0 and age_ms >= least_age_ms(kept_ms):
             return
     scope.hold(
         log,

@@ -32,6 +32,8 @@ def asked(scope: Scope, fact: f.ScrubAsked) -> None:
         log.scrub_at = log.start if fact.start is None else fact.start
     start = max(log.scrub_at, log.start)
     end = min(start + fact.records, log.scrub_goal)
+    if fact.start is None and log.stable is not None and log.stable < (log.end or 0):
+        end = min(end, log.stable)  # an open transaction hides the rest, perhaps for ever
     if start < end:
         losses.request(scope, topic, log, start, end, SCRUB)
     else:

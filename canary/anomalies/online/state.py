@@ -239,6 +239,11 @@ class Log:
     phantoms: RunMap = field(default_factory=RunMap)
     """Offset to sequence, tagged with the stream: probes that nobody sent, as they were reported."""
     start: int = 0
+    expired: int = 0
+    """Where it began at most: what was promised below has expired, though it may be there again (a replica leads that
+    has deleted less)."""
+    alone: IntervalSet = field(default_factory=IntervalSet)
+    """Offsets that the leader acknowledged alone, and the high watermark is not known to have passed."""
     end: int | None = None
     stable: int | None = None
     epoch: int | None = None
@@ -261,6 +266,8 @@ class Log:
     scrub_began_ns: int = 0
     groups: dict[str, int] = field(default_factory=dict)
     """Consumer group to the offset it was told to have committed."""
+    groups_heard_ns: dict[str, int] = field(default_factory=dict)
+    """When that, or that it stands there still, was told last."""
     missing: list[Missing] = field(default_factory=list)
     sought: dict[int, IntervalSet] = field(default_factory=dict)
     """By stream: all sequences that came into ``missing`` since that was last empty; who is not here is not there."""
@@ -300,6 +307,22 @@ class Log:
         return self.promised.end() or 0
 
     @property
+    def replicated_end(self) -> int:
+        """The same of what the leader has not acknowledged alone: a listed end below it is a cut."""
+        end = self.known_end
+        for a, b in reversed(list(self.alone)):
+            if b < end:
+                break
+            end = max((y for _, y in self.promised.within(0, a)), default=0)
+        return end
+
+    def goal(self, reader: Reader) -> int | None:
+        """How far the reader may read, None where the partition has not answered since the runner's start."""
+        if not self.listed_ordinal:
+            return None
+        return self.stable if reader.isolation == "read_committed" and self.stable is not None else self.end
+
+    @property
     def busy(self) -> bool:
         """Whether a question about this log is still open."""
         return bool(self.missing or self.unplaced or self.rereads or self.wanted or self.regression)
@@ -329,6 +352,8 @@ class Topic:
     topic_id: str | None = None
     known: bool = False
     """Whether any sample told the topic id (or that there is none)."""
+    unmarked: bool = False
+    """Its id was not known when it was first seen, so the tag of our records in this incarnation is made without it."""
     fresh: bool = False
     """Whether the present process has seen it."""
     dead_ids: list[str] = field(default_factory=list)
@@ -367,7 +392,7 @@ class Producer:
 class Ask:
     """What was known when a round of asking began.
 
-    ``ends`` is topic to partition to [known end, epoch], ``positions`` topic to partition to consumer to its position.
+    ``ends`` is topic to partition to [known end], ``positions`` topic to partition to consumer to its position.
     """
 
     ordinal: int

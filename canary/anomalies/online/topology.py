@@ -201,25 +201,45 @@ def topology_seen(scope: Scope, fact: f.TopologySeen) -> None:
         _refilling(scope)
 
 
-def epoch_listed(scope: Scope, topic: str, partition: int, epoch: int | None) -> None:
-    """A leader epoch was told; one that is lower again and again is a regression."""
-    if epoch is None:
-        return
+def epoch_listed(scope: Scope, topic: str, partition: int, epoch: int | None) -> bool:
+    """A leader epoch was told, or none: return whether to believe who told it.
+
+    A lower one is a leader of yesterday that has not heard yet; told again and again it is a regression, and from then
+    on it is the partition's epoch. None where one was told before is no leader's answer.
+    """
     top = scope.state.topology
     known = top.epochs.get((topic, partition))
+    if epoch is None:
+        return known is None
     if known is None or epoch > known.epoch:
-        top.epochs[topic, partition] = known = Epoch(epoch, at_ns=scope.state.now_ns)
+        highest = -1 if known is None else known.highest
+        top.epochs[topic, partition] = known = Epoch(epoch, at_ns=scope.state.now_ns, highest=highest)
     if epoch == known.epoch:
         known.lower = 0
         if not known.former:
             _place_epoch(scope, topic, partition, epoch)
-        return
+        return True
     known.lower += 1
-    if known.lower >= _LOWER_TIMES:
-        summary = f"the leader epoch went back from {known.epoch} to {epoch}"
-        evidence = {"leader_epoch_before": known.epoch, "leader_epoch": epoch}
-        scope.emit(violation(scope, "leader-epoch-regression", topic, partition, None, summary, evidence=evidence))
-        top.epochs[topic, partition] = Epoch(epoch, at_ns=scope.state.now_ns)
+    if known.lower < _LOWER_TIMES:
+        return False
+    summary = f"the leader epoch went back from {known.epoch} to {epoch}"
+    evidence = {"leader_epoch_before": known.epoch, "leader_epoch": epoch}
+    scope.emit(violation(scope, "leader-epoch-regression", topic, partition, None, summary, evidence=evidence))
+    highest = max(known.epoch, known.highest)
+    top.epochs[topic, partition] = Epoch(epoch, at_ns=scope.state.now_ns, highest=highest)
+    return True
+
+
+def epoch_read(scope: Scope, topic: str, partition: int, epoch: int) -> bool:
+    """A record bears the epoch of the leader that appended it: return whether that is a new leader's.
+
+    Records that were appended before the epoch went back bear higher ones, and tell nothing.
+    """
+    known = scope.state.topology.epochs.get((topic, partition))
+    if known is None or epoch <= max(known.epoch, known.highest):
+        return False
+    known.epoch, known.lower, known.at_ns = epoch, 0, scope.state.now_ns
+    return True
 
 
 def _epoch_over(scope: Scope, key: tuple[str, int], place: Place, at_ns: int) -> None:

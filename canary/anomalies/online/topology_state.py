@@ -142,13 +142,15 @@ class End:
 class Epoch:
     """The leader epoch of a partition since ``at_ns``, and how often in a row a lower one was told.
 
-    ``former``: another leader has been seen since, whose epoch is higher and not told yet.
+    ``former``: another leader has been seen since, whose epoch is higher and not told yet. ``highest``: that there was
+    before the epoch went back, -1 where it never did.
     """
 
     epoch: int
     lower: int = 0
     at_ns: int = 0
     former: bool = False
+    highest: int = -1
 
 
 @dataclass(slots=True)

@@ -79,21 +79,23 @@ def committed(scope: Scope, fact: f.Committed) -> None:
 
 
 def _promise_all(scope: Scope, transaction: Transaction) -> None:
-    from canary.anomalies.online.deliveries import promise  # noqa: PLC0415  # each needs the other
+    from canary.anomalies.online.deliveries import promise, promise_unplaced  # noqa: PLC0415  # each needs the other
 
     relays.took(scope, transaction)
     for name, tag, sequence in transaction.writes:
         topic = scope.state.topics[name]
         stream = topic.streams[tag]
-        place = stream.places.get(sequence)
-        if sequence in stream.acked and place is not None:
-            log = topic.logs[stream.partition]
-            if log.claims.get(place[0]) == (sequence, tag):
-                promise(scope, topic, log, stream, sequence, 1, place[0])
-            else:  # somebody else has been said to stand there before this was a promise
-                topic.promises += 1
-                stream.promised.add(sequence, sequence + 1)
-                miss(scope, log, stream, place[0], 1, sequence, "displaced")
+        if sequence not in stream.acked or sequence in stream.lost:
+            continue
+        log, place = topic.logs[stream.partition], stream.places.get(sequence)
+        if place is None:
+            promise_unplaced(topic, log, stream, sequence, sequence + 1)
+        elif log.claims.get(place[0]) == (sequence, tag):
+            promise(scope, topic, log, stream, sequence, 1, place[0])
+        else:  # somebody else has been said to stand there before this was a promise
+            topic.promises += 1
+            stream.promised.add(sequence, sequence + 1)
+            miss(scope, log, stream, place[0], 1, sequence, "displaced")
 
 
 def aborted(scope: Scope, fact: f.Aborted) -> None:
@@ -206,7 +208,7 @@ def from_the_grave(scope: Scope, topic: Topic, log: Log, first: f.Polled, n: int
 
     What a consumer had fetched before the start moved lies below it, and is none.
     """
-    for i in range(max(log.start - first.offset, 0), n):
+    for i in range(max(log.expired - first.offset, 0), n):
         scope.emit(
             scope.violation(
                 "zombie-write",

@@ -30,7 +30,7 @@ def suspects(state: State) -> dict[str, int]:
 
 def stalled(state: State, log: Log, reader: Reader) -> bool:
     """Say whether the reader has had something to read for long, and read nothing."""
-    goal = log.stable if reader.isolation == "read_committed" and log.stable is not None else log.end
+    goal = log.goal(reader)
     return goal is not None and reader.position < goal and state.now_ns - reader.moved_at_ns > STALLED_NS
 
 
@@ -106,6 +106,7 @@ def view(state: State) -> dict[str, Any]:
             {
                 "topic": topic.name,
                 "topic_id": topic.topic_id,
+                "unmarked": topic.unmarked,
                 "known": topic.known,
                 "fresh": topic.fresh,
                 "partitions": topic.partitions,

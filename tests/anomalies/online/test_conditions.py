@@ -79,3 +79,18 @@ def test_evidence_is_the_state_of_the_partition_and_of_ours_how_far_it_was_read(
         ("probes", [1], True),
         ("orders", [1], False),
     ]
+
+
+def test_a_condition_is_one_violation_though_the_topics_id_was_told_only_after_it_was_said() -> None:
+    c = cluster()
+    offline(c, "orders", 0)
+    c.rounds(6)
+    (first,) = c.open
+    listed(c, 100)  # tells an id
+    c.rounds(299)
+    assert list(c.open) == [first]
+    (one,) = said(c)
+    assert one.said_ns == c.now_ns, "again"
+    c.set("orders", 0, 1, "1,2,3")
+    c.round()
+    assert c.open == {}

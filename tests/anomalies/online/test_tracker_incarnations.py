@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 
 from canary import facts as f
+from canary.anomalies.online import view
+from canary.runner.probes import marked_id
 from tests.support.bench import PRODUCER, RC, RU, TOPIC, Bench
 
 
@@ -229,3 +231,29 @@ def test_who_reads_for_this_incarnation_and_skips_is_seen_by_its_acknowledgement
     bench.hidden = {2}
     bench.settle()
     assert bench.found("poll-skip") == [("poll-skip", 2, 2)]
+
+
+def test_a_topic_whose_id_became_known_is_recognised_when_it_is_made_again() -> None:
+    bench = Bench(topic_id=None)
+    bench.write(40)
+    bench.settle(2)
+    bench.topic_id = "incarnation-1"  # brokers were upgraded
+    bench.settle(2)
+    assert (bench.found(), bench.renewed) == ([], [])
+    made_again(bench)
+    bench.positions = {RC: 0, RU: 0}
+    bench.settle()
+    assert [kind for kind, *_ in bench.found()] == ["topic-recreated"]
+    assert bench.renewed == [TOPIC]
+
+
+@pytest.mark.parametrize("first", [None, "incarnation-1"])
+def test_the_tag_of_our_records_is_that_of_the_id_that_was_known_first(first: str | None) -> None:
+    bench = Bench(topic_id=first)
+    bench.topic_id = "incarnation-1"
+    bench.restart()
+    (topic,) = view(bench.tracker.state)["topics"]
+    assert (topic["topic_id"], marked_id(topic)) == ("incarnation-1", first)
+    made_again(bench)
+    (topic,) = view(bench.tracker.state)["topics"]
+    assert (topic["topic_id"], marked_id(topic)) == ("incarnation-2", "incarnation-2")

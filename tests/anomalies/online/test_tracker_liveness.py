@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import pytest
+
 from canary import facts as f
 from canary.anomalies.online import Tracker
+from canary.anomalies.online.view import stalled
 from tests.support.bench import PRODUCER, RC, RU, TOPIC, Bench
 
 
@@ -299,6 +302,48 @@ def test_silence_goes_on_over_a_restart_and_what_nobody_watched_is_none() -> Non
     assert bench.says() == []
     bench.ask(15)
     assert [line.split(":")[0] for line in bench.says()] == ["blind"]
+
+
+def switched_off(bench: Watched) -> None:
+    """The canary starts again, and this topic's mode is no more among its settings: nobody asks for it."""
+    bench.tracker = Tracker.load(bench.tracker.dump())
+    bench.requests.clear()
+    bench.fold(f.RunnerStarted(bench.now_ns, "canary-0", "test"))
+    for _ in range(200):
+        bench.sample += 1
+        bench.now_ns += 1_000_000_000
+        bench.fold(f.WatchAsked(bench.now_ns, bench.sample))
+
+
+@pytest.mark.parametrize("before_s", [5, 65])
+def test_a_mode_that_was_switched_off_is_not_stalled(before_s: int) -> None:
+    bench = Watched()
+    bench.write(5)
+    bench.poll()
+    bench.write(3)
+    bench.rounds(before_s, stable=5)
+    assert len(bench.says()) == (before_s > 60)
+    switched_off(bench)
+    assert bench.says() == []
+    (log,) = bench.tracker.state.topics[TOPIC].logs.values()
+    assert not any(stalled(bench.tracker.state, log, reader) for reader in log.readers.values())
+
+
+def test_what_is_stalled_before_a_start_and_after_it_is_stalled_all_the_while() -> None:
+    bench = Watched()
+    bench.write(5)
+    bench.rounds(65)
+    (first,) = bench.violations.values()
+    bench.tracker = Tracker.load(bench.tracker.dump())
+    bench.fold(f.RunnerStarted(bench.now_ns, "canary-0", "test"))
+    for _ in range(3):  # the cluster takes its time
+        bench.sample += 1
+        bench.now_ns += 1_000_000_000
+        bench.fold(f.WatchAsked(bench.now_ns, bench.sample))
+    assert list(bench.violations.values()) == [first]
+    bench.rounds(1)
+    assert list(bench.violations.values()) == [first]
+    bench.poll()
     bench.rounds(2)
     assert bench.says() == []
 
@@ -330,3 +375,26 @@ def test_silence_counts_from_the_last_answer() -> None:
     assert bench.says() == []
     bench.ask(6)
     assert len(bench.says()) == 1
+
+
+def test_of_a_mode_that_was_switched_off_nothing_is_read_again() -> None:
+    bench = Watched()
+    bench.write(5)
+    del bench.log[2]
+    bench.answering = False
+    bench.poll()
+    assert bench.requests
+    switched_off(bench)
+    assert bench.requests == []
+
+
+def test_what_stands_is_said_in_its_time_though_the_clock_of_an_earlier_process_was_ahead() -> None:
+    bench = Watched()
+    bench.write(5)
+    bench.now_ns += 7200 * 10**9
+    bench.rounds(5)
+    bench.now_ns -= 7200 * 10**9
+    bench.restart()
+    bench.rounds(65)
+    (found,) = bench.violations.values()
+    assert (found.kind, found.at_ns <= bench.now_ns) == ("stalled", True)

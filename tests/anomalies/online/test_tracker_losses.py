@@ -351,3 +351,160 @@ def test_a_cut_is_waited_for_until_it_is_said_though_its_losses_are() -> None:
     b.settle()
     assert b.found("truncation") == [("truncation", 10, -1)]
     assert sum(suspects(b.tracker.state).values()) == 0
+
+
+def epoch_goes_back(bench: Bench, to: int = 0) -> None:
+    """The metadata was restored: leaders have lower epochs from here on."""
+    bench.epoch = to
+    bench.settle(6)
+    assert [kind for kind, *_ in bench.found()] == ["leader-epoch-regression"]
+
+
+def test_after_the_leader_epoch_went_back_what_is_lost_is_said() -> None:
+    bench = Bench(epoch=7)
+    bench.write(10)
+    bench.settle()
+    epoch_goes_back(bench)
+    bench.truncate(6, epoch=False)
+    bench.settle()
+    assert bench.found("lost-write") == [("lost-write", n, n) for n in range(6, 10)]
+    assert bench.found("truncation") == [("truncation", 6, -1)]
+
+
+def test_after_the_leader_epoch_went_back_a_new_process_knows_the_partition() -> None:
+    bench = Bench(epoch=7)
+    bench.write(10)
+    bench.settle()
+    epoch_goes_back(bench)
+    bench.restart()
+    assert bench.tracker.state.topics[TOPIC].logs[0].listed_ordinal > 0
+
+
+def test_what_was_written_before_the_leader_epoch_went_back_bears_its_epoch_and_tells_of_no_new_leader() -> None:
+    bench = Bench(epoch=7)
+    bench.write(10)
+    bench.settle()
+    epoch_goes_back(bench)
+    log = bench.tracker.state.topics[TOPIC].logs[0]
+    for epoch, believed in ((7, 0), (8, 8)):
+        place = (bench.now_ns, "reread-9", RC, TOPIC, 0, 3, PRODUCER, 1, 3)
+        bench.fold(f.Polled(*place, leader_epoch=epoch))
+        assert log.epoch == believed
+    bench.epoch = 8
+    bench.settle()
+    assert log.listed_ordinal > 0
+
+
+def wiped(bench: Bench) -> None:
+    """Every replica is empty: the log begins anew at 0."""
+    bench.log.clear()
+    bench.start = bench.end = 0
+    bench.epoch += 1
+
+
+def test_of_a_log_that_begins_lower_than_before_everything_is_read_again() -> None:
+    bench = Bench()
+    bench.write(50)
+    bench.settle()
+    bench.now_ns += 9 * 86_400 * 10**9
+    bench.start = 50
+    bench.log.clear()
+    bench.settle()
+    wiped(bench)
+    bench.settle(2)
+    bench.write(30)
+    bench.settle()
+    assert bench.found() == []
+    lose(bench, *range(10, 20))
+    assert bench.found("lost-write") == [("lost-write", n, 50 + n) for n in range(10, 20)]
+
+
+def test_what_expired_and_is_there_again_under_a_leader_that_has_deleted_less_is_no_copy() -> None:
+    bench = Bench()
+    bench.write(10)
+    bench.settle()
+    bench.now_ns += 9 * 86_400 * 10**9
+    bench.start = 6
+    bench.settle()
+    bench.start, bench.epoch = 2, 1
+    bench.settle()
+    assert bench.found() == []
+    lose(bench, 3)
+    assert bench.found() == [("lost-write", 3, 3)], "and promised again"
+
+
+def test_what_was_looked_for_when_it_expired_is_not_lost_when_the_log_begins_lower_again() -> None:
+    bench = Bench()
+    bench.write(10)
+    bench.settle()
+    bench.truncate(4, epoch=False)
+    bench.answering = False
+    bench.write(4)  # where others were promised, who are looked for
+    bench.now_ns += 9 * 86_400 * 10**9
+    bench.start = 8
+    bench.round()
+    wiped(bench)
+    bench.answering = True
+    bench.settle()
+    assert {offset for _, offset, _ in bench.found("lost-write")} <= {8, 9}
+
+
+def test_what_the_next_loss_of_the_same_place_displaced_is_lost_though_the_log_ends_before_it() -> None:
+    bench = Bench()
+    bench.write(10)
+    bench.settle()
+    bench.truncate(5)
+    bench.answering = False
+    bench.write(3)
+    bench.truncate(2)
+    for _ in range(5):
+        bench.round()
+    bench.answering = True
+    bench.settle()
+    assert {sequence for _, _, sequence in bench.found("lost-write")} == set(range(2, 13))
+
+
+def lone_acknowledgements(bench: Bench) -> list[int]:
+    """The leader acknowledges ten probes that no follower has fetched yet: consumers and ListOffsets end before."""
+    bench.write(10)
+    bench.settle(2)
+    sequences = bench.send(10)
+    for sequence in sequences:
+        bench.ack(sequence, sequence)
+    for _ in range(4):
+        bench.round()
+    return sequences
+
+
+def test_what_a_leader_acknowledged_alone_is_not_gone_while_its_follower_pauses() -> None:
+    bench = Bench(mode="plain")
+    bench.append(*lone_acknowledgements(bench))
+    bench.settle()
+    assert bench.found() == []
+
+
+def test_what_all_acknowledged_is_gone_when_the_log_ends_before_it() -> None:
+    bench = Bench()
+    lone_acknowledgements(bench)
+    assert len(bench.found("lost-write")) == 10
+
+
+@pytest.mark.parametrize("grown", [0, 20])
+def test_what_a_leader_acknowledged_alone_and_the_next_one_does_not_have_is_gone(grown: int) -> None:
+    bench = Bench(mode="plain")
+    lone_acknowledgements(bench)
+    if grown:  # under the same leader, by records of others
+        bench.end += grown
+    else:
+        bench.epoch += 1
+    bench.settle()
+    assert {v.severity for v in bench.violations.values()} == {"warning"}
+    assert bench.found("lost-write") == [("lost-write", n, n) for n in range(10, 20)]
+
+
+def test_what_a_leader_acknowledged_alone_excuses_nothing_that_had_been_read_or_stands_behind_it() -> None:
+    bench = Bench(mode="plain")
+    lone_acknowledgements(bench)
+    bench.truncate(7, epoch=False)
+    bench.settle()
+    assert bench.found("lost-write") == [("lost-write", n, n) for n in range(7, 10)]

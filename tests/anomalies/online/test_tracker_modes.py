@@ -274,3 +274,23 @@ def test_one_that_is_never_delivered_is_a_skip() -> None:
     bench.positions[RC] = 6
     bench.settle()
     assert bench.found() == [("poll-skip", 2, 2)]
+
+
+@pytest.mark.parametrize(("away_s", "said"), [(60, True), (86_000, True), (8 * 86_400, False)])
+def test_a_group_whose_offsets_expired_while_it_had_no_members_has_not_gone_back(away_s: int, *, said: bool) -> None:
+    bench = Bench()
+    bench.fold(f.GroupOffset(bench.now_ns, "g", TOPIC, 0, 3, "committed"))
+    bench.now_ns += away_s * 10**9
+    bench.restart()
+    bench.fold(f.GroupOffset(bench.now_ns, "g", TOPIC, 0, None, "fetched"))
+    bench.settle(3)
+    assert [kind for kind, *_ in bench.found()] == ["committed-offset-regression"] * said
+
+
+def test_a_group_that_is_asked_for_now_and_then_is_not_forgotten() -> None:
+    bench = Bench()
+    for offset, reason in ((3, "committed"), (3, "fetched"), (3, "fetched"), (None, "fetched")):
+        bench.fold(f.GroupOffset(bench.now_ns, "g", TOPIC, 0, offset, reason))
+        bench.now_ns += 20 * 3600 * 10**9
+    bench.settle(3)
+    assert [kind for kind, *_ in bench.found()] == ["committed-offset-regression"]

@@ -174,3 +174,38 @@ def test_a_watched_topic_that_is_gone_is_not_scrubbed() -> None:
     bench.fold(f.TopicGone(bench.now_ns, 99, TOPIC))
     scrub(bench)
     assert bench.requests == []
+
+
+def test_under_a_transaction_that_hangs_everything_before_it_is_read_again_and_again() -> None:
+    bench = Bench()
+    bench.write(30)
+    bench.settle()
+
+    def hang() -> None:
+        """Another look at the log, in which a transaction stands open at 20."""
+        log = bench.tracker.state.topics[TOPIC].logs[0]
+        bench.round()
+        log.stable = 20
+
+    def scrubbed(places: int) -> list[tuple[int, int]]:
+        ranges = []
+        for _ in range(places):
+            hang()
+            ranges += asked(bench)
+            (request,) = bench.requests or [None]
+            if request is not None:
+                number, start, end = request.request_id, request.start, request.end  # type: ignore[attr-defined]
+                bench.deliver(f"reread-{number}", "read_committed", start, min(end, 20))
+                reached, complete = min(end, 20), end <= 20
+                error = None if complete else "end of log at 20"
+                place = ("read_committed", TOPIC, 0, start, end, reached, complete, error)
+                bench.fold(f.RereadEnded(bench.now_ns, number, *place))
+        return ranges
+
+    first = bench.now_ns
+    assert scrubbed(3) == [(0, 10), (10, 20)]
+    assert bench.tracker.state.topics[TOPIC].logs[0].scrubbed_ns > first
+    del bench.log[12]
+    assert scrubbed(3) == [(0, 10), (10, 20)]
+    bench.settle()
+    assert bench.found() == [("lost-write", 12, 12)]

@@ -156,3 +156,46 @@ def test_outcomes_of_an_incarnation_that_is_gone_say_nothing_of_the_next() -> No
         bench.fold(end(bench.now_ns, PRODUCER, 1, 1))
         bench.settle()
         assert bench.found() == [("topic-recreated", -1, -1)]
+
+
+def committed_without_offset(bench: Transactions, *, there: bool) -> int:
+    """A committed write between two others, acknowledged without an offset; returns its sequence."""
+    bench.write_within(1, 0)
+    bench.commit(1)
+    (sequence,) = bench.write_within(2, None)
+    offset, bench.end = bench.end, bench.end + 1
+    if there:
+        bench.log[offset] = (PRODUCER, 1, sequence)
+    bench.fold(f.Acked(bench.now_ns, TOPIC, 0, PRODUCER, 1, sequence, None, 1_000))
+    bench.commit(2)
+    bench.write_within(3, bench.end)
+    bench.commit(3)
+    return sequence
+
+
+def test_a_committed_write_that_was_acknowledged_without_an_offset_is_promised() -> None:
+    bench = Transactions()
+    sequence = committed_without_offset(bench, there=False)
+    bench.settle()
+    assert bench.found("lost-write") == [("lost-write", -1, sequence)]
+    assert bench.tracker.state.topics[TOPIC].promises == 3
+
+
+def test_a_committed_write_that_was_acknowledged_without_an_offset_and_is_there_is_not_lost() -> None:
+    bench = Transactions()
+    committed_without_offset(bench, there=True)
+    bench.settle()
+    assert bench.found() == []
+
+
+def test_an_aborted_write_that_was_acknowledged_without_an_offset_is_not_promised() -> None:
+    bench = Transactions()
+    bench.write_within(1, 0)
+    bench.commit(1)
+    (sequence,) = bench.write_within(2, None)
+    bench.fold(f.Acked(bench.now_ns, TOPIC, 0, PRODUCER, 1, sequence, None, 1_000))
+    bench.fold(f.Aborted(bench.now_ns, PRODUCER, 1, 2, "?"))
+    bench.write_within(3, bench.end)
+    bench.commit(3)
+    bench.settle()
+    assert bench.found() == []
