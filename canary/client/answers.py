@@ -2,10 +2,61 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import contextlib
+import time
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from confluent_kafka import KafkaError, KafkaException
 
 if TYPE_CHECKING:
-    from confluent_kafka import KafkaError
+    from collections.abc import Callable
+    from concurrent.futures import Future
+
+T = TypeVar("T")
+
+PATIENCE_S: Final = 20.0
+"""How long a cluster is asked: longer than a broker's session."""
+
+_ONCE_S: Final = 5.0
+
+
+def answer(
+    admin: Any,
+    ask: Callable[[float], Future[T]],
+    *,
+    until: float | None = None,
+    final: Callable[[int], bool] = lambda code: code >= 0,
+) -> T:
+    """Return what the cluster answers; it is asked again while nobody does.
+
+    Most questions of an AdminClient go to the broker that the client takes for the controller. Brokers name one that
+    they think alive: after a death that may be the dead one until its session is over (9 s by default), and the client
+    waits for it as long as the question may take, and in the next one again. So a question is short, and before the
+    next one any broker is asked for metadata, which renews what the client knows of the controller.
+
+    Args:
+        admin: an AdminClient.
+        ask: puts the question, given how many seconds it may take.
+        until: when to give up (time.monotonic()); by default after PATIENCE_S.
+        final: whether an error of this code is an answer; by default what the cluster says, not the client of itself.
+
+    Raises:
+        KafkaException: the error that is an answer, or that of the last try.
+    """
+    end = time.monotonic() + PATIENCE_S if until is None else until
+    while True:
+        once = max(0.5, min(_ONCE_S, (end - time.monotonic()) / 2))
+        try:
+            return ask(once).result(once + 0.5)
+        except KafkaException as error:
+            if final(error.args[0].code()) or time.monotonic() >= end:
+                raise
+        except TimeoutError as error:
+            if time.monotonic() >= end:
+                raise KafkaException(KafkaError(KafkaError._TIMED_OUT)) from error  # noqa: SLF001  # public in librdkafka
+        with contextlib.suppress(KafkaException):  # nobody answers this either: there is nothing to learn yet
+            admin.list_topics(timeout=max(0.1, min(3.0, end - time.monotonic())))
+        time.sleep(0.25)
 
 
 def text_of(error: KafkaError) -> str:

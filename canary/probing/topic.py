@@ -14,12 +14,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from confluent_kafka import KafkaError, KafkaException, TopicCollection
 from confluent_kafka.admin import NewTopic
 
-from canary.client.answers import text_of, topic_id_of
+from canary.client.answers import answer, text_of, topic_id_of
 from canary.errors import UserError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
-    from concurrent.futures import Future
 
 UNREACHABLE = 3
 """Exit status where the cluster gives no answer, or not enough rights."""
@@ -91,14 +90,12 @@ def ensure_topic(
         replica_assignment=spread(brokers, partitions, replication_factor),
         config=dict(config),
     )
-    error = _created(admin, new, deadline)
-    if error is not None and error.code() != KafkaError.TOPIC_ALREADY_EXISTS:
-        raise _explained(error, f"make topic {name!r}", "CREATE on the topic (or on the cluster)")
+    created = _created(admin, new, deadline)
     while (found := _described(admin, name, deadline)) is None:  # brokers learn of it one after another
         if time.monotonic() > deadline:
             raise TopicError(f"topic {name!r} was made but is not described after {timeout_s:g} s.", UNREACHABLE)
         time.sleep(0.1)
-    return found._replace(created=error is None)
+    return found._replace(created=created)
 
 
 def spread(brokers: Iterable[Broker], partitions: int, replication_factor: int) -> list[list[int]]:
@@ -122,52 +119,43 @@ def spread(brokers: Iterable[Broker], partitions: int, replication_factor: int) 
 
 def _described(admin: Any, name: str, deadline: float) -> Found | None:
     """Return the topic, or None when the cluster says that there is none. Asks again until ``deadline``."""
-    while True:
-        left = _left(deadline)
-        future = admin.describe_topics(TopicCollection([name]), request_timeout=min(left, 3.0))[name]
-        error = _error(future, min(deadline, time.monotonic() + 3.5))
-        if error is None:
-            described = future.result()
-            return Found(topic_id_of(described), len(described.partitions), created=False)
-        if error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
+    try:
+        described: Any = answer(
+            admin,
+            lambda most_s: admin.describe_topics(TopicCollection([name]), request_timeout=most_s)[name],
+            until=deadline,
+            final={KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError.TOPIC_AUTHORIZATION_FAILED}.__contains__,
+        )
+    except KafkaException as error:
+        said: KafkaError = error.args[0]
+        if said.code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
             return None
-        if error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED or time.monotonic() >= deadline:
-            raise _explained(error, f"describe topic {name!r}", "DESCRIBE on the topic")
-        time.sleep(min(0.25, left))
+        raise _explained(said, f"describe topic {name!r}", "DESCRIBE on the topic") from error
+    return Found(topic_id_of(described), len(described.partitions), created=False)
 
 
-def _created(admin: Any, new: NewTopic, deadline: float) -> KafkaError | None:
-    """Have the topic made. What the client says of itself (its broker left the metadata, say) is asked again."""
-    while True:
-        future = admin.create_topics([new], operation_timeout=5.0, request_timeout=_left(deadline))[new.topic]
-        error = _error(future, deadline)
-        if error is None or error.code() >= 0 or time.monotonic() >= deadline:
-            return error
-        time.sleep(0.25)
+def _created(admin: Any, new: NewTopic, deadline: float) -> bool:
+    """Have the topic made. Returns whether it was: somebody else may have been faster."""
+    try:
+        answer(
+            admin,
+            lambda most_s: admin.create_topics([new], operation_timeout=4.0, request_timeout=most_s)[new.topic],
+            until=deadline,
+        )
+    except KafkaException as error:
+        said: KafkaError = error.args[0]
+        if said.code() == KafkaError.TOPIC_ALREADY_EXISTS:
+            return False
+        raise _explained(said, f"make topic {new.topic!r}", "CREATE on the topic (or on the cluster)") from error
+    return True
 
 
 def _brokers(admin: Any, deadline: float) -> Sequence[Broker]:
-    future = admin.describe_cluster(request_timeout=_left(deadline))
-    error = _error(future, deadline)
-    if error is not None:
-        raise _explained(error, "list the brokers", "DESCRIBE on the cluster")
-    return [Broker(node.id, node.rack) for node in future.result().nodes]
-
-
-def _left(deadline: float) -> float:
-    return max(0.1, deadline - time.monotonic())
-
-
-def _error(future: Future[Any], deadline: float) -> KafkaError | None:
-    """Wait for the future. Returns what the cluster, or the client about it, said; None when all is well."""
     try:
-        future.result(_left(deadline) + 0.5)
+        described = answer(admin, lambda most_s: admin.describe_cluster(request_timeout=most_s), until=deadline)
     except KafkaException as error:
-        said: KafkaError = error.args[0]
-        return said
-    except TimeoutError:
-        return KafkaError(KafkaError._TIMED_OUT)  # noqa: SLF001  # public in librdkafka
-    return None
+        raise _explained(error.args[0], "list the brokers", "DESCRIBE on the cluster") from error
+    return [Broker(node.id, node.rack) for node in described.nodes]
 
 
 def _explained(error: KafkaError, what: str, right: str) -> TopicError:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
+from canary.client.answers import answer
 from canary.client.opening import opened, refusal_or_raise
 from canary.client.quiet import ErrorReporter, calm, quiet_logger
 from canary.runner import auditing
@@ -77,9 +79,9 @@ def cluster_id(admin: Any) -> str:
         NoAnswerError: it does not tell.
     """
     try:
-        described = admin.describe_cluster(request_timeout=3.0).result(timeout=4.0)
-    except TimeoutError as error:
-        raise NoAnswerError("the cluster does not answer", "_TIMED_OUT") from error
+        described = answer(
+            admin, lambda most_s: admin.describe_cluster(request_timeout=most_s), until=time.monotonic() + 4.0
+        )
     except KafkaException as error:
         said = error.args[0]
         raise NoAnswerError(f"the cluster does not answer: {said.str()}", said.name()) from error

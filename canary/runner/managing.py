@@ -14,17 +14,15 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from canary.client.answers import text_of
+from canary.client.answers import answer, text_of
 from canary.probing.topic import UNREACHABLE, Broker, TopicError
 from canary.runner.planning import Existing
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Collection, Sequence
     from concurrent.futures import Future
 
     from canary.runner.planning import Change
-
-_TIMEOUT_S = 10.0
 
 
 def live_brokers(admin: Any) -> list[Broker]:
@@ -33,7 +31,7 @@ def live_brokers(admin: Any) -> list[Broker]:
     Raises:
         TopicError: the cluster does not answer.
     """
-    nodes = _result(admin.describe_cluster(request_timeout=_TIMEOUT_S), "list the brokers").nodes
+    nodes = _result(admin, lambda most_s: admin.describe_cluster(request_timeout=most_s), "list the brokers").nodes
     return [Broker(node.id, node.rack) for node in nodes]
 
 
@@ -43,20 +41,20 @@ def existing(admin: Any, topic: str, names: Sequence[str]) -> Existing | None:
     Raises:
         TopicError: the cluster does not answer, or not enough rights.
     """
-    future = admin.describe_topics(TopicCollection([topic]), request_timeout=_TIMEOUT_S)[topic]
     try:
-        described = future.result(_TIMEOUT_S + 1)
+        described = answer(
+            admin, lambda most_s: admin.describe_topics(TopicCollection([topic]), request_timeout=most_s)[topic]
+        )
     except KafkaException as error:
         if error.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
             return None
         raise _explained(error.args[0], f"describe topic {topic!r}") from error
-    except TimeoutError as error:
-        raise TopicError(
-            f"no answer about topic {topic!r}; is the cluster reachable?", UNREACHABLE, "_TIMED_OUT"
-        ) from error
     resource = ConfigResource(ResourceType.TOPIC, topic)
-    answer = admin.describe_configs([resource], request_timeout=_TIMEOUT_S)[resource]
-    entries = _result(answer, f"read the settings of topic {topic!r}")
+    entries = _result(
+        admin,
+        lambda most_s: admin.describe_configs([resource], request_timeout=most_s)[resource],
+        f"read the settings of topic {topic!r}",
+    )
     replicas = [[node.id for node in part.replicas] for part in sorted(described.partitions, key=lambda one: one.id)]
     return Existing(replicas, {name: entries[name].value for name in names if name in entries})
 
@@ -80,14 +78,17 @@ def make(admin: Any, change: Change, partitions_now: int) -> None:
             replica_assignment=[list(one) for one in change.assignments],
             config=dict(change.config),
         )
-        future = admin.create_topics([new], request_timeout=_TIMEOUT_S)[change.topic]
-        _result(future, what, {KafkaError.TOPIC_ALREADY_EXISTS})
+        _result(
+            admin,
+            lambda most_s: admin.create_topics([new], request_timeout=most_s)[change.topic],
+            what,
+            {KafkaError.TOPIC_ALREADY_EXISTS},
+        )
     elif change.action == "add-partitions":
         total = partitions_now + len(change.assignments)
         more = NewPartitions(change.topic, total, replica_assignment=[list(one) for one in change.assignments])
-        future = admin.create_partitions([more], request_timeout=_TIMEOUT_S)[change.topic]
         try:
-            _result(future, what)
+            _result(admin, lambda most_s: admin.create_partitions([more], request_timeout=most_s)[change.topic], what)
         except TopicError:
             now = existing(admin, change.topic, [])
             if now is None or len(now.replicas) < total:
@@ -97,22 +98,25 @@ def make(admin: Any, change: Change, partitions_now: int) -> None:
             ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET) for name, value in change.config
         ]
         resource = ConfigResource(ResourceType.TOPIC, change.topic, incremental_configs=entries)
-        _result(admin.incremental_alter_configs([resource], request_timeout=_TIMEOUT_S)[resource], what)
+        _result(
+            admin,
+            lambda most_s: admin.incremental_alter_configs([resource], request_timeout=most_s)[resource],
+            what,
+        )
 
 
-def _result(future: Future[Any], what: str, fine: set[int] | None = None) -> Any:
+def _result(admin: Any, ask: Callable[[float], Future[Any]], what: str, fine: Collection[int] = ()) -> Any:
     try:
-        return future.result(_TIMEOUT_S + 1)
+        return answer(admin, ask)
     except KafkaException as error:
-        if error.args[0].code() in (fine or ()):
+        if error.args[0].code() in fine:
             return None
         raise _explained(error.args[0], what) from error
-    except TimeoutError as error:
-        raise TopicError(f"could not {what}: no answer; is the cluster reachable?", UNREACHABLE) from error
 
 
 def _explained(error: KafkaError, what: str) -> TopicError:
     return TopicError(
-        f"could not {what}: {text_of(error)}; see the canary's rights (DESCRIBE, CREATE, ALTER, ALTER_CONFIGS)",
+        f"could not {what}: {text_of(error)}; is the cluster reachable, and has the canary its rights "
+        "(DESCRIBE, CREATE, ALTER, ALTER_CONFIGS)?",
         UNREACHABLE,
     )

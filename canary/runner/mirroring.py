@@ -7,17 +7,16 @@ from typing import TYPE_CHECKING, Any
 from confluent_kafka import KafkaError, KafkaException, TopicCollection
 from confluent_kafka.admin import ConfigResource, ConfigSource, ResourceType
 
-from canary.client.answers import text_of
+from canary.client.answers import answer, text_of
 from canary.probing.topic import UNREACHABLE, TopicError
 from canary.runner.planning import Wanted
 from canary.watching.mirrors import NOT_COPIED
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from concurrent.futures import Future
 
     from canary.settings import ClusterSettings
-
-_TIMEOUT_S = 10.0
 
 
 class NoOriginalError(TopicError):
@@ -51,9 +50,11 @@ def as_set(cluster: ClusterSettings, topic: str) -> Wanted:
 
 def _original(admin: Any, of: str) -> tuple[int, dict[str, str]]:
     """Return the replication factor of a topic and the settings that were made on it."""
-    described = _answer(admin.describe_topics(TopicCollection([of]), request_timeout=_TIMEOUT_S)[of], of)
+    described = _answer(
+        admin, lambda most_s: admin.describe_topics(TopicCollection([of]), request_timeout=most_s)[of], of
+    )
     resource = ConfigResource(ResourceType.TOPIC, of)
-    entries = _answer(admin.describe_configs([resource], request_timeout=_TIMEOUT_S)[resource], of)
+    entries = _answer(admin, lambda most_s: admin.describe_configs([resource], request_timeout=most_s)[resource], of)
     config = {
         name: str(entry.value)
         for name, entry in entries.items()
@@ -67,9 +68,9 @@ def _made_there(entry: Any) -> bool:
     return bool(source == ConfigSource.DYNAMIC_TOPIC_CONFIG.value)
 
 
-def _answer(future: Future[Any], of: str) -> Any:
+def _answer(admin: Any, ask: Callable[[float], Future[Any]], of: str) -> Any:
     try:
-        return future.result(_TIMEOUT_S + 1)
+        return answer(admin, ask)
     except KafkaException as error:
         said: KafkaError = error.args[0]
         if said.code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
@@ -80,8 +81,4 @@ def _answer(future: Future[Any], of: str) -> Any:
             f"topic {of!r} could not be looked at: {text_of(said)}; the canary needs DESCRIBE and DESCRIBE_CONFIGS on "
             "what it mirrors",
             UNREACHABLE,
-        ) from error
-    except TimeoutError as error:
-        raise TopicError(
-            f"no answer about topic {of!r}; is the cluster reachable?", UNREACHABLE, "_TIMED_OUT"
         ) from error

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import structlog
 from confluent_kafka import KafkaException
 
-from canary.client.answers import text_of
+from canary.client.answers import answer, text_of
 from canary.settings import consumer_config
 
 if TYPE_CHECKING:
@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from canary.settings import ClusterSettings
 
 log = structlog.get_logger(__name__)
-
-_TIMEOUT_S = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,9 +57,8 @@ def readings(cluster: ClusterSettings, topic: str, admin: Any) -> tuple[Reading,
 def _addresses(admin: Any) -> dict[int, str]:
     """Return where each broker is; nothing when the cluster does not say."""
     try:
-        nodes = admin.describe_cluster(request_timeout=_TIMEOUT_S).result(_TIMEOUT_S + 1).nodes
-    except (KafkaException, TimeoutError) as error:
-        said = text_of(error.args[0]) if isinstance(error, KafkaException) else "no answer"
-        log.warning("brokers_have_no_readers", reason=said)
+        nodes = answer(admin, lambda most_s: admin.describe_cluster(request_timeout=most_s)).nodes
+    except KafkaException as error:
+        log.warning("brokers_have_no_readers", reason=text_of(error.args[0]))
         return {}
     return {node.id: f"[{node.host}]:{node.port}" if ":" in node.host else f"{node.host}:{node.port}" for node in nodes}

@@ -56,12 +56,14 @@ def test_what_was_broken_in_several_ways_is_said() -> None:
     died_after_an_early_read = 536324970
     given_again_after_it_expired = 2068407333
     skipped_where_its_copy_stands = 154065261
+    skipped_behind_what_stands_twice = 775395164
     known = (
         *skips_at_an_offset_that_was_given_to_two,
         *copies_whose_first_expired_in_doubt,
         died_after_an_early_read,
         given_again_after_it_expired,
         skipped_where_its_copy_stands,
+        skipped_behind_what_stands_twice,
     )
     for seed in cases("lives broken in several ways", 60, *known):
         life = lived(seed, *seeded(seed).sample(sorted(INJECTIONS), 4))

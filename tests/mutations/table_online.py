@@ -182,7 +182,7 @@ ONLINE: Final[list[Mutation]] = [
         ("m.ordinal < min(sample_ordinal, log.listed_ordinal)", "m.ordinal < sample_ordinal"),
         ("if held.ordinal < sample_ordinal:", "if True:"),
         ("if held.samples >= SAMPLES and not (held.check and log.busy):", "if held.samples >= SAMPLES:"),
-        ("    so = stands(topic, log, held)\n", "    so = True\n"),
+        ("    still_so = stands(topic, log, held)\n", "    still_so = True\n"),
         ("    if held.check in PASSED and", "    if False and"),
         ("if topic.gone_since_ns is not None:\n            continue", "pass"),
         ("gone = max(min(reread.start - m.offset, m.count), 0)", "gone = 0"),

@@ -29,6 +29,9 @@ class Flux:
         described = SimpleNamespace(topic_id=Uuid(1, 2), partitions=[0, 1, 2])
         return dict.fromkeys(("canary",), self._answer(missing, described))
 
+    def list_topics(self, timeout: float) -> None:
+        assert timeout
+
     def describe_cluster(self, **_: object) -> Future[Any]:
         nodes = [SimpleNamespace(id=i, rack=None) for i in (1, 2, 3)]
         return self._answer(None, SimpleNamespace(nodes=nodes))

@@ -120,16 +120,23 @@ class Bench:
         """Tail consumers read to the end of the log."""
         for name in names or (RC, RU):
             if self.positions[name] > self.end:
-                self.fold(f.OutOfRange(self.now_ns, name, name, TOPIC, 0, self.positions[name], "out of range"))
-                self.positions[name] = self.end
-                self.fold(f.Positioned(self.now_ns, name, name, TOPIC, 0, self.end, "reset"))
+                self.astray(name)
+                self.put(name, self.end)
             if self.positions[name] < self.start:
-                self.fold(f.OutOfRange(self.now_ns, name, name, TOPIC, 0, self.positions[name], "out of range"))
-                self.positions[name] = self.start
-                self.fold(f.Positioned(self.now_ns, name, name, TOPIC, 0, self.start, "reset"))
+                self.astray(name)
+                self.put(name, self.start)
             self.deliver(name, name, self.positions[name], self.end)
             self.positions[name] = self.end
             self.fold(f.EndOfPartition(self.now_ns, name, name, TOPIC, 0, self.end))
+
+    def astray(self, name: str) -> None:
+        """A tail consumer is told that the log does not hold its position."""
+        self.fold(f.OutOfRange(self.now_ns, name, name, TOPIC, 0, self.positions[name], "out of range"))
+
+    def put(self, name: str, offset: int, topic_id: str | None = None) -> None:
+        """A tail consumer goes on at ``offset``, of an incarnation of the topic."""
+        self.positions[name] = offset
+        self.fold(f.Positioned(self.now_ns, name, name, TOPIC, 0, offset, "reset", topic_id))
 
     def answer(self) -> None:
         """Answer the re-reads that were asked for."""

@@ -431,10 +431,10 @@ def _release_missing(scope: Scope, topic: Topic, log: Log, sample_ordinal: int) 
 
 
 def _release_held(scope: Scope, topic: Topic, log: Log, held: Held) -> None:
-    so = stands(topic, log, held)
+    still_so = stands(topic, log, held)
     if held.check in PASSED and held.violation.offset is not None:
         await_no_more(log, topic.streams[held.tag], held.violation.offset, held.sequence)
-    if so:
+    if still_so:
         copy = held.violation.kind == "duplicate"
         scope.emit(of_the_client(scope, topic, held.violation) if copy else held.violation)
         if copy and held.violation.offset is not None:

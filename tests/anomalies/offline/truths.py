@@ -11,11 +11,17 @@ if TYPE_CHECKING:
     from tests.generators.clockwork import Injected
 
 
+STEPS = frozenset({"poll-skip", "int-poll-skip", "nonmonotonic-poll", "int-nonmonotonic-poll"})
+"""Measured between the places of two values: a value that stands twice has no one place."""
+
+
 def every_truth_is_found_and_nothing_else(life: Life) -> int:
     """Every truth must be found, and nothing else but its echoes. Return how many there are."""
     found = life.verdict.anomalies
     truths = [t for t in life.world.injected if t.history and t.certain and (life.ww_deps or t.kind != "G0")]
-    missing = [t for t in truths if not any(shown_by(case, t) for case in found.get(t.kind, ()))]
+    twice = {case["key"] for case in found.get("duplicate", ())}
+    due = [t for t in truths if not (t.kind in STEPS and t.key in twice)]
+    missing = [t for t in due if not any(shown_by(case, t) for case in found.get(t.kind, ()))]
     assert not missing, (life.seed, life.broken, missing)
     explained = {truth.kind for truth in truths} | life.verdict.allowed
     unseen = {key for case in found.get("unseen", ()) for key in case["unseen"]}

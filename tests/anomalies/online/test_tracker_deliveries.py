@@ -359,42 +359,38 @@ def test_who_began_behind_an_offset_has_not_passed_it_and_it_is_looked_for_all_t
     sequences = b.send(2)
     offsets = b.append(*sequences)
     for reader in (RC, RU):
-        b.fold(f.Positioned(b.now_ns, reader, reader, TOPIC, 0, 2, "reset"))
-    b.positions = {RC: 2, RU: 2}
+        b.put(reader, 2)
     if gone:
         del b.log[0]
     for sequence, offset in zip(sequences, offsets, strict=True):
         b.ack(sequence, offset)
     for reader in (RC, RU):
-        b.fold(f.Positioned(b.now_ns, reader, reader, TOPIC, 0, 0, "recreated"))
-    b.positions = {RC: 0, RU: 0}
+        b.put(reader, 0)
     b.settle()
     assert b.found() == ([("lost-write", 0, 0)] if gone else [])
 
 
-def cut_and_grown_again(told: int) -> Bench:
-    """The log is cut at 10 of 20 and grows to 15; RU is told at once, RC ``told`` rounds later."""
+def cut_and_grown_again(end: int) -> Bench:
+    """The log is cut at 10 of 20 and grows to ``end``; RU is told at once, and put there."""
     bench = Bench()
     bench.write(20)
     bench.settle(2)
     bench.truncate(10)
-    for reader in (RU, RC):
-        if reader == RC:
-            bench.write(5)
-            for _ in range(told):
-                bench.poll(RU)
-                bench.round()
-        bench.fold(f.OutOfRange(bench.now_ns, reader, reader, TOPIC, 0, 20, "out of range"))
+    bench.astray(RU)
+    bench.put(RU, 10)
+    bench.write(end - 10)
     return bench
 
 
 @pytest.mark.parametrize("told", [0, 1, 2])
 @pytest.mark.parametrize("at", [10, 15])
 def test_who_is_told_that_its_log_was_cut_has_not_skipped_what_grew_there_meanwhile(told: int, at: int) -> None:
-    bench = cut_and_grown_again(told)
-    bench.positions = {RC: at, RU: 10}
-    for reader in (RC, RU):
-        bench.fold(f.Positioned(bench.now_ns, reader, reader, TOPIC, 0, bench.positions[reader], "cut off"))
+    bench = cut_and_grown_again(15)
+    for _ in range(told):
+        bench.poll(RU)
+        bench.round()
+    bench.astray(RC)
+    bench.put(RC, at)
     bench.settle()
     assert bench.found("poll-skip") == []
     assert len(bench.found("lost-write")) == 10
@@ -404,13 +400,7 @@ def test_who_is_told_that_its_log_was_cut_has_not_skipped_what_grew_there_meanwh
 
 
 def test_who_is_not_told_that_its_log_was_cut_has_skipped_what_grew_there_meanwhile() -> None:
-    bench = Bench()
-    bench.write(20)
-    bench.settle(2)
-    bench.truncate(10)
-    bench.positions[RU] = 10
-    bench.fold(f.Positioned(bench.now_ns, RU, RU, TOPIC, 0, 10, "cut off"))
-    bench.write(15)
+    bench = cut_and_grown_again(25)
     bench.settle()
     assert bench.found("poll-skip") == [("poll-skip", offset, offset + 10) for offset in range(10, 20)]
 
@@ -464,9 +454,9 @@ def test_a_skip_that_waits_to_be_said_is_said_by_the_next_process(reader: str) -
 def test_a_skip_that_waits_to_be_said_is_none_when_its_consumer_is_told_that_its_log_was_another() -> None:
     bench = Bench()
     passed_late(bench, RC)
-    bench.fold(f.OutOfRange(bench.now_ns, RC, RC, TOPIC, 0, 4, "out of range"))
-    bench.fold(f.Positioned(bench.now_ns, RC, RC, TOPIC, 0, 0, "cut off"))
-    bench.positions[RC] = 0
+    bench.positions[RC] = 4
+    bench.astray(RC)
+    bench.put(RC, 0)
     bench.settle()
     assert bench.found("poll-skip") == []
 
@@ -479,7 +469,7 @@ def test_who_goes_on_where_it_stood_has_passed_what_it_passed_before() -> None:
     bench.hidden = {offset}
     bench.poll(RC)
     bench.hidden = set()
-    bench.fold(f.Positioned(bench.now_ns, RC, RC, TOPIC, 0, 4, "another client"))
+    bench.put(RC, 4)
     bench.ack(sequence, offset)
     bench.settle()
     assert bench.found() == [("poll-skip", offset, sequence)]
@@ -490,8 +480,7 @@ def test_what_was_acknowledged_late_and_is_given_only_to_who_begins_anew_was_ski
     bench = Bench()
     bench.answering = said
     passed_late(bench, RC, answered=said)
-    bench.fold(f.Positioned(bench.now_ns, RC, RC, TOPIC, 0, 0, "another client"))
-    bench.positions[RC] = 0
+    bench.put(RC, 0)
     bench.poll(RC)
     bench.answering = True
     bench.settle()
@@ -500,15 +489,9 @@ def test_what_was_acknowledged_late_and_is_given_only_to_who_begins_anew_was_ski
 
 def test_who_is_told_and_goes_on_where_it_stood_begins_there() -> None:
     """The log was cut below it and has grown over it again: what stands below was not asked for."""
-    bench = Bench()
-    bench.write(20)
-    bench.settle(2)
-    bench.truncate(10)
-    bench.positions[RU] = 10
-    bench.fold(f.Positioned(bench.now_ns, RU, RU, TOPIC, 0, 10, "cut off"))
-    bench.write(12)
-    bench.fold(f.OutOfRange(bench.now_ns, RC, RC, TOPIC, 0, 20, "out of range"))
-    bench.fold(f.Positioned(bench.now_ns, RC, RC, TOPIC, 0, 20, "in the log again"))
+    bench = cut_and_grown_again(22)
+    bench.astray(RC)
+    bench.put(RC, 20)
     bench.settle()
     assert bench.found("poll-skip") == []
     (late,) = bench.send()
@@ -527,7 +510,8 @@ def test_what_waits_to_be_said_of_one_that_is_told_that_its_log_was_another_is_n
 ):
     bench = Bench()
     passed_late(bench, RC)
-    bench.fold(f.OutOfRange(bench.now_ns, RC, RC, TOPIC, 0, 4, "out of range"))
+    bench.positions[RC] = 4
+    bench.astray(RC)
     for _ in range(4):
         bench.round()
     assert bench.found() == []

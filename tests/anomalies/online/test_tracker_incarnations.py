@@ -140,7 +140,6 @@ def test_a_topic_that_is_gone_is_gone_since_it_was_missed_first() -> None:
 
 
 FIRST, SECOND = "incarnation-1", "incarnation-2"
-PUT = "position is put"
 
 
 def renewed(bench: Bench, topic_id: str) -> None:
@@ -148,11 +147,6 @@ def renewed(bench: Bench, topic_id: str) -> None:
     bench.generation += 1
     bench.sequence = 0
     bench.fold(f.GenerationBegan(bench.now_ns, TOPIC, bench.mode, PRODUCER, bench.generation, topic_id))
-
-
-def put(bench: Bench, reader: str, offset: int, topic_id: str) -> None:
-    bench.positions[reader] = offset
-    bench.fold(f.Positioned(bench.now_ns, reader, reader, TOPIC, 0, offset, PUT, topic_id))
 
 
 def pass_over(bench: Bench, reader: str, start: int, end: int) -> None:
@@ -176,7 +170,7 @@ def test_a_generation_that_began_under_the_former_incarnation_promises_nothing_i
     bench.fold(f.Committed(bench.now_ns, *key))
     renewed(bench, SECOND)
     for reader in (RC, RU):
-        put(bench, reader, 0, SECOND)
+        bench.put(reader, 0, SECOND)
     for sequence in bench.send(3) if mode == "idempotent" else []:
         bench.ack(sequence, *bench.append(sequence))
     bench.settle()
@@ -189,7 +183,7 @@ def test_a_generation_of_the_incarnation_of_now_promises_whatever_there_was_befo
     made_again(bench)
     renewed(bench, SECOND)
     for reader in (RC, RU):
-        put(bench, reader, 0, SECOND)
+        bench.put(reader, 0, SECOND)
     bench.write(3)
     del bench.log[1]
     bench.settle()
@@ -204,8 +198,8 @@ def test_who_reads_for_the_former_incarnation_has_passed_nothing_of_this_one(*, 
     made_again(bench)
     bench.end = 7  # written under the former generation: nobody's
     if told:
-        bench.fold(f.OutOfRange(bench.now_ns, RC, RC, TOPIC, 0, 20, "out of range"))
-        put(bench, RC, 5, FIRST)
+        bench.astray(RC)
+        bench.put(RC, 5, FIRST)
     pass_over(bench, RC, 5, 7)
     assert (
         bench.tracker.state.topics[TOPIC].logs.get(0) is None or not bench.tracker.state.topics[TOPIC].logs[0].readers
@@ -216,7 +210,7 @@ def test_who_reads_for_the_former_incarnation_has_passed_nothing_of_this_one(*, 
     pass_over(bench, RC, 5, 7)
     bench.round()
     for reader in (RC, RU):
-        put(bench, reader, 0, SECOND)
+        bench.put(reader, 0, SECOND)
     bench.settle()
     assert bench.found() == [("topic-recreated", -1, -1)]
 
@@ -227,7 +221,7 @@ def test_who_reads_for_this_incarnation_and_skips_is_seen_by_its_acknowledgement
     renewed(bench, SECOND)
     bench.write(5)
     for reader in (RC, RU):
-        put(bench, reader, 0, SECOND)
+        bench.put(reader, 0, SECOND)
     bench.hidden = {2}
     bench.settle()
     assert bench.found("poll-skip") == [("poll-skip", 2, 2)]
