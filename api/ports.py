@@ -80,6 +80,9 @@ class Store(Protocol):
     ) -> Page[Reconciliation]:
         """Return a page, newest first."""
 
+    def last_successes(self) -> Sequence[Reconciliation]:
+        """Return the last one of each cluster that ended well."""
+
     def reconciliation(self, reconciliation_id: str, /) -> Reconciliation | None:
         """Return one, or None."""
 
@@ -105,6 +108,9 @@ class Store(Protocol):
 
     def maintenance(self, cursor: str | None, limit: int, /) -> Page[Maintenance]:
         """Return a page of windows, the latest beginning first."""
+
+    def windows(self, since_ns: int, until_ns: int, /) -> Sequence[Maintenance]:
+        """Return every window that holds at some time from ``since_ns`` to ``until_ns``."""
 
     def topology_spans(self, wanted: TopologyFilter, limit: int, /) -> Sequence[TopologySpan]:
         """Return the topology's timeline, oldest first, at most ``limit`` spans (the newest ones)."""

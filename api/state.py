@@ -8,8 +8,8 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, cast
 
-from api.ports import IncidentFilter, ViolationFilter
-from api.reconciled import Reconciled, last_successes
+from api.ports import IncidentFilter
+from api.reconciled import Reconciled, reconciled
 from api.survived import Survived
 from api.views import ClusterView, read_views
 
@@ -28,7 +28,6 @@ ALERT_TEST = "alert-test"
 """The kind that `canary alert test` records."""
 OPEN_INCIDENTS = 100
 """So many incidents, the newest, have a series of their own."""
-UNDER_CARE = ViolationFilter(severity="critical", state="acknowledged")
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,14 +109,13 @@ class State:
     def _read(self) -> Knowledge:
         now_ns = self.now_ns()
         clusters = read_views(self.store.views(), now_ns, self.configured)
+        counts = self.store.violation_counts()
         return Knowledge(
             now_ns,
             clusters,
-            self.store.violation_counts(),
-            last_successes(self.store.reconciliations(state="succeeded", limit=200).items),
-            Counter(
-                row.cluster for row in self.store.violations(UNDER_CARE, None, 1000).items if row.kind != ALERT_TEST
-            ),
+            counts,
+            [reconciled(run) for run in self.store.last_successes()],
+            _under_care(counts),
             frozenset(self._quiet(clusters, now_ns)),
             self._incidents(),
         )
@@ -131,16 +129,20 @@ class State:
         return sorted(found, key=lambda row: -row.first_ns)[:OPEN_INCIDENTS]
 
     def _quiet(self, clusters: Iterable[str], now_ns: int) -> Iterator[tuple[str, str]]:
-        windows = [
-            window
-            for window in self.store.maintenance(None, 200).items
-            if window.begin_ns <= now_ns < window.end_ns + AFTER_NS
-        ]
+        windows = self.store.windows(now_ns - AFTER_NS, now_ns)
         for cluster in clusters:
             if cluster in self.api.shadow:
                 yield cluster, "shadow"
             if any(window.cluster in {None, cluster} for window in windows):
                 yield cluster, "maintenance"
+
+
+def _under_care(counts: Iterable[ViolationCount]) -> Counter[str]:
+    found: Counter[str] = Counter()
+    for row in counts:
+        if row.severity == "critical" and row.kind != ALERT_TEST:
+            found[row.cluster] += row.acknowledged
+    return found
 
 
 def state_of(request: Request) -> State:

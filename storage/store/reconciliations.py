@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import insert, select, update
+from sqlalchemy import and_, func, insert, select, update
 
 from storage.store.models import ReconciliationRow
 from storage.store.pages import Page, read_page
@@ -111,6 +111,26 @@ def list_page(
         query = query.where(ReconciliationRow.state == state)
     keys = (ReconciliationRow.requested_ns, ReconciliationRow.id)
     return read_page(connection, query, keys, cursor=cursor, limit=limit, make=_reconciliation)
+
+
+def last_successes(connection: Connection) -> list[Reconciliation]:
+    """Return the last one of each cluster that ended well, by the cluster's name."""
+    last = (
+        select(ReconciliationRow.cluster, func.max(ReconciliationRow.ended_ns).label("ended_ns"))
+        .where(ReconciliationRow.state == "succeeded")
+        .group_by(ReconciliationRow.cluster)
+        .subquery()
+    )
+    query = select(ReconciliationRow.__table__).join(
+        last,
+        and_(
+            ReconciliationRow.state == "succeeded",
+            ReconciliationRow.cluster == last.c.cluster,
+            ReconciliationRow.ended_ns == last.c.ended_ns,
+        ),
+    )
+    rows = connection.execute(query.order_by(ReconciliationRow.cluster))
+    return list({row.cluster: _reconciliation(row) for row in rows}.values())
 
 
 def _update_ours(connection: Connection, reconciliation_id: str, holder: str, values: dict[str, Any]) -> bool:

@@ -186,7 +186,7 @@ class Store:
             return violation_lists.acknowledge_violation(connection, violation_id, note)
 
     def violation_counts(self) -> list[ViolationCount]:
-        """Return (cluster, kind, severity, total, open) of everything ever found."""
+        """Return the counts of everything ever found, by cluster, kind and severity."""
         with self._database.reading() as connection:
             return violation_lists.count_violations(connection)
 
@@ -279,6 +279,11 @@ class Store:
         with self._database.reading() as connection:
             return maintenance.list_page(connection, cursor, limit)
 
+    def windows(self, since_ns: int, until_ns: int) -> list[Maintenance]:
+        """Return every window that holds at some time from ``since_ns`` to ``until_ns``, both included."""
+        with self._database.reading() as connection:
+            return maintenance.between(connection, since_ns, until_ns)
+
     # The topology's timeline
 
     def record_topology(self, cluster: str, changes: Sequence[TopologyChange]) -> int:
@@ -352,6 +357,11 @@ class Store:
         """Return a page of reconciliations, newest first."""
         with self._database.reading() as connection:
             return reconciliations.list_page(connection, cluster, state, cursor, limit)
+
+    def last_successes(self) -> list[Reconciliation]:
+        """Return the last reconciliation of each cluster that ended well, by the cluster's name."""
+        with self._database.reading() as connection:
+            return reconciliations.last_successes(connection)
 
     def reconciliation(self, reconciliation_id: str) -> Reconciliation | None:
         """Return one reconciliation; None if there is none."""

@@ -70,13 +70,14 @@ class ViolationFilter:
 
 @dataclass(frozen=True, slots=True)
 class ViolationCount:
-    """``total``: distinct ones ever found with this severity (never falls); ``open``: those in the state open."""
+    """``total``: distinct ones ever found with this severity (never falls); the others: those in that state now."""
 
     cluster: str
     kind: str
     severity: str
     total: int
     open: int
+    acknowledged: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -86,18 +86,22 @@ def end_violations(connection: Connection, ids: Sequence[str], at_ns: int) -> in
 
 def count_violations(connection: Connection) -> list[ViolationCount]:
     """Return the counts of every (cluster, kind, severity) ever found."""
-    opened = {
-        (cluster, kind, severity): number
-        for cluster, kind, severity, number in connection.execute(
-            select(ViolationRow.cluster, ViolationRow.kind, ViolationRow.severity, func.count())
-            .where(ViolationRow.state == "open")
-            .group_by(ViolationRow.cluster, ViolationRow.kind, ViolationRow.severity)
+    states = {
+        (cluster, kind, severity, state): number
+        for cluster, kind, severity, state, number in connection.execute(
+            select(ViolationRow.cluster, ViolationRow.kind, ViolationRow.severity, ViolationRow.state, func.count())
+            .where(ViolationRow.state.in_(("open", "acknowledged")))
+            .group_by(ViolationRow.cluster, ViolationRow.kind, ViolationRow.severity, ViolationRow.state)
         )
     }
     totals = connection.execute(select(ViolationTotalRow.__table__).order_by("cluster", "kind", "severity"))
     return [
         ViolationCount(
-            row.cluster, row.kind, row.severity, row.total, opened.get((row.cluster, row.kind, row.severity), 0)
+            row.cluster,
+            row.kind,
+            row.severity,
+            row.total,
+            *(states.get((row.cluster, row.kind, row.severity, state), 0) for state in ("open", "acknowledged")),
         )
         for row in totals
     ]

@@ -168,7 +168,7 @@ def test_a_violation_is_acknowledged(store: Store) -> None:
     kept = store.acknowledge(lost(1).key("c"), "mine")
     assert kept is not None
     assert (kept.state, kept.note) == ("acknowledged", "mine")
-    assert store.violation_counts() == [ViolationCount("c", "lost-write", "critical", 1, 0)]
+    assert store.violation_counts() == [ViolationCount("c", "lost-write", "critical", 1, 0, 1)]
     assert store.acknowledge("unknown", None) is None
 
 
