@@ -14,7 +14,7 @@ from pyarrow.fs import LocalFileSystem as ArrowLocal
 from canary.extras import require_for_url
 from storage.probe_log.errors import ProbeLogError
 from storage.probe_log.schemas import POLLS, PROBES, TIME, TRANSACTIONS
-from storage.probe_log.shipping import list_files, open_url, safe_name
+from storage.probe_log.shipping import list_files, may_hold, open_url
 from storage.probe_log.windows import MOST_ROWS, Window, WindowRows, WindowTooLargeError, moment
 
 if TYPE_CHECKING:
@@ -166,7 +166,8 @@ class ProbeLogReader:
         for attempt in range(_TRIES):
             try:
                 filesystem, root = open_url(self._url)
-                paths = [p for p in list_files(filesystem, posixpath.join(root, table)) if _may_hold(p, cluster)]
+                listed = list_files(filesystem, posixpath.join(root, table))
+                paths = [path for path in listed if cluster is None or may_hold(path, cluster)]
                 if not paths:
                     return []
                 local = isinstance(filesystem, LocalFileSystem)
@@ -203,12 +204,6 @@ def _first_offsets(dataset: Any, wanted: Any, first: int) -> list[Row]:
             table = table.filter(pc.field("offset") <= highest[-1])
         rows += table.to_pylist()
     return rows
-
-
-def _may_hold(path: str, cluster: str | None) -> bool:
-    """Whether a file may hold rows of ``cluster``: the canary's own names tell."""
-    parts = posixpath.basename(path).split("--")
-    return cluster is None or len(parts) != 3 or parts[0] == safe_name(cluster)  # cluster--runner--segment
 
 
 def _claim(row: Row) -> tuple[Any, ...]:

@@ -219,6 +219,12 @@ def safe_name(name: str) -> str:
     return quote(name, safe="").replace("--", "%2D%2D")
 
 
+def may_hold(path: str, cluster: str) -> bool:
+    """Return whether a file may hold rows of ``cluster``: names that the canary gives tell."""
+    name = posixpath.basename(path)
+    return name.count("--") != 2 or name.startswith(f"{safe_name(cluster)}--")  # cluster--runner--segment
+
+
 def said(error: BaseException) -> str:
     """Return an exception's words on one line."""
     words = getattr(error, "strerror", None) or str(error) or type(error).__name__

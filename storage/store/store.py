@@ -27,7 +27,7 @@ from storage.store.upserts import insert_or
 from storage.store.values import IncidentFilter, View, ViolationFilter
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
     from canary.anomalies.topology_change import TopologyChange
     from canary.anomalies.violation import Violation
@@ -310,10 +310,12 @@ class Store:
         with self._database.writing(serial=f"reconciliations {cluster}") as connection:
             return reconciliations.request(connection, cluster, requested_by, at_ns)
 
-    def claim_reconciliation(self, holder: str, at_ns: int) -> Reconciliation | None:
-        """Begin the oldest one asked for; None: there is none, or another process was quicker."""
+    def claim_reconciliation(
+        self, holder: str, at_ns: int, clusters: Collection[str] | None = None
+    ) -> Reconciliation | None:
+        """Begin the oldest request of ``clusters`` (None: of any); None: there is none, or another was quicker."""
         with self._database.writing() as connection:
-            return reconciliations.claim(connection, holder, at_ns)
+            return reconciliations.claim(connection, holder, at_ns, clusters)
 
     def progress_reconciliation(self, reconciliation_id: str, holder: str, words: str) -> bool:
         """Say how far a running one is; False: it is not ``holder``'s."""
@@ -346,10 +348,10 @@ class Store:
                 report=report,
             )
 
-    def abandon_reconciliations(self, holder: str, at_ns: int) -> int:
-        """Fail those that a dead process left running; for the scheduler that holds the lease."""
+    def abandon_reconciliations(self, holder: str, at_ns: int, clusters: Collection[str] | None = None) -> int:
+        """Fail those of ``clusters`` (None: of all) that a dead process left running; for who holds their leases."""
         with self._database.writing() as connection:
-            return reconciliations.abandon(connection, holder, at_ns)
+            return reconciliations.abandon(connection, holder, at_ns, clusters)
 
     def reconciliations(
         self, cluster: str | None = None, state: str | None = None, cursor: str | None = None, limit: int = 100

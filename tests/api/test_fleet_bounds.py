@@ -13,18 +13,15 @@ from tests.api.serving import NOW_NS, Client, ProbeLogFake, lost, settings, view
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
 DAY_NS = 86_400 * 10**9
 CLUSTERS = [f"cluster-{number:02}" for number in range(50)]
 NIGHTS = 6
 
 
-@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
-def fleet_store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
-    is_sqlite = request.param == "sqlite"
-    url = f"sqlite:///{tmp_path}/fleet.db" if is_sqlite else request.getfixturevalue("postgres").database()
-    with Store.connect(url, timeout=60) as store:
+@pytest.fixture
+def fleet_store(store_url: str) -> Iterator[Store]:
+    with Store.connect(store_url, timeout=60) as store:
         store.upgrade()
         yield store
 
