@@ -40,6 +40,7 @@ from api.state import State
 from storage.probe_log.errors import ProbeLogError
 from storage.store.errors import StoreError
 from storage.store.pages import BadCursorError
+from storage.store.retention import StillProbedError
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -75,7 +76,9 @@ def create_app(settings: Settings, store: Store, probe_log: ProbeLog | None = No
     app.state.canary = State(
         store=store,
         probe_log=probe_log or LateProbeLog(settings.probe_log.url),
-        calls=Calls("store", (StoreError,), refusals=(BadCursorError,), timeout=settings.store.timeout + 1),
+        calls=Calls(
+            "store", (StoreError,), refusals=(BadCursorError, StillProbedError), timeout=settings.store.timeout + 1
+        ),
         log_calls=Calls("probe log", (ProbeLogError, OSError), threads=4, timeout=20.0),
         configured=tuple(cluster.name for cluster in settings.clusters if not cluster.embedded),
         api=settings.api,

@@ -1,15 +1,17 @@
-"""GET clusters, clusters/{c}/summary, clusters/{c}/partitions."""
+"""GET clusters, clusters/{c}/summary, clusters/{c}/partitions; DELETE clusters/{c}."""
 
 from typing import Any
 
 from fastapi import APIRouter, Request
 
+from api.actions import note
 from api.judgement import judge, loss_bound
 from api.problems import RESPONSES, ProblemError
-from api.shapes import ClusterOut, Listing, ProbeCounts, RunnerOut, Summary, moment, moment_or_none
+from api.shapes import ClusterOut, ForgottenOut, Listing, ProbeCounts, RunnerOut, Summary, moment, moment_or_none
 from api.state import Knowledge, state_of
 from api.views import ClusterView
 from canary.anomalies.catalogue import CATALOGUE
+from storage.store.retention import StillProbedError
 
 router = APIRouter(prefix="/clusters", tags=["clusters"], responses={k: RESPONSES[k] for k in (422, 503)})
 
@@ -35,6 +37,33 @@ async def partitions(request: Request, cluster: str) -> Listing[dict[str, Any]]:
     """List leader, epoch, replicas, offsets, outcomes and each consumer's progress of every partition."""
     view = _known(cluster, await state_of(request).knowledge())
     return Listing[dict[str, Any]](items=view.partitions, next_cursor=None)
+
+
+@router.delete(
+    "/{cluster}",
+    summary="Forget a decommissioned cluster",
+    responses={status: RESPONSES[status] for status in (404, 409)},
+)
+async def forget(request: Request, cluster: str) -> ForgottenOut:
+    """Take a cluster that nobody probes any more out of views, metrics and alerts, its violations too, for ever.
+
+    One that is still in the settings goes on being listed, as one that nobody has probed yet.
+    """
+    state = state_of(request)
+    await note(request, "forget", f"cluster {cluster}")
+    try:
+        deleted = await state.calls(state.store.forget, cluster, state.now_ns())
+    except StillProbedError as error:
+        raise ProblemError(409, f"{error}.") from None
+    if deleted is None:
+        names = ", ".join(await state.calls(state.store.clusters)) or "none"
+        raise ProblemError(404, f"The store holds nothing of a cluster {cluster!r}; it does of: {names}.")
+    return ForgottenOut(
+        cluster=cluster,
+        violations=deleted.violations,
+        incidents=deleted.incidents,
+        reconciliations=deleted.reconciliations,
+    )
 
 
 def summarise(view: ClusterView, knowledge: Knowledge) -> Summary:

@@ -13,6 +13,7 @@ from storage.store.values import (
     Incident,
     IncidentFilter,
     Maintenance,
+    Purged,
     Reconciliation,
     StoredViolation,
     Token,
@@ -34,6 +35,7 @@ __all__ = [
     "IncidentFilter",
     "Maintenance",
     "ProbeLog",
+    "Purged",
     "Reconciliation",
     "Store",
     "StoredViolation",
@@ -117,6 +119,12 @@ class Store(Protocol):
 
     def topology(self, wanted: TopologyFilter, cursor: str | None, limit: int, /) -> Page[TopologySpan]:
         """Return a page of the timeline, newest first."""
+
+    def forget(self, cluster: str, at_ns: int, /) -> Purged | None:
+        """Delete all of a cluster; None: there is nothing. May raise StillProbedError."""
+
+    def clusters(self) -> Sequence[str]:
+        """Return the names of clusters of which there is something to forget."""
 
     def views(self) -> Sequence[View]:
         """Return the last view of each runner."""

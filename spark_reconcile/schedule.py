@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, Final
 import structlog
 
 from spark_reconcile.ticket import BY_THE_CLOCK, Ticket
-from storage.store import Held, Lease, Store, StoreError
+from storage.store import Held, Lease, Purged, Store, StoreError
 
 if TYPE_CHECKING:
     import threading
@@ -48,6 +48,8 @@ _LOOK_S: Final = 30.0
 _PR_SET_PDEATHSIG: Final = 1
 
 
+PURGE_S: Final = 3600.0
+"""How often what is beyond the store's retention is looked for."""
 COMPACT_S: Final = 3600.0
 """How often the probe log's small files are merged."""
 CHILD: Final = (sys.executable, "-m", "spark_reconcile.nightly")
@@ -168,6 +170,7 @@ class Scheduler:
         self._compacted = time.monotonic()
         self._holder = f"schedule-{secrets.token_hex(8)}"
         self._leadership = Leadership(store, self._holder, (cluster.name for cluster in settings.clusters))
+        self._purge_due = float("-inf")
         self._swept: frozenset[str] = frozenset()
         """Clusters that we lead and in whose name nothing runs that a dead scheduler began."""
         self._job: Job | None = None
@@ -214,6 +217,7 @@ class Scheduler:
         if self._struck or time.monotonic() - self._looked >= _LOOK_S:
             struck, self._struck, self._looked = self._struck, False, time.monotonic()
             self._ask(led, struck=struck)
+        self._purge(led)
         if self._job is not None and self._job.process.poll() is not None:
             self._ended(self._job)
             self._job = None
@@ -221,6 +225,18 @@ class Scheduler:
             claimed = self._store.claim_reconciliation(self._holder, time.time_ns(), led)
             if claimed is not None:
                 self._job = self._begin(Ticket(claimed.id, self._holder, claimed.cluster))
+
+    def _purge(self, led: frozenset[str]) -> None:
+        """Delete a little of what is beyond retention; while there is more, go on in the next tick."""
+        now = time.monotonic()
+        if now < self._purge_due:
+            return
+        before_ns = time.time_ns() - int(self._settings.store.retention * 1e9)
+        purged = [self._store.purge(cluster, before_ns) for cluster in sorted(led)]
+        if any(one != Purged(0, 0, 0, 0) for one in purged):
+            log.info("store_purged", violations=sum(one.violations for one in purged))
+        else:
+            self._purge_due = now + PURGE_S
 
     def _compacting(self, led: frozenset[str]) -> bool:
         """Return whether small files are being merged now; begin it if it is time. Asked while nothing reconciles.

@@ -114,6 +114,11 @@ class Leases:
             return _look(connection, name, holder)
 
 
+def runner_lease(cluster: str, runner: str) -> str:
+    """Return the name of the lease of a cluster's live runner of a name."""
+    return f"runner/{cluster}/{runner}"
+
+
 def _look(connection: Connection, name: str, holder: str) -> Lease | Held:
     return _look_at(connection, [name], holder).get(name, Held(name, "", -1))
 

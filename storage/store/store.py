@@ -370,12 +370,27 @@ class Store:
         with self._database.reading() as connection:
             return reconciliations.get(connection, reconciliation_id)
 
-    def purge(self, *, violations_before_ns: int, reconciliations_before_ns: int, views_before_ns: int) -> Purged:
-        """Forget what is older; see storage.store.retention."""
-        with self._database.writing(serial="purge") as connection:
-            return retention.purge(
-                connection,
-                violations_before_ns=violations_before_ns,
-                reconciliations_before_ns=reconciliations_before_ns,
-                views_before_ns=views_before_ns,
-            )
+    # What is forgotten
+
+    def purge(self, cluster: str, before_ns: int, most: int = 2000) -> Purged:
+        """Delete some of what of ``cluster`` was over before; nothing deleted: there is no more.
+
+        At most ``most`` rows of each kind are, so that nobody waits long for the database. What stays, however old it
+        is, says storage.store.retention.
+        """
+        with self._database.writing(serial=f"violations {cluster}") as connection:
+            return retention.purge(connection, cluster, before_ns, most)
+
+    def forget(self, cluster: str, at_ns: int) -> Purged | None:
+        """Delete all that is shown, counted or alarmed of a cluster; None: there is nothing of it.
+
+        Raises:
+            StillProbedError: a runner of it lives.
+        """
+        with self._database.writing(serial=f"violations {cluster}") as connection:
+            return retention.forget(connection, cluster, at_ns)
+
+    def clusters(self) -> list[str]:
+        """Return the names of clusters of which there is something to forget."""
+        with self._database.reading() as connection:
+            return retention.clusters(connection)

@@ -202,6 +202,19 @@ def test_small_files_are_merged_again_and_again_but_never_while_a_reconciliation
     until(merged.exists)
 
 
+def test_what_is_beyond_the_stores_retention_is_deleted_at_the_start_and_again(
+    settings: Settings, store: Store, running: Callable[..., threading.Event], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(schedule, "PURGE_S", 0.2)
+    long_ago, lately = (datetime.now(UTC) - timedelta(days=days) for days in (401, 399))
+    for when in (lately, long_ago):
+        done(store, when, "no broker")
+    running(finishes(settings))
+    until(lambda: len(store.reconciliations("c", "failed").items) == 1)
+    done(store, long_ago, "no broker")
+    until(lambda: len(store.reconciliations("c", "failed").items) == 1)
+
+
 def test_a_compaction_at_work_ends_with_the_scheduler(
     running: Callable[..., threading.Event], monkeypatch: pytest.MonkeyPatch
 ) -> None:
