@@ -37,7 +37,8 @@ from api.calls import Calls
 from api.probe_log import LateProbeLog
 from api.security import SecurityHeaders
 from api.state import State
-from storage.probe_log.errors import ProbeLogError
+from storage.probe_log.errors import NothingThereError, ProbeLogError
+from storage.probe_log.windows import WindowTooLargeError
 from storage.store.errors import StoreError
 from storage.store.pages import BadCursorError
 from storage.store.retention import StillProbedError
@@ -79,7 +80,13 @@ def create_app(settings: Settings, store: Store, probe_log: ProbeLog | None = No
         calls=Calls(
             "store", (StoreError,), refusals=(BadCursorError, StillProbedError), timeout=settings.store.timeout + 1
         ),
-        log_calls=Calls("probe log", (ProbeLogError, OSError), threads=4, timeout=20.0),
+        log_calls=Calls(
+            "probe log",
+            (ProbeLogError, OSError),
+            refusals=(NothingThereError, WindowTooLargeError),
+            threads=4,
+            timeout=20.0,
+        ),
         configured=tuple(cluster.name for cluster in settings.clusters if not cluster.embedded),
         api=settings.api,
     )

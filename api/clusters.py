@@ -6,6 +6,7 @@ from fastapi import APIRouter, Request
 
 from api.actions import note
 from api.judgement import judge, loss_bound
+from api.places import find_cluster
 from api.problems import RESPONSES, ProblemError
 from api.shapes import ClusterOut, ForgottenOut, Listing, ProbeCounts, RunnerOut, Summary, moment, moment_or_none
 from api.state import Knowledge, state_of
@@ -29,13 +30,13 @@ async def clusters(request: Request) -> Listing[ClusterOut]:
 async def summary(request: Request, cluster: str) -> Summary:
     """Say in one sentence whether the cluster kept what it acknowledged, with the numbers behind it."""
     knowledge = await state_of(request).knowledge()
-    return summarise(_known(cluster, knowledge), knowledge)
+    return summarise(find_cluster(knowledge, cluster), knowledge)
 
 
 @router.get("/{cluster}/partitions", summary="Every probed partition", responses={404: RESPONSES[404]})
 async def partitions(request: Request, cluster: str) -> Listing[dict[str, Any]]:
     """List leader, epoch, replicas, offsets, outcomes and each consumer's progress of every partition."""
-    view = _known(cluster, await state_of(request).knowledge())
+    view = find_cluster(await state_of(request).knowledge(), cluster)
     return Listing[dict[str, Any]](items=view.partitions, next_cursor=None)
 
 
@@ -120,11 +121,3 @@ def _cluster(view: ClusterView, knowledge: Knowledge) -> ClusterOut:
             for runner in view.runners
         ],
     )
-
-
-def _known(cluster: str, knowledge: Knowledge) -> ClusterView:
-    view = knowledge.clusters.get(cluster)
-    if view is None:
-        names = ", ".join(knowledge.clusters) or "none yet"
-        raise ProblemError(404, f"No cluster is called {cluster!r}; there are: {names}.")
-    return view
