@@ -76,7 +76,8 @@ def test_an_export_needs_a_violation_or_a_time_and_says_so(place: Path) -> None:
         assert refused.status == 2, arguments
         assert len(refused.err.splitlines()) == 1
     empty = run(place, "export", "--from", early, "--to", now.isoformat())
-    assert (empty.status, empty.out) == (0, "")
+    assert (empty.status, empty.out) == (3, "")
+    assert "holds nothing of cluster prod" in empty.err
 
 
 def test_a_decommissioned_cluster_is_forgotten(place: Path) -> None:
