@@ -38,10 +38,12 @@ from api.calls import Calls
 from api.probe_log import LateProbeLog
 from api.security import SecurityHeaders
 from api.state import State
-from storage.probe_log.errors import ProbeLogError
+from storage.probe_log.errors import NothingThereError, ProbeLogError
+from storage.probe_log.windows import WindowTooLargeError
 from storage.store.access import TOKEN
 from storage.store.errors import StoreError
 from storage.store.pages import BadCursorError
+from storage.store.retention import StillProbedError
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -77,8 +79,16 @@ def create_app(settings: Settings, store: Store, probe_log: ProbeLog | None = No
     app.state.canary = State(
         store=store,
         probe_log=probe_log or LateProbeLog(settings.probe_log.url),
-        calls=Calls("store", (StoreError,), refusals=(BadCursorError,), timeout=settings.store.timeout + 1),
-        log_calls=Calls("probe log", (ProbeLogError, OSError), threads=4, timeout=20.0),
+        calls=Calls(
+            "store", (StoreError,), refusals=(BadCursorError, StillProbedError), timeout=settings.store.timeout + 1
+        ),
+        log_calls=Calls(
+            "probe log",
+            (ProbeLogError, OSError),
+            refusals=(NothingThereError, WindowTooLargeError),
+            threads=4,
+            timeout=20.0,
+        ),
         configured=tuple(cluster.name for cluster in settings.clusters if not cluster.embedded),
         api=settings.api,
     )

@@ -6,6 +6,7 @@ import orjson
 from fastapi import APIRouter, Query, Request
 from pydantic import Field
 
+from api.places import must_exist
 from api.problems import RESPONSES
 from api.shapes import Moment, Severity, Shape, moment
 from api.state import state_of
@@ -49,7 +50,7 @@ class AuditOut(Shape):
     next_cursor: None = None
 
 
-@router.get("/audit", summary="What is unsafe about the settings")
+@router.get("/audit", summary="What is unsafe about the settings", responses={404: RESPONSES[404]})
 async def audit(request: Request, cluster: Annotated[str | None, Query(max_length=249)] = None) -> AuditOut:
     """List the findings of each cluster's last audit."""
     state = state_of(request)
@@ -59,6 +60,8 @@ async def audit(request: Request, cluster: Annotated[str | None, Query(max_lengt
         known = latest.get(view.cluster)
         if found and cluster in (None, view.cluster) and (known is None or known["at_ns"] < found["at_ns"]):
             latest[view.cluster] = found
+    if not latest:
+        await must_exist(state, cluster)
     return AuditOut(
         items=[FindingOut(cluster=name, **one) for name, found in latest.items() for one in found["findings"]],
         notes=[NoteOut(cluster=name, **one) for name, found in latest.items() for one in found["notes"]],

@@ -1,15 +1,18 @@
-"""GET clusters, clusters/{c}/summary, clusters/{c}/partitions."""
+"""GET clusters, clusters/{c}/summary, clusters/{c}/partitions; DELETE clusters/{c}."""
 
 from typing import Any
 
 from fastapi import APIRouter, Request
 
+from api.actions import note
 from api.judgement import judge, loss_bound
+from api.places import find_cluster
 from api.problems import RESPONSES, ProblemError
-from api.shapes import ClusterOut, Listing, ProbeCounts, RunnerOut, Summary, moment, moment_or_none
+from api.shapes import ClusterOut, ForgottenOut, Listing, ProbeCounts, RunnerOut, Summary, moment, moment_or_none
 from api.state import Knowledge, state_of
 from api.views import ClusterView
 from canary.anomalies.catalogue import CATALOGUE
+from storage.store.retention import StillProbedError
 
 router = APIRouter(prefix="/clusters", tags=["clusters"], responses={k: RESPONSES[k] for k in (422, 503)})
 
@@ -27,14 +30,41 @@ async def clusters(request: Request) -> Listing[ClusterOut]:
 async def summary(request: Request, cluster: str) -> Summary:
     """Say in one sentence whether the cluster kept what it acknowledged, with the numbers behind it."""
     knowledge = await state_of(request).knowledge()
-    return summarise(_known(cluster, knowledge), knowledge)
+    return summarise(find_cluster(knowledge, cluster), knowledge)
 
 
 @router.get("/{cluster}/partitions", summary="Every probed partition", responses={404: RESPONSES[404]})
 async def partitions(request: Request, cluster: str) -> Listing[dict[str, Any]]:
     """List leader, epoch, replicas, offsets, outcomes and each consumer's progress of every partition."""
-    view = _known(cluster, await state_of(request).knowledge())
+    view = find_cluster(await state_of(request).knowledge(), cluster)
     return Listing[dict[str, Any]](items=view.partitions, next_cursor=None)
+
+
+@router.delete(
+    "/{cluster}",
+    summary="Forget a decommissioned cluster",
+    responses={status: RESPONSES[status] for status in (404, 409)},
+)
+async def forget(request: Request, cluster: str) -> ForgottenOut:
+    """Take a cluster that nobody probes any more out of views, metrics and alerts, its violations too, for ever.
+
+    One that is still in the settings goes on being listed, as one that nobody has probed yet.
+    """
+    state = state_of(request)
+    await note(request, "forget", f"cluster {cluster}")
+    try:
+        deleted = await state.calls(state.store.forget, cluster, state.now_ns())
+    except StillProbedError as error:
+        raise ProblemError(409, f"{error}.") from None
+    if deleted is None:
+        names = ", ".join(await state.calls(state.store.clusters)) or "none"
+        raise ProblemError(404, f"The store holds nothing of a cluster {cluster!r}; it does of: {names}.")
+    return ForgottenOut(
+        cluster=cluster,
+        violations=deleted.violations,
+        incidents=deleted.incidents,
+        reconciliations=deleted.reconciliations,
+    )
 
 
 def summarise(view: ClusterView, knowledge: Knowledge) -> Summary:
@@ -91,11 +121,3 @@ def _cluster(view: ClusterView, knowledge: Knowledge) -> ClusterOut:
             for runner in view.runners
         ],
     )
-
-
-def _known(cluster: str, knowledge: Knowledge) -> ClusterView:
-    view = knowledge.clusters.get(cluster)
-    if view is None:
-        names = ", ".join(knowledge.clusters) or "none yet"
-        raise ProblemError(404, f"No cluster is called {cluster!r}; there are: {names}.")
-    return view

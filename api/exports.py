@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
+from api.places import must_exist
 from api.problems import RESPONSES, ProblemError
 from api.shapes import nanoseconds
 from api.state import State, state_of
@@ -50,7 +51,7 @@ async def export_violation(
     row = await find_violation(state, violation_id)
     begin = row.first_seen_ns
     if row.identity is not None:
-        found = await state.log_calls(state.probe_log.find, row.identity)
+        found = await state.ask_log(row.cluster, None, state.probe_log.find, row.identity)
         probe = (found or {}).get("probe") or {}
         begin = min(begin, nanoseconds(probe.get("sent_at")) or begin)
     window = Window(row.cluster, begin - around * 10**9, row.last_seen_ns + around * 10**9, row.topic, row.partition)
@@ -79,7 +80,12 @@ async def export_incident(
     return await _answer(state, window, format, f"incident-{incident_id}")
 
 
-@router.get("/export", summary="The history of a time", response_class=Response, responses=FILE)
+@router.get(
+    "/export",
+    summary="The history of a time",
+    response_class=Response,
+    responses={404: RESPONSES[404], **FILE},
+)
 async def export_window(
     request: Request,
     *,
@@ -108,9 +114,11 @@ async def _answer(state: State, window: Window, kind: str, name: str) -> Respons
         return file.getvalue()
 
     try:
-        body = await state.log_calls(written)
+        body = await state.ask_log(window.cluster, b"", written)
     except WindowTooLargeError as error:
         raise ProblemError(422, f"query: {error}.") from None
+    if not body:
+        await must_exist(state, window.cluster, window.topic, window.partition)
     return Response(
         body, media_type=media_type, headers={"Content-Disposition": f'attachment; filename="{name}.{kind}"'}
     )

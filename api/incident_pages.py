@@ -70,6 +70,7 @@ async def incident(request: Request, incident_id: str) -> HTMLResponse:
     spans = await _spans(state, row, begin, end)
     own = [span for span in spans if span.subject == "partition" and row.partition in {None, span.number}]
     lead = next((one for one in violations if one.id == row.lead_id), violations[0] if violations else None)
+    rows, unread = await _log(state, lead)
     drawn = _draws()
     answer = render(
         "incident.html",
@@ -79,7 +80,8 @@ async def incident(request: Request, incident_id: str) -> HTMLResponse:
         violations=violations,
         more=page.next_cursor is not None,
         events=_events(row, violations, spans),
-        rows=await _log(state, lead),
+        rows=rows,
+        unread=unread,
         exposure=await exposure_of(state, lead) if lead else None,
         lead=lead,
         timeline=pictures.timeline(own, violations, moment(begin), moment(end)) if own and drawn else None,
@@ -147,22 +149,21 @@ async def _spans(state: State, row: Incident, begin: int, end: int) -> list[Topo
     return [span for span in found if span.subject != "partition" or span.topic == row.topic]
 
 
-async def _log(state: State, lead: StoredViolation | None) -> list[dict[str, Any]]:
-    """Return what is known to stand around the offset, a row for each offset; [] if there is none or nobody knows."""
+async def _log(state: State, lead: StoredViolation | None) -> tuple[list[dict[str, Any]], str | None]:
+    """Return what is known to stand around the offset, a row for each offset; or why the probe log cannot tell."""
     if lead is None or lead.partition is None or lead.offset is None:
-        return []
-    first = max(0, lead.offset - NEIGHBOURS)
+        return [], None
+    first, last = max(0, lead.offset - NEIGHBOURS), lead.offset + NEIGHBOURS + 1
+    place = (lead.cluster, lead.topic, lead.partition, first, last)
     try:
-        found = await state.log_calls(
-            state.probe_log.between, lead.cluster, lead.topic, lead.partition, first, lead.offset + NEIGHBOURS + 1, 100
-        )
-    except UnavailableError:
-        return []
+        found = await state.ask_log(lead.cluster, (), state.probe_log.between, *place, 100)
+    except UnavailableError as error:
+        return [], error.detail
     rows = []
-    for offset in range(first, lead.offset + NEIGHBOURS + 1):
+    for offset in range(first, last):
         claims = [one for one in found if one["offset"] == offset]
         rows.append({"offset": offset, "disputed": offset == lead.offset, "claims": claims})
-    return rows
+    return rows, None
 
 
 async def _unseen(state: State, row: Incident, begin: int, end: int) -> str | None:

@@ -7,6 +7,7 @@ from fastapi import APIRouter, Query, Request
 
 from api.actions import note
 from api.paging import Cursor, Limit
+from api.places import must_exist
 from api.ports import Incident, IncidentFilter, ViolationFilter
 from api.problems import RESPONSES, ProblemError
 from api.shapes import (
@@ -29,7 +30,7 @@ SHOWN = 1000
 """So many violations of an incident are shown with it; the list of violations has all."""
 
 
-@router.get("", summary="Incidents, newest first")
+@router.get("", summary="Incidents, newest first", responses={404: RESPONSES[404]})
 async def incidents(
     request: Request,
     *,
@@ -55,6 +56,8 @@ async def incidents(
     )
     shared = state_of(request)
     page = await shared.calls(shared.store.incidents, filters, cursor, limit)
+    if not page.items:
+        await must_exist(shared, cluster, topic, partition)
     return Listing[IncidentOut](items=[_out(row) for row in page.items], next_cursor=page.next_cursor)
 
 

@@ -5,6 +5,7 @@ from fastapi import APIRouter, Request, Response
 from api.actions import note
 from api.auth import principal_of
 from api.paging import Cursor, Limit
+from api.places import find_cluster
 from api.ports import Maintenance
 from api.problems import RESPONSES, ProblemError
 from api.shapes import LATEST_NS, Listing, MaintenanceOut, MaintenanceRequest, moment, nanoseconds
@@ -32,8 +33,8 @@ async def plan(request: Request, response: Response, body: MaintenanceRequest) -
         raise ProblemError(422, "body.ends_at: a window ends after it begins, and within a week.")
     if not -LATEST_NS < begin < end < LATEST_NS:
         raise ProblemError(422, "body.ends_at: the window is beyond the times that can be stored (1678 to 2262).")
-    if body.cluster is not None and body.cluster not in (await shared.knowledge()).clusters:
-        raise ProblemError(404, f"No cluster is called {body.cluster!r}; see GET /api/v1/clusters.")
+    if body.cluster is not None:
+        find_cluster(await shared.knowledge(), body.cluster)
     await note(request, "plan-maintenance", f"cluster {body.cluster or '*'}", reason=body.reason)
     actor = principal_of(request).name
     row = await shared.calls(shared.store.plan_maintenance, body.cluster, begin, end, body.reason, actor)

@@ -13,6 +13,7 @@ from storage.store.values import (
     Incident,
     IncidentFilter,
     Maintenance,
+    Purged,
     Reconciliation,
     Standing,
     StoredViolation,
@@ -35,6 +36,7 @@ __all__ = [
     "IncidentFilter",
     "Maintenance",
     "ProbeLog",
+    "Purged",
     "Reconciliation",
     "Standing",
     "Store",
@@ -85,6 +87,9 @@ class Store(Protocol):
     ) -> Page[Reconciliation]:
         """Return a page, newest first."""
 
+    def last_successes(self) -> Sequence[Reconciliation]:
+        """Return the last one of each cluster that ended well."""
+
     def reconciliation(self, reconciliation_id: str, /) -> Reconciliation | None:
         """Return one, or None."""
 
@@ -111,11 +116,20 @@ class Store(Protocol):
     def maintenance(self, cursor: str | None, limit: int, /) -> Page[Maintenance]:
         """Return a page of windows, the latest beginning first."""
 
+    def windows(self, since_ns: int, until_ns: int, /) -> Sequence[Maintenance]:
+        """Return every window that holds at some time from ``since_ns`` to ``until_ns``."""
+
     def topology_spans(self, wanted: TopologyFilter, limit: int, /) -> Sequence[TopologySpan]:
         """Return the topology's timeline, oldest first, at most ``limit`` spans (the newest ones)."""
 
     def topology(self, wanted: TopologyFilter, cursor: str | None, limit: int, /) -> Page[TopologySpan]:
         """Return a page of the timeline, newest first."""
+
+    def forget(self, cluster: str, at_ns: int, /) -> Purged | None:
+        """Delete all of a cluster; None: there is nothing. May raise StillProbedError."""
+
+    def clusters(self) -> Sequence[str]:
+        """Return the names of clusters of which there is something to forget."""
 
     def views(self) -> Sequence[View]:
         """Return the last view of each runner."""

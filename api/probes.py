@@ -7,6 +7,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Path, Query, Request
 
 from api.paging import Limit
+from api.places import must_exist
 from api.problems import RESPONSES, ProblemError
 from api.shapes import Listing, LogItem, ProbeIdentity, ProbeLife, Sight
 from api.state import state_of
@@ -28,13 +29,13 @@ async def probe(request: Request, producer: Long, generation: Int, partition: In
     """Return when a probe was sent, what became of it, its transaction, and who saw it where."""
     state = state_of(request)
     identity = Identity(producer, generation, partition, sequence)
-    found = await state.log_calls(state.probe_log.find, identity)
+    found = await state.ask_log(None, None, state.probe_log.find, identity)
     if found is None:
         raise ProblemError(404, f"The probe log does not know this probe. {YOUNG}")
     return _life(identity, found)
 
 
-@router.get("/log", summary="Offsets, what we know to be there, and who saw it")
+@router.get("/log", summary="Offsets, what we know to be there, and who saw it", responses={404: RESPONSES[404]})
 async def log(
     request: Request,
     *,
@@ -49,7 +50,9 @@ async def log(
     """List offsets of a partition in order; two items at one offset are two identities that claim it."""
     state = state_of(request)
     begin = max(start, min(int(cursor), 2**63 - 1)) if cursor else start
-    rows = await state.log_calls(state.probe_log.between, cluster, topic, partition, begin, end, limit + 1)
+    rows = await state.ask_log(cluster, (), state.probe_log.between, cluster, topic, partition, begin, end, limit + 1)
+    if not rows:
+        await must_exist(state, cluster, topic, partition)
     shown, more = _whole_offsets([_item(row) for row in rows], limit)
     return Listing[LogItem](items=shown, next_cursor=None if more is None else str(more))
 

@@ -77,6 +77,7 @@ RESPONSES: dict[int | str, dict[str, Any]] = {
     status: {"model": Problem, "description": description, "content": {MEDIA_TYPE: {}}}
     for status, description in (
         (404, "There is no such thing."),
+        (409, "What is there now does not allow it."),
         (422, "The input is not valid."),
         (503, "The store (or the probe log) does not answer; probing goes on."),
     )

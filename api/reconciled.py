@@ -1,4 +1,4 @@
-"""What the metrics say of the last reconciliation of each cluster that ended well."""
+"""What the metrics say of a reconciliation."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
 
     from api.ports import Reconciliation
 
@@ -21,18 +21,8 @@ class Reconciled:
     unjudged: int
 
 
-def last_successes(runs: Iterable[Reconciliation]) -> list[Reconciled]:
-    """Return the last one of each cluster that ended well."""
-    last: dict[str, Reconciliation] = {}
-    for run in runs:
-        if run.state == "succeeded" and run.ended_ns is not None:
-            known = last.get(run.cluster)
-            if known is None or run.ended_ns > (known.ended_ns or 0):
-                last[run.cluster] = run
-    return [_reconciled(run) for run in last.values()]
-
-
-def _reconciled(run: Reconciliation) -> Reconciled:
+def reconciled(run: Reconciliation) -> Reconciled:
+    """Return what the metrics say of one that ended."""
     verdicts = run.verdicts or run.summary.get("verdicts") or {}
     return Reconciled(
         cluster=run.cluster,

@@ -6,6 +6,7 @@ from fastapi import APIRouter, Query, Request, Response, status
 
 from api.actions import note
 from api.paging import Cursor, Limit
+from api.places import find_cluster, must_exist
 from api.ports import Reconciliation
 from api.problems import RESPONSES, ProblemError
 from api.shapes import Listing, ReconciliationOut, ReconciliationRequest, moment, moment_or_none
@@ -14,7 +15,7 @@ from api.state import state_of
 router = APIRouter(prefix="/reconciliations", tags=["reconciliations"], responses={k: RESPONSES[k] for k in (422, 503)})
 
 
-@router.get("", summary="Reconciliations, newest first")
+@router.get("", summary="Reconciliations, newest first", responses={404: RESPONSES[404]})
 async def reconciliations(
     request: Request,
     *,
@@ -25,6 +26,8 @@ async def reconciliations(
     """List what was reconciled, is being reconciled, or waits."""
     shared = state_of(request)
     page = await shared.calls(shared.store.reconciliations, cluster=cluster, cursor=cursor, limit=limit)
+    if not page.items:
+        await must_exist(shared, cluster)
     return Listing[ReconciliationOut](items=[_out(row) for row in page.items], next_cursor=page.next_cursor)
 
 
@@ -46,9 +49,7 @@ async def request_reconciliation(
 ) -> ReconciliationOut:
     """Ask the scheduler to reconcile a cluster now; returns at once."""
     shared = state_of(request)
-    knowledge = await shared.knowledge()
-    if body.cluster not in knowledge.clusters:
-        raise ProblemError(404, f"No cluster is called {body.cluster!r}; see GET /api/v1/clusters.")
+    find_cluster(await shared.knowledge(), body.cluster)
     await note(request, "reconcile", f"cluster {body.cluster}")
     row = await shared.calls(shared.store.request_reconciliation, body.cluster, "api", shared.now_ns())
     response.headers["Location"] = f"/api/v1/reconciliations/{row.id}"

@@ -83,6 +83,15 @@ class ClusterOut(Shape):
     runners: list[RunnerOut]
 
 
+class ForgottenOut(Shape):
+    """What was deleted with a cluster (counts)."""
+
+    cluster: str
+    violations: int
+    incidents: int
+    reconciliations: int
+
+
 class RunnerOut(Shape):
     """A runner, and when it last stored what it knows."""
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import time
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, ParamSpec, TypeVar, cast
 
+from api.calls import UnavailableError
 from api.ports import IncidentFilter
-from api.reconciled import Reconciled, last_successes
+from api.reconciled import Reconciled, reconciled
 from api.survived import Survived
 from api.views import ClusterView, read_views
+from storage.probe_log.errors import NothingThereError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -21,8 +23,14 @@ if TYPE_CHECKING:
     from api.ports import Incident, ProbeLog, Standing, Store, StoredViolation, ViolationCount
     from canary.settings.serving import ApiSettings
 
+P = ParamSpec("P")
+T = TypeVar("T")
+E = TypeVar("E")
+
 AFTER_NS = 6 * 60 * 10**9
 """So long after a planned window its findings are still new to the rules, which look back five minutes."""
+SHIPPED_NS = 3 * 60 * 10**9
+"""So long after probing began the probe log holds something: a segment is a minute old at most when it is shipped."""
 ALERT_TEST = "alert-test"
 """The kind that `canary alert test` records."""
 OPEN_INCIDENTS = 100
@@ -87,6 +95,27 @@ class State:
     rendered: Rendered = field(default_factory=Rendered)
     survived: Remembered = field(default_factory=Remembered)
 
+    async def ask_log(
+        self, cluster: str | None, empty: E, function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs
+    ) -> T | E:
+        """Return what the probe log answers; ``empty`` while runners (of ``cluster``) cannot have shipped anything yet.
+
+        Raises:
+            UnavailableError: it does not answer, or holds nothing where it should: runners write to another place.
+        """
+        try:
+            return await self.log_calls(function, *args, **kwargs)
+        except NothingThereError:
+            knowledge = await self.knowledge()
+            since = [view.since_ns for view in knowledge.clusters.values() if cluster in {None, view.name}]
+            if min((ns for ns in since if ns is not None), default=knowledge.at_ns) > knowledge.at_ns - SHIPPED_NS:
+                return empty
+            of = "" if cluster is None else f" of cluster {cluster}"
+            raise UnavailableError(
+                "probe log",
+                f"it holds nothing{of} where the API reads it: probe_log.url has to name where the runner writes it",
+            ) from None
+
     async def knowledge(self, *, within: float | None = None) -> Knowledge:
         """Return what the store knows now.
 
@@ -104,7 +133,7 @@ class State:
             now_ns,
             clusters,
             self.store.violation_counts(),
-            last_successes(self.store.reconciliations(state="succeeded", limit=200).items),
+            [reconciled(run) for run in self.store.last_successes()],
             [row for row in self.store.standing() if row.kind != ALERT_TEST],
             frozenset(self._quiet(clusters, now_ns)),
             self._incidents(),
@@ -119,11 +148,7 @@ class State:
         return sorted(found, key=lambda row: -row.first_ns)[:OPEN_INCIDENTS]
 
     def _quiet(self, clusters: Iterable[str], now_ns: int) -> Iterator[tuple[str, str]]:
-        windows = [
-            window
-            for window in self.store.maintenance(None, 200).items
-            if window.begin_ns <= now_ns < window.end_ns + AFTER_NS
-        ]
+        windows = self.store.windows(now_ns - AFTER_NS, now_ns)
         for cluster in clusters:
             if cluster in self.api.shadow:
                 yield cluster, "shadow"

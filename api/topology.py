@@ -9,6 +9,7 @@ from pydantic import Field
 from api.calls import UnavailableError
 from api.exposure import BEFORE_NS, exposure
 from api.paging import Cursor, Limit
+from api.places import must_exist
 from api.ports import StoredViolation, TopologyFilter
 from api.problems import RESPONSES
 from api.shapes import Listing, Moment, Shape, moment, moment_or_none, nanoseconds
@@ -45,7 +46,11 @@ class ExposureOut(Shape):
     next_cursor: None = None
 
 
-@router.get("/topology", summary="Leaders, replicas, brokers and controller over time, newest first")
+@router.get(
+    "/topology",
+    summary="Leaders, replicas, brokers and controller over time, newest first",
+    responses={404: RESPONSES[404]},
+)
 async def topology(
     request: Request,
     *,
@@ -63,6 +68,8 @@ async def topology(
     kind = "partition" if subject is None and (topic is not None or partition is not None) else subject
     wanted = TopologyFilter(cluster, kind, topic, partition, nanoseconds(since), nanoseconds(until))
     page = await state.calls(state.store.topology, wanted, cursor, limit)
+    if not page.items:
+        await must_exist(state, cluster, topic, partition)
     return Listing[TopologyOut](items=[topology_out(span) for span in page.items], next_cursor=page.next_cursor)
 
 
@@ -115,7 +122,7 @@ async def _promised_ns(state: State, row: StoredViolation) -> int:
     if row.identity is None or not row.sightings or row.sightings[0].by not in _LATE:
         return row.first_seen_ns
     try:
-        found = await state.log_calls(state.probe_log.find, row.identity)
+        found = await state.ask_log(row.cluster, None, state.probe_log.find, row.identity)
     except UnavailableError:
         return row.first_seen_ns
     sent = (found or {}).get("probe") or {}

@@ -5,10 +5,11 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query, Request
 
+from api.places import must_exist
 from api.problems import RESPONSES, ProblemError
 from api.shapes import UnseenOut, UnseenPoint, UnseenSeries, moment, nanoseconds
 from api.state import State, state_of
-from storage.probe_log.windows import Window, WindowTooLargeError, unseen_over_time
+from storage.probe_log.windows import Unseen, Window, WindowTooLargeError, unseen_over_time
 
 router = APIRouter(tags=["probes"], responses={k: RESPONSES[k] for k in (422, 503)})
 
@@ -20,7 +21,7 @@ MOST_NS = 6 * 3600 * 10**9
 MOST_POINTS = 400
 
 
-@router.get("/unseen", summary="Unread probes over time")
+@router.get("/unseen", summary="Unread probes over time", responses={404: RESPONSES[404]})
 async def unseen(
     request: Request,
     *,
@@ -35,7 +36,10 @@ async def unseen(
     state = state_of(request)
     end = nanoseconds(until) or state.now_ns() - BEHIND_NS
     begin = nanoseconds(since) or end - 3600 * 10**9
-    return await unseen_between(state, Window(cluster, begin, end, topic, partition), points)
+    answer = await unseen_between(state, Window(cluster, begin, end, topic, partition), points)
+    if not answer.items:
+        await must_exist(state, cluster, topic, partition)
+    return answer
 
 
 async def unseen_between(state: State, window: Window, points: int) -> UnseenOut:
@@ -51,8 +55,11 @@ async def unseen_between(state: State, window: Window, points: int) -> UnseenOut
         raise ProblemError(422, "query.since: that is before the times that can be stored.")
     times = [begin + (end - begin) * number // (points - 1) for number in range(points)]
     wide = Window(window.cluster, begin - BEFORE_NS, end, window.topic, window.partition)
+    nothing: dict[tuple[str, int, str], list[Unseen]] = {}
     try:
-        found = await state.log_calls(lambda: unseen_over_time(state.probe_log.window(wide), times))
+        found = await state.ask_log(
+            window.cluster, nothing, lambda: unseen_over_time(state.probe_log.window(wide), times)
+        )
     except WindowTooLargeError as error:
         raise ProblemError(422, f"query: {error}.") from None
     items = [

@@ -10,6 +10,7 @@ from starlette.responses import Response
 
 from api.actions import note
 from api.paging import Cursor, Limit
+from api.places import must_exist
 from api.ports import StoredViolation, ViolationFilter
 from api.problems import RESPONSES, ProblemError
 from api.shapes import (
@@ -32,7 +33,12 @@ from canary.anomalies.catalogue import CATALOGUE
 router = APIRouter(prefix="/violations", tags=["violations"], responses={k: RESPONSES[k] for k in (422, 503)})
 
 
-@router.get("", summary="Broken promises, newest first", response_model=Listing[ViolationOut])
+@router.get(
+    "",
+    summary="Broken promises, newest first",
+    response_model=Listing[ViolationOut],
+    responses={404: RESPONSES[404]},
+)
 async def violations(
     request: Request,
     *,
@@ -62,6 +68,8 @@ async def violations(
     )
     shared = state_of(request)
     page = await shared.calls(shared.store.violations, filters, cursor, limit)
+    if not page.items:
+        await must_exist(shared, cluster, topic, partition)
     return listed(page.items, page.next_cursor)
 
 

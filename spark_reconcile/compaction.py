@@ -1,7 +1,8 @@
 """The probe log's many small files to few, in a process of its own: the scheduler starts it once an hour.
 
-Never while a reconciliation reads: the scheduler claims none before this has ended, and starts this only when none
-runs. A failure is told and tried again an hour later; nothing is lost by it (storage.probe_log.compact).
+Never while a reconciliation reads: the scheduler claims none before this has ended, starts this only when none runs,
+and names the clusters that it leads: a reconciliation opens no other cluster's files. A failure is told and tried again
+an hour later; nothing is lost by it (storage.probe_log.compact).
 """
 
 from __future__ import annotations
@@ -27,11 +28,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Compact the probe log that the settings name; exit status 1 if it could not be done now."""
     parser = argparse.ArgumentParser(prog="python -m spark_reconcile.compaction", description=main.__doc__)
     parser.add_argument("--config")
+    parser.add_argument("--cluster", action="append")
     options, _ = parser.parse_known_args(arguments)
     began = time.monotonic()
     try:
         settings = load(options.config, os.environ)
-        fewer = compact(settings.probe_log.url)
+        fewer = compact(settings.probe_log.url, options.cluster)
     except ProbeLogError as error:
         log.warning("probe_log_not_compacted", reason=str(error))
         return 1

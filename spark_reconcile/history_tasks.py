@@ -84,7 +84,7 @@ def read_stretch(path: Path, folder: Path, number: int, place: tuple[int, int], 
         first_index=int(history.index[0]) if len(history) else None,
         first_line=int(history.line[0]) if len(history) else 1,
         last_index=int(history.index[-1]) if len(history) else -1,
-        confirmed=bool((history.type == OK).any()),
+        confirmed=len(data) > 0,
         last_data=(int(history.index[data[-1]]), int(history.time[data[-1]])) if len(data) else (-1, 0),
     )
 

@@ -56,17 +56,21 @@ class Inputs:
         )
 
 
-def look(probe_log: str, dump: str, out: str | None = None) -> Inputs:
+def look(probe_log: str, dump: str, out: str | None = None, *, cluster: str | None = None) -> Inputs:
     """Look at both folders before Spark starts; an earlier summary in ``out`` is taken away first.
+
+    With ``cluster`` files of the probe log that by their names or footers have nothing of it are left out: by their
+    names they are not even opened, for who leads another cluster may merge its files at this moment.
 
     Raises:
         BadInputError: something is missing or not to the contract.
     """
     if out is not None:
         Folder(out).forget()
-    files = {table: inspect(probe_log, table) for table in ("probes", "transactions", "polls")}
+    files = {table: inspect(probe_log, table, cluster) for table in ("probes", "transactions", "polls")}
     files |= {table: inspect(dump, table) for table in ("records", "bounds")}
-    return Inputs(files, read_bounds(files["bounds"]), read_transactions(files["transactions"]))
+    inputs = Inputs(files, read_bounds(files["bounds"]), read_transactions(files["transactions"]))
+    return inputs if cluster is None else inputs.only(cluster)
 
 
 def known_to_tasks(spark: SparkSession, inputs: Inputs, work: str, issued: Issued) -> Known:

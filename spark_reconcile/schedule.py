@@ -1,9 +1,11 @@
 """When to reconcile, and who does it: ``canary schedule`` (ARCHITECTURE decision 9).
 
-Several may run; the holder of one lease acts, the others watch its counter on their own clock and take over when it
-stands still. APScheduler only knows the hours: its job asks for a reconciliation of each cluster that is due, and due
-is what the table `reconciliations` says, so a restart neither forgets a night nor does one twice. Whatever is asked
-for, by the clock or through REST, is claimed here within seconds and done by a child process, one at a time.
+Several may run, with the same settings or others. Each cluster has a lease; the scheduler that holds it acts for that
+cluster, and every other one that has the cluster in its settings watches the lease's counter on its own clock and takes
+over when it stands still. APScheduler only knows the hours: its job asks for a reconciliation of each cluster that is
+due, and due is what the table `reconciliations` says, so a restart neither forgets a night nor does one twice. What is
+asked for, by the clock or through REST, is claimed within seconds by the scheduler that leads the cluster, and done by
+a child process, one at a time.
 """
 
 from __future__ import annotations
@@ -23,17 +25,16 @@ from typing import TYPE_CHECKING, Any, Final
 import structlog
 
 from spark_reconcile.ticket import BY_THE_CLOCK, Ticket
-from storage.store import Held, Store, StoreError
+from storage.store import Held, Lease, Purged, Store, StoreError
 
 if TYPE_CHECKING:
     import threading
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from canary.settings import Settings
 
 log = structlog.get_logger(__name__)
 
-LEASE: Final = "scheduler"
 DEAD_AFTER_S: Final = 15.0
 """A lease whose counter stands still for so long has a dead holder."""
 GRACE_S: Final = 10.0
@@ -47,55 +48,64 @@ _LOOK_S: Final = 30.0
 _PR_SET_PDEATHSIG: Final = 1
 
 
+PURGE_S: Final = 3600.0
+"""How often what is beyond the store's retention is looked for."""
 COMPACT_S: Final = 3600.0
 """How often the probe log's small files are merged."""
 CHILD: Final = (sys.executable, "-m", "spark_reconcile.nightly")
 COMPACTS: Final = (sys.executable, "-m", "spark_reconcile.compaction")
 
 
-class Leadership:
-    """Whether we hold the lease; asked once a tick."""
+def lease_name(cluster: str) -> str:
+    """Return the name of the lease whose holder reconciles a cluster."""
+    return f"scheduler/{cluster}"
 
-    def __init__(self, store: Store, holder: str, monotonic: Callable[[], float] = time.monotonic) -> None:
+
+class Leadership:
+    """Which of our clusters we lead: those whose leases we hold; asked once a tick."""
+
+    def __init__(
+        self, store: Store, holder: str, clusters: Iterable[str], monotonic: Callable[[], float] = time.monotonic
+    ) -> None:
         self._store = store
         self._holder = holder
+        self._names = {lease_name(cluster): cluster for cluster in clusters}
         self._monotonic = monotonic
-        self._seen: tuple[int, float] | None = None
-        self.mine = False
+        self._seen: dict[str, tuple[int, float]] = {}
+        self.mine: frozenset[str] = frozenset()
 
-    def renew(self) -> bool:
-        """Keep, get or wait for the lease; return whether it is ours.
+    def renew(self) -> frozenset[str]:
+        """Keep, get or wait for the leases; return the clusters that are ours.
 
         Raises:
             StoreError: the store does not answer; what was ours may still be.
         """
-        if self.mine:
-            self.mine = self._store.leases.renew(LEASE, self._holder)
-            if not self.mine:
-                log.warning("schedule_lease_lost")
-            return self.mine
-        answer = self._store.leases.acquire(LEASE, self._holder)
-        if isinstance(answer, Held):
-            answer = self._watched(answer)
-        self.mine = not isinstance(answer, Held)
-        if self.mine:
-            self._seen = None
-            log.info("schedule_leads")
-        return self.mine
+        answers = self._store.leases.hold(list(self._names), self._holder)
+        mine = frozenset(self._names[name] for name, answer in answers.items() if self._ours(answer))
+        if lost := self.mine - mine:
+            log.warning("schedule_leases_lost", clusters=sorted(lost))
+        if gained := mine - self.mine:
+            log.info("schedule_leads", clusters=sorted(gained))
+        self.mine = mine
+        return mine
 
-    def _watched(self, held: Held) -> Any:
+    def _ours(self, answer: Lease | Held) -> bool:
+        """Return whether a lease is ours, also because its holder's counter has stood still for so long."""
+        if isinstance(answer, Lease):
+            return True
         now = self._monotonic()
-        if self._seen is None or self._seen[0] != held.counter:
-            self._seen = held.counter, now
-        elif now - self._seen[1] >= DEAD_AFTER_S:
-            return self._store.leases.take_over(LEASE, self._holder, held.counter)
-        return held
+        counter, since = self._seen.get(answer.name, (-1, now))
+        if counter != answer.counter:
+            self._seen[answer.name] = answer.counter, now
+        elif now - since >= DEAD_AFTER_S:
+            return isinstance(self._store.leases.take_over(answer.name, self._holder, answer.counter), Lease)
+        return False
 
     def release(self) -> None:
         """Let the next one act at once."""
-        if self.mine:
-            self.mine = False
-            self._store.leases.release(LEASE, self._holder)
+        mine, self.mine = self.mine, frozenset()
+        for cluster in sorted(mine):
+            self._store.leases.release(lease_name(cluster), self._holder)
 
 
 @dataclass(slots=True)
@@ -155,9 +165,14 @@ class Scheduler:
         self._command = [*command, *options]
         self._compacts = [*compacts, *options]
         self._compaction: subprocess.Popen[bytes] | None = None
+        self._merging: frozenset[str] = frozenset()
+        """Clusters whose files the compaction merges."""
         self._compacted = time.monotonic()
         self._holder = f"schedule-{secrets.token_hex(8)}"
-        self._leadership = Leadership(store, self._holder)
+        self._leadership = Leadership(store, self._holder, (cluster.name for cluster in settings.clusters))
+        self._purge_due = float("-inf")
+        self._swept: frozenset[str] = frozenset()
+        """Clusters that we lead and in whose name nothing runs that a dead scheduler began."""
         self._job: Job | None = None
         self._struck = False
         self._looked = float("-inf")
@@ -187,33 +202,52 @@ class Scheduler:
             self._stop()
 
     def _tick(self) -> None:
-        led = self._leadership.mine
-        if not self._leadership.renew():
-            if self._job is not None:
-                self._end("another scheduler has taken over")
+        led = self._leadership.renew()
+        if self._job is not None and self._job.ticket.cluster not in led:
+            self._end("another scheduler has taken over")
+        if not self._merging <= led:
             self._end_compaction()
-            return
-        if not led:
-            left = self._store.abandon_reconciliations(self._holder, time.time_ns())
+        if gained := led - self._swept:
+            left = self._store.abandon_reconciliations(self._holder, time.time_ns(), gained)
             if left:
                 log.warning("reconciliations_abandoned", count=left)
+        self._swept = led
+        if not led:
+            return
         if self._struck or time.monotonic() - self._looked >= _LOOK_S:
             struck, self._struck, self._looked = self._struck, False, time.monotonic()
-            self._ask(struck=struck)
+            self._ask(led, struck=struck)
+        self._purge(led)
         if self._job is not None and self._job.process.poll() is not None:
             self._ended(self._job)
             self._job = None
-        if self._job is None and not self._compacting():
-            claimed = self._store.claim_reconciliation(self._holder, time.time_ns())
+        if self._job is None and not self._compacting(led):
+            claimed = self._store.claim_reconciliation(self._holder, time.time_ns(), led)
             if claimed is not None:
                 self._job = self._begin(Ticket(claimed.id, self._holder, claimed.cluster))
 
-    def _compacting(self) -> bool:
-        """Return whether small files are being merged now; begin it if it is time. Asked while nothing reconciles."""
+    def _purge(self, led: frozenset[str]) -> None:
+        """Delete a little of what is beyond retention; while there is more, go on in the next tick."""
+        now = time.monotonic()
+        if now < self._purge_due:
+            return
+        before_ns = time.time_ns() - int(self._settings.store.retention * 1e9)
+        purged = [self._store.purge(cluster, before_ns) for cluster in sorted(led)]
+        if any(one != Purged(0, 0, 0, 0) for one in purged):
+            log.info("store_purged", violations=sum(one.violations for one in purged))
+        else:
+            self._purge_due = now + PURGE_S
+
+    def _compacting(self, led: frozenset[str]) -> bool:
+        """Return whether small files are being merged now; begin it if it is time. Asked while nothing reconciles.
+
+        Only files of clusters that we lead are: those of others may be read at this moment by who leads them.
+        """
         if self._compaction is not None and self._compaction.poll() is not None:
-            self._compaction, self._compacted = None, time.monotonic()
+            self._compaction, self._merging, self._compacted = None, frozenset(), time.monotonic()
         elif self._compaction is None and time.monotonic() - self._compacted >= COMPACT_S:
-            self._compaction = _child(self._compacts)
+            named = (word for cluster in sorted(led) for word in ("--cluster", cluster))
+            self._compaction, self._merging = _child([*self._compacts, *named]), led
         return self._compaction is not None
 
     def _cron(self) -> Any:
@@ -226,15 +260,15 @@ class Scheduler:
         """It is time: look at the table in the next tick (APScheduler's thread touches nothing else)."""
         self._struck = True
 
-    def _ask(self, *, struck: bool) -> None:
-        """Ask for each cluster that is due."""
+    def _ask(self, led: frozenset[str], *, struck: bool) -> None:
+        """Ask for each of our clusters that is due."""
         if self._trigger is None:
             return
         now = datetime.now(UTC)
-        for cluster in self._settings.clusters:
-            never = not self._store.reconciliations(cluster.name, limit=1).items
-            if (never and struck) or due(self._store, cluster.name, self._fired, now):
-                self._store.request_reconciliation(cluster.name, BY_THE_CLOCK, time.time_ns())
+        for cluster in sorted(led):
+            never = not self._store.reconciliations(cluster, limit=1).items
+            if (never and struck) or due(self._store, cluster, self._fired, now):
+                self._store.request_reconciliation(cluster, BY_THE_CLOCK, time.time_ns())
 
     def _fired(self, after: datetime) -> datetime | None:
         following: datetime | None = self._trigger.get_next_fire_time(None, after.astimezone(self._trigger.timezone))
@@ -274,7 +308,7 @@ class Scheduler:
         self._store.finish_reconciliation(job.ticket.reconciliation_id, job.ticket.holder, time.time_ns(), error=reason)
 
     def _end_compaction(self) -> None:
-        compaction, self._compaction = self._compaction, None
+        compaction, self._compaction, self._merging = self._compaction, None, frozenset()
         if compaction is not None:
             _ended(compaction)
 

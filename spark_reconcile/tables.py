@@ -18,6 +18,7 @@ import pyarrow.parquet as pq
 import pyarrow.types as pt
 
 from spark_reconcile.errors import BadInputError
+from storage.probe_log.shipping import may_hold
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -127,8 +128,10 @@ class File:
         return replace(self, groups=())
 
 
-def inspect(folder: str, table: str) -> list[File]:
+def inspect(folder: str, table: str, cluster: str | None = None) -> list[File]:
     """Return the files of a table under ``folder``/``table``, in the order of their paths.
+
+    With ``cluster`` those whose names tell that they hold another one's rows are passed over.
 
     Raises:
         BadInputError: the folder is missing or has no file, a file is not Parquet, or a column is not to the contract.
@@ -145,6 +148,12 @@ def inspect(folder: str, table: str) -> list[File]:
     names = [name for name in names if not _hidden(name.removeprefix(root))]
     if not names:
         raise BadInputError(place, "the folder has no Parquet file", f"a {table} file of 0 rows would do")
+    if cluster is not None and not (names := [name for name in names if may_hold(name, cluster)]):
+        raise BadInputError(
+            place,
+            f"the folder has no file of cluster {cluster}",
+            "probe_log.url has to name the place that the cluster's runner writes to",
+        )
     with ThreadPoolExecutor(_FOOTER_THREADS) as pool:
         return list(pool.map(lambda name: _inspect_file(fs, name, name.removeprefix(root), table), names))
 

@@ -19,6 +19,7 @@ from tests.support.postgres import Postgres
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator
+    from pathlib import Path
 
     from canary.lab import Lab
     from canary.lab.properties import Profile
@@ -91,6 +92,15 @@ def postgres() -> Iterator[Postgres]:
     """A real PostgreSQL server, of which each test takes a database of its own."""
     with Postgres() as server:
         yield server
+
+
+@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
+def store_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """An empty database, of each kind in turn."""
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path}/deep/store.db"
+    url: str = request.getfixturevalue("postgres").database()
+    return url
 
 
 @pytest.fixture

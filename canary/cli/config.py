@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json as json_module
 import os
-from typing import TYPE_CHECKING, Any
+import threading
+from typing import TYPE_CHECKING, Any, Final
 
 import typer
 
@@ -15,6 +16,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from canary.settings import Problem, Settings
+
+_PATIENCE_S: Final = 30.0
+_PLACE: Final = "name a place that runner, scheduler and API can all reach, and may write to"
 
 
 def register(app: typer.Typer) -> None:
@@ -40,7 +44,9 @@ def show(*, json: JsonOption = False) -> None:
 
 
 def check(*, json: JsonOption = False) -> None:
-    """Check the settings, Kafka's client properties included; ask no cluster. Exit status 2 if anything is wrong.
+    """Check the settings, Kafka's client properties and the probe log's place. Exit status 2 if anything is wrong.
+
+    No cluster is asked. A file is written where the probe log is to be, read and deleted: check where the canary runs.
 
     Example: canary config check --config canary.yaml
     """
@@ -54,7 +60,7 @@ def check(*, json: JsonOption = False) -> None:
         problems = error.problems
     else:
         clusters = [cluster.name for cluster in settings.clusters]
-        problems = tuple(_client_problems(settings))
+        problems = (*_client_problems(settings), *_probe_log_problems(settings))
     if json:
         typer.echo(json_module.dumps({"valid": not problems, "problems": [_as_json(one) for one in problems]}))
     elif problems:
@@ -97,3 +103,32 @@ def _client_problems(settings: Settings) -> Iterator[Problem]:
             source, line = where(place, session.current().config, os.environ)
             remedy = "see librdkafka's CONFIGURATION.md for what it knows"
             yield Problem(source, line, field_name(place), f"librdkafka refuses it: {said.rstrip('.')}", remedy)
+
+
+def _probe_log_problems(settings: Settings) -> Iterator[Problem]:
+    """Try out the place of the probe log, for so long that a slow object store has answered."""
+    from canary.extras import require_for_url  # noqa: PLC0415
+    from canary.settings import Problem, UserError  # noqa: PLC0415
+    from canary.settings.loading import field_name, where  # noqa: PLC0415
+    from storage.probe_log import ProbeLogError, try_out  # noqa: PLC0415  # Arrow takes its time
+
+    said = [f"{settings.probe_log.url} does not answer within {_PATIENCE_S:g} s", _PLACE]
+
+    def tried() -> None:
+        try:
+            require_for_url(settings.probe_log.url, "the probe log")
+            try_out(settings.probe_log.url)
+        except ProbeLogError as error:
+            said[0] = str(error)
+        except UserError as error:
+            said[:] = str(error).rsplit(": ", 1)
+        else:
+            said.clear()
+
+    trying = threading.Thread(target=tried, daemon=True)  # one that hangs does not keep the process
+    trying.start()
+    trying.join(_PATIENCE_S)
+    if words := tuple(said):
+        place = ("probe_log", "url")
+        source, line = where(place, session.current().config, os.environ)
+        yield Problem(source, line, field_name(place), *words)

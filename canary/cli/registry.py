@@ -22,6 +22,7 @@ MODULES: Final = (
     "audit",
     "topics",
     "lab",
+    "forget",
     "export",
     "alert",
     "token",

@@ -11,6 +11,7 @@ import structlog
 from canary.client.worker import Worker
 from canary.settings import UserError
 from storage.store import StoreError
+from storage.store.leases import runner_lease
 from storage.store.values import Lease
 
 if TYPE_CHECKING:
@@ -57,7 +58,7 @@ def claim(
     Raises:
         TakenError: the other one is alive.
     """
-    name = lease_name(cluster, runner)
+    name = runner_lease(cluster, runner)
     holder = uuid.uuid4().hex
     note = directory / "holder"
     predecessor = note.read_text() if note.exists() else ""
@@ -91,11 +92,6 @@ def claim(
     return None
 
 
-def lease_name(cluster: str, runner: str) -> str:
-    """Return the lease's name."""
-    return f"runner/{cluster}/{runner}"
-
-
 class Keeper(Worker):
     """Renews the lease; ``on_lost`` is called once when somebody else has it.
 
@@ -106,7 +102,7 @@ class Keeper(Worker):
     def __init__(self, store: Store, cluster: str, runner: str, holder: str, on_lost: Callable[[], None]) -> None:
         super().__init__("keeper")
         self._store = store
-        self._name = lease_name(cluster, runner)
+        self._name = runner_lease(cluster, runner)
         self._holder = holder
         self._on_lost = on_lost
 

@@ -38,6 +38,13 @@ class StoreSettings(Section):
         gt=0,
         description="How long a command waits for the database to answer; a runner waits without end (duration).",
     )
+    retention: Seconds = Field(
+        400 * 86400.0,
+        ge=86400,
+        description="How long what is over is kept: resolved violations, reconciliations, the topology's timeline; the "
+        "scheduler deletes what is older. Counts, each cluster's last good reconciliation and critical violations that "
+        "somebody resolved are kept for ever (duration).",
+    )
 
     @model_validator(mode="before")
     @classmethod

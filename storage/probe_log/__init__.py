@@ -17,7 +17,7 @@ depends on nothing but the segment: shipping it twice, after a crash in the mids
 from typing import TYPE_CHECKING
 
 from canary.footprint import on_first_use
-from storage.probe_log.errors import ProbeLogError
+from storage.probe_log.errors import NothingThereError, ProbeLogError
 
 if TYPE_CHECKING:
     from storage.probe_log.carry import Carry, OpenProbe, OpenTransaction, load_carry, save_carry
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from storage.probe_log.converting import Converted, convert
     from storage.probe_log.reading import ProbeLogReader, find_probe, rows_between
     from storage.probe_log.schemas import POLLS, PROBES, TRANSACTIONS
-    from storage.probe_log.shipping import Shipped, drop_old, ship, ship_segment
+    from storage.probe_log.shipping import Shipped, drop_old, ship, ship_segment, try_out
 
 # These load Arrow, which the API does without until the probe log is asked for something.
 _MODULES = {
@@ -34,7 +34,7 @@ _MODULES = {
     "converting": ("Converted", "convert"),
     "reading": ("ProbeLogReader", "find_probe", "rows_between"),
     "schemas": ("POLLS", "PROBES", "TRANSACTIONS"),
-    "shipping": ("Shipped", "drop_old", "ship", "ship_segment"),
+    "shipping": ("Shipped", "drop_old", "ship", "ship_segment", "try_out"),
 }
 __getattr__ = on_first_use(__name__, {name: module for module, names in _MODULES.items() for name in names})
 
@@ -44,6 +44,7 @@ __all__ = [
     "TRANSACTIONS",
     "Carry",
     "Converted",
+    "NothingThereError",
     "OpenProbe",
     "OpenTransaction",
     "ProbeLogError",
@@ -58,4 +59,5 @@ __all__ = [
     "save_carry",
     "ship",
     "ship_segment",
+    "try_out",
 ]

@@ -12,14 +12,17 @@ from __future__ import annotations
 import posixpath
 import re
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from storage.probe_log.errors import ProbeLogError
 from storage.probe_log.schemas import POLLS, PROBES, SORTED_BY, TRANSACTIONS
-from storage.probe_log.shipping import list_files, open_url, said, write_table
+from storage.probe_log.shipping import list_files, may_hold, open_url, said, write_table
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
 
 MAX_ROWS = 4_000_000
 _NAME = re.compile(r"(?P<who>.+--.+--[0-9a-f]*)-(?P<first>\d{10})(?:-(?P<last>\d{10}))?\.parquet")
@@ -39,11 +42,12 @@ class _File:
         return self.last > self.first
 
 
-def compact(url: str, *, keep: int = 60, at_least: int = 30) -> int:
+def compact(url: str, clusters: Collection[str] | None = None, *, keep: int = 60, at_least: int = 30) -> int:
     """Merge small files; return how many there are fewer.
 
     Args:
         url: the probe log.
+        clusters: whose files; None: everybody's.
         keep: so many of the newest files of each (table, cluster, runner, ledger) stay as they are.
         at_least: fewer files of one day than this are not worth merging, unless their day is over.
 
@@ -56,7 +60,8 @@ def compact(url: str, *, keep: int = 60, at_least: int = 30) -> int:
         for table in SORTED_BY:
             by_who: dict[str, list[_File]] = {}
             for path in list_files(filesystem, posixpath.join(root, table)):
-                if (file := _parse(path)) is not None:
+                ours = clusters is None or any(may_hold(path, cluster) for cluster in clusters)
+                if ours and (file := _parse(path)) is not None:
                     by_who.setdefault(file.who, []).append(file)
             for files in by_who.values():
                 fewer += _compact_one(filesystem, table, files, keep, at_least)

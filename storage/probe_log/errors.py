@@ -10,3 +10,13 @@ class ProbeLogError(UserError):
 
     def __init__(self, message: str, exit_status: int = 3) -> None:
         super().__init__(message, exit_status)
+
+
+class NothingThereError(ProbeLogError):
+    """There is no file, of a cluster or at all: nothing was shipped yet, or runners write to another place."""
+
+    def __init__(self, url: str, cluster: str | None) -> None:
+        of = "" if cluster is None else f" of cluster {cluster}"
+        super().__init__(
+            f"the probe log {url} holds nothing{of}; probe_log.url has to name the place that the runner writes to"
+        )

@@ -12,9 +12,9 @@ from pyarrow.fs import FSSpecHandler, PyFileSystem
 from pyarrow.fs import LocalFileSystem as ArrowLocal
 
 from canary.extras import require_for_url
-from storage.probe_log.errors import ProbeLogError
+from storage.probe_log.errors import NothingThereError, ProbeLogError
 from storage.probe_log.schemas import POLLS, PROBES, TIME, TRANSACTIONS
-from storage.probe_log.shipping import list_files, open_url, safe_name
+from storage.probe_log.shipping import list_files, may_hold, open_url
 from storage.probe_log.windows import MOST_ROWS, Window, WindowRows, WindowTooLargeError, moment
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def find_probe(url: str, identity: Identity) -> Mapping[str, Any] | None:
         transaction's row or None; ``polls``: its rows of polls/, in the order of time. Times are datetimes in UTC.
 
     Raises:
-        ProbeLogError: the place cannot be read.
+        ProbeLogError: the place cannot be read; NothingThereError: it holds nothing at all.
     """
     return ProbeLogReader(url).find(identity)
 
@@ -97,7 +97,7 @@ class ProbeLogReader:
             offset and one topic_id are two identities that claim it.
 
         Raises:
-            ProbeLogError: the place cannot be read.
+            ProbeLogError: the place cannot be read; NothingThereError: it holds nothing of the cluster.
         """
         place = (
             (pc.field("cluster") == cluster)
@@ -119,7 +119,8 @@ class ProbeLogReader:
         """Return the rows of a time: probes sent in it, their transactions, and the polls of it.
 
         Raises:
-            ProbeLogError: the place cannot be read; WindowTooLargeError: it holds more rows than fit.
+            ProbeLogError: the place cannot be read; NothingThereError: it holds nothing of the cluster;
+                WindowTooLargeError: the window holds more rows than fit.
         """
         begin, end = pa.scalar(moment(wanted.begin_ns), TIME), pa.scalar(moment(wanted.end_ns), TIME)
         place = pc.field("cluster") == wanted.cluster
@@ -166,8 +167,11 @@ class ProbeLogReader:
         for attempt in range(_TRIES):
             try:
                 filesystem, root = open_url(self._url)
-                paths = [p for p in list_files(filesystem, posixpath.join(root, table)) if _may_hold(p, cluster)]
+                listed = list_files(filesystem, posixpath.join(root, table))
+                paths = [path for path in listed if cluster is None or may_hold(path, cluster)]
                 if not paths:
+                    if table == "probes":  # every segment that was shipped has a file of it
+                        raise NothingThereError(self._url, cluster)
                     return []
                 local = isinstance(filesystem, LocalFileSystem)
                 arrow = ArrowLocal() if local else PyFileSystem(FSSpecHandler(filesystem))
@@ -203,12 +207,6 @@ def _first_offsets(dataset: Any, wanted: Any, first: int) -> list[Row]:
             table = table.filter(pc.field("offset") <= highest[-1])
         rows += table.to_pylist()
     return rows
-
-
-def _may_hold(path: str, cluster: str | None) -> bool:
-    """Whether a file may hold rows of ``cluster``: the canary's own names tell."""
-    parts = posixpath.basename(path).split("--")
-    return cluster is None or len(parts) != 3 or parts[0] == safe_name(cluster)  # cluster--runner--segment
 
 
 def _claim(row: Row) -> tuple[Any, ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import os
 import posixpath
+import secrets
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import pairwise
@@ -217,6 +218,37 @@ def _is_day(name: str) -> bool:
 def safe_name(name: str) -> str:
     """Return ``name`` as a part of a file's name, without a separator or "--" in it."""
     return quote(name, safe="").replace("--", "%2D%2D")
+
+
+def try_out(url: str) -> None:
+    """Write a small file where the probe log is to be, read it, delete it, and every folder that was made for it.
+
+    Raises:
+        ProbeLogError: one of these cannot be done.
+    """
+    filesystem, root = open_url(url)
+    path, text = posixpath.join(root, f".canary-check-{secrets.token_hex(8)}"), secrets.token_bytes(16)
+    local = isinstance(filesystem, LocalFileSystem)
+    made = [folder for folder in (Path(root), *Path(root).parents) if not folder.exists()] if local else []
+    try:
+        if local:
+            filesystem.makedirs(root, exist_ok=True)
+        filesystem.pipe_file(path, text)
+        filesystem.invalidate_cache()
+        read = filesystem.cat_file(path)
+        filesystem.rm_file(path)
+        for folder in made:
+            folder.rmdir()
+    except Exception as error:  # noqa: BLE001  # every fsspec back end raises its own kinds
+        raise ProbeLogError(f"no file can be written, read and deleted at {url}: {said(error)}") from None
+    if read != text:
+        raise ProbeLogError(f"a file that was written at {url} is read as another one")
+
+
+def may_hold(path: str, cluster: str) -> bool:
+    """Return whether a file may hold rows of ``cluster``: names that the canary gives tell."""
+    name = posixpath.basename(path)
+    return name.count("--") != 2 or name.startswith(f"{safe_name(cluster)}--")  # cluster--runner--segment
 
 
 def said(error: BaseException) -> str:

@@ -9,6 +9,7 @@ recorded is keyed, what is taken is taken by compare-and-set).
 from storage.store.errors import StoreError
 from storage.store.leases import Leases
 from storage.store.pages import BadCursorError, Page
+from storage.store.retention import StillProbedError
 from storage.store.store import Store
 from storage.store.values import (
     Action,
@@ -40,6 +41,7 @@ __all__ = [
     "Purged",
     "Reconciliation",
     "Sighting",
+    "StillProbedError",
     "Store",
     "StoreError",
     "StoredViolation",

@@ -9,13 +9,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sqlalchemy import select, update
+from sqlalchemy import or_, select, update
 
 from storage.store.models import LeaseRow
 from storage.store.upserts import insert_or
 from storage.store.values import Held, Lease
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from sqlalchemy import Connection
 
     from storage.store.database import Database
@@ -45,6 +47,30 @@ class Leases:
                 .values(holder=holder, counter=LeaseRow.counter + 1, released=False)
             )
             return _look(connection, name, holder)
+
+    def hold(self, names: Sequence[str], holder: str) -> dict[str, Lease | Held]:
+        """Renew those leases that are ours and take those that are free, all at once; say whose each one is.
+
+        Raises:
+            StoreError: the store cannot be reached (what was ours may still be).
+        """
+        with self._database.writing() as connection:
+            connection.execute(
+                update(LeaseRow)
+                .where(LeaseRow.name.in_(names), or_(LeaseRow.released, LeaseRow.holder == holder))
+                .values(holder=holder, counter=LeaseRow.counter + 1, released=False)
+            )
+            found = _look_at(connection, names, holder)
+            missing = [{"name": name, "holder": holder, "counter": 1} for name in names if name not in found]
+            if missing:
+                connection.execute(
+                    insert_or(connection, LeaseRow)
+                    .values(released=False)
+                    .on_conflict_do_nothing(index_elements=["name"]),
+                    missing,
+                )
+                found = _look_at(connection, names, holder)
+            return found
 
     def renew(self, name: str, holder: str) -> bool:
         """Make the counter rise; False: the lease is not ours any more, stop what it allowed.
@@ -88,10 +114,18 @@ class Leases:
             return _look(connection, name, holder)
 
 
+def runner_lease(cluster: str, runner: str) -> str:
+    """Return the name of the lease of a cluster's live runner of a name."""
+    return f"runner/{cluster}/{runner}"
+
+
 def _look(connection: Connection, name: str, holder: str) -> Lease | Held:
-    row = connection.execute(select(LeaseRow.__table__).where(LeaseRow.name == name)).one_or_none()
-    if row is None:
-        return Held(name, "", -1)
-    if row.holder == holder and not row.released:
-        return Lease(name, holder, row.counter)
-    return Held(name, row.holder, row.counter)
+    return _look_at(connection, [name], holder).get(name, Held(name, "", -1))
+
+
+def _look_at(connection: Connection, names: Sequence[str], holder: str) -> dict[str, Lease | Held]:
+    rows = connection.execute(select(LeaseRow.__table__).where(LeaseRow.name.in_(names)))
+    return {
+        row.name: (Lease if row.holder == holder and not row.released else Held)(row.name, row.holder, row.counter)
+        for row in rows
+    }

@@ -5,7 +5,7 @@ from __future__ import annotations
 import uuid
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import delete, insert, or_, select, update
+from sqlalchemy import delete, insert, select, update
 
 from storage.store.models import MaintenanceRow
 from storage.store.pages import Page, read_page
@@ -57,13 +57,20 @@ def list_page(connection: Connection, cursor: str | None, limit: int) -> Page[Ma
 
 def covering(connection: Connection, cluster: str, times: Sequence[int]) -> Callable[[int], Maintenance | None]:
     """Return what tells the window of ``cluster`` that a moment (of ``times``, ns) lies in, or None."""
-    query = select(MaintenanceRow.__table__).where(
-        or_(MaintenanceRow.cluster.is_(None), MaintenanceRow.cluster == cluster),
-        MaintenanceRow.begin_ns <= max(times, default=0),
-        MaintenanceRow.end_ns > min(times, default=0),
-    )
-    windows = [_window(row) for row in connection.execute(query)]
+    windows = [
+        window
+        for window in between(connection, min(times, default=0), max(times, default=0))
+        if window.cluster in {None, cluster}
+    ]
     return lambda at_ns: next((window for window in windows if window.begin_ns <= at_ns < window.end_ns), None)
+
+
+def between(connection: Connection, since_ns: int, until_ns: int) -> list[Maintenance]:
+    """Return every window that holds at some time from ``since_ns`` to ``until_ns``, both included."""
+    query = select(MaintenanceRow.__table__).where(
+        MaintenanceRow.begin_ns <= until_ns, MaintenanceRow.end_ns > since_ns
+    )
+    return [_window(row) for row in connection.execute(query)]
 
 
 def _window(row: Any) -> Maintenance:

@@ -179,7 +179,9 @@ class ViewRow(Base, table="views"):
 
 
 class ReconciliationRow(
-    Base, table="reconciliations", indexes=[Index(None, "requested_ns", "id"), Index(None, "state")]
+    Base,
+    table="reconciliations",
+    indexes=[Index(None, "requested_ns", "id"), Index(None, "state", "cluster", "ended_ns")],
 ):
     """One run of the nightly (or asked for) reconciliation."""
 

@@ -5,16 +5,16 @@ from __future__ import annotations
 import secrets
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import insert, select, update
+from sqlalchemy import and_, func, insert, select, update
 
 from storage.store.models import ReconciliationRow
 from storage.store.pages import Page, read_page
 from storage.store.values import Reconciliation
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
-    from sqlalchemy import Connection
+    from sqlalchemy import ColumnElement, Connection
 
 
 def request(connection: Connection, cluster: str, requested_by: str, at_ns: int) -> Reconciliation:
@@ -34,11 +34,11 @@ def request(connection: Connection, cluster: str, requested_by: str, at_ns: int)
     return _reconciliation(made)
 
 
-def claim(connection: Connection, holder: str, at_ns: int) -> Reconciliation | None:
+def claim(connection: Connection, holder: str, at_ns: int, clusters: Collection[str] | None) -> Reconciliation | None:
     """Turn the oldest request running and ours; None: there is none, or another scheduler was quicker."""
     oldest = connection.execute(
         select(ReconciliationRow.id)
-        .where(ReconciliationRow.state == "requested")
+        .where(ReconciliationRow.state == "requested", *_of(clusters))
         .order_by(ReconciliationRow.requested_ns, ReconciliationRow.id)
         .limit(1)
     ).scalar_one_or_none()
@@ -83,11 +83,11 @@ def finish(
     return _update_ours(connection, reconciliation_id, holder, values)
 
 
-def abandon(connection: Connection, holder: str, at_ns: int) -> int:
-    """Fail every one that another process than ``holder`` left running; return how many. For the one leader only."""
+def abandon(connection: Connection, holder: str, at_ns: int, clusters: Collection[str] | None) -> int:
+    """Fail every one that another process than ``holder`` left running; return how many. For who leads the clusters."""
     ended = connection.execute(
         update(ReconciliationRow)
-        .where(ReconciliationRow.state == "running", ReconciliationRow.holder != holder)
+        .where(ReconciliationRow.state == "running", ReconciliationRow.holder != holder, *_of(clusters))
         .values(state="failed", ended_ns=at_ns, error="the process that ran it ended", progress=None)
     )
     return int(ended.rowcount)
@@ -111,6 +111,30 @@ def list_page(
         query = query.where(ReconciliationRow.state == state)
     keys = (ReconciliationRow.requested_ns, ReconciliationRow.id)
     return read_page(connection, query, keys, cursor=cursor, limit=limit, make=_reconciliation)
+
+
+def last_successes(connection: Connection) -> list[Reconciliation]:
+    """Return the last one of each cluster that ended well, by the cluster's name."""
+    last = (
+        select(ReconciliationRow.cluster, func.max(ReconciliationRow.ended_ns).label("ended_ns"))
+        .where(ReconciliationRow.state == "succeeded")
+        .group_by(ReconciliationRow.cluster)
+        .subquery()
+    )
+    query = select(ReconciliationRow.__table__).join(
+        last,
+        and_(
+            ReconciliationRow.state == "succeeded",
+            ReconciliationRow.cluster == last.c.cluster,
+            ReconciliationRow.ended_ns == last.c.ended_ns,
+        ),
+    )
+    rows = connection.execute(query.order_by(ReconciliationRow.cluster))
+    return list({row.cluster: _reconciliation(row) for row in rows}.values())
+
+
+def _of(clusters: Collection[str] | None) -> list[ColumnElement[bool]]:
+    return [] if clusters is None else [ReconciliationRow.cluster.in_(clusters)]
 
 
 def _update_ours(connection: Connection, reconciliation_id: str, holder: str, values: dict[str, Any]) -> bool:

@@ -1,42 +1,122 @@
-"""What the store forgets after a while: resolved violations, ended reconciliations, views of runners long gone."""
+"""What the store forgets: what is long over, by itself; a cluster that is not there any more, when a person says so.
+
+What a sentence, a metric or an alert rests on stays for ever: totals, views (counters never go back), each cluster's
+last good reconciliation, and critical violations that a person resolved.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import delete, insert, not_, select
+from sqlalchemy import and_, delete, func, insert, not_, or_, select
 
-from storage.store import topology
-from storage.store.models import ForgottenRow, IncidentRow, ReconciliationRow, ViewRow, ViolationRow
+from storage.store.errors import StoreError
+from storage.store.leases import runner_lease
+from storage.store.models import (
+    ClusterRow,
+    ForgottenRow,
+    IncidentRow,
+    LeaseRow,
+    MaintenanceRow,
+    ReconciliationRow,
+    TopologyRow,
+    ViewRow,
+    ViolationRow,
+    ViolationTotalRow,
+)
 from storage.store.standing import loss
 from storage.store.values import Purged
 
 if TYPE_CHECKING:
-    from sqlalchemy import Connection
+    from sqlalchemy import ColumnElement, Connection
+
+LIVE_NS = 15 * 10**9
+"""A runner that reported so lately, and has not given its lease back, lives."""
+_NAMED = (ViewRow, ViolationTotalRow, ReconciliationRow)
 
 
-def purge(
-    connection: Connection, *, violations_before_ns: int, reconciliations_before_ns: int, views_before_ns: int
-) -> Purged:
-    """Delete what is older than told.
+class StillProbedError(StoreError):
+    """A runner probes the cluster. Exit status 2."""
 
-    A violation goes only when it is resolved, was closed before, and is no confirmed loss; its id stays, so that seen
-    again it is neither new nor counted twice, and totals never fall. An incident goes with its last violation. The
-    topology's timeline is kept as long as violations are.
+    def __init__(self, cluster: str, runner: str) -> None:
+        super().__init__(f"runner {runner} probes {cluster} at this moment; stop it first", 2)
+
+
+def purge(connection: Connection, cluster: str, before_ns: int, most: int) -> Purged:
+    """Delete what of ``cluster`` was over before ``before_ns``, at most so many rows of each kind.
+
+    A violation goes only when it was resolved before, and is no confirmed loss. The id
+    of one that a person resolved stays: seen again it is neither new nor counted twice. A condition that holds again
+    is new. An incident goes with its last violation.
+
+    The caller's transaction must be the only one that records for this cluster (Database.writing(serial=...)).
     """
-    old = (ViolationRow.state == "resolved", ViolationRow.closed_ns < violations_before_ns, not_(loss()))
-    connection.execute(insert(ForgottenRow).from_select(["id"], select(ViolationRow.id).where(*old)))
-    violations = connection.execute(delete(ViolationRow).where(*old)).rowcount
-    incidents = connection.execute(
-        delete(IncidentRow).where(
-            IncidentRow.state == "resolved",
-            IncidentRow.last_ns < violations_before_ns,
-            IncidentRow.id.not_in(select(ViolationRow.incident_id)),
-        )
-    ).rowcount
-    reconciliations = connection.execute(
-        delete(ReconciliationRow).where(ReconciliationRow.ended_ns < reconciliations_before_ns)
-    ).rowcount
-    topology.purge(connection, violations_before_ns)
-    views = connection.execute(delete(ViewRow).where(ViewRow.at_ns < views_before_ns)).rowcount
-    return Purged(violations, incidents, reconciliations, views)
+    ended = ViolationRow.reason == "ended"
+    over = (
+        ViolationRow.cluster == cluster,
+        ViolationRow.state == "resolved",
+        ViolationRow.closed_ns < before_ns,
+        not_(loss()),
+    )
+    judged = connection.scalars(select(ViolationRow.id).where(*over, not_(ended)).limit(most)).all()
+    if judged:
+        connection.execute(insert(ForgottenRow), [{"id": row_id} for row_id in judged])
+    violations = _delete(connection, ViolationRow, most, ViolationRow.id.in_(judged))
+    violations += _delete(connection, ViolationRow, most, *over, ended)
+    incidents = _delete(
+        connection,
+        IncidentRow,
+        most,
+        IncidentRow.cluster == cluster,
+        IncidentRow.state == "resolved",
+        IncidentRow.last_ns < before_ns,
+        not_(select(ViolationRow.id).where(ViolationRow.incident_id == IncidentRow.id).exists()),
+    )
+    succeeded = and_(ReconciliationRow.cluster == cluster, ReconciliationRow.state == "succeeded")
+    last_good = select(func.max(ReconciliationRow.ended_ns)).where(succeeded).scalar_subquery()
+    reconciliations = _delete(
+        connection,
+        ReconciliationRow,
+        most,
+        ReconciliationRow.cluster == cluster,
+        ReconciliationRow.ended_ns < before_ns,
+        or_(ReconciliationRow.state != "succeeded", ReconciliationRow.ended_ns < last_good),
+    )
+    changes = _delete(connection, TopologyRow, most, TopologyRow.cluster == cluster, TopologyRow.until_ns < before_ns)
+    return Purged(violations, incidents, reconciliations, changes)
+
+
+def forget(connection: Connection, cluster: str, at_ns: int) -> Purged | None:
+    """Delete all that is shown, counted or alarmed of a cluster; None: there is nothing of it.
+
+    Its producers stay: identities are never used twice, even if a cluster of that name comes back.
+
+    Raises:
+        StillProbedError: a runner of it lives.
+    """
+    views = connection.execute(select(ViewRow.runner, ViewRow.at_ns).where(ViewRow.cluster == cluster)).all()
+    leases = [runner_lease(cluster, view.runner) for view in views if at_ns - view.at_ns < LIVE_NS]
+    held = select(LeaseRow.name).where(LeaseRow.name.in_(leases), LeaseRow.released.is_(False))
+    if name := connection.scalars(held.limit(1)).first():
+        raise StillProbedError(cluster, name.removeprefix(runner_lease(cluster, "")))
+    deleted = {
+        table: connection.execute(delete(table).where(table.__table__.c.cluster == cluster)).rowcount
+        for table in (*_NAMED, ViolationRow, IncidentRow, TopologyRow, MaintenanceRow)
+    }
+    known = connection.execute(delete(ClusterRow).where(ClusterRow.name == cluster)).rowcount
+    if not known and not any(deleted.values()):
+        return None
+    return Purged(*(deleted[table] for table in (ViolationRow, IncidentRow, ReconciliationRow, TopologyRow)))
+
+
+def clusters(connection: Connection) -> list[str]:
+    """Return the names of clusters of which there is something to forget."""
+    names: set[str] = set(connection.scalars(select(ClusterRow.name)))
+    for table in _NAMED:
+        names.update(connection.scalars(select(table.__table__.c.cluster).distinct()))
+    return sorted(names)
+
+
+def _delete(connection: Connection, table: Any, most: int, *where: ColumnElement[bool]) -> int:
+    old = select(table.id).where(*where).limit(most)
+    return int(connection.execute(delete(table).where(table.id.in_(old))).rowcount)

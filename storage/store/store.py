@@ -28,7 +28,7 @@ from storage.store.upserts import insert_or
 from storage.store.values import IncidentFilter, View, ViolationFilter
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
     from canary.anomalies.topology_change import TopologyChange
     from canary.anomalies.violation import Violation
@@ -188,7 +188,7 @@ class Store:
             return violation_lists.acknowledge_violation(connection, violation_id, note)
 
     def violation_counts(self) -> list[ViolationCount]:
-        """Return (cluster, kind, severity, total, open) of everything ever found."""
+        """Return the counts of everything ever found, by cluster, kind and severity."""
         with self._database.reading() as connection:
             return violation_lists.count_violations(connection)
 
@@ -286,6 +286,11 @@ class Store:
         with self._database.reading() as connection:
             return maintenance.list_page(connection, cursor, limit)
 
+    def windows(self, since_ns: int, until_ns: int) -> list[Maintenance]:
+        """Return every window that holds at some time from ``since_ns`` to ``until_ns``, both included."""
+        with self._database.reading() as connection:
+            return maintenance.between(connection, since_ns, until_ns)
+
     # The topology's timeline
 
     def record_topology(self, cluster: str, changes: Sequence[TopologyChange]) -> int:
@@ -312,10 +317,12 @@ class Store:
         with self._database.writing(serial=f"reconciliations {cluster}") as connection:
             return reconciliations.request(connection, cluster, requested_by, at_ns)
 
-    def claim_reconciliation(self, holder: str, at_ns: int) -> Reconciliation | None:
-        """Begin the oldest one asked for; None: there is none, or another process was quicker."""
+    def claim_reconciliation(
+        self, holder: str, at_ns: int, clusters: Collection[str] | None = None
+    ) -> Reconciliation | None:
+        """Begin the oldest request of ``clusters`` (None: of any); None: there is none, or another was quicker."""
         with self._database.writing() as connection:
-            return reconciliations.claim(connection, holder, at_ns)
+            return reconciliations.claim(connection, holder, at_ns, clusters)
 
     def progress_reconciliation(self, reconciliation_id: str, holder: str, words: str) -> bool:
         """Say how far a running one is; False: it is not ``holder``'s."""
@@ -348,10 +355,10 @@ class Store:
                 report=report,
             )
 
-    def abandon_reconciliations(self, holder: str, at_ns: int) -> int:
-        """Fail those that a dead process left running; for the scheduler that holds the lease."""
+    def abandon_reconciliations(self, holder: str, at_ns: int, clusters: Collection[str] | None = None) -> int:
+        """Fail those of ``clusters`` (None: of all) that a dead process left running; for who holds their leases."""
         with self._database.writing() as connection:
-            return reconciliations.abandon(connection, holder, at_ns)
+            return reconciliations.abandon(connection, holder, at_ns, clusters)
 
     def reconciliations(
         self, cluster: str | None = None, state: str | None = None, cursor: str | None = None, limit: int = 100
@@ -360,17 +367,37 @@ class Store:
         with self._database.reading() as connection:
             return reconciliations.list_page(connection, cluster, state, cursor, limit)
 
+    def last_successes(self) -> list[Reconciliation]:
+        """Return the last reconciliation of each cluster that ended well, by the cluster's name."""
+        with self._database.reading() as connection:
+            return reconciliations.last_successes(connection)
+
     def reconciliation(self, reconciliation_id: str) -> Reconciliation | None:
         """Return one reconciliation; None if there is none."""
         with self._database.reading() as connection:
             return reconciliations.get(connection, reconciliation_id)
 
-    def purge(self, *, violations_before_ns: int, reconciliations_before_ns: int, views_before_ns: int) -> Purged:
-        """Forget what is older; see storage.store.retention."""
-        with self._database.writing(serial="purge") as connection:
-            return retention.purge(
-                connection,
-                violations_before_ns=violations_before_ns,
-                reconciliations_before_ns=reconciliations_before_ns,
-                views_before_ns=views_before_ns,
-            )
+    # What is forgotten
+
+    def purge(self, cluster: str, before_ns: int, most: int = 2000) -> Purged:
+        """Delete some of what of ``cluster`` was over before; nothing deleted: there is no more.
+
+        At most ``most`` rows of each kind are, so that nobody waits long for the database. What stays, however old it
+        is, says storage.store.retention.
+        """
+        with self._database.writing(serial=f"violations {cluster}") as connection:
+            return retention.purge(connection, cluster, before_ns, most)
+
+    def forget(self, cluster: str, at_ns: int) -> Purged | None:
+        """Delete all that is shown, counted or alarmed of a cluster; None: there is nothing of it.
+
+        Raises:
+            StillProbedError: a runner of it lives.
+        """
+        with self._database.writing(serial=f"violations {cluster}") as connection:
+            return retention.forget(connection, cluster, at_ns)
+
+    def clusters(self) -> list[str]:
+        """Return the names of clusters of which there is something to forget."""
+        with self._database.reading() as connection:
+            return retention.clusters(connection)

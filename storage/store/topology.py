@@ -12,7 +12,7 @@ import uuid
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import delete, insert, or_, select, update
+from sqlalchemy import insert, or_, select, update
 
 from storage.store.models import TopologyRow
 from storage.store.pages import Page, read_page
@@ -150,11 +150,6 @@ def spans(connection: Connection, wanted: TopologyFilter, limit: int) -> list[To
     """Return the timeline, oldest first, at most ``limit`` rows (the newest ones)."""
     query = select(TopologyRow.__table__).where(*_where(wanted)).order_by(TopologyRow.at_ns.desc(), TopologyRow.id)
     return [_span(row) for row in reversed(connection.execute(query.limit(limit)).all())]
-
-
-def purge(connection: Connection, before_ns: int) -> int:
-    """Forget what ended before; what is so now stays, however long."""
-    return connection.execute(delete(TopologyRow).where(TopologyRow.until_ns < before_ns)).rowcount
 
 
 def _where(wanted: TopologyFilter) -> list[ColumnElement[bool]]:

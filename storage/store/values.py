@@ -177,12 +177,12 @@ class Held:
 
 @dataclass(frozen=True, slots=True)
 class Purged:
-    """How many rows retention deleted."""
+    """How many rows were deleted; ``changes`` are those of the topology's timeline."""
 
     violations: int
     incidents: int
     reconciliations: int
-    views: int
+    changes: int
 
 
 @dataclass(frozen=True, slots=True)

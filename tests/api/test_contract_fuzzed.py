@@ -6,6 +6,7 @@ import time
 import warnings
 from typing import TYPE_CHECKING, Any
 
+import pyarrow.parquet as pq
 import pytest
 import schemathesis
 from hypothesis import HealthCheck, given, settings
@@ -13,7 +14,7 @@ from schemathesis.checks import CHECKS
 from schemathesis.core.result import Ok
 
 from api import create_app
-from storage.probe_log import ProbeLogReader
+from storage.probe_log import PROBES, ProbeLogReader
 from storage.store import Store
 from tests.api import serving
 from tests.support.seeds import examples
@@ -36,6 +37,8 @@ def schema(tmp_path_factory: pytest.TempPathFactory) -> BaseSchema:
     store.save_view("prod", "canary-0", time.time_ns() + 3600 * 10**9, serving.view())
     store.record("prod", [serving.lost(n) for n in range(5)])
     token, _ = store.create_token("fuzz", "operate", time.time_ns())
+    (directory / "log" / "probes").mkdir(parents=True)
+    pq.write_table(PROBES.empty_table(), directory / "log" / "probes" / "prod--canary-0--ab-0000000001.parquet")
     app = create_app(
         serving.settings("prod", auth={"required": "always"}), store, ProbeLogReader(str(directory / "log"))
     )

@@ -231,7 +231,7 @@ def test_a_loss_outlives_retention_and_a_no_is_never_beside_kept_promises(client
     for incident in store.incidents().items:
         store.resolve_incident(incident.id, "lost" if incident.kind == "lost-write" else "planned", NOW_NS)
     far = NOW_NS + 1000 * DAY_NS
-    store.purge(violations_before_ns=far, reconciliations_before_ns=0, views_before_ns=0)
+    store.purge("prod", far)
     assert [row.kind for row in store.violations().items] == ["lost-write"]
     assert "prod lost 1 acknowledged write on" in client.get("/").text
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import logging as std_logging
+import threading
 from typing import TYPE_CHECKING, Annotated, Any
 
 import pytest
@@ -12,7 +14,7 @@ import typer
 import yaml
 
 import canary.cli as command_line
-from canary.cli import app, logging, session
+from canary.cli import app, config, logging, session
 from canary.settings import UserError
 from tests.support.command import canary
 
@@ -87,8 +89,45 @@ def test_config_check_asks_librdkafka_too(tmp_path: Path) -> None:
     assert err.startswith('c.yaml:5: clusters[0].kafka["securty.protocol"]: librdkafka refuses it: No such config')
 
 
-def test_good_settings_are_called_good() -> None:
+def test_config_check_tries_out_the_place_of_the_probe_log(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    (tmp_path / "c.yaml").write_text(f"clusters: []\nprobe_log:\n  url: {tmp_path}/file/log\n")
+    status, out, err = canary("config", "check", "--config", "c.yaml")
+    assert (status, out) == (2, "")
+    assert err.startswith("c.yaml:3: probe_log.url: no file can be written, read and deleted at ")
+    assert err.endswith("; name a place that runner, scheduler and API can all reach, and may write to\n")
+
+
+@pytest.mark.parametrize(
+    ("scheme", "extra", "driver"), [("s3", "s3", "s3fs"), ("gs", "gcs", "gcsfs"), ("abfs", "abfs", "adlfs")]
+)
+def test_config_check_names_a_missing_driver(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, scheme: str, extra: str, driver: str
+) -> None:
+    found = importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name, *more: None if name == driver else found(name, *more))
+    (tmp_path / "c.yaml").write_text(f"probe_log: {{url: '{scheme}://bucket/log'}}\n")
+    status, _, err = canary("config", "check", "--config", "c.yaml")
+    assert status == 2
+    assert err == (
+        f"c.yaml:1: probe_log.url: the probe log ({scheme}://…) needs {driver}; "
+        f"pip install 'kafka-durability-canary[{extra}]'\n"
+    )
+
+
+def test_config_check_does_not_wait_for_ever(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    answer = threading.Event()
+    monkeypatch.setattr(config, "_PATIENCE_S", 0.1)
+    monkeypatch.setattr("storage.probe_log.shipping.try_out", lambda _: answer.wait(60))
+    (tmp_path / "c.yaml").write_text(f"probe_log: {{url: {tmp_path}/log}}\n")
+    status, _, err = canary("config", "check", "--config", "c.yaml")
+    answer.set()
+    assert (status, "does not answer within 0.1 s" in err) == (2, True)
+
+
+def test_good_settings_are_called_good(tmp_path: Path) -> None:
     assert canary("config", "check") == (0, "defaults: good; clusters: lab\n", "")
+    assert not (tmp_path / "var").exists()
     assert json.loads(canary("config", "check", "--json").out) == {"valid": True, "problems": []}
 
 

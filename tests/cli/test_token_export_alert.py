@@ -80,4 +80,26 @@ def test_an_export_needs_a_violation_or_a_time_and_says_so(place: Path) -> None:
         assert refused.status == 2, arguments
         assert len(refused.err.splitlines()) == 1
     empty = run(place, "export", "--from", early, "--to", now.isoformat())
-    assert (empty.status, empty.out) == (0, "")
+    assert (empty.status, empty.out) == (3, "")
+    assert "holds nothing of cluster prod" in empty.err
+
+
+def test_a_decommissioned_cluster_is_forgotten(place: Path) -> None:
+    with store_of(place) as store:
+        store.upgrade()
+        for cluster in ("prod", "old"):
+            store.save_view(cluster, "canary-0", time.time_ns(), b"{}")
+        done = run(place, "forget", "old")
+        assert (done.status, done.out, done.err) == (
+            0,
+            "old is forgotten: 0 violations, 0 incidents, 0 reconciliations\n",
+            "",
+        )
+        assert store.clusters() == ["prod"]
+        assert store.actions().items[0].target == "cluster old"
+        unknown = run(place, "forget", "old")
+        assert (unknown.status, "it does of: prod" in unknown.err) == (2, True)
+        named = run(place, "forget", "prod", "--json")
+        assert json.loads(named.out) == {"cluster": "prod", "violations": 0, "incidents": 0, "reconciliations": 0}
+        store.save_view("prod", "canary-0", time.time_ns(), b"{}")
+        assert "still in" in run(place, "forget", "prod").err

@@ -123,6 +123,8 @@ OFFLINE: Final[list[Mutation]] = [
         (("tests/anomalies/offline/test_offline_verdict.py", *_REFERENCE), _LIVES),
         ("return self.confirmed and self.allowed >= set(self.anomalies)", "return self.allowed >= set(self.anomalies)"),
         ("return self.confirmed and self.allowed >= set(self.anomalies)", "return self.confirmed"),
+        ("(history.type == OK) & (history.f <= TXN)", "history.type == OK"),
+        ("(history.type == OK) & (history.f <= TXN)", "(history.type == OK) & (history.f < TXN)"),
         ('names = {"int-send-skip", "G0"}', 'names = {"int-send-skip"}'),
         ('names = {"int-send-skip", "G0"}', 'names = {"G0"}'),
         ('if "subscribe" in self.sub_via:', 'if "assign" in self.sub_via:'),

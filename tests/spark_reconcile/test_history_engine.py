@@ -98,6 +98,14 @@ def test_broken_lives_are_judged_alike(tmp_path: Path) -> None:
         compare(history, tmp_path / "h", Inline(), stretch=7_000, buckets=3)
 
 
+def test_taking_keys_alone_proves_nothing_to_either(tmp_path: Path) -> None:
+    history = [
+        {"index": n, "time": n, "process": 0, "type": type_, "f": "assign", "value": ["x"]}
+        for n, type_ in enumerate(("invoke", "ok"))
+    ]
+    compare(history, tmp_path / "h", Inline(), stretch=1000, buckets=2)
+
+
 @pytest.mark.spark
 def test_spark_itself_judges_alike(spark: SparkSession, tmp_path: Path) -> None:
     history = simulate(1, inject=["lost-write", "G1c", "inconsistent-offsets"]).history()

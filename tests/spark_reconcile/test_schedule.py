@@ -15,7 +15,7 @@ import pytest
 
 from canary.settings import load
 from spark_reconcile import compaction, schedule
-from spark_reconcile.schedule import LEASE, Leadership, Scheduler, due
+from spark_reconcile.schedule import Leadership, Scheduler, due, lease_name
 from storage.store import Held, Lease, Store
 from tests.generators.reconciliation_nights import arrow, probe
 from tests.support import waiting
@@ -97,10 +97,10 @@ def two_besides(others: list[psutil.Process]) -> list[psutil.Process]:
 
 def turns(store: Store) -> int:
     """Return how often the leader has held on to the lease; 0 if nobody leads."""
-    answer = store.leases.acquire(LEASE, "another")
+    answer = store.leases.acquire(lease_name("c"), "another")
     if isinstance(answer, Held):
         return answer.counter
-    store.leases.release(LEASE, "another")
+    store.leases.release(lease_name("c"), "another")
     return 0
 
 
@@ -202,6 +202,19 @@ def test_small_files_are_merged_again_and_again_but_never_while_a_reconciliation
     until(merged.exists)
 
 
+def test_what_is_beyond_the_stores_retention_is_deleted_at_the_start_and_again(
+    settings: Settings, store: Store, running: Callable[..., threading.Event], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(schedule, "PURGE_S", 0.2)
+    long_ago, lately = (datetime.now(UTC) - timedelta(days=days) for days in (401, 399))
+    for when in (lately, long_ago):
+        done(store, when, "no broker")
+    running(finishes(settings))
+    until(lambda: len(store.reconciliations("c", "failed").items) == 1)
+    done(store, long_ago, "no broker")
+    until(lambda: len(store.reconciliations("c", "failed").items) == 1)
+
+
 def test_a_compaction_at_work_ends_with_the_scheduler(
     running: Callable[..., threading.Event], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -274,14 +287,14 @@ def test_one_at_work_is_not_asked_for_again(store: Store) -> None:
 
 def test_of_two_schedulers_one_leads_and_the_other_follows_when_it_dies(store: Store) -> None:
     now = [0.0]
-    first, second = (Leadership(store, name, lambda: now[0]) for name in ("one", "two"))
+    first, second = (Leadership(store, name, ["c"], lambda: now[0]) for name in ("one", "two"))
     assert first.renew()
     for _ in range(40):  # a living leader is not replaced, however long
         now[0] += 1
         assert first.renew()
         assert not second.renew()
     led = [second.renew() for _ in range(20) if (now.__setitem__(0, now[0] + 1) is None)]
-    assert led.index(True) in range(14, 17)
+    assert led.index(frozenset("c")) in range(14, 17)
     assert not first.renew()
     second.release()
-    assert isinstance(store.leases.acquire(LEASE, "three"), Lease)
+    assert isinstance(store.leases.acquire(lease_name("c"), "three"), Lease)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import fsspec
 import pyarrow.parquet as pq
 import pytest
+from fsspec.implementations.local import LocalFileSystem
 
 from canary.facts import Acked, Committed, Fact, Polled, Sent, TransactionBegan
 from canary.probe.identity import Identity
@@ -17,6 +18,7 @@ from storage.ledger.files import Disk
 from storage.probe_log import (
     PROBES,
     Carry,
+    NothingThereError,
     ProbeLogError,
     ProbeLogReader,
     Shipped,
@@ -27,9 +29,11 @@ from storage.probe_log import (
     rows_between,
     save_carry,
     ship_segment,
+    try_out,
 )
 from storage.probe_log import compacting as compacting_module
 from storage.probe_log import shipping as shipping_module
+from storage.probe_log.windows import Window
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -190,7 +194,6 @@ def test_the_life_of_one_probe(ledger: Ledger, url: str) -> None:
         ("read_committed", DAY + timedelta(milliseconds=2))
     ]
     assert find_probe(url, Identity(7, 1, 0, 99)) is None
-    assert find_probe(url + "-nothing-here", Identity(7, 1, 0, 1)) is None
 
 
 def test_who_stands_at_some_offsets(ledger: Ledger, url: str) -> None:
@@ -213,7 +216,6 @@ def test_who_stands_at_some_offsets(ledger: Ledger, url: str) -> None:
     assert [row[0] for row in found(0, 2**63 - 1)] == [0, 10, 20, *range(20, 200, 10)]
     assert [row[0] for row in found(95, 2**63 - 1, 3)] == [100, 110, 120]
     assert found(1000, 2000) == []
-    assert rows_between(url, "d", "t", 0, 0, 100) == []
     assert rows_between(url, "c", "u", 0, 0, 100) == []
 
 
@@ -298,3 +300,36 @@ def test_days_and_runners_are_not_merged_and_a_merged_file_has_a_limit(
         ["0000000003", "0000000004.parquet"],
     ]
     assert len(probes) == 3 + 3, "the newest day has too few yet"
+
+
+def test_a_place_is_tried_out_and_left_as_it_was(url: str, tmp_path: Path) -> None:
+    try_out(url)
+    assert list(tmp_path.iterdir()) == []
+    assert fsspec.filesystem("memory").find("/") == []
+
+
+def test_a_place_that_cannot_be_written_or_read_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "file").write_text("a file where a directory should be")
+    with pytest.raises(
+        ProbeLogError, match=r"no file can be written, read and deleted at .*/file/log: Not a directory"
+    ):
+        try_out(f"{tmp_path}/file/log")
+    monkeypatch.setattr(LocalFileSystem, "cat_file", lambda *_: b"of before")
+    with pytest.raises(ProbeLogError, match="is read as another one"):
+        try_out(str(tmp_path / "log"))
+
+
+def test_a_place_without_any_file_of_a_cluster_is_said_to_hold_nothing(ledger: Ledger, url: str) -> None:
+    reader = ProbeLogReader(url)
+    window = Window("c", T0, T0 + 10**9)
+    for ask in (
+        lambda: reader.find(Identity(7, 1, 0, 0)),
+        lambda: reader.between("c", "t", 0, 0, 9, 9),
+        lambda: reader.window(window),
+    ):
+        with pytest.raises(NothingThereError, match=r"probe_log\.url"):
+            ask()
+    ship(sealed(ledger, probe(0)), url)
+    assert len(reader.between("c", "t", 0, 0, 9, 9)) == 1
+    with pytest.raises(NothingThereError, match="nothing of cluster d"):
+        reader.between("d", "t", 0, 0, 9, 9)

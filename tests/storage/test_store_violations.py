@@ -233,25 +233,6 @@ def test_filters_narrow_the_list(store: Store) -> None:
     assert found == expected
 
 
-def test_retention_forgets_what_is_resolved_and_old_but_not_that_it_was_counted(store: Store) -> None:
-    store.record("c", [lost(1), lost(2, partition=1)])
-    store.resolve_incident(lost(1).key("c"), "false", T0 + 1)
-    store.request_reconciliation("c", "test", 1)
-    running = store.claim_reconciliation("one", 2)
-    assert running is not None
-    store.finish_reconciliation(running.id, "one", 3)
-    store.request_reconciliation("c", "test", 1)
-    store.save_view("c", "gone", 1, b"")
-    store.save_view("c", "here", 99, b"")
-    kept = store.purge(violations_before_ns=T0 + 1, reconciliations_before_ns=3, views_before_ns=1)
-    assert (kept.violations, kept.incidents, kept.reconciliations, kept.views) == (0, 0, 0, 0)
-    gone = store.purge(violations_before_ns=T0 + 2, reconciliations_before_ns=4, views_before_ns=2)
-    assert (gone.violations, gone.incidents, gone.reconciliations, gone.views) == (1, 1, 1, 1)
-    assert [row.offset for row in store.violations().items] == [2]
-    assert store.record("c", [lost(1, T0 + 5)]) == 0
-    assert store.violation_counts() == [ViolationCount("c", "lost-write", "critical", 2, 1)]
-
-
 def test_runner_and_scheduler_may_record_the_same_violations_at_once(store: Store, store_url: str) -> None:
     new: list[int] = []
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from canary.anomalies.catalogue import CATALOGUE
 from canary.anomalies.offline import cycles, log_rules, order_rules, read_rules, tables
-from canary.history.columns import OK
+from canary.history.columns import OK, TXN
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -49,7 +49,7 @@ class Verdict:
         anomalies: Name to cases, of those found, in the order of the catalogue.
         allowed: Those names among them that the protocol allows.
         operations: Number of operations in the history.
-        confirmed: Whether any operation was ok; a history in which nothing was proves nothing and is not valid.
+        confirmed: Whether any send, poll or txn was ok; a history in which none was proves nothing and is not valid.
         tables: What it was concluded from.
     """
 
@@ -82,7 +82,7 @@ def check(history: History, options: Options | None = None) -> Verdict:
         anomalies={name: found[name] for name in CATALOGUE if found.get(name)},
         allowed=options.allowed,
         operations=history.operations,
-        confirmed=bool((history.type == OK).any()),
+        confirmed=bool(((history.type == OK) & (history.f <= TXN)).any()),
         tables=base,
     )
 

@@ -48,3 +48,12 @@ def test_a_history_is_valid_if_something_was_confirmed_and_nothing_is_wrong_but_
     assert valid(*sent, *read)
     assert not valid(*sent, *phantom)
     assert not valid(("invoke", "send", [["send", "x", 1]]), ("info", "send", [["send", "x", 1]]))
+
+
+@pytest.mark.parametrize("f", ["assign", "subscribe"])
+def test_taking_keys_proves_nothing(f: str) -> None:
+    taken = ("invoke", f, ["x"]), ("ok", f, ["x"])
+    assert not valid(*taken)
+    assert not valid(*taken, ("invoke", "crash", None), ("ok", "crash", None))
+    assert valid(*taken, ("invoke", "txn", [["poll"]]), ("ok", "txn", [["poll", {}]]))
+    assert valid(*taken, ("invoke", "poll", [["poll"]]), ("ok", "poll", [["poll", {}]]))
