@@ -19,6 +19,7 @@ Level = Literal["safe", "watch", "unknown", "broken"]
 
 _ORDER: dict[Level, int] = {"safe": 0, "watch": 1, "unknown": 2, "broken": 3}
 
+MEMORY_LOST = "memory-lost"
 LATE_AFTER_S = 30.0
 """An acknowledged probe that nobody has read for so long is worth a sentence."""
 
@@ -56,7 +57,7 @@ def judge(cluster: ClusterView, knowledge: Knowledge) -> Judgement:
     if cared:
         violations = "a critical violation" if cared == 1 else f"{cared:,} critical violations"
         return Judgement("broken", f"{cluster.name} has {violations}, acknowledged and not yet resolved.")
-    blindness = _blindness(cluster)
+    blindness = _blindness(cluster) or _forgotten(cluster.name, knowledge)
     if blindness:
         return Judgement("unknown", blindness)
     worry = _worry(cluster, knowledge)
@@ -75,6 +76,16 @@ def _blindness(cluster: ClusterView) -> str | None:
         return f"The canary of {name} waits for {cluster.waiting_for}."
     if not cluster.total("canary_probes_acked_total"):
         return f"{name} has not acknowledged a probe yet."
+    return None
+
+
+def _forgotten(name: str, knowledge: Knowledge) -> str | None:
+    """Return what the canary has forgotten and no reconciliation has looked at since; None if that is nothing."""
+    for incident in knowledge.incidents:
+        if (incident.cluster, incident.kind) == (name, MEMORY_LOST):
+            return f"Of {name} {incident.summary}."
+    if any(row.open for row in knowledge.counts if (row.cluster, row.kind) == (name, MEMORY_LOST)):
+        return f"The canary of {name} has forgotten a part of what was acknowledged."
     return None
 
 

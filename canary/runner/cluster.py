@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import structlog
 
+from canary.anomalies.online import Tracker
 from canary.anomalies.online.cluster import another_cluster
 from canary.anomalies.online.topology import everything
 from canary.anomalies.online.topology_state import Limits
@@ -17,7 +18,7 @@ from canary.client.worker import Worker, stop_together
 from canary.facts import ProducerLooked, RunnerStarted, ScrubAsked
 from canary.probing.reread import RereadWorker
 from canary.probing.topic import TopicError, ensure_topic
-from canary.runner import asking, envelope, managing, mirroring, modes, sharing
+from canary.runner import asking, envelope, managing, memory, mirroring, modes, sharing
 from canary.runner.flush import Flusher
 from canary.runner.inbox import FactQueue
 from canary.runner.judge import Judge, Published
@@ -30,7 +31,7 @@ from canary.runner.shipping import Shipper
 from canary.runner.topics import Identities
 from canary.settings import UserError, consumer_config
 from canary.settings.credentials import files_of
-from storage.ledger import Ledger
+from storage.ledger import Ledger, LedgerError
 from storage.store import StoreError
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
 
     from confluent_kafka.admin import AdminClient
 
-    from canary.anomalies.online import Findings, Tracker
+    from canary.anomalies.online import Findings
     from canary.client.ports import Clock
     from canary.probing.idempotent import Renewal
     from canary.runner.modes import Part, Writer
@@ -129,14 +130,16 @@ class ClusterRunner(Worker):
             holder = claim(self._store, name, runner, ledger.directory, self.stopping)
             if holder is None:
                 return
-            tracker, flusher = self._replay(ledger)
+            recalled = self._recall(ledger)
+            if recalled is None:
+                return
+            tracker, flusher, installation = recalled
             keeper = Keeper(self._store, name, runner, holder, self._lost_lease.set)
             keeper.start()
-            self._inbox.put([RunnerStarted(self._clock.now_ns(), runner, _version())])
-            known = {
-                (producer.topic, producer.mode): (producer_id, producer.generation)
-                for producer_id, producer in tracker.state.producers.items()
-            }
+            known: dict[tuple[str, str], tuple[int, int]] = {}
+            for producer_id, one in tracker.state.producers.items():
+                first, highest = known.get((one.topic, one.mode), (producer_id, 0))
+                known[one.topic, one.mode] = first, max(highest, one.generation)
             judge = self._judge = Judge(
                 ledger,
                 tracker,
@@ -153,16 +156,38 @@ class ClusterRunner(Worker):
             for part in (judge, flusher, shipper):
                 part.start()
             try:
-                self._probe(known)
+                self._probe(installation, known)
             finally:
                 self._end(judge, flusher, shipper, keeper)
 
-    def _replay(self, ledger: Ledger) -> tuple[Tracker, Flusher]:
-        """Fold what the ledger holds; what was found and not delivered is delivered again."""
+    def _recall(self, ledger: Ledger) -> tuple[Tracker, Flusher, str] | None:
+        """Return what the ledger knows, and the installation; say what it has forgotten. None: told to stop."""
+        tracker, flusher, damage = self._replay(ledger)
+        state, name, runner = tracker.state, self._cluster.name, self._settings.runner.name
+        asked = self._ask(
+            lambda: (self._store.view(name, runner), self._store.installation(state.installation)), "memory"
+        )
+        if asked is None:
+            return None
+        view, installation = asked
+        began_ns, remembered_ns = self._clock.now_ns(), state.now_ns or None
+        lost = memory.lost(state, damage, view and view.view, installation, began_ns)
+        if state.installation not in {None, installation}:
+            tracker = Tracker()  # what it holds bears another tag, and is foreign here
+            tracker.state.topology.limits = limits(self._cluster.watch)
+        started = RunnerStarted(began_ns, runner, _version(), installation, remembered_ns)
+        self._inbox.put([started] if lost is None else [lost, started])
+        return tracker, flusher, installation
+
+    def _replay(self, ledger: Ledger) -> tuple[Tracker, Flusher, str | None]:
+        """Fold what the ledger holds, and say what is damaged; what was found and not delivered is delivered again."""
         recovery = ledger.recover()
         if recovery.torn:
             log.warning("ledger_tail_dropped", what=recovery.torn)
-        tracker, undelivered, ended = envelope.unseal(recovery.state)
+        try:
+            tracker, undelivered, ended = envelope.unseal(recovery.state)
+        except ValueError as error:
+            raise LedgerError(f"the ledger {ledger.directory} is of another version of canary: {error}") from error
         tracker.state.topology.limits = limits(self._cluster.watch)
         flusher = Flusher(self._store, self._cluster.name, self._settings.runner.name, self._clock)
         flusher.share, flusher.properties = self._cluster.share, self._cluster.client_config()
@@ -178,7 +203,7 @@ class ClusterRunner(Worker):
             flusher.changed(findings.changes)
         flusher.changed(everything(tracker.state.topology))
         log.info("ledger_replayed", cluster=self._cluster.name, facts=facts, seconds=round(time.monotonic() - began, 3))
-        return tracker, flusher
+        return tracker, flusher, recovery.damage
 
     def silence(self) -> None:
         """Stop every writer for good, and read on."""
@@ -228,13 +253,13 @@ class ClusterRunner(Worker):
 
     # probing
 
-    def _probe(self, known: dict[tuple[str, str], tuple[int, int]]) -> None:
+    def _probe(self, installation: str, known: dict[tuple[str, str], tuple[int, int]]) -> None:
         cluster = self._cluster
         self._admin = self._ask(self._new_admin, "credentials")
         cluster_id = self._ask(lambda: asking.cluster_id(self._admin), "cluster_id")
         if cluster_id is None or not self._same_cluster(cluster_id):
             return
-        if not self._find(cluster_id, known):
+        if not self._find(cluster_id, installation, known):
             return
         rereads = RereadWorker(lambda: consumer_config(cluster, "read_committed"), self._tag, self._inbox, self._clock)
         self._watcher = self._new_watcher()
@@ -291,7 +316,7 @@ class ClusterRunner(Worker):
         for part in (self._watcher, self._auditor):
             part.start()
 
-    def _find(self, cluster_id: str, known: dict[tuple[str, str], tuple[int, int]]) -> bool:
+    def _find(self, cluster_id: str, installation: str, known: dict[tuple[str, str], tuple[int, int]]) -> bool:
         """Find or make each mode's topic, and who writes there. Returns whether to go on."""
         cluster = self._cluster
         for mode in cluster.modes.enabled():
@@ -312,6 +337,7 @@ class ClusterRunner(Worker):
                     runner=self._settings.runner.name,
                     topic=topic,
                     mode=mode,
+                    installation=installation,
                     known=known.get((topic, mode)),
                 ),
                 "identity",

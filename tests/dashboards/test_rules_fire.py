@@ -178,6 +178,11 @@ GAUGES = {
         "0x20 90x40 0x40",
     ),
     "CanaryLedgerPending": ("canary_ledger_pending_rows", 'cluster="prod"', "0x20 20000x40 0x40"),
+    "CanaryMemoryLost": (
+        "canary_violations_open",
+        'cluster="prod", kind="memory-lost", severity="warning"',
+        "0x20 1x40 0x40",
+    ),
     "CanaryReconcileUnjudged": ("canary_reconcile_unjudged", 'cluster="prod"', "0x20 2x80 0x40"),
     "CanaryBrokersWithoutProbe": ("canary_brokers_without_probe", 'cluster="prod"', "0x20 1x160 0x40"),
     "CanaryAuditCritical": ("canary_audit_findings", 'cluster="prod", severity="critical"', "0x20 1x80 0x40"),

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from canary.anomalies.online import retention, topology
+from canary.anomalies.online import memory, retention, topology
 from canary.anomalies.online.claims import of_the_client, stands
 from canary.anomalies.online.questions import (
     PASSED,
@@ -311,6 +311,7 @@ def listed(scope: Scope, fact: f.Listed) -> None:
             return  # a leader of yesterday
         if log.epoch is None or fact.leader_epoch > log.epoch:
             epoch_changed(scope, log, fact.leader_epoch)
+    memory.answered(log, fact.end)
     log.listed_ordinal = state.ordinal
     log.end, log.stable = fact.end, fact.stable
     if fact.start > log.start:

@@ -128,3 +128,19 @@ def test_a_group_that_forgot_a_topic_that_was_deleted_is_as_it_should_be() -> No
     bench.topic_id, bench.end, bench.log, bench.epoch = "incarnation-2", 0, {}, 0
     bench.settle(4)
     assert [kind for kind, _, _ in bench.found()] == ["topic-recreated"]
+
+
+@pytest.mark.parametrize("forgotten", [0, 5])
+def test_what_a_start_that_is_forgotten_has_taken_is_not_passed_over(forgotten: int) -> None:
+    """Store and ledger of yesterday: the group stands where today's transactions left it."""
+    relay = Relaying()
+    bench = relay.bench
+    relay.take(0, 10)
+    bench.fold(f.RunnerStarted(bench.now_ns, "canary-0", "test"))
+    for sequence in range(forgotten):
+        bench.log[bench.end] = (500, 1, sequence)
+        bench.end += 1
+    bench.settle()
+    relay.take(15, 20)
+    bench.settle()
+    assert {kind for kind, _ in relay.kinds()} == (set() if forgotten else {"poll-skip"})
