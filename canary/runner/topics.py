@@ -102,6 +102,11 @@ class Identities:
             log.info("generation_began", mode=self.mode, generation=self.generation, reason=reason)
             return self.begin()
 
+    @property
+    def stocked(self) -> bool:
+        """Whether a generation can be taken though the store be away."""
+        return self._spare is not None
+
     def stock(self) -> None:
         """Take a spare generation if there is none; a store that is away is asked again next time."""
         with self._lock:
