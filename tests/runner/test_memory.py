@@ -14,13 +14,16 @@ import pytest
 from canary import facts as f
 from canary.anomalies.online import Tracker, view
 from canary.client.ports import SteadyClock
-from canary.runner import envelope, keeper, memory
+from canary.runner import asking, envelope, keeper, memory
+from canary.runner.cluster import ClusterRunner
 from canary.runner.topics import Identities
+from canary.settings import load
 from storage.ledger import Ledger
 from storage.ledger.files import Disk
 from storage.ledger.segment import segment_paths
-from storage.store import Store
+from storage.store import Store, ViolationFilter
 from tests.support.seeds import cases
+from tests.support.waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -130,6 +133,36 @@ def test_a_ledger_of_another_installation_says_so(tmp_path: Path) -> None:
     other = memory.lost(state, None, None, "b" * 32, END_NS)
     assert other is not None
     assert other.reason == "the ledger belongs to another installation than the store"
+
+
+def test_what_is_forgotten_is_said_though_the_last_that_is_known_is_that_nothing_is_judged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another cluster answered behind the address, and the facts since the snapshot are gone."""
+
+    def no_answer(_: object) -> str:
+        raise asking.NoAnswerError("no answer", "_TRANSPORT")
+
+    monkeypatch.setattr(asking, "cluster_id", no_answer)
+    config = tmp_path / "canary.yaml"
+    config.write_text(
+        f"clusters: [{{name: c, kafka: {{bootstrap.servers: '127.0.0.1:1'}}}}]\nledger: {{directory: {tmp_path}}}\n"
+        f"runner: {{name: r}}\nprobe_log: {{url: {tmp_path}/probe-log}}\n"
+    )
+    settings = load(config, {})
+    tracker = Tracker()
+    tracker.state.stopped = "another cluster answers"
+    with Ledger.open(tmp_path / "c" / "r") as ledger:
+        ledger.seal(envelope.seal(tracker, []))
+    with Store.connect(f"sqlite:///{tmp_path}/store.db", timeout=60) as store:
+        store.upgrade()
+        store.save_view("c", "r", 1, b'{"ordinal": 7}')
+        runner = ClusterRunner(settings, settings.clusters[0], store)
+        runner.start()
+        try:
+            until(lambda: store.violations(ViolationFilter(kind="memory-lost")).items, 60, "it is said")
+        finally:
+            runner.stop(60)
 
 
 def test_a_holder_that_rotted_is_no_predecessor_and_no_traceback(tmp_path: Path) -> None:
