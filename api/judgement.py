@@ -194,8 +194,8 @@ def _waits(cluster: ClusterView, _rows: Sequence[Standing]) -> str | None:
 def _blinded(cluster: ClusterView, rows: Sequence[Standing]) -> str | None:
     for row in rows:
         if row.kind in BLINDNESS and row.state != "resolved":
-            meaning = CATALOGUE[row.kind].meaning
-            return f"Nothing is known of {cluster.name} now: {meaning[0].lower()}{meaning[1:]}"
+            title = CATALOGUE[row.kind].title
+            return f"Nothing is known of {cluster.name} now: {title[0].lower()}{title[1:]}."
     return None
 
 
