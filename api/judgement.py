@@ -197,8 +197,8 @@ def _blinded(cluster: ClusterView, rows: Sequence[Standing]) -> str | None:
             if row.kind == FORGOTTEN:
                 told = datetime.fromtimestamp(row.last_ns // 10**9, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
                 return f"The canary of {cluster.name} has forgotten a part of what was acknowledged before {told}."
-            meaning = CATALOGUE[row.kind].meaning
-            return f"Nothing is known of {cluster.name} now: {meaning[0].lower()}{meaning[1:]}"
+            title = CATALOGUE[row.kind].title
+            return f"Nothing is known of {cluster.name} now: {title[0].lower()}{title[1:]}."
     return None
 
 
