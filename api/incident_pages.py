@@ -147,21 +147,23 @@ async def _spans(state: State, row: Incident, begin: int, end: int) -> list[Topo
 
 
 async def _log(state: State, lead: StoredViolation | None) -> list[dict[str, Any]]:
-    """Return what is known to stand around the offset, a row for each offset; [] if there is none or nobody knows."""
+    """Return what is known to be around both ends of the range, a row for each offset; [] if that is not known."""
     if lead is None or lead.partition is None or lead.offset is None:
         return []
-    first = max(0, lead.offset - NEIGHBOURS)
-    try:
-        found = await state.log_calls(
-            state.probe_log.between, lead.cluster, lead.topic, lead.partition, first, lead.offset + NEIGHBOURS + 1, 100
-        )
-    except UnavailableError:
-        return []
-    rows = []
-    for offset in range(first, lead.offset + NEIGHBOURS + 1):
-        claims = [one for one in found if one["offset"] == offset]
-        rows.append({"offset": offset, "disputed": offset == lead.offset, "claims": claims})
-    return rows
+    last = lead.offset if lead.last_offset is None else lead.last_offset
+    rows: dict[int, dict[str, Any]] = {}
+    for end in dict.fromkeys((lead.offset, last)):
+        first, beyond = max(0, end - NEIGHBOURS), end + NEIGHBOURS + 1
+        try:
+            found = await state.log_calls(
+                state.probe_log.between, lead.cluster, lead.topic, lead.partition, first, beyond, 100
+            )
+        except UnavailableError:
+            return []
+        for offset in range(first, beyond):
+            claims = [one for one in found if one["offset"] == offset]
+            rows[offset] = {"offset": offset, "disputed": lead.offset <= offset <= last, "claims": claims}
+    return list(rows.values())
 
 
 async def _unseen(state: State, row: Incident, begin: int, end: int) -> str | None:

@@ -40,7 +40,7 @@ class Knowledge:
     counts: Sequence[ViolationCount]
     reconciliations: Sequence[Reconciled]
     under_care: Mapping[str, int]
-    """Critical violations that are acknowledged and not resolved, by cluster."""
+    """Records of critical violations that are acknowledged and not resolved, by cluster."""
     quiet: frozenset[tuple[str, str]] = frozenset()
     """(cluster, "shadow" or "maintenance"): what is found there now is recorded and alarms nobody."""
     incidents: Sequence[Incident] = ()
@@ -115,12 +115,17 @@ class State:
             clusters,
             self.store.violation_counts(),
             last_successes(self.store.reconciliations(state="succeeded", limit=200).items),
-            Counter(
-                row.cluster for row in self.store.violations(UNDER_CARE, None, 1000).items if row.kind != ALERT_TEST
-            ),
+            self._under_care(),
             frozenset(self._quiet(clusters, now_ns)),
             self._incidents(),
         )
+
+    def _under_care(self) -> Counter[str]:
+        counts: Counter[str] = Counter()
+        for row in self.store.violations(UNDER_CARE, None, 1000).items:
+            if row.kind != ALERT_TEST:
+                counts[row.cluster] += row.count
+        return counts
 
     def _incidents(self) -> list[Incident]:
         found = [

@@ -19,12 +19,14 @@ def purge(
 ) -> Purged:
     """Delete what is older than told.
 
-    A violation goes only when it is resolved and was closed before; its id stays, so that seen again it is neither new
-    nor counted twice, and totals never fall. An incident goes with its last violation. The topology's timeline is kept
-    as long as violations are.
+    A violation goes only when it is resolved and was closed before; its id and records stay, so that seen again they
+    are neither new nor counted twice, and totals never fall. An incident goes with its last violation. The topology's
+    timeline is kept as long as violations are.
     """
     old = (ViolationRow.state == "resolved", ViolationRow.closed_ns < violations_before_ns)
-    connection.execute(insert(ForgottenRow).from_select(["id"], select(ViolationRow.id).where(*old)))
+    kept = [column.name for column in ForgottenRow.__table__.c]
+    known = select(*(getattr(ViolationRow, name) for name in kept)).where(*old)
+    connection.execute(insert(ForgottenRow).from_select(kept, known))
     violations = connection.execute(delete(ViolationRow).where(*old)).rowcount
     incidents = connection.execute(
         delete(IncidentRow).where(
