@@ -94,6 +94,10 @@ class Violation:
             return self.summary
         return f"{self.summary} ({self.count:,} records, offsets {self.offset} to {self.last_offset})"
 
+    def below(self, end: int) -> int:
+        """Return how many of its records have an offset below ``end``."""
+        return sum(min(max(end - run.offset, 0), run.size) for run in self.runs if run.offset is not None)
+
     def joined(self, run: Records) -> Violation | None:
         """Return it with ``run`` at its end, None if that doesn't go on there or the runs would be too many."""
         last = self.runs[-1]

@@ -8,7 +8,7 @@ from canary.anomalies.online import liveness, relays, retention, topology
 from canary.anomalies.online.deliveries import say_phantom
 from canary.anomalies.online.questions import note_change, want_tail
 from canary.anomalies.online.state import Log, Producer
-from canary.anomalies.violation import Violation
+from canary.anomalies.violation import Records, Violation
 from canary.probe.identity import Identity
 
 if TYPE_CHECKING:
@@ -98,7 +98,7 @@ def producer_looked(scope: Scope, fact: f.ProducerLooked) -> None:
         if fact.generation is None or generation > fact.generation:
             topic = scope.topic(name)
             identity = Identity(fact.producer_id, generation, partition, sequence)
-            say_phantom(scope, topic, scope.log(topic, partition), identity, offset, consumer)
+            say_phantom(scope, topic, scope.log(topic, partition), Records(offset, 1, identity), consumer)
 
 
 def producer_epoch_bumped(scope: Scope, fact: f.ProducerEpochBumped) -> None:
