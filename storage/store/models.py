@@ -126,8 +126,8 @@ class ForgottenRow(
     Base,
     table="forgotten_violations",
     indexes=[
-        Index(None, "cluster", "kind", "topic", "partition", "offset"),
-        Index(None, "cluster", "kind", "topic", "partition", "last_offset"),
+        Index(None, "cluster", "topic", "partition", "offset"),
+        Index(None, "cluster", "topic", "partition", "last_offset"),
     ],
 ):
     """Id and records of a violation that retention deleted: seen again it is not new. Of old ones the id alone."""

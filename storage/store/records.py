@@ -30,8 +30,6 @@ _RANGES = 100
 
 Row = dict[str, Any]
 _Place = tuple[str, str, str, int | None]
-_Range = tuple[int, int, bool]
-"""First and last offset, and whether single records in between are asked for, too (else only ranges)."""
 
 
 class Known:
@@ -44,14 +42,11 @@ class Known:
         ids = dict.fromkeys(violation.key(cluster) for violation in batch)
         for chunk in chunks(ids):
             self._load(connection, lambda table, chunk=chunk: table.id.in_(chunk))
-        for place, ranges in _by_place(batch).items():
-            for chunk in chunks(ranges, _RANGES):
-                self._load(
-                    connection,
-                    lambda table, place=place, chunk=chunk: and_(
-                        table.cluster == cluster, *_at(table, place), or_(*(_overlaps(table, one) for one in chunk))
-                    ),
-                )
+        for chunk in chunks(_asked(batch), _RANGES):
+            self._load(
+                connection,
+                lambda table, chunk=chunk: and_(table.cluster == cluster, or_(*(_near(table, *one) for one in chunk))),
+            )
 
     def add(self, row: Row) -> None:
         """Take in a row that is new."""
@@ -126,32 +121,30 @@ def _line(place: _Place, run: Records) -> tuple[object, ...]:
     return (*place, None if who is None else (*who[:3], who.sequence - (run.offset or 0)))
 
 
-def _by_place(batch: Sequence[Violation]) -> dict[_Place, list[_Range]]:
-    """Return what is asked for at each place: the batch's ranges, and one that spans its single records."""
-    asked: dict[_Place, list[_Range]] = {}
-    spans: dict[_Place, _Range] = {}
+def _asked(batch: Sequence[Violation]) -> Iterator[tuple[_Place, int, int, bool]]:
+    """Yield what to look for: place, first and last offset, and whether single records in between matter, too.
+
+    They do for a range; the single records of a place are looked for at once, and only among ranges.
+    """
+    spans: dict[_Place, tuple[int, int]] = {}
     for violation in batch:
         first, last, place = violation.offset, violation.last_offset, _place(violation)
         if first is None or last is None:
             continue
         if violation.records:
-            asked.setdefault(place, []).append((first, last, True))
+            yield place, first, last, True
         else:
-            low, high, _ = spans.get(place, (first, first, False))
-            spans[place] = min(low, first), max(high, first), False
-    for place, span in spans.items():
-        asked.setdefault(place, []).append(span)
-    return asked
+            low, high = spans.get(place, (first, first))
+            spans[place] = min(low, first), max(high, first)
+    for place, (low, high) in spans.items():
+        yield place, low, high, False
 
 
-def _at(table: Any, place: _Place) -> list[Any]:
-    names = ("kind", "topic", "topic_id", "partition")
-    return [getattr(table, name) == value for name, value in zip(names, place, strict=True)]
-
-
-def _overlaps(table: Any, wanted: _Range) -> Any:
-    first, last, singles = wanted
-    ranges = and_(table.last_offset >= first, table.offset <= last)
-    if not singles:
-        return ranges
-    return or_(ranges, and_(table.last_offset.is_(None), table.offset >= first, table.offset <= last))
+def _near(table: Any, place: _Place, first: int, last: int, singles: bool) -> Any:  # noqa: FBT001  # from a tuple
+    overlapping = and_(table.last_offset >= first, table.offset <= last)
+    if singles:
+        within = and_(table.last_offset.is_(None), table.offset >= first, table.offset <= last)
+        overlapping = or_(overlapping, within)
+    kind, topic, topic_id, partition = place
+    where = table.kind == kind, table.topic == topic, table.topic_id == topic_id, table.partition == partition
+    return and_(*where, overlapping)

@@ -141,7 +141,7 @@ def _later(scope: Scope, log: Log, start: int, end: int, reason: str) -> None:
 def _judge_expected(scope: Scope, topic: Topic, log: Log, reread: Reread, reached: int) -> int | None:
     """Compare what stood promised with what was delivered; return the first offset that misses its probe."""
     first_absent: int | None = None
-    for offset, count, sequence, tag in reread.expected:
+    for offset, count, sequence, tag in reversed(reread.expected):  # the last ones are removed the fastest
         a, b = max(offset, reread.start), min(offset + count, reached)
         for x, y in _not_delivered(log, reread, tag, a, b, sequence - offset):
             for run in log.claims.within(x, y):
@@ -351,9 +351,9 @@ def _cut(scope: Scope, topic: Topic, log: Log, fact: f.Listed, regression: Regre
     }
     meters = scope.meters(topic.name, log.partition)
     meters.regressions += 1
-    for offset, count, sequence, tag in regression.runs:
+    for offset, count, sequence, tag in reversed(regression.runs):  # the last ones are removed the fastest
         a = max(offset, fact.end)
-        for run in log.claims.within(a, offset + count):
+        for run in reversed(log.claims.within(a, offset + count)):
             if run.tag == tag and run.value - run.key == sequence - offset:
                 _absent(
                     scope,
@@ -459,7 +459,7 @@ def _stands_elsewhere(topic: Topic, log: Log, m: Missing, a: int, b: int, copies
 
 
 def _lost(scope: Scope, topic: Topic, log: Log, m: Missing, copies: Copies) -> Iterator[stretches.Loss]:
-    """Yield what of it is lost for certain, which is known from here on; say nothing yet."""
+    """Yield what of it is lost for certain; nothing is said yet, and nothing but that is known from here on."""
     stream, shift = topic.streams[m.tag], m.offset - m.sequence
     left = _in_question(scope, topic, log, m)
     for x, y in list(left):
@@ -469,9 +469,7 @@ def _lost(scope: Scope, topic: Topic, log: Log, m: Missing, copies: Copies) -> I
             left.remove(run.key, run.key + run.length)
     for x, y in list(left):
         acknowledged, read = (sum(b - a for a, b in known.within(x, y)) for known in (stream.acked, stream.seen))
-        stretches.forget(stream, x, y)
-        log.lost_offsets.add(x + shift, y + shift)
-        log.relayed.remove(x + shift, y + shift)  # whoever stands there later is another record
+        stream.lost.add(x, y)
         yield stretches.Loss(x + shift, y - x, x, m.tag, m, acknowledged, read)
 
 
@@ -498,6 +496,7 @@ def _lost_unplaced(scope: Scope, topic: Topic, log: Log, u: Unplaced) -> None:
     stream = topic.streams[u.tag]
     if u.sequence in stream.seen or u.sequence in stream.lost or u.low < log.start:
         return
+    stream.lost.add(u.sequence, u.sequence + 1)
     stretches.forget(stream, u.sequence, u.sequence + 1)
     run = Records(None, 1, stream.identity(u.sequence))
     summary = f"{stretches.what(1, 1)} gone: the offsets around it were read"

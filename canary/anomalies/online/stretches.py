@@ -55,7 +55,11 @@ class _Stretch:
 def say(scope: Scope, topic: Topic, log: Log, lost: list[Loss]) -> None:
     """Say what was found to be lost together: one violation for each stretch without anything that survives."""
     stretches: dict[tuple[str, bool], list[_Stretch]] = {}
+    for loss in sorted(lost, key=itemgetter(2), reverse=True):  # the last ones are removed the fastest
+        forget(topic.streams[loss.tag], loss.sequence, loss.sequence + loss.size)
+        log.relayed.remove(loss.offset, loss.offset + loss.size)  # whoever stands there later is another record
     for loss in sorted(lost, key=itemgetter(0)):
+        log.lost_offsets.add(loss.offset, loss.offset + loss.size)
         stream = topic.streams[loss.tag]
         found = stretches.setdefault((stream.mode, loss.missing.confirmed), [])
         run = Records(loss.offset, loss.size, stream.identity(loss.sequence))
@@ -173,8 +177,7 @@ def _torn(scope: Scope, topic: Topic, run: Records) -> Iterator[tuple[Records, i
 
 
 def forget(stream: Stream, a: int, b: int) -> None:
-    """The sequences are nowhere any more."""
-    stream.lost.add(a, b)
+    """The sequences are nowhere any more, and nobody waits for them."""
     stream.seen.remove(a, b)
     stream.places.remove(a, b)
     for unseen in stream.unseen.values():

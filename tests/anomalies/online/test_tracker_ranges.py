@@ -168,13 +168,27 @@ def disputed(bench: Bench) -> list[int]:
 def test_copies_are_one_violation_for_those_that_still_stand_twice() -> None:
     bench = Bench()
     bench.write(10)
+    bench.poll()
     bench.append(*range(2, 8))
+    bench.poll()
     del bench.log[4]
     bench.settle()
     assert said(bench, "duplicate") == [(10, 11, 2), (13, 15, 3)]
     first = next(v for v in bench.said if v.kind == "duplicate")
     assert (first.identity, first.evidence["offsets"]) == ((PRODUCER, 1, 0, 2), [2, 10])
     assert said(bench, "lost-write") == []
+
+
+def test_copies_are_said_though_some_of_the_first_ones_expire_meanwhile() -> None:
+    bench = Bench()
+    bench.write(10)
+    bench.append(*range(2, 8))
+    bench.poll()
+    bench.now_ns += 9 * 86_400 * 10**9
+    bench.start = 4
+    bench.settle()
+    assert [(kind, offset) for kind, offset, _ in bench.found()] == [("duplicate", x) for x in range(10, 16)]
+    assert said(bench, "duplicate") == [(10, 11, 2), (12, 15, 4)]
 
 
 def test_copies_of_what_does_not_stand_in_a_row_are_found_each() -> None:

@@ -24,7 +24,10 @@ _FORGOTTEN = {
     "sequence": sa.BigInteger,
     "records": sa.JSON,
 }
-_PLACE = ("cluster", "kind", "topic", "partition")
+_PLACES = {
+    "violations": ("cluster", "kind", "topic", "partition"),
+    "forgotten_violations": ("cluster", "topic", "partition"),
+}
 
 
 def upgrade() -> None:
@@ -35,19 +38,18 @@ def upgrade() -> None:
     op.add_column("violations", sa.Column("records", sa.JSON(), nullable=True))
     for name, kind in _FORGOTTEN.items():
         op.add_column("forgotten_violations", sa.Column(name, kind(), nullable=True))
-    for table in ("violations", "forgotten_violations"):
+    for table, place in _PLACES.items():
         for end in ("offset", "last_offset"):
-            columns = [*_PLACE, end]
-            op.create_index(op.f(f"ix_{table}_{'_'.join(columns)}"), table, columns, unique=False)
+            op.create_index(op.f(f"ix_{table}_{'_'.join(place)}_{end}"), table, [*place, end], unique=False)
     op.drop_index(op.f("ix_violations_cluster_kind"), "violations")
 
 
 def downgrade() -> None:
     """Forget all but the first record of each range."""
     op.create_index(op.f("ix_violations_cluster_kind"), "violations", ["cluster", "kind"], unique=False)
-    for table in ("violations", "forgotten_violations"):
+    for table, place in _PLACES.items():
         for end in ("offset", "last_offset"):
-            op.drop_index(op.f(f"ix_{table}_{'_'.join([*_PLACE, end])}"), table)
+            op.drop_index(op.f(f"ix_{table}_{'_'.join(place)}_{end}"), table)
     for name in _FORGOTTEN:
         op.drop_column("forgotten_violations", name)
     for name in ("records", "last_identity", "record_count", "last_offset"):
