@@ -222,7 +222,7 @@ def _succeeded(store: Store, cluster: str) -> list[str]:
 
 
 def record(store: Store, out: str, ticket: Ticket) -> tuple[int, int]:
-    """Put a run's violations into the store; return how many there are, and how many of them are new."""
+    """Put a run's violations into the store; return of how many records they are, and how many of these are new."""
     found = new = 0
     chunk: list[Violation] = []
     at_ns = _sighted_ns(store, ticket)
@@ -230,7 +230,7 @@ def record(store: Store, out: str, ticket: Ticket) -> tuple[int, int]:
         if cluster != ticket.cluster:
             continue
         chunk.append(violation)
-        found += 1
+        found += violation.count
         if len(chunk) >= _CHUNK:
             new += _patiently(lambda: store.record(ticket.cluster, chunk))  # noqa: B023  # called at once
             chunk = []

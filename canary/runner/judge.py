@@ -180,7 +180,8 @@ class Judge(Worker):
                 topic=violation.topic,
                 partition=violation.partition,
                 offset=violation.offset,
-                summary=violation.summary,
+                count=violation.count,
+                summary=violation.sentence,
             )
         if findings.rereads or findings.renewed or findings.unknown_producers or findings.stopped:
             self._findings.put(findings)

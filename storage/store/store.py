@@ -169,7 +169,7 @@ class Store:
     # What is wrong
 
     def record(self, cluster: str, found: Sequence[Violation]) -> int:
-        """Keep violations of ``cluster``; return how many of them are new. Recording again only adds sightings."""
+        """Keep violations of ``cluster``; return how many records of them are new. Again, it only adds sightings."""
         if not found:
             return 0
         with self._database.writing(serial=f"violations {cluster}") as connection:

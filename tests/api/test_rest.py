@@ -166,6 +166,27 @@ def test_violations_are_filtered_and_paged_through(client: Client, store: Store)
     assert len(client.get(f"{API}/violations", until=later).json()["items"]) == 26
 
 
+def test_a_range_is_one_violation_and_every_total_counts_its_records(client: Client, store: Store) -> None:
+    store.record("prod", [lost(1, count=2_500_000), lost(5_000_000)])
+    (row,) = client.get("/api/v1/violations", offset=2000).json()["items"]
+    assert (row["offset"], row["last_offset"], row["count"]) == (1001, 2_501_000, 2_500_000)
+    assert (row["identity"]["sequence"], row["last_identity"]["sequence"]) == (1, 2_500_000)
+    detail = client.get(f"/api/v1/violations/{row['id']}").json()
+    assert detail["evidence"]["records"] == [[1001, 2_500_000, [BIG, 3, 1, 1]]]
+    assert client.get("/api/v1/violations", offset=1000).json()["items"] == []
+    single = client.get("/api/v1/violations", offset=5_001_000).json()["items"][0]
+    assert (single["last_offset"], single["count"], single["last_identity"]) == (5_001_000, 1, single["identity"])
+    summary = client.get("/api/v1/clusters/prod/summary").json()
+    assert summary["violations"]["lost-write"] == 2_500_001
+    assert summary["sentence"] == "prod has lost 2,500,001 acknowledged writes."
+    series = 'canary_violations_total{cluster="prod",kind="lost-write",severity="critical"} '
+    (line,) = (one for one in client.get("/metrics").text.splitlines() if one.startswith(series))
+    assert float(line.removeprefix(series)) == 2_500_001
+    client.post(f"/api/v1/incidents/{row['incident_id']}/acknowledge", {"note": ""})
+    sentence = client.get("/api/v1/clusters/prod/summary").json()["sentence"]
+    assert sentence.startswith("prod has 2,500,001 critical violations, acknowledged")
+
+
 def test_a_violation_has_evidence_and_advice_and_can_be_acknowledged(client: Client, store: Store) -> None:
     store.record("prod", [lost(1)])
     key = lost(1).key("prod")

@@ -11,7 +11,7 @@ import pytest
 from confluent_kafka.admin import AdminClient
 
 from canary.anomalies.online import Tracker
-from canary.anomalies.violation import Violation
+from canary.anomalies.violation import Records, Violation
 from canary.facts import MemoryLost
 from canary.probe.identity import Identity
 from canary.settings import Settings, UserError, load
@@ -112,8 +112,8 @@ def test_a_night_twice_is_one_violation_with_two_sightings(
     online = Violation(
         "lost-write", "critical", topic, topic_id or "", 0, 20, Identity(7, 1, 0, 20), "idempotent", 0, "online", ""
     )
-    assert online.key("c") in {one.id for one in found}
-    assert len(found) == 2
+    assert [one.id for one in found] == [online.about([Records(20, 2, online.identity)]).key("c")]
+    assert found[0].count == 2
     assert all([sighting.by for sighting in one.sightings] == ["reconcile"] * 2 for one in found)
     kept = sorted(one.name for one in nightly.folder_of(settings, "c", "").iterdir())
     assert kept == sorted([first.reconciliation_id, second.reconciliation_id])

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from canary.anomalies.online import generations, liveness, memory, relays, retention, topology, wrong_cluster
-from canary.anomalies.online.claims import stands
+from canary.anomalies.online.claims import gone_past, make_certain
 from canary.anomalies.online.deliveries import say_phantom
 from canary.anomalies.online.questions import PASSED, note_change, want_tail
 from canary.anomalies.online.state import Log, Producer
+from canary.anomalies.violation import Records
 from canary.probe.identity import Identity
 
 if TYPE_CHECKING:
@@ -42,11 +43,11 @@ def runner_started(scope: Scope, fact: f.RunnerStarted) -> None:
     for topic in state.topics.values():
         topic.fresh = False
         for log in topic.logs.values():
-            passed = [held for held in log.held.values() if held.check in PASSED and stands(topic, log, held)]
+            passed = [(*one, gone_past(topic, log, one[1])) for one in log.held.items() if one[1].check in PASSED]
             _forget_readers(log.readers)
-            for held in passed:
-                if not stands(topic, log, held):
-                    held.check = ""  # only one that is forgotten can tell, and it goes on elsewhere
+            for key, held, before in passed:  # of some only one that is forgotten can tell, and it goes on elsewhere
+                after = gone_past(topic, log, held)
+                make_certain(log, key, held, [part for a, b in before for part in after.without(a, b)])
             _ask_again(scope, log)
             log.tried_ns = 0
             retention.clock_seen(log, fact.at_ns)
@@ -123,7 +124,7 @@ def producer_looked(scope: Scope, fact: f.ProducerLooked) -> None:
     for name, partition, offset, generation, sequence, consumer in beyond:
         topic = scope.topic(name)
         identity = Identity(fact.producer_id, generation, partition, sequence)
-        say_phantom(scope, topic, scope.log(topic, partition), identity, offset, consumer)
+        say_phantom(scope, topic, scope.log(topic, partition), Records(offset, 1, identity), consumer)
 
 
 def producer_epoch_bumped(scope: Scope, fact: f.ProducerEpochBumped) -> None:

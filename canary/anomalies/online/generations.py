@@ -50,7 +50,7 @@ def forget(scope: Scope, topic: Topic, log: Log) -> None:
 def _unused(scope: Scope, log: Log, streams: list[Stream]) -> list[Stream]:
     """Return those that nothing refers to."""
     used = {*log.claims.tags, *(run.tag for run in log.missing), *(one.tag for one in log.unplaced)}
-    used |= {held.tag for held in log.held.values()}
+    used |= {held.tag for held in log.held.values()}.union(*(runs.tags for runs in log.held_at.values()))
     used |= {run[3] for reread in log.rereads.values() for run in reread.expected}
     used |= {run[3] for run in (log.regression.runs if log.regression is not None else ())}
     open_ = {key[:2] for key in scope.state.transactions}

@@ -158,7 +158,7 @@ class Tracker:
         """Return what was found since the last call."""
         scope = self._scope
         findings = Findings(
-            scope.violations,
+            scope.told(),
             scope.rereads,
             scope.renewed,
             sorted(scope.unknown_producers),
