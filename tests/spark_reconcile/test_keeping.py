@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import random
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from spark_reconcile.columns import ISOLATIONS
-from spark_reconcile.dump import BOUNDS, RECORDS, Part
+from spark_reconcile.dump import BOUNDS, Part
 from spark_reconcile.ends import End
 from spark_reconcile.keeping import FULL_EVERY_NS, Kept, expiry_ns, keep, kept, recognised
 from tests.support.seeds import cases
@@ -122,7 +122,7 @@ class Nights:
             rows = self.logs[partition].held(since.get(("t", partition, isolation), 0), row["end_offset"])
             if rows:
                 name = f"part-{len(parts):05d}.parquet"
-                pq.write_table(RECORDS.empty_table(), dump / "records" / name)
+                (dump / "records" / name).touch()
                 first, last = ((end.offset, end.content) for end in (rows[0], rows[-1]))
                 parts.append(Part(name, "t", partition, isolation, len(rows), first, last))
                 files[name] = rows
@@ -242,8 +242,17 @@ def test_a_log_that_was_wiped_is_read_again_also_after_retention(tmp_path: Path)
 
 
 def test_a_log_that_begins_lower_than_before_is_read_again(tmp_path: Path) -> None:
+    log = Log(start=10)
+    log.write(30)
+    nights = Nights(tmp_path, log)
+    basis = nights.night(None)
+    log.start = 4  # of another replica: what is kept has nothing of 4 to 9
+    assert nights.again(basis) == set()
+
+
+def test_a_log_of_which_nothing_was_retained_and_that_was_wiped_is_read_again(tmp_path: Path) -> None:
     log = Log(start=30)
-    log.write(30)  # nothing is retained, and nothing could be compared
+    log.write(30)
     nights = Nights(tmp_path, log)
     basis = nights.night(None)
     log.wipe()
@@ -260,7 +269,10 @@ def test_what_cannot_be_compared_is_read_again(tmp_path: Path) -> None:
     nights.silent = {1}
     assert nights.again(basis) == {0}
     assert nights.again(nights.night(None)) == {0}, "nor could it be compared right after it was read"
+    assert basis is not None
+    first = replace(basis.ranges[0], ends=None)
     nights.silent = set()
+    assert nights.again(replace(basis, ranges=[first, *basis.ranges])) == {1}, "one of its ranges could not"
     logs[0].topic_id = "B"
     assert nights.again(basis) == {1}
     del nights.logs[1]
