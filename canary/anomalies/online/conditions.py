@@ -65,12 +65,15 @@ def _kinds(top: Topology, at: tuple[str, int], known: Known, place: Place) -> It
 def _limit_ns(top: Topology, key: Key) -> int:
     limits = top.limits
     kind, name, partition = key
-    if kind == "offline-partition":
-        alone = len(top.topics[name].partitions[partition].replicas) < 2
-        return int((limits.under_s if alone else limits.offline_s) * 1e9)
-    return int(
-        {"isr-of-one": limits.isr_of_one_s, "unclean-election": limits.unclean_s}.get(kind, limits.under_s) * 1e9
-    )
+    known = top.topics[name]
+    seconds = limits.under_s
+    if kind == "unclean-election":
+        seconds = limits.unclean_s
+    elif kind == "isr-of-one" and known.ours:
+        seconds = limits.isr_of_one_s
+    elif kind == "offline-partition" and len(known.partitions[partition].replicas) > 1:
+        seconds = limits.offline_s
+    return int(seconds * 1e9)
 
 
 def _say_due(scope: Scope, extent: str, now: int) -> None:
