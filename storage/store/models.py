@@ -87,7 +87,11 @@ class ViolationRow(
         Index(None, "state", "cluster", "kind", "severity"),
     ],
 ):
-    """One violation for ever; ``id`` is Violation.key(cluster)."""
+    """One violation for ever; ``id`` is Violation.key(cluster).
+
+    ``closed_ns``: when it was resolved, by a person or because it ended. ``ended_ns``: when the condition that it is
+    ended, whoever resolved it before or since; None while it holds, and of what is no condition.
+    """
 
     id: ColumnElement[str] = Column(String(32), primary_key=True)
     kind: ColumnElement[str] = Column(Text, nullable=False)
@@ -108,6 +112,7 @@ class ViolationRow(
     first_seen_ns: ColumnElement[int] = Column(BigInteger, nullable=False)
     last_seen_ns: ColumnElement[int] = Column(BigInteger, nullable=False)
     closed_ns: ColumnElement[int] = Column(BigInteger)
+    ended_ns: ColumnElement[int] = Column(BigInteger)
     sightings: ColumnElement[list[Any]] = Column(JSON, nullable=False)
     incident_id: ColumnElement[str] = Column(String(32), nullable=False)
     summary: ColumnElement[str] = Column(Text, nullable=False)

@@ -45,17 +45,18 @@ class StillProbedError(StoreError):
 def purge(connection: Connection, cluster: str, before_ns: int, most: int) -> Purged:
     """Delete what of ``cluster`` was over before ``before_ns``, at most so many rows of each kind.
 
-    A violation goes only when it was resolved before, and is no confirmed loss. The id
+    A violation goes only when it was resolved and seen last before, and is no confirmed loss. The id
     of one that a person resolved stays: seen again it is neither new nor counted twice. A condition that holds again
     is new. An incident goes with its last violation.
 
     The caller's transaction must be the only one that records for this cluster (Database.writing(serial=...)).
     """
-    ended = ViolationRow.reason == "ended"
+    ended = ViolationRow.ended_ns.is_not(None)
     over = (
         ViolationRow.cluster == cluster,
         ViolationRow.state == "resolved",
         ViolationRow.closed_ns < before_ns,
+        ViolationRow.last_seen_ns < before_ns,
         not_(loss()),
     )
     judged = connection.scalars(select(ViolationRow.id).where(*over, not_(ended)).limit(most)).all()

@@ -170,7 +170,8 @@ def _say_others(scope: Scope, kind: str, over: list[Key]) -> None:
     if known.said_ns is not None and scope.state.now_ns - known.said_ns < _AGAIN_NS:
         return
     known.said_ns = scope.state.now_ns
-    evidence = {"partitions": [f"{name}-{partition}" for _, name, partition in over[:_NAMED]], "count": len(over)}
+    named = [f"{name}-{partition}" for _, name, partition in over[:_NAMED]]
+    evidence = {"since_ns": known.at_ns, "partitions": named, "count": len(over)}
     summary = f"{len(over)} partitions more than the {MOST_EACH} that are named each"
     severity = "info" if kind == "unclean-election" else None
     scope.emit(violation(scope, kind, "", None, None, summary, severity=severity, evidence=evidence))
