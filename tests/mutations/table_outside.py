@@ -48,7 +48,7 @@ OUTSIDE: Final[list[Mutation]] = [
         ("if known and kind in _PROMISED_TO_IDEMPOTENCE:", "if kind in _PROMISED_TO_IDEMPOTENCE:"),
         ("if known <= UNORDERED else", "if known & UNORDERED else"),
         ('return "warning" if known <= UNORDERED else "critical"', 'return "critical"'),
-        ("if finished else CATALOGUE[kind].severity", "if False else CATALOGUE[kind].severity"),
+        ("if finished else usual", "if False else usual"),
     ),
     *mutations(
         "storage/ledger/framing.py",
