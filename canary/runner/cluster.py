@@ -219,6 +219,7 @@ class ClusterRunner(Worker):
         self._set(tracker)
         flusher = Flusher(self._store, self._cluster.name, self._settings.runner.name, self._clock)
         flusher.share, flusher.properties = self._cluster.share, self._cluster.client_config()
+        flusher.night_s = self._settings.schedule.longest_gap_s
         flusher.violations(undelivered)
         flusher.ended(ended)
         began, facts = time.monotonic(), 0
