@@ -152,7 +152,9 @@ class Nights:
         """Return the partitions of which the next night uses what is kept."""
         assert basis is not None
         usable = basis.agreeing(self.bounds(), self.reread, next_ns)
-        return {level[1] for level in usable.since} if usable is not None else set()
+        used = {level[1] for level in usable.since} if usable is not None else set()
+        assert usable is None or {one.partition for one in usable.ranges} <= used, "and no record of another one"
+        return used
 
 
 def test_a_log_that_grew_and_expired_is_gone_on_from(tmp_path: Path) -> None:
