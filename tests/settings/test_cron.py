@@ -77,5 +77,5 @@ def test_what_the_scheduler_cannot_strike_or_never_would_is_refused(expression: 
 
 
 def test_the_settings_say_how_far_nights_are_apart() -> None:
-    assert Settings().schedule.longest_gap_s == 86400  # type: ignore[call-arg]
+    assert Settings().schedule.longest_gap_s == 86400
     assert Settings.model_validate({"schedule": {"reconcile": "never"}}).schedule.longest_gap_s is None
