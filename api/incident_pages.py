@@ -150,20 +150,22 @@ async def _spans(state: State, row: Incident, begin: int, end: int) -> list[Topo
 
 
 async def _log(state: State, lead: StoredViolation | None) -> tuple[list[dict[str, Any]], str | None]:
-    """Return what is known to stand around the offset, a row for each offset; or why the probe log cannot tell."""
+    """Return what is known to be around both ends of the range, a row an offset; or why the probe log cannot tell."""
     if lead is None or lead.partition is None or lead.offset is None:
         return [], None
-    first, last = max(0, lead.offset - NEIGHBOURS), lead.offset + NEIGHBOURS + 1
-    place = (lead.cluster, lead.topic, lead.partition, first, last)
-    try:
-        found = await state.ask_log(lead.cluster, (), state.probe_log.between, *place, 100)
-    except UnavailableError as error:
-        return [], error.detail
-    rows = []
-    for offset in range(first, last):
-        claims = [one for one in found if one["offset"] == offset]
-        rows.append({"offset": offset, "disputed": offset == lead.offset, "claims": claims})
-    return rows, None
+    last = lead.offset if lead.last_offset is None else lead.last_offset
+    rows: dict[int, dict[str, Any]] = {}
+    for end in dict.fromkeys((lead.offset, last)):
+        first, beyond = max(0, end - NEIGHBOURS), end + NEIGHBOURS + 1
+        place = (lead.cluster, lead.topic, lead.partition, first, beyond)
+        try:
+            found = await state.ask_log(lead.cluster, (), state.probe_log.between, *place, 100)
+        except UnavailableError as error:
+            return [], error.detail
+        for offset in range(first, beyond):
+            claims = [one for one in found if one["offset"] == offset]
+            rows[offset] = {"offset": offset, "disputed": lead.offset <= offset <= last, "claims": claims}
+    return list(rows.values()), None
 
 
 async def _unseen(state: State, row: Incident, begin: int, end: int) -> str | None:

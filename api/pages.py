@@ -20,6 +20,7 @@ from api.shapes import moment
 from api.state import Knowledge, State, state_of
 from api.survived import Survived, survived
 from api.views import ClusterView
+from api.violations import evidence_of
 from canary.anomalies.catalogue import CATALOGUE
 from canary.metrics.statistics import loss_rate_upper_95
 from storage.store.topology import TopologyFilter
@@ -78,7 +79,7 @@ async def violation(request: Request, violation_id: str) -> HTMLResponse:
         return render("unavailable.html", 503, refresh=REFRESH_S, judgement=STORE_AWAY, detail=error.detail)
     if row is None:
         return render("missing.html", 404, refresh=0, what=f"a violation with the id {violation_id}")
-    evidence = dict(row.evidence)
+    evidence = evidence_of(row)
     return render(
         "violation.html",
         refresh=0,
@@ -186,6 +187,13 @@ def _ago(ns: int) -> str:
     return plain_duration(max(0.0, (time.time_ns() - ns) / 1e9))
 
 
+def _offsets(row: StoredViolation) -> str:
+    """Return where a violation is: an offset, or a range of them with how many records it is about."""
+    if row.count == 1:
+        return _number(row.offset)
+    return f"{_number(row.offset)} to {_number(row.last_offset)} ({row.count:,} records)"
+
+
 def _number(value: float | None) -> str:
     return "n/a" if value is None else f"{int(value):,}"
 
@@ -199,6 +207,7 @@ def _environment() -> Environment:
         lstrip_blocks=True,
     )
     environment.filters |= {"date": _date, "iso": _iso, "ago": _ago, "number": _number, "percent": percent}
+    environment.filters["offsets"] = _offsets
     environment.globals |= {
         "version": version("kafka-durability-canary"),
         "answers": ANSWERS,

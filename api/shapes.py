@@ -136,7 +136,9 @@ class Summary(Shape):
     sentence: str
     since: Moment | None
     probes: ProbeCounts
-    violations: dict[str, int] = Field(description="Distinct violations ever found, by kind; every kind is there.")
+    violations: dict[str, int] = Field(
+        description="Records that violations were ever found of, by kind; every kind is there."
+    )
     loss_rate_upper_95: float | None
 
 
@@ -156,8 +158,11 @@ class ViolationOut(Shape):
     cluster: str
     topic: str
     partition: int | None
-    offset: int | None
-    identity: ProbeIdentity | None
+    offset: int | None = Field(description="The first record's; of a range that was found together, see last_offset.")
+    last_offset: int | None
+    count: int = Field(description="How many records it is about, which is what the metrics count.")
+    identity: ProbeIdentity | None = Field(description="The first record's.")
+    last_identity: ProbeIdentity | None
     mode: str | None
     state: ViolationState
     first_seen_at: Moment

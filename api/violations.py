@@ -47,6 +47,7 @@ async def violations(
     cluster: Annotated[str | None, Query(max_length=249)] = None,
     topic: Annotated[str | None, Query(max_length=249)] = None,
     partition: Annotated[int | None, Query(ge=0, lt=2**31)] = None,
+    offset: Annotated[int | None, Query(ge=0, lt=2**63, description="Of this offset, or of a range with it.")] = None,
     since: Annotated[datetime | None, Query(description="Seen at this time or later (RFC 3339).")] = None,
     until: Annotated[datetime | None, Query(description="Seen at this time or before (RFC 3339).")] = None,
     state: ViolationState | None = None,
@@ -62,6 +63,7 @@ async def violations(
         cluster=cluster,
         topic=topic,
         partition=partition,
+        offset=offset,
         since_ns=nanoseconds(since),
         until_ns=nanoseconds(until),
         state=state,
@@ -79,6 +81,7 @@ def listed(rows: Sequence[StoredViolation], next_cursor: str | None) -> Response
         _fields(row)
         | {
             "identity": row.identity._asdict() if row.identity else None,
+            "last_identity": row.last_identity._asdict() if row.last_identity else None,
             "first_seen_at": rfc3339(row.first_seen_ns),
             "last_seen_at": rfc3339(row.last_seen_ns),
             "sightings": [{"by": sighting.by, "at": rfc3339(sighting.at_ns)} for sighting in row.sightings],
@@ -131,12 +134,22 @@ def violation_detail(row: StoredViolation) -> ViolationDetail:
     return ViolationDetail(
         **_fields(row),
         **_models(row),
-        evidence=dict(row.evidence),
+        evidence=evidence_of(row),
         meaning=entry.meaning if entry else "",
         implies=entry.implies if entry else "",
         do_first=entry.do_first if entry else "",
         runbook=f"/runbooks/{row.kind}",
     )
+
+
+def evidence_of(row: StoredViolation) -> dict[str, Any]:
+    """Return the evidence; of a range with its records, in runs: offset, size, the first one's identity."""
+    if not row.records:
+        return dict(row.evidence)
+    return {
+        **row.evidence,
+        "records": [[run.offset, run.size, run.identity and list(run.identity)] for run in row.records],
+    }
 
 
 def _fields(row: StoredViolation) -> dict[str, Any]:
@@ -148,6 +161,8 @@ def _fields(row: StoredViolation) -> dict[str, Any]:
         "topic": row.topic,
         "partition": row.partition,
         "offset": row.offset,
+        "last_offset": row.last_offset,
+        "count": row.count,
         "mode": row.mode,
         "state": row.state,
         "incident_id": row.incident_id,
@@ -160,6 +175,7 @@ def _fields(row: StoredViolation) -> dict[str, Any]:
 def _models(row: StoredViolation) -> dict[str, Any]:
     return {
         "identity": ProbeIdentity(**row.identity._asdict()) if row.identity else None,
+        "last_identity": ProbeIdentity(**row.last_identity._asdict()) if row.last_identity else None,
         "first_seen_at": moment(row.first_seen_ns),
         "last_seen_at": moment(row.last_seen_ns),
         "sightings": [Sighting(by=sighting.by, at=moment(sighting.at_ns)) for sighting in row.sightings],

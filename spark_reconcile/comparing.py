@@ -33,7 +33,7 @@ UNEXPLAINED: Final = "not explained: look at both"
 
 @dataclass(slots=True)
 class Compared:
-    """``both``: found by both. ``only_here``, ``only_online``: by kind, the latter by (kind, why) too."""
+    """Numbers of records. ``both``: found by both. ``only_here``, ``only_online``: by kind, of the latter why, too."""
 
     both: int = 0
     only_here: Counter[str] = field(default_factory=Counter)
@@ -74,15 +74,15 @@ def compare(
         here = any(one.by == "reconcile" and one.at_ns == at_ns for one in violation.sightings)
         elsewhere = any(one.by != "reconcile" for one in violation.sightings)
         if here and elsewhere:
-            compared.both += 1
+            compared.both += violation.count
         elif here:
-            compared.only_here[violation.kind] += 1
+            compared.only_here[violation.kind] += violation.count
         elif elsewhere:
             missing.append(violation)
     judged = _verdicts(out, missing)
     levels = {(row["topic"], row["partition"], row["isolation"]): row for row in bounds}
     for violation in missing:
-        compared.only_online[violation.kind, _why(violation, levels, judged, dumped_ns)] += 1
+        compared.only_online[violation.kind, _why(violation, levels, judged, dumped_ns)] += violation.count
     return compared
 
 

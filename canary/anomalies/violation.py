@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from canary.probe.identity import Identity
 
@@ -16,14 +16,38 @@ SENT_AGAIN = "sent_again_under_a_new_producer_epoch"
 
 Severity = Literal["critical", "warning", "info"]
 SightedBy = Literal["online", "scrub", "reconcile", "watch"]
+MOST_RUNS = 1000
+"""Runs of one violation at most: what is broken at every other offset becomes several violations."""
+
+
+class Records(NamedTuple):
+    """A run: ``size`` records at consecutive offsets, of consecutive sequences from ``identity`` on (None: no one's).
+
+    ``offset`` is None only for a single record whose offset is not known.
+    """
+
+    offset: int | None
+    size: int
+    identity: Identity | None
+
+    def part(self, skip: int, size: int) -> Records:
+        """Return ``size`` of these records, without the first ``skip``."""
+        offset = None if self.offset is None else self.offset + skip
+        return Records(offset, size, following(self.identity, skip))
+
+
+def following(identity: Identity | None, n: int) -> Identity | None:
+    """Return the identity that the same producer gives ``n`` probes later in the same partition."""
+    return None if identity is None else identity._replace(sequence=identity.sequence + n)
 
 
 @dataclass(frozen=True, slots=True)
 class Violation:
-    """One broken promise, with its evidence.
+    """A broken promise, or one that was broken for a contiguous range of records; with its evidence.
 
     ``kind`` is a name of the catalogue. ``topic_id`` is the incarnation ("" where the cluster does not tell). The place
     (``partition``, ``offset``, ``identity``) follows CONTRACTS "Place of a violation"; None where the kind has none.
+    Of a range it is the first record's, and ``records`` has all of them, ascending; a single one has no ``records``.
     ``evidence`` holds only JSON values. Times in ns since the epoch. ``key`` is what makes it one violation for ever.
     """
 
@@ -39,10 +63,59 @@ class Violation:
     by: SightedBy
     summary: str
     evidence: Mapping[str, Any] = field(default_factory=dict)
+    records: tuple[Records, ...] = ()
+
+    @property
+    def runs(self) -> tuple[Records, ...]:
+        """All of its records; one run of one for a single record, or for what is about none."""
+        return self.records or (Records(self.offset, 1, self.identity),)
+
+    @property
+    def count(self) -> int:
+        """How many records it is about, which is what metrics and totals count; at least 1."""
+        return sum(run.size for run in self.records) or 1
+
+    @property
+    def last_offset(self) -> int | None:
+        """The last record's offset; ``offset`` itself for a single record."""
+        last = self.runs[-1]
+        return None if last.offset is None else last.offset + last.size - 1
+
+    @property
+    def last_identity(self) -> Identity | None:
+        """The last record's identity; ``identity`` itself for a single record."""
+        last = self.runs[-1]
+        return following(last.identity, last.size - 1)
+
+    @property
+    def sentence(self) -> str:
+        """The summary, with the place of a range, which a summary never has."""
+        if self.count == 1:
+            return self.summary
+        return f"{self.summary} ({self.count:,} records, offsets {self.offset} to {self.last_offset})"
+
+    def below(self, end: int) -> int:
+        """Return how many of its records have an offset below ``end``."""
+        return sum(min(max(end - run.offset, 0), run.size) for run in self.runs if run.offset is not None)
+
+    def joined(self, run: Records) -> Violation | None:
+        """Return it with ``run`` at its end, None if that doesn't go on there or the runs would be too many."""
+        last = self.runs[-1]
+        if last.offset is None or run.offset != last.offset + last.size:
+            return None
+        if run.identity == following(last.identity, last.size):
+            return self.about((*self.runs[:-1], last._replace(size=last.size + run.size)))
+        return self.about((*self.runs, run)) if len(self.runs) < MOST_RUNS else None
+
+    def about(self, runs: Sequence[Records]) -> Violation:
+        """Return the same of these records only; the first run has the first of them."""
+        first = runs[0]
+        single = len(runs) == 1 and first.size == 1
+        return replace(self, offset=first.offset, identity=first.identity, records=() if single else tuple(runs))
 
     def key(self, cluster: str) -> str:
-        """Return the id: kind, cluster, incarnation, partition, offset and identity, hashed (32 hex)."""
-        place = (
+        """Return the id (32 hex): a hash of kind, cluster, incarnation, partition, offset, identity, a range's end."""
+        place: tuple[object, ...] = (
             self.kind,
             cluster,
             self.topic,
@@ -51,6 +124,8 @@ class Violation:
             self.offset,
             self.identity and tuple(self.identity),
         )
+        if self.records:
+            place += (self.last_offset,)
         return hashlib.blake2b(repr(place).encode(), digest_size=16).hexdigest()
 
 

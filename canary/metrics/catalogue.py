@@ -158,14 +158,14 @@ METRICS: dict[str, Metric] = {
         Metric(
             "canary_violations_total",
             "counter",
-            "Distinct violations ever found.",
+            "Records that violations were ever found of, each once.",
             ("cluster", "kind", "severity"),
             source="store",
         ),
         Metric(
             "canary_violations_open",
             "gauge",
-            "Violations not yet resolved.",
+            "Records of violations not yet resolved.",
             ("cluster", "kind", "severity"),
             source="store",
         ),

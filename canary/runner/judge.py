@@ -180,7 +180,8 @@ class Judge(Worker):
                 topic=violation.topic,
                 partition=violation.partition,
                 offset=violation.offset,
-                summary=violation.summary,
+                count=violation.count,
+                summary=violation.sentence,
             )
         if findings.rereads or findings.renewed or findings.unknown_producers or findings.stopped:
             self._findings.put(findings)
@@ -191,10 +192,7 @@ class Judge(Worker):
         with self._changed:
             drops, self._drops = self._drops, []
         for path in drops:
-            try:
-                self._ledger.drop(path)
-            except LedgerError as error:
-                log.warning("segment_not_dropped", segment=path.name, error=str(error))
+            self._ledger.drop(path)
 
     def _seal(self) -> None:
         try:

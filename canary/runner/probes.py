@@ -70,6 +70,8 @@ class TopicProbes:
         self._clock = clock
         self._sending = sending
         self._may_start = may_start
+        self._behind: set[str] = set()
+        """Modes that have no generation yet for the topic's present incarnation: the store was away."""
 
     @property
     def target(self) -> Target:
@@ -152,11 +154,21 @@ class TopicProbes:
                 for tail in self.tails.values():
                     tail.retarget(dict.fromkeys(new, 0), target.tag, target.topic_id)
             if fresh:
-                under = identities.renew("another topic id")
-                if mode in self.writers:
-                    self.writers[mode].retarget(*under)
-            elif mode in self.writers:
+                self._go_on(mode)
+            elif mode in self.writers and mode not in self._behind:
                 self.writers[mode].retarget(identities.generation, target.tag, target.partitions)
+
+    def _go_on(self, mode: str) -> None:
+        """Let a mode go on in another incarnation; while the store has no generation for it that is left to later."""
+        self._behind.add(mode)
+        try:
+            under = self.identities[mode].renew("another topic id")
+        except StoreError as error:
+            log.warning("renewal_refused", mode=mode, error=str(error))
+            return
+        self._behind.remove(mode)
+        if mode in self.writers:
+            self.writers[mode].retarget(*under)
 
     def start_anew(self, view: dict[str, Any]) -> None:
         """Everybody goes on with another client: readers where they stood, writers under another generation."""
@@ -176,7 +188,9 @@ class TopicProbes:
             self._write(mode, self.identities[mode])
 
     def look_after(self, view: dict[str, Any]) -> None:
-        """Start again what failed."""
+        """Start again what failed, and let go on what had to wait for the store."""
+        for mode in [mode for mode in self._behind if self.identities[mode].stocked]:
+            self._go_on(mode)
         for mode, writer in list(self.writers.items()):
             if not writer.alive and self._sending and self._may_start(f"{writer.name} of {self.topic}", writer):
                 log.error("producer_started_again", mode=mode, failure=repr(writer.failure))

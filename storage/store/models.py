@@ -67,7 +67,10 @@ class ClusterRow(Base, table="clusters"):
 
 
 class ProducerRow(Base, table="producers"):
-    """A producer id, minted once for (cluster, runner, topic, mode), and its last generation."""
+    """The first producer id of (cluster, runner, topic, mode), for its transactional ids and groups to be named after.
+
+    ``generation`` is what versions before 0.3 knew; GenerationRow has it now.
+    """
 
     cluster: ColumnElement[str] = Column(Text, primary_key=True)
     runner: ColumnElement[str] = Column(Text, primary_key=True)
@@ -77,17 +80,29 @@ class ProducerRow(Base, table="producers"):
     generation: ColumnElement[int] = Column(BigInteger, default=0, nullable=False)
 
 
+class GenerationRow(Base, table="generations"):
+    """The last generation of every producer id that was ever written under: one for each start of a runner's mode."""
+
+    producer_id: ColumnElement[int] = Column(BigInteger, primary_key=True, autoincrement=False)
+    cluster: ColumnElement[str] = Column(Text, nullable=False)
+    generation: ColumnElement[int] = Column(BigInteger, nullable=False)
+
+
 class ViolationRow(
     Base,
     table="violations",
     indexes=[
         Index(None, "first_seen_ns", "id"),
-        Index(None, "cluster", "kind"),
+        Index(None, "cluster", "kind", "topic", "partition", "offset"),
+        Index(None, "cluster", "kind", "topic", "partition", "last_offset"),
         Index(None, "incident_id"),
         Index(None, "state", "cluster", "kind", "severity"),
     ],
 ):
-    """One violation for ever; ``id`` is Violation.key(cluster)."""
+    """One violation for ever; ``id`` is Violation.key(cluster). Its place is its first record's.
+
+    ``last_offset``, ``last_identity`` and ``records`` (the runs: offset, count, first identity) are set of ranges only.
+    """
 
     id: ColumnElement[str] = Column(String(32), primary_key=True)
     kind: ColumnElement[str] = Column(Text, nullable=False)
@@ -101,6 +116,10 @@ class ViolationRow(
     generation: ColumnElement[int] = Column(BigInteger)
     identity_partition: ColumnElement[int] = Column(BigInteger)
     sequence: ColumnElement[int] = Column(BigInteger)
+    last_offset: ColumnElement[int] = Column(BigInteger)
+    record_count: ColumnElement[int] = Column(BigInteger, nullable=False, server_default="1")
+    last_identity: ColumnElement[list[int]] = Column(JSON(none_as_null=True))
+    records: ColumnElement[list[Any]] = Column(JSON(none_as_null=True))
     mode: ColumnElement[str] = Column(Text)
     state: ColumnElement[str] = Column(Text, nullable=False)
     reason: ColumnElement[str] = Column(Text)
@@ -114,10 +133,29 @@ class ViolationRow(
     evidence: ColumnElement[dict[str, Any]] = Column(JSON, nullable=False)
 
 
-class ForgottenRow(Base, table="forgotten_violations"):
-    """The id of a violation that retention deleted: seen again it is not new."""
+class ForgottenRow(
+    Base,
+    table="forgotten_violations",
+    indexes=[
+        Index(None, "cluster", "topic", "partition", "offset"),
+        Index(None, "cluster", "topic", "partition", "last_offset"),
+    ],
+):
+    """Id and records of a violation that retention deleted: seen again it is not new. Of old ones the id alone."""
 
     id: ColumnElement[str] = Column(String(32), primary_key=True)
+    cluster: ColumnElement[str] = Column(Text)
+    kind: ColumnElement[str] = Column(Text)
+    topic: ColumnElement[str] = Column(Text)
+    topic_id: ColumnElement[str] = Column(Text)
+    partition: ColumnElement[int] = Column(BigInteger)
+    offset: ColumnElement[int] = Column(BigInteger)
+    last_offset: ColumnElement[int] = Column(BigInteger)
+    producer_id: ColumnElement[int] = Column(BigInteger)
+    generation: ColumnElement[int] = Column(BigInteger)
+    identity_partition: ColumnElement[int] = Column(BigInteger)
+    sequence: ColumnElement[int] = Column(BigInteger)
+    records: ColumnElement[list[Any]] = Column(JSON(none_as_null=True))
 
 
 class ViolationTotalRow(Base, table="violation_totals"):

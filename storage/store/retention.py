@@ -45,9 +45,9 @@ class StillProbedError(StoreError):
 def purge(connection: Connection, cluster: str, before_ns: int, most: int) -> Purged:
     """Delete what of ``cluster`` was over before ``before_ns``, at most so many rows of each kind.
 
-    A violation goes only when it was resolved before, and is no confirmed loss. The id
-    of one that a person resolved stays: seen again it is neither new nor counted twice. A condition that holds again
-    is new. An incident goes with its last violation.
+    A violation goes only when it was resolved before, and is no confirmed loss. The id and records of one that a
+    person resolved stay: seen again they are neither new nor counted twice. A condition that holds again is new. An
+    incident goes with its last violation.
 
     The caller's transaction must be the only one that records for this cluster (Database.writing(serial=...)).
     """
@@ -58,10 +58,11 @@ def purge(connection: Connection, cluster: str, before_ns: int, most: int) -> Pu
         ViolationRow.closed_ns < before_ns,
         not_(loss()),
     )
-    judged = connection.scalars(select(ViolationRow.id).where(*over, not_(ended)).limit(most)).all()
+    kept = [getattr(ViolationRow, column.name) for column in ForgottenRow.__table__.c]
+    judged = connection.execute(select(*kept).where(*over, not_(ended)).limit(most)).mappings().all()
     if judged:
-        connection.execute(insert(ForgottenRow), [{"id": row_id} for row_id in judged])
-    violations = _delete(connection, ViolationRow, most, ViolationRow.id.in_(judged))
+        connection.execute(insert(ForgottenRow), [dict(row) for row in judged])
+    violations = _delete(connection, ViolationRow, most, ViolationRow.id.in_([row["id"] for row in judged]))
     violations += _delete(connection, ViolationRow, most, *over, ended)
     incidents = _delete(
         connection,
@@ -89,7 +90,8 @@ def purge(connection: Connection, cluster: str, before_ns: int, most: int) -> Pu
 def forget(connection: Connection, cluster: str, at_ns: int) -> Purged | None:
     """Delete all that is shown, counted or alarmed of a cluster; None: there is nothing of it.
 
-    Its producers stay: identities are never used twice, even if a cluster of that name comes back.
+    Its producers and their generations stay. No identity would be used twice without them (each start has a random
+    producer id of its own), but if a cluster of that name comes back, what is left in its topics is known for ours.
 
     Raises:
         StillProbedError: a runner of it lives.
@@ -101,7 +103,7 @@ def forget(connection: Connection, cluster: str, at_ns: int) -> Purged | None:
         raise StillProbedError(cluster, name.removeprefix(runner_lease(cluster, "")))
     deleted = {
         table: connection.execute(delete(table).where(table.__table__.c.cluster == cluster)).rowcount
-        for table in (*_NAMED, ViolationRow, IncidentRow, TopologyRow, MaintenanceRow)
+        for table in (*_NAMED, ViolationRow, ForgottenRow, IncidentRow, TopologyRow, MaintenanceRow)
     }
     known = connection.execute(delete(ClusterRow).where(ClusterRow.name == cluster)).rowcount
     if not known and not any(deleted.values()):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import and_, func, or_, select
+from sqlalchemy import BigInteger, and_, cast, func, or_, select
 
 from canary.anomalies.policy import LOSSES
 from storage.store.models import ViolationRow
@@ -17,11 +17,12 @@ _BY = ("cluster", "kind", "severity", "mode", "state", "reason")
 
 
 def standing(connection: Connection) -> list[Standing]:
-    """Return the violations that count, grouped; neither false alarms nor conditions that are over do."""
+    """Return how many records count, grouped; those of false alarms and of conditions that are over do not."""
     by = [getattr(ViolationRow, name) for name in _BY]
     unsettled = or_(ViolationRow.reason.is_(None), ViolationRow.reason.not_in(("false", "ended")))
+    records = cast(func.sum(ViolationRow.record_count), BigInteger)
     rows = connection.execute(
-        select(*by, func.count(), func.min(ViolationRow.first_seen_ns), func.max(ViolationRow.first_seen_ns))
+        select(*by, records, func.min(ViolationRow.first_seen_ns), func.max(ViolationRow.first_seen_ns))
         .where(or_(unsettled, loss()))
         .group_by(*by)
         .order_by(*by)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from canary.anomalies.violation import Records
     from canary.probe.identity import Identity
 
 State = Literal["open", "acknowledged", "resolved"]
@@ -28,7 +29,9 @@ class Sighting:
 class StoredViolation:
     """A violation as the store knows it (fields as canary.anomalies.violation, CONTRACTS "REST").
 
-    ``evidence`` is empty in lists. ``reason`` is why it was resolved; "ended" is a condition that held no more.
+    ``offset`` and ``identity`` are those of the first of its ``count`` records; a range has ``records``, its runs.
+    ``evidence`` and ``records`` are empty in lists. ``reason`` is why it was resolved; "ended" is a condition that held
+    no more.
     """
 
     id: str
@@ -51,11 +54,18 @@ class StoredViolation:
     incident_id: str
     summary: str
     evidence: Mapping[str, Any] = field(default_factory=dict)
+    last_offset: int | None = None
+    count: int = 1
+    last_identity: Identity | None = None
+    records: Sequence[Records] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class ViolationFilter:
-    """Which violations to list; None = any. ``since_ns``, ``until_ns``: seen at some time in between, both included."""
+    """Which violations to list; None = any. ``since_ns``, ``until_ns``: seen at some time in between, both included.
+
+    ``offset``: of this one, or of a range that holds it.
+    """
 
     kind: str | None = None
     severity: str | None = None
@@ -66,11 +76,12 @@ class ViolationFilter:
     until_ns: int | None = None
     state: str | None = None
     incident_id: str | None = None
+    offset: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class ViolationCount:
-    """``total``: distinct ones ever found with this severity (never falls); ``open``: those in the state open."""
+    """Records, not rows. ``total``: ever found with this severity (never falls); ``open``: those in the state open."""
 
     cluster: str
     kind: str

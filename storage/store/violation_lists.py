@@ -10,6 +10,7 @@ from sqlalchemy import func, select, update
 from canary.probe.identity import Identity
 from storage.store.models import IncidentRow, ViolationRow, ViolationTotalRow
 from storage.store.pages import Page, read_page
+from storage.store.records import runs_of
 from storage.store.values import (
     Incident,
     IncidentFilter,
@@ -24,18 +25,21 @@ if TYPE_CHECKING:
 
     from sqlalchemy import ColumnElement, Connection
 
-_LISTED = [column for column in ViolationRow.__table__.c if column.name != "evidence"]
+_LISTED = [column for column in ViolationRow.__table__.c if column.name not in {"evidence", "records"}]
 
 
 def list_violations(
     connection: Connection, wanted: ViolationFilter, cursor: str | None, limit: int
 ) -> Page[StoredViolation]:
-    """Return a page of violations without their evidence, newest first."""
+    """Return a page of violations without their evidence and records, newest first."""
     query = select(*_LISTED)
     for name in ("kind", "severity", "cluster", "topic", "partition", "state", "incident_id"):
         value = getattr(wanted, name)
         if value is not None:
             query = query.where(getattr(ViolationRow, name) == value)
+    if wanted.offset is not None:
+        last = func.coalesce(ViolationRow.last_offset, ViolationRow.offset)
+        query = query.where(ViolationRow.offset <= wanted.offset, last >= wanted.offset)
     if wanted.since_ns is not None:
         query = query.where(ViolationRow.last_seen_ns >= wanted.since_ns)
     if wanted.until_ns is not None:
@@ -48,7 +52,10 @@ def list_violations(
 def get_violation(connection: Connection, violation_id: str) -> StoredViolation | None:
     """Return one violation with its evidence, or None."""
     row = connection.execute(select(ViolationRow.__table__).where(ViolationRow.id == violation_id)).one_or_none()
-    return None if row is None else replace(_violation(row), evidence=row.evidence or {})
+    if row is None:
+        return None
+    records = () if row.records is None else tuple(runs_of(row._asdict()))
+    return replace(_violation(row), evidence=row.evidence or {}, records=records)
 
 
 def acknowledge_violation(connection: Connection, violation_id: str, note: str | None) -> StoredViolation | None:
@@ -85,11 +92,11 @@ def end_violations(connection: Connection, ids: Sequence[str], at_ns: int) -> in
 
 
 def count_violations(connection: Connection) -> list[ViolationCount]:
-    """Return the counts of every (cluster, kind, severity) ever found."""
+    """Return how many records of every (cluster, kind, severity) were ever found, and are in open violations."""
     opened = {
-        (cluster, kind, severity): number
+        (cluster, kind, severity): int(number)
         for cluster, kind, severity, number in connection.execute(
-            select(ViolationRow.cluster, ViolationRow.kind, ViolationRow.severity, func.count())
+            select(ViolationRow.cluster, ViolationRow.kind, ViolationRow.severity, func.sum(ViolationRow.record_count))
             .where(ViolationRow.state == "open")
             .group_by(ViolationRow.cluster, ViolationRow.kind, ViolationRow.severity)
         )
@@ -176,6 +183,9 @@ def _violation(row: Any) -> StoredViolation:
         sightings=tuple(Sighting(**sighting) for sighting in row.sightings),
         incident_id=row.incident_id,
         summary=row.summary,
+        last_offset=row.offset if row.last_offset is None else row.last_offset,
+        count=row.record_count,
+        last_identity=identity if row.last_identity is None else Identity(*row.last_identity),
     )
 
 

@@ -1,87 +1,104 @@
 """Violations and the incidents that gather them, in one transaction of the caller's.
 
-A violation is one row for ever, by Violation.key(cluster). Seen again it gets a sighting; it may become worse or
-confirmed, never milder; a copy that the client is known to have made stays a warning, whoever finds it again. What is
-found in a planned window is acknowledged from the start, with the reason planned: on record and on the pages, and no
+A violation is one row for ever, by Violation.key(cluster), and no record is in two of one kind: of a range that is
+found again in part, only the rest is new. Seen again it gets a sighting; it may become worse or confirmed (by a finding
+of all of it), never milder; a copy that the client is known to have made stays a warning, whoever finds it again. What
+is found in a planned window is acknowledged from the start, with the reason planned: on record and on the pages, and no
 alarm. Every new one joins the open incident of its place whose time is within 10 minutes of its own, or begins one. The
 place of a kind without a partition (another-cluster, topic-recreated) is the incarnation and kind.
 """
 
 from __future__ import annotations
 
-import itertools
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from sqlalchemy import insert, or_, select, update
 
 from canary.anomalies.violation import SENT_AGAIN
 from storage.store import maintenance
-from storage.store.models import ForgottenRow, IncidentRow, ViolationRow, ViolationTotalRow
+from storage.store.models import IncidentRow, ViolationRow, ViolationTotalRow
+from storage.store.records import Known, Row, chunks, runs_of
 from storage.store.upserts import insert_or
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Sequence
 
     from sqlalchemy import Connection
 
-    from canary.anomalies.violation import Violation
+    from canary.anomalies.violation import Records, Violation
     from storage.store.values import Maintenance
 
 INCIDENT_WINDOW_NS = 10 * 60 * 1_000_000_000
 MAX_SIGHTINGS_EACH = 10
 _RANK = {"info": 0, "warning": 1, "critical": 2}
-_CHUNK = 500
-
-_Row = dict[str, Any]
 
 
 def record(connection: Connection, cluster: str, violations: Sequence[Violation]) -> int:
-    """Upsert ``violations`` of ``cluster``; return how many were never seen before.
+    """Upsert ``violations`` of ``cluster``; return how many records of theirs were never seen before.
 
     The caller's transaction must be the only one that records for this cluster (Database.writing(serial=...)).
     """
-    ids = list(dict.fromkeys(violation.key(cluster) for violation in violations))
-    forgotten = {
-        row_id
-        for chunk in _chunks(ids)
-        for row_id in connection.scalars(select(ForgottenRow.id).where(ForgottenRow.id.in_(chunk)))
-    }
-    rows = _known(connection, ids)
+    known = Known(connection, cluster, violations)
+    rows = known.rows
     before = {row_id: _copy(row) for row_id, row in rows.items()}
     incidents = _Incidents(connection, cluster)
     planned = maintenance.covering(connection, cluster, [violation.at_ns for violation in violations])
     found: dict[tuple[str, str], int] = {}
     for violation in violations:
-        row_id = violation.key(cluster)
-        if row_id in forgotten:
-            continue
-        row = rows.get(row_id)
-        if row is None:
-            row = rows[row_id] = _new_row(row_id, cluster, violation, planned(violation.at_ns))
-            row["incident_id"] = incidents.join(violation, row)
-            raised = True
-        else:
+        window = planned(violation.at_ns)
+        again, pieces = _divide(known, cluster, violation)
+        for row_id, count in again.items():
+            row = rows[row_id]
             over = row["state"] == "resolved"
-            raised = _see_again(row, violation, planned(violation.at_ns))
+            raised = _see_again(row, violation, window, whole=count == row["record_count"])
             if over and row["state"] != "resolved":
                 incidents.reopen(row)
             if raised:
                 incidents.worsen(row)
-        if raised:
-            found[violation.kind, row["severity"]] = found.get((violation.kind, row["severity"]), 0) + 1
+                _add(found, row)
+        for piece in pieces:
+            row = _new_row(piece.key(cluster), cluster, piece, window)
+            row["incident_id"] = incidents.join(piece, row)
+            known.add(row)
+            _add(found, row)
     incidents.save()
     new = [row for row_id, row in rows.items() if row_id not in before]
-    for chunk in _chunks(new):
+    for chunk in chunks(new):
         connection.execute(insert(ViolationRow), chunk)
     for row_id, old in before.items():
         changed = {name: value for name, value in rows[row_id].items() if value != old[name]}
         if changed:
             connection.execute(update(ViolationRow).where(ViolationRow.id == row_id).values(changed))
     _count(connection, cluster, found)
-    return len(new)
+    return sum(row["record_count"] for row in new)
 
 
-def _new_row(row_id: str, cluster: str, violation: Violation, window: Maintenance | None) -> _Row:
+def _divide(known: Known, cluster: str, violation: Violation) -> tuple[dict[str, int], list[Violation]]:
+    """Return how many of its records are in which violation already, and the rest as violations of their own."""
+    again: dict[str, int] = {}
+    rest: list[list[Records]] = [[]]
+    key = violation.key(cluster)
+    if key in known.forgotten:
+        return again, []
+    if key in known.rows:
+        return {key: violation.count}, []
+    for row_id, run in known.parts(violation):
+        if row_id is None:
+            rest[-1].append(run)
+            continue
+        if row_id not in known.forgotten:
+            again[row_id] = again.get(row_id, 0) + run.size
+        if rest[-1]:
+            rest.append([])
+    return again, [violation.about(runs) for runs in rest if runs]
+
+
+def _add(found: dict[tuple[str, str], int], row: Row) -> None:
+    place = row["kind"], row["severity"]
+    found[place] = found.get(place, 0) + row["record_count"]
+
+
+def _new_row(row_id: str, cluster: str, violation: Violation, window: Maintenance | None) -> Row:
     identity = violation.identity
     return {
         "id": row_id,
@@ -96,18 +113,31 @@ def _new_row(row_id: str, cluster: str, violation: Violation, window: Maintenanc
         "generation": identity.generation if identity else None,
         "identity_partition": identity.partition if identity else None,
         "sequence": identity.sequence if identity else None,
+        **_range(violation),
         "mode": violation.mode,
         **_standing(window),
         "first_seen_ns": violation.at_ns,
         "last_seen_ns": violation.at_ns,
         "closed_ns": None,
         "sightings": [{"by": violation.by, "at_ns": violation.at_ns}],
-        "summary": _storable(violation.summary),
+        "summary": _storable(violation.sentence),
         "evidence": dict(violation.evidence),
     }
 
 
-def _standing(window: Maintenance | None) -> _Row:
+def _range(violation: Violation) -> Row:
+    """Return the columns that tell more than one record."""
+    if not violation.records:
+        return {"last_offset": None, "record_count": 1, "last_identity": None, "records": None}
+    return {
+        "last_offset": violation.last_offset,
+        "record_count": violation.count,
+        "last_identity": violation.last_identity and list(violation.last_identity),
+        "records": [[run.offset, run.size, run.identity and list(run.identity)] for run in violation.records],
+    }
+
+
+def _standing(window: Maintenance | None) -> Row:
     """Return the state of what is found: in a planned window it is as if somebody were on it already."""
     if window is None:
         return {"state": "open", "reason": None, "note": None}
@@ -119,8 +149,8 @@ def _storable(words: str) -> str:
     return words.replace("\0", "\\x00").encode("utf-8", "backslashreplace").decode()
 
 
-def _see_again(row: _Row, violation: Violation, window: Maintenance | None) -> bool:
-    """Merge another sighting into ``row``; return whether it became worse."""
+def _see_again(row: Row, violation: Violation, window: Maintenance | None, *, whole: bool) -> bool:
+    """Merge another sighting into ``row`` (of ``whole`` of it, or a part); return whether it became worse."""
     row["first_seen_ns"] = min(row["first_seen_ns"], violation.at_ns)
     row["last_seen_ns"] = max(row["last_seen_ns"], violation.at_ns)
     mine = [position for position, sighting in enumerate(row["sightings"]) if sighting["by"] == violation.by]
@@ -129,9 +159,9 @@ def _see_again(row: _Row, violation: Violation, window: Maintenance | None) -> b
             del row["sightings"][mine[-1]]
         row["sightings"].append({"by": violation.by, "at_ns": violation.at_ns})
     evidence = dict(violation.evidence)
-    if row["evidence"].get("confirmed") is False and evidence.get("confirmed") is True:
+    if whole and row["evidence"].get("confirmed") is False and evidence.get("confirmed") is True:
         row["evidence"] = {**row["evidence"], **evidence}
-        row["summary"] = _storable(violation.summary)
+        row["summary"] = _storable(violation.about(runs_of(row)).sentence)
     else:
         row["evidence"] = {**evidence, **row["evidence"]}
     if row["state"] == "resolved" and row["reason"] == "ended" and violation.at_ns > (row["closed_ns"] or 0):
@@ -148,13 +178,13 @@ class _Incidents:
     def __init__(self, connection: Connection, cluster: str) -> None:
         self._connection = connection
         self._cluster = cluster
-        self._places: dict[str, list[_Row]] = {}
-        self._dirty: dict[str, _Row] = {}
-        self._new: dict[str, _Row] = {}
-        self._worse: list[_Row] = []
-        self._again: list[_Row] = []
+        self._places: dict[str, list[Row]] = {}
+        self._dirty: dict[str, Row] = {}
+        self._new: dict[str, Row] = {}
+        self._worse: list[Row] = []
+        self._again: list[Row] = []
 
-    def join(self, violation: Violation, row: _Row) -> str:
+    def join(self, violation: Violation, row: Row) -> str:
         """Return the id of the incident that ``violation`` belongs to from now on."""
         where = f"*{violation.kind}" if violation.partition is None else str(violation.partition)
         place = f"{self._cluster}\x1f{violation.topic}\x1f{violation.topic_id}\x1f{where}"
@@ -190,17 +220,17 @@ class _Incidents:
         self._new[row["id"]] = incident
         return str(row["id"])
 
-    def worsen(self, row: _Row) -> None:
+    def worsen(self, row: Row) -> None:
         """A violation of an incident became worse: so does the incident, when it is saved."""
         self._worse.append(row)
 
-    def reopen(self, row: _Row) -> None:
+    def reopen(self, row: Row) -> None:
         """A condition holds again: its incident, if that ended with it, is open again when it is saved."""
         self._again.append(row)
 
     def save(self) -> None:
         """Write what changed."""
-        for chunk in _chunks(self._new.values()):
+        for chunk in chunks(self._new.values()):
             self._connection.execute(insert(IncidentRow), chunk)
         for row_id, incident in self._dirty.items():
             if row_id not in self._new:
@@ -220,7 +250,7 @@ class _Incidents:
                 .values(state=row["state"], reason=row["reason"], last_ns=row["last_seen_ns"])
             )
 
-    def _at(self, place: str) -> list[_Row]:
+    def _at(self, place: str) -> list[Row]:
         if place not in self._places:
             query = select(IncidentRow.__table__).where(
                 IncidentRow.place == place, or_(IncidentRow.state != "resolved", IncidentRow.reason == "ended")
@@ -230,7 +260,7 @@ class _Incidents:
         return self._places[place]
 
 
-def _lead(row: _Row) -> _Row:
+def _lead(row: Row) -> Row:
     return {"lead_id": row["id"], "lead_ns": row["first_seen_ns"], "kind": row["kind"], "summary": row["summary"]}
 
 
@@ -246,19 +276,5 @@ def _count(connection: Connection, cluster: str, found: dict[tuple[str, str], in
         )
 
 
-def _known(connection: Connection, ids: list[str]) -> dict[str, _Row]:
-    rows: dict[str, _Row] = {}
-    for chunk in _chunks(ids):
-        query = select(ViolationRow.__table__).where(ViolationRow.id.in_(chunk))
-        rows.update((row["id"], dict(row)) for row in connection.execute(query).mappings())
-    return rows
-
-
-def _copy(row: _Row) -> _Row:
+def _copy(row: Row) -> Row:
     return {**row, "sightings": list(row["sightings"]), "evidence": dict(row["evidence"])}
-
-
-def _chunks(items: Iterable[Any]) -> Iterator[list[Any]]:
-    iterator = iter(items)
-    while chunk := list(itertools.islice(iterator, _CHUNK)):
-        yield chunk

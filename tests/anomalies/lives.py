@@ -17,6 +17,7 @@ from canary.probe.identity import Identity
 from tests.generators.retelling import Retelling
 from tests.generators.simulator import simulate
 from tests.generators.wild import seeded
+from tests.support.ranges import one_by_one
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -98,7 +99,8 @@ def lived(seed: int, *broken: str) -> Life:
         trackers[0].fold(facts)
         findings = trackers[0].drain()
         for violation in findings.violations:
-            found.setdefault(violation.key("test"), violation)
+            for one in one_by_one(violation):
+                found.setdefault(one.key("test"), one)
         return findings.rereads
 
     world = simulate(seed, inject=broken, listener=listen)

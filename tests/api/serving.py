@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 import httpx
 import orjson
 
-from canary.anomalies.violation import Violation
+from canary.anomalies.violation import Records, Violation
 from canary.probe.identity import Identity
 from canary.settings.serving import ApiSettings
 from storage.probe_log.windows import WindowRows
@@ -100,8 +100,10 @@ def view(
     )
 
 
-def lost(sequence: int, *, at_ns: int = NOW_NS, kind: str = "lost-write", severity: str = "critical") -> Violation:
-    return Violation(
+def lost(
+    sequence: int, *, at_ns: int = NOW_NS, kind: str = "lost-write", severity: str = "critical", count: int = 1
+) -> Violation:
+    violation = Violation(
         kind=kind,
         severity=cast("Any", severity),
         topic="durability-canary",
@@ -115,6 +117,7 @@ def lost(sequence: int, *, at_ns: int = NOW_NS, kind: str = "lost-write", severi
         summary=f"Probe {sequence} was acknowledged at offset {1000 + sequence} and is not there.",
         evidence={"acked_offset": 1000 + sequence, "confirmed": True, "neighbours": [{"offset": 999 + sequence}]},
     )
+    return violation.about([Records(violation.offset, count, violation.identity)])
 
 
 class Client:

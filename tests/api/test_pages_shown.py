@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from api import create_app
 from canary.anomalies.catalogue import CATALOGUE
 from storage.store import StoreError
-from tests.api.serving import BrokenStore, Client, lost, settings, view
+from tests.api.serving import BIG, BrokenStore, Client, lost, settings, view
 
 if TYPE_CHECKING:
     from storage.store import Store
@@ -63,6 +63,19 @@ def test_a_violation_has_its_page_with_evidence(client: Client, store: Store) ->
     missing = client.get("/violations/none")
     assert missing.status_code == 404
     assert "There is no" in missing.text
+
+
+def test_a_range_is_shown_with_both_ends_and_its_records(client: Client, store: Store) -> None:
+    found = lost(7, count=1000)
+    store.record("prod", [found])
+    place = "1,007 to 2,006 (1,000 records)"
+    assert f"durability-canary-1 at {place}" in client.get("/").text
+    page = client.get(f"/violations/{found.key('prod')}").text
+    assert place in page
+    assert f"{BIG} / 3 / 1 / 1006" in page
+    incident = client.get(f"/incidents/{store.incidents().items[0].id}").text
+    assert f"lost-write at {place}" in incident
+    assert "The log around offset 1,007 and offset 2,006" in incident
 
 
 def test_what_is_shown_is_escaped(client: Client, store: Store) -> None:

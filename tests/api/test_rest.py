@@ -13,6 +13,8 @@ import pytest
 from api import create_app
 from api.shapes import Listing, ViolationOut
 from canary.anomalies.catalogue import CATALOGUE
+from canary.anomalies.online import Tracker
+from canary.facts import MemoryLost
 from storage.store import StoreError
 from tests.api.serving import BIG, NOW_NS, BrokenStore, Client, lost, settings, view
 
@@ -67,6 +69,27 @@ def test_a_lost_write_makes_the_cluster_unhealthy_until_it_is_resolved(client: C
     assert body["violations"]["lost-write"] == 1
 
 
+def test_a_time_that_the_canary_has_forgotten_is_unknown_until_a_reconciliation_has_read_everything(
+    client: Client, store: Store
+) -> None:
+    tracker = Tracker()
+    tracker.fold([MemoryLost(NOW_NS, NOW_NS - 60 * 10**9, "the ledger's disk is another one")])
+    (violation,) = tracker.drain().violations
+    store.record("prod", [violation])
+    for _ in range(2):
+        body = client.get(f"{API}/clusters/prod/summary").json()
+        assert body["healthy"] is False
+        before = datetime.fromtimestamp(NOW_NS // 10**9, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+        assert body["sentence"] == f"The canary of prod has forgotten a part of what was acknowledged before {before}."
+        page = client.get("/").text
+        assert body["sentence"] in page
+        assert "kept every write" not in page
+        (incident,) = client.get(f"{API}/incidents").json()["items"]
+        client.post(f"{API}/incidents/{incident['id']}/acknowledge", {"note": "on it"})
+    store.end([violation.key("prod")], NOW_NS)
+    assert "kept every write" in client.get(f"{API}/clusters/prod/summary").json()["sentence"]
+
+
 def test_a_cluster_whose_runner_is_silent_is_not_healthy(client: Client, store: Store) -> None:
     store.save_view("prod", "canary-0", time.time_ns() - 60_000_000_000, view())
     body = client.get(f"{API}/clusters/prod/summary").json()
@@ -83,11 +106,12 @@ def test_a_canary_that_sees_nothing_says_so_and_not_that_promises_are_broken(cli
     store.record("prod", [lost(1, kind="blind")])
     body = client.get(f"{API}/clusters/prod/summary").json()
     assert body["healthy"] is False
-    assert body["sentence"] == "The canary of prod sees nothing of it."
+    assert body["sentence"] == "Nothing is known of prod now: we cannot look."
     store.save_view("prod", "canary-0", time.time_ns(), view(waiting_for="describe_cluster: _TIMED_OUT: no answer"))
     assert "describe_cluster: _TIMED_OUT" in client.get(f"{API}/clusters/prod/summary").json()["sentence"]
     store.record("prod", [lost(2)])
-    assert client.get(f"{API}/clusters/prod/summary").json()["sentence"] == "prod has lost 1 acknowledged write."
+    said = client.get(f"{API}/clusters/prod/summary").json()["sentence"]
+    assert said.startswith("prod has lost 1 acknowledged write. The canary of prod cannot judge now: describe_cluster")
 
 
 def test_a_partition_that_takes_no_writes_is_named_on_the_page(client: Client, store: Store) -> None:
@@ -140,6 +164,27 @@ def test_violations_are_filtered_and_paged_through(client: Client, store: Store)
     later = (datetime.now(UTC) + timedelta(hours=1)).isoformat()
     assert client.get(f"{API}/violations", since=later).json()["items"] == []
     assert len(client.get(f"{API}/violations", until=later).json()["items"]) == 26
+
+
+def test_a_range_is_one_violation_and_every_total_counts_its_records(client: Client, store: Store) -> None:
+    store.record("prod", [lost(1, count=2_500_000), lost(5_000_000)])
+    (row,) = client.get("/api/v1/violations", offset=2000).json()["items"]
+    assert (row["offset"], row["last_offset"], row["count"]) == (1001, 2_501_000, 2_500_000)
+    assert (row["identity"]["sequence"], row["last_identity"]["sequence"]) == (1, 2_500_000)
+    detail = client.get(f"/api/v1/violations/{row['id']}").json()
+    assert detail["evidence"]["records"] == [[1001, 2_500_000, [BIG, 3, 1, 1]]]
+    assert client.get("/api/v1/violations", offset=1000).json()["items"] == []
+    single = client.get("/api/v1/violations", offset=5_001_000).json()["items"][0]
+    assert (single["last_offset"], single["count"], single["last_identity"]) == (5_001_000, 1, single["identity"])
+    summary = client.get("/api/v1/clusters/prod/summary").json()
+    assert summary["violations"]["lost-write"] == 2_500_001
+    assert summary["sentence"] == "prod has lost 2,500,001 acknowledged writes."
+    series = 'canary_violations_total{cluster="prod",kind="lost-write",severity="critical"} '
+    (line,) = (one for one in client.get("/metrics").text.splitlines() if one.startswith(series))
+    assert float(line.removeprefix(series)) == 2_500_001
+    client.post(f"/api/v1/incidents/{row['incident_id']}/acknowledge", {"note": ""})
+    sentence = client.get("/api/v1/clusters/prod/summary").json()["sentence"]
+    assert sentence.startswith("prod has 2,500,001 critical violations, acknowledged")
 
 
 def test_a_violation_has_evidence_and_advice_and_can_be_acknowledged(client: Client, store: Store) -> None:

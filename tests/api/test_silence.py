@@ -84,7 +84,7 @@ def test_one_runner_that_judges_is_enough_and_the_other_is_a_worry(client: Clien
 def test_blindness_is_no_broken_promise(client: Client, store: Store) -> None:
     shown(store)
     store.record("prod", [blindness("canary-0", {"queue": Trouble("facts wait", blind=True)}, ago(1))])
-    assert sentence(client) == "The canary of prod does not see all that it needs to judge."
+    assert sentence(client) == "Nothing is known of prod now: we cannot look."
 
 
 def test_whoever_has_configured_no_cluster_is_ready_while_any_is_judged(store: Store) -> None:

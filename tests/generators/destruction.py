@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from canary import facts as f
 from canary.anomalies.online import Tracker
 from tests.generators.wild import seeded
+from tests.support.ranges import one_by_one
 
 if TYPE_CHECKING:
     import random
@@ -91,7 +92,8 @@ class Life:
         findings = self.tracker.drain()
         self.requests += findings.rereads
         for violation in findings.violations:
-            self.said.setdefault(violation.key("c"), violation)
+            for one in one_by_one(violation):
+                self.said.setdefault(one.key("c"), one)
         if findings.renewed:
             self.renew()
 
@@ -402,18 +404,14 @@ EVENTS: dict[str, int] = {
 NAMES, WEIGHTS = list(EVENTS), list(EVENTS.values())
 
 
-def lost(violation: Violation) -> Iterator[tuple[int | None, Key]]:
-    """Yield (offset, probe) of all that a lost-write tells."""
-    assert violation.identity is not None
-    _, generation, _, sequence = violation.identity
-    for i in range(getattr(violation, "count", 1)):
-        yield None if violation.offset is None else violation.offset + i, (generation, sequence + i)
+def _probe(v: Violation) -> Key | None:
+    return None if v.identity is None else (v.identity.generation, v.identity.sequence)
 
 
 def judged(life: Life) -> list[str]:
     """Return what was missed, false or misnamed, one line each: nothing, if all is well."""
     truth = life.truth
-    named = {key for v in life.said.values() if v.kind == "lost-write" for _, key in lost(v)}
+    named = {_probe(v) for v in life.said.values() if v.kind == "lost-write"}
     due = {key for key in truth.gone.keys() & truth.told if key[0] >= life.oldest} - truth.excused
     missed = [f"missed: {key} at {truth.gone[key]}" for key in sorted(due - named)]
     return missed + [wrong for v in life.said.values() for wrong in _wrong(truth, v)]
@@ -422,15 +420,15 @@ def judged(life: Life) -> list[str]:
 def _wrong(truth: Truth, v: Violation) -> Iterator[str]:
     """Yield what is false or misnamed in a violation."""
     places = set(truth.gone.values())
+    key = _probe(v)
     if v.kind == "lost-write":
-        for offset, key in lost(v):
-            if key not in truth.gone:
-                yield f"false: lost-write {key} at {offset}"
-            elif offset not in truth.stood[key]:
-                yield f"misnamed: lost-write {key} at {offset}, it stood at {truth.stood[key]}"
+        if key not in truth.gone:
+            yield f"false: lost-write {key} at {v.offset}"
+        elif v.offset not in truth.stood[key]:
+            yield f"misnamed: lost-write {key} at {v.offset}, it stood at {truth.stood[key]}"
     elif v.kind in {"truncation", "inconsistent-offsets"} and v.offset not in places:
         yield f"{'misnamed' if places else 'false'}: {v.kind} at {v.offset}"
-    elif v.kind == "poll-skip" and (v.identity is None or (v.identity[1], v.identity[3]) not in truth.passed):
+    elif v.kind == "poll-skip" and key not in truth.passed:
         yield f"false: poll-skip {v.identity} at {v.offset}"
     elif not truth.happened[CAUSES.get(v.kind, "")] and v.kind not in EXPLAINED:
         yield f"false: {v.kind} {v.identity} at {v.offset}: {v.summary}"

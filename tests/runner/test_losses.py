@@ -11,7 +11,7 @@ import pyarrow.dataset as ds
 import pytest
 
 from canary.probe import Identity
-from tests.support.process import Canary, acknowledged, identities, identity_of
+from tests.support.process import Canary, acknowledged, identities
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -38,7 +38,12 @@ def destroy(lab: Lab, topic: str, partition: int, count: int) -> int:
 
 def lost_online(canary: Canary) -> dict[object, int]:
     """Return identity to offset of every lost-write."""
-    return {identity_of(v): v["offset"] for v in canary.violations("lost-write")}
+    return {
+        Identity(who[0], who[1], who[2], who[3] + i): offset + i
+        for violation in canary.violations("lost-write")
+        for offset, size, who in canary.runs_of(violation)
+        for i in range(size)
+    }
 
 
 def canary_command(*arguments: object) -> subprocess.CompletedProcess[str]:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from canary import facts as f
 from canary.anomalies.online import Tracker
+from tests.support.ranges import one_by_one
 
 if TYPE_CHECKING:
     from canary.anomalies.violation import Violation
@@ -38,7 +39,7 @@ class Bench:
     positions: dict[str, int] = field(default_factory=lambda: {RC: 0, RU: 0})
     violations: dict[str, Violation] = field(default_factory=dict)
     said: list[Violation] = field(default_factory=list)
-    """Every one as often as it was said."""
+    """Every one as often as it was said; ``violations`` has one for each record."""
     answering: bool = True
     requests: list[object] = field(default_factory=list)
     renewed: list[str] = field(default_factory=list)
@@ -68,7 +69,8 @@ class Bench:
         self.renewed.extend(findings.renewed)
         self.said.extend(findings.violations)
         for violation in findings.violations:
-            self.violations.setdefault(violation.key("test"), violation)
+            for one in one_by_one(violation):
+                self.violations.setdefault(one.key("test"), one)
 
     # the producer
 

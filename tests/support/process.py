@@ -166,6 +166,12 @@ class Canary:
             if cursor is None:
                 return [v for v in found if not kinds or v["kind"] in kinds]
 
+    def runs_of(self, violation: dict[str, Any]) -> list[tuple[int, int, list[int]]]:
+        """Return the records of a violation of the REST API: offset, how many from there on, the first identity."""
+        single = [violation["offset"], 1, list(violation["identity"].values())]
+        evidence = self.get(f"/api/v1/violations/{violation['id']}").json()["evidence"]
+        return [(offset, size, who) for offset, size, who in evidence.get("records", [single])]
+
     def unexplained(self) -> list[dict[str, Any]]:
         """Return every violation but those that the lab's own events explain."""
         said, lab = self.violations(), known.get(self.bootstrap)
@@ -299,8 +305,3 @@ def acknowledged(directory: Path) -> dict[Identity, int]:
         for r in rows
         if r["outcome"] == "acked"
     }
-
-
-def identity_of(violation: dict[str, Any]) -> Identity:
-    """Return the identity that a violation of the REST API is about."""
-    return Identity(**violation["identity"])

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from canary.anomalies import policy
+from canary.anomalies.online.intervals import IntervalSet
 from canary.anomalies.online.questions import PASSED, miss, not_given, want_tail
-from canary.anomalies.violation import SENT_AGAIN
+from canary.anomalies.online.scope import Found
+from canary.anomalies.violation import SENT_AGAIN, Records
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
     from canary.anomalies.online.scope import Scope
     from canary.anomalies.online.state import Held, Log, Stream, Topic
     from canary.anomalies.violation import Violation
@@ -40,25 +44,18 @@ def _conflict(scope: Scope, topic: Topic, log: Log, stream: Stream, run: tuple[i
     offset, count, sequence, tag = run
     log.conflicted = True
     other = topic.streams[tag]
-    for i in range(count):
-        here = offset + i
-        scope.hold(
-            log,
-            scope.violation(
-                "inconsistent-offsets",
-                topic,
-                log.partition,
-                here,
-                None,
-                f"offset {here} was given to two probes",
-                mode=stream.mode,
-                severity=policy.severity("inconsistent-offsets", stream.mode, other.mode),
-                evidence={
-                    "first": list(other.identity(sequence + i)),
-                    "second": list(stream.identity(here + shift)),
-                },
-            ),
-        )
+
+    def words(run: Records) -> tuple[str, dict[str, Any]]:
+        here = offset if run.offset is None else run.offset
+        evidence = {
+            "first": list(other.identity(sequence + here - offset)),
+            "second": list(stream.identity(here + shift)),
+        }
+        return f"offset {here} was given to two probes", evidence
+
+    severity = policy.severity("inconsistent-offsets", stream.mode, other.mode)
+    found = Found("inconsistent-offsets", stream.mode, words, "offsets were given to two probes each", severity)
+    scope.hold_run(topic, log, Records(offset, count, None), -1, found)
     for a, b in log.promised.within(offset, offset + count):
         miss(scope, log, other, a, b - a, sequence + a - offset, "displaced")
     log.promised.remove(offset, offset + count)
@@ -115,50 +112,57 @@ def _hold_reorder(
 
 
 def hold_copy(
-    scope: Scope, topic: Topic, log: Log, stream: Stream, sequence: int, offset: int, known: int | None
+    scope: Scope, topic: Topic, log: Log, stream: Stream, sequence: int, n: int, offset: int, known: int | None
 ) -> None:
-    """An identity that was delivered before is delivered elsewhere: a copy, if the first still stands.
+    """``n`` identities that were delivered before are delivered elsewhere: copies, if the first ones still stand.
 
-    What stood at or above a truncation is void, so the first one is read again before anything is said; when its
-    offset is forgotten (retention), its being known is enough.
+    What stood at or above a truncation is void, so the first ones (from ``known`` on) are read again before anything is
+    said; when their offsets are forgotten (retention), their being known is enough.
     """
     copy = offset if known is None else max(known, offset)
     first = -1 if known is None else min(known, offset)
-    if copy in log.copies:
-        return
-    if known is None and offset < log.start:
-        return  # the expired one itself, which was fetched before it expired
-    new = scope.hold(
-        log,
-        scope.violation(
-            "duplicate",
-            topic,
-            log.partition,
-            copy,
-            stream.identity(sequence),
-            f"one probe stands at two offsets: {first if known is not None else 'an expired one'} and {copy}",
-            mode=stream.mode,
-            evidence={"offsets": [x for x in (known, offset) if x is not None]},
-        ),
-        check="copy" if known is not None else "",
-        tag=stream.tag,
-        sequence=sequence,
-        first=first,
-    )
+    found = copies(stream, copy, [x for x in (known, offset) if x is not None], None if known is None else first)
+    check = "copy" if known is not None else ""
+    new = False
+    for a, b in log.copies.without(copy, copy + n):
+        run = Records(a, b - a, stream.identity(sequence + a - copy))
+        at = first + a - copy if known is not None else -1
+        new |= scope.hold_run(topic, log, run, stream.tag, found, check=check, first=at)
     if new and known is not None:
         want_tail(scope, log, "copy", first)
 
 
-def of_the_client(scope: Scope, topic: Topic, copy: Violation) -> Violation:
-    """Return a duplicate as it is to be said: one that the client itself sent again is a warning.
+def copies(stream: Stream, copy: int, offsets: list[int], first: int | None) -> Found:
+    """Return what is wrong with probes that stand at ``copy`` and after, and (None: expired ones) at ``first``."""
+
+    def words(run: Records) -> tuple[str, dict[str, Any]]:
+        skip = 0 if run.offset is None else run.offset - copy
+        where = "an expired one" if first is None else first + skip
+        return f"one probe stands at two offsets: {where} and {copy + skip}", {"offsets": [x + skip for x in offsets]}
+
+    return Found("duplicate", stream.mode, words, "probes stand at two offsets each")
+
+
+def as_said(scope: Scope, topic: Topic, copy: Violation) -> Iterator[Violation]:
+    """Yield duplicates as they are to be said: those that the client itself sent again are a warning.
 
     Brokers know a copy by producer id, epoch and sequence. A client that takes a new epoch while something is in flight
     appends it again if it was appended already (librdkafka issue 4953), and no broker broke its word.
     """
-    who = copy.identity
-    stream = None if who is None else scope.stream(topic, who.producer_id, who.generation, who.partition)
-    if who is None or stream is None or who.sequence not in stream.resent:
-        return copy
+    for run in copy.runs:
+        who = run.identity
+        stream = None if who is None else scope.stream(topic, who.producer_id, who.generation, who.partition)
+        if who is None or stream is None:
+            yield copy.about([run])
+            continue
+        first, end = who.sequence, who.sequence + run.size
+        again = stream.resent.within(first, end)
+        for a, b in sorted([*again, *stream.resent.without(first, end)]):
+            part = copy.about([run.part(a - first, b - a)])
+            yield _of_the_client(part) if (a, b) in again else part
+
+
+def _of_the_client(copy: Violation) -> Violation:
     return replace(
         copy,
         severity="warning",
@@ -175,36 +179,82 @@ def settle_held(topic: Topic, log: Log, start: int) -> None:
     doubtful = log.busy and (log.cut is not None or log.low_end is not None or log.conflicted)
     if doubtful:
         return
-    for held in log.held.values():
-        if held.check in {"", "retained"} or not stands(topic, log, held):
-            continue
-        places = topic.streams[held.tag].places
-        rests_on = [held.first]
-        if held.check == "order":
+    for key, held in list(log.held.items()):
+        if held.check == "order" and standing(topic, log, held):
+            places = topic.streams[held.tag].places
             rests_on = [place[0] for place in map(places.get, (held.sequence, held.other_sequence)) if place]
-        if min(rests_on) < start:
-            held.check = ""
+            if min(rests_on) < start:
+                held.check = ""
+        elif held.check == "copy":
+            make_certain(log, key, held, standing_copies(log, held).within(0, start - held.first))
+        elif held.check in PASSED:
+            make_certain(log, key, held, gone_past(topic, log, held).within(0, start - (held.violation.offset or 0)))
 
 
-def stands(topic: Topic, log: Log, held: Held) -> bool:
-    """Say whether what a held violation rests on is still so, now that every re-read is over."""
+def make_certain(log: Log, key: str, held: Held, certain: Iterable[tuple[int, int]]) -> None:
+    """Of held records, all of one run, these (counted from 0) are beyond doubt; the others stay in it."""
+    sure = IntervalSet()
+    for a, b in certain:
+        sure.add(a, b)
+    if not sure:
+        return
+    del log.held[key]
+    for a, b in sorted([*sure, *sure.without(0, held.violation.count)]):
+        violation = held.violation.about([held.violation.runs[0].part(a, b - a)])
+        part = replace(held, violation=violation, first=held.first + a, sequence=held.sequence + a)
+        part.check = "" if a in sure else held.check
+        log.held[f"{key} {a}" if a else key] = part
+
+
+def standing(topic: Topic, log: Log, held: Held) -> list[Records]:
+    """Return the records of which what is held rests on is still so, now that every re-read is over."""
+    runs = list(held.violation.runs)
     if held.check == "retained":
-        return held.violation.offset is None or held.violation.offset >= log.start
+        gone = [log.start - (log.start if run.offset is None else run.offset) for run in runs]
+        return [run.part(max(n, 0), run.size - max(n, 0)) for run, n in zip(runs, gone, strict=True) if n < run.size]
     if held.check in PASSED:
-        stream = topic.streams[held.tag]
-        return bool(not_given(log, stream, held.sequence, held.sequence + 1, held.violation.offset))
+        return [runs[0].part(a, b - a) for a, b in gone_past(topic, log, held)]
     if held.check == "order":
-        stream = topic.streams[held.tag]
-        low, high = stream.places.get(held.sequence), stream.places.get(held.other_sequence)
-        if low is None or high is None or low[0] < high[0]:
-            return False
-        return log.claims.get(low[0]) == (held.sequence, held.tag) and log.claims.get(high[0]) == (
-            held.other_sequence,
-            held.tag,
-        )
+        return runs if _disordered(topic, log, held) else []
     if held.check == "copy":
-        copy = held.violation.offset
-        return log.claims.get(held.first) == (held.sequence, held.tag) and (
-            copy is not None and log.claims.get(copy) == (held.sequence, held.tag)
-        )
-    return True
+        return [runs[0].part(a, b - a) for a, b in standing_copies(log, held)]
+    return runs
+
+
+def _disordered(topic: Topic, log: Log, held: Held) -> bool:
+    places = topic.streams[held.tag].places
+    low, high = places.get(held.sequence), places.get(held.other_sequence)
+    if low is None or high is None or low[0] < high[0]:
+        return False
+    return log.claims.get(low[0]) == (held.sequence, held.tag) and log.claims.get(high[0]) == (
+        held.other_sequence,
+        held.tag,
+    )
+
+
+def gone_past(topic: Topic, log: Log, held: Held) -> IntervalSet:
+    """Return which of held skips, counted from 0, a consumer has gone past without a delivery."""
+    a, offset = held.sequence, held.violation.offset
+    found = IntervalSet()
+    for x, y in not_given(log, topic.streams[held.tag], a, a + held.violation.count, offset):
+        found.add(x - a, y - a)
+    return found
+
+
+def standing_copies(log: Log, held: Held) -> IntervalSet:
+    """Return which of held copies, counted from 0, stand where they were read, and their first ones, too."""
+    copy, both = held.violation.offset or 0, IntervalSet()
+    first = claimed(log, held, held.first)
+    for a, b in claimed(log, held, copy):
+        for x, y in first.within(a, b):
+            both.add(x, y)
+    return both
+
+
+def claimed(log: Log, held: Held, offset: int) -> IntervalSet:
+    """Return which of the probes of held copies, counted from 0, are known to stand at ``offset`` and after."""
+    found = IntervalSet()
+    for run in log.claims.within(offset, offset + held.violation.count):
+        if run.tag == held.tag and run.value - run.key == held.sequence - offset:
+            found.add(run.key - offset, run.key - offset + run.length)
+    return found

@@ -72,8 +72,12 @@ def _build(hint: Any, value: Any) -> Any:  # noqa: PLR0911  # one for each shape
     if origin is list:
         (item,) = typing.get_args(hint)
         return list(value) if item in (int, str) else [_build(item, v) for v in value]
+    if origin is tuple:
+        (item, _) = typing.get_args(hint)
+        return tuple(_build(item, v) for v in value)
     if isinstance(hint, type) and issubclass(hint, tuple):
-        return hint(*value)
+        kinds = typing.get_type_hints(hint, localns=_names()).values()
+        return hint(*(_build(kind, v) for kind, v in zip(kinds, value, strict=True)))
     if dataclasses.is_dataclass(hint):
         fields = _fields(cast("type", hint))
         return cast("Any", hint)(**{name: _build(fields[name], v) for name, v in value.items() if name in fields})

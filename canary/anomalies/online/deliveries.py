@@ -7,15 +7,17 @@ here works on a run at once; only what is unusual is looked at one by one.
 from __future__ import annotations
 
 from bisect import bisect_left
-from typing import TYPE_CHECKING
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any
 
 from canary.anomalies.online import generations, liveness, retention, topology, transactions, wrong_cluster
-from canary.anomalies.online.claims import claim, hold_copy, hold_order
+from canary.anomalies.online.claims import claim, hold_copy, hold_order, make_certain
 from canary.anomalies.online.intervals import IntervalSet
 from canary.anomalies.online.questions import PASSED, SKIPPED, epoch_changed, miss, not_given, want_tail
-from canary.anomalies.online.scope import TRANSACTIONAL, is_reread, observe, sent_time
+from canary.anomalies.online.scope import TRANSACTIONAL, Found, always, is_reread, observe, sent_time
 from canary.anomalies.online.state import Histogram, Reader, Unplaced
 from canary.anomalies.policy import UNORDERED
+from canary.anomalies.violation import Records
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,7 +25,6 @@ if TYPE_CHECKING:
     from canary import facts as f
     from canary.anomalies.online.scope import Scope
     from canary.anomalies.online.state import Log, Meters, Stream, Topic
-    from canary.probe.identity import Identity
 
 READ_COMMITTED = "read_committed"
 _DOUBTS_KEPT = 1000
@@ -200,16 +201,17 @@ def _put_elsewhere(topic: Topic, log: Log, fact: f.Positioned, passed: frozenset
     But for one that was astray: what was acknowledged below its position since stands in a log that it did not read.
     """
     for m in log.missing:
-        if m.why in passed and _awaits(topic, fact.consumer, m.tag, m.sequence, m.count):
+        if m.why in passed and _awaited(topic, fact.consumer, m.tag).covers(m.sequence, m.sequence + m.count):
             m.given = True
-    for held in log.held.values():
-        if held.check in passed and _awaits(topic, fact.consumer, held.tag, held.sequence, 1):
-            held.check = ""
+    for key, held in list(log.held.items()):
+        if held.check in passed:
+            a = held.sequence
+            awaited = _awaited(topic, fact.consumer, held.tag).within(a, a + held.violation.count)
+            make_certain(log, key, held, [(x - a, y - a) for x, y in awaited])
 
 
-def _awaits(topic: Topic, consumer: str, tag: int, sequence: int, count: int) -> bool:
-    unseen = topic.streams[tag].unseen.get(consumer)
-    return unseen is not None and unseen.covers(sequence, sequence + count)
+def _awaited(topic: Topic, consumer: str, tag: int) -> IntervalSet:
+    return topic.streams[tag].unseen.get(consumer) or IntervalSet()
 
 
 def polled(scope: Scope, run: Sequence[f.Polled]) -> None:  # noqa: C901, PLR0912  # one step after the other
@@ -254,10 +256,7 @@ def polled(scope: Scope, run: Sequence[f.Polled]) -> None:  # noqa: C901, PLR091
         _passed_unpromised(scope, log, stream, a, b, first)
     if committed and stream.failed.overlaps(a, b):
         for x, y in stream.failed.within(a, b):
-            for sequence in range(x, y):
-                transactions.aborted_read(
-                    scope, topic, log, stream, sequence, first.offset + sequence - a, first.consumer
-                )
+            transactions.aborted_read(scope, topic, log, stream, x, first.offset + x - a, first.consumer, n=y - x)
     if request_id is None:
         _delivered(scope, log, stream, run, meters)
     if committed and not plain:
@@ -317,7 +316,7 @@ def _known(scope: Scope, topic: Topic, log: Log, stream: Stream | None, first: f
         return stream
     state = scope.state
     producer = state.producers.get(first.producer_id)
-    if producer is None or first.generation > producer.generation:
+    if producer is None or (producer.live and first.generation > producer.generation):
         known = state.siblings.get(first.producer_id)
         if known is None or first.generation > known:  # ask the store: another runner's, a successor's, or nobody's?
             scope.unknown_producers.add(first.producer_id)
@@ -342,25 +341,20 @@ def _known(scope: Scope, topic: Topic, log: Log, stream: Stream | None, first: f
 
 def _phantom(scope: Scope, topic: Topic, log: Log, stream: Stream, first: f.Polled, n: int) -> None:
     """Say each, and remember them: read again when their generation is over, they are no unrecorded tail of it."""
-    for i in range(n):
-        say_phantom(scope, topic, log, stream.identity(first.sequence + i), first.offset + i, first.consumer)
+    run = Records(first.offset, n, stream.identity(first.sequence))
+    say_phantom(scope, topic, log, run, first.consumer)
     log.phantoms.set(first.offset, n, first.sequence, stream.tag)
 
 
-def say_phantom(scope: Scope, topic: Topic, log: Log, identity: Identity, offset: int, consumer: str) -> None:
-    """An intact probe that nobody sent."""
-    scope.emit(
-        scope.violation(
-            "phantom",
-            topic,
-            log.partition,
-            offset,
-            identity,
-            f"{consumer} was given an intact probe that was never sent",
-            mode=scope.mode(identity.producer_id),
-            evidence={"consumer": consumer},
-        )
+def say_phantom(scope: Scope, topic: Topic, log: Log, run: Records, consumer: str) -> None:
+    """Intact probes that nobody sent."""
+    found = Found(
+        "phantom",
+        scope.mode(run.identity.producer_id) if run.identity is not None else None,
+        always(f"{consumer} was given an intact probe that was never sent", {"consumer": consumer}),
+        f"{consumer} was given intact probes that were never sent",
     )
+    scope.emit_run(topic, log, run, found)
 
 
 def place(
@@ -378,37 +372,61 @@ def place(
         if read:
             stream.seen.add(sequence, end)
         return
-    for i in range(n):
-        _place_again(scope, topic, log, stream, sequence + i, offset + i, read=read)
+    for x, y, known, before in _alike(stream, sequence, end):
+        _place_again(scope, topic, log, stream, x, y - x, offset + x - sequence, known, read=read, before=before)
+
+
+def _alike(stream: Stream, a: int, b: int) -> list[tuple[int, int, int | None, bool]]:
+    """Return [a, b) in ranges of sequences that are known alike: where the first stands, and whether they were read."""
+    placed = stream.places.within(a, b)
+    known = [(run.key, run.key + run.length, run.value) for run in placed]
+    ends = [a, *(end for run in known for end in run[:2]), b]
+    nowhere = [(x, y, None) for x, y in zip(ends[::2], ends[1::2], strict=True) if x < y]
+    ranges: list[tuple[int, int, int | None, bool]] = []
+    for first, end, at in (*known, *nowhere):
+        for ones, before in ((stream.seen.within(first, end), True), (stream.seen.without(first, end), False)):
+            ranges += [(x, y, None if at is None else at + x - first, before) for x, y in ones]
+    return sorted(ranges, key=itemgetter(0))
 
 
 def _place_again(
-    scope: Scope, topic: Topic, log: Log, stream: Stream, sequence: int, offset: int, *, read: bool
+    scope: Scope,
+    topic: Topic,
+    log: Log,
+    stream: Stream,
+    sequence: int,
+    n: int,
+    offset: int,
+    known: int | None,
+    *,
+    read: bool,
+    before: bool,
 ) -> None:
-    known = stream.places.get(sequence)
-    before = sequence in stream.seen
-    if known is not None and known[0] == offset:  # acknowledged here, or delivered here before: no news
+    end = sequence + n
+    if known == offset:  # acknowledged here, or delivered here before: no news
         if read:
-            stream.seen.add(sequence, sequence + 1)
+            stream.seen.add(sequence, end)
         return
     if known is None and not before:
-        hold_order(scope, topic, log, stream, sequence, 1, offset, read=read)
-        stream.places.set(sequence, 1, offset, stream.tag)
+        hold_order(scope, topic, log, stream, sequence, n, offset, read=read)
+        stream.places.set(sequence, n, offset, stream.tag)
         if read:
-            stream.seen.add(sequence, sequence + 1)
+            stream.seen.add(sequence, end)
         return
-    if read and known is None and offset < log.expired:  # what had expired is there again, as it was
-        stream.places.set(sequence, 1, offset, stream.tag)
+    if read and known is None:  # what had expired is there again below its end, as it was
+        again = min(max(log.expired - offset, 0), n)
+        stream.places.set(sequence, again, offset, stream.tag)
+        hold_copy(scope, topic, log, stream, sequence + again, n - again, offset + again, None)
         return
     if read and before:
-        hold_copy(scope, topic, log, stream, sequence, offset, None if known is None else known[0])
+        hold_copy(scope, topic, log, stream, sequence, n, offset, known)
         return
     if read and known is not None:  # acknowledged elsewhere, and here it is: is it there, too?
-        miss(scope, log, stream, known[0], 1, sequence, "moved")
-        stream.seen.add(sequence, sequence + 1)
-        stream.places.set(sequence, 1, offset, stream.tag)
+        miss(scope, log, stream, known, n, sequence, "moved")
+        stream.seen.add(sequence, end)
+        stream.places.set(sequence, n, offset, stream.tag)
     elif not read and before:
-        miss(scope, log, stream, offset, 1, sequence, "moved")
+        miss(scope, log, stream, offset, n, sequence, "moved")
 
 
 def _delivered(scope: Scope, log: Log, stream: Stream, run: Sequence[f.Polled], meters: Meters) -> None:
@@ -541,24 +559,16 @@ def _corrupt(scope: Scope, topic: Topic, log: Log, fact: f.Refused) -> None:
     if fact.offset in log.corrupt:
         return
     log.corrupt.add(fact.offset, fact.offset + 1)
-    evidence: dict[str, object] = {"consumer": fact.consumer, "isolation": fact.isolation, "error": fact.error}
+    evidence: dict[str, Any] = {"consumer": fact.consumer, "isolation": fact.isolation, "error": fact.error}
     known = log.claims.get(fact.offset)
     if known is not None:
         stream = topic.streams[known[1]]
         evidence["promised_here"] = list(stream.identity(known[0]))
         for unseen in stream.unseen.values():
             unseen.remove(known[0], known[0] + 1)
-    scope.emit(
-        scope.violation(
-            "corrupt",
-            topic,
-            log.partition,
-            fact.offset,
-            None,
-            f"a record that bears our magic and tag is damaged: {fact.error}",
-            evidence=evidence,
-        )
-    )
+    words = "a record that bears our magic and tag is damaged", "records that bear our magic and tag are damaged"
+    one, several = (f"{what}: {fact.error}" for what in words)
+    scope.emit_run(topic, log, Records(fact.offset, 1, None), Found("corrupt", None, always(one, evidence), several))
 
 
 def end_of_partition(scope: Scope, fact: f.EndOfPartition) -> None:

@@ -85,7 +85,7 @@ def _consider(scope: Scope, found: Violation) -> None:
     if suspect.end is not None and found.offset >= suspect.end:
         return  # written since: nothing of it was there to be cut off by that election
     if found.kind == "lost-write":
-        suspect.lost += 1
+        suspect.lost += found.count if suspect.end is None else found.below(suspect.end)
         suspect.lost_first = found.offset if suspect.lost_first is None else min(suspect.lost_first, found.offset)
         suspect.lost_watched_ns = top.watched_ns.get(_extent(scope, found.topic), 0)
     else:

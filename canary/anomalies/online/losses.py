@@ -8,11 +8,12 @@ row; and two later samples told the same topic id and a start of the log that is
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from canary.anomalies import policy
-from canary.anomalies.online import generations, liveness, retention, topology
-from canary.anomalies.online.claims import of_the_client, stands
+from canary.anomalies.online import generations, liveness, memory, retention, stretches, topology
+from canary.anomalies.online.claims import as_said, claimed, copies, standing, standing_copies
+from canary.anomalies.online.intervals import IntervalSet
 from canary.anomalies.online.questions import (
     PASSED,
     SCRUB,
@@ -25,10 +26,14 @@ from canary.anomalies.online.questions import (
     seek,
     want,
 )
+from canary.anomalies.online.runs import Run, RunMap
+from canary.anomalies.online.scope import Found, always
 from canary.anomalies.online.state import Missing, Regression, Reread, Unplaced, Wanted
-from canary.anomalies.violation import RereadRequest
+from canary.anomalies.violation import Records, RereadRequest
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from canary import facts as f
     from canary.anomalies.online.scope import Scope
     from canary.anomalies.online.state import Held, Log, Stream, Topic
@@ -143,7 +148,7 @@ def _later(scope: Scope, log: Log, start: int, end: int, reason: str) -> None:
 def _judge_expected(scope: Scope, topic: Topic, log: Log, reread: Reread, reached: int) -> int | None:
     """Compare what stood promised with what was delivered; return the first offset that misses its probe."""
     first_absent: int | None = None
-    for offset, count, sequence, tag in reread.expected:
+    for offset, count, sequence, tag in reversed(reread.expected):  # the last ones are removed the fastest
         a, b = max(offset, reread.start), min(offset + count, reached)
         for x, y in _not_delivered(log, reread, tag, a, b, sequence - offset):
             for run in log.claims.within(x, y):
@@ -234,8 +239,8 @@ def _judge_range(scope: Scope, topic: Topic, log: Log, reread: Reread, m: Missin
     shift = m.sequence - m.offset
     at = a
     for x, y in [*_not_delivered(log, reread, m.tag, a, b, shift), (b, b)]:
-        for offset in range(at, x):
-            _present(scope, topic, log, stream, m, offset, offset + shift)
+        for first, end in log.corrupt.without(at, x):
+            _present(scope, topic, log, stream, m, first, end)
         if x < y:
             _absent(
                 scope,
@@ -246,51 +251,48 @@ def _judge_range(scope: Scope, topic: Topic, log: Log, reread: Reread, m: Missin
         at = y
 
 
-def _present(scope: Scope, topic: Topic, log: Log, stream: Stream, m: Missing, offset: int, sequence: int) -> None:
-    """It is there: whoever passed it did not deliver it; or it is there twice."""
-    if offset in log.corrupt:
-        return
+def _present(scope: Scope, topic: Topic, log: Log, stream: Stream, m: Missing, a: int, b: int) -> None:
+    """They are there: whoever passed them did not deliver them; or they are there twice."""
+    shift = m.sequence - m.offset
+    a, b = a + shift, b + shift
     if m.why == "moved":
-        _stands_twice(scope, topic, log, stream, offset, sequence)
+        _stand_twice(scope, topic, log, stream, a, b, shift)
         return
     certain = m.given or m.why in SKIPPED
-    if m.why in PASSED and (m.given or not_given(log, stream, sequence, sequence + 1)):
-        scope.hold(
-            log,
-            scope.violation(
-                "poll-skip",
-                topic,
-                log.partition,
-                offset,
-                stream.identity(sequence),
-                "a read_committed consumer passed a committed probe without delivering it; a fresh one finds it",
-                mode=stream.mode,
-                evidence={"passed_at_ns": m.at_ns},
-            ),
-            check="" if certain else m.why,
-            tag=stream.tag,
-            sequence=sequence,
-        )
-        if not certain:
-            return
-    await_no_more(log, stream, offset, sequence)
+    skipped = IntervalSet()
+    if m.why in PASSED and m.given:
+        skipped.add(a, b)
+    elif m.why in PASSED:
+        skipped = not_given(log, stream, a, b)  # the others came late: nonmonotonic-poll
+    for x, y in skipped:
+        run = Records(x - shift, y - x, stream.identity(x))
+        scope.hold_run(topic, log, run, stream.tag, _skipped(stream, m), check="" if certain else m.why)
+    for x, y in [(a, b)] if certain else skipped.without(a, b):
+        await_no_more(log, stream, x - shift, x, y)
 
 
-def _stands_twice(scope: Scope, topic: Topic, log: Log, stream: Stream, offset: int, sequence: int) -> None:
-    place = stream.places.get(sequence)
-    other = offset if place is None else place[0]
-    scope.hold(
-        log,
-        scope.violation(
-            "duplicate",
-            topic,
-            log.partition,
-            max(offset, other),
-            stream.identity(sequence),
-            f"one probe stands at two offsets: {min(offset, other)} and {max(offset, other)}",
-            mode=stream.mode,
-            evidence={"offsets": sorted({offset, other})},
+def _stand_twice(scope: Scope, topic: Topic, log: Log, stream: Stream, a: int, b: int, shift: int) -> None:
+    places = stream.places.within(a, b)
+    known = IntervalSet()
+    for place in places:
+        known.add(place.key, place.key + place.length)
+    alone = [(x, y - x, x - shift) for x, y in known.without(a, b)]
+    for sequence, n, other in sorted([*alone, *((place.key, place.length, place.value) for place in places)]):
+        here = sequence - shift
+        copy, first = max(here, other), min(here, other)
+        found = copies(stream, copy, sorted({here, other}), first)
+        scope.hold_run(topic, log, Records(copy, n, stream.identity(sequence)), stream.tag, found)
+
+
+def _skipped(stream: Stream, m: Missing) -> Found:
+    return Found(
+        "poll-skip",
+        stream.mode,
+        always(
+            "a read_committed consumer passed a committed probe without delivering it; a fresh one finds it",
+            {"passed_at_ns": m.at_ns},
         ),
+        "a read_committed consumer passed committed probes without delivering them; a fresh one finds them",
     )
 
 
@@ -325,6 +327,7 @@ def listed(scope: Scope, fact: f.Listed) -> None:
     if fact.leader_epoch is not None and fact.leader_epoch != log.epoch:
         epoch_changed(scope, log, fact.leader_epoch)
     liveness.answered(scope)
+    memory.answered(log, fact.end)
     log.listed_ordinal = state.ordinal
     log.end, log.stable = fact.end, fact.stable
     log.alone.remove(0, fact.end)
@@ -380,9 +383,9 @@ def _cut(scope: Scope, topic: Topic, log: Log, fact: f.Listed, regression: Regre
     }
     meters = scope.meters(topic.name, log.partition)
     meters.regressions += 1
-    for offset, count, sequence, tag in regression.runs:
+    for offset, count, sequence, tag in reversed(regression.runs):  # the last ones are removed the fastest
         a = max(offset, fact.end)
-        for run in log.claims.within(a, offset + count):
+        for run in reversed(log.claims.within(a, offset + count)):
             if run.tag == tag and run.value - run.key == sequence - offset:
                 _absent(
                     scope,
@@ -406,8 +409,7 @@ def release(scope: Scope, topic: Topic, sample_ordinal: int) -> None:  # four ki
             if held.ordinal < sample_ordinal:
                 held.samples += 1
             if held.samples >= SAMPLES and not (held.check and log.busy):
-                del log.held[key]
-                _release_held(scope, topic, log, held)
+                _release_held(scope, topic, log, log.let_go(key))
         _report_cut(scope, topic, log)
 
 
@@ -422,135 +424,109 @@ def _release_missing(scope: Scope, topic: Topic, log: Log, sample_ordinal: int) 
     if not due:
         return
     log.missing = waiting
-    copies: dict[tuple[int, int], list[int]] = {}
-    for held in log.held.values():
-        if held.check == "copy":
-            copies.setdefault((held.tag, held.sequence), []).extend(held.violation.evidence["offsets"])
-    for m in due:
-        _lost(scope, topic, log, m, copies)
+    elsewhere = _copies(log)
+    stretches.say(scope, topic, log, [loss for m in due for loss in _lost(scope, topic, log, m, elsewhere)])
 
 
 def _release_held(scope: Scope, topic: Topic, log: Log, held: Held) -> None:
-    still_so = stands(topic, log, held)
+    stand = standing(topic, log, held)
     if held.check in PASSED and held.violation.offset is not None:
-        await_no_more(log, topic.streams[held.tag], held.violation.offset, held.sequence)
-    if still_so:
-        copy = held.violation.kind == "duplicate"
-        scope.emit(of_the_client(scope, topic, held.violation) if copy else held.violation)
-        if copy and held.violation.offset is not None:
-            log.copies.add(held.violation.offset, held.violation.offset + 1)
-    elif held.check == "copy":  # the first one is gone: this one is the place now
-        stream = topic.streams[held.tag]
-        for offset in held.violation.evidence["offsets"]:
-            if log.claims.get(offset) == (held.sequence, held.tag):
-                stream.places.set(held.sequence, 1, offset, held.tag)
+        end = held.sequence + held.violation.count
+        await_no_more(log, topic.streams[held.tag], held.violation.offset, held.sequence, end)
+    if held.violation.kind == "duplicate":
+        _release_copies(scope, topic, log, held, stand)
+    elif stand:
+        scope.emit(held.violation.about(stand))
 
 
-Copies = Mapping[tuple[int, int], Sequence[int]]
-"""(tag, sequence) to the offsets at which it was read, of what is held as a copy."""
+def _release_copies(scope: Scope, topic: Topic, log: Log, held: Held, stand: list[Records]) -> None:
+    for run in stand:
+        for said in as_said(scope, topic, held.violation.about([run])):
+            scope.emit(said)
+        if run.offset is not None:
+            log.copies.add(run.offset, run.offset + run.size)
+    if held.check == "copy":  # where the first one is gone, this one is the place now
+        places, both = topic.streams[held.tag].places, standing_copies(log, held)
+        for offset in (held.first, held.violation.offset or 0):
+            for a, b in claimed(log, held, offset):
+                for x, y in both.without(a, b):
+                    places.set(held.sequence + x, y - x, offset + x, held.tag)
 
 
-def _stands_elsewhere(topic: Topic, log: Log, m: Missing, sequence: int, offset: int, copies: Copies) -> int | None:
-    """Return another offset at which a read has shown the identity since, None if there is none."""
-    place = topic.streams[m.tag].places.get(sequence)
-    offsets = [*([] if place is None else [place[0]]), *copies.get((m.tag, sequence), ())]
-    return next((o for o in offsets if o != offset and log.claims.get(o) == (sequence, m.tag)), None)
+Copies = Mapping[int, Sequence[RunMap]]
+"""Stream to maps of sequence to an offset at which it was read, of what is held as a copy."""
 
 
-def _lost(scope: Scope, topic: Topic, log: Log, m: Missing, copies: Copies) -> None:
-    stream = topic.streams[m.tag]
-    for i in range(m.count):
-        offset, sequence = m.offset + i, m.sequence + i
-        if sequence in stream.lost:
-            continue
-        if log.claims.get(offset) == (
-            sequence,
-            m.tag,
-        ):  # claimed again meanwhile, by a read or only by a late ack: look
-            log.missing.append(Missing(offset, 1, sequence, m.tag, m.why, m.at_ns, scope.state.ordinal))
-            continue
-        if offset < log.start and not m.confirmed:  # what a fresh client did not find before it expired was lost before
-            retention.expired_unread(scope, topic, log, stream, sequence, sequence + 1)
-            continue
-        elsewhere = _stands_elsewhere(topic, log, m, sequence, offset, copies)
-        if elsewhere is not None:
-            stream.places.set(sequence, 1, elsewhere, m.tag)
-            continue
-        _say_lost(scope, topic, log, stream, offset, sequence, m)
-        log.lost_offsets.add(offset, offset + 1)
-        log.relayed.remove(offset, offset + 1)  # whoever stands there later is another record
+def _copies(log: Log) -> Copies:
+    maps: dict[int, list[RunMap]] = {}
+    for held in log.held.values():
+        if held.check == "copy":
+            n = held.violation.count
+            for offset in (held.first, held.violation.offset or 0):
+                free = (
+                    one for one in maps.setdefault(held.tag, []) if not one.touches(held.sequence, held.sequence + n)
+                )
+                found = next(free, None)
+                if found is None:
+                    maps[held.tag].append(found := RunMap())
+                found.set(held.sequence, n, offset, held.tag)
+    return maps
 
 
-_HOW = {
-    "skipped": "a read_committed consumer passed its offset without delivering it",
-    "late-place": "a read_committed consumer had passed its offset without delivering it when another was given it",
-    "late-ack": "a read_committed consumer had passed its offset without delivering it when it was acknowledged",
-    "displaced": "another probe claims its offset",
-    "reread": "a fresh re-read of its offset did not find it",
-    "end": "the log ends below its offset",
-}
+def _stands_elsewhere(topic: Topic, log: Log, m: Missing, a: int, b: int, copies: Copies) -> Iterator[Run]:
+    """Yield the sequences of [a, b) that a read has shown at another offset since, and where (a place, then copies)."""
+    for known in (topic.streams[m.tag].places, *copies.get(m.tag, ())):
+        for place in known.within(a, b):
+            if place.value - place.key == m.offset - m.sequence:
+                continue
+            for run in log.claims.within(place.value, place.value + place.length):
+                if run.tag == m.tag and run.key - run.value == place.value - place.key:
+                    yield Run(run.value, run.length, run.key, run.tag)
 
 
-def _say_lost(
-    scope: Scope, topic: Topic, log: Log, stream: Stream, offset: int | None, sequence: int, m: Missing | None
-) -> None:
-    acknowledged = sequence in stream.acked
-    evidence: dict[str, Any] = {"acknowledged": acknowledged, "read_before": sequence in stream.seen}
-    how = "the offsets around it were read"
-    if m is not None:
-        how = _HOW[m.why]
-        evidence |= {"how": m.why, "missed_at_ns": m.at_ns, "confirmed": m.confirmed}
-    stream.lost.add(sequence, sequence + 1)
-    stream.seen.remove(sequence, sequence + 1)
-    stream.places.remove(sequence, sequence + 1)
-    for unseen in stream.unseen.values():
-        unseen.remove(sequence, sequence + 1)
-    promised = "An acknowledged write" if acknowledged else "A write that was read before"
-    doubt = "" if m is None or m.confirmed else " (unconfirmed: the re-read got no answer)"
-    scope.emit(
-        scope.violation(
-            "lost-write",
-            topic,
-            log.partition,
-            offset,
-            stream.identity(sequence),
-            f"{promised} is gone: {how}{doubt}",
-            mode=stream.mode,
-            evidence=evidence,
-        )
-    )
-    transaction = stream.transactions.get(sequence)
-    if transaction is not None:
-        _fractured(scope, topic, log, stream, offset, sequence, transaction[1])
+def _lost(scope: Scope, topic: Topic, log: Log, m: Missing, copies: Copies) -> Iterator[stretches.Loss]:
+    """Yield what of it is lost for certain; nothing is said yet, and nothing but that is known from here on."""
+    stream, shift = topic.streams[m.tag], m.offset - m.sequence
+    left = _in_question(scope, topic, log, m)
+    for x, y in list(left):
+        for run in list(_stands_elsewhere(topic, log, m, x, y, copies)):
+            for a, b in left.within(run.key, run.key + run.length):
+                stream.places.set(a, b - a, run.value + a - run.key, m.tag)
+            left.remove(run.key, run.key + run.length)
+    for x, y in list(left):
+        acknowledged, read = (sum(b - a for a, b in known.within(x, y)) for known in (stream.acked, stream.seen))
+        stream.lost.add(x, y)
+        yield stretches.Loss(x + shift, y - x, x, m.tag, m, acknowledged, read)
 
 
-def _fractured(
-    scope: Scope, topic: Topic, log: Log, stream: Stream, offset: int | None, sequence: int, transaction_id: int
-) -> None:
-    key = [stream.producer_id, stream.generation, transaction_id]
-    if key in scope.state.fractured:
-        return
-    scope.state.fractured.append(key)
-    del scope.state.fractured[:-1000]
-    scope.emit(
-        scope.violation(
-            "fractured-transaction",
-            topic,
-            log.partition,
-            offset,
-            stream.identity(sequence),
-            f"transaction {transaction_id} committed, and this write of it is not there",
-            mode=stream.mode,
-            evidence={"transaction_id": transaction_id},
-        )
-    )
+def _in_question(scope: Scope, topic: Topic, log: Log, m: Missing) -> IntervalSet:
+    """Return its sequences without those that are known to be lost, must be looked for again, or have expired."""
+    stream, shift = topic.streams[m.tag], m.offset - m.sequence
+    left = IntervalSet()
+    for x, y in stream.lost.without(m.sequence, m.sequence + m.count):
+        left.add(x, y)
+    for run in log.claims.within(m.offset, m.offset + m.count):
+        if run.tag == m.tag and run.key - run.value == shift:
+            for x, y in left.within(run.value, run.value + run.length):
+                # claimed again meanwhile, by a read or only by a late ack: look
+                log.missing.append(Missing(x + shift, y - x, x, m.tag, m.why, m.at_ns, scope.state.ordinal))
+            left.remove(run.value, run.value + run.length)
+    if not m.confirmed:  # what a fresh client did not find before it expired was lost before
+        for x, y in left.within(m.sequence, log.start - shift):
+            retention.expired_unread(scope, topic, log, stream, x, y)
+        left.remove(m.sequence, log.start - shift)
+    return left
 
 
 def _lost_unplaced(scope: Scope, topic: Topic, log: Log, u: Unplaced) -> None:
     stream = topic.streams[u.tag]
     if u.sequence in stream.seen or u.sequence in stream.lost or u.low < log.start:
         return
-    _say_lost(scope, topic, log, stream, None, u.sequence, None)
+    stream.lost.add(u.sequence, u.sequence + 1)
+    stretches.forget(stream, u.sequence, u.sequence + 1)
+    run = Records(None, 1, stream.identity(u.sequence))
+    summary = f"{stretches.what(1, 1)} gone: the offsets around it were read"
+    stretches.emit(scope, topic, log, stream.mode, [run], summary, {"acknowledged": True, "read_before": False})
 
 
 def _was_cut(log: Log, first: int, end: int) -> bool:

@@ -67,25 +67,26 @@ def _among(log: Log, by_stream: dict[int, IntervalSet], tag: int, sequence: int,
 def not_given(log: Log, stream: Stream, a: int, b: int, past: int | None = None) -> IntervalSet:
     """Return which sequences of [a, b) some read_committed consumer has not been given.
 
-    With ``past``: only of consumers that have gone past that offset since they were put into the log.
+    With ``past``, the offset of ``a``: only of consumers that have gone past it since they were put into the log.
     """
     waiting = IntervalSet()
     for name, reader in log.readers.items():
-        gone_past = past is None or (reader.began <= past < reader.position and not reader.astray)
-        if reader.isolation == "read_committed" and gone_past:
+        first, end = a, b
+        if past is not None:
+            first, end = max(a, a + reader.began - past), min(b, a + reader.position - past)
+        if reader.isolation == "read_committed" and (past is None or not reader.astray):
             unseen = stream.unseen.get(name) or IntervalSet()
-            for x, y in (stream.early.get(name) or IntervalSet()).without(a, b):
-                for first, end in (*unseen.within(x, y), *stream.promised.without(x, y)):
-                    waiting.add(first, end)
+            for x, y in (stream.early.get(name) or IntervalSet()).without(first, end):
+                for part in (*unseen.within(x, y), *stream.promised.without(x, y)):
+                    waiting.add(*part)
     return waiting
 
 
-def await_no_more(log: Log, stream: Stream, offset: int, sequence: int) -> None:
-    """It is there, and whoever stands behind it will not be given it any more."""
+def await_no_more(log: Log, stream: Stream, offset: int, a: int, b: int) -> None:
+    """Sequences [a, b) are there, from ``offset`` on; whoever stands behind them will not be given them any more."""
     for name, unseen in stream.unseen.items():
         reader = log.readers.get(name)
-        if reader is None or reader.position > offset:
-            unseen.remove(sequence, sequence + 1)
+        unseen.remove(a, b if reader is None else min(b, a + reader.position - offset))
 
 
 def epoch_changed(scope: Scope, log: Log, epoch: int) -> None:

@@ -9,6 +9,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from canary.anomalies.online.scope import Found, always
+from canary.anomalies.violation import Records
+
 if TYPE_CHECKING:
     from canary import facts as f
     from canary.anomalies.online.scope import Scope
@@ -31,25 +34,21 @@ def relayed(scope: Scope, fact: f.Relayed) -> None:
     taken = max(log.relayed.end() or -1, log.relay_doubt)
     if taken < 0 or fact.start <= taken:
         return
+    evidence = {"taken_up_to": taken, "goes_on_at": fact.start}
+    passed = "the relay's group passed {} that no committed transaction of it took"
+    found = Found(
+        "poll-skip",
+        "relay",
+        always(passed.format("a committed probe"), evidence),
+        passed.format("committed probes"),
+        "critical",
+    )
     for a, b in log.promised.within(max(taken, log.start), fact.start):
         for run in log.claims.within(a, b):
             stream = topic.streams[run.tag]
-            for i in range(run.length):
-                scope.hold(  # until it is known that the log had not begun to end there: retention is no jump
-                    log,
-                    scope.violation(
-                        "poll-skip",
-                        topic,
-                        fact.partition,
-                        run.key + i,
-                        stream.identity(run.value + i),
-                        "the relay's group passed a committed probe that no committed transaction of it took",
-                        mode="relay",
-                        severity="critical",
-                        evidence={"taken_up_to": taken, "goes_on_at": fact.start},
-                    ),
-                    check="retained",
-                )
+            # held until it is known that the log had not begun to end there: retention is no jump
+            records = Records(run.key, run.length, stream.identity(run.value))
+            scope.hold_run(topic, log, records, stream.tag, found, check="retained")
     log.relay_doubt = max(log.relay_doubt, fact.start)
 
 

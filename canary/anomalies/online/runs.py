@@ -104,14 +104,17 @@ class RunMap:
 
     def remove(self, a: int, b: int) -> None:
         """Forget the keys in [a, b)."""
-        for i, run in reversed(list(self._overlapping(a, b))):
-            self._delete(i, i + 1)
-            head = a - run.key
-            tail = run.key + run.length - b
-            if tail > 0:
-                self._insert(i, Run(b, tail, run.value + run.length - tail, run.tag))
-            if head > 0:
-                self._insert(i, Run(run.key, head, run.value, run.tag))
+        found = self._overlapping(a, b)
+        if not found:
+            return
+        (i, first), (j, last) = found[0], found[-1]
+        self._delete(i, j + 1)
+        tail = last.key + last.length - b
+        if tail > 0:
+            self._insert(i, Run(b, tail, last.value + last.length - tail, last.tag))
+        head = a - first.key
+        if head > 0:
+            self._insert(i, Run(first.key, head, first.value, first.tag))
 
     def _insert(self, i: int, run: Run) -> None:
         self.keys.insert(i, run.key)

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 from bisect import bisect_left, bisect_right
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from canary.anomalies import policy
+from canary.anomalies.online.intervals import IntervalSet
+from canary.anomalies.online.runs import RunMap
 from canary.anomalies.online.state import (
     LATENCY_BUCKETS,
     Held,
@@ -21,7 +25,10 @@ from canary.anomalies.online.topology_found import errors_around, events_around
 from canary.anomalies.violation import RereadRequest, Violation
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from canary.anomalies.topology_change import TopologyChange
+    from canary.anomalies.violation import Records
     from canary.probe.identity import Identity
 
 TRANSACTIONAL = frozenset({"transactional", "relay", "fencing"})
@@ -29,6 +36,28 @@ TRANSACTIONAL = frozenset({"transactional", "relay", "fencing"})
 REREAD_PREFIX = "reread-"
 NEIGHBOURS = 5
 """Claims shown on either side of a disputed offset."""
+_KINDS_AT_ONCE = 4
+"""So many kinds may be held of the same record, one after the other."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What is wrong with a run of records: each of them alone, or all of them together.
+
+    ``words`` returns the summary of a single record (as a run) and the evidence; ``plural`` is the summary of several,
+    which names no offset. ``severity`` None: the policy's.
+    """
+
+    kind: str
+    mode: str | None
+    words: Callable[[Records], tuple[str, dict[str, Any]]]
+    plural: str
+    severity: str | None = None
+
+    def like(self, violation: Violation) -> bool:
+        """Say whether a violation is of the same sort, so that both may be one."""
+        severity = self.severity or policy.severity(self.kind, self.mode)
+        return (violation.kind, violation.mode, violation.severity) == (self.kind, self.mode, severity)
 
 
 class Scope:
@@ -138,6 +167,86 @@ class Scope:
         """Say it now."""
         self.violations.append(violation)
 
+    def emit_run(self, topic: Topic, log: Log, run: Records, found: Found) -> None:
+        """Say now what is wrong with a run of records: with what was said last, if it goes on from there."""
+        last = self.violations[-1] if self.violations else None
+        more = None
+        if last is not None and (last.topic, last.topic_id) == (topic.name, topic.topic_id or ""):
+            more = last.joined(run) if last.partition == log.partition and found.like(last) else None
+        if more is None:
+            self.emit(self._violation_of(topic, log, run, found))
+        else:
+            self.violations[-1] = replace(more, summary=found.plural)
+
+    def hold_run(
+        self, topic: Topic, log: Log, run: Records, tag: int, found: Found, *, check: str = "", first: int = -1
+    ) -> bool:
+        """Hold what is wrong with a run of records of stream ``tag`` (-1: of none); False if all of it waits already.
+
+        What goes on where the last ones held end is held with them, if nothing was asked in between: they wait for the
+        same samples. ``first`` is the offset of the first record's first copy.
+        """
+        assert run.offset is not None  # noqa: S101  # for the type checker
+        value = run.offset if run.identity is None else run.identity.sequence
+        held_at = log.held_at.setdefault(found.kind, RunMap())
+        waiting = IntervalSet()
+        for known in held_at.within(run.offset, run.offset + run.size):
+            if known.tag == tag and known.value - known.key == value - run.offset:
+                waiting.add(known.key, known.key + known.length)
+        rest = waiting.without(run.offset, run.offset + run.size)
+        for a, b in rest:
+            skip = a - run.offset
+            part = run.part(skip, b - a)
+            held_at.set(a, b - a, value + skip, tag)
+            at = first + skip if first >= 0 else -1
+            if not self._hold_with_last(log, part, tag, found, check, at):
+                who = part.identity
+                key = f"{found.kind} {a} {who and tuple(who)}"
+                held = Held(self._violation_of(topic, log, part, found), self.state.ordinal, check=check, first=at)
+                held.tag, held.sequence = tag, who.sequence if who is not None else -1
+                log.held[key if key not in log.held else f"{key} {self.state.ordinal}"] = held
+        return bool(rest)
+
+    def _hold_with_last(self, log: Log, part: Records, tag: int, found: Found, check: str, first: int) -> bool:
+        for held in itertools.islice(reversed(log.held.values()), _KINDS_AT_ONCE):
+            if held.check != check or not found.like(held.violation):
+                continue
+            asked = max((ask.ordinal for ask in self.state.asks.values()), default=0)
+            more = held.violation.joined(part) if held.ordinal >= asked and not held.samples else None
+            if more is None or (check not in {"", "retained"} and not _goes_on(held, more, tag, first)):
+                continue
+            held.violation = replace(more, summary=found.plural)
+            return True
+        return False
+
+    def _violation_of(self, topic: Topic, log: Log, run: Records, found: Found) -> Violation:
+        summary, evidence = found.words(run)
+        return self.violation(
+            found.kind,
+            topic,
+            log.partition,
+            run.offset,
+            run.identity,
+            found.plural if run.size > 1 else summary,
+            mode=found.mode,
+            severity=found.severity,
+            evidence=evidence,
+        ).about([run])
+
+    def told(self) -> list[Violation]:
+        """Return what is said of this stretch; of ranges with what is known around their last records, too."""
+        return [self._with_last(violation) if violation.records else violation for violation in self.violations]
+
+    def _with_last(self, violation: Violation) -> Violation:
+        topic = self.state.topics.get(violation.topic)
+        log = topic.logs.get(violation.partition) if topic is not None and violation.partition is not None else None
+        if topic is None or log is None or (topic.topic_id or "") != violation.topic_id:
+            return violation
+        return replace(
+            violation,
+            evidence={**violation.evidence, "last_neighbourhood": _neighbourhood(topic, log, violation.last_offset)},
+        )
+
     def hold(self, log: Log, violation: Violation, **more: Any) -> bool:
         """Say it once two samples, asked from now on, told the same topic id; False if it waits already."""
         key = f"{violation.kind} {violation.offset} {violation.identity and tuple(violation.identity)}"
@@ -148,19 +257,6 @@ class Scope:
 
     def surroundings(self, topic: Topic, log: Log, offset: int | None) -> dict[str, Any]:
         """Return what is known of a partition, and of the neighbourhood of ``offset``, in JSON values."""
-        around: list[dict[str, Any]] = []
-        if offset is not None:
-            for run in log.claims.within(max(offset - NEIGHBOURS, 0), offset + NEIGHBOURS + 1):
-                stream = topic.streams[run.tag]
-                around.extend(
-                    {
-                        "offset": run.key + i,
-                        "producer_id": stream.producer_id,
-                        "generation": stream.generation,
-                        "sequence": run.value + i,
-                    }
-                    for i in range(run.length)
-                )
         return {
             "leader": log.leader,
             "leader_epoch": log.epoch,
@@ -170,9 +266,39 @@ class Scope:
             "log_end": log.end,
             "known_end": log.known_end,
             "positions": {name: reader.position for name, reader in log.readers.items()},
-            "neighbourhood": around,
+            "neighbourhood": _neighbourhood(topic, log, offset),
             "changes": list(log.changes),
         }
+
+
+def always(summary: str, evidence: dict[str, Any]) -> Callable[[Records], tuple[str, dict[str, Any]]]:
+    """Return the words of what is said alike of every record."""
+    return lambda _: (summary, evidence)
+
+
+def _neighbourhood(topic: Topic, log: Log, offset: int | None) -> list[dict[str, Any]]:
+    """Return who is known to be around ``offset``."""
+    if offset is None:
+        return []
+    around: list[dict[str, Any]] = []
+    for run in log.claims.within(max(offset - NEIGHBOURS, 0), offset + NEIGHBOURS + 1):
+        stream = topic.streams[run.tag]
+        around.extend(
+            {
+                "offset": run.key + i,
+                "producer_id": stream.producer_id,
+                "generation": stream.generation,
+                "sequence": run.value + i,
+            }
+            for i in range(run.length)
+        )
+    return around
+
+
+def _goes_on(held: Held, more: Violation, tag: int, first: int) -> bool:
+    """Say whether these are consecutive probes at consecutive offsets, and their first copies, too."""
+    consecutive = first < 0 or held.first + held.violation.count == first
+    return held.tag == tag and len(more.runs) == 1 and consecutive
 
 
 def sent_time(stream: Stream, sequence: int) -> int | None:

@@ -155,7 +155,8 @@ class Held:
 
     ``check``: "" or what must still hold when it is released: "order" (both places as they were), "copy" (a fresh
     re-read finds the first copy at ``first``), "retained" (its offset has not expired), "late-ack" and "late-place"
-    (somebody has gone past it without being given it: no longer so for one that stood in another log).
+    (somebody has gone past it without being given it: no longer so for one that stood in another log). Of a range,
+    ``sequence`` and ``first`` are the first record's, and the others' go on from there.
     """
 
     violation: Violation
@@ -275,11 +276,15 @@ class Log:
     """The same of those that came there as absent."""
     unplaced: list[Unplaced] = field(default_factory=list)
     held: dict[str, Held] = field(default_factory=dict)
+    held_at: dict[str, RunMap] = field(default_factory=dict)
+    """By kind: offset to sequence, tagged with the stream, of the ranges in ``held``."""
     rereads: dict[int, Reread] = field(default_factory=dict)
     wanted: Wanted | None = None
     regression: Regression | None = None
     listed_ordinal: int = 0
     """When the partition last answered."""
+    before: int = 0
+    """Where it ended when the present process first asked: what is below may be of a start that is forgotten."""
     conflicted: bool = False
     """Whether an offset has been given to two probes since all was settled last."""
     ends_before_epochs: list[int] = field(default_factory=list)
@@ -305,6 +310,15 @@ class Log:
     def known_end(self) -> int:
         """The greatest promised offset plus one."""
         return self.promised.end() or 0
+
+    def let_go(self, key: str) -> Held:
+        """Take out what is held under ``key``; found again it is held again."""
+        held = self.held.pop(key)
+        ranges = self.held_at.get(held.violation.kind, RunMap())
+        for run in held.violation.runs:
+            if run.offset is not None:
+                ranges.remove(run.offset, run.offset + run.size)
+        return held
 
     @property
     def replicated_end(self) -> int:
@@ -419,6 +433,10 @@ class State:
     ordinal: int = 0
     """Number of facts folded."""
     next_request: int = 1
+    installation: str | None = None
+    """What the store calls itself: part of the tag of all that was written."""
+    started: list[int] = field(default_factory=lambda: [0, 0])
+    """[time of the last fact before the present process began (0: none), when that began]."""
     cluster_id: str | None = None
     stopped: str | None = None
     """Why this cluster is not judged until the next start (another cluster behind the address)."""
@@ -438,11 +456,11 @@ class State:
     topics: dict[str, Topic] = field(default_factory=dict)
     producers: dict[int, Producer] = field(default_factory=dict)
     siblings: dict[int, int] = field(default_factory=dict)
-    """Producers of others on this store: producer_id to the highest generation the store knows (silent)."""
+    """Producers of others on this store: producer_id to the highest generation the store knows (silent; -1: none)."""
     doubts: dict[int, list[list[Any]]] = field(default_factory=dict)
     """By unknown producer: [topic, partition, offset, generation, sequence, consumer] until looked up."""
-    fractured: list[list[int]] = field(default_factory=list)
-    """The last transactions reported as seen only in part."""
+    torn: dict[tuple[int, int], IntervalSet] = field(default_factory=dict)
+    """(producer_id, generation) to its transactions that were reported as seen only in part."""
     transactions: dict[tuple[int, int, int], Transaction] = field(default_factory=dict)
     stalls: dict[str, Stall] = field(default_factory=dict)
     """By what does not move (canary.anomalies.online.liveness)."""

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from canary.anomalies.online import relays
+from canary.anomalies.online import generations, relays
 from canary.anomalies.online.questions import miss
-from canary.anomalies.online.scope import observe
+from canary.anomalies.online.scope import Found, always, observe
 from canary.anomalies.online.state import Histogram, Transaction
+from canary.anomalies.violation import Records
 from canary.probe.identity import Identity
 
 if TYPE_CHECKING:
@@ -133,33 +134,35 @@ def aborted_read(
     offset: int,
     consumer: str,
     *,
+    n: int = 1,
     late: bool = False,
     why: str | None = None,
 ) -> None:
-    """A read_committed consumer was given what was refused; that promises nothing, and others may not find it."""
-    log.promised.remove(offset, offset + 1)
+    """A read_committed consumer was given what was refused; that promises nothing, and others may not find it.
+
+    They are ``n`` writes from ``sequence`` and ``offset`` on, of one transaction or of none.
+    """
+    log.promised.remove(offset, offset + n)
     transaction = stream.transactions.get(sequence)
     if why is None:
         why = f"its transaction {transaction[1]} aborted" if transaction else "its send failed"
-    zombie = sequence in stream.zombies
-    if zombie:
-        why = "its producer was fenced before it was sent"
-    scope.emit(
-        scope.violation(
-            "zombie-write" if zombie else "G1a",
-            topic,
-            log.partition,
-            offset,
-            stream.identity(sequence),
-            f"{consumer} was given a write that is definitely not committed: {why}",
-            mode=stream.mode,
-            evidence={
-                "consumer": consumer,
-                "transaction_id": transaction[1] if transaction else None,
-                "read_before_the_outcome_was_known": late,
-            },
+    evidence = {
+        "consumer": consumer,
+        "transaction_id": transaction[1] if transaction else None,
+        "read_before_the_outcome_was_known": late,
+    }
+    end = sequence + n
+    zombies = [(x, y, "zombie-write") for x, y in stream.zombies.within(sequence, end)]
+    others = [(x, y, "G1a") for x, y in stream.zombies.without(sequence, end)]
+    for x, y, kind in sorted([*zombies, *others]):
+        because = why if kind == "G1a" else "its producer was fenced before it was sent"
+        found = Found(
+            kind,
+            stream.mode,
+            always(f"{consumer} was given a write that is definitely not committed: {because}", evidence),
+            f"{consumer} was given writes that are definitely not committed: {because}",
         )
-    )
+        scope.emit_run(topic, log, Records(offset + x - sequence, y - x, stream.identity(x)), found)
 
 
 def indeterminate(scope: Scope, fact: f.TransactionIndeterminate) -> None:
@@ -180,26 +183,19 @@ def zombie(scope: Scope, topic: Topic, log: Log, stream: Stream, first: f.Polled
 
     The later one wrote after it had fenced the older (init_transactions), so the older appended after its fencing.
     """
-    producer = scope.state.producers.get(stream.producer_id)
-    latest = producer.generation if producer is not None else stream.generation
-    for generation in range(stream.generation + 1, latest + 1):
-        later = scope.stream(topic, stream.producer_id, generation, stream.partition)
+    for producer_id, generation in generations.later(scope.state, stream):
+        later = scope.stream(topic, producer_id, generation, stream.partition)
         if later is None or not later.places.keys:
             continue
         fenced_at = later.places.values[0]
-        for i in range(max(fenced_at - first.offset, 0), n):
-            scope.emit(
-                scope.violation(
-                    "zombie-write",
-                    topic,
-                    log.partition,
-                    first.offset + i,
-                    stream.identity(first.sequence + i),
-                    f"generation {stream.generation} was fenced, and wrote after generation {generation} had written",
-                    mode=stream.mode,
-                    evidence={"consumer": first.consumer, "later_generation": generation, "its_offset": fenced_at},
-                )
-            )
+        skip = max(fenced_at - first.offset, 0)
+        if skip < n:
+            summary = f"generation {stream.generation} was fenced, and wrote after generation {generation} had written"
+            evidence = {"consumer": first.consumer, "later_producer": producer_id}
+            evidence |= {"later_generation": generation, "its_offset": fenced_at}
+            found = Found("zombie-write", stream.mode, always(summary, evidence), summary)
+            run = Records(first.offset + skip, n - skip, stream.identity(first.sequence + skip))
+            scope.emit_run(topic, log, run, found)
         return
 
 
@@ -208,19 +204,13 @@ def from_the_grave(scope: Scope, topic: Topic, log: Log, first: f.Polled, n: int
 
     What a consumer had fetched before the start moved lies below it, and is none.
     """
-    for i in range(max(log.expired - first.offset, 0), n):
-        scope.emit(
-            scope.violation(
-                "zombie-write",
-                topic,
-                log.partition,
-                first.offset + i,
-                Identity(first.producer_id, first.generation, first.partition, first.sequence + i),
-                f"generation {first.generation} was fenced, and wrote after all of it had expired",
-                mode=scope.mode(first.producer_id),
-                evidence={"consumer": first.consumer},
-            )
-        )
+    skip = max(log.expired - first.offset, 0)
+    if skip < n:
+        summary = f"generation {first.generation} was fenced, and wrote after all of it had expired"
+        mode, evidence = scope.mode(first.producer_id), {"consumer": first.consumer}
+        who = Identity(first.producer_id, first.generation, first.partition, first.sequence + skip)
+        found = Found("zombie-write", mode, always(summary, evidence), summary)
+        scope.emit_run(topic, log, Records(first.offset + skip, n - skip, who), found)
 
 
 def read(scope: Scope, topic: Topic, log: Log, stream: Stream, first: f.Polled, n: int) -> None:
@@ -235,19 +225,15 @@ def read(scope: Scope, topic: Topic, log: Log, stream: Stream, first: f.Polled, 
         _promise_all(scope, transaction)
         return
     if transaction.asked_at_ns is None and stream.live:
-        for i in range(n):
-            scope.emit(
-                scope.violation(
-                    "precommitted-read",
-                    topic,
-                    log.partition,
-                    first.offset + i,
-                    stream.identity(first.sequence + i),
-                    f"{first.consumer} was given a write of a transaction before its commit was asked for",
-                    mode=stream.mode,
-                    evidence={"consumer": first.consumer, "transaction_id": first.transaction_id},
-                )
-            )
+        evidence = {"consumer": first.consumer, "transaction_id": first.transaction_id}
+        before = "of a transaction before its commit was asked for"
+        found = Found(
+            "precommitted-read",
+            stream.mode,
+            always(f"{first.consumer} was given a write {before}", evidence),
+            f"{first.consumer} was given writes {before}",
+        )
+        scope.emit_run(topic, log, Records(first.offset, n, stream.identity(first.sequence)), found)
     transaction.reads.extend(
         [topic.name, stream.tag, first.sequence + i, first.offset + i, first.consumer] for i in range(n)
     )

@@ -24,7 +24,7 @@ def suspects(state: State) -> dict[str, int]:
             if log.regression is not None or log.lost_offsets:
                 counts["truncation"] = counts.get("truncation", 0) + 1
             for held in log.held.values():
-                counts[held.violation.kind] = counts.get(held.violation.kind, 0) + 1
+                counts[held.violation.kind] = counts.get(held.violation.kind, 0) + held.violation.count
     return counts
 
 
@@ -101,6 +101,7 @@ def view(state: State) -> dict[str, Any]:
         "cluster_id": state.cluster_id,
         "since_ns": state.since_ns,
         "now_ns": state.now_ns,
+        "ordinal": state.ordinal,
         "brokers": state.brokers,
         "topics": [
             {

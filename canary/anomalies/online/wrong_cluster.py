@@ -101,7 +101,8 @@ def _promises_nothing(topic: Topic, stream: Stream, a: int, b: int, offset: int)
 
 def _take_back(topic: Topic, log: Log, sure: Ask | None) -> None:
     ordinal, at_ns = (sure.ordinal, sure.at_ns) if sure is not None else (0, 0)
-    log.held = {key: held for key, held in log.held.items() if held.ordinal < ordinal}
+    for key in [key for key, held in log.held.items() if held.ordinal >= ordinal]:
+        log.let_go(key)
     if log.cut is not None and log.cut["at_ns"] >= at_ns:
         log.cut = None
     log.groups.clear()

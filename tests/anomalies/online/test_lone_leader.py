@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from canary import facts as f
 from storage.store import Store, ViolationFilter
 from tests.support.bench import TOPIC, Bench
+from tests.support.ranges import one_by_one
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -30,7 +31,8 @@ class Led(Bench):
         findings = self.tracker.drain()
         self.requests.extend(findings.rereads)
         for violation in findings.violations:
-            self.violations.setdefault(violation.key("t"), violation)
+            for one in one_by_one(violation):
+                self.violations.setdefault(one.key("t"), one)
         if self.store is not None:
             self.store.record("t", findings.violations)
             if findings.ended:

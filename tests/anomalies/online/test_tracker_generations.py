@@ -167,6 +167,23 @@ def test_generations_that_wrote_nothing_are_forgotten_and_the_snapshot_stays_sma
     assert bench.found() == []
 
 
+def test_starts_that_wrote_nothing_are_forgotten() -> None:
+    """Each writes under a producer id of its own."""
+    bench = Bench()
+    bench.write(5)
+    bench.settle(2)
+    bench.fold(f.Sent(bench.now_ns, PROBES, 0, 99, 1, 0, "plain"))  # another mode's, which has not begun anew
+    for start in range(100, 140):
+        bench.fold(
+            f.RunnerStarted(bench.now_ns, "canary-0", "test"),
+            f.GenerationBegan(bench.now_ns, PROBES, bench.mode, start, start),
+            f.Sent(bench.now_ns, PROBES, 0, start, start, 0, bench.mode),
+        )
+        bench.settle(2)
+    assert sorted(bench.tracker.state.topics[PROBES].index) == [(77, 1, 0), (99, 1, 0), (139, 139, 0)]
+    assert bench.found() == []
+
+
 def retired(*, landed: bool = False, read: bool = True) -> Bench:
     """Generation 2 ended without an outcome (its probe is in the log if ``landed``), and 3 has begun."""
     bench = Bench()

@@ -82,7 +82,7 @@ def test_a_jump_is_said_by_the_first_that_makes_it() -> None:
     relay.bench.settle()
     relay.take(12, 20)
     relay.bench.settle()
-    assert [v.offset for v in relay.bench.said if v.kind == "poll-skip"] == [10, 11]
+    assert [(v.offset, v.count) for v in relay.bench.said if v.kind == "poll-skip"] == [(10, 2)]
 
 
 @pytest.mark.parametrize(("start", "found"), [(10, [("poll-skip", 10), ("poll-skip", 11)]), (11, [("poll-skip", 11)])])
@@ -143,3 +143,19 @@ def test_what_was_read_for_the_former_incarnation_is_taken_from_none() -> None:
     )
     relay.take(0, 10)
     assert relay.kinds() == [("topic-recreated", None)]
+
+
+@pytest.mark.parametrize("forgotten", [0, 5])
+def test_what_a_start_that_is_forgotten_has_taken_is_not_passed_over(forgotten: int) -> None:
+    """Store and ledger of yesterday: the group stands where today's transactions left it."""
+    relay = Relaying()
+    bench = relay.bench
+    relay.take(0, 10)
+    bench.fold(f.RunnerStarted(bench.now_ns, "canary-0", "test"))
+    for sequence in range(forgotten):
+        bench.log[bench.end] = (500, 1, sequence)
+        bench.end += 1
+    bench.settle()
+    relay.take(15, 20)
+    bench.settle()
+    assert {kind for kind, _ in relay.kinds()} == (set() if forgotten else {"poll-skip"})

@@ -41,7 +41,7 @@ def known(*steps: Sequence[Fact]) -> tuple[bytes, list[str]]:
     said: list[str] = []
     for facts in steps:
         tracker.fold(facts)
-        said += [violation.kind for violation in tracker.drain().violations]
+        said += [violation.kind for violation in tracker.drain().violations for _ in range(violation.count)]
     return tracker.dump(), said
 
 
