@@ -44,7 +44,7 @@ def release(folder: Path, lab: Lab, store_url: str, cluster: str) -> Canary:
 
 def shipped() -> set[str]:
     """Return the clusters of which the object store has probes; its files are named after them."""
-    files = fsspec.filesystem("s3", use_listings_cache=False).glob(f"{LOG}/probes/**/*.parquet")
+    files = fsspec.filesystem("s3", skip_instance_cache=True).glob(f"{LOG}/probes/**/*.parquet")
     return {path.rsplit("/", 1)[1].split("--")[0] for path in files}
 
 
