@@ -16,7 +16,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final, Literal
 
 from canary.anomalies.catalogue import CATALOGUE
-from canary.anomalies.policy import BLINDNESS, LOSSES, UNORDERED, WRITES_LOST
+from canary.anomalies.policy import BLINDNESS, FORGOTTEN, LOSSES, UNORDERED, WRITES_LOST
 from canary.metrics.statistics import loss_rate_upper_95
 
 if TYPE_CHECKING:
@@ -194,6 +194,9 @@ def _waits(cluster: ClusterView, _rows: Sequence[Standing]) -> str | None:
 def _blinded(cluster: ClusterView, rows: Sequence[Standing]) -> str | None:
     for row in rows:
         if row.kind in BLINDNESS and row.state != "resolved":
+            if row.kind == FORGOTTEN:
+                told = datetime.fromtimestamp(row.last_ns // 10**9, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+                return f"The canary of {cluster.name} has forgotten a part of what was acknowledged before {told}."
             title = CATALOGUE[row.kind].title
             return f"Nothing is known of {cluster.name} now: {title[0].lower()}{title[1:]}."
     return None

@@ -73,6 +73,7 @@ PICTURES: Final[Mapping[str, tuple[Row, ...]]] = {
     "another-cluster": (("cluster.id", "MkU MkU | !Zz9"),),
     "clock-skew": (("our clock", "12:00 12:01 12:02"), ("timestamps", "12:00 !11:31 !11:32")),
     "blind": (("probes", "+a +b | !refused !refused"),),
+    "memory-lost": (("acknowledged", "+a +b +c | +d"), ("the ledger", "a ~b ~c | d"), ("judged", "a ?b ?c | d")),
     "stalled": (("the log", "a b c d e"), ("a reader's position", "a b !here . .")),
 }
 """By anomaly."""

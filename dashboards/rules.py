@@ -337,6 +337,18 @@ def _blind() -> Iterator[Rule]:
         "{{ $value | humanize }} errors in ten minutes in {{ $labels.cluster }}.",
         ("Read the kernel's log of that machine: after a failed fsync nothing on that disk is certain.",),
     )
+    forgotten = gauge("canary_violations_open", 'kind="memory-lost"')
+    yield Rule(
+        "CanaryMemoryLost",
+        f"max by (cluster) ({forgotten}) > 0",
+        "0s",
+        "warning",
+        "The canary of {{ $labels.cluster }} has forgotten a time",
+        CATALOGUE["memory-lost"].meaning + " " + CATALOGUE["memory-lost"].implies,
+        "The violation in {{ $labels.cluster }} says from when to when.",
+        (CATALOGUE["memory-lost"].do_first, "It ends when a reconciliation has read everything."),
+        kind="memory-lost",
+    )
     yield from _nightly()
     yield from _uncovered()
 

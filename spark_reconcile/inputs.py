@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -26,8 +26,8 @@ Sequences: TypeAlias = dict[Place, dict[tuple[int, int], tuple[int, int]]]
 """First and last sequence by (producer_id, generation), by partition."""
 
 
-Issued: TypeAlias = Callable[[str, int], int | None]
-"""Tells the highest generation ever begun of (cluster, producer_id), None if that is not known."""
+Issued: TypeAlias = Mapping[int, int]
+"""The highest generation ever begun, by producer id."""
 
 
 class LayoutUntrueError(Exception):
@@ -93,9 +93,12 @@ def known_to_tasks(spark: SparkSession, inputs: Inputs, work: str, issued: Issue
     for place, extents in sequences.items():
         for producer, generation in extents:
             generations[place.cluster][producer].add(generation)
-    for cluster, producers in generations.items():
+    for cluster in {place.cluster for place in (*sequences, *inputs.dumped.bounds)}:
+        producers = generations[cluster]
         for producer, known in producers.items():
-            known.update(range(max(known) + 1, (issued(cluster, producer) or 0) + 1))
+            known.update(range(max(known) + 1, issued.get(producer, 0) + 1))
+        for producer, last in issued.items():  # the log holds nothing of that start, any more or yet
+            producers.setdefault(producer, {last + 1})
     return Known(
         dumped=inputs.dumped,
         transactions=inputs.transactions,

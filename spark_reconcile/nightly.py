@@ -29,7 +29,7 @@ from spark_reconcile.keeping import FULL_EVERY_NS, keep, kept, size
 from spark_reconcile.report import with_comparison
 from spark_reconcile.targets import target
 from spark_reconcile.ticket import BY_THE_CLOCK, Ticket
-from storage.store import Store, StoreError
+from storage.store import Store, StoreError, ViolationFilter
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from canary.anomalies.violation import Violation
     from canary.settings import Settings
     from spark_reconcile.dump import Dumped, Wanted
+    from storage.store import StoredViolation
 
 log = structlog.get_logger(__name__)
 
@@ -149,8 +150,11 @@ def _run(
         with _telling(store, ticket, spark) as tell:
             tell("dumping")
             basis = None
+            forgotten = _forgotten(store, cluster.name)
             if not _asked_for(store, ticket):
                 basis = kept(before, _succeeded(store, cluster.name), began_ns, full_every_ns)
+                if basis is not None and any(one.last_seen_ns >= basis.full_ns for one in forgotten):
+                    basis = None
             wanted = target(settings, cluster, store.installation())
             since = dict(basis.ends) if basis is not None else {}
             dumped = dump(spark, [replace(wanted, since=since)], str(folder / "dump"))
@@ -165,11 +169,14 @@ def _run(
             _settle(settings.runner.segment_age + SHIPPED_WITHIN_S if settle_s is None else settle_s)
             tell("reconciling")
             inputs = look(settings.probe_log.url, str(folder / "dump"), cluster=cluster.name)
-            report = running.run(spark, inputs, str(folder / "out"), lambda _, producer: store.generation(producer))
+            issued = _patiently(lambda: store.generations(cluster.name))
+            report = running.run(spark, inputs, str(folder / "out"), issued)
             tell("recording")
             found, new = record(store, str(folder / "out"), ticket)
             compared = _compared(store, ticket, dumped, str(folder / "out"), began_ns)
         keep(folder / "dump", before, ticket.reconciliation_id, began_ns if basis is None else basis.full_ns)
+        if basis is None and not report.summary["unjudged"]:
+            _patiently(lambda: store.end([one.id for one in forgotten], began_ns))
     finally:
         shutil.rmtree(folder / "dump", ignore_errors=True)
     _keep(folder.parent)
@@ -181,6 +188,11 @@ def _run(
     page = str((folder / "out" / "report.html").resolve())
     read = {"full": basis is None, "records_read": rows, "bytes": bytes_read, "compared": compared}
     return Outcome(report.summary, found, new, page, seconds, read), _bounds(dumped)
+
+
+def _forgotten(store: Store, cluster: str) -> Sequence[StoredViolation]:
+    """Return the times that a runner of the cluster has forgotten, whose promises only the probe log still tells."""
+    return list(_patiently(lambda: store.violations(ViolationFilter(cluster=cluster, kind="memory-lost"))).items)
 
 
 def _asked_for(store: Store, ticket: Ticket) -> bool:

@@ -72,8 +72,8 @@ def run(spark: SparkSession, inputs: Inputs, out: str, issued: Issued | None = N
         spark: the session.
         inputs: what `inputs.look` saw.
         out: a folder or URL.
-        issued: tells the highest generation ever begun of (cluster, producer_id), as the store does: one that the log
-            does not hold yet is late, not strange.
+        issued: the highest generation ever begun, by producer id, as the store knows it: one that the log does not
+            hold yet is late, and a producer that it does not hold out of its scope; neither is strange.
 
     Raises:
         BadInputError: a value or a page of the input is damaged; then there is no summary.json.
@@ -82,7 +82,7 @@ def run(spark: SparkSession, inputs: Inputs, out: str, issued: Issued | None = N
     folder = Folder(out)
     folder.begin()
     try:
-        report = _Run(spark, inputs, folder, issued or _nobody_knows).report()
+        report = _Run(spark, inputs, folder, issued or {}).report()
         report.seconds = time.monotonic() - began
     finally:
         folder.clean()
@@ -225,10 +225,6 @@ class _Run:
         self._folder.publish("anomalies", cases, CASE_SCHEMA)
         self._folder.publish("partitions", [partitions] if partitions else [], PARTITION_SCHEMA)
         self._folder.publish("table", [table] if table else [], TABLE_SCHEMA)
-
-
-def _nobody_knows(_cluster: str, _producer: int) -> int | None:
-    return None
 
 
 def _nothing(like: Residue) -> Residue:

@@ -164,6 +164,19 @@ CLUSTER_ANOMALIES = (
         source="ANOMALIES Part II",
     ),
     entry(
+        "memory-lost",
+        "The canary has forgotten a time",
+        ("warning",),
+        "online",
+        meaning="The ledger was damaged, wiped or put back, and does not hold what it once held.",
+        implies=(
+            "A loss of what was acknowledged in the time that is named may go unnoticed until a reconciliation has "
+            "read everything, which the next one does."
+        ),
+        do_first="Check the disk that holds the ledger; ask for a reconciliation.",
+        source="ARCHITECTURE decisions 1 and 4",
+    ),
+    entry(
         "stalled",
         "A consumer stands still",
         ("warning", "critical"),

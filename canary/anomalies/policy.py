@@ -22,7 +22,9 @@ WRITES_LOST: Final = "lost-write"
 """The kind whose records are the acknowledged writes that are gone, one each; "lost, ever" counts it."""
 LOSSES: Final = frozenset({WRITES_LOST, "truncation", "early-expiry", "fractured-transaction", "corrupt"})
 """Kinds that each mean by themselves that an acknowledged write was not kept."""
-BLINDNESS: Final = frozenset({"blind", "another-cluster"})
+FORGOTTEN: Final = "memory-lost"
+"""The kind that says that nothing is known of a time that is over."""
+BLINDNESS: Final = frozenset({"blind", "another-cluster", FORGOTTEN})
 """Kinds that mean that nothing can be known: neither a broken promise nor a kept one."""
 
 

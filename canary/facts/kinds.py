@@ -13,11 +13,26 @@ Isolation = Literal["read_committed", "read_uncommitted"]
 
 @dataclass(frozen=True, slots=True)
 class RunnerStarted:
-    """A runner began (or began again) to put facts here; whatever was in flight before it has no outcome any more."""
+    """A runner began (or began again) to put facts here; whatever was in flight before it has no outcome any more.
+
+    ``installation`` is what its store is called, a part of every probe's tag. ``remembered_ns`` is the time of the last
+    fact that the ledger held before the process, None if there was none.
+    """
 
     at_ns: int
     runner: str
     version: str
+    installation: str | None = None
+    remembered_ns: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryLost:
+    """The ledger was damaged, wiped or put back: what happened from ``from_ns`` (None: ever) to now is not known."""
+
+    at_ns: int
+    from_ns: int | None
+    reason: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -539,6 +554,7 @@ Fact = (
     | ScrubAsked
     | CoordinatorsSeen
     | ProducerEpochBumped
+    | MemoryLost
 )
 
 FACT_KINDS: tuple[type[Fact], ...] = typing.get_args(Fact)

@@ -60,6 +60,7 @@ class TransactionalProducer(Worker):
         inbox: where facts go.
         clock: what time it is.
         renew: called in this thread after a client was closed for what nobody understood; returns under what to go on.
+        named: what its transactional ids begin with, the same after a restart; None: they go by the producer id.
         seed: of the dice.
     """
 
@@ -82,6 +83,7 @@ class TransactionalProducer(Worker):
         inbox: Inbox,
         clock: Clock,
         renew: Callable[[str], Renewal],
+        named: str | None = None,
         seed: int | None = None,
     ) -> None:
         super().__init__(f"producer-{mode}")
@@ -98,7 +100,7 @@ class TransactionalProducer(Worker):
         self._closed: str | None = None
         """Why nothing may be written before the next generation."""
         self._dice = random.Random(seed)  # noqa: S311  # which partitions, no secrets
-        self._prefix = f"{mode}-{producer_id:x}-"
+        self._prefix = f"{mode}-{producer_id:x}-" if named is None else named
         self._ids: list[str] = []
         self._missed: list[int] = []
         self._sessions: list[Session] = []

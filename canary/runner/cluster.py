@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import structlog
 
+from canary.anomalies.online import Tracker
 from canary.anomalies.online.state import Probed
 from canary.anomalies.online.topology import everything
 from canary.anomalies.online.topology_state import Limits
@@ -20,7 +21,7 @@ from canary.errors import FAILED
 from canary.facts import ProducerLooked, RunnerStarted, ScrubAsked, WatchFailed
 from canary.probing.reread import RereadWorker
 from canary.probing.topic import TopicError, ensure_topic
-from canary.runner import asking, envelope, managing, mirroring, modes, sharing
+from canary.runner import asking, envelope, managing, memory, mirroring, modes, sharing
 from canary.runner.flush import Flusher
 from canary.runner.inbox import FactQueue
 from canary.runner.judge import Judge, Published
@@ -34,7 +35,7 @@ from canary.runner.supervision import Supervisor
 from canary.runner.topics import Identities
 from canary.settings import UserError, consumer_config
 from canary.settings.credentials import files_of
-from storage.ledger import Ledger
+from storage.ledger import Ledger, LedgerError
 from storage.store import StoreError
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ if TYPE_CHECKING:
 
     from confluent_kafka.admin import AdminClient
 
-    from canary.anomalies.online import Findings, Tracker
+    from canary.anomalies.online import Findings
     from canary.client.ports import Clock
     from canary.probing.idempotent import Renewal
     from canary.probing.reading import Target
@@ -63,7 +64,7 @@ _LAST_S = 3.0
 _EVERYTHING = 1 << 40
 _STOCK_S = 5.0
 Known = dict[tuple[str, str], tuple[int, int]]
-"""By topic and mode: producer id and generation, as they were last."""
+"""By topic and mode: the first producer id, and the highest generation."""
 _LEFT_OUT = object()
 """In place of a topic: its mode cannot run, and the others do."""
 
@@ -110,6 +111,8 @@ class ClusterRunner(Worker):
         self._admin: Any = None  # until it probes
         self._judge: Judge | None = None
         self._flusher: Flusher | None = None
+        self._installation = ""
+        self._remembered_ns: int | None = None
         self.status: int | None = None
         self.message: str | None = None
         self.probing = threading.Event()
@@ -148,15 +151,17 @@ class ClusterRunner(Worker):
             holder = claim(self._store, name, runner, ledger.directory, self.stopping)
             if holder is None:
                 return
-            tracker, flusher = self._replay(ledger)
+            recalled = self._recall(ledger)
+            if recalled is None:
+                return
+            tracker, flusher = recalled
             self._flusher = flusher
             keeper = Keeper(self._store, name, runner, holder, self._lost_lease.set)
             self._supervisor.begin(keeper)
-            self._begin_anew()
-            known = {
-                (producer.topic, producer.mode): (producer_id, producer.generation)
-                for producer_id, producer in tracker.state.producers.items()
-            }
+            known: Known = {}
+            for producer_id, one in tracker.state.producers.items():
+                first, highest = known.get((one.topic, one.mode), (producer_id, 0))
+                known[one.topic, one.mode] = first, max(highest, one.generation)
             judge = self._judge = Judge(
                 ledger,
                 tracker,
@@ -177,14 +182,41 @@ class ClusterRunner(Worker):
             finally:
                 self._end(judge, flusher, shipper, keeper)
 
-    def _replay(self, ledger: Ledger) -> tuple[Tracker, Flusher]:
-        """Fold what the ledger holds; what was found and not delivered is delivered again."""
+    def _recall(self, ledger: Ledger) -> tuple[Tracker, Flusher] | None:
+        """Return what the ledger knows, and begin; say what it has forgotten. None: told to stop."""
+        tracker, flusher, damage = self._replay(ledger)
+        state, name, runner = tracker.state, self._cluster.name, self._settings.runner.name
+        asked = self._ask(
+            lambda: (self._store.view(name, runner), self._store.installation(state.installation)), "memory"
+        )
+        if asked is None:
+            return None
+        view, self._installation = asked
+        self._remembered_ns = state.now_ns or None
+        lost = memory.lost(state, damage, view and view.view, self._installation, self._clock.now_ns())
+        if state.installation not in {None, self._installation}:
+            tracker = self._set(Tracker())  # what it holds bears another tag, and is foreign here
+        self._begin_anew()
+        if lost is not None:  # after the beginning: a tracker that was stopped hears of nothing before
+            self._inbox.put([lost])
+        return tracker, flusher
+
+    def _set(self, tracker: Tracker) -> Tracker:
+        """Return the tracker, told of what is set."""
+        tracker.state.topology.limits = limits(self._cluster.watch)
+        tracker.state.probed = probed(self._cluster)
+        return tracker
+
+    def _replay(self, ledger: Ledger) -> tuple[Tracker, Flusher, str | None]:
+        """Fold what the ledger holds, and say what is damaged; what was found and not delivered is delivered again."""
         recovery = ledger.recover()
         if recovery.torn:
             log.warning("ledger_tail_dropped", what=recovery.torn)
-        tracker, undelivered, ended = envelope.unseal(recovery.state)
-        tracker.state.topology.limits = limits(self._cluster.watch)
-        tracker.state.probed = probed(self._cluster)
+        try:
+            tracker, undelivered, ended = envelope.unseal(recovery.state)
+        except ValueError as error:
+            raise LedgerError(f"the ledger {ledger.directory} is of another version of canary: {error}") from error
+        self._set(tracker)
         flusher = Flusher(self._store, self._cluster.name, self._settings.runner.name, self._clock)
         flusher.share, flusher.properties = self._cluster.share, self._cluster.client_config()
         flusher.violations(undelivered)
@@ -199,7 +231,7 @@ class ClusterRunner(Worker):
             flusher.changed(findings.changes)
         flusher.changed(everything(tracker.state.topology))
         log.info("ledger_replayed", cluster=self._cluster.name, facts=facts, seconds=round(time.monotonic() - began, 3))
-        return tracker, flusher
+        return tracker, flusher, recovery.damage
 
     def silence(self) -> None:
         """Stop every writer for good, and read on."""
@@ -278,10 +310,11 @@ class ClusterRunner(Worker):
 
     def _begin_anew(self) -> None:
         """Tell the tracker that no client is left of those that were there before."""
-        self._inbox.put([RunnerStarted(self._clock.now_ns(), self._settings.runner.name, _version())])
+        started = (self._clock.now_ns(), self._settings.runner.name, _version())
+        self._inbox.put([RunnerStarted(*started, self._installation, self._remembered_ns)])
 
     def _close_all(self) -> Known:
-        """Close every client, for the address leads to another cluster; return what the producers wrote under."""
+        """Close every client, for the address leads to another cluster; return whom the next producers succeed."""
         self.probing.clear()
         probes = self._probes.values()
         writers = [writer for one in probes for writer in one.writers.values()]
@@ -295,7 +328,7 @@ class ClusterRunner(Worker):
             while True:  # what was asked for has no client to answer it
                 self._findings.get_nowait()
         identities = [each for one in probes for each in one.identities.values()]
-        return {(each.topic, each.mode): (each.producer_id, each.generation) for each in identities}
+        return {(each.topic, each.mode): (each.first, each.generation) for each in identities}
 
     def _probe_one(self, cluster_id: str, known: Known) -> bool:
         """Probe until stopped; True: another cluster answers."""
@@ -382,6 +415,7 @@ class ClusterRunner(Worker):
                     runner=self._settings.runner.name,
                     topic=topic,
                     mode=mode,
+                    installation=self._installation,
                     known=known.get((topic, mode)),
                 ),
                 "identity",

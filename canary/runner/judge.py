@@ -191,10 +191,7 @@ class Judge(Worker):
         with self._changed:
             drops, self._drops = self._drops, []
         for path in drops:
-            try:
-                self._ledger.drop(path)
-            except LedgerError as error:
-                log.warning("segment_not_dropped", segment=path.name, error=str(error))
+            self._ledger.drop(path)
 
     def _seal(self) -> None:
         try:

@@ -61,7 +61,7 @@ def claim(
     name = runner_lease(cluster, runner)
     holder = uuid.uuid4().hex
     note = directory / "holder"
-    predecessor = note.read_text() if note.exists() else ""
+    predecessor = note.read_text(errors="replace") if note.exists() else ""
     waited_since: float | None = None
     counter = -1
     while not stopping.is_set():

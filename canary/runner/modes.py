@@ -120,6 +120,7 @@ def _transactional(wiring: Wiring) -> Writer:
         wiring.identities.topic,
         wiring.under,
         producer_id=wiring.identities.producer_id,
+        named=f"{wiring.mode}-{wiring.identities.first:x}-",
         mode=wiring.mode,
         interval_s=settings.interval,
         spread=settings.partitions,
@@ -139,7 +140,7 @@ def _fencing(wiring: Wiring) -> Writer:
     settings = wiring.settings
     assert isinstance(settings, FencingMode)  # noqa: S101  # as the registry says
     return FencingProbe(
-        _with_id(wiring.cluster, settings.timeout, f"{wiring.mode}-{wiring.identities.producer_id:x}"),
+        _with_id(wiring.cluster, settings.timeout, f"{wiring.mode}-{wiring.identities.first:x}"),
         wiring.identities.topic,
         wiring.under,
         producer_id=wiring.identities.producer_id,
@@ -156,7 +157,7 @@ def _fencing(wiring: Wiring) -> Writer:
 def _relay(wiring: Wiring) -> Writer:
     settings = wiring.settings
     assert isinstance(settings, RelayMode)  # noqa: S101  # as the registry says
-    name = f"{wiring.mode}-{wiring.identities.producer_id:x}"
+    name = f"{wiring.mode}-{wiring.identities.first:x}"
     group: dict[str, object] = {"group.id": f"{wiring.cluster.identifier_prefix}-{name}"}
     if settings.rebalance_every is not None:  # a member notices soon that another one joins
         group |= {"session.timeout.ms": 10_000, "heartbeat.interval.ms": 500}
@@ -187,7 +188,7 @@ def _group(wiring: Wiring) -> Writer:
     return GroupProbe(
         consumer_config(wiring.cluster, "read_committed")
         | {
-            "group.id": f"{wiring.cluster.identifier_prefix}-{wiring.mode}-{wiring.identities.producer_id:x}",
+            "group.id": f"{wiring.cluster.identifier_prefix}-{wiring.mode}-{wiring.identities.first:x}",
             "auto.offset.reset": "latest",
             "session.timeout.ms": session_ms,
             "heartbeat.interval.ms": max(session_ms // 5, 200),

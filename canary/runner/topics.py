@@ -23,8 +23,10 @@ log = structlog.get_logger(__name__)
 class Identities:
     """Takes generations for the producer of one (topic, mode), and remembers its target.
 
-    A spare generation is kept, so that a producer can be renewed while the store is away; each generation was taken by
-    compare-and-set before anything is sent under it (ARCHITECTURE decision 1).
+    The producer id is a random one of this start alone, so whatever store, ledger or both were put back, wiped or
+    cloned, no identity is written twice; ``first`` is the one that the first start had, which transactional ids and
+    groups are named after. A spare generation is kept, so that a producer can be renewed while the store is away; each
+    was taken by compare-and-set before anything is sent under it (ARCHITECTURE decision 1).
     """
 
     def __init__(
@@ -38,11 +40,12 @@ class Identities:
         runner: str,
         topic: str,
         mode: str,
+        installation: str,
         known: tuple[int, int] | None,
     ) -> None:
-        """Take the producer id (63 bits) and two generations.
+        """Take a producer id (63 bits) and a generation.
 
-        ``known`` is (producer_id, generation) as the ledger knows them, None for a new ledger.
+        ``known`` is the first producer id and the highest generation that the ledger knows, None for a new ledger.
 
         Raises:
             StoreError: the store does not answer.
@@ -52,17 +55,20 @@ class Identities:
         self._store = store
         self._inbox = inbox
         self._clock = clock
+        self._cluster = cluster
         self._cluster_id = cluster_id
-        self._installation = store.installation()
-        self.producer_id = store.producer(cluster, runner, topic, mode, known[0] if known else None)
-        self._least = known[1] + 1 if known is not None and known[0] == self.producer_id else 1
+        self._installation = installation
+        self.first, self.producer_id = store.producer(cluster, runner, topic, mode, known[0] if known else None)
+        self._least = known[1] + 1 if known is not None else 1
         self._spare: int | None = None
         self._lock = threading.Lock()
         self.generation = self._take()
         self.target = Target(None, b"", ())
 
     def _take(self) -> int:
-        generation = self._store.next_generation(self.producer_id, self._least)
+        generation = self._store.next_generation(self.first, self._least, self._cluster)
+        if self.producer_id != self.first:  # for others, who look it up
+            self._store.next_generation(self.producer_id, generation, self._cluster)
         self._least = generation + 1
         return generation
 

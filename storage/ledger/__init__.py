@@ -17,7 +17,8 @@ Promises
 * After a failed write or fsync nothing more is written to that file: the kernel may have thrown the dirty pages away
   and call the next fsync a success. A new segment is begun, whose header says how much of the old one counts, and the
   batch is written again.
-* Nothing is dropped before a later snapshot is durable.
+* Nothing is dropped before two later snapshots are durable: when the last one rots, the one before it and the facts
+  since tell the same.
 """
 
 from storage.ledger.codec import decode_facts, encode_facts

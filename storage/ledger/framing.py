@@ -23,6 +23,10 @@ from __future__ import annotations
 import struct
 import zlib
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 FILE_MAGIC = b"KDCLEDG1"
 FRAME_MAGIC = b"KDCF"
@@ -99,12 +103,45 @@ def frame_length(header: bytes) -> int:
     return int(length) if magic == FRAME_MAGIC else 0
 
 
+def spoiled_snapshot(data: memoryview) -> int | None:
+    """Return where a segment's first frame ends if it was a snapshot and is damaged; None if that is not certain.
+
+    A snapshot holds nothing that the facts before it do not tell, so recovery may pass over one, never over facts: its
+    kind and length are believed where they lead to a frame or to the end, or where the checksum confirms them.
+    """
+    start = HEADER_BYTES + FRAME_BYTES
+    if len(data) < start:
+        return None
+    magic, kind, length, checksum = _FRAME.unpack_from(data, HEADER_BYTES)
+    claimed: int = start + length
+    if (magic, kind) == (FRAME_MAGIC, SNAPSHOT) and (claimed == len(data) or frame_at(data, claimed) is not None):
+        return claimed
+    ends = (end for end in (claimed, *_magics(data, start), len(data)) if end <= len(data))
+    return next((end for end in ends if checksum == _checksum(SNAPSHOT, data[start:end])), None)
+
+
+def is_unfinished(data: memoryview, position: int) -> bool:
+    """Whether what stands from ``position`` on is the beginning of a frame that was never written to its end.
+
+    A process that dies leaves such a beginning. A frame of its full length was altered, and so was one whose checksum
+    is right for what is there: its length was.
+    """
+    start = position + FRAME_BYTES
+    if start > len(data):
+        return True
+    _, kind, length, checksum = _FRAME.unpack_from(data, position)
+    return bool(length > len(data) - start and checksum != _checksum(kind, data[start:]))
+
+
+def _magics(data: memoryview, start: int) -> Iterator[int]:
+    """Yield every place from ``start`` on where a frame may begin."""
+    haystack = bytes(data)
+    found = haystack.find(FRAME_MAGIC, start)
+    while found >= 0:
+        yield found
+        found = haystack.find(FRAME_MAGIC, found + 1)
+
+
 def has_frame_after(data: memoryview, position: int) -> bool:
     """Whether a whole, intact frame begins after ``position``: then what is bad there is damage, no torn tail."""
-    haystack = bytes(data[position + 1 :])
-    found = haystack.find(FRAME_MAGIC)
-    while found >= 0:
-        if frame_at(data, position + 1 + found) is not None:
-            return True
-        found = haystack.find(FRAME_MAGIC, found + 1)
-    return False
+    return any(frame_at(data, found) is not None for found in _magics(data, position + 1))

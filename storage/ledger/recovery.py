@@ -28,12 +28,14 @@ class Recovery:
     ``state`` is the last snapshot (None: there never was one, or it is lost and ``damage`` says so) and ``facts`` what
     was appended after it, in order, batch by batch. ``torn`` says what was dropped because its writing never finished
     (normal after a kill); ``damage`` says where whole data went bad (never normal): ``facts`` end before it.
+    ``spoiled`` says which later snapshots are bad; the one before them and the facts since tell the same.
     """
 
     state: bytes | None
     facts: Iterator[list[Fact]]
     torn: str | None
     damage: str | None
+    spoiled: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +49,7 @@ class Chain:
 
 
 def find_chain(directory: Path) -> Chain:
-    """Read the directory backwards from its last segment to the last snapshot.
+    """Read the directory backwards from its last segment to the last snapshot that is intact.
 
     Raises:
         LedgerError: a file cannot be read at all.
@@ -65,8 +67,9 @@ def find_chain(directory: Path) -> Chain:
             number, counted = max((n for n in by_number if n < number), default=0), None
             continue
         number, counted = segment.header.previous, segment.header.previous_bytes
-        if number and number not in by_number:
+        if number not in by_number and (number or segment.spoiled):
             missing = f"segment {number}, which holds the state before {segment.path.name}, is missing"
+            missing = f"{segment.spoiled}, and {missing}" if segment.spoiled else missing
             break
     if missing is not None:
         return Chain([], list(by_number.values()), None, missing)
@@ -120,7 +123,10 @@ def recovery_of(chain: Chain) -> Recovery:
         _log.warning("ledger_torn_tail", what=chain.torn)
     if chain.damage is not None:
         _log.error("ledger_damaged", what=chain.damage, remedy="the files are kept as *.damaged; check the disk")
-    return Recovery(state, facts(), chain.torn, chain.damage)
+    spoiled = "; ".join(segment.spoiled for segment in chain.segments if segment.spoiled) or None
+    if spoiled is not None:
+        _log.error("ledger_snapshot_damaged", what=spoiled, remedy="nothing is lost; check the disk")
+    return Recovery(state, facts(), chain.torn, chain.damage, spoiled)
 
 
 def ledger_id_of(directory: Path) -> bytes | None:

@@ -19,6 +19,8 @@ from storage.ledger.framing import (
     frame_at,
     frame_length,
     has_frame_after,
+    is_unfinished,
+    spoiled_snapshot,
 )
 
 if TYPE_CHECKING:
@@ -58,7 +60,8 @@ class Segment:
 
     ``header`` is None when it is not readable. ``good_bytes`` end after the last whole frame. ``torn`` is what was
     dropped at the end because its writing was never finished; ``damage`` is what should be there and is not, after
-    which nothing is read. Both None: all is well.
+    which nothing is read; ``spoiled`` says that it begins with a snapshot that cannot be read, which ``frames`` lack.
+    All None: all is well.
     """
 
     path: Path
@@ -68,6 +71,7 @@ class Segment:
     good_bytes: int
     torn: str | None
     damage: str | None
+    spoiled: str | None = None
 
     @property
     def has_snapshot(self) -> bool:
@@ -122,22 +126,28 @@ def scan_segment(path: Path, counted: int | None) -> Segment:
     number = segment_number(path)
     data = memoryview(content)[:counted]
     header = decode_header(data)
+    if header is not None and (header.number != number or header.previous >= number):
+        header = None  # another file's: followed, it could lead round in a circle
     if header is None and counted != 0:
         return Segment(path, number, None, [], 0, None, f"{path.name}: the header is damaged")
     position = min(HEADER_BYTES, len(data))
     frames: list[Frame] = []
+    torn = damage = spoiled = None
+    if frame_at(data, position) is None and (end := spoiled_snapshot(data)) is not None:
+        position, spoiled = end, f"{path.name}: its snapshot is damaged"
     while (frame := frame_at(data, position)) is not None:
         frames.append(frame)
         position = frame.end
-    torn = damage = None
     if counted is not None and position < counted:
         damage = f"{path.name}: damaged at byte {position} of {counted}"
     elif counted is None and position < len(data):
         if has_frame_after(data, position):
             damage = f"{path.name}: damaged at byte {position} of {len(data)}, whole frames follow"
+        elif position == HEADER_BYTES or not is_unfinished(data, position):  # the first frame comes with the file
+            damage = f"{path.name}: damaged at byte {position} of {len(data)}"
         else:
             torn = f"{path.name}: the last {len(data) - position} bytes, from byte {position}, were never finished"
-    return Segment(path, number, header, frames, position, torn, damage)
+    return Segment(path, number, header, frames, position, torn, damage, spoiled)
 
 
 def read_segment(path: Path) -> Segment:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import itertools
 import os
 import re
 import secrets
@@ -32,7 +33,7 @@ class Ledger:
     """An append-only record of facts in one directory, held by one process. Not for several threads at once.
 
     Make it with ``open``; call ``recover`` before the first ``append``. ``errors`` counts failed writes and fsyncs
-    since then, also those that a new segment healed.
+    since then, also those that a new segment healed, and what ``recover`` found damaged.
     """
 
     def __init__(
@@ -60,6 +61,7 @@ class Ledger:
         self._descriptor: int | None = None
         self._began = 0.0
         self._recovered = not numbers
+        self._unneeded: set[Path] = set()
 
     @classmethod
     def open(
@@ -154,7 +156,9 @@ class Ledger:
             last = chain.segments[-2] if len(chain.segments) > 1 else None
         self._previous = (last.number, last.good_bytes) if last is not None else (0, 0)
         self._recovered = True
-        return recovery_of(chain)
+        recovery = recovery_of(chain)
+        self.errors += (recovery.damage or recovery.spoiled) is not None
+        return recovery
 
     def append(self, facts: Sequence[Fact]) -> None:
         """Make ``facts`` durable, in their order; they are when this returns.
@@ -192,6 +196,7 @@ class Ledger:
         self._begin(encode_frame(SNAPSHOT, state))
         if old is not None:
             self._close(old)
+        self._delete()
         return sealed
 
     def sealed(self) -> list[Path]:
@@ -208,21 +213,37 @@ class Ledger:
             raise LedgerError(f"the ledger {self.directory} cannot be read: {error.strerror}") from error
 
     def drop(self, path: Path) -> None:
-        """Delete a sealed segment; a damaged one is kept aside as ``….damaged``.
+        """Let a sealed segment be deleted as soon as two later ones begin with an intact snapshot.
 
-        Raises:
-            LedgerError: no later snapshot is durable, or the file cannot be deleted.
+        Two, so that when the last snapshot rots the one before it and the facts since tell the same. A damaged segment
+        is kept aside as ``….damaged``.
         """
+        self._unneeded.add(path)
+        self._delete()
+
+    def _delete(self) -> None:
+        if not self._unneeded:
+            return
         try:
-            later = [other for other in segment_paths(self.directory) if other.name > path.name]
-            if not any(begins_with_snapshot(other) for other in reversed(later)):
-                raise LedgerError(f"{path} is still needed: no later segment begins with a snapshot")
-            if read_segment(path).damage is not None:
-                path.replace(path.with_name(path.name + ".damaged"))
+            paths = segment_paths(self.directory)
+            oldest_kept = next(itertools.islice(filter(begins_with_snapshot, reversed(paths)), 1, None), None)
+        except OSError as error:  # tried again after the next snapshot
+            _log.warning("segments_not_deleted", directory=str(self.directory), error=str(error))
+            return
+        if oldest_kept is None:
+            return
+        for path in paths[: paths.index(oldest_kept)]:
+            if path not in self._unneeded:
+                continue
+            try:
+                if read_segment(path).damage is not None:
+                    path.replace(path.with_name(path.name + ".damaged"))
+                else:
+                    path.unlink()
+            except (OSError, LedgerError) as error:
+                _log.warning("segment_not_deleted", segment=path.name, error=str(error))
             else:
-                path.unlink()
-        except OSError as error:
-            raise LedgerError(f"the ledger's segment {path} cannot be dropped: {error.strerror}") from error
+                self._unneeded.discard(path)
 
     def _begin(self, frame: bytes) -> None:
         """Make a new segment that begins with ``frame`` the current one; try twice."""

@@ -1,12 +1,14 @@
 """What one segment hands to the next: probes and transactions without an outcome, ids of topics, modes of producers.
 
 The carry stands beside the ledger as ``probe-log.carry`` and names the last segment that it covers, so that a segment
-that was shipped but not dropped before a crash is not converted twice with the wrong carry.
+that was shipped but not dropped before a crash is not converted twice with the wrong carry. It is one line of JSON and
+the CRC-32 of it: a number that rots would have segments skipped.
 """
 
 from __future__ import annotations
 
 import os
+import zlib
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -64,8 +66,8 @@ class Carry:
     """For which incarnation of its topic a generation's records are marked: of those that may still write."""
 
     def encode(self) -> bytes:
-        """Return the carry as JSON."""
-        return orjson.dumps(
+        """Return the carry as JSON, and its checksum (8 hex digits) in a line below."""
+        data = orjson.dumps(
             {
                 "version": _VERSION,
                 "ledger_id": self.ledger_id,
@@ -78,6 +80,7 @@ class Carry:
                 "marked": [[*key, topic_id] for key, topic_id in self.marked.items()],
             }
         )
+        return data + b"\n%08x" % zlib.crc32(data)
 
     @staticmethod
     def decode(data: bytes) -> Carry:
@@ -86,6 +89,9 @@ class Carry:
         Raises:
             ValueError: it is something else.
         """
+        data, line, checksum = data.partition(b"\n")  # a version before 0.3 wrote no checksum
+        if line and checksum != b"%08x" % zlib.crc32(data):
+            raise ValueError("its checksum is wrong")
         try:
             read = orjson.loads(data)
             if read["version"] != _VERSION:

@@ -67,7 +67,10 @@ class ClusterRow(Base, table="clusters"):
 
 
 class ProducerRow(Base, table="producers"):
-    """A producer id, minted once for (cluster, runner, topic, mode), and its last generation."""
+    """The first producer id of (cluster, runner, topic, mode), for its transactional ids and groups to be named after.
+
+    ``generation`` is what versions before 0.3 knew; GenerationRow has it now.
+    """
 
     cluster: ColumnElement[str] = Column(Text, primary_key=True)
     runner: ColumnElement[str] = Column(Text, primary_key=True)
@@ -75,6 +78,14 @@ class ProducerRow(Base, table="producers"):
     mode: ColumnElement[str] = Column(Text, primary_key=True)
     producer_id: ColumnElement[int] = Column(BigInteger, unique=True, nullable=False)
     generation: ColumnElement[int] = Column(BigInteger, default=0, nullable=False)
+
+
+class GenerationRow(Base, table="generations"):
+    """The last generation of every producer id that was ever written under: one for each start of a runner's mode."""
+
+    producer_id: ColumnElement[int] = Column(BigInteger, primary_key=True, autoincrement=False)
+    cluster: ColumnElement[str] = Column(Text, nullable=False)
+    generation: ColumnElement[int] = Column(BigInteger, nullable=False)
 
 
 class ViolationRow(

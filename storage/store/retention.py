@@ -89,7 +89,8 @@ def purge(connection: Connection, cluster: str, before_ns: int, most: int) -> Pu
 def forget(connection: Connection, cluster: str, at_ns: int) -> Purged | None:
     """Delete all that is shown, counted or alarmed of a cluster; None: there is nothing of it.
 
-    Its producers stay: identities are never used twice, even if a cluster of that name comes back.
+    Its producers and their generations stay. No identity would be used twice without them (each start has a random
+    producer id of its own), but if a cluster of that name comes back, what is left in its topics is known for ours.
 
     Raises:
         StillProbedError: a runner of it lives.

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from canary.anomalies.topology_change import TopologyChange
     from canary.anomalies.violation import Violation
     from storage.store.pages import Page
+    from storage.store.producers import Producer
     from storage.store.topology import TopologyFilter, TopologySpan
     from storage.store.values import (
         Action,
@@ -128,31 +129,40 @@ class Store:
 
     # Who we are
 
-    def installation(self) -> str:
-        """Return this installation's name (32 hex), minted once."""
+    def installation(self, known: str | None = None) -> str:
+        """Return this installation's name (32 hex), minted once.
+
+        ``known`` is the one that a ledger knows: a store that lost its memory takes it over.
+        """
         with self._database.writing() as connection:
-            return producers.installation(connection)
+            return producers.installation(connection, known)
 
     def remember_cluster(self, name: str, cluster_id: str) -> str:
         """Return the cluster.id known of the cluster ``name`` before, or ``cluster_id``, known from now on."""
         with self._database.writing() as connection:
             return producers.remember_cluster(connection, name, cluster_id)
 
-    def producer(self, cluster: str, runner: str, topic: str, mode: str, known: int | None = None) -> int:
-        """Return the producer id (63 random bits) of (cluster, runner, topic, mode), minted once.
+    def producer(self, cluster: str, runner: str, topic: str, mode: str, known: int | None = None) -> Producer:
+        """Begin a producer of (cluster, runner, topic, mode): 63 random bits at each call.
 
-        ``known`` is the one that the ledger knows: a store that lost its memory takes it over.
+        So no store and no ledger that was put back, wiped or cloned makes two starts write the same identity. The first
+        one is kept; ``known`` is the first that the ledger knows: a store that lost its memory takes it over.
         """
         with self._database.writing() as connection:
             return producers.producer(connection, (cluster, runner, topic, mode), known)
 
-    def next_generation(self, producer_id: int, at_least: int) -> int:
-        """Take a producer's next generation, which nobody ever had: above the last one, and at least ``at_least``."""
+    def next_generation(self, producer_id: int, at_least: int, cluster: str) -> int:
+        """Take a producer's next generation: above the last one that is known here, and at least ``at_least``."""
         with self._database.writing() as connection:
-            return producers.next_generation(connection, producer_id, at_least)
+            return producers.next_generation(connection, producer_id, at_least, cluster)
+
+    def generations(self, cluster: str) -> dict[int, int]:
+        """Return the highest generation taken of every producer that ever wrote to ``cluster``."""
+        with self._database.reading() as connection:
+            return producers.generations(connection, cluster)
 
     def generation(self, producer_id: int) -> int | None:
-        """Return the highest generation taken of a producer (0: none yet); None if it is not known here."""
+        """Return the highest generation taken of a producer; None if it is not known here."""
         with self._database.reading() as connection:
             return producers.generation(connection, producer_id)
 
@@ -230,6 +240,13 @@ class Store:
             connection.execute(
                 insert.on_conflict_do_update(index_elements=["cluster", "runner"], set_={"at_ns": at_ns, "view": view})
             )
+
+    def view(self, cluster: str, runner: str) -> View | None:
+        """Return the last view that ``runner`` showed of ``cluster``; None if it never did."""
+        with self._database.reading() as connection:
+            query = select(ViewRow.__table__).where(ViewRow.cluster == cluster, ViewRow.runner == runner)
+            row = connection.execute(query).one_or_none()
+            return None if row is None else View(row.cluster, row.runner, row.at_ns, row.view)
 
     def views(self) -> list[View]:
         """Return the last view of each (cluster, runner), in that order."""

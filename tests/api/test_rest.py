@@ -13,6 +13,8 @@ import pytest
 from api import create_app
 from api.shapes import Listing, ViolationOut
 from canary.anomalies.catalogue import CATALOGUE
+from canary.anomalies.online import Tracker
+from canary.facts import MemoryLost
 from storage.store import StoreError
 from tests.api.serving import BIG, NOW_NS, BrokenStore, Client, lost, settings, view
 
@@ -65,6 +67,27 @@ def test_a_lost_write_makes_the_cluster_unhealthy_until_it_is_resolved(client: C
     body = client.get(f"{API}/clusters/prod/summary").json()
     assert body["healthy"] is True
     assert body["violations"]["lost-write"] == 1
+
+
+def test_a_time_that_the_canary_has_forgotten_is_unknown_until_a_reconciliation_has_read_everything(
+    client: Client, store: Store
+) -> None:
+    tracker = Tracker()
+    tracker.fold([MemoryLost(NOW_NS, NOW_NS - 60 * 10**9, "the ledger's disk is another one")])
+    (violation,) = tracker.drain().violations
+    store.record("prod", [violation])
+    for _ in range(2):
+        body = client.get(f"{API}/clusters/prod/summary").json()
+        assert body["healthy"] is False
+        before = datetime.fromtimestamp(NOW_NS // 10**9, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+        assert body["sentence"] == f"The canary of prod has forgotten a part of what was acknowledged before {before}."
+        page = client.get("/").text
+        assert body["sentence"] in page
+        assert "kept every write" not in page
+        (incident,) = client.get(f"{API}/incidents").json()["items"]
+        client.post(f"{API}/incidents/{incident['id']}/acknowledge", {"note": "on it"})
+    store.end([violation.key("prod")], NOW_NS)
+    assert "kept every write" in client.get(f"{API}/clusters/prod/summary").json()["sentence"]
 
 
 def test_a_cluster_whose_runner_is_silent_is_not_healthy(client: Client, store: Store) -> None:

@@ -236,6 +236,11 @@ GAUGES = {
     ),
     "CanaryLedgerPending": ("canary_ledger_pending_rows", 'cluster="prod"', "0x20 20000x40 0x40"),
     "CanaryPartFailing": ("canary_part_failing", 'cluster="prod", part="ledger /data"', "0x20 1x40 0x40"),
+    "CanaryMemoryLost": (
+        "canary_violations_open",
+        'cluster="prod", kind="memory-lost", severity="warning"',
+        "0x20 1x40 0x40",
+    ),
     "CanaryReconcileUnjudged": ("canary_reconcile_unjudged", 'cluster="prod"', "0x20 2x80 0x40"),
     "CanaryBrokersWithoutProbe": ("canary_brokers_without_probe", 'cluster="prod"', "0x20 1x160 0x40"),
     "CanaryAuditCritical": ("canary_audit_findings", 'cluster="prod", severity="critical"', "0x20 1x80 0x40"),

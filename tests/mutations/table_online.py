@@ -39,6 +39,8 @@ _ARBITRARY: Final = (f"{_HERE}tracker_properties.py",)
 _TESTS: Final = (DIRECT, _ARBITRARY, LIVES)
 _RULES: Final = "canary/anomalies/online/"
 
+_MEMORY: Final = ((f"{_HERE}tracker_memory.py", f"{_HERE}tracker_relays.py"),)
+
 ONLINE: Final[list[Mutation]] = [
     *mutations(
         _RULES + "claims.py",
@@ -313,7 +315,8 @@ ONLINE: Final[list[Mutation]] = [
         ("not in open_]", "is not None]"),
         ("topic.forgotten[stream.producer_id] = max(forgotten, stream.generation)", "pass"),
         ("    topic.free_tags.append(stream.tag)\n", ""),
-        (' and topic.streams[tag].mode != "fencing"', ""),
+        ('.mode == mode != "fencing":', ".mode == mode:"),
+        ('.mode == mode != "fencing":', '.mode != "fencing":'),
         ("retired.setdefault(tag, Retired(scope.state.ordinal))", "retired[tag] = Retired(scope.state.ordinal)"),
         ("asked_ordinal >= one.ordinal", "True"),
         ("one.end is not None and one.end <= read]", "one.end is not None]"),
@@ -348,8 +351,6 @@ ONLINE: Final[list[Mutation]] = [
         ("    log.regression = None\n", ""),
         ('            m.state, m.request_id = "ask", None', "            pass"),
         ('            u.state, u.request_id = "ask", None', "            pass"),
-        ("fact.generation is None or generation > fact.generation:", "fact.generation is None:"),
-        ("fact.generation is None or generation > fact.generation:", "True:"),
         ("if asked is not None and len(isr) == len(replicas):", "if asked is not None:"),
         ("name for name in by_name if name not in ISOLATIONS", "name for name in ()"),
         ("name for name in by_name if name not in ISOLATIONS", "name for name in by_name"),
@@ -376,6 +377,40 @@ ONLINE: Final[list[Mutation]] = [
         ("            continue  # it promises nothing any more", "            pass"),
         ("if m.at_ns >= at_ns or m.ordinal >= ordinal:", "if False:"),
         ("m.why, m.state, m.request_id, m.tries", "_, m.state, m.request_id, m.tries"),
+    ),
+    *mutations(
+        _RULES + "cluster.py",
+        _MEMORY,
+        ("if doubt[3] > highest]", "]"),
+        ("if known != -1 and any(", "if any("),
+        ("offset < scope.log(scope.topic(name), p).before for", "True for"),
+        ("highest, beyond = _EVERY_GENERATION, []", "beyond = []"),
+        (", -1 if known is None else known)", ", -1)"),
+        ("if beyond or highest >= 0:", "if True:"),
+        ("fact.remembered_ns or 0, fact.at_ns]", "0, fact.at_ns]"),
+    ),
+    *mutations(
+        _RULES + "memory.py",
+        _MEMORY,
+        ("topic_id=str(to_ns),", 'topic_id="",'),
+        ("    if log.listed_ordinal == 0:\n", "    if True:\n"),
+        ("        if end > log.known_end:", "        if False:"),
+        ("        if end > log.known_end:", "        if True:"),
+        ("reversed(producers.items())", "producers.items()"),
+        ("if key not in needed][:excess]", "if key not in needed]"),
+        ("    needed.update(", "    set().update("),
+    ),
+    *mutations(
+        _RULES + "generations.py",
+        _MEMORY,
+        ("if (producer.topic, producer.mode) == (own.topic, own.mode):", "if True:"),
+        ("for generation in range(stream.generation + 1, own.generation + 1))", "for generation in range(0))"),
+        ("islice(after, 1, None)", "islice(after, 2, None)"),
+    ),
+    *mutations(
+        _RULES + "deliveries.py",
+        _MEMORY,
+        ("(producer.live and first.generation > producer.generation)", "first.generation > producer.generation"),
     ),
     *mutations(
         _RULES + "relays.py",

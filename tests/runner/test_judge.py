@@ -269,14 +269,16 @@ def test_segments_in_the_probe_log_are_dropped_once_and_one_that_is_needed_stays
     judge = bench.judge()
     judge._judge([f.Tick(1)])
     judge._seal()
-    (sealed,) = bench.ledger.sealed()
+    judge._seal()
+    sealed, before = bench.ledger.sealed()
     judge._publish()
-    assert judge.published.sealed == (sealed,)
-    current = sealed.with_name("segment-0000000002.ledger")
-    for path in (current, sealed):
+    assert judge.published.sealed == (sealed, before)
+    current = sealed.with_name("segment-0000000003.ledger")
+    for path in (current, before, sealed):
         judge.drop(path)
     judge._tidy()
     assert current.exists()
+    assert before.exists()
     assert not sealed.exists()
     assert judge._drops == []
 
@@ -328,12 +330,13 @@ def test_time_passes_also_where_nothing_happens(bench: Bench, monkeypatch: pytes
     judge = bench.judge(fsync_interval=0.01)
     judge._judge([f.Tick(1)])
     judge._seal()
+    judge._seal()
     judge.start()
     try:
         assert judge.wait_for(lambda published: published.facts >= 3, 60)
-        (sealed,) = judge.published.sealed
+        sealed, before = judge.published.sealed
         judge.drop(sealed)
-        assert judge.wait_for(lambda published: published.sealed == (), 60)
+        assert judge.wait_for(lambda published: published.sealed == (before,), 60)
         assert not judge.wait_for(lambda published: published.facts < 0, 0.01)
     finally:
         judge.stop(60)

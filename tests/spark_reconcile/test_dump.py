@@ -60,6 +60,7 @@ class Writer:
         self.producer = Producer({"bootstrap.servers": lab.bootstrap, "linger.ms": 5} | config)
         self.topic = topic
         self.tag = tag(installation, lab.cluster_id, topic, topic_id)
+        self.producer_id = 7
         self.sequences = [0, 0]
 
     def probes(self, partition: int, count: int, transaction: int | None = None, generation: int = 1) -> None:
@@ -69,7 +70,7 @@ class Writer:
         self.flush()
 
     def value(self, partition: int, transaction: int | None = None, generation: int = 1) -> bytes:
-        identity = Identity(7, generation, partition, self.sequences[partition])
+        identity = Identity(self.producer_id, generation, partition, self.sequences[partition])
         now = time.time_ns()
         return encode(identity, tag=self.tag, mode="idempotent", transaction_id=transaction, sent_at_ns=now)
 

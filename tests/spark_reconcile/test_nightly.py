@@ -10,7 +10,9 @@ import pyarrow.parquet as pq
 import pytest
 from confluent_kafka.admin import AdminClient
 
+from canary.anomalies.online import Tracker
 from canary.anomalies.violation import Violation
+from canary.facts import MemoryLost
 from canary.probe.identity import Identity
 from canary.settings import Settings, UserError, load
 from spark_reconcile import nightly
@@ -73,6 +75,13 @@ def shipped(settings: Settings, topic: str, topic_id: str | None, count: int) ->
         pq.write_table(arrow(content, table), folder / "c.parquet")
 
 
+def forgotten(at_ns: int) -> list[Violation]:
+    """Return what a runner says that has lost its memory."""
+    tracker = Tracker()
+    tracker.fold([MemoryLost(at_ns, None, "wiped")])
+    return tracker.drain().violations
+
+
 def finished(store: Store, which: Ticket) -> Reconciliation:
     row = store.reconciliation(which.reconciliation_id)
     assert row is not None
@@ -118,13 +127,16 @@ def test_a_generation_that_the_log_does_not_hold_yet_is_late_and_no_phantom(
 ) -> None:
     topic = settings.clusters[0].topic.name
     topic_id = made(lab, topic)
-    store.producer("c", "r", topic, "idempotent", known=7)
     for _ in range(2):
-        generation = store.next_generation(7, 1)
+        generation = store.next_generation(7, 1, "c")
     writer = Writer(lab, topic, topic_id, store.installation())
     writer.probes(0, 5)
     writer.sequences[0] = 0
     writer.probes(0, 3, generation=generation)
+    store.next_generation(8, 1, "c")  # a start of which no segment has been shipped
+    writer.sequences[0] = 0
+    writer.producer_id = 8
+    writer.probes(0, 2)
     shipped(settings, topic, topic_id, 5)
     claimed = ticket(store)
     assert nightly.run(settings, store, claimed, spark, settle_s=0).violations == 0
@@ -158,6 +170,10 @@ def test_a_run_by_the_clock_reads_what_is_new_and_judges_everything(
     assert reads("api", 26) == (True, 52, {"survived": 26}), "who asks wants to know what is there now"
     assert reads("schedule", 26) == (False, 0, {"survived": 26})
     assert reads("schedule", 26, full_every_ns=0) == (True, 52, {"survived": 26}), "and all of it once a week"
+    store.record("c", forgotten(time.time_ns()))
+    assert reads("schedule", 26) == (True, 52, {"survived": 26}), "and when a runner has lost its memory"
+    assert [one.state for one in store.violations().items] == ["resolved"], "nothing is unknown any more"
+    assert reads("schedule", 26) == (False, 0, {"survived": 26})
 
 
 @pytest.mark.kafka

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import psutil
 import pytest
 
-from storage.ledger import Ledger, LedgerError, read_segment
+from storage.ledger import Ledger, LedgerError, read_segment, writing
 from storage.ledger.files import Disk
 from storage.ledger.framing import (
     FACTS,
@@ -134,7 +134,7 @@ def test_a_segment_without_its_header_is_damaged_whatever_follows(tmp_path: Path
 def test_the_segment_before_is_believed_about_by_its_own_successor_only(tmp_path: Path) -> None:
     first, second, third = restarts(tmp_path, 3)
     with third.open("ab") as file:
-        file.write(b"half a frame")
+        file.write(FRAME[:12])
     with first.open("ab") as file:
         file.write(b"of a batch that failed")
     assert read_segment(first).torn is None
@@ -358,31 +358,125 @@ def test_sealing_closes_the_segment_before_and_names_it(tmp_path: Path) -> None:
         assert ledger.sealed() == segment_paths(tmp_path)[:1]
 
 
-def test_a_segment_is_dropped_only_when_a_later_one_begins_with_an_intact_snapshot(tmp_path: Path) -> None:
-    first, second = segments(tmp_path, b"state")
-    flip(second, HEADER_BYTES + FRAME_BYTES)
+def test_a_segment_is_deleted_when_two_later_ones_begin_with_an_intact_snapshot(tmp_path: Path) -> None:
+    paths = segments(tmp_path, b"a", b"b", b"c")
+    flip(paths[3], HEADER_BYTES + FRAME_BYTES)
     with Ledger.open(tmp_path) as ledger:
-        for needed in (first, second):
-            with pytest.raises(LedgerError, match="still needed"):
-                ledger.drop(needed)
+        for path in reversed(paths):
+            ledger.drop(path)
+        assert segment_paths(tmp_path) == paths[1:], "the last one has rotted"
+        ledger.recover()
+        ledger.seal(b"d")
+        assert segment_paths(tmp_path)[:-1] == paths[2:], "asked for before, and not needed since"
+    assert remembered(tmp_path)[0] == b"d"
 
 
-def test_the_last_snapshot_is_never_dropped(tmp_path: Path) -> None:
-    segments(tmp_path, b"state")
+def test_a_directory_that_cannot_be_read_stops_no_seal_and_what_is_not_needed_is_deleted_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = segments(tmp_path, b"a", b"b")[0]
+
+    def no_descriptor(_: Path) -> list[Path]:
+        raise OSError(errno.EMFILE, "Too many open files")
+
     with Ledger.open(tmp_path) as ledger:
-        first, second = ledger.sealed()
-        with pytest.raises(LedgerError, match="still needed"):
-            ledger.drop(second)
-        ledger.drop(first)
-    assert remembered(tmp_path)[0] == b"state"
+        ledger.recover()
+        with monkeypatch.context() as broken:
+            broken.setattr(writing, "segment_paths", no_descriptor)
+            ledger.drop(first)
+            ledger.seal(b"c")
+        assert first.exists()
+        ledger.seal(b"d")
+        assert not first.exists()
+    assert remembered(tmp_path)[0] == b"d"
+
+
+def test_what_is_not_told_to_be_dropped_stays(tmp_path: Path) -> None:
+    paths = segments(tmp_path, b"a", b"b", b"c")
+    with Ledger.open(tmp_path) as ledger:
+        ledger.drop(paths[1])
+    assert segment_paths(tmp_path) == [paths[0], *paths[2:]]
 
 
 def test_a_damaged_segment_is_not_dropped_but_set_aside(tmp_path: Path) -> None:
-    first, second = segments(tmp_path, b"state")
+    first, second, third = segments(tmp_path, b"a", b"b")
     flip(first, first.stat().st_size - 1)
     with Ledger.open(tmp_path) as ledger:
         ledger.drop(first)
-    assert [path.name for path in sorted(tmp_path.glob("segment-*"))] == [first.name + ".damaged", second.name]
+    kept = [path.name for path in sorted(tmp_path.glob("segment-*"))]
+    assert kept == [first.name + ".damaged", second.name, third.name]
+
+
+def test_a_rotten_snapshot_is_told_again_by_the_one_before_and_the_facts_since(tmp_path: Path) -> None:
+    _, second, third = segments(tmp_path, b"a", b"b")
+    frame = HEADER_BYTES
+    for at, what in ((0, "magic"), (4, "kind"), (8, "length"), (13, "length"), (16, "checksum"), (20, "payload")):
+        flip(third, frame + at)
+        with Ledger.open(tmp_path) as ledger:
+            recovery = ledger.recover()
+            assert (recovery.state, ledger.errors) == (b"a", 1), what
+            assert [fact for batch in recovery.facts for fact in batch] == ticks(4, 12), what
+            assert recovery.damage is None
+            assert recovery.spoiled == f"{third.name}: its snapshot is damaged"
+            assert third.exists()
+        flip(third, frame + at)
+    flip(third, frame + 20)
+    second.unlink()
+    missing = f"segment 2, which holds the state before {third.name}, is missing"
+    damage = f"{third.name}: its snapshot is damaged, and {missing}"
+    assert remembered(tmp_path) == (None, [], None, damage)
+
+
+def test_a_first_frame_that_may_be_facts_is_never_passed_over(tmp_path: Path) -> None:
+    _, second = restarts(tmp_path, 2)
+    content = second.read_bytes()
+    for at in range(HEADER_BYTES, len(content)):
+        second.write_bytes(flipped(content, at))
+        assert scan_segment(second, None).damage is not None, at
+        assert scan_segment(second, None).spoiled is None, at
+
+
+def test_a_rotten_snapshot_that_nothing_stands_before_is_damage(tmp_path: Path) -> None:
+    with Ledger.open(tmp_path) as ledger:
+        ledger.seal(b"state")
+    (path,) = segment_paths(tmp_path)
+    flip(path, HEADER_BYTES + FRAME_BYTES)
+    state, facts, _, damage = remembered(tmp_path)
+    assert (state, facts) == (None, [])
+    assert damage is not None
+
+
+def test_an_end_that_was_altered_is_not_taken_for_one_that_was_never_finished(tmp_path: Path) -> None:
+    (path,) = segments(tmp_path)
+    content = path.read_bytes()
+    last = read_segment(path).frames[-1].start - FRAME_BYTES
+    for at in range(last, len(content)):
+        path.write_bytes(flipped(content, at))
+        assert (scan_segment(path, None).torn, scan_segment(path, None).damage is None) == (None, False), at
+    for end in range(last + 1, len(content)):
+        path.write_bytes(content[:end])
+        assert scan_segment(path, None).damage is None, end
+        assert scan_segment(path, None).torn is not None, end
+
+
+def test_a_first_frame_that_is_cut_off_is_damage_for_it_came_with_the_file(tmp_path: Path) -> None:
+    (path,) = segments(tmp_path)
+    content = path.read_bytes()
+    for size in (HEADER_BYTES + 1, HEADER_BYTES + FRAME_BYTES, HEADER_BYTES + FRAME_BYTES + 1):
+        path.write_bytes(content[:size])
+        assert scan_segment(path, None).damage is not None, size
+
+
+def test_a_header_that_leads_round_in_a_circle_is_damage(tmp_path: Path) -> None:
+    """`previous` not below the segment's own number, or the header of another file, with its checksum right."""
+    (path,) = segments(tmp_path)
+    content = path.read_bytes()
+    header = decode_header(content)
+    assert header is not None
+    for number, previous in ((1, 1), (1, 7), (3, 0)):
+        leading = dataclasses.replace(header, number=number, previous=previous, previous_bytes=1 << 20)
+        path.write_bytes(leading.encode() + content[HEADER_BYTES:])
+        assert find_chain(tmp_path).damage == f"{path.name}: the header is damaged"
 
 
 def test_a_failed_write_is_tried_once_more_in_another_file_and_counted(tmp_path: Path) -> None:

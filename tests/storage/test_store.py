@@ -8,9 +8,10 @@ from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from sqlalchemy import text
 
-from storage.store import Held, Lease, Store, StoreError
+from storage.store import Held, Lease, Store, StoreError, View
 from storage.store.database import Database
 from storage.store.migrating import newest
+from storage.store.migrations.versions import m0007_generations
 from storage.store.models import Base
 from tests.support.forks import at_once
 
@@ -120,35 +121,70 @@ def test_a_store_that_was_away_answers_again_on_the_same_object(store: Store, re
 
 def test_who_we_are_is_minted_once(store: Store, store_url: str) -> None:
     assert len(store.installation()) == 32
-    producer = store.producer("c", "r", "t", "idempotent")
-    assert 0 <= producer < 2**63
+    first = store.producer("c", "r", "t", "idempotent").first
+    assert 0 <= first < 2**63
     assert store.remember_cluster("c", "abc") == "abc"
     with Store.connect(store_url, timeout=1) as again:
         assert again.installation() == store.installation()
-        assert again.producer("c", "r", "t", "idempotent") == producer
-        assert again.producer("c", "r", "t", "plain") != producer
+        assert again.producer("c", "r", "t", "idempotent").first == first
+        assert again.producer("c", "r", "t", "plain").first != first
         assert again.remember_cluster("c", "other") == "abc"
 
 
-def test_a_store_that_lost_its_memory_takes_the_ledgers_producer_and_goes_above_its_generations(store: Store) -> None:
+def test_no_two_starts_write_under_the_same_producer_id(store: Store) -> None:
+    begun = [store.producer("c", "r", "t", "plain") for _ in range(20)]
+    assert len({producer.producer_id for producer in begun}) == 20
+    assert {producer.first for producer in begun} == {begun[0].producer_id}
+
+
+def test_a_store_that_lost_its_memory_takes_what_the_ledger_knows(store: Store) -> None:
+    assert store.installation(known="a" * 32) == "a" * 32
+    assert store.installation() == "a" * 32
+    assert store.installation(known="b" * 32) == "b" * 32, "nobody has written under the other one"
+    begun = store.producer("c", "r", "t", "plain", known=4711)
+    assert begun.first == 4711
+    assert begun.producer_id != 4711
+    assert store.producer("c", "r", "t", "plain", known=4712).first == 4711
+    assert store.installation(known="c" * 32) == "b" * 32, "others write under it"
+
+
+def test_what_was_written_under_before_the_upgrade_is_known_after_it(store: Store) -> None:
+    with store._database.writing() as connection:
+        connection.execute(text("DROP TABLE generations"))
+        connection.execute(
+            text("UPDATE alembic_version SET version_num = :before"), {"before": m0007_generations.down_revision}
+        )
+        connection.execute(text("INSERT INTO producers VALUES ('c', 'r', 't', 'plain', 4711, 9)"))
+    store.upgrade()
+    assert store.generation(4711) == 9
+    assert store.generations("c") == {4711: 9}
+    assert store.producer("c", "r", "t", "plain").first == 4711, "groups and transactional ids keep their names"
+
+
+def test_a_generation_is_above_all_that_the_store_knows(store: Store) -> None:
     assert store.generation(4711) is None
-    with pytest.raises(StoreError, match="does not know"):
-        store.next_generation(4711, 1)
-    assert store.producer("c", "r", "t", "plain", known=4711) == 4711
-    assert store.producer("c", "r", "t", "plain", known=4712) == 4711
-    assert store.generation(4711) == 0
-    assert store.next_generation(4711, 18) == 18
-    assert store.next_generation(4711, 1) == 19
+    assert store.next_generation(4711, 18, "c") == 18
+    assert store.next_generation(4711, 1, "c") == 19
     assert store.generation(4711) == 19
+    assert store.generation(4712) is None
+    store.next_generation(4712, 3, "other")
+    assert store.generations("c") == {4711: 19}
+
+
+def test_the_last_view_of_a_runner(store: Store) -> None:
+    store.save_view("c", "r", 1, b"{}")
+    store.save_view("c", "r", 2, b"{1}")
+    assert store.view("c", "r") == View("c", "r", 2, b"{1}")
+    assert store.view("c", "other") is None
 
 
 def sixty_generations(url: str, producer: int) -> list[int]:
     with Store.connect(url, timeout=60) as store:
-        return [store.next_generation(producer, 1) for _ in range(60)]
+        return [store.next_generation(producer, 1, "c") for _ in range(60)]
 
 
 def test_two_processes_never_get_the_same_generation(store: Store, store_url: str) -> None:
-    producer = store.producer("c", "r", "t", "plain")
+    producer = store.producer("c", "r", "t", "plain").producer_id
     one, other = at_once(sixty_generations, store_url, producer)
     assert sorted(one + other) == list(range(1, 121))
 

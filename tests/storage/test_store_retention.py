@@ -113,11 +113,11 @@ def filled(store: Store, cluster: str) -> None:
     store.plan_maintenance(cluster, 1, 2, "upgrade", "ann")
 
 
-def test_a_forgotten_cluster_is_nowhere_and_its_identities_are_never_used_again(store: Store) -> None:
+def test_a_forgotten_cluster_is_nowhere_and_what_was_written_there_is_still_known_for_ours(store: Store) -> None:
     for cluster in ("c", "d"):
         filled(store, cluster)
     producer = store.producer("c", "r", "t", "idempotent")
-    generation = store.next_generation(producer, 1)
+    generation = store.next_generation(producer.first, 1, "c")
     assert store.clusters() == ["c", "d"]
     assert store.forget("nobody", T0) is None
     assert store.forget("c", T0) == Purged(2, 2, 1, 1)
@@ -131,8 +131,11 @@ def test_a_forgotten_cluster_is_nowhere_and_its_identities_are_never_used_again(
     assert {span.cluster for span in store.topology(TopologyFilter()).items} == {"d"}
     assert {window.cluster for window in store.maintenance().items} == {"d"}
     assert store.remember_cluster("c", "another one of that name") == "another one of that name"
-    assert store.producer("c", "r", "t", "idempotent") == producer
-    assert store.next_generation(producer, 1) > generation
+    assert store.generations("c") == {producer.first: generation}
+    again = store.producer("c", "r", "t", "idempotent")
+    assert again.first == producer.first
+    assert again.producer_id != producer.producer_id
+    assert store.next_generation(again.first, 1, "c") > generation
     assert store.record("c", [lost(1)]) == 1, "found again it is said again"
 
 

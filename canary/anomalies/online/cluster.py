@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from canary.anomalies.online import generations, liveness, relays, retention, topology, wrong_cluster
+from canary.anomalies.online import generations, liveness, memory, relays, retention, topology, wrong_cluster
 from canary.anomalies.online.claims import stands
 from canary.anomalies.online.deliveries import say_phantom
 from canary.anomalies.online.questions import PASSED, note_change, want_tail
@@ -21,6 +21,7 @@ ISOLATIONS = frozenset({"read_committed", "read_uncommitted"})
 _ERRORS_KEPT = 10
 _INDETERMINATE_TRANSACTIONS_KEPT = 10_000
 _RESENT_KEPT = 1000
+_EVERY_GENERATION = 1 << 62
 
 
 def runner_started(scope: Scope, fact: f.RunnerStarted) -> None:
@@ -29,12 +30,15 @@ def runner_started(scope: Scope, fact: f.RunnerStarted) -> None:
     state.now_ns = fact.at_ns  # the clock of a process before may have been ahead
     state.since_ns = state.since_ns or fact.at_ns
     state.stopped = state.sure = None
+    state.installation = fact.installation or state.installation
+    state.started = [fact.remembered_ns or 0, fact.at_ns]
     state.asks.clear()
     state.unprobed.clear()
     liveness.runner_started(scope)
     topology.runner_started(scope)
     for producer in state.producers.values():
         producer.live = False
+    memory.forget_producers(scope)
     for topic in state.topics.values():
         topic.fresh = False
         for log in topic.logs.values():
@@ -94,7 +98,7 @@ def generation_began(scope: Scope, fact: f.GenerationBegan) -> None:
     state = scope.state
     state.producers[fact.producer_id] = Producer(fact.topic, fact.mode, fact.generation)
     topic = scope.topic(fact.topic)
-    generations.retire(scope, topic, fact.producer_id)
+    generations.retire(scope, topic, fact.mode)
     if fact.topic_id in topic.dead_ids:  # nobody knows its records for ours in the incarnation of now
         topic.first_generations[fact.producer_id] = fact.generation + 1
     while len(state.transactions) > _INDETERMINATE_TRANSACTIONS_KEPT:
@@ -102,14 +106,24 @@ def generation_began(scope: Scope, fact: f.GenerationBegan) -> None:
 
 
 def producer_looked(scope: Scope, fact: f.ProducerLooked) -> None:
-    """The store was asked for a producer that nobody here knows."""
+    """The store was asked for a producer that nobody here knows.
+
+    What it does not know either is a phantom, unless it stood in the log before the present process began: then store
+    and ledger may have been put back to a time before it was written.
+    """
     state = scope.state
-    state.siblings[fact.producer_id] = -1 if fact.generation is None else fact.generation
-    for name, partition, offset, generation, sequence, consumer in state.doubts.pop(fact.producer_id, []):
-        if fact.generation is None or generation > fact.generation:
-            topic = scope.topic(name)
-            identity = Identity(fact.producer_id, generation, partition, sequence)
-            say_phantom(scope, topic, scope.log(topic, partition), identity, offset, consumer)
+    known = state.siblings.get(fact.producer_id)
+    highest = max(-1 if fact.generation is None else fact.generation, -1 if known is None else known)
+    beyond = [doubt for doubt in state.doubts.pop(fact.producer_id, []) if doubt[3] > highest]
+    if known != -1 and any(offset < scope.log(scope.topic(name), p).before for name, p, offset, *_ in beyond):
+        highest, beyond = _EVERY_GENERATION, []
+        memory.forgotten_producer(scope, fact.producer_id)
+    if beyond or highest >= 0:
+        state.siblings[fact.producer_id] = highest
+    for name, partition, offset, generation, sequence, consumer in beyond:
+        topic = scope.topic(name)
+        identity = Identity(fact.producer_id, generation, partition, sequence)
+        say_phantom(scope, topic, scope.log(topic, partition), identity, offset, consumer)
 
 
 def producer_epoch_bumped(scope: Scope, fact: f.ProducerEpochBumped) -> None:

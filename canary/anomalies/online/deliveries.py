@@ -317,7 +317,7 @@ def _known(scope: Scope, topic: Topic, log: Log, stream: Stream | None, first: f
         return stream
     state = scope.state
     producer = state.producers.get(first.producer_id)
-    if producer is None or first.generation > producer.generation:
+    if producer is None or (producer.live and first.generation > producer.generation):
         known = state.siblings.get(first.producer_id)
         if known is None or first.generation > known:  # ask the store: another runner's, a successor's, or nobody's?
             scope.unknown_producers.add(first.producer_id)

@@ -12,13 +12,16 @@ many as the runner's starts and its clients' deaths, and are kept: a copy is a c
 
 from __future__ import annotations
 
+from itertools import dropwhile, islice
 from typing import TYPE_CHECKING
 
 from canary.anomalies.online.state import Retired, Stream
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from canary.anomalies.online.scope import Scope
-    from canary.anomalies.online.state import Log, Topic
+    from canary.anomalies.online.state import Log, State, Topic
 
 
 def begin(topic: Topic, key: tuple[int, int, int], mode: str) -> Stream:
@@ -63,15 +66,31 @@ def _drop(topic: Topic, stream: Stream) -> None:
 def _is_over(scope: Scope, topic: Topic, stream: Stream) -> bool:
     if stream.mode != "fencing" or (stream.producer_id, stream.generation, stream.partition) not in topic.index:
         return False
-    producer = scope.state.producers.get(stream.producer_id)
     waits = stream.open or stream.unplaced or stream.places.keys or any(stream.unseen.values())
-    return producer is not None and stream.generation < producer.generation - 1 and not waits
+    return not waits and len(list(islice(later(scope.state, stream), 2))) > 1
 
 
-def retire(scope: Scope, topic: Topic, producer_id: int) -> None:
-    """Another generation begins: those before it may be forgotten soon."""
-    for (producer, _, partition), tag in topic.index.items():
-        if producer == producer_id and topic.streams[tag].mode != "fencing":
+def later(state: State, stream: Stream) -> Iterator[tuple[int, int]]:
+    """Yield (producer_id, generation) of what took over from a stream, in order.
+
+    That is each later generation of its producer, and of the producers that later starts of the runner brought.
+    """
+    own = state.producers.get(stream.producer_id)
+    if own is None:
+        return
+    yield from ((stream.producer_id, generation) for generation in range(stream.generation + 1, own.generation + 1))
+    if own.live:
+        return  # the usual case: the present start's
+    after = dropwhile(lambda item: item[0] != stream.producer_id, state.producers.items())
+    for producer_id, producer in islice(after, 1, None):
+        if (producer.topic, producer.mode) == (own.topic, own.mode):
+            yield from ((producer_id, generation) for generation in range(own.generation + 1, producer.generation + 1))
+
+
+def retire(scope: Scope, topic: Topic, mode: str) -> None:
+    """Another generation begins: those of the mode before it, of former starts too, may be forgotten soon."""
+    for (_, _, partition), tag in topic.index.items():
+        if topic.streams[tag].mode == mode != "fencing":
             topic.logs[partition].retired.setdefault(tag, Retired(scope.state.ordinal))
 
 

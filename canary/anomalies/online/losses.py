@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from canary.anomalies import policy
-from canary.anomalies.online import generations, liveness, retention, topology
+from canary.anomalies.online import generations, liveness, memory, retention, topology
 from canary.anomalies.online.claims import of_the_client, stands
 from canary.anomalies.online.questions import (
     PASSED,
@@ -325,6 +325,7 @@ def listed(scope: Scope, fact: f.Listed) -> None:
     if fact.leader_epoch is not None and fact.leader_epoch != log.epoch:
         epoch_changed(scope, log, fact.leader_epoch)
     liveness.answered(scope)
+    memory.answered(log, fact.end)
     log.listed_ordinal = state.ordinal
     log.end, log.stable = fact.end, fact.stable
     log.alone.remove(0, fact.end)

@@ -280,6 +280,8 @@ class Log:
     regression: Regression | None = None
     listed_ordinal: int = 0
     """When the partition last answered."""
+    before: int = 0
+    """Where it ended when the present process first asked: what is below may be of a start that is forgotten."""
     conflicted: bool = False
     """Whether an offset has been given to two probes since all was settled last."""
     ends_before_epochs: list[int] = field(default_factory=list)
@@ -419,6 +421,10 @@ class State:
     ordinal: int = 0
     """Number of facts folded."""
     next_request: int = 1
+    installation: str | None = None
+    """What the store calls itself: part of the tag of all that was written."""
+    started: list[int] = field(default_factory=lambda: [0, 0])
+    """[time of the last fact before the present process began (0: none), when that began]."""
     cluster_id: str | None = None
     stopped: str | None = None
     """Why this cluster is not judged until the next start (another cluster behind the address)."""
@@ -438,7 +444,7 @@ class State:
     topics: dict[str, Topic] = field(default_factory=dict)
     producers: dict[int, Producer] = field(default_factory=dict)
     siblings: dict[int, int] = field(default_factory=dict)
-    """Producers of others on this store: producer_id to the highest generation the store knows (silent)."""
+    """Producers of others on this store: producer_id to the highest generation the store knows (silent; -1: none)."""
     doubts: dict[int, list[list[Any]]] = field(default_factory=dict)
     """By unknown producer: [topic, partition, offset, generation, sequence, consumer] until looked up."""
     fractured: list[list[int]] = field(default_factory=list)

@@ -13,6 +13,7 @@ from canary.anomalies.online import (
     elections,
     incarnations,
     losses,
+    memory,
     regressions,
     relays,
     scrubbing,
@@ -49,6 +50,7 @@ class Findings:
 
 _HANDLERS: dict[type[f.Fact], Callable[[Scope, Any], None]] = {
     f.RunnerStarted: cluster.runner_started,
+    f.MemoryLost: memory.memory_lost,
     f.GenerationBegan: cluster.generation_began,
     f.ProducerLooked: cluster.producer_looked,
     f.ProducerEpochBumped: cluster.producer_epoch_bumped,

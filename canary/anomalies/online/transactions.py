@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from canary.anomalies.online import relays
+from canary.anomalies.online import generations, relays
 from canary.anomalies.online.questions import miss
 from canary.anomalies.online.scope import observe
 from canary.anomalies.online.state import Histogram, Transaction
@@ -180,10 +180,8 @@ def zombie(scope: Scope, topic: Topic, log: Log, stream: Stream, first: f.Polled
 
     The later one wrote after it had fenced the older (init_transactions), so the older appended after its fencing.
     """
-    producer = scope.state.producers.get(stream.producer_id)
-    latest = producer.generation if producer is not None else stream.generation
-    for generation in range(stream.generation + 1, latest + 1):
-        later = scope.stream(topic, stream.producer_id, generation, stream.partition)
+    for producer_id, generation in generations.later(scope.state, stream):
+        later = scope.stream(topic, producer_id, generation, stream.partition)
         if later is None or not later.places.keys:
             continue
         fenced_at = later.places.values[0]
@@ -197,7 +195,12 @@ def zombie(scope: Scope, topic: Topic, log: Log, stream: Stream, first: f.Polled
                     stream.identity(first.sequence + i),
                     f"generation {stream.generation} was fenced, and wrote after generation {generation} had written",
                     mode=stream.mode,
-                    evidence={"consumer": first.consumer, "later_generation": generation, "its_offset": fenced_at},
+                    evidence={
+                        "consumer": first.consumer,
+                        "later_producer": producer_id,
+                        "later_generation": generation,
+                        "its_offset": fenced_at,
+                    },
                 )
             )
         return

@@ -101,6 +101,7 @@ def view(state: State) -> dict[str, Any]:
         "cluster_id": state.cluster_id,
         "since_ns": state.since_ns,
         "now_ns": state.now_ns,
+        "ordinal": state.ordinal,
         "brokers": state.brokers,
         "topics": [
             {

@@ -143,3 +143,19 @@ def test_what_was_read_for_the_former_incarnation_is_taken_from_none() -> None:
     )
     relay.take(0, 10)
     assert relay.kinds() == [("topic-recreated", None)]
+
+
+@pytest.mark.parametrize("forgotten", [0, 5])
+def test_what_a_start_that_is_forgotten_has_taken_is_not_passed_over(forgotten: int) -> None:
+    """Store and ledger of yesterday: the group stands where today's transactions left it."""
+    relay = Relaying()
+    bench = relay.bench
+    relay.take(0, 10)
+    bench.fold(f.RunnerStarted(bench.now_ns, "canary-0", "test"))
+    for sequence in range(forgotten):
+        bench.log[bench.end] = (500, 1, sequence)
+        bench.end += 1
+    bench.settle()
+    relay.take(15, 20)
+    bench.settle()
+    assert {kind for kind, _ in relay.kinds()} == (set() if forgotten else {"poll-skip"})

@@ -1,0 +1,257 @@
+"""What a start remembers when bits of the ledger have rotted, its end is gone, or store and ledger were put back."""
+
+from __future__ import annotations
+
+import random
+import re
+import shutil
+import threading
+from typing import TYPE_CHECKING, Any
+
+import orjson
+import pytest
+
+from canary import facts as f
+from canary.anomalies.online import Tracker, view
+from canary.client.ports import SteadyClock
+from canary.runner import envelope, keeper, memory
+from canary.runner.topics import Identities
+from storage.ledger import Ledger
+from storage.ledger.files import Disk
+from storage.ledger.segment import segment_paths
+from storage.store import Store
+from tests.support.seeds import cases
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from pathlib import Path
+
+HOME = "a" * 32
+TOPIC = "probes"
+END_NS = 10**9
+
+
+def written(directory: Path) -> Tracker:
+    """Leave a ledger as a runner does that was killed: a segment that is kept for safety, and the one it wrote to."""
+    tracker = Tracker()
+    with Ledger.open(directory) as ledger:
+
+        def take(*facts: f.Fact) -> None:
+            ledger.append(facts)
+            tracker.fold(facts)
+
+        take(f.RunnerStarted(1, "r", "1", HOME), f.GenerationBegan(2, TOPIC, "idempotent", 7, 1))
+        for sequence in range(4):
+            if sequence % 2 == 0:
+                ledger.seal(envelope.seal(tracker, tracker.drain().violations))
+            take(f.Sent(10 + sequence, TOPIC, 0, 7, 1, sequence, "idempotent"))
+            take(f.Acked(20 + sequence, TOPIC, 0, 7, 1, sequence, sequence))
+        for path in ledger.sealed():
+            ledger.drop(path)
+        assert len(segment_paths(directory)) == 2
+    return tracker
+
+
+def recalled(directory: Path, shown: bytes | None) -> tuple[bytes, f.MemoryLost | None]:
+    """Return the state that a start begins with, and what it says that it has forgotten."""
+    with Ledger.open(directory, disk=Disk(fsync=lambda _: None)) as ledger:
+        recovery = ledger.recover()
+        tracker, _, _ = envelope.unseal(recovery.state)
+        for batch in recovery.facts:
+            tracker.fold(batch)
+    return tracker.dump(), memory.lost(tracker.state, recovery.damage, shown, HOME, END_NS)
+
+
+def alterations(path: Path, *, long: bool) -> Iterator[tuple[str, bytes]]:
+    """Yield what may become of a file: each bit flipped, cut at each byte; or some, and all that lead a frame."""
+    content = path.read_bytes()
+    leading = {at for found in re.finditer(b"^|KDCF", content) for at in range(found.start(), found.start() + 24)}
+    for at in range(len(content)):
+        if not long and at not in leading and at % 211:
+            continue
+        for bit in range(8) if long else [at % 8]:
+            rotten = bytearray(content)
+            rotten[at] ^= 1 << bit
+            yield f"{path.name}: byte {at}, bit {bit}", bytes(rotten)
+        yield f"{path.name}: cut to {at}", content[:at]
+
+
+def test_whatever_rots_or_is_cut_off_is_recalled_or_said_to_be_forgotten(tmp_path: Path, *, long: bool) -> None:
+    tracker = written(tmp_path / "ledger")
+    full, shown = tracker.dump(), orjson.dumps(view(tracker.state))
+    files = {path.name: path.read_bytes() for path in segment_paths(tmp_path / "ledger")}
+    assert recalled(tmp_path / "ledger", shown) == (full, None)
+    directory = tmp_path / "rotten"
+    directory.mkdir()
+    whole, said = 0, 0
+    for path in segment_paths(tmp_path / "ledger"):
+        for what, content in alterations(path, long=long):
+            for file in directory.iterdir():
+                file.unlink()
+            for name, original in files.items():
+                (directory / name).write_bytes(content if name == path.name else original)
+            state, lost = recalled(directory, shown)
+            assert state == full or lost is not None, what
+            whole += lost is None
+            said += lost is not None
+    assert min(whole, said) > 50
+
+
+def test_one_rotten_bit_in_the_last_snapshot_costs_nothing(tmp_path: Path) -> None:
+    full = written(tmp_path).dump()
+    last = segment_paths(tmp_path)[-1]
+    content = bytearray(last.read_bytes())
+    content[200] ^= 4
+    last.write_bytes(content)
+    assert recalled(tmp_path, None) == (full, None)
+
+
+def test_what_is_forgotten_is_said_with_its_time(tmp_path: Path) -> None:
+    tracker = written(tmp_path)
+    shown = orjson.dumps(view(tracker.state))
+    _, last = segment_paths(tmp_path)
+    frames = last.read_bytes()
+    last.write_bytes(frames[: frames.rindex(b"KDCF")])  # a whole number of frames
+    _, lost = recalled(tmp_path, shown)
+    assert lost == f.MemoryLost(
+        END_NS, 22, "the ledger tells of 9 facts, and 10 had been judged: it was cut off or put back"
+    )
+    shutil.rmtree(tmp_path)
+    _, lost = recalled(tmp_path, shown)
+    assert lost == f.MemoryLost(
+        END_NS, 1, "the ledger is empty, and had not been: it was wiped, or its disk is another one"
+    )
+    assert recalled(tmp_path, None)[1] is None, "a first start has nothing to forget"
+
+
+def test_a_ledger_of_another_installation_says_so(tmp_path: Path) -> None:
+    state = written(tmp_path).state
+    assert memory.lost(state, None, None, HOME, END_NS) is None
+    other = memory.lost(state, None, None, "b" * 32, END_NS)
+    assert other is not None
+    assert other.reason == "the ledger belongs to another installation than the store"
+
+
+def test_a_holder_that_rotted_is_no_predecessor_and_no_traceback(tmp_path: Path) -> None:
+    (tmp_path / "holder").write_bytes(b"\xff\xfe\x00")
+    with Store.connect(f"sqlite:///{tmp_path}/store.db", timeout=0) as store:
+        store.upgrade()
+        holder = keeper.claim(store, "c", "r", tmp_path, threading.Event())
+    assert (tmp_path / "holder").read_text() == holder
+
+
+# identities
+
+
+class World:
+    """A store and a ledger, copies of them, and every identity that was ever begun with any."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.now = directory / "now"
+        self.now.mkdir(parents=True)
+        self.copies: list[Path] = []
+        self.begun: list[tuple[int, int]] = []
+        self.names: list[int] = []
+
+    def copy(self, source: Path) -> Path:
+        target = self.directory / f"copy-{len(list(self.directory.iterdir()))}"
+        shutil.copytree(source, target)
+        return target
+
+    def put_back(self, *what: str, source: Path) -> None:
+        for name in what:
+            target = self.now / name
+            if (source / name).is_dir():
+                shutil.rmtree(target, ignore_errors=True)
+                shutil.copytree(source / name, target)
+            else:
+                shutil.copyfile(source / name, target)
+
+    def restore(self, source: Path) -> None:
+        """Do as docs/backup.md says when a machine is lost: the ledger is not backed up."""
+        self.put_back("store.db", source=source)
+        shutil.rmtree(self.now / "ledger")
+
+    def live(self, directory: Path | None = None, renewals: int = 2) -> None:
+        """Start, write under some generations, and be killed."""
+        directory = directory or self.now
+        inbox = Inbox()
+        with (
+            Store.connect(f"sqlite:///{directory}/store.db", timeout=0) as store,
+            Ledger.open(directory / "ledger") as ledger,
+        ):
+            store.upgrade()
+            recovery = ledger.recover()
+            tracker, _, _ = envelope.unseal(recovery.state)
+            for batch in recovery.facts:
+                tracker.fold(batch)
+            installation = store.installation(tracker.state.installation)
+            producers = tracker.state.producers
+            mine = [(key, one.generation) for key, one in producers.items() if one.mode == "plain"]
+            known = (mine[0][0], max(generation for _, generation in mine)) if mine else None
+            identities = Identities(
+                store,
+                inbox,  # type: ignore[arg-type]  # what it uses of one
+                SteadyClock(),
+                cluster="c",
+                cluster_id="id",
+                runner="r",
+                topic=TOPIC,
+                mode="plain",
+                installation=installation,
+                known=known,
+            )
+            identities.begin()
+            for _ in range(renewals):
+                identities.renew("another one")
+                identities.stock()
+            started: Any = f.RunnerStarted(1, "r", "1", installation)
+            ledger.append([started, *inbox.facts[:-1]])  # the last was in the queue when it was killed
+            self.names.append(identities.first)
+        self.begun += [(fact.producer_id, fact.generation) for fact in inbox.facts]
+
+
+class Inbox:
+    def __init__(self) -> None:
+        self.facts: list[f.GenerationBegan] = []
+
+    def put(self, facts: Sequence[f.GenerationBegan]) -> None:
+        self.facts += facts
+
+
+ACCIDENTS: dict[str, Callable[[World, Path], object]] = {
+    "the store of yesterday": lambda world, copy: world.put_back("store.db", source=copy),
+    "the ledger of yesterday": lambda world, copy: world.put_back("ledger", source=copy),
+    "both of yesterday": lambda world, copy: world.put_back("store.db", "ledger", source=copy),
+    "the ledger wiped": lambda world, _: shutil.rmtree(world.now / "ledger"),
+    "the store deleted": lambda world, _: (world.now / "store.db").unlink(),
+    "the documented restore": lambda world, copy: world.restore(copy),
+    "a clone beside it": lambda world, copy: [world.live(copy) for _ in range(2)],  # type: ignore[func-returns-value]
+}
+
+
+@pytest.mark.parametrize("accident", ACCIDENTS)
+def test_no_identity_is_written_twice_after(accident: str, tmp_path: Path) -> None:
+    world = World(tmp_path)
+    world.live()
+    yesterday = world.copy(world.now)
+    world.live()
+    ACCIDENTS[accident](world, yesterday)
+    world.live()
+    world.live()
+    assert len(world.begun) == len(set(world.begun))
+    if accident not in {"the documented restore", "both of yesterday"}:
+        assert len(set(world.names)) == 1, "transactional ids and groups are called as before"
+
+
+def test_no_identity_is_written_twice_whatever_happens_in_which_order(tmp_path: Path) -> None:
+    for seed in cases("restores", 2):
+        chance = random.Random(seed)  # noqa: S311  # tests want to be repeated
+        world = World(tmp_path / str(seed))
+        world.live()
+        for _ in range(8):
+            world.copies.append(world.copy(world.now))
+            ACCIDENTS[chance.choice(list(ACCIDENTS))](world, chance.choice(world.copies))
+            world.live(renewals=chance.randrange(4))
+        assert len(world.begun) == len(set(world.begun))

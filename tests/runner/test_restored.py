@@ -1,0 +1,111 @@
+"""Store and ledger put back, wiped or rotten, over real brokers: what is forgotten is said, and nothing false is."""
+
+from __future__ import annotations
+
+import shutil
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from canary.runner.cluster import ClusterRunner
+from canary.settings import Settings, load
+from storage.ledger.segment import segment_paths
+from storage.store import Store, ViolationFilter
+from tests.support.process import START_S
+from tests.support.waiting import until
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from canary.lab import Lab
+
+pytestmark = pytest.mark.kafka
+
+MODES = ("idempotent", "transactional", "relay", "fencing", "group")
+
+
+def live(settings: Settings) -> tuple[set[str], int]:
+    """Probe, read all that is retained again, and stop; return what was said of severity above info, and what is lost.
+
+    The second is how many times the canary has said that it forgot something.
+    """
+    with Store.connect(settings.store.url.get_secret_value(), timeout=60) as store:
+        store.upgrade()
+        runner = ClusterRunner(settings, settings.clusters[0], store)
+        runner.start()
+        try:
+            until(lambda: runner.probing.is_set() or not runner.alive, START_S, "it probes")
+            before = acked(runner)
+            until(lambda: acked(runner) > before + 60, 120, "more is acknowledged")
+            asked_ns = runner.read_again()
+            until(lambda: read_since(runner, asked_ns), 120, "everything retained is read again")
+        finally:
+            runner.stop(15)
+        found = store.violations(ViolationFilter(), None, 500).items
+    said = {one.kind for one in found if one.severity != "info"}
+    return said, sum(one.kind == "memory-lost" for one in found)
+
+
+def partitions(runner: ClusterRunner) -> list[dict[str, Any]]:
+    assert runner.published is not None
+    found: list[dict[str, Any]] = runner.published.view["partitions"]
+    return found
+
+
+def acked(runner: ClusterRunner) -> int:
+    return sum(int(p["acked"]) for p in partitions(runner))
+
+
+def read_since(runner: ClusterRunner, asked_ns: int) -> bool:
+    if all(p["scrubbed_ns"] > asked_ns for p in partitions(runner)):
+        return True
+    runner.read_again(asked_ns)
+    return False
+
+
+def test_whatever_is_put_back_nothing_false_is_said_and_what_is_forgotten_is(lab: Lab, tmp_path: Path) -> None:
+    var, yesterday = tmp_path / "var", tmp_path / "yesterday"
+    var.mkdir()
+    config = tmp_path / "canary.yaml"
+    config.write_text(
+        f"clusters: [{{name: t, kafka: {{bootstrap.servers: '{lab.bootstrap}'}}, topic: {{name: {tmp_path.name}}}, "
+        f"modes: {{{', '.join(f'{mode}: {{}}' for mode in MODES)}}}}}]\n"
+        f"store: {{url: 'sqlite:///{var}/store.db'}}\n"
+        f"ledger: {{directory: {var}/ledger}}\nprobe_log: {{url: {var}/probe-log}}\nrunner: {{name: r}}\n"
+    )
+    settings = load(config, {})
+    ledger = var / "ledger" / "t" / "r"
+
+    def store_of_yesterday() -> None:
+        shutil.copyfile(yesterday / "store.db", var / "store.db")
+
+    def both_of_yesterday() -> None:
+        store_of_yesterday()
+        shutil.rmtree(ledger)
+        shutil.copytree(yesterday / "ledger" / "t" / "r", ledger)
+
+    def documented_restore() -> None:
+        store_of_yesterday()
+        shutil.rmtree(ledger)
+
+    def rotten_bit() -> None:
+        last = segment_paths(ledger)[-1]
+        content = bytearray(last.read_bytes())
+        content[len(content) // 2] ^= 8
+        last.write_bytes(content)
+
+    assert live(settings) == (set(), 0)
+    shutil.copytree(var, yesterday)
+    assert live(settings) == (set(), 0)
+    accidents: list[tuple[Callable[[], None], int]] = [
+        (rotten_bit, 0),
+        (store_of_yesterday, 0),
+        ((var / "store.db").unlink, 0),
+        (lambda: shutil.rmtree(ledger), 1),
+        (documented_restore, 1),
+        (both_of_yesterday, 1),
+    ]
+    for accident, forgotten in accidents:
+        accident()
+        assert live(settings) == ({"memory-lost"} if forgotten else set(), forgotten), accident
