@@ -255,6 +255,7 @@ OUTSIDE: Final[list[Mutation]] = [
             "        except FileNotFoundError as error:  # a next look",
         ),
         (" and time.monotonic() >= self._seal_at:", " and not self._seal_at:"),
+        ("        return self._ledger.failing\n", "        return None\n"),
         ("        self._tracker.fold(facts)\n        self._judged_ns", "        self._judged_ns"),
         (
             "            try:\n                self._ledger.append(facts)\n                break",
