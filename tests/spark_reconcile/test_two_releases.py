@@ -109,6 +109,7 @@ def test_both_clusters_are_reconciled_for_three_nights_by_the_clock_and_when_ask
         for cluster, canary in releases.items():
             for row in (*nights(store, cluster, "schedule"), *nights(store, cluster, "api")):
                 assert row.verdicts["survived"] > 0
-                assert row.verdicts.keys() <= {"survived", "pending"}, "what the last segment holds is not shipped"
+                not_shipped = {"pending", "unacked-found"}  # the last segment, and acks in it
+                assert row.verdicts.keys() <= {"survived"} | not_shipped
                 assert str(row.report).startswith(f"{canary.directory}/"), "by its own release"
         assert not store.violations().items
