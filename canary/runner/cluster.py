@@ -320,7 +320,9 @@ class ClusterRunner(Worker):
         probes = self._probes.values()
         writers = [writer for one in probes for writer in one.writers.values()]
         tails = [tail for one in probes for tail in one.tails.values()]
-        stop_together([*writers, *tails, *self._helpers, self._watcher, self._auditor], _LAST_S)
+        others = [*self._helpers, self._watcher, self._auditor]
+        self._supervisor.leave(*others)
+        stop_together([*writers, *tails, *others], _LAST_S)
         self._shown(stopped=True)
         self._probes, self._helpers = {}, []
         self._rotations += 1
