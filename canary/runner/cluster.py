@@ -192,11 +192,11 @@ class ClusterRunner(Worker):
         if asked is None:
             return None
         view, self._installation = asked
-        self._remembered_ns = state.now_ns or None
-        lost = memory.lost(state, damage, view and view.view, self._installation, self._clock.now_ns())
+        self._remembered_ns, began_ns = state.now_ns or None, self._clock.now_ns()
+        lost = memory.lost(state, damage, view and view.view, self._installation, began_ns)
         if state.installation not in {None, self._installation}:
             tracker = self._set(Tracker())  # what it holds bears another tag, and is foreign here
-        self._begin_anew()
+        self._begin_anew(began_ns)
         if lost is not None:  # after the beginning: a tracker that was stopped hears of nothing before
             self._inbox.put([lost])
         return tracker, flusher
@@ -299,7 +299,7 @@ class ClusterRunner(Worker):
         while cluster_id is not None and self._shown(stopped=False) and self._probe_one(cluster_id, known):
             known = self._close_all()
             cluster_id = self._known_cluster()
-            self._begin_anew()
+            self._begin_anew(self._clock.now_ns())
 
     def _shown(self, *, stopped: bool) -> bool:
         """Wait until the view shows that judging is stopped, or that it is not; False when told to stop before."""
@@ -309,9 +309,9 @@ class ClusterRunner(Worker):
                 break
         return not self.stopping.is_set()
 
-    def _begin_anew(self) -> None:
+    def _begin_anew(self, at_ns: int) -> None:
         """Tell the tracker that no client is left of those that were there before."""
-        started = (self._clock.now_ns(), self._settings.runner.name, _version())
+        started = (at_ns, self._settings.runner.name, _version())
         self._inbox.put([RunnerStarted(*started, self._installation, self._remembered_ns)])
 
     def _close_all(self) -> Known:
