@@ -239,6 +239,8 @@ ONLINE: Final[list[Mutation]] = [
         ("        return  # of a leader of yesterday, or of nobody", "        pass"),
         ("    if fact.start < log.start:\n        retention.begins_anew(log)\n", ""),
         ("fact.leader_epoch != log.epoch:", "fact.leader_epoch > (log.epoch or -1):"),
+        ("if fact.start > log.start or log.promised.overlaps(0, fact.start):", "if fact.start > log.start:"),
+        ("    if fact.end < known_end:  # a sign", "    if False:  # a sign"),
         ("    log.alone.remove(0, fact.end)\n", ""),
         ("for part in log.alone.without(a, b)]", "for part in [(a, b)]]"),
         ('        elif m.state == "beyond" and m.ordinal < asked:', "        elif False:"),
@@ -290,6 +292,12 @@ ONLINE: Final[list[Mutation]] = [
         ("if transaction.asked_at_ns is None and stream.live:", "if stream.live:"),
         ("    transaction.reads.extend(", "    [].extend("),
         ('and producer.mode == "fencing" and generation < producer.generation', "and generation < producer.generation"),
+    ),
+    *mutations(
+        _RULES + "settled.py",
+        _TESTS,
+        ("for _, end in stream.lost.without(*interval)]", "for end in interval[1:]]"),
+        ("    floor = max(placed, default=0)", "    pass"),
     ),
     *mutations(
         _RULES + "retention.py",

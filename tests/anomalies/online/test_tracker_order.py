@@ -70,3 +70,17 @@ def test_what_a_cut_destroyed_and_a_retry_appended_again_is_no_copy_though_the_s
     bench.answering = True
     bench.settle()
     assert bench.found("duplicate") == []
+
+
+def test_what_was_written_into_an_emptied_log_is_in_order_though_the_start_moves_before_the_cut_is_known() -> None:
+    bench = Bench(end=2)
+    bench.write(6)
+    bench.answering = False
+    bench.truncate(0)
+    bench.write(2)
+    bench.now_ns += 9 * 86_400 * 10**9
+    bench.start = 1
+    bench.round()  # tells of both at once
+    bench.answering = True
+    bench.settle()
+    assert bench.found("nonmonotonic-send", "reorder") == []

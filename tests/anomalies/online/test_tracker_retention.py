@@ -140,6 +140,28 @@ def test_what_was_in_doubt_and_stands_above_the_start_is_no_copy_when_it_is_read
     assert bench.found() == []
 
 
+def test_what_was_in_doubt_is_no_copy_when_it_is_read_though_one_that_was_sent_later_is_lost() -> None:
+    bench = Bench()
+    bench.write(2)
+    (doubtful,) = bench.send()
+    bench.append(doubtful)
+    bench.fold(f.Indeterminate(bench.now_ns, TOPIC, 0, PRODUCER, 1, doubtful, "timed out"))
+    bench.write(2)
+    bench.answering = False  # nobody reads it
+    bench.round()
+    bench.truncate(3)
+    for _ in range(6):
+        bench.round()
+    assert bench.found("lost-write") == [("lost-write", 3, 3), ("lost-write", 4, 4)]
+    bench.write(1)
+    bench.now_ns += 9 * 86_400 * 10**9
+    bench.start = 2
+    bench.round()
+    bench.answering = True
+    bench.settle()
+    assert bench.found("duplicate") == []
+
+
 def test_a_retention_that_was_lowered_to_empty_the_topic_and_raised_again_is_no_early_expiry() -> None:
     bench = Bench()
     bench.fold(f.TopicConfigured(bench.now_ns, TOPIC, 1000, -1, "delete", 2))
