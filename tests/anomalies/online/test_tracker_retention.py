@@ -120,6 +120,17 @@ def test_what_a_clock_dated_that_was_ahead_is_no_younger_for_that() -> None:
     assert starts_at(bench, 10, 3600_000) == []
 
 
+def test_what_a_clock_dated_that_was_ahead_is_no_younger_when_another_start_reads_it() -> None:
+    bench = Bench(now_ns=NOW_NS)
+    (offset,) = bench.append(*bench.send())
+    bench.restart()
+    polled = f.Polled(bench.now_ns, RC, RC, TOPIC, 0, offset, PRODUCER, 1, 0)
+    bench.fold(dataclasses.replace(polled, sent_at_ns=bench.now_ns + 7200 * SECOND_NS))
+    bench.positions[RC] = 1
+    bench.now_ns += 3600 * SECOND_NS
+    assert starts_at(bench, 1, 3600_000) == []
+
+
 def test_nothing_below_the_start_is_remembered() -> None:
     bench = moved(WEEK_MS, -1, "delete", days=8)
     (log,) = bench.tracker.state.topics[TOPIC].logs.values()
