@@ -249,8 +249,8 @@ class Life:
 
     def yesterday(self) -> None:
         """A broker that has not heard of the last election, of which the canary has, answers once more."""
-        known = self.tracker.state.topics[TOPIC].logs.get(0)
-        if self.epoch and known is not None and known.epoch == self.epoch:
+        known = self.tracker.state.topology.epochs.get((TOPIC, 0))
+        if self.epoch and known is not None and known.epoch == self.epoch and not known.lower:
             start, end = self.dice.randint(0, self.end), self.end + self.dice.randint(0, 9)
             self.fold(f.Listed(self.now_ns, self.sample, TOPIC, 0, start, end, end, self.epoch - 1))
 

@@ -174,13 +174,14 @@ def _of_the_client(copy: Violation) -> Violation:
 def settle_held(topic: Topic, log: Log, start: int, checks: Collection[str]) -> None:
     """The log's start is about to pass what violations with ``checks`` rest on: what stands now need not stand later.
 
-    Where there are signs of a cut and a re-read is still to tell, it stays in doubt, and so will be dropped.
+    Where there are signs of a cut and a re-read is still to tell, it stays in doubt, and so will be dropped. An order
+    is such a sign itself.
     """
     doubtful = log.busy and (log.cut is not None or log.low_end is not None or log.conflicted)
     if doubtful:
         return
     for key, held in [one for one in log.held.items() if one[1].check in checks]:
-        if held.check == "order" and standing(topic, log, held):
+        if held.check == "order" and standing(topic, log, held) and not log.busy:
             places = topic.streams[held.tag].places
             rests_on = [place[0] for place in map(places.get, (held.sequence, held.other_sequence)) if place]
             if min(rests_on) < start:

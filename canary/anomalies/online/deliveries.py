@@ -249,7 +249,7 @@ def polled(scope: Scope, run: Sequence[f.Polled]) -> None:  # noqa: C901, PLR091
     plain = stream.mode not in TRANSACTIONAL
     claim(scope, topic, log, stream, a, n, first.offset, promise=committed or plain)
     log.alone.remove(0, first.offset + n)
-    retention.remember_sent(topic, log, first.offset, n, lambda i: run[i].sent_at_ns)
+    retention.remember_sent(topic, log, first.offset, n, lambda i: _sent_by(run[i]))
     for x, y in placed_now:
         _passed_unplaced(scope, log, stream, x, y, first)
     if (committed or plain) and not stream.promised.covers(a, b):
@@ -263,6 +263,11 @@ def polled(scope: Scope, run: Sequence[f.Polled]) -> None:  # noqa: C901, PLR091
         transactions.zombie(scope, topic, log, stream, first, n)
     if committed and first.transaction_id is not None:
         transactions.read(scope, topic, log, stream, first, n)
+
+
+def _sent_by(fact: f.Polled) -> int | None:
+    """Return when (ns) it was sent at the latest: a clock that was ahead dates it later than it is read."""
+    return None if fact.sent_at_ns is None else min(fact.sent_at_ns, fact.at_ns)
 
 
 def _unplaced_within(log: Log, stream: Stream, a: int, b: int) -> list[tuple[int, int]]:

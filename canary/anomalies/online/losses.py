@@ -332,15 +332,18 @@ def listed(scope: Scope, fact: f.Listed) -> None:
     log.end, log.stable = fact.end, fact.stable
     log.alone.remove(0, fact.end)
     log.full_isr_end = min(log.full_isr_end, fact.end)
-    if fact.start > log.start:
-        retention.start_advanced(scope, topic, log, fact.start)
     asked = state.asks.get(fact.sample)
+    known = None if asked is None else asked.ends.get(fact.topic, {}).get(fact.partition)
+    known_end = 0 if known is None else known[0] or 0
+    if fact.end < known_end:  # a sign of a cut, of which the start's advance has to know
+        log.low_end = fact.end if log.low_end is None else min(log.low_end, fact.end)
+    if fact.start > log.start or log.promised.overlaps(0, fact.start):  # it may have begun lower meanwhile
+        retention.start_advanced(scope, topic, log, fact.start)
     _judge_beyond(scope, topic, log, fact.end, asked.ordinal if asked is not None else 0)
     if asked is not None:
         generations.forget_retired(scope, topic, log, asked.ordinal, fact.end)
-        known = asked.ends.get(fact.topic, {}).get(fact.partition)
         if known is not None:
-            _judge_end(scope, topic, log, fact, known[0] or 0)
+            _judge_end(scope, topic, log, fact, known_end)
 
 
 def _judge_beyond(scope: Scope, topic: Topic, log: Log, end: int, asked: int) -> None:
@@ -365,8 +368,6 @@ def _judge_end(scope: Scope, topic: Topic, log: Log, fact: f.Listed, known_end: 
         if fact.end < regression.known_end:
             _cut(scope, topic, log, fact, regression)
             return
-    if fact.end < known_end:
-        log.low_end = fact.end if log.low_end is None else min(log.low_end, fact.end)
     if log.regression is None and fact.end < known_end:
         kept = [part for a, b in log.promised.within(fact.end, known_end) for part in log.alone.without(a, b)]
         runs = [list(r) for a, b in kept for r in log.claims.within(a, b)]

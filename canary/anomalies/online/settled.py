@@ -24,11 +24,12 @@ def _forget(stream: Stream) -> None:
     waiting = (stream.open, stream.unplaced, *stream.unseen.values())
     firsts = [first for first in (one.first() for one in waiting) if first is not None]
     floor = min([*firsts, *stream.places.keys[:1], stream.next_sequence])
-    placed = [end for known in (stream.acked, stream.seen) for _, end in known.within(0, floor)]
+    known = [interval for one in (stream.acked, stream.seen) for interval in one.within(0, floor)]
+    placed = [end for interval in known for _, end in stream.lost.without(*interval)]  # a lost one stood anywhere
     floor = max(placed, default=0)  # what is known of nobody's telling may stand above the start, and be read yet
     if floor <= (stream.failed.first() or 0) and floor <= (stream.indeterminate.first() or 0):
         return
-    for known in (stream.acked, stream.promised, stream.seen):
-        known.add(0, floor)
+    for were in (stream.acked, stream.promised, stream.seen):
+        were.add(0, floor)
     for over in (stream.failed, stream.zombies, stream.indeterminate, stream.lost, *stream.early.values()):
         over.remove(0, floor)

@@ -449,6 +449,23 @@ def test_what_was_looked_for_when_it_expired_is_not_lost_when_the_log_begins_low
     assert {offset for _, offset, _ in bench.found("lost-write")} <= {8, 9}
 
 
+def test_what_expired_in_a_log_that_began_lower_unseen_is_not_lost_though_its_start_is_told_where_it_was() -> None:
+    bench = Bench()
+    bench.write(10)
+    bench.settle()
+    bench.now_ns += 9 * 86_400 * 10**9
+    bench.start = 10
+    bench.settle()
+    wiped(bench)
+    bench.write(12)  # acknowledged below the start that is known
+    bench.now_ns += 9 * 86_400 * 10**9
+    bench.start = 10
+    bench.round()
+    wiped(bench)
+    bench.settle()
+    assert bench.found("lost-write") == [("lost-write", 10, 20), ("lost-write", 11, 21)]
+
+
 def test_what_the_next_loss_of_the_same_place_displaced_is_lost_though_the_log_ends_before_it() -> None:
     bench = Bench()
     bench.write(10)

@@ -70,3 +70,50 @@ def test_what_a_cut_destroyed_and_a_retry_appended_again_is_no_copy_though_the_s
     bench.answering = True
     bench.settle()
     assert bench.found("duplicate") == []
+
+
+def test_what_a_cut_destroyed_and_a_retry_appended_again_is_no_copy_though_one_answer_tells_of_cut_and_start() -> None:
+    bench = Bench()
+    bench.write(3)
+    bench.end = 4  # a marker
+    bench.write(1)
+    bench.poll()
+    bench.answering = False
+    bench.truncate(3)
+    bench.append(3)
+    bench.put(RU, 3)
+    bench.poll(RU)
+    bench.now_ns += 9 * 86_400 * 10**9
+    bench.start = 4
+    bench.round()
+    bench.answering = True
+    bench.settle()
+    assert bench.found("duplicate") == []
+
+
+def test_what_was_written_into_an_emptied_log_is_in_order_though_it_expires_before_anything_is_read_again() -> None:
+    bench = Bench(end=1)
+    bench.write(6)
+    bench.answering = False
+    bench.truncate(0)
+    bench.write(1)
+    bench.end = 20  # others write beyond where it ended
+    bench.now_ns += 9 * 86_400 * 10**9
+    bench.start = 1
+    bench.round()
+    bench.answering = True
+    bench.settle()
+    assert bench.found("nonmonotonic-send", "reorder") == []
+    assert bench.found("lost-write") == [("lost-write", n, n - 1) for n in range(1, 7)]
+
+
+def test_an_order_that_was_read_again_is_said_though_it_expires() -> None:
+    bench = Bench()
+    sequences = bench.send(2)
+    for sequence, offset in zip(sequences, reversed(bench.append(*reversed(sequences))), strict=True):
+        bench.ack(sequence, offset)
+    bench.answer()
+    bench.now_ns += 9 * 86_400 * 10**9
+    bench.start = 1
+    bench.settle()
+    assert bench.found() == [("nonmonotonic-send", 0, 1)]

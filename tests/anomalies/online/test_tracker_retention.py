@@ -120,6 +120,17 @@ def test_what_a_clock_dated_that_was_ahead_is_no_younger_for_that() -> None:
     assert starts_at(bench, 10, 3600_000) == []
 
 
+def test_what_a_clock_dated_that_was_ahead_is_no_younger_when_another_start_reads_it() -> None:
+    bench = Bench(now_ns=NOW_NS)
+    (offset,) = bench.append(*bench.send())
+    bench.restart()
+    polled = f.Polled(bench.now_ns, RC, RC, TOPIC, 0, offset, PRODUCER, 1, 0)
+    bench.fold(dataclasses.replace(polled, sent_at_ns=bench.now_ns + 7200 * SECOND_NS))
+    bench.positions[RC] = 1
+    bench.now_ns += 3600 * SECOND_NS
+    assert starts_at(bench, 1, 3600_000) == []
+
+
 def test_nothing_below_the_start_is_remembered() -> None:
     bench = moved(WEEK_MS, -1, "delete", days=8)
     (log,) = bench.tracker.state.topics[TOPIC].logs.values()
@@ -138,6 +149,28 @@ def test_what_was_in_doubt_and_stands_above_the_start_is_no_copy_when_it_is_read
     bench.round()
     bench.settle()
     assert bench.found() == []
+
+
+def test_what_was_in_doubt_is_no_copy_when_it_is_read_though_one_that_was_sent_later_is_lost() -> None:
+    bench = Bench()
+    bench.write(2)
+    (doubtful,) = bench.send()
+    bench.append(doubtful)
+    bench.fold(f.Indeterminate(bench.now_ns, TOPIC, 0, PRODUCER, 1, doubtful, "timed out"))
+    bench.write(2)
+    bench.answering = False  # nobody reads it
+    bench.round()
+    bench.truncate(3)
+    for _ in range(6):
+        bench.round()
+    assert bench.found("lost-write") == [("lost-write", 3, 3), ("lost-write", 4, 4)]
+    bench.write(1)
+    bench.now_ns += 9 * 86_400 * 10**9
+    bench.start = 2
+    bench.round()
+    bench.answering = True
+    bench.settle()
+    assert bench.found("duplicate") == []
 
 
 def test_a_retention_that_was_lowered_to_empty_the_topic_and_raised_again_is_no_early_expiry() -> None:
