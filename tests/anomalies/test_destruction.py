@@ -17,7 +17,13 @@ def test_what_was_destroyed_is_said_and_nothing_else_whatever_else_happens() -> 
     out_of_order_by_a_cut_and_expired = 786808643, 3006460, 932478807, 612563607, 829064752
     in_doubt_before_one_that_was_lost = 111931595
     dated_by_a_clock_that_was_ahead = 1336820596
-    known = (*out_of_order_by_a_cut_and_expired, in_doubt_before_one_that_was_lost, dated_by_a_clock_that_was_ahead)
+    acknowledged_after_the_cut_that_destroyed_it = 16172623
+    known = (
+        *out_of_order_by_a_cut_and_expired,
+        in_doubt_before_one_that_was_lost,
+        dated_by_a_clock_that_was_ahead,
+        acknowledged_after_the_cut_that_destroyed_it,
+    )
     happened: Counter[str] = Counter()
     for seed in cases("destruction", LIVES, *known):
         life = lived(seed)

@@ -73,6 +73,7 @@ ONLINE: Final[list[Mutation]] = [
         ),
         ("if min(rests_on) < start:", "if False:"),
         ("if doubtful:\n        return", "pass"),
+        ('        want(scope, log, low[1], low[1] + 1, "order")', "        pass"),
         ("standing(topic, log, held) and not log.busy:", "standing(topic, log, held):"),
         ("standing(topic, log, held) and not log.busy:", "False:"),
         ("log.conflicted = True", "pass"),

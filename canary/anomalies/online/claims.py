@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from canary.anomalies import policy
 from canary.anomalies.online.intervals import IntervalSet
-from canary.anomalies.online.questions import PASSED, miss, not_given, want_tail
+from canary.anomalies.online.questions import PASSED, miss, not_given, want, want_tail
 from canary.anomalies.online.scope import Found
 from canary.anomalies.violation import SENT_AGAIN, Records
 
@@ -109,6 +109,7 @@ def _hold_reorder(
     )
     if new:
         want_tail(scope, log, "order", min(low[1], high[1]))
+        want(scope, log, low[1], low[1] + 1, "order")  # acknowledged just now, and no promise yet
 
 
 def hold_copy(

@@ -63,7 +63,6 @@ def clock_seen(log: Log, now_ns: int) -> None:
 def start_advanced(scope: Scope, topic: Topic, log: Log, start: int) -> None:
     """The log begins at ``start`` now. What was promised below is expired if retention explains it."""
     gone = log.promised.within(log.start, start)
-    first = gone[0][0] if gone else None
     count = sum(b - a for a, b in gone)
     settle_held(topic, log, start, PASSED)  # while it is known who still awaits them
     for run in log.claims.within(0, start):
@@ -84,11 +83,11 @@ def start_advanced(scope: Scope, topic: Topic, log: Log, start: int) -> None:
     log.start, log.expired = start, max(start, log.expired)
     generations.forget(scope, topic, log)
     settled.forget(topic, log)
-    if first is not None:
+    if count:
         youngest_ns = _sent_by(log, start)
         if log.expiry is None:
             log.expiry = {
-                "first": first,
+                "first": gone[0][0],
                 "count": 0,
                 "start": start,
                 "youngest_ns": youngest_ns,

@@ -117,3 +117,18 @@ def test_an_order_that_was_read_again_is_said_though_it_expires() -> None:
     bench.start = 1
     bench.settle()
     assert bench.found() == [("nonmonotonic-send", 0, 1)]
+
+
+def test_an_order_is_read_again_at_both_places_though_one_is_acknowledged_late() -> None:
+    bench = Bench(end=2)
+    bench.append(*bench.send())
+    bench.truncate(0)
+    bench.append(*bench.send())
+    bench.settle(1)
+    bench.end = 5  # others write beyond
+    bench.ack(0, 2)  # where it stood
+    for _ in range(4):
+        bench.round()
+    bench.settle()
+    assert bench.found("nonmonotonic-send", "reorder") == []
+    assert bench.found("lost-write") == [("lost-write", 2, 0)]

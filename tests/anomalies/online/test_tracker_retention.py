@@ -131,6 +131,12 @@ def test_what_a_clock_dated_that_was_ahead_is_no_younger_when_another_start_read
     assert starts_at(bench, 1, 3600_000) == []
 
 
+def test_what_was_fetched_before_it_expired_makes_no_second_early_expiry() -> None:
+    bench = moved(WEEK_MS, -1, "delete")
+    bench.fold(f.Polled(bench.now_ns, RC, RC, TOPIC, 0, 1, PRODUCER, 1, 1))
+    assert starts_at(bench, 2, WEEK_MS) == [("early-expiry", 0, -1), ("nonmonotonic-poll", 1, -1)]
+
+
 def test_nothing_below_the_start_is_remembered() -> None:
     bench = moved(WEEK_MS, -1, "delete", days=8)
     (log,) = bench.tracker.state.topics[TOPIC].logs.values()
