@@ -11,6 +11,7 @@ from spark_reconcile.reading import read
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from collections.abc import Set as AbstractSet
 
     import pyarrow as pa
 
@@ -33,6 +34,15 @@ class Dumped:
 
     bounds: dict[Place, Bounds] = field(default_factory=dict)
     topic_ids: dict[tuple[str, str], frozenset[str]] = field(default_factory=dict)
+
+    def ours(self, topic: tuple[str, str], named: AbstractSet[str]) -> frozenset[str | None]:
+        """Return the topic ids of the rows that meet the dump of a topic (rule 1); empty: all rows do.
+
+        None among them: so does a row without an id. Not where the log has ``named`` another id than the dump's: such
+        a row dates from before the cluster told ids, and may be of either incarnation.
+        """
+        dumped: frozenset[str | None] = self.topic_ids.get(topic, frozenset())
+        return dumped | {None} if dumped and named <= dumped else dumped
 
 
 def read_bounds(files: Sequence[File]) -> Dumped:

@@ -11,7 +11,7 @@ from spark_reconcile import tasks
 from spark_reconcile.bounding import Dumped, Place, read_bounds
 from spark_reconcile.output import Folder
 from spark_reconcile.tables import inspect
-from spark_reconcile.tasks import Known, Refused, widen
+from spark_reconcile.tasks import Known, Named, Refused, widen
 from spark_reconcile.transactions import Transactions, read_transactions
 
 if TYPE_CHECKING:
@@ -80,15 +80,16 @@ def known_to_tasks(spark: SparkSession, inputs: Inputs, work: str, issued: Issue
         BadInputError: a file is damaged.
     """
     sequences: Sequences = defaultdict(dict)
+    named: Named = defaultdict(set)
     unclear: dict[str, tuple[File, list[int]]] = {}
     for file in inputs.files["probes"]:
         for group in file.groups:
-            if group.rows and not _told_by_footer(file, group, sequences):
+            if group.rows and not _told_by_footer(file, group, sequences, named):
                 unclear.setdefault(file.path, (file, []))[1].append(group.number)
     parts = [(file.bare(), tuple(groups)) for file, groups in unclear.values()]
     if parts:
         rdd = spark.sparkContext.parallelize(parts, min(len(parts), 256)).map(tasks.told(tasks.extents))
-        _gather(rdd.toLocalIterator(), sequences)
+        _gather(rdd.toLocalIterator(), sequences, named)
     generations: dict[str, dict[int, set[int]]] = defaultdict(lambda: defaultdict(set))
     for place, extents in sequences.items():
         for producer, generation in extents:
@@ -101,6 +102,7 @@ def known_to_tasks(spark: SparkSession, inputs: Inputs, work: str, issued: Issue
             producers.setdefault(producer, {last + 1})
     return Known(
         dumped=inputs.dumped,
+        named=dict(named),
         transactions=inputs.transactions,
         sequences=dict(sequences),
         generations={
@@ -126,19 +128,27 @@ def outlined(spark: SparkSession, parts: list[tuple[File, tuple[int, ...]]]) -> 
     return dict(result)
 
 
-def _told_by_footer(file: File, group: RowGroup, sequences: Sequences) -> bool:
+def _told_by_footer(file: File, group: RowGroup, sequences: Sequences, named: Named) -> bool:
     values = [file.given.get(name, group.only(name)) for name in tasks.KEYS[:5]]
     first, last = group.low.get("sequence"), group.high.get("sequence")
     if any(value is None for value in values) or first is None or last is None:
         return False
     place = Place(str(values[0]), str(values[1]), int(values[2]))
+    topic_id = file.given.get("topic_id", group.only("topic_id"))
+    if topic_id is not None:
+        named[place[:2]].add(topic_id)
+    elif "topic_id" in file.columns and group.nulls.get("topic_id") != group.rows:
+        return False
     widen(sequences[place], (int(values[3]), int(values[4])), first, last)
     return True
 
 
-def _gather(results: Iterable[Any], sequences: Sequences) -> None:
+def _gather(results: Iterable[Any], sequences: Sequences, named: Named) -> None:
     for found in results:
-        for place, extents in believed(found).items():
+        found_sequences, found_named = believed(found)
+        for topic, ids in found_named.items():
+            named[topic] |= ids
+        for place, extents in found_sequences.items():
             for who, (first, last) in extents.items():
                 widen(sequences[place], who, first, last)
 

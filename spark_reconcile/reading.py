@@ -191,16 +191,18 @@ def codes(
     return result, tuple(values)
 
 
-def other_incarnation(table: pa.Table, dumped: AbstractSet[str], place: str) -> NDArray[np.bool_]:
-    """Return which rows name a topic_id that is none of those dumped (rule 1: both sides must have one)."""
-    if not dumped or table.column("topic_id").null_count == len(table):
+def other_incarnation(table: pa.Table, ours: AbstractSet[str | None], place: str) -> NDArray[np.bool_]:
+    """Return which rows have a topic_id, or none, that is not of ``ours`` (Dumped.ours)."""
+    if not ours or (None in ours and table.column("topic_id").null_count == len(table)):
         return np.zeros(len(table), dtype=np.bool_)
     number, values = codes(table, "topic_id", None, place)
-    foreign = np.array([value not in dumped for value in values] + [False])
+    foreign = np.array([value not in ours for value in (*values, None)])
     return foreign[number]
 
 
-def probes(table: pa.Table, cluster: str, dumped: AbstractSet[str], transactions: Transactions, place: str) -> Probes:
+def probes(
+    table: pa.Table, cluster: str, ours: AbstractSet[str | None], transactions: Transactions, place: str
+) -> Probes:
     """Return rows of probes/, all of one partition.
 
     Raises:
@@ -220,6 +222,9 @@ def probes(table: pa.Table, cluster: str, dumped: AbstractSet[str], transactions
     acked_at = numbers(table, "acked_at", NEVER)
     if (outcome != ACKED).any():
         acked_at = np.where(outcome == ACKED, acked_at, NEVER)
+    other = other_incarnation(table, ours, place)
+    if other.any():  # without an id only a promise is void: what promised nothing cannot be lost, and may yet be found
+        other &= (outcome == ACKED) | pc.is_valid(table.column("topic_id")).to_numpy()
     return Probes(
         producer=producer,
         generation=generation,
@@ -230,7 +235,7 @@ def probes(table: pa.Table, cluster: str, dumped: AbstractSet[str], transactions
         sent_at=numbers(table, "sent_at"),
         transaction=transaction,
         transaction_state=state,
-        other=other_incarnation(table, dumped, place),
+        other=other,
         mode=mode,
         modes=modes,
     )
@@ -241,7 +246,7 @@ def _level(table: pa.Table, place: str) -> NDArray[np.uint8]:
     return np.array([COMMITTED_LEVEL, UNCOMMITTED_LEVEL], dtype=np.uint8)[isolation]
 
 
-def polls(table: pa.Table, dumped: AbstractSet[str], place: str) -> Found:
+def polls(table: pa.Table, ours: AbstractSet[str | None], place: str) -> Found:
     """Return rows of polls/, all of one partition, without another incarnation's."""
     found = Found(
         numbers(table, "producer_id"),
@@ -250,14 +255,14 @@ def polls(table: pa.Table, dumped: AbstractSet[str], place: str) -> Found:
         numbers(table, "offset"),
         _level(table, place),
     )
-    other = other_incarnation(table, dumped, place)
+    other = other_incarnation(table, ours, place)
     return found.take(~other) if other.any() else found
 
 
-def records(table: pa.Table, dumped: AbstractSet[str], place: str) -> tuple[Found, Damaged]:
+def records(table: pa.Table, ours: AbstractSet[str | None], place: str) -> tuple[Found, Damaged]:
     """Return rows of records/, all of one partition: those with an identity, and the invalid ones; not the foreign."""
     level, offset = _level(table, place), numbers(table, "offset")
-    other = other_incarnation(table, dumped, place)
+    other = other_incarnation(table, ours | {None} if ours else ours, place)  # the dump's own rows need no id
     invalid = table.column("valid").null_count or not pc.all(table.column("valid")).as_py()
     whole = not other.any() and not invalid
     identified = not any(table.column(name).null_count for name in ("producer_id", "generation", "sequence"))
@@ -272,8 +277,8 @@ def records(table: pa.Table, dumped: AbstractSet[str], place: str) -> tuple[Foun
         return found, Damaged.none()
     valid = np.concatenate([chunk.to_numpy(zero_copy_only=False) for chunk in table.column("valid").chunks] or [[]])
     valid = valid.astype(np.bool_)
-    ours = np.ones(len(table), dtype=np.bool_)
+    whose = np.ones(len(table), dtype=np.bool_)
     for name in ("producer_id", "generation", "sequence"):
-        ours &= pc.is_valid(table.column(name)).to_numpy()
+        whose &= pc.is_valid(table.column(name)).to_numpy()
     damaged = ~valid & ~other
-    return found.take(valid & ours & ~other), Damaged(offset[damaged], level[damaged])
+    return found.take(valid & whose & ~other), Damaged(offset[damaged], level[damaged])

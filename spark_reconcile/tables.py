@@ -227,5 +227,5 @@ def _row_group(metadata: Any, number: int, schema: pa.Schema) -> RowGroup:
 
 _OUTLINED: Final = frozenset(
     {"cluster", "topic", "partition", "offset", "producer_id", "generation", "sequence", "mode", "outcome", "isolation"}
-    | {"sent_at", "valid"}
+    | {"sent_at", "valid", "topic_id"}
 )

@@ -38,14 +38,20 @@ Edges: TypeAlias = tuple[int, Writes, Writes]
 """How many edges, from where, and to where."""
 Key: TypeAlias = tuple[Place, int]
 """A partition and the number of one of its ranges."""
+Named: TypeAlias = dict[tuple[str, str], set[str]]
+"""Topic ids by (cluster, topic)."""
 KEYS = ("cluster", "topic", "partition", "producer_id", "generation", "sequence")
 
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What every task must know; sent to each worker once."""
+    """What every task must know; sent to each worker once.
+
+    ``named``: the topic ids that the log names, by (cluster, topic).
+    """
 
     dumped: Dumped
+    named: Named
     transactions: Transactions
     sequences: dict[Place, dict[tuple[int, int], tuple[int, int]]]
     generations: dict[str, dict[int, tuple[int, ...]]]
@@ -56,9 +62,9 @@ class Known:
         extents = Extents(self.sequences.get(place, {}), self.generations.get(place.cluster, {}))
         return Slice(self.dumped.bounds.get(place), extents)
 
-    def incarnations(self, place: Place) -> frozenset[str]:
-        """Return the topic ids that were dumped, none if unknown."""
-        return self.dumped.topic_ids.get(place[:2], frozenset())
+    def ours(self, place: Place) -> frozenset[str | None]:
+        """Return the topic ids of the rows that meet the dump of a partition (Dumped.ours)."""
+        return self.dumped.ours(place[:2], self.named.get(place[:2], frozenset()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,11 +110,11 @@ def load_range(part: Range, known: Known) -> Piece:
         BadInputError: a file is damaged, or a value is none it may have.
         LayoutError: a row group holds what its footer denies.
     """
-    dumped = known.incarnations(part.place)
+    ours = known.ours(part.place)
     probes = [Probes.none()]
     for share in part.probes:
         table = _read(share, part.place)
-        rows = reading.probes(table, part.place.cluster, dumped, known.transactions, share.file.path)
+        rows = reading.probes(table, part.place.cluster, ours, known.transactions, share.file.path)
         placed = rows.offset >= 0
         _check(share, rows.offset[placed] if not placed.all() else rows.offset)
         keep = (rows.offset >= part.low) & (rows.offset < part.high)
@@ -119,14 +125,14 @@ def load_range(part: Range, known: Known) -> Piece:
     for share in part.records:
         table = _read(share, part.place)
         _check(share, reading.numbers(table, "offset"))
-        rows_found, rows_damaged = reading.records(table, dumped, share.file.path)
+        rows_found, rows_damaged = reading.records(table, ours, share.file.path)
         found.append(_between(rows_found, part))
         damaged.append(_between(rows_damaged, part))
     polls = [Found.none()]
     for share in part.polls:
         table = _read(share, part.place)
         _check(share, reading.numbers(table, "offset"))
-        polls.append(_between(reading.polls(table, dumped, share.file.path), part))
+        polls.append(_between(reading.polls(table, ours, share.file.path), part))
     return Piece(Probes.concat(probes), Found.concat(found), Damaged.concat(damaged), Found.concat(polls))
 
 
@@ -187,20 +193,20 @@ def _between(rows: F, part: Range) -> F:
 def load_blobs(key: Key, blobs: Iterable[tuple[str, bytes]], known: Known) -> Piece:
     """Return the rows that the shuffle brought together."""
     place = key[0]
-    dumped = known.incarnations(place)
+    ours = known.ours(place)
     probes, found, damaged, polls = [Probes.none()], [Found.none()], [Damaged.none()], [Found.none()]
     for table, blob in blobs:
         with pa.ipc.open_stream(blob) as stream:
             rows = stream.read_all()
         path = (rows.schema.metadata or {}).get(b"path", b"").decode()
         if table == "probes":
-            probes.append(reading.probes(rows, place.cluster, dumped, known.transactions, path))
+            probes.append(reading.probes(rows, place.cluster, ours, known.transactions, path))
         elif table == "records":
-            one, other = reading.records(rows, dumped, path)
+            one, other = reading.records(rows, ours, path)
             found.append(one)
             damaged.append(other)
         else:
-            polls.append(reading.polls(rows, dumped, path))
+            polls.append(reading.polls(rows, ours, path))
     return Piece(Probes.concat(probes), Found.concat(found), Damaged.concat(damaged), Found.concat(polls))
 
 
@@ -265,18 +271,20 @@ def second_look(key: Key, piece: Piece, known: Known, runs: Runs, said: Identiti
     return key, merging.second_look(piece, known.slice_of(key[0]), runs, said)
 
 
-def extents(part: tuple[File, tuple[int, ...]]) -> dict[Place, dict[tuple[int, int], tuple[int, int]]]:
-    """Return the first and last sequence of each producer's generation in each partition, of some row groups."""
+def extents(part: tuple[File, tuple[int, ...]]) -> tuple[dict[Place, dict[tuple[int, int], tuple[int, int]]], Named]:
+    """Return of some row groups: the first and last sequence of each producer's generation in each partition; ids."""
     file, groups = part
     result: dict[Place, dict[tuple[int, int], tuple[int, int]]] = {}
-    for batch in reading.batches(file, groups, KEYS):
+    named: Named = defaultdict(set)
+    for batch in reading.batches(file, groups, (*KEYS, "topic_id")):
         for place, _, rows in split(batch, None, file.path):
+            named[place[:2]].update(rows.column("topic_id").unique().drop_null().to_pylist())
             who = Identities(*(reading.numbers(rows, name) for name in KEYS[3:]))
             here = result.setdefault(place, {})
             for producer, generation, mine in by_producer(who):
                 sequence = who.sequence[mine]
                 widen(here, (producer, generation), int(sequence.min()), int(sequence.max()))
-    return result
+    return result, named
 
 
 def widen(extent: dict[tuple[int, int], tuple[int, int]], who: tuple[int, int], first: int, last: int) -> None:

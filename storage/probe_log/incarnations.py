@@ -3,7 +3,7 @@
 A fact is enclosed by two samples of the topic's id: the last that was answered before it, and the first that was
 *asked* after it. Both the same: that is its topic_id. Different, or the topic was gone: nobody can say which of two
 logs the fact speaks of. Such a row must not be judged against either log, and a null topic_id alone would not do that,
-because null meets any dump. So an ack becomes indeterminate (its error says why), and a poll is left out.
+because null may meet any dump. So an ack becomes indeterminate (its error says why), and a poll is left out.
 
 Before the first sample ever, the first one counts. At the end of a segment whose successor holds no later sample, the
 last one counts.

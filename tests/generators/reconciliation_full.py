@@ -56,6 +56,8 @@ def full_night(survivors: int = 40) -> Night:
     night.bounds += [bound(RC, 0, 5, topic="u", topic_id="B"), bound(RU, 0, 5, topic="u", topic_id="B")]
     night.probes += [probe(0, 0, topic="u", topic_id="A"), probe(1, 0, topic="u", topic_id="B")]
     night.records.append(record(0, 1, topic="u", topic_id="B"))
+    night.probes.append(probe(2, 0, topic="u"))  # of A or of B: its topic's id was not known yet
+    night.polls.append(poll(0, 2, topic="u"))
     night.bounds += [bound(RC, 5, 9, cluster="d", retention_ms=1000), bound(RU, 5, 9, cluster="d", retention_ms=1000)]
     night.probes += [
         probe(sequence, sequence, cluster="d") for sequence in range(9)

@@ -47,7 +47,13 @@ def reconciled(  # noqa: C901  # the driver's work, in one piece
     for table in ("probes", "records", "polls"):
         for place, _, rows in split(shaped(night, table), None, table):
             parts.setdefault(place, {}).setdefault(table, []).append(rows)
-    columns = {place: _columns(place, tables, dumped, transactions) for place, tables in parts.items()}
+    named: dict[tuple[str, str], set[str]] = {}
+    for row in night.probes:
+        named.setdefault((row["cluster"], row["topic"]), set()).update({row["topic_id"]} - {None})
+    columns = {
+        place: _columns(place, tables, dumped.ours(place[:2], named.get(place[:2], set())), transactions)
+        for place, tables in parts.items()
+    }
     generations: dict[tuple[str, int], set[int]] = {}
     for place, (probes, *_) in columns.items():
         for producer, generation in zip(probes.producer.tolist(), probes.generation.tolist(), strict=True):
@@ -127,9 +133,8 @@ def reconciled(  # noqa: C901  # the driver's work, in one piece
 
 
 def _columns(
-    place: Place, tables: dict[str, list[pa.Table]], dumped: Any, transactions: Any
+    place: Place, tables: dict[str, list[pa.Table]], ids: frozenset[str | None], transactions: Any
 ) -> tuple[Probes, Found, Damaged, Found]:
-    ids = dumped.topic_ids.get(place[:2], frozenset())
     probes = [reading.probes(rows, place.cluster, ids, transactions, "probes") for rows in tables.get("probes", [])]
     records = [reading.records(rows, ids, "records") for rows in tables.get("records", [])]
     polls = [reading.polls(rows, ids, "polls") for rows in tables.get("polls", [])]

@@ -54,9 +54,16 @@ def verdicts(night: Night) -> dict[str, Any]:
     for row in night.probes:
         generations[row["cluster"], row["producer_id"]].add(row["generation"])
 
-    def here(row: Row) -> bool:
+    def foreign(row: Row) -> bool:
         known = ids[row["cluster"], row["topic"]]
-        return not known or not row.get("topic_id") or row["topic_id"] in known
+        return bool(known) and row.get("topic_id") not in {None, *known}
+
+    made_anew = {(row["cluster"], row["topic"]) for row in night.probes if foreign(row)}
+
+    def here(row: Row) -> bool:
+        acked_or_polled = row.get("outcome") == "acked" or "consumer_id" in row
+        unknown = row.get("topic_id") is None and acked_or_polled and (row["cluster"], row["topic"]) in made_anew
+        return not foreign(row) and not unknown
 
     places = {place(row) for table in (night.probes, night.records, night.polls) for row in table}
     for spot in sorted(places):

@@ -379,6 +379,24 @@ OUTSIDE: Final[list[Mutation]] = [
         ("        KafkaError.TOPIC_AUTHORIZATION_FAILED,\n", ""),
     ),
     *mutations(
+        "spark_reconcile/bounding.py",
+        _KERNEL,
+        (
+            "return dumped | {None} if dumped and named <= dumped else dumped",
+            "return dumped | {None} if dumped else dumped",
+        ),
+        ("return dumped | {None} if dumped and named <= dumped else dumped", "return dumped"),
+    ),
+    *mutations(
+        "spark_reconcile/reading.py",
+        _KERNEL,
+        ("if not ours or (None in ours and table", "if not ours or (table"),
+        ("for value in (*values, None)])", "for value in values] + [False])"),
+        ('(outcome == ACKED) | pc.is_valid(table.column("topic_id")).to_numpy()', "True"),
+        ('(outcome == ACKED) | pc.is_valid(table.column("topic_id")).to_numpy()', "outcome == ACKED"),
+        ("ours | {None} if ours else ours, place)", "ours, place)"),
+    ),
+    *mutations(
         "spark_reconcile/kernel.py",
         _KERNEL,
         ("above=partition.bounds.start if partition.bounds else 0)", "above=0)"),

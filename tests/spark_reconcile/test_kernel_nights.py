@@ -54,6 +54,7 @@ def test_who_was_acknowledged_at_two_offsets_and_stands_at_both_is_a_duplicate(
         pytest.param(probe(0, 11), [record(11, 0, RU)], "survived", id="above the last stable offset"),
         pytest.param(probe(0, 7, **IN_TRANSACTION), stands(7, 0), "aborted-read", id="aborted and committed"),
         pytest.param(probe(0, 7, topic_id="B"), stands(7, 0), "other-incarnation", id="of another incarnation"),
+        pytest.param(probe(0, 7, "failed", topic_id="B"), stands(7, 0), "other-incarnation", id="failed in another"),
         pytest.param(probe(0, 7, "indeterminate"), [poll(7, 0)], "lost", id="read once, and gone"),
         pytest.param(probe(0, 3, "indeterminate"), [poll(3, 0)], "unacked-absent", id="read below the log's start"),
         pytest.param(probe(0, 11, "indeterminate"), [poll(11, 0)], "unacked-absent", id="read above the log's end"),
@@ -69,6 +70,43 @@ def test_what_becomes_of_one_probe(one: Row, rows: list[Row], expected: str) -> 
         bounds=[bound(RC, 5, 10, topic_id="A"), bound(RU, 5, 12, topic_id="A")],
     )
     assert verdicts_of(night) == {expected: [0]}
+
+
+def made_anew(dumped: str) -> oracle.Night:
+    """A topic that was A before its id was known, and may be B now: the log's first probes and polls name no id.
+
+    Nor do the dump's records, whose bounds do.
+    """
+    return oracle.Night(
+        probes=[probe(0, 3), probe(1, 4), probe(2, 5, topic_id="A"), probe(3, 3, topic_id=dumped)],
+        polls=[poll(3, 0), poll(4, 1)],
+        records=stands(3, 3),
+        bounds=[bound(level, 0, 9, topic_id=dumped) for level in (RC, RU)],
+    )
+
+
+def test_promises_and_polls_from_before_the_topic_id_was_known_meet_no_later_incarnation() -> None:
+    """Neither lost nor at an offset that another identity has: nobody can say of which incarnation they are."""
+    night = made_anew("B")
+    assert verdicts_of(night) == {"other-incarnation": [0, 1, 2], "survived": [3]}
+    result = oracle.verdicts(night)
+    assert (result["voided"], result["anomalies"]) == (3, {})
+
+
+def test_promises_from_before_the_topic_id_was_known_are_kept_in_the_only_incarnation() -> None:
+    night = made_anew("A")
+    assert verdicts_of(night) == {"lost": [1, 2], "moved": [0], "survived": [3]}
+    assert oracle.verdicts(night)["anomalies"] == {"inconsistent-offsets": 1, "lost-write": 3}
+
+
+@pytest.mark.parametrize("outcome", ["failed", "indeterminate"])
+def test_what_promised_nothing_before_the_topic_id_was_known_may_yet_be_found(outcome: str) -> None:
+    """A topic's deletion leaves such probes between two ids: the dump of the new one may have them."""
+    night = made_anew("B")
+    night.probes.append(probe(4, None, outcome))
+    night.records += stands(6, 4)
+    found = {"failed": "aborted-read", "indeterminate": "unacked-found"}[outcome]
+    assert verdicts_of(night) == {"other-incarnation": [0, 1, 2], "survived": [3], found: [4]}
 
 
 @pytest.mark.parametrize(("rows", "unverified"), [(stands(3, 0), 0), ([poll(3, 0)], 0), ([], 1)])

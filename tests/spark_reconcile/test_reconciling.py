@@ -18,7 +18,7 @@ from spark_reconcile.inputs import look
 from spark_reconcile.judging import VERDICTS
 from tests.generators import reconciliation_oracle as oracle
 from tests.generators.reconciliation_full import full_night
-from tests.generators.reconciliation_nights import probe, record
+from tests.generators.reconciliation_nights import bound, poll, probe, record
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -176,6 +176,22 @@ def test_a_promise_in_a_partition_that_was_not_dumped_is_inconclusive(
     report = running.run(spark, look(str(root / "log"), str(root / "dump")), str(root / "out"))
     assert report.exit_status == 3
     assert report.summary["unjudged"] == [{"cluster": "c", "topic": "t", "partition": 0}]
+
+
+def test_a_promise_from_before_the_topic_id_was_known_is_void_once_the_topic_was_made_anew(
+    spark: SparkSession, written: Callable[..., Path]
+) -> None:
+    """The log has probes without an id, then id A; the dump is of B, and has another identity at their offsets."""
+    night = oracle.Night(
+        probes=[probe(0, 0), probe(1, 1), probe(2, 2, topic_id="A"), probe(3, 0, topic_id="B")],
+        polls=[poll(0, 0), poll(1, 1)],
+        records=[record(0, 3, level, topic_id="B") for level in (oracle.RC, oracle.RU)],
+        bounds=[bound(level, 0, 9, topic_id="B") for level in (oracle.RC, oracle.RU)],
+    )
+    root = written(night)
+    report = running.run(spark, look(str(root / "log"), str(root / "dump")), str(root / "out"))
+    assert report.summary["verdicts"] == {"other-incarnation": 3, "survived": 1}
+    assert (report.exit_status, report.summary["voided"], report.summary["anomalies"]) == (0, 3, {})
 
 
 def test_a_log_shorter_than_the_topic_is_no_violation(spark: SparkSession, written: Callable[..., Path]) -> None:
