@@ -166,6 +166,11 @@ def _stored(knowledge: Knowledge) -> dict[str, dict[Labels, float]]:
 
 
 def _reconciled(knowledge: Knowledge, values: dict[str, dict[Labels, float]]) -> None:
+    for cluster in knowledge.clusters.values():
+        if cluster.since_ns is not None:
+            values["canary_probing_since_timestamp_seconds"][(cluster.name,)] = cluster.since_ns / 1e9
+        if cluster.night_s is not None:
+            values["canary_reconcile_interval_seconds"][(cluster.name,)] = cluster.night_s
     for run in knowledge.reconciliations:
         values["canary_reconcile_last_success_timestamp_seconds"][(run.cluster,)] = run.ended_s
         values["canary_reconcile_unjudged"][(run.cluster,)] = float(run.unjudged)

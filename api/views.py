@@ -85,6 +85,8 @@ class ClusterView:
     partitions: list[dict[str, Any]] = field(default_factory=list)
     topics: list[dict[str, Any]] = field(default_factory=list)
     since_ns: int | None = None
+    night_s: float | None = None
+    """The longest time between two reconciliations by the clock, as the newest view says; None: there are none."""
     suspects: int = 0
     audited: list[tuple[str, str, int]] = field(default_factory=list)
     """(check, severity, findings) of the last audit."""
@@ -172,6 +174,8 @@ def _merge(view: ClusterView, content: dict[str, Any], runner: RunnerState) -> N
             leaders = {row["leader"] for row in content["partitions"]} - {None, -1}
             view.leaders |= leaders
             view.brokers = max(view.brokers, int(value) + len(leaders))
+    if not view.runners:
+        view.night_s = content.get("night_s")
     view.runners.append(runner)
     if not view.audited and content.get("audit"):
         found = Counter((one["check"], one["severity"]) for one in content["audit"]["findings"])

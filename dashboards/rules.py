@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 HEARTBEAT = "canary_runner_heartbeat_timestamp_seconds"
 RECONCILED = "canary_reconcile_last_success_timestamp_seconds"
+PROBING = "canary_probing_since_timestamp_seconds"
 CRITICAL = 'severity="critical"'
 MAINTENANCE = 'reason="maintenance"'
 SHADOW = 'reason="shadow"'
@@ -37,6 +38,8 @@ TITLES = {
 }
 """Of the groups of rules, for people."""
 UNWRITABLE_S = 60
+NIGHT_S = 7_200
+"""So long after its hour a reconciliation has ended well, also at the third try."""
 FOR_ALL = frozenset({"CanaryApiDown", "CanaryStoreDown", "CanaryAlertTest"})
 """Rules that know no cluster, or that shadow mode does not silence."""
 
@@ -393,25 +396,34 @@ def _unwritable() -> Iterator[Rule]:
 
 
 def _nightly() -> Iterator[Rule]:
+    age = f"time() - (max by (cluster) ({gauge(RECONCILED)}) or max by (cluster) ({gauge(PROBING)}))"
+    interval = f"max by (cluster) ({gauge('canary_reconcile_interval_seconds')})"
+    advice = (
+        "See GET /api/v1/reconciliations for the error of the last run.",
+        "If there was none, see whether a scheduler runs (`canary up`, `canary schedule`) that has the cluster.",
+        "Ask for one: POST /api/v1/reconciliations.",
+    )
+    missed = "The last good one of {{ $labels.cluster }}, or the first probe, is {{ $value | humanizeDuration }} ago."
     yield Rule(
         "CanaryReconcileStale",
-        f"time() - max by (cluster) ({gauge(RECONCILED)}) > 129600",
-        "10m",
+        f"{age} > {interval} + {NIGHT_S}",
+        "0s",
         "warning",
-        "{{ $labels.cluster }} has not been reconciled for more than a day and a half",
-        "The nightly reconciliation has not ended well since.",
-        "The last one of {{ $labels.cluster }} is {{ $value | humanizeDuration }} old.",
-        ("See GET /api/v1/reconciliations for the error of the last run.", "Run `canary reconcile` by hand."),
+        "{{ $labels.cluster }} was not reconciled last night",
+        "No reconciliation has ended well since the one before the last that was due (schedule.reconcile), or ever.",
+        missed,
+        advice,
     )
     yield Rule(
-        "CanaryReconcileNever",
-        f"max by (cluster) ({gauge(HEARTBEAT)}) unless on (cluster) {gauge(RECONCILED)}",
-        "36h",
-        "warning",
-        "{{ $labels.cluster }} has never been reconciled",
-        "The cluster has been probed for a day and a half, and no reconciliation has ended well.",
-        "Cluster {{ $labels.cluster }}.",
-        ("See whether a scheduler runs (`canary up` or `canary schedule`).",),
+        "CanaryReconcileMissing",
+        f"{age} > 2 * {interval} + {NIGHT_S}",
+        "0s",
+        "critical",
+        "{{ $labels.cluster }} was not reconciled for two nights",
+        "Two reconciliations in a row that were due (schedule.reconcile) did not end well, or did not begin. What "
+        "expires before the next one is never held against what was promised.",
+        missed,
+        advice,
     )
     yield Rule(
         "CanaryReconcileUnjudged",

@@ -12,6 +12,7 @@ The way of a run (ARCHITECTURE decision 12)
 6. ``output`` writes verdicts/, partitions/, anomalies/, lost/, summary.json and report.html.
 
 ``dump`` reads the topics with Spark's Kafka source; ``nightly`` runs both for a cluster and puts violations into the
-store, ``keeping`` what was read for the next run; ``schedule`` decides when, and ``compaction`` merges the probe log's
-small files in between. Spark itself is imported nowhere but in session, running and dump.
+store, ``keeping`` what was read for the next run, which ``ends`` compares with the log; ``schedule`` decides when, and
+``compaction`` merges the probe log's small files in between. Spark itself is imported nowhere but in session, running
+and dump.
 """

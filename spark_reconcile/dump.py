@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy as np
 import orjson
@@ -24,6 +24,7 @@ import structlog
 from canary.probe.batch import CORRUPT, INTACT, BinaryBuffers, decode_batch
 from canary.probe.record import tag
 from spark_reconcile.columns import ISOLATIONS
+from spark_reconcile.ends import content
 from spark_reconcile.errors import UnreachableError
 from spark_reconcile.kafka_bounds import Cluster, Topic
 from spark_reconcile.kafka_java import java_properties
@@ -72,6 +73,20 @@ _WRITTEN: Final = pa.schema(
 )
 """How tasks hold rows: text, the same in all of them, once."""
 _RISING: Final = ("offset", "timestamp", "sequence", "transaction_id")
+_TOLD: Final = "file string, topic int, partition int, rows long, offsets array<long>, contents array<string>"
+_TOLD_SCHEMA: Final = pa.schema(
+    [
+        ("file", pa.string()),
+        ("topic", pa.int32()),
+        ("partition", pa.int32()),
+        ("rows", pa.int64()),
+        ("offsets", pa.list_(pa.int64())),
+        ("contents", pa.list_(pa.string())),
+    ]
+)
+"""What a task tells of the file it wrote: of its first and last record, offsets and `ends.content`."""
+Marks: TypeAlias = tuple[tuple[bytes, ...], str | None]
+"""The tags by which records of a topic are ours, and its id."""
 RANGE: Final = 4_000_000
 """Offsets of a partition that one task reads."""
 _BATCH: Final = 65_536
@@ -101,13 +116,27 @@ class Wanted:
 
 
 @dataclass(frozen=True, slots=True)
+class Part:
+    """One file of records/, of one partition at one level; first and last record as (offset, `ends.content`)."""
+
+    file: str
+    topic: str
+    partition: int
+    isolation: str
+    rows: int
+    first: tuple[int, str]
+    last: tuple[int, str]
+
+
+@dataclass(frozen=True, slots=True)
 class Dumped:
-    """What was dumped: rows by (topic, isolation), and the bounds as rows of bounds/."""
+    """What was dumped: rows by (topic, isolation), the bounds as rows of bounds/, and the files of records/."""
 
     rows: Mapping[tuple[str, str], int]
     bounds: Sequence[Mapping[str, Any]]
     silent: int
     seconds: float
+    parts: Sequence[Part] = ()
 
 
 def dump(spark: SparkSession, wanted: Sequence[Wanted], out: str) -> Dumped:
@@ -120,37 +149,30 @@ def dump(spark: SparkSession, wanted: Sequence[Wanted], out: str) -> Dumped:
     folder = Folder(out)
     folder.begin()
     try:
-        names: list[str] = []
+        parts: list[Part] = []
         bounds: list[dict[str, Any]] = []
         rows: dict[tuple[str, str], int] = {}
         silent = 0
         for one in wanted:
-            parts, some_bounds, topics = _dump_cluster(spark, one, folder.work)
-            for part in parts:
-                names += [part.name] if part.name else []
+            some_parts, some_bounds, topics = _dump_cluster(spark, one, folder.work)
+            for part in some_parts:
                 rows[part.topic, part.isolation] = rows.get((part.topic, part.isolation), 0) + part.rows
+            parts += some_parts
             bounds += some_bounds
             silent += sum(topic.partitions for topic in topics) - len(some_bounds) // len(one.levels)
         writer = PartWriter(folder.work)
         written = writer.write(pa.Table.from_pylist(bounds, BOUNDS))
-        folder.publish("records", names, RECORDS)
+        names = folder.publish("records", [part.file for part in parts], RECORDS)
         folder.publish("bounds", [written] if written else [], BOUNDS)
     finally:
         folder.clean()
-    return Dumped(rows, bounds, silent, time.monotonic() - began)
-
-
-@dataclass(frozen=True, slots=True)
-class _Part:
-    name: str | None
-    topic: str
-    isolation: str
-    rows: int
+    published = [replace(part, file=name) for part, name in zip(parts, names, strict=True)]
+    return Dumped(rows, bounds, silent, time.monotonic() - began, published)
 
 
 def _dump_cluster(
     spark: SparkSession, wanted: Wanted, work: str
-) -> tuple[list[_Part], list[dict[str, Any]], list[Topic]]:
+) -> tuple[list[Part], list[dict[str, Any]], list[Topic]]:
     cluster = Cluster(wanted.cluster, wanted.config)
     cluster_id = cluster.cluster_id()
     topics = cluster.topics(wanted.topics)
@@ -158,10 +180,14 @@ def _dump_cluster(
         raise UnreachableError(f"cluster {wanted.cluster} has no topic {' or '.join(wanted.topics)}")
     spans = cluster.spans(topics, wanted.levels)
     tags = {
-        topic.name: (tag(wanted.installation, cluster_id, topic.name, topic.topic_id), topic.topic_id)
+        topic.name: (
+            # where brokers told the topic's id only later, its records stay marked as those of an unknown one
+            tuple(tag(wanted.installation, cluster_id, topic.name, known) for known in {topic.topic_id, None}),
+            topic.topic_id,
+        )
         for topic in topics
     }
-    parts: list[_Part] = []
+    parts: list[Part] = []
     for level in wanted.levels:
         mine = [
             replace(span, start=max(span.start, wanted.since.get((span.topic, span.partition, level), 0)))
@@ -173,7 +199,8 @@ def _dump_cluster(
     ended = time.time_ns() // 1000
     again = {topic.name: topic.topic_id for topic in cluster.topics([topic.name for topic in topics])}
     for topic in topics:
-        if again.get(topic.name) != topic.topic_id:
+        ids = {topic.topic_id, again.get(topic.name)} - {None}  # while brokers are upgraded only some of them tell it
+        if topic.name not in again or len(ids) > 1:
             raise UnreachableError(f"topic {topic.name} of cluster {wanted.cluster} was made anew while it was dumped")
     known = {topic.name: topic for topic in topics}
     bounds = [
@@ -199,8 +226,8 @@ def _read(
     wanted: Wanted,
     spans: Sequence[Span],
     level: str,
-    known: tuple[Mapping[str, tuple[bytes, str | None]], str],
-) -> list[_Part]:
+    known: tuple[Mapping[str, Marks], str],
+) -> list[Part]:
     from pyspark.errors import PySparkException  # noqa: PLC0415  # slow, and not everyone needs it
     from pyspark.sql.functions import lit  # noqa: PLC0415
 
@@ -218,10 +245,21 @@ def _read(
             frame = part if frame is None else frame.union(part)
     work = _Decoder(wanted.cluster, level, *known)
     try:
-        found = frame.mapInArrow(work, "name string, topic string, isolation string, rows long").collect()
+        found = frame.mapInArrow(work, _TOLD).collect()
     except PySparkException as error:
         raise UnreachableError(f"cluster {wanted.cluster} could not be read to its end: {_reason(error)}") from error
-    return [_Part(row["name"], row["topic"], row["isolation"], row["rows"]) for row in found]
+    topics = list(known[0])
+    return [
+        Part(
+            row["file"],
+            topics[row["topic"]],
+            row["partition"],
+            level,
+            row["rows"],
+            *zip(row["offsets"], row["contents"], strict=True),
+        )
+        for row in found
+    ]
 
 
 def _options(spans: Sequence[Span], level: str) -> dict[str, str]:
@@ -246,12 +284,12 @@ def _reason(error: Exception) -> str:
 
 
 class _Decoder:
-    """The work of one task: Arrow batches of a partition's records in, a Parquet file out, and its name.
+    """The work of one task: Arrow batches of a partition's records in, a Parquet file out, and what is in it.
 
     The column topic has the topic's number in ``tags``: a name in every row would be carried for nothing.
     """
 
-    def __init__(self, cluster: str, isolation: str, tags: Mapping[str, tuple[bytes, str | None]], work: str) -> None:
+    def __init__(self, cluster: str, isolation: str, tags: Mapping[str, Marks], work: str) -> None:
         self._cluster = cluster
         self._isolation = isolation
         self._topics = list(tags.items())
@@ -260,30 +298,26 @@ class _Decoder:
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         place: tuple[int, int] | None = None
         stream = None
+        ends: list[tuple[int, str]] = []
         for batch in batches:
             for part in _by_place(batch):
                 here = part.column("topic")[0].as_py(), part.column("partition")[0].as_py()
                 if here != place:
                     if stream is not None and place is not None:
-                        yield self._told(place[0], *stream.close())
+                        yield _told(place, *stream.close(), ends)
                     place, stream = here, PartWriter(self._work).stream(_WRITTEN, rising=_RISING)
+                    ends = [_end(part, 0)] * 2
                 assert stream is not None  # noqa: S101  # just made
                 stream.write(self._decoded(part, *here))
+                ends[1] = _end(part, len(part) - 1)
         if stream is not None and place is not None:
-            yield self._told(place[0], *stream.close())
-
-    def _told(self, topic: int, name: str, rows: int) -> pa.RecordBatch:
-        return pa.RecordBatch.from_pydict(
-            {"name": [name], "topic": [self._topics[topic][0]], "isolation": [self._isolation], "rows": [rows]},
-            pa.schema(
-                [("name", pa.string()), ("topic", pa.string()), ("isolation", pa.string()), ("rows", pa.int64())]
-            ),
-        )
+            yield _told(place, *stream.close(), ends)
 
     def _decoded(self, batch: pa.RecordBatch, number: int, partition: int) -> pa.Table:
-        topic, (own_tag, topic_id) = self._topics[number]
-        decoded = decode_batch(buffers(batch.column("value")), own_tag)
-        ours = decoded.status == INTACT
+        topic, (tags, topic_id) = self._topics[number]
+        decoded = decode_batch(buffers(batch.column("value")), None)
+        marked = np.isin(decoded.tag, [int.from_bytes(one, "little") for one in tags])
+        ours = marked & (decoded.status == INTACT)
         misplaced = ours & (decoded.partition != partition)  # intact, and in a partition it was never sent to
         ours &= ~misplaced
         rows = len(batch)
@@ -301,10 +335,22 @@ class _Decoder:
                 pa.array(decoded.generation, mask=foreign),
                 pa.array(decoded.sequence, mask=foreign),
                 pa.array(decoded.transaction_id, mask=foreign | (decoded.transaction_id < 0)),
-                pa.array((decoded.status != CORRUPT) & ~misplaced),
+                pa.array(~(marked & (decoded.status == CORRUPT)) & ~misplaced),
             ],
             schema=_WRITTEN,
         )
+
+
+def _end(batch: pa.RecordBatch, row: int) -> tuple[int, str]:
+    timestamp = batch.column("timestamp")[row].cast(_TIME).value
+    return batch.column("offset")[row].as_py(), content(timestamp // 1000, batch.column("value")[row].as_py())
+
+
+def _told(place: tuple[int, int], file: str, rows: int, ends: Sequence[tuple[int, str]]) -> pa.RecordBatch:
+    """Return what the driver is told of a file, as _TOLD has it."""
+    offsets, contents = zip(*ends, strict=True)
+    told = {"file": [file], "topic": [place[0]], "partition": [place[1]], "rows": [rows]}
+    return pa.RecordBatch.from_pydict(told | {"offsets": [list(offsets)], "contents": [list(contents)]}, _TOLD_SCHEMA)
 
 
 def _text(value: str | None, rows: int) -> pa.DictionaryArray:

@@ -15,17 +15,19 @@ import threading
 import time
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import structlog
 
 from canary.settings import UserError, load
-from spark_reconcile import findings, running, session
+from spark_reconcile import ends, findings, running, schedule, session
 from spark_reconcile.comparing import compare
 from spark_reconcile.dump import dump
 from spark_reconcile.inputs import look
-from spark_reconcile.keeping import FULL_EVERY_NS, keep, kept, size
+from spark_reconcile.keeping import FULL_EVERY_NS, expiry_ns, keep, kept, recognised, size
 from spark_reconcile.report import with_comparison
 from spark_reconcile.targets import target
 from spark_reconcile.ticket import BY_THE_CLOCK, Ticket
@@ -39,6 +41,7 @@ if TYPE_CHECKING:
     from canary.anomalies.violation import Violation
     from canary.settings import Settings
     from spark_reconcile.dump import Dumped, Wanted
+    from spark_reconcile.keeping import Kept, Range
     from storage.store import StoredViolation
 
 log = structlog.get_logger(__name__)
@@ -47,6 +50,8 @@ KEPT_RUNS: Final = 30
 """Results of so many runs of a cluster are kept on disk."""
 SHIPPED_WITHIN_S: Final = 30.0
 """A sealed segment is in the probe log so soon."""
+_TURNS: Final = 3
+"""Dumps of a log that changes, at each of them, below where the one before it ended; the last is of everything."""
 _CHUNK: Final = 500
 _TELL_S: Final = 2.0
 Dump: TypeAlias = "Callable[[SparkSession, Sequence[Wanted], str], Dumped]"
@@ -146,25 +151,23 @@ def _run(
     shutil.rmtree(folder / "dump", ignore_errors=True)
     before = settings.ledger.directory.parent / "reconciled-dumps" / cluster.name
     began_ns = time.time_ns()
+    next_ns = _next_ns(settings, began_ns)
     try:
         with _telling(store, ticket, spark) as tell:
             tell("dumping")
             basis = None
             forgotten = _forgotten(store, cluster.name)
             if not _asked_for(store, ticket):
-                basis = kept(before, _succeeded(store, cluster.name), began_ns, full_every_ns)
+                basis = kept(before, _succeeded(store, cluster.name), began_ns, next_ns, full_every_ns)
                 if basis is not None and any(one.last_seen_ns >= basis.full_ns for one in forgotten):
                     basis = None
             wanted = target(settings, cluster, store.installation())
-            since = dict(basis.ends) if basis is not None else {}
-            dumped = dump(spark, [replace(wanted, since=since)], str(folder / "dump"))
-            if basis is not None and not basis.fits(dumped.bounds):
-                log.info("kept_dump_does_not_fit", cluster=cluster.name)
-                basis = None
-                dumped = dump(spark, [wanted], str(folder / "dump"))
+            dumped, basis, ranges = _dumped(dump, spark, wanted, str(folder / "dump"), basis, next_ns)
+            within_ns = expiry_ns(dumped.bounds)
             bytes_read = size(folder / "dump")
             if basis is not None:
-                basis.add_to(folder / "dump")
+                ranges += basis.add_to(folder / "dump")
+                within_ns = basis.within_ns
             tell("waiting for the probe log")
             _settle(settings.runner.segment_age + SHIPPED_WITHIN_S if settle_s is None else settle_s)
             tell("reconciling")
@@ -174,7 +177,8 @@ def _run(
             tell("recording")
             found, new = record(store, str(folder / "out"), ticket)
             compared = _compared(store, ticket, dumped, str(folder / "out"), began_ns)
-        keep(folder / "dump", before, ticket.reconciliation_id, began_ns if basis is None else basis.full_ns)
+        full_ns = began_ns if basis is None else basis.full_ns
+        keep(folder / "dump", before, ticket.reconciliation_id, ranges, full_ns, within_ns)
         if basis is None and not report.summary["unjudged"]:
             _patiently(lambda: store.end([one.id for one in forgotten], began_ns))
     finally:
@@ -193,6 +197,29 @@ def _run(
 def _forgotten(store: Store, cluster: str) -> Sequence[StoredViolation]:
     """Return the times that a runner of the cluster has forgotten, whose promises only the probe log still tells."""
     return list(_patiently(lambda: store.violations(ViolationFilter(cluster=cluster, kind="memory-lost"))).items)
+
+
+def _dumped(
+    dump: Dump, spark: SparkSession, wanted: Wanted, out: str, basis: Kept | None, next_ns: int
+) -> tuple[Dumped, Kept | None, list[Range]]:
+    """Dump what is not kept; return with it what of ``basis`` is to be used beside it, and which ranges were read."""
+    reread = partial(ends.read, wanted.config)
+    for turn in range(_TURNS):
+        if turn == _TURNS - 1:
+            basis = None
+        dumped = dump(spark, [replace(wanted, since=basis.since if basis is not None else {})], out)
+        usable = basis.agreeing(dumped.bounds, reread, next_ns) if basis is not None else None
+        if basis is None or (usable is not None and usable.since == basis.since):
+            break
+        basis = usable
+    return dumped, usable, recognised(dumped.parts, reread)
+
+
+def _next_ns(settings: Settings, now_ns: int) -> int:
+    """Return when the clock starts the next run; now, if it starts none."""
+    hours = schedule.trigger(settings)
+    following = schedule.following(hours, datetime.fromtimestamp(now_ns / 1e9, UTC)) if hours is not None else None
+    return now_ns if following is None else int(following.timestamp() * 1e9)
 
 
 def _asked_for(store: Store, ticket: Ticket) -> bool:

@@ -309,17 +309,22 @@ class Folder:
         if self._fs.exists(f"{self._root}/_work"):
             self._fs.rm(f"{self._root}/_work", recursive=True)
 
-    def publish(self, table: str, names: Sequence[str], schema: pa.Schema) -> None:
-        """Put files of the work folder in the place of whatever the table's folder held; none: an empty file."""
+    def publish(self, table: str, names: Sequence[str], schema: pa.Schema) -> list[str]:
+        """Put files of the work folder in the place of whatever the table's folder held; return their new names.
+
+        Without any, the table has an empty file.
+        """
         folder = f"{self._root}/{table}"
         if self._fs.exists(folder):
             self._fs.rm(folder, recursive=True)
         self._fs.makedirs(folder, exist_ok=True)
-        for number, name in enumerate(names):
-            self._fs.mv(f"{self._root}/_work/{name}", f"{folder}/part-{number:05d}.parquet")
+        published = [f"part-{number:05d}.parquet" for number in range(len(names))]
+        for name, new in zip(names, published, strict=True):
+            self._fs.mv(f"{self._root}/_work/{name}", f"{folder}/{new}")
         if not names:
             with self._fs.open(f"{folder}/part-00000.parquet", "wb") as file:
                 pq.write_table(schema.empty_table(), file)
+        return published
 
     def text(self, name: str, content: bytes) -> None:
         """Write a file so that it is there whole or not at all."""

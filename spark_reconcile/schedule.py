@@ -20,6 +20,7 @@ import sys
 import time
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import structlog
@@ -131,14 +132,28 @@ def due(store: Store, cluster: str, fired: Callable[[datetime], datetime | None]
     if not rows or rows[0].state in {"requested", "running"}:
         return False
     newest = rows[0]
-    following = fired(datetime.fromtimestamp(newest.requested_ns / 1e9, UTC))
-    if following is not None and following <= now:
+    struck = fired(datetime.fromtimestamp(newest.requested_ns / 1e9, UTC))
+    if struck is not None and struck <= now:
         return True
     if newest.state != "failed" or newest.requested_by != BY_THE_CLOCK:
         return False
     tried = sum(1 for _ in itertools.takewhile(lambda row: row.state == "failed", rows))
     ended = (newest.ended_ns or newest.requested_ns) / 1e9
     return tried < TRIES and now.timestamp() - ended >= RETRY_S
+
+
+def trigger(settings: Settings) -> Any:
+    """Return the hours of the schedule as APScheduler has them, None without any."""
+    from apscheduler.triggers.cron import CronTrigger  # noqa: PLC0415  # only where it runs
+
+    cron = settings.schedule.reconcile
+    return CronTrigger.from_crontab(cron) if cron else None
+
+
+def following(hours: Any, after: datetime) -> datetime | None:
+    """Return the first hour of a `trigger` after a time."""
+    fired: datetime | None = hours.get_next_fire_time(None, after.astimezone(hours.timezone))
+    return fired
 
 
 class Scheduler:
@@ -176,7 +191,7 @@ class Scheduler:
         self._job: Job | None = None
         self._struck = False
         self._looked = float("-inf")
-        self._trigger = self._cron()
+        self._trigger = trigger(settings)
 
     def run(self, stopping: threading.Event) -> None:
         """Act until told to stop; then end the child and give the lease back, within GRACE_S and a few seconds."""
@@ -250,12 +265,6 @@ class Scheduler:
             self._compaction, self._merging = _child([*self._compacts, *named]), led
         return self._compaction is not None
 
-    def _cron(self) -> Any:
-        from apscheduler.triggers.cron import CronTrigger  # noqa: PLC0415  # only where it runs
-
-        cron = self._settings.schedule.reconcile
-        return CronTrigger.from_crontab(cron) if cron else None
-
     def _strike(self) -> None:
         """It is time: look at the table in the next tick (APScheduler's thread touches nothing else)."""
         self._struck = True
@@ -267,12 +276,8 @@ class Scheduler:
         now = datetime.now(UTC)
         for cluster in sorted(led):
             never = not self._store.reconciliations(cluster, limit=1).items
-            if (never and struck) or due(self._store, cluster, self._fired, now):
+            if (never and struck) or due(self._store, cluster, partial(following, self._trigger), now):
                 self._store.request_reconciliation(cluster, BY_THE_CLOCK, time.time_ns())
-
-    def _fired(self, after: datetime) -> datetime | None:
-        following: datetime | None = self._trigger.get_next_fire_time(None, after.astimezone(self._trigger.timezone))
-        return following
 
     def _begin(self, ticket: Ticket) -> Job:
         named = ("--cluster", ticket.cluster, "--reconciliation", ticket.reconciliation_id, "--holder", ticket.holder)

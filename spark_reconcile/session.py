@@ -8,11 +8,12 @@ import signal
 import sys
 import threading
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import structlog
 
+from canary.lab.jars import cache_directory
+from spark_reconcile import connector
 from spark_reconcile.errors import UnreachableError
 
 if TYPE_CHECKING:
@@ -22,8 +23,6 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger(__name__)
 
-CONNECTOR: Final = "org.apache.spark:spark-sql-kafka-0-10_2.13:4.0.0"
-"""Newer connectors' token-provider jar is not everywhere; this one works with all of 4.0."""
 _QUIET: Final = """
 rootLogger.level = error
 logger.gateway.name = org.apache.spark.api.python.PythonGatewayServer
@@ -52,11 +51,6 @@ _SUBMITTED: Final = frozenset({"spark.driver.memory", "spark.executor.memory", "
 """What spark-submit decides."""
 
 
-def cache() -> Path:
-    """Return the folder in which downloads are kept: $CANARY_CACHE, or ~/.cache/kafka-durability-canary."""
-    return Path(os.environ.get("CANARY_CACHE") or Path.home() / ".cache" / "kafka-durability-canary")
-
-
 @contextmanager
 def session(
     name: str,
@@ -71,7 +65,7 @@ def session(
     Args:
         name: what the application is called.
         master: a Spark master; None: what spark-submit says, or this machine with two cores (fewer if it has fewer).
-        kafka: also the Kafka source; its jars are fetched once, into our own cache.
+        kafka: also the Kafka source; its jars are Spark's own (the image), else fetched once, into our own cache.
         light: Java has little to do (Python does it all): what it does is not worth optimising.
         conf: further Spark properties; they win.
 
@@ -89,7 +83,7 @@ def session(
         builder = builder.master(master or f"local[{min(2, os.cpu_count() or 1)}]")
     if master is None or master.startswith("local"):
         builder = builder.config("spark.driver.host", "127.0.0.1").config("spark.driver.bindAddress", "127.0.0.1")
-    ours = _CONF | _java(light=light) | (_connector() if kafka else {})
+    ours = _CONF | _java(light=light) | (connector.properties() if kafka else {})
     if _submitted():  # who submits says how much memory there is
         ours = {key: value for key, value in ours.items() if key not in _SUBMITTED}
     for key, value in (ours | dict(conf or {})).items():
@@ -98,8 +92,6 @@ def session(
         spark: SparkSession = builder.getOrCreate()
     except (PySparkException, OSError, RuntimeError) as error:
         raise UnreachableError(f"Spark did not start: {str(error).splitlines()[0]}") from error
-    if kafka and not _fetched(cache() / "ivy"):
-        _remember_fetched()
     try:
         yield spark
     finally:
@@ -126,43 +118,13 @@ def _submitted() -> bool:
 
 
 def _java(*, light: bool) -> dict[str, str]:
-    folder = cache() / "spark"
+    folder = cache_directory() / "spark"
     folder.mkdir(parents=True, exist_ok=True)
     file = folder / "log4j2.properties"
     if not file.exists() or file.read_text() != _QUIET:
         file.write_text(_QUIET)
     options = f"-Dlog4j2.configurationFile={file.as_uri()} -XX:+UseSerialGC"
     return {"spark.driver.extraJavaOptions": f"{options} -XX:TieredStopAtLevel=1" if light else options}
-
-
-def _connector() -> dict[str, str]:
-    """Return the properties that bring the Kafka source: its jars if they are here, else where to fetch them from."""
-    ivy = cache() / "ivy"
-    ivy.mkdir(parents=True, exist_ok=True)
-    fetched = _fetched(ivy)
-    if fetched:
-        return {"spark.jars": ",".join(map(str, fetched))}
-    return {"spark.jars.packages": CONNECTOR, "spark.jars.ivy": str(ivy)}
-
-
-def _fetched(ivy: Path) -> list[Path]:
-    """Return the connector's jars if all of them were fetched before, else none."""
-    marker = ivy / _marker()
-    names = marker.read_text().split() if marker.exists() else []
-    jars = [ivy / "jars" / name for name in names]
-    return jars if jars and all(jar.exists() for jar in jars) else []
-
-
-def _remember_fetched() -> None:
-    """Note which jars the connector needs, once a session with them has started."""
-    ivy = cache() / "ivy"
-    temporary = ivy / f".{_marker()}-{os.getpid()}"
-    temporary.write_text("\n".join(sorted(jar.name for jar in (ivy / "jars").glob("*.jar"))))
-    temporary.replace(ivy / _marker())
-
-
-def _marker() -> str:
-    return CONNECTOR.replace(":", "_") + ".jars"
 
 
 @contextmanager

@@ -35,10 +35,11 @@ CLUSTER_ANOMALIES = (
     entry(
         "isr-of-one",
         "One replica alone holds the data",
-        ("critical",),
+        ("critical", "warning"),
         "watch",
         "online",
-        meaning="The ISR of a replicated partition has shrunk to one while writes can still be acknowledged.",
+        meaning="The ISR of a replicated partition has shrunk to one while writes can still be acknowledged: critical "
+        "in a probe topic after 10 s, a warning in any other topic after 10 minutes, longer than a restart takes.",
         implies="What is acknowledged now exists once: losing that broker, or its page cache, loses it.",
         do_first="Bring followers back before anything else; set min.insync.replicas to 2 for that topic.",
         source="call-me-maybe-kafka; why-fsync",

@@ -15,6 +15,8 @@ _PROMISED_TO_IDEMPOTENCE: Final = frozenset(
     {"lost-write", "truncation", "inconsistent-offsets", "duplicate", "reorder", "nonmonotonic-send"}
 )
 """What only acks=all with idempotence rules out: critical there; a warning where acks=1 has to expect it."""
+_WHERE_WE_DO_NOT_WRITE: Final[dict[str, Severity]] = {"isr-of-one": "warning"}
+"""What weighs less in a topic that is not probed: with two replicas and min.insync.replicas=1 a restart makes it so."""
 _AT_THE_END: Final[dict[str, Severity]] = {"unseen": "warning"}
 """What weighs more once nothing comes after it: unseen is a delay while probing, and no delay in a finished history."""
 
@@ -28,15 +30,19 @@ BLINDNESS: Final = frozenset({"blind", "another-cluster", FORGOTTEN})
 """Kinds that mean that nothing can be known: neither a broken promise nor a kept one."""
 
 
-def severity(kind: str, *modes: str | None, finished: bool = False) -> Severity:
+def severity(kind: str, *modes: str | None, probed: bool = True, finished: bool = False) -> Severity:
     """Return what an anomaly weighs.
 
     Args:
         kind: a name of the catalogue.
         modes: of the probes that it is about; none, or None, where that is not known.
+        probed: it is about a topic that we write to.
         finished: it stands at the end of a recorded history.
     """
     known = {mode for mode in modes if mode is not None}
     if known and kind in _PROMISED_TO_IDEMPOTENCE:
         return "warning" if known <= UNORDERED else "critical"
-    return _AT_THE_END.get(kind, CATALOGUE[kind].severity) if finished else CATALOGUE[kind].severity
+    usual = CATALOGUE[kind].severity
+    if not probed:
+        return _WHERE_WE_DO_NOT_WRITE.get(kind, usual)
+    return _AT_THE_END.get(kind, usual) if finished else usual

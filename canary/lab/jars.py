@@ -1,11 +1,13 @@
-"""Kafka's own jars, fetched once from Maven Central, held against pinned checksums, and kept.
+"""Kafka's own jars, and Spark's connector, fetched once from Maven Central, held against pinned checksums, and kept.
 
     $CANARY_CACHE, or ~/.cache/kafka-durability-canary
-        kafka-4.1.0/*.jar    complete, or not there: filled under another name and renamed
+        kafka-4.1.0/*.jar          complete, or not there: filled under another name and renamed
+        spark-kafka-4.0.0/*.jar    the same
 
 Beside this module, ``pinned/kafka-4.1.0.txt`` has a line for each jar of a version: its SHA-512 and its Maven
-coordinate, ``group:artifact:version``. ``$CANARY_MAVEN_URL`` names another repository of the same layout, such as a
-company's mirror; the checksums hold for that as well.
+coordinate, ``group:artifact:version``; ``pinned/spark-kafka-4.0.0.txt`` has the jars that Spark lacks to read from
+Kafka. ``$CANARY_MAVEN_URL`` names another repository of the same layout, such as a company's mirror; the checksums hold
+for that as well.
 """
 
 import fcntl
@@ -24,6 +26,8 @@ Progress = Callable[[str, int, int], None]
 """Called with what is being done, how many steps are done, and how many there will be."""
 
 DEFAULT_VERSION = "4.1.0"
+CONNECTOR = "spark-kafka-4.0.0"
+"""The pinned list of Spark's Kafka source; this one works with all of Spark 4.0."""
 MAVEN_URL = "https://repo.maven.apache.org/maven2"
 
 
@@ -50,7 +54,9 @@ class Jar:
 def pinned_versions() -> list[str]:
     """Return the versions of Kafka that can be fetched, oldest first."""
     names = [file.name for file in (resources.files("canary.lab") / "pinned").iterdir()]
-    return sorted((name[len("kafka-") : -len(".txt")] for name in names if name.endswith(".txt")), key=version_tuple)
+    return sorted(
+        (name[len("kafka-") : -len(".txt")] for name in names if name.startswith("kafka-")), key=version_tuple
+    )
 
 
 def pinned(version: str) -> list[Jar]:
@@ -65,7 +71,16 @@ def pinned(version: str) -> list[Jar]:
             f"the lab does not know Kafka {version}; it knows {', '.join(known)} (see docs/releasing.md)",
             2,
         )
-    text = (resources.files("canary.lab") / "pinned" / f"kafka-{version}.txt").read_text(encoding="ascii")
+    return _listed(f"kafka-{version}")
+
+
+def pinned_connector() -> list[Jar]:
+    """Return the jars that Spark lacks to read from Kafka."""
+    return _listed(CONNECTOR)
+
+
+def _listed(name: str) -> list[Jar]:
+    text = (resources.files("canary.lab") / "pinned" / f"{name}.txt").read_text(encoding="ascii")
     return [Jar(sha512, *coordinate.split(":")) for sha512, coordinate in map(str.split, text.splitlines())]
 
 
@@ -105,7 +120,7 @@ def java() -> str:
 
 def is_fetched(version: str = DEFAULT_VERSION, *, cache: Path | None = None) -> bool:
     """Tell whether fetch() would return at once."""
-    return _target(version, cache or cache_directory()).is_dir()
+    return ((cache or cache_directory()) / f"kafka-{version}").is_dir()
 
 
 def fetch(version: str = DEFAULT_VERSION, progress: Progress | None = None, *, cache: Path | None = None) -> Path:
@@ -122,18 +137,32 @@ def fetch(version: str = DEFAULT_VERSION, progress: Progress | None = None, *, c
     Raises:
         LabError: the version is not pinned, the repository does not answer, or a jar is not the pinned one.
     """
+    return _kept(f"kafka-{version}", lambda: pinned(version), f"Kafka {version}", progress, cache)
+
+
+def fetch_connector(progress: Progress | None = None, *, cache: Path | None = None) -> Path:
+    """Return the directory that holds the jars that Spark lacks to read from Kafka; as fetch() does.
+
+    Raises:
+        LabError: the repository does not answer, or a jar is not the pinned one.
+    """
+    return _kept(CONNECTOR, pinned_connector, "Spark's Kafka connector", progress, cache)
+
+
+def _kept(name: str, listed: Callable[[], list[Jar]], what: str, progress: Progress | None, cache: Path | None) -> Path:
+    """Return the directory ``name``, filled with what is listed; ``what`` says it in words."""
     base = cache or cache_directory()
-    target = _target(version, base)
+    target = base / name
     if target.is_dir():
         return target
-    wanted = pinned(version)
+    wanted = listed()
     from canary.lab.download import download  # noqa: PLC0415  # an HTTP client, needed once
 
     base.mkdir(parents=True, exist_ok=True)
-    with _locked(base / f"{target.name}.lock"):
+    with _locked(base / f"{name}.lock"):
         if target.is_dir():  # somebody else was quicker
             return target
-        with tempfile.TemporaryDirectory(prefix=f".{target.name}-", dir=base) as scratch:
+        with tempfile.TemporaryDirectory(prefix=f".{name}-", dir=base) as scratch:
             lib = Path(scratch) / "lib"
             lib.mkdir()
             tell = progress or _no_progress
@@ -141,14 +170,10 @@ def fetch(version: str = DEFAULT_VERSION, progress: Progress | None = None, *, c
                 wanted,
                 os.environ.get("CANARY_MAVEN_URL") or MAVEN_URL,
                 lib,
-                lambda done: tell(f"fetching Kafka {version}", done, len(wanted)),
+                lambda done: tell(f"fetching {what}", done, len(wanted)),
             )
             lib.rename(target)
     return target
-
-
-def _target(version: str, base: Path) -> Path:
-    return base / f"kafka-{version}"
 
 
 def _no_progress(_what: str, _done: int, _total: int) -> None:

@@ -184,6 +184,20 @@ METRICS: dict[str, Metric] = {
             source="store",
         ),
         Metric(
+            "canary_reconcile_interval_seconds",
+            "gauge",
+            "The longest time between two reconciliations by the schedule that is set; no series without one.",
+            ("cluster",),
+            source="store",
+        ),
+        Metric(
+            "canary_probing_since_timestamp_seconds",
+            "gauge",
+            "When probing began, as far as runners remember.",
+            ("cluster",),
+            source="store",
+        ),
+        Metric(
             "canary_reconcile_verdicts",
             "gauge",
             "Identities by verdict in the last reconciliation.",

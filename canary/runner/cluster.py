@@ -192,11 +192,11 @@ class ClusterRunner(Worker):
         if asked is None:
             return None
         view, self._installation = asked
-        self._remembered_ns = state.now_ns or None
-        lost = memory.lost(state, damage, view and view.view, self._installation, self._clock.now_ns())
+        self._remembered_ns, began_ns = state.now_ns or None, self._clock.now_ns()
+        lost = memory.lost(state, damage, view and view.view, self._installation, began_ns)
         if state.installation not in {None, self._installation}:
             tracker = self._set(Tracker())  # what it holds bears another tag, and is foreign here
-        self._begin_anew()
+        self._begin_anew(began_ns)
         if lost is not None:  # after the beginning: a tracker that was stopped hears of nothing before
             self._inbox.put([lost])
         return tracker, flusher
@@ -219,6 +219,7 @@ class ClusterRunner(Worker):
         self._set(tracker)
         flusher = Flusher(self._store, self._cluster.name, self._settings.runner.name, self._clock)
         flusher.share, flusher.properties = self._cluster.share, self._cluster.client_config()
+        flusher.night_s = self._settings.schedule.longest_gap_s
         flusher.violations(undelivered)
         flusher.ended(ended)
         began, facts = time.monotonic(), 0
@@ -298,7 +299,7 @@ class ClusterRunner(Worker):
         while cluster_id is not None and self._shown(stopped=False) and self._probe_one(cluster_id, known):
             known = self._close_all()
             cluster_id = self._known_cluster()
-            self._begin_anew()
+            self._begin_anew(self._clock.now_ns())
 
     def _shown(self, *, stopped: bool) -> bool:
         """Wait until the view shows that judging is stopped, or that it is not; False when told to stop before."""
@@ -308,9 +309,9 @@ class ClusterRunner(Worker):
                 break
         return not self.stopping.is_set()
 
-    def _begin_anew(self) -> None:
+    def _begin_anew(self, at_ns: int) -> None:
         """Tell the tracker that no client is left of those that were there before."""
-        started = (self._clock.now_ns(), self._settings.runner.name, _version())
+        started = (at_ns, self._settings.runner.name, _version())
         self._inbox.put([RunnerStarted(*started, self._installation, self._remembered_ns)])
 
     def _close_all(self) -> Known:
@@ -319,7 +320,9 @@ class ClusterRunner(Worker):
         probes = self._probes.values()
         writers = [writer for one in probes for writer in one.writers.values()]
         tails = [tail for one in probes for tail in one.tails.values()]
-        stop_together([*writers, *tails, *self._helpers, self._watcher, self._auditor], _LAST_S)
+        others = [*self._helpers, self._watcher, self._auditor]
+        self._supervisor.leave(*others)
+        stop_together([*writers, *tails, *others], _LAST_S)
         self._shown(stopped=True)
         self._probes, self._helpers = {}, []
         self._rotations += 1

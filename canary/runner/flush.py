@@ -74,6 +74,8 @@ class Flusher(Worker):
         """Returns what each part of the runner cannot do now; None for what works."""
         self.share = Share()
         """Which of the cluster's partitions are the runner's."""
+        self.night_s: float | None = None
+        """The longest time between two reconciliations by the clock; None: there are none."""
         self.properties: Mapping[str, object] = {}
         """librdkafka's, which may name certificates."""
         self._waiting: dict[str, Violation] = {}
@@ -224,6 +226,7 @@ class Flusher(Worker):
             Measurement("canary_part_failing", (part,), int(one is not None)) for part, one in parts.items()
         ]
         document["shard"] = [self.share.index, self.share.of]
+        document["night_s"] = self.night_s
         measurements += self._certificates()
         document["measurements"] = [
             [m.name, list(m.labels), m.value, list(m.counts)] if m.counts else [m.name, list(m.labels), m.value]

@@ -103,6 +103,11 @@ class Judge(Worker):
         return self._ledger.directory
 
     @property
+    def failing(self) -> str | None:
+        """What of the ledger fails while facts are made durable all the same: no other file can be opened, say."""
+        return self._ledger.failing
+
+    @property
     def published(self) -> Published:
         """The last view."""
         return self._published

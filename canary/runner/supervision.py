@@ -146,7 +146,9 @@ class Supervisor(Worker):
         )
         if judge.blocked is not None:
             found[ledger] = Trouble(judge.blocked, blind=True)
-        elif self._inbox.crowded_s > CROWDED_S:
+        elif judge.failing is not None:
+            found[ledger] = Trouble(judge.failing, blind=False)
+        if judge.blocked is None and self._inbox.crowded_s > CROWDED_S:
             words = "facts come faster than they become durable, and nothing is sent until few of them wait"
             found["queue"] = Trouble(words, blind=True)
         for what in self._pauses.failing():

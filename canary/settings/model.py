@@ -5,20 +5,18 @@ from __future__ import annotations
 import re
 import socket
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from pydantic import ConfigDict, Field, SecretStr, field_validator, model_validator
 
 from canary.settings.clusters import ClusterSettings
+from canary.settings.cron import longest_gap_s
 from canary.settings.fields import Bytes, Name, Seconds, Secret, Section, problem
 from canary.settings.serving import ApiSettings
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
-_CRON_RANGES: Final = ((0, 59), (0, 23), (1, 31), (1, 12), (0, 6))
-_CRON_PART: Final = re.compile(r"(\*|\d+(-\d+)?|[a-z]{3}(-[a-z]{3})?)(/\d+)?", re.IGNORECASE)
 
 
 def _host_name() -> str:
@@ -142,7 +140,8 @@ class ScheduleSettings(Section):
     reconcile: str | None = Field(
         "0 3 * * *",
         description="When Spark reconciles: minute, hour, day of month, month, day of week (cron, local time; days of "
-        "the week by name, like sun, are the clear ones). null or never = not at all.",
+        "the week by name, like sun, are the clear ones). null or never = not at all, and no alert misses it. Alerts "
+        "about missed reconciliations go by what the runner of a cluster has here: give all parts the same.",
     )
 
     @field_validator("reconcile")
@@ -150,16 +149,19 @@ class ScheduleSettings(Section):
     def _cron(cls, value: str | None) -> str | None:
         if value is None or value in {"", "never"}:
             return None
-        fields = value.split()
-        fits = len(fields) == len(_CRON_RANGES) and all(
-            _CRON_PART.fullmatch(part)
-            and all(least <= int(number) <= most for number in re.findall(r"\d+", part.split("/")[0]))
-            for field, (least, most) in zip(fields, _CRON_RANGES, strict=True)
-            for part in field.split(",")
-        )
-        if not fits:
-            raise problem(f"{value!r} is no cron expression", 'write five fields in quotes, like "0 3 * * *"')
+        try:
+            longest_gap_s(value)
+        except ValueError:
+            raise problem(
+                f"{value!r} is no cron expression, or one that never comes",
+                'write five fields in quotes, like "0 3 * * *"',
+            ) from None
         return value
+
+    @property
+    def longest_gap_s(self) -> float | None:
+        """The longest time between two reconciliations by the clock; None: there are none."""
+        return None if self.reconcile is None else longest_gap_s(self.reconcile)
 
 
 class LabSettings(Section):

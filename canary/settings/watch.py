@@ -56,13 +56,15 @@ class WatchSettings(Section):
     isr_of_one_after: Seconds = Field(
         10.0,
         ge=1,
-        description="How long one replica alone may hold what is acknowledged before that is said (duration).",
+        description="How long one replica alone may hold what is acknowledged in a probe topic before that is said "
+        "(duration).",
     )
     under_replicated_after: Seconds = Field(
-        300.0,
+        600.0,
         ge=1,
         description="How long replicas may be out of sync before that is said (under-replicated, isr-below-half, "
-        "under-min-isr, and an offline partition that has one replica); longer than a broker's restart (duration).",
+        "under-min-isr, isr-of-one of a topic that is not probed, and an offline partition that has one replica); "
+        "longer than a broker's restart (duration).",
     )
     redpanda: RedpandaSettings = Field(default_factory=RedpandaSettings, description="Redpanda only.")  # type: ignore[arg-type]
 

@@ -11,6 +11,7 @@ import structlog
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient, ConfigResource, ConfigSource, ResourceType
 
+from canary.anomalies.online.liveness import SILENCES
 from canary.client.answers import text_of
 from canary.client.opening import opened_in_time
 from canary.client.quiet import calm, quiet_logger
@@ -39,7 +40,7 @@ _INTERNAL = frozenset({"_schemas", "connect-configs", "connect-offsets", "connec
 
 
 class UnreachableError(Exception):
-    """The cluster does not answer; nothing was concluded."""
+    """The cluster does not answer, or not every question; nothing was concluded."""
 
 
 def collect(
@@ -52,6 +53,8 @@ def collect(
 ) -> Audited:
     """Ask a cluster for what the audit looks at.
 
+    What nobody may tell us is a note. What nobody answered may be unsafe, so there is no audit without it.
+
     Args:
         admin: an AdminClient.
         probes: names of the probe topics.
@@ -60,7 +63,7 @@ def collect(
         beyond: tells what the Kafka protocol does not; by default nobody does.
 
     Raises:
-        UnreachableError: the cluster does not answer.
+        UnreachableError: the cluster does not answer, or a broker or topic does not tell its settings in time.
     """
     notes: list[Note] = []
     try:
@@ -114,12 +117,13 @@ def _settings(future: Future[Any], where: str, deadline: float, notes: list[Note
         entries = future.result(max(deadline - time.monotonic(), 0.1))
     except KafkaException as error:
         said: KafkaError = error.args[0]
+        if said.name() in SILENCES:
+            raise UnreachableError(f"the settings of {where} were not told: {text_of(said)}") from error
         need = " Grant DESCRIBE_CONFIGS to the canary's principal." if "AUTHORIZATION" in said.name() else ""
         notes.append(Note(where, f"Its settings were not told: {text_of(said)}.{need}"))
         return {}
-    except TimeoutError:
-        notes.append(Note(where, "Its settings were not told in time."))
-        return {}
+    except TimeoutError as error:
+        raise UnreachableError(f"the settings of {where} were not told in time") from error
     return {
         name: Setting(entry.value, _origin(name, entry))
         for name, entry in entries.items()
@@ -197,7 +201,7 @@ def _left(beyond: Beyond, broker: int) -> str:
 
 
 class Auditor(Worker):
-    """The thread that audits.
+    """The thread that audits; an audit that cannot be done is tried again soon, and the last one stands meanwhile.
 
     Args:
         config: librdkafka properties.

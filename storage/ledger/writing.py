@@ -138,6 +138,11 @@ class Ledger:
             return False
         return self._previous[1] >= self._segment_bytes or self._monotonic() - self._began >= self._segment_age_s
 
+    @property
+    def failing(self) -> str | None:
+        """What failed last, and in which ledger; None if a segment was begun since, or nothing ever failed."""
+        return None if self._said is None else f"the ledger {self.directory} fails: {self._said}"
+
     def recover(self) -> Recovery:
         """Return the last snapshot and what came after it; repair what a dead process left unfinished.
 

@@ -102,6 +102,8 @@ class ViolationRow(
     """One violation for ever; ``id`` is Violation.key(cluster). Its place is its first record's.
 
     ``last_offset``, ``last_identity`` and ``records`` (the runs: offset, count, first identity) are set of ranges only.
+    ``closed_ns``: when it was resolved, by a person or because it ended. ``ended_ns``: when the condition that it is
+    ended, whoever resolved it before or since; None while it holds, and of what is no condition.
     """
 
     id: ColumnElement[str] = Column(String(32), primary_key=True)
@@ -127,6 +129,7 @@ class ViolationRow(
     first_seen_ns: ColumnElement[int] = Column(BigInteger, nullable=False)
     last_seen_ns: ColumnElement[int] = Column(BigInteger, nullable=False)
     closed_ns: ColumnElement[int] = Column(BigInteger)
+    ended_ns: ColumnElement[int] = Column(BigInteger)
     sightings: ColumnElement[list[Any]] = Column(JSON, nullable=False)
     incident_id: ColumnElement[str] = Column(String(32), nullable=False)
     summary: ColumnElement[str] = Column(Text, nullable=False)

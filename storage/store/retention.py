@@ -45,17 +45,18 @@ class StillProbedError(StoreError):
 def purge(connection: Connection, cluster: str, before_ns: int, most: int) -> Purged:
     """Delete what of ``cluster`` was over before ``before_ns``, at most so many rows of each kind.
 
-    A violation goes only when it was resolved before, and is no confirmed loss. The id and records of one that a
-    person resolved stay: seen again they are neither new nor counted twice. A condition that holds again is new. An
-    incident goes with its last violation.
+    A violation goes only when it was resolved and seen last before, and is no confirmed loss. The id and records of one
+    that a person resolved stay: seen again they are neither new nor counted twice. A condition that holds again is new.
+    An incident goes with its last violation.
 
     The caller's transaction must be the only one that records for this cluster (Database.writing(serial=...)).
     """
-    ended = ViolationRow.reason == "ended"
+    ended = ViolationRow.ended_ns.is_not(None)
     over = (
         ViolationRow.cluster == cluster,
         ViolationRow.state == "resolved",
         ViolationRow.closed_ns < before_ns,
+        ViolationRow.last_seen_ns < before_ns,
         not_(loss()),
     )
     kept = [getattr(ViolationRow, column.name) for column in ForgottenRow.__table__.c]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
-from sqlalchemy import func, select, update
+from sqlalchemy import case, func, select, update
 
 from canary.probe.identity import Identity
 from storage.store.models import IncidentRow, ViolationRow, ViolationTotalRow
@@ -70,24 +70,30 @@ def _acknowledge(connection: Connection, where: ColumnElement[bool], note: str |
 
 
 def end_violations(connection: Connection, ids: Sequence[str], at_ns: int) -> int:
-    """Resolve conditions that hold no more (reason "ended"); return how many were not resolved before."""
+    """Resolve conditions that hold no more (reason "ended"); return how many were not resolved before.
+
+    What a person said of one stands; that data was lost in it, also when it held another time since.
+    """
     ended = 0
+    reason = case((ViolationRow.reason == "lost", "lost"), else_="ended")
+    still_open = select(ViolationRow.incident_id).where(ViolationRow.state != "resolved")
     for begin in range(0, len(ids), 500):
+        these = ViolationRow.id.in_(ids[begin : begin + 500])
+        connection.execute(update(ViolationRow).where(these, ViolationRow.ended_ns.is_(None)).values(ended_ns=at_ns))
         ended += connection.execute(
             update(ViolationRow)
-            .where(ViolationRow.id.in_(ids[begin : begin + 500]), ViolationRow.state != "resolved")
-            .values(state="resolved", reason="ended", closed_ns=at_ns)
+            .where(these, ViolationRow.state != "resolved")
+            .values(state="resolved", reason=reason, closed_ns=at_ns)
         ).rowcount
-    still_open = select(ViolationRow.incident_id).where(ViolationRow.state != "resolved")
-    connection.execute(
-        update(IncidentRow)
-        .where(
-            IncidentRow.state != "resolved",
-            IncidentRow.id.in_(select(ViolationRow.incident_id).where(ViolationRow.id.in_(list(ids)[:500]))),
-            IncidentRow.id.not_in(still_open),
+        connection.execute(
+            update(IncidentRow)
+            .where(
+                IncidentRow.state != "resolved",
+                IncidentRow.id.in_(select(ViolationRow.incident_id).where(these)),
+                IncidentRow.id.not_in(still_open),
+            )
+            .values(state="resolved", reason="ended")
         )
-        .values(state="resolved", reason="ended")
-    )
     return ended
 
 
@@ -147,7 +153,10 @@ def acknowledge_incident(connection: Connection, incident_id: str, note: str | N
 def resolve_incident(
     connection: Connection, incident_id: str, reason: Literal["lost", "planned", "false"], note: str | None, at_ns: int
 ) -> Incident | None:
-    """Resolve an incident and all of its violations at once. None: there is none."""
+    """Resolve an incident and all of its violations at once. None: there is none.
+
+    A condition that holds stays resolved for as long as it goes on; when it holds another time it is open again.
+    """
     connection.execute(
         update(IncidentRow).where(IncidentRow.id == incident_id).values(state="resolved", reason=reason, note=note)
     )

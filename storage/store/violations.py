@@ -6,6 +6,10 @@ of all of it), never milder; a copy that the client is known to have made stays 
 is found in a planned window is acknowledged from the start, with the reason planned: on record and on the pages, and no
 alarm. Every new one joins the open incident of its place whose time is within 10 minutes of its own, or begins one. The
 place of a kind without a partition (another-cluster, topic-recreated) is the incarnation and kind.
+
+A condition ends by itself. One that a person resolved stays so while it goes on. When it holds another time it is open
+again, whoever resolved it, with the severity and the evidence of that time; in a planned window it is acknowledged. One
+that is told again when its planned window is over is open then.
 """
 
 from __future__ import annotations
@@ -49,9 +53,9 @@ def record(connection: Connection, cluster: str, violations: Sequence[Violation]
         again, pieces = _divide(known, cluster, violation)
         for row_id, count in again.items():
             row = rows[row_id]
-            over = row["state"] == "resolved"
+            state = row["state"]
             raised = _see_again(row, violation, window, whole=count == row["record_count"])
-            if over and row["state"] != "resolved":
+            if row["state"] != state:
                 incidents.reopen(row)
             if raised:
                 incidents.worsen(row)
@@ -119,6 +123,7 @@ def _new_row(row_id: str, cluster: str, violation: Violation, window: Maintenanc
         "first_seen_ns": violation.at_ns,
         "last_seen_ns": violation.at_ns,
         "closed_ns": None,
+        "ended_ns": None,
         "sightings": [{"by": violation.by, "at_ns": violation.at_ns}],
         "summary": _storable(violation.sentence),
         "evidence": dict(violation.evidence),
@@ -164,12 +169,29 @@ def _see_again(row: Row, violation: Violation, window: Maintenance | None, *, wh
         row["summary"] = _storable(violation.about(runs_of(row)).sentence)
     else:
         row["evidence"] = {**evidence, **row["evidence"]}
-    if row["state"] == "resolved" and row["reason"] == "ended" and violation.at_ns > (row["closed_ns"] or 0):
-        row.update(_standing(window) | {"closed_ns": None, "note": row["note"]})
+    if _holds_anew(row, violation) or _outlasts(row, violation, window):
+        milder = min(row["severity"], violation.severity, key=_RANK.__getitem__)
+        now = {"summary": _storable(violation.sentence), "evidence": evidence, "severity": milder}
+        word = {"note": row["note"]} | ({"reason": "lost"} if row["reason"] == "lost" else {})
+        row.update(_standing(window) | word | now | {"closed_ns": None, "ended_ns": None})
     if _RANK[violation.severity] > _RANK[row["severity"]] and SENT_AGAIN not in row["evidence"]:
         row["severity"] = violation.severity
         return True
     return False
+
+
+def _holds_anew(row: Row, violation: Violation) -> bool:
+    """Return whether a condition holds another time than when it was resolved: it ended since, or began after that."""
+    if row["ended_ns"] is not None:
+        return bool(violation.at_ns > row["ended_ns"])
+    began_ns = violation.evidence.get("since_ns", 0)
+    return bool(row["state"] == "resolved" and began_ns > (row["closed_ns"] or 0))
+
+
+def _outlasts(row: Row, violation: Violation, window: Maintenance | None) -> bool:
+    """Return whether a condition that was found in a planned window holds on when that is over."""
+    planned = row["state"] == "acknowledged" and row["reason"] == "planned" and "since_ns" in violation.evidence
+    return planned and window is None and bool(violation.at_ns >= row["last_seen_ns"])
 
 
 class _Incidents:
@@ -225,7 +247,7 @@ class _Incidents:
         self._worse.append(row)
 
     def reopen(self, row: Row) -> None:
-        """A condition holds again: its incident, if that ended with it, is open again when it is saved."""
+        """A condition is open again: so is its incident when it is saved, unless somebody is on it."""
         self._again.append(row)
 
     def save(self) -> None:
@@ -246,7 +268,10 @@ class _Incidents:
         for row in self._again:
             self._connection.execute(
                 update(IncidentRow)
-                .where(IncidentRow.id == row["incident_id"], IncidentRow.reason == "ended")
+                .where(
+                    IncidentRow.id == row["incident_id"],
+                    or_(IncidentRow.state == "resolved", IncidentRow.reason == "planned"),
+                )
                 .values(state=row["state"], reason=row["reason"], last_ns=row["last_seen_ns"])
             )
 

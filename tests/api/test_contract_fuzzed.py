@@ -39,9 +39,8 @@ def schema(tmp_path_factory: pytest.TempPathFactory) -> BaseSchema:
     token, _ = store.create_token("fuzz", "operate", time.time_ns())
     (directory / "log" / "probes").mkdir(parents=True)
     pq.write_table(PROBES.empty_table(), directory / "log" / "probes" / "prod--canary-0--ab-0000000001.parquet")
-    app = create_app(
-        serving.settings("prod", auth={"required": "always"}), store, ProbeLogReader(str(directory / "log"))
-    )
+    told = serving.settings("prod", auth={"required": "always"}, hosts=("testserver",))
+    app = create_app(told, store, ProbeLogReader(str(directory / "log")))
     loaded = schemathesis.openapi.from_asgi("/openapi.json", app, headers={"Authorization": f"Bearer {token}"})
     loaded.config.update(headers={"Authorization": f"Bearer {token}"})
     return loaded

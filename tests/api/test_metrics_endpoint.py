@@ -171,6 +171,22 @@ def test_the_last_reconciliation_that_ended_well_is_shown(client: Client, store:
     assert total(samples, "canary_reconcile_last_success_timestamp_seconds") == pytest.approx(NOW_NS / 1e9, abs=1)
 
 
+def test_what_nights_are_missed_by_is_told_also_by_a_runner_that_is_dead_and_of_a_cluster_without_a_good_one(
+    store: Store,
+) -> None:
+    began_ns = NOW_NS - 50 * 10**9
+    for name, night_s, ago_s in (("canary-0", 86400.0, 3600), ("canary-1", 21600.0, 7200)):
+        content = view(since_ns=began_ns, night_s=night_s)
+        store.save_view("prod", name, time.time_ns() - ago_s * 10**9, content)
+    store.save_view("unscheduled", "canary-0", time.time_ns(), view())
+    samples = scrape(Client(create_app(settings("prod", "new"), store)))
+    series = {labels: value for (name, labels), value in samples.items() if name == "canary_reconcile_interval_seconds"}
+    assert series == {(("cluster", "prod"),): 86400}
+    began = samples["canary_probing_since_timestamp_seconds", (("cluster", "prod"),)]
+    assert began == pytest.approx(began_ns / 1e9)
+    assert not [labels for name, labels in samples if name == "canary_reconcile_last_success_timestamp_seconds"]
+
+
 def refuse() -> None:
     raise StoreError("the store is away")
 

@@ -184,7 +184,7 @@ def test_a_range_is_one_violation_and_every_total_counts_its_records(client: Cli
     assert float(line.removeprefix(series)) == 2_500_001
     client.post(f"/api/v1/incidents/{row['incident_id']}/acknowledge", {"note": ""})
     sentence = client.get("/api/v1/clusters/prod/summary").json()["sentence"]
-    assert sentence.startswith("prod has 2,500,001 critical violations, acknowledged")
+    assert sentence == "prod has lost 2,500,001 acknowledged writes; somebody has acknowledged that."
 
 
 def test_a_violation_has_evidence_and_advice_and_can_be_acknowledged(client: Client, store: Store) -> None:

@@ -272,16 +272,35 @@ def test_a_counter_that_rises_fires_and_resolves(alert: str, tmp_path: Path) -> 
     firing(alert, series, {"5m": False, "6m": True, f"{minutes + 7}m": False}, tmp_path)
 
 
-def test_a_reconciliation_that_is_too_old_fires(tmp_path: Path) -> None:
-    name = "canary_reconcile_last_success_timestamp_seconds"
-    series = both(name, 'cluster="prod"', f"{-DAY}x1000")
-    firing("CanaryReconcileStale", series, {"11h": False, "13h": True}, tmp_path, every="2m")
+STALE, MISSING = "CanaryReconcileStale", "CanaryReconcileMissing"
+LAST, PROBING = "canary_reconcile_last_success_timestamp_seconds", "canary_probing_since_timestamp_seconds"
 
 
-def test_a_cluster_that_was_never_reconciled_fires_after_a_day_and_a_half(tmp_path: Path) -> None:
-    heartbeat, labels = "canary_runner_heartbeat_timestamp_seconds", 'cluster="prod", runner="canary-0"'
-    series = both(heartbeat, labels, "0+120x1200")
-    firing("CanaryReconcileNever", series, {"35h": False, "37h": True}, tmp_path, every="2m")
+def scheduled(every_h: int) -> Series:
+    return both("canary_reconcile_interval_seconds", 'cluster="prod"', f"{every_h * 3600}x2000")
+
+
+@pytest.mark.parametrize("base", [LAST, PROBING])
+def test_a_missed_night_warns_and_a_second_one_pages_also_where_there_never_was_a_good_one(
+    base: str, tmp_path: Path
+) -> None:
+    series = scheduled(24) | both(base, 'cluster="prod"', "0x2000")
+    firing(STALE, series, {"25h50m": False, "26h10m": True}, tmp_path, every="2m")
+    firing(MISSING, series, {"49h50m": False, "50h10m": True}, tmp_path, every="2m")
+
+
+def test_a_good_night_ends_it_and_counts_from_its_end_not_from_when_probing_began(tmp_path: Path) -> None:
+    last = both(LAST, 'cluster="prod"', f"_x810 {27 * 3600}x1200")
+    series = scheduled(24) | last | both(PROBING, 'cluster="prod"', "0x2000")
+    firing(STALE, series, {"26h30m": True, "27h10m": False, "52h50m": False, "53h10m": True}, tmp_path, every="2m")
+
+
+def test_it_goes_by_the_schedule_that_is_set(tmp_path: Path) -> None:
+    base = both(LAST, 'cluster="prod"', "0x2000")
+    firing(STALE, base | scheduled(6), {"7h50m": False, "8h10m": True}, tmp_path, every="2m")
+    firing(STALE, base, {"60h": False}, tmp_path, every="2m")  # nothing is scheduled
+    weekly = base | scheduled(7 * 24)
+    firing(STALE, weekly, {"60h": False}, tmp_path, every="2m")
 
 
 def test_a_test_of_the_alarm_pages_while_it_is_open(tmp_path: Path) -> None:
@@ -396,7 +415,7 @@ def test_every_alert_is_tried() -> None:
         "CanaryLeaderUnwritable",
         "CanaryPartitionUnwritable",
     }
-    assert tried | {"CanaryReconcileStale", "CanaryReconcileNever"} == set(DESCRIPTIONS)
+    assert tried | {STALE, MISSING} == set(DESCRIPTIONS)
 
 
 def test_every_panel_asks_in_promql_that_is_understood(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ import pytest
 import yaml
 
 from canary.settings import Settings
+from canary.settings.kafka import SECRETS
 from canary.settings.serving import ApiSettings
 from dashboards.__main__ import ROOT
 from dashboards.boards import boards
@@ -36,26 +37,36 @@ EVERYTHING = {
     "runner.shards": "3",
     "api.ingress.enabled": "true",
     "api.ingress.tlsSecret": "tls",
-    "secretEnv[0].name": "CANARY_STORE__URL",
-    "secretEnv[0].secret": "store",
-    "secretEnv[0].key": "url",
 }
+FORMS = sorted(path.stem for path in (CHART / "examples").iterdir())
+"""The documented ways to keep store and probe log, each with values of its own."""
 
 
-def helm(*arguments: str) -> str:
+def helm(*arguments: str) -> subprocess.CompletedProcess[str]:
     found = os.environ.get("HELM") or shutil.which("helm")
     assert found, "helm is missing: go install helm.sh/helm/v3/cmd/helm@latest, or set HELM"
-    ran = subprocess.run([found, *arguments], capture_output=True, text=True, check=False)
-    assert ran.returncode == 0, ran.stderr
-    return ran.stdout
+    return subprocess.run([found, *arguments], capture_output=True, text=True, check=False)
 
 
-def rendered(**values: str) -> dict[str, dict[str, Any]]:
+def template(form: str | None, **values: str) -> subprocess.CompletedProcess[str]:
+    options = ["--values", str(CHART / f"examples/{form}.yaml")] if form else []
+    options += [part for name, value in values.items() for part in ("--set", f"{name}={value}")]
+    return helm("template", "x", str(CHART), "--kube-version", "1.31.0", "--namespace", "canary", *options)
+
+
+def rendered(form: str = "object-store", **values: str) -> dict[str, dict[str, Any]]:
     """Return what the chart makes, by kind/name."""
-    options = [part for name, value in values.items() for part in ("--set", f"{name}={value}")]
-    text = helm("template", "x", str(CHART), "--kube-version", "1.31.0", "--namespace", "canary", *options)
-    found = [one for one in yaml.safe_load_all(text) if one]
+    ran = template(form, **values)
+    assert ran.returncode == 0, ran.stderr
+    found = [one for one in yaml.safe_load_all(ran.stdout) if one]
     return {f"{one['kind']}/{one['metadata']['name']}": one for one in found}
+
+
+def refused(form: str | None, **values: str) -> str:
+    """Return why the chart makes nothing."""
+    ran = template(form, **values)
+    assert ran.returncode != 0, "the chart makes it"
+    return ran.stderr
 
 
 def pods(objects: dict[str, dict[str, Any]]) -> Iterator[tuple[str, dict[str, Any], dict[str, Any]]]:
@@ -69,7 +80,9 @@ def pods(objects: dict[str, dict[str, Any]]) -> Iterator[tuple[str, dict[str, An
 
 @pytest.mark.e2e
 def test_the_chart_is_clean_and_renders_with_little_and_with_everything() -> None:
-    helm("lint", "--strict", str(CHART))
+    for form in FORMS:
+        linted = helm("lint", "--strict", str(CHART), "--values", str(CHART / f"examples/{form}.yaml"))
+        assert linted.returncode == 0, linted.stdout + linted.stderr
     little, everything = rendered(), rendered(**EVERYTHING)
     assert set(little) < set(everything)
     kinds = {name.partition("/")[0] for name in everything}
@@ -77,11 +90,13 @@ def test_the_chart_is_clean_and_renders_with_little_and_with_everything() -> Non
 
 
 @pytest.mark.e2e
-@pytest.mark.parametrize("values", [{}, EVERYTHING], ids=["little", "everything"])
-def test_what_kubernetes_knows_is_as_its_schemas_want_it(values: dict[str, str]) -> None:
-    objects = rendered(**values)
+@pytest.mark.parametrize(
+    ("form", "values"), [(form, {}) for form in FORMS] + [("object-store", EVERYTHING)], ids=[*FORMS, "everything"]
+)
+def test_what_kubernetes_knows_is_as_its_schemas_want_it(form: str, values: dict[str, str]) -> None:
+    objects = rendered(form, **values)
     own = {name: one for name, one in objects.items() if "monitoring.coreos.com" not in one["apiVersion"]}
-    assert len(own) > 8
+    assert len(own) >= 6
     for one in own.values():
         kubernetes_validate.validate(one, "1.31", strict=True)
 
@@ -143,7 +158,154 @@ def test_the_nightly_job_asks_for_what_the_command_line_takes() -> None:
         said = canary(command, "--help").out
         for option in options:
             assert option.split("=")[0] in said, (command, option)
-    assert "--probe-log=/var/lib/canary/probe-log" in pod["containers"][0]["args"]
+    assert "--probe-log=s3://my-bucket/canary" in pod["containers"][0]["args"]
+
+
+def parts(objects: dict[str, dict[str, Any]]) -> dict[str, tuple[str, dict[str, Any]]]:
+    """Return (workload, pod) of each part of the canary, by the command that starts it."""
+    return {
+        container["args"][0]: (name, pod["spec"])
+        for name, _workload, pod in pods(objects)
+        for container in pod["spec"]["containers"]
+    }
+
+
+def source(pod: dict[str, Any], part: str, path: str) -> str:
+    """Return the name of the volume on which a path of a part's container lies; a claim's begins with "claim "."""
+    (container,) = (one for one in pod["containers"] if one["args"][0] == part)
+    mounts = sorted(container["volumeMounts"], key=lambda one: -len(one["mountPath"]))
+    name = str(next(one["name"] for one in mounts if f"{path}/".startswith(f"{one['mountPath']}/")))
+    volume = next(
+        (one for one in pod["volumes"] if one["name"] == name), {"persistentVolumeClaim": {"claimName": name}}
+    )
+    return f"claim {volume['persistentVolumeClaim']['claimName']}" if "persistentVolumeClaim" in volume else name
+
+
+@pytest.mark.e2e
+@pytest.mark.parametrize("form", FORMS)
+def test_every_part_has_the_store_and_reads_the_probe_log_where_the_runner_writes_it(form: str) -> None:
+    objects = rendered(form)
+    settings = Settings.model_validate(yaml.safe_load(objects["ConfigMap/x-settings"]["data"]["canary.yaml"]))
+    found = parts(objects)
+    assert set(found) == {"run", "serve", "schedule"}
+    one_pod = len({workload for workload, _pod in found.values()}) == 1
+    assert one_pod == (form == "one-pod")
+    for part, (_workload, pod) in found.items():
+        (container,) = (one for one in pod["containers"] if one["args"] == [part])
+        (store,) = (one for one in container["env"] if one["name"] == "CANARY_STORE__URL")
+        assert ("secretKeyRef" in store.get("valueFrom", {})) != one_pod, "pods of their own share a server"
+        if "value" in store:
+            assert source(pod, part, store["value"].removeprefix("sqlite:///")) == "claim data"
+    place = settings.probe_log.url
+    if "://" in place:
+        assert place.startswith("s3://")
+    else:
+        assert {source(pod, part, place) for part, (_workload, pod) in found.items()} == {
+            "claim data" if one_pod else "claim canary-shared"
+        }
+    workload, pod = found["run"]
+    assert source(pod, "run", str(settings.ledger.directory)) == "claim data"
+    assert objects[workload]["spec"]["volumeClaimTemplates"][0]["metadata"]["name"] == "data"
+
+
+@pytest.mark.e2e
+@pytest.mark.parametrize("form", FORMS)
+def test_the_service_leads_to_the_api(form: str) -> None:
+    objects = rendered(form)
+    workload, pod = parts(objects)["serve"]
+    wanted = objects["Service/x-api"]["spec"]["selector"]
+    assert wanted.items() <= objects[workload]["spec"]["template"]["metadata"]["labels"].items()
+    (port,) = objects["Service/x-api"]["spec"]["ports"]
+    names = [one["name"] for container in pod["containers"] for one in container.get("ports", ())]
+    assert names == [port["targetPort"]]
+
+
+STORE = {"secretEnv[0].name": "CANARY_STORE__URL", "secretEnv[0].secret": "store", "secretEnv[0].key": "url"}
+OWN = "/var/lib/canary/probe-log"
+REFUSED = {
+    "nothing is said": (None, {}, "no store that all pods share"),
+    "SQLite in several pods": (
+        None,
+        {"settings.store.url": "sqlite:////var/lib/canary/s.db", "settings.probe_log.url": "s3://b/c"},
+        "secretEnv: [{name: CANARY_STORE__URL",
+    ),
+    "a log on the runner's own volume": (None, STORE, "where scheduler and API cannot read it. Name an object store"),
+    "a log on the file system of each pod": ("object-store", {"settings.probe_log.url": f"file://{OWN}"}, OWN),
+    "no log": ("object-store", {"settings.probe_log": "null"}, "settings.probe_log.url"),
+    "a log on a volume that is each pod's own": (
+        "shared-volume",
+        {"extraVolumes[0].persistentVolumeClaim": "null", "extraVolumes[0].emptyDir.medium": ""},
+        "ReadWriteMany",
+    ),
+    "a log beside what is mounted": ("shared-volume", {"settings.probe_log.url": "/sharedx/log"}, "/sharedx/log"),
+    "one pod of several shares": ("one-pod", {"runner.shards": "2"}, "set runner.shards: 1"),
+    "one pod without a runner": ("one-pod", {"runner.enabled": "false"}, "set runner.enabled: true"),
+    "a job that cannot reach one pod's log": (
+        "one-pod",
+        {"reconcile.enabled": "true"},
+        "the scheduler reconciles every night",
+    ),
+    "a job that cannot reach the log it is given": (
+        "object-store",
+        {"reconcile.enabled": "true", "reconcile.probeLog": OWN},
+        f'its pod cannot read the probe log at "{OWN}"',
+    ),
+}
+
+
+@pytest.mark.e2e
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_cannot_work_is_refused_with_the_remedy(case: str) -> None:
+    form, values, said = REFUSED[case]
+    assert said in refused(form, **values)
+
+
+@pytest.mark.e2e
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"secretEnv": "null", "settings.store.url_file": "/run/store"},
+        {"secretEnv": "null", "settings.store.url.file": "/run/store"},
+        {"secretEnv": "null", "settings.store.url": "postgresql+psycopg://canary@postgres/canary"},
+        {"secretEnv[1].name": "CANARY_PROBE_LOG__URL", "settings.probe_log": "null"},
+        {"settings.probe_log.url": "gs://b/c"},
+        {"settings.probe_log.url": "abfs://b@c/d"},
+        {"reconcile.enabled": "true"},
+    ],
+    ids=str,
+)
+def test_what_works_is_made(values: dict[str, str]) -> None:
+    assert "StatefulSet/x-runner" in rendered(**values)
+
+
+KAFKA = r"settings.clusters[0].kafka."
+PLACES = [KAFKA + name.replace(".", r"\.") for name in sorted(SECRETS)]
+PLACES += [KAFKA + "sasl_password", "settings.clusters[0].watch.redpanda.password"]
+
+
+@pytest.mark.e2e
+@pytest.mark.parametrize("place", PLACES)
+def test_a_secret_in_values_is_refused_by_name(place: str) -> None:
+    said = refused("object-store", **{place: "hunter77"})
+    assert place.replace("\\", "") in said
+    assert "name it in secretEnv" in said
+    assert "{file: PATH}" in said
+    assert "hunter77" not in said
+
+
+@pytest.mark.e2e
+@pytest.mark.parametrize("ending", [".file", "_file"])
+def test_secrets_from_files_are_made(ending: str) -> None:
+    rendered(**{f"{place}{ending}": "/run/secrets/x" for place in PLACES})
+
+
+@pytest.mark.e2e
+@pytest.mark.parametrize("place", ["settings.store.url", "settings.probe_log.url"])
+@pytest.mark.parametrize("url", ["postgresql://u:hunter77@h/d", "postgresql://h/d?password=hunter77"])
+def test_a_url_with_a_password_is_refused(place: str, url: str) -> None:
+    said = refused("object-store", **{place: url})
+    assert f"everybody may read: {place}." in said
+    assert "hunter77" not in said
 
 
 @pytest.mark.e2e

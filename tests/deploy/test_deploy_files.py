@@ -169,6 +169,13 @@ def test_the_image_has_every_package_of_the_wheel() -> None:
         assert f"!{name}" in ignored
 
 
+def test_the_image_brings_what_spark_needs_to_read_from_kafka() -> None:
+    build, last = (DEPLOY / "Dockerfile").read_text(encoding="utf-8").rsplit("\nFROM ", 1)
+    assert build.index("uv sync") < build.index("-m spark_reconcile.connector")
+    assert "COPY --from=build /opt/canary /opt/canary" in last
+    assert "/opt/canary/" in (DEPLOY / "spark/Dockerfile").read_text(encoding="utf-8").split("SPARK_HOME=")[1]
+
+
 def test_one_version_everywhere() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     chart = read("helm/kafka-durability-canary/Chart.yaml")

@@ -313,7 +313,8 @@ ONLINE: Final[list[Mutation]] = [
         ("age_ms >= least_age_ms(kept_ms)", "age_ms >= 2 * least_age_ms(kept_ms)"),
         ("age_ms >= least_age_ms(kept_ms)", "age_ms >= 0 * least_age_ms(kept_ms)"),
         ("    log.promised.remove(0, start)\n", ""),
-        ("    settle_held(topic, log, start)\n", ""),
+        ('    settle_held(topic, log, start, {"copy", "order"})\n', ""),
+        ("    settle_held(topic, log, start, PASSED)  # while", "    # while"),
         ("    log.phantoms.remove(0, start)\n", ""),
         (
             "            expired_unread(scope, topic, log, stream, x, y)\n        for unseen",

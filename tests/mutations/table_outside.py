@@ -20,9 +20,26 @@ _KERNEL: Final = (
     ("tests/spark_reconcile/test_kernel.py",),
 )
 
+_KEEPING: Final = (("tests/spark_reconcile/test_keeping.py",),)
 _POLICY: Final = (("tests/spark_reconcile/test_findings.py",),)
 
 OUTSIDE: Final[list[Mutation]] = [
+    *mutations(
+        "spark_reconcile/keeping.py",
+        _KEEPING,
+        ("within_ns = min(self.within_ns, expiry_ns(bounds))", "within_ns = self.within_ns"),
+        ("others |= {one.place for one in self.ranges if one.ends is None}", "pass"),
+        ('and bool(kept["earliest_offset"] <= row["earliest_offset"])', "and True"),
+        ('and bool(kept["topic_id"] == row["topic_id"])', "and True"),
+        ('if end.offset >= now[level]["earliest_offset"]', "if True"),
+        ("if filled or any(", "if any("),
+        ("if filled or any(found.get((place, end.offset)) != end for end in ends[level]):", "if filled:"),
+        ("or size >= 0:", "or False:"),
+        ("if age_ms is None or", "if False or"),
+        ('or next_ns - note["full_ns"] > note["within_ns"]:', "or False:"),
+        ("ends = (first, last) if seen == (part.first, part.last) else None", "ends = first, last"),
+        ("ranges = [one for one in self.ranges if one.place not in others]", "ranges = self.ranges"),
+    ),
     *mutations(
         "canary/anomalies/policy.py",
         _POLICY,
@@ -31,7 +48,7 @@ OUTSIDE: Final[list[Mutation]] = [
         ("if known and kind in _PROMISED_TO_IDEMPOTENCE:", "if kind in _PROMISED_TO_IDEMPOTENCE:"),
         ("if known <= UNORDERED else", "if known & UNORDERED else"),
         ('return "warning" if known <= UNORDERED else "critical"', 'return "critical"'),
-        ("if finished else CATALOGUE[kind].severity", "if False else CATALOGUE[kind].severity"),
+        ("if finished else usual", "if False else usual"),
     ),
     *mutations(
         "storage/ledger/framing.py",
@@ -238,6 +255,7 @@ OUTSIDE: Final[list[Mutation]] = [
             "        except FileNotFoundError as error:  # a next look",
         ),
         (" and time.monotonic() >= self._seal_at:", " and not self._seal_at:"),
+        ("        return self._ledger.failing\n", "        return None\n"),
         ("        self._tracker.fold(facts)\n        self._judged_ns", "        self._judged_ns"),
         (
             "            try:\n                self._ledger.append(facts)\n                break",

@@ -224,6 +224,7 @@ TOPOLOGY: Final[list[Mutation]] = [
         ('if error["at_ns"] >= state.now_ns - _AROUND_NS]', "]"),
         ('        topic_id=(known.topic_id if known is not None else None) or "",', '        topic_id="",'),
         ("    if ours is not None:\n        return scope", "    if False:\n        return scope"),
+        ("policy.severity(kind, probed=False)", "policy.severity(kind)"),
     ),
     *mutations(
         _RULES + "conditions.py",
@@ -248,7 +249,11 @@ TOPOLOGY: Final[list[Mutation]] = [
         ("suspect is not None and suspect.disjoint and not", "suspect is not None and not"),
         ("and not suspect.concluded and place.leader >= 0:", "and place.leader >= 0:"),
         ("and not suspect.concluded and place.leader >= 0:", "and not suspect.concluded:"),
-        (".replicas) < 2\n", ".replicas) < 0\n"),
+        (
+            'kind == "offline-partition" and len(known.partitions[partition].replicas) > 1:',
+            'kind == "offline-partition":',
+        ),
+        ('kind == "isr-of-one" and known.ours:', 'kind == "isr-of-one":'),
         ("if condition.extent != extent or key[2] == OTHERS:", "if key[2] == OTHERS:"),
         ("ripe = scope.state.now_ns - condition.said_ns >= _AGAIN_NS", "ripe = False"),
         ("ripe = scope.state.now_ns - condition.said_ns >= _AGAIN_NS", "ripe = True"),

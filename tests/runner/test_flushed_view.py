@@ -40,11 +40,13 @@ def test_a_view_tells_the_share_and_when_certificates_expire(tmp_path: Path, mon
         store.upgrade()
         flusher = Flusher(store, "prod", "canary-1", SteadyClock(), latest=lambda: cast("Any", shown))
         flusher.share, flusher.properties = Share(1, 3), {"ssl.ca.location": "ca.pem"}
+        flusher.night_s = 86400.0
         assert flusher.flush()
         assert flusher.flush()
         (row,) = store.views()
     told = orjson.loads(row.view)
     assert told["shard"] == [1, 3]
+    assert told["night_s"] == 86400
     assert told["measurements"] == [
         ["canary_leader_epoch", ["t", "0"], 3],
         ["canary_certificate_expiry_timestamp_seconds", ["client"], 1234.0],

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
-import subprocess
 import time
 from typing import TYPE_CHECKING
 
 import pytest
 
 from canary.errors import FAILED
+from tests.support.disk import SmallDisk, small_disk
 from tests.support.process import Canary, records
 
 if TYPE_CHECKING:
@@ -21,37 +20,10 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.kafka
 
 
-class SmallDisk:
-    """A file system of two MB that can be filled."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self._filler = path / "filler"
-
-    def fill(self) -> None:
-        with self._filler.open("ab", buffering=0) as file, contextlib.suppress(OSError):
-            for size in (65536, 4096, 1):
-                with contextlib.suppress(OSError):
-                    while True:
-                        file.write(b"\0" * size)
-
-    def empty(self) -> None:
-        self._filler.unlink()
-
-
 @pytest.fixture
 def disk(tmp_path: Path) -> Iterator[SmallDisk]:
-    path = tmp_path / "small"
-    path.mkdir()
-    mounted = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", path], check=False, capture_output=True, text=True
-    )
-    if mounted.returncode:
-        pytest.skip(f"a small disk needs root, and the right to mount: {mounted.stderr.strip()}")
-    try:
-        yield SmallDisk(path)
-    finally:
-        subprocess.run(["umount", "--lazy", path], check=True)
+    with small_disk(tmp_path / "small") as mounted:
+        yield mounted
 
 
 def written(canary: Canary) -> int:

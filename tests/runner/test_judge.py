@@ -215,8 +215,9 @@ def test_a_judge_outlives_too_many_open_files(
         assert judge.wait_for(lambda published: published.facts == 1001, 60)
         listed = bench.ledger.errors
         assert judge.wait_for(lambda _: bench.ledger.errors > listed + 4, 60)
+        assert judge.failing == f"the ledger {bench.ledger.directory} fails: Too many open files"
         no_more_files(False)
-        assert judge.wait_for(lambda published: len(published.sealed) == 1, 60)
+        assert judge.wait_for(lambda published: len(published.sealed) == 1 and judge.failing is None, 60)
     finally:
         no_more_files(False)
         judge.stop(60)

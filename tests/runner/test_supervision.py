@@ -67,8 +67,8 @@ def ended(part: Worker) -> None:
     until(lambda: not part.alive, 30, f"{part.name} has ended")
 
 
-def judge(blocked: str | None = None) -> Judge:
-    return cast("Judge", SimpleNamespace(blocked=blocked, directory="/ledger"))
+def judge(blocked: str | None = None, failing: str | None = None) -> Judge:
+    return cast("Judge", SimpleNamespace(blocked=blocked, failing=failing, directory="/ledger"))
 
 
 def test_a_part_that_ends_is_started_again_and_said_to_fail_when_it_does_so_again_and_again(flusher: Flusher) -> None:
@@ -126,9 +126,11 @@ def test_a_ledger_that_cannot_be_written_and_a_queue_that_stays_full_are_trouble
     queue = supervisor.troubles(judge())["queue"]
     assert queue is not None
     assert queue.blind
-    troubles = supervisor.troubles(judge("the ledger /ledger cannot be written: No space left on device"))
+    full, files = (f"the ledger /ledger {how}" for how in ("cannot be written: No space left", "fails: Too many files"))
+    assert supervisor.troubles(judge(failing=files)) == {"ledger /ledger": Trouble(files, blind=False), "queue": queue}
+    troubles = supervisor.troubles(judge(full, failing=files))
     assert troubles == {
-        "ledger /ledger": Trouble("the ledger /ledger cannot be written: No space left on device", blind=True),
+        "ledger /ledger": Trouble(full, blind=True),
         "queue": None,
     }
 

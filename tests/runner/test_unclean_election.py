@@ -60,7 +60,7 @@ def test_what_one_replica_alone_had_and_lost_is_said_before_and_after_with_all_t
         "kafka": {"bootstrap.servers": lab.bootstrap},
         "topic": {"name": "probes", "partitions": 3, "config": UNSAFE},
         "modes": {"idempotent": {"interval": "100ms"}},
-        "watch": {"offsets": ["orders:0"]},
+        "watch": {"offsets": ["orders:0"], "under_replicated_after": "10s"},
     }
     with Canary(tmp_path / "canary", lab.bootstrap, "probes", settings={"clusters": [cluster]}) as canary:
         canary.until_probing()
@@ -93,11 +93,7 @@ def test_what_one_replica_alone_had_and_lost_is_said_before_and_after_with_all_t
         (regression,) = (v for v in found if v["kind"] == "offset-regression")
         assert (regression["topic"], regression["partition"], regression["offset"]) == ("orders", 0, 100)
         there = [v for v in found if (v["topic"], v["partition"]) == ("orders", 0)]
-        assert {v["kind"] for v in there if v["severity"] == "critical"} == {
-            "isr-of-one",
-            "unclean-election",
-            "offset-regression",
-        }
+        assert {v["kind"] for v in there if v["severity"] == "critical"} == {"unclean-election", "offset-regression"}
         assert {v["incident_id"] for v in there} == {regression["incident_id"]}
         (lost, *_) = (v for v in found if v["kind"] == "lost-write" and v["partition"] == 0)
         exposure = canary.get(f"/api/v1/violations/{lost['id']}/exposure").json()

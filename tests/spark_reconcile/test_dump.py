@@ -154,6 +154,29 @@ def test_a_dump_holds_what_a_client_reads(spark: SparkSession, lab: Lab, tmp_pat
 
 @pytest.mark.kafka
 @pytest.mark.spark
+def test_records_that_were_marked_before_the_topic_id_was_known_are_ours(
+    spark: SparkSession, lab: Lab, tmp_path: Path
+) -> None:
+    topic_id = made(lab, "unmarked")
+    assert topic_id is not None
+    early = Writer(lab, "unmarked", None)
+    early.probes(0, 3)
+    damaged = bytearray(early.value(0))
+    damaged[70] ^= 1
+    early.raw(0, bytes(damaged))
+    early.flush()
+    late = Writer(lab, "unmarked", topic_id)
+    late.sequences[0] = 3
+    late.probes(0, 1)
+    Writer(lab, "unmarked", None, "1" * 32).probes(0, 1)
+    dump(spark, [Wanted("c", {"bootstrap.servers": lab.bootstrap}, ["unmarked"], INSTALLATION, [RU])], str(tmp_path))
+    rows = sorted(pq.read_table(tmp_path / "records").to_pylist(), key=lambda row: row["offset"])
+    assert [row["sequence"] for row in rows] == [0, 1, 2, None, 3, None]
+    assert [row["valid"] for row in rows] == [True, True, True, False, True, True]
+
+
+@pytest.mark.kafka
+@pytest.mark.spark
 def test_a_dump_has_the_layout_that_is_fast_to_reconcile(
     spark: SparkSession, lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -104,6 +104,7 @@ def test_whatever_the_mode_an_anomaly_has_a_severity_that_its_entry_names(kind: 
     for of in modes:
         assert policy.severity(kind, *of) in CATALOGUE[kind].severities
     assert severity_of(kind) in CATALOGUE[kind].severities
+    assert policy.severity(kind, probed=False) in CATALOGUE[kind].severities
     assert policy.severity(kind) == policy.severity(kind, None) == CATALOGUE[kind].severity
 
 

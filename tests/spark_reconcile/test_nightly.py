@@ -20,6 +20,7 @@ from spark_reconcile.keeping import FULL_EVERY_NS
 from spark_reconcile.ticket import Ticket
 from storage.store import Reconciliation, Store
 from tests.generators.reconciliation_nights import arrow, probe
+from tests.runner.test_losses import destroy
 from tests.spark_reconcile.test_dump import PATIENCE_S, Writer, made
 from tests.support.topics import as_known
 from tests.support.waiting import until
@@ -193,6 +194,36 @@ def test_where_the_log_goes_back_everything_is_read_again(
         assert finished(store, claimed).verdicts == {"survived": 10 - turn}
         admin.delete_topics([topic])[topic].result(PATIENCE_S)
         until(lambda: all(partitions == [] for partitions in as_known(lab, topic)), 60, f"no broker knows {topic}")
+
+
+@pytest.mark.kafka
+@pytest.mark.spark
+def test_a_cut_that_was_filled_beyond_the_old_end_is_found_by_the_next_run(
+    spark: SparkSession, lab: Lab, settings: Settings, store: Store
+) -> None:
+    topic = settings.clusters[0].topic.name
+    topic_id = made(lab, topic)
+    writer = Writer(lab, topic, topic_id, store.installation())
+    for _ in range(10):
+        writer.raw(1, b"another's, in a partition that stays whole")
+    for count in (15, 5):  # each flushed: a cut takes whole batches
+        writer.probes(0, count)
+    shipped(settings, topic, topic_id, 20)
+    claimed = ticket(store, "schedule")
+    assert nightly.run(settings, store, claimed, spark, settle_s=0).violations == 0
+    assert finished(store, claimed).summary["records_read"] == 2 * (10 + 20)
+    assert destroy(lab, topic, 0, 5) == 15
+    for _ in range(30):
+        writer.raw(0, b"another's, where probes were")
+    writer.flush()
+    claimed = ticket(store, "schedule")
+    assert nightly.run(settings, store, claimed, spark, settle_s=0).violations == 5
+    row = finished(store, claimed)
+    assert row.verdicts == {"survived": 15, "lost": 5}
+    assert (row.summary["full"], row.summary["records_read"]) == (False, 2 * (15 + 30)), "of that partition, all"
+    claimed = ticket(store, "schedule")
+    assert nightly.run(settings, store, claimed, spark, settle_s=0).new == 0
+    assert finished(store, claimed).summary["records_read"] == 0, "and it is gone on from"
 
 
 @pytest.mark.kafka

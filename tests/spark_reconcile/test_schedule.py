@@ -15,6 +15,7 @@ import pytest
 
 from canary.settings import load
 from spark_reconcile import compaction, schedule
+from spark_reconcile.nightly import _next_ns
 from spark_reconcile.schedule import Leadership, Scheduler, due, lease_name
 from storage.store import Held, Lease, Store
 from tests.generators.reconciliation_nights import arrow, probe
@@ -298,3 +299,12 @@ def test_of_two_schedulers_one_leads_and_the_other_follows_when_it_dies(store: S
     assert not first.renew()
     second.release()
     assert isinstance(store.leases.acquire(lease_name("c"), "three"), Lease)
+
+
+def test_a_night_knows_when_the_next_one_is(settings: Settings, tmp_path: Path) -> None:
+    now = datetime(2026, 11, 22, 2, 59).astimezone()
+    at_three = _next_ns(settings, int(now.timestamp()) * 10**9)
+    assert at_three == int(now.timestamp() + 60) * 10**9
+    assert _next_ns(settings, at_three + 10**9) == at_three + 24 * HOUR * 10**9
+    (tmp_path / "canary.yaml").write_text("clusters: [{name: c}]\nschedule: {reconcile: never}\n")
+    assert _next_ns(load(tmp_path / "canary.yaml", {}), at_three) == at_three

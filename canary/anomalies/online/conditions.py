@@ -65,12 +65,15 @@ def _kinds(top: Topology, at: tuple[str, int], known: Known, place: Place) -> It
 def _limit_ns(top: Topology, key: Key) -> int:
     limits = top.limits
     kind, name, partition = key
-    if kind == "offline-partition":
-        alone = len(top.topics[name].partitions[partition].replicas) < 2
-        return int((limits.under_s if alone else limits.offline_s) * 1e9)
-    return int(
-        {"isr-of-one": limits.isr_of_one_s, "unclean-election": limits.unclean_s}.get(kind, limits.under_s) * 1e9
-    )
+    known = top.topics[name]
+    seconds = limits.under_s
+    if kind == "unclean-election":
+        seconds = limits.unclean_s
+    elif kind == "isr-of-one" and known.ours:
+        seconds = limits.isr_of_one_s
+    elif kind == "offline-partition" and len(known.partitions[partition].replicas) > 1:
+        seconds = limits.offline_s
+    return int(seconds * 1e9)
 
 
 def _say_due(scope: Scope, extent: str, now: int) -> None:
@@ -167,7 +170,8 @@ def _say_others(scope: Scope, kind: str, over: list[Key]) -> None:
     if known.said_ns is not None and scope.state.now_ns - known.said_ns < _AGAIN_NS:
         return
     known.said_ns = scope.state.now_ns
-    evidence = {"partitions": [f"{name}-{partition}" for _, name, partition in over[:_NAMED]], "count": len(over)}
+    named = [f"{name}-{partition}" for _, name, partition in over[:_NAMED]]
+    evidence = {"since_ns": known.at_ns, "partitions": named, "count": len(over)}
     summary = f"{len(over)} partitions more than the {MOST_EACH} that are named each"
     severity = "info" if kind == "unclean-election" else None
     scope.emit(violation(scope, kind, "", None, None, summary, severity=severity, evidence=evidence))

@@ -49,7 +49,7 @@ def _say(scope: Scope, from_ns: int | None, to_ns: int, reason: str) -> None:
             kind=KIND,
             severity=CATALOGUE[KIND].severity,
             topic="",
-            topic_id=str(to_ns),  # each loss of memory is one of its own
+            topic_id=str(to_ns),  # when we began: one violation for each start, whoever tells
             partition=None,
             offset=None,
             identity=None,

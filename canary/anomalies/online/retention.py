@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from canary.anomalies.expiry import least_age_ms
 from canary.anomalies.online import generations, settled
 from canary.anomalies.online.claims import settle_held
+from canary.anomalies.online.questions import PASSED
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -63,8 +64,7 @@ def start_advanced(scope: Scope, topic: Topic, log: Log, start: int) -> None:
     """The log begins at ``start`` now. What was promised below is expired if retention explains it."""
     gone = log.promised.within(log.start, start)
     count = sum(b - a for a, b in gone)
-    _expire_missing(scope, topic, log, start)
-    settle_held(topic, log, start)
+    settle_held(topic, log, start, PASSED)  # while it is known who still awaits them
     for run in log.claims.within(0, start):
         stream = topic.streams[run.tag]
         for x, y in stream.unseen.get("read_committed", _NOTHING).within(run.value, run.value + run.length):
@@ -73,6 +73,8 @@ def start_advanced(scope: Scope, topic: Topic, log: Log, start: int) -> None:
             unseen.remove(run.value, run.value + run.length)
         stream.places.remove(run.value, run.value + run.length)
         stream.transactions.remove(run.value, run.value + run.length)
+    _expire_missing(scope, topic, log, start)
+    settle_held(topic, log, start, {"copy", "order"})
     log.claims.remove(0, start)
     log.promised.remove(0, start)
     log.corrupt.remove(0, start)

@@ -43,7 +43,7 @@ def violation(
     evidence.setdefault("cluster_events", events_around(state))
     return Violation(
         kind=kind,
-        severity=severity or policy.severity(kind),  # type: ignore[arg-type]  # plain values within the engine
+        severity=severity or policy.severity(kind, probed=False),  # type: ignore[arg-type]  # plain values within the engine
         topic=name,
         topic_id=(known.topic_id if known is not None else None) or "",
         partition=partition,

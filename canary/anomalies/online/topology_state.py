@@ -17,13 +17,14 @@ class Limits:
     """How long a condition must hold, in s of watched time, before it is said.
 
     Watched time advances only while the cluster answers: a canary that sees nothing for a minute has watched nothing.
-    ``under_s`` is for under-replicated, isr-below-half and under-min-isr, and for an offline partition that has only
-    one replica (its broker's restart makes it so, by design).
+    ``under_s`` is longer than a broker's restart. It is for all that a restart makes so by design: under-replicated,
+    isr-below-half, under-min-isr, isr-of-one of a topic that is not probed, an offline partition that has one replica.
+    ``isr_of_one_s`` is for probe topics.
     """
 
     offline_s: float = 5.0
     isr_of_one_s: float = 10.0
-    under_s: float = 300.0
+    under_s: float = 600.0
     unclean_s: float = 2.0
 
 

@@ -60,7 +60,7 @@ def test_those_that_are_too_many_are_said_again_every_five_minutes_as_those_that
 
 def test_a_condition_ends_under_the_topic_id_that_it_was_said_with() -> None:
     c = cluster()
-    c.set("orders", 0, 1, "1")
+    c.set("orders", 0, -1, "1")
     c.rounds(12)
     assert [v.topic_id for v in c.open.values()] == [""]
     listed(c, 5, 1, "o-1")
@@ -72,7 +72,7 @@ def test_a_condition_ends_under_the_topic_id_that_it_was_said_with() -> None:
 def test_evidence_is_the_state_of_the_partition_and_of_ours_how_far_it_was_read() -> None:
     c = cluster()
     for topic in ("probes", "orders"):
-        c.set(topic, 0, 1, "1")
+        c.set(topic, 0, -1, "1")
     c.rounds(12)
     states = {v.topic: v.evidence["partition_state"] for v in c.open.values()}
     assert [(topic, state["isr"], "positions" in state) for topic, state in states.items()] == [

@@ -72,6 +72,9 @@ env:
   - {name: CANARY_CLUSTERS__{{ $place }}__SHARD, value: "$(POD_INDEX)/{{ $shards }}"}
   {{- end }}
   {{- end }}
+  {{- if and .root.Values.onePod (ne (include "canary.sharedStore" .root) "yes") (not (dig "store" "url" "" .root.Values.settings)) }}
+  - {name: CANARY_STORE__URL, value: "sqlite:////var/lib/canary/store.db"}
+  {{- end }}
   {{- range .root.Values.secretEnv }}
   - name: {{ .name }}
     valueFrom: {secretKeyRef: {name: {{ .secret }}, key: {{ .key }}}}
@@ -84,6 +87,27 @@ volumeMounts:
   {{- toYaml . | nindent 2 }}
   {{- end }}
 {{- end }}
+
+{{- define "canary.api" -}}
+- name: api
+  {{- include "canary.container" (dict "root" .) | nindent 2 }}
+  args: [serve]
+  ports: [{name: http, containerPort: 8080}]
+  livenessProbe: {httpGet: {path: /healthz, port: http}, periodSeconds: 10, timeoutSeconds: 3}
+  # The process answers; a store that is away must not take /metrics (which says so) out of service.
+  readinessProbe: {httpGet: {path: /healthz, port: http}, periodSeconds: 5, timeoutSeconds: 3}
+  resources: {{- toYaml .Values.api.resources | nindent 4 }}
+{{- end }}
+
+{{- define "canary.scheduler" -}}
+- name: scheduler
+  {{- include "canary.container" (dict "root" .) | nindent 2 }}
+  args: [schedule]
+  resources: {{- toYaml .Values.scheduler.resources | nindent 4 }}
+{{- end }}
+
+{{- /* The component whose pods answer for the API. */}}
+{{- define "canary.apiComponent" -}}{{ ternary "runner" "api" .Values.onePod }}{{- end }}
 
 {{- define "canary.volumes" -}}
 - {name: settings, configMap: {name: {{ include "canary.name" . }}-settings}}

@@ -1,0 +1,115 @@
+"""Two releases of a fleet: each has its cluster, runner and scheduler; both share a PostgreSQL and an object store."""
+
+from __future__ import annotations
+
+import threading
+import time
+from contextlib import ExitStack, contextmanager
+from functools import partial
+from typing import TYPE_CHECKING
+
+import fsspec
+import pytest
+
+from canary.settings import load
+from spark_reconcile.schedule import Scheduler
+from storage.store import Store
+from tests.support.process import Canary
+from tests.support.s3 import object_store
+from tests.support.waiting import until
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from canary.lab import Lab
+    from storage.store import Reconciliation
+    from tests.support.postgres import Postgres
+
+CLUSTERS = ("prod-a", "prod-b")
+LOG = "s3://canary/probe-log"
+NIGHT_S = 120.0
+
+
+def release(folder: Path, lab: Lab, store_url: str, cluster: str) -> Canary:
+    """What one release has; its scheduler is due every minute."""
+    topic = {"name": f"{cluster}-{folder.name}", "partitions": 2}
+    settings = {
+        "clusters": [{"name": cluster, "kafka": {"bootstrap.servers": lab.bootstrap}, "topic": topic}],
+        "probe_log": {"url": LOG},
+        "schedule": {"reconcile": "* * * * *"},
+    }
+    return Canary(folder / cluster, lab.bootstrap, "", store=store_url, parts=("run",), settings=settings)
+
+
+def shipped() -> set[str]:
+    """Return the clusters of which the object store has probes; its files are named after them."""
+    files = fsspec.filesystem("s3", skip_instance_cache=True).glob(f"{LOG}/probes/**/*.parquet")
+    return {path.rsplit("/", 1)[1].split("--")[0] for path in files}
+
+
+@contextmanager
+def scheduler(canary: Canary, store: Store) -> Iterator[None]:
+    """Its scheduler, whose nights do not wait for the log: nothing is shipped any more."""
+    stopping = threading.Event()
+    options = ["--config", str(canary.config), "--settle", "0"]
+    thread = threading.Thread(target=Scheduler(load(canary.config, {}), store, options).run, args=(stopping,))
+    thread.start()
+    try:
+        yield
+    finally:
+        stopping.set()
+        thread.join(60)
+        assert not thread.is_alive()
+
+
+def nights(store: Store, cluster: str, by: str) -> list[Reconciliation]:
+    """Return the good nights of a cluster; a bad one ends the test."""
+    rows = store.reconciliations(cluster).items
+    assert not [row.error for row in rows if row.state == "failed"]
+    return [row for row in rows if row.state == "succeeded" and row.requested_by == by]
+
+
+def enough(store: Store, cluster: str, by: str, count: int) -> bool:
+    return len(nights(store, cluster, by)) >= count
+
+
+def asked_for(store: Store, cluster: str) -> bool:
+    """Ask for a night as REST does; False while the clock has asked for one that has not begun, and is enough."""
+    return store.request_reconciliation(cluster, "api", time.time_ns()).requested_by == "api"
+
+
+@pytest.mark.slow
+@pytest.mark.kafka
+@pytest.mark.spark
+@pytest.mark.postgres
+@pytest.mark.timeout(1800)
+def test_both_clusters_are_reconciled_for_three_nights_by_the_clock_and_when_asked(
+    lab: Lab, postgres: Postgres, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url = postgres.database()
+    with ExitStack() as stack:
+        for name, value in stack.enter_context(object_store("canary")).items():
+            monkeypatch.setenv(name, value)
+        releases = {cluster: release(tmp_path, lab, url, cluster) for cluster in CLUSTERS}
+        store = stack.enter_context(Store.connect(url, timeout=60))
+        store.upgrade()
+        with ExitStack() as running:
+            for canary in releases.values():
+                running.enter_context(canary)
+            until(lambda: shipped() == set(CLUSTERS), 60, "both runners have shipped a segment")
+            assert [canary.stop() for canary in releases.values()] == [[0], [0]]
+        for canary in releases.values():
+            stack.enter_context(scheduler(canary, store))
+        for by, count in (("schedule", 1), ("api", 1), ("schedule", 2)):
+            for cluster in CLUSTERS if by == "api" else ():
+                until(partial(asked_for, store, cluster), 60, f"{cluster} can be asked for")
+            for cluster in CLUSTERS:
+                until(partial(enough, store, cluster, by, count), 60 + NIGHT_S, f"night {count} of {cluster} by {by}")
+        for cluster, canary in releases.items():
+            for row in (*nights(store, cluster, "schedule"), *nights(store, cluster, "api")):
+                assert row.verdicts["survived"] > 0
+                not_shipped = {"pending", "unacked-found"}  # the last segment, and acks in it
+                assert row.verdicts.keys() <= {"survived"} | not_shipped
+                assert str(row.report).startswith(f"{canary.directory}/"), "by its own release"
+        assert not store.violations().items
