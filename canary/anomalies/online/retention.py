@@ -65,6 +65,8 @@ def start_advanced(scope: Scope, topic: Topic, log: Log, start: int) -> None:
     gone = log.promised.within(log.start, start)
     count = sum(b - a for a, b in gone)
     settle_held(topic, log, start, PASSED)  # while it is known who still awaits them
+    _expire_missing(scope, topic, log, start)
+    settle_held(topic, log, start, {"copy", "order"})
     for run in log.claims.within(0, start):
         stream = topic.streams[run.tag]
         for x, y in stream.unseen.get("read_committed", _NOTHING).within(run.value, run.value + run.length):
@@ -73,8 +75,6 @@ def start_advanced(scope: Scope, topic: Topic, log: Log, start: int) -> None:
             unseen.remove(run.value, run.value + run.length)
         stream.places.remove(run.value, run.value + run.length)
         stream.transactions.remove(run.value, run.value + run.length)
-    _expire_missing(scope, topic, log, start)
-    settle_held(topic, log, start, {"copy", "order"})
     log.claims.remove(0, start)
     log.promised.remove(0, start)
     log.corrupt.remove(0, start)
