@@ -306,6 +306,7 @@ ONLINE: Final[list[Mutation]] = [
     *mutations(
         _RULES + "retention.py",
         _TESTS,
+        ("    if count:\n", "    if gone:\n"),
         ("kept_ms >= 0 and age_ms >=", "age_ms >="),
         ("topic.retention_bytes is None or topic.retention_bytes >= 0:", "topic.retention_bytes is None:"),
         ("if expiry is None or topic.compacted:", "if expiry is None:"),
