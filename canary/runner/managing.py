@@ -41,14 +41,14 @@ def existing(admin: Any, topic: str, names: Sequence[str]) -> Existing | None:
     Raises:
         TopicError: the cluster does not answer, or not enough rights.
     """
-    try:
-        described = answer(
-            admin, lambda most_s: admin.describe_topics(TopicCollection([topic]), request_timeout=most_s)[topic]
-        )
-    except KafkaException as error:
-        if error.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
-            return None
-        raise _explained(error.args[0], f"describe topic {topic!r}") from error
+    described = _result(
+        admin,
+        lambda most_s: admin.describe_topics(TopicCollection([topic]), request_timeout=most_s)[topic],
+        f"describe topic {topic!r}",
+        {KafkaError.UNKNOWN_TOPIC_OR_PART},
+    )
+    if described is None:
+        return None
     resource = ConfigResource(ResourceType.TOPIC, topic)
     entries = _result(
         admin,
@@ -106,17 +106,16 @@ def make(admin: Any, change: Change, partitions_now: int) -> None:
 
 
 def _result(admin: Any, ask: Callable[[float], Future[Any]], what: str, fine: Collection[int] = ()) -> Any:
+    """Return what the cluster answers; None where that is one of the errors that are ``fine``."""
     try:
         return answer(admin, ask)
     except KafkaException as error:
-        if error.args[0].code() in fine:
+        said: KafkaError = error.args[0]
+        if said.code() in fine:
             return None
-        raise _explained(error.args[0], what) from error
-
-
-def _explained(error: KafkaError, what: str) -> TopicError:
-    return TopicError(
-        f"could not {what}: {text_of(error)}; is the cluster reachable, and has the canary its rights "
-        "(DESCRIBE, CREATE, ALTER, ALTER_CONFIGS)?",
-        UNREACHABLE,
-    )
+        raise TopicError(
+            f"could not {what}: {text_of(said)}; is the cluster reachable, and has the canary its rights "
+            "(DESCRIBE, CREATE, ALTER, ALTER_CONFIGS)?",
+            UNREACHABLE,
+            said.name(),
+        ) from error

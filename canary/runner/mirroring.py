@@ -81,4 +81,5 @@ def _answer(admin: Any, ask: Callable[[float], Future[Any]], of: str) -> Any:
             f"topic {of!r} could not be looked at: {text_of(said)}; the canary needs DESCRIBE and DESCRIBE_CONFIGS on "
             "what it mirrors",
             UNREACHABLE,
+            said.name(),
         ) from error
