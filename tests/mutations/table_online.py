@@ -364,6 +364,8 @@ ONLINE: Final[list[Mutation]] = [
         ("retired.setdefault(tag, Retired(scope.state.ordinal))", "retired[tag] = Retired(scope.state.ordinal)"),
         ("asked_ordinal >= one.ordinal", "True"),
         ("one.end is not None and one.end <= read]", "one.end is not None]"),
+        ("if x <= end and not log.busy", "if not log.busy"),
+        ("if x <= end and not log.busy", "if x <= end"),
         ('if r.isolation == "read_uncommitted"', "if True"),
         ("            if _wrote_nothing(stream):\n", "            if True:\n"),
         ("(stream.open, stream.acked", "(stream.acked"),

@@ -95,11 +95,16 @@ def retire(scope: Scope, topic: Topic, mode: str) -> None:
 
 
 def forget_retired(scope: Scope, topic: Topic, log: Log, asked_ordinal: int, end: int) -> None:
-    """Forget the retired streams that wrote nothing; the log's ``end`` was asked for at ``asked_ordinal``."""
+    """Forget the retired streams that wrote nothing; the log's ``end`` was asked for at ``asked_ordinal``.
+
+    A consumer that stands above the end has not read what was written since the log was cut under it; nor may one have
+    while a question is open.
+    """
     for one in log.retired.values():
         if one.end is None and asked_ordinal >= one.ordinal:
             one.end = end
-    read = max((r.position for r in log.readers.values() if r.isolation == "read_uncommitted"), default=-1)
+    positions = [r.position for r in log.readers.values() if r.isolation == "read_uncommitted"]
+    read = max((x for x in positions if x <= end and not log.busy), default=-1)
     due = [tag for tag, one in log.retired.items() if one.end is not None and one.end <= read]
     if due:
         for tag in due:

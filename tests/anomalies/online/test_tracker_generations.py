@@ -243,6 +243,35 @@ def test_a_generation_is_remembered_while_only_who_reads_what_is_committed_has_p
     assert (77, 2, 0) in bench.tracker.state.topics[PROBES].index
 
 
+def cut(end: int, *, epoch: bool = True) -> Bench:
+    """The probe of generation 2 stands where the log was cut under its readers; the log ends at ``end``."""
+    bench = Bench(answering=False)
+    bench.write(5)
+    bench.settle(2)
+    begin(bench, 2)
+    (sequence,) = bench.send()
+    bench.fold(f.Indeterminate(bench.now_ns, PROBES, 0, 77, 2, sequence, "died"))
+    bench.truncate(3, epoch=epoch)
+    bench.append(sequence)
+    for offset in range(bench.end, end):
+        bench.log[offset] = "foreign"
+    bench.end = end
+    begin(bench, 3)
+    bench.round()
+    return bench
+
+
+def test_a_generation_is_remembered_while_the_log_ends_below_who_was_to_read_it() -> None:
+    assert (77, 2, 0) in cut(4, epoch=False).tracker.state.topics[PROBES].index
+
+
+def test_a_generation_is_remembered_while_a_part_of_the_log_is_to_be_read_again() -> None:
+    bench = cut(7)
+    bench.poll(RU)
+    bench.round()
+    assert (77, 2, 0) in bench.tracker.state.topics[PROBES].index
+
+
 def test_generations_that_begin_faster_than_the_log_is_read_are_forgotten_as_soon_as_it_was() -> None:
     bench = Bench()
     bench.write(5)
