@@ -31,6 +31,7 @@ from canary.settings import load
 from storage.ledger.files import Disk
 from storage.store import Store
 from storage.store.values import ViolationFilter
+from tests.support.disk import small_disk
 from tests.support.waiting import until
 
 if TYPE_CHECKING:
@@ -219,6 +220,23 @@ def test_a_stop_while_the_ledger_cannot_be_written_says_how_much_was_never_durab
     assert runner.message is not None
     assert "facts were never made durable" in runner.message
     assert "No space left on device" in runner.message
+
+
+def test_a_start_on_a_full_disk_says_so_and_goes_on_when_there_is_room(settings: Settings, tmp_path: Path) -> None:
+    with small_disk(tmp_path / "small") as disk:
+        full = settings.ledger.model_copy(update={"directory": disk.path / "ledger"})
+        settings = settings.model_copy(update={"ledger": full})
+        disk.fill()
+        with Store.connect(settings.store.url.get_secret_value(), timeout=10) as store:
+            store.upgrade()
+            runner = ClusterRunner(settings, settings.clusters[0], store)
+            runner.start()
+            until(lambda: open_blindness(store) or not runner.alive, 30, "it is said")
+            assert [str(disk.path / "ledger") in row.summary for row in open_blindness(store)] == [True]
+            disk.empty()
+            until(lambda: not open_blindness(store) or not runner.alive, 30, "it is over")
+            runner.stop(60)
+    assert (runner.status, runner.failure) == (None, None)
 
 
 def test_a_disk_that_hangs_stops_the_heartbeat_and_a_full_queue_is_said_until_it_is_not(
