@@ -25,12 +25,14 @@ from canary.runner import cluster, supervise, supervision
 from canary.runner.cluster import ClusterRunner
 from canary.runner.flush import Flusher
 from canary.runner.inbox import FactQueue
+from canary.runner.keeper import TAKEN
 from canary.runner.supervision import PARTS, Supervisor
 from canary.runner.troubles import Trouble
 from canary.settings import load
 from storage.ledger.files import Disk
 from storage.store import Store
-from storage.store.values import ViolationFilter
+from storage.store.leases import runner_lease
+from storage.store.values import Lease, ViolationFilter
 from tests.support.disk import small_disk
 from tests.support.waiting import until
 
@@ -220,6 +222,29 @@ def test_a_stop_while_the_ledger_cannot_be_written_says_how_much_was_never_durab
     assert runner.message is not None
     assert "facts were never made durable" in runner.message
     assert "No space left on device" in runner.message
+
+
+def test_a_runner_whose_lease_is_taken_ends_though_its_cluster_does_not_answer(settings: Settings) -> None:
+    """Else it would show its blindness in the place of what its successor sees, for as long as it is cut off."""
+    lease = runner_lease("prod", "canary-0")
+    with Store.connect(settings.store.url.get_secret_value(), timeout=10) as store:
+        store.upgrade()
+        runner = ClusterRunner(settings, settings.clusters[0], store)
+        runner.start()
+        try:
+            until(store.views, 30, "it shows what it knows")
+            until(lambda: take_over(store, lease), 30, "its lease is taken")
+            until(lambda: not runner.alive, 30, "it ends")
+        finally:
+            runner.stop(60)
+    assert runner.status == TAKEN
+    assert "another live runner is called canary-0" in (runner.message or "")
+
+
+def take_over(store: Store, lease: str) -> bool:
+    """Take a lease over from whoever has it. Returns whether nobody renewed it in between."""
+    held = store.leases.acquire(lease, "successor")
+    return not isinstance(held, Lease) and isinstance(store.leases.take_over(lease, "successor", held.counter), Lease)
 
 
 def test_a_start_on_a_full_disk_says_so_and_goes_on_when_there_is_room(settings: Settings, tmp_path: Path) -> None:
