@@ -6,6 +6,7 @@ import importlib
 import pkgutil
 import threading
 from functools import partial
+from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
 
@@ -17,7 +18,7 @@ from canary import facts as f
 from canary.anomalies.online import Tracker
 from canary.client.pauses import Pauses
 from canary.client.ports import SteadyClock
-from canary.client.worker import Worker
+from canary.client.worker import Worker, in_background
 from canary.errors import FAILED, UserError
 from canary.lab.state import free_ports
 from canary.probing.reread import RereadWorker, _Reader
@@ -29,6 +30,7 @@ from canary.runner.keeper import TAKEN
 from canary.runner.supervision import PARTS, Supervisor
 from canary.runner.troubles import Trouble
 from canary.settings import load
+from storage.ledger import Ledger, LedgerError
 from storage.ledger.files import Disk
 from storage.store import Store
 from storage.store.leases import runner_lease
@@ -38,7 +40,6 @@ from tests.support.waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     from canary.runner.judge import Judge
     from canary.settings import Settings
@@ -204,6 +205,30 @@ def test_a_runner_that_fails_ends_the_others_of_its_process(
     finally:
         patience.cancel()
     assert not stopping.is_set()
+
+
+def test_a_cluster_whose_ledger_cannot_be_opened_is_begun_again_while_others_run(
+    settings: Settings, stopping: threading.Event, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (first,) = settings.clusters
+    both = settings.model_copy(update={"clusters": [first, first.model_copy(update={"name": "other"})]})
+    used, refused = Ledger.open, list[Path]()
+
+    def scarce(directory: Path, **more: Any) -> Ledger:
+        if directory.parent.name == "other" and len(refused) < 2:
+            refused.append(directory)
+            raise LedgerError(f"the ledger's directory {directory} cannot be used: Too many open files")
+        return used(directory, **more)
+
+    monkeypatch.setattr(Ledger, "open", scarce)
+    process = in_background(lambda: supervise.run(both, stopping), "process")
+    with Store.connect(settings.store.url.get_secret_value(), timeout=10) as store:
+        store.upgrade()
+        until(lambda: {view.cluster for view in store.views()} == {"prod", "other"}, 30, "both are looked at")
+    stopping.set()
+    process.join(60)
+    assert not process.is_alive()
+    assert len(refused) == 2
 
 
 def test_a_stop_while_the_ledger_cannot_be_written_says_how_much_was_never_durable(
