@@ -263,6 +263,24 @@ def test_a_disk_that_stays_full_raises_and_appending_works_again_when_there_is_r
     assert remembered(tmp_path) == (None, ticks(0, 2), None, None)
 
 
+def test_a_ledger_that_cannot_be_read_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not with a traceback, which would end the other clusters of the process, too."""
+    with Ledger.open(tmp_path) as ledger:
+        ledger.append(ticks(0, 1))
+
+    def denied(*_: object) -> NoReturn:
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    with monkeypatch.context() as denying:
+        denying.setattr(Path, "iterdir", denied)
+        with pytest.raises(LedgerError, match=f"{tmp_path} cannot be read: Permission denied"):
+            Ledger.open(tmp_path)
+    with Ledger.open(tmp_path) as ledger:
+        monkeypatch.setattr(Path, "iterdir", denied)
+        with pytest.raises(LedgerError, match=f"{tmp_path} cannot be read or repaired: Permission denied"):
+            ledger.recover()
+
+
 def test_what_is_written_to_a_deleted_file_is_not_durable(tmp_path: Path) -> None:
     """The system calls succeed, and a restart finds nothing."""
     directory = tmp_path / "ledger"
