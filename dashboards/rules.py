@@ -327,8 +327,8 @@ def _blind() -> Iterator[Rule]:
         "2m",
         "warning",
         "Part of the canary of {{ $labels.cluster }} does not work",
-        "Something that a runner needs does not work: its ledger, its queue of facts, or a thread that ends again and "
-        "again. Where losses could go unnoticed meanwhile, CanaryBlind fires too.",
+        "Something that a runner needs does not work: its ledger, its queue of facts, the probe log, or a thread that "
+        "ends again and again. Where losses could go unnoticed meanwhile, CanaryBlind fires too.",
         "It is: {{ $labels.part }}.",
         ("Read the end of the runner's log: it says why.", "Look at the disk and at the limit of open files."),
     )

@@ -27,6 +27,7 @@ from canary.runner.cluster import ClusterRunner
 from canary.runner.flush import Flusher
 from canary.runner.inbox import FactQueue
 from canary.runner.keeper import TAKEN
+from canary.runner.shipping import Shipper
 from canary.runner.supervision import PARTS, Supervisor
 from canary.runner.troubles import Trouble
 from canary.settings import load
@@ -137,6 +138,27 @@ def test_a_ledger_that_cannot_be_written_and_a_queue_that_stays_full_are_trouble
         "ledger /ledger": Trouble(full, blind=True),
         "queue": None,
     }
+
+
+def test_a_probe_log_that_cannot_be_written_is_a_trouble_until_it_can(tmp_path: Path) -> None:
+    """What was shipped is all that the night reconciles."""
+    with Ledger.open(tmp_path / "ledger") as ledger:
+        ledger.append([f.Tick(1)])
+        sealed = ledger.seal(b"")
+        judge_ = SimpleNamespace(published=SimpleNamespace(sealed=[sealed]), drop=ledger.drop)
+        (tmp_path / "file").touch()
+        shipper = Shipper(f"{tmp_path}/file/log", "prod", "canary-0", cast("Any", judge_), retention_s=1.0)
+        supervisor = Supervisor(FactQueue(), print)
+        supervisor._parts.append(shipper)
+        assert supervisor.troubles(judge())["shipper"] is None
+        assert shipper.ship() == 0
+        trouble = supervisor.troubles(judge())["shipper"]
+        assert trouble is not None
+        assert not trouble.blind
+        assert "cannot be written: Not a directory" in trouble.words
+        (tmp_path / "file").unlink()
+        assert shipper.ship() == 1
+        assert supervisor.troubles(judge())["shipper"] is None
 
 
 def test_a_supervisor_that_ends_gives_up(monkeypatch: pytest.MonkeyPatch) -> None:
