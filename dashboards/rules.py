@@ -38,6 +38,8 @@ TITLES = {
 }
 """Of the groups of rules, for people."""
 UNWRITABLE_S = 60
+UNWRITABLE_HOLD = "15s"
+"""Longer than a canary that was frozen, and has not heard yet what was answered meanwhile, shows its own pause."""
 NIGHT_S = 7_200
 """So long after its hour a reconciliation has ended well, also at the third try."""
 FOR_ALL = frozenset({"CanaryApiDown", "CanaryStoreDown", "CanaryAlertTest"})
@@ -325,8 +327,8 @@ def _blind() -> Iterator[Rule]:
         "2m",
         "warning",
         "Part of the canary of {{ $labels.cluster }} does not work",
-        "Something that a runner needs does not work: its ledger, its queue of facts, or a thread that ends again and "
-        "again. Where losses could go unnoticed meanwhile, CanaryBlind fires too.",
+        "Something that a runner needs does not work: its ledger, its queue of facts, the probe log, or a thread that "
+        "ends again and again. Where losses could go unnoticed meanwhile, CanaryBlind fires too.",
         "It is: {{ $labels.part }}.",
         ("Read the end of the runner's log: it says why.", "Look at the disk and at the limit of open files."),
     )
@@ -368,7 +370,7 @@ def _unwritable() -> Iterator[Rule]:
     yield Rule(
         "CanaryLeaderUnwritable",
         f"({leader}) {unless}",
-        "0s",
+        UNWRITABLE_HOLD,
         "critical",
         "Broker {{ $labels.leader }} of {{ $labels.cluster }} takes no writes",
         "No probe partition that the broker leads has acknowledged anything that was sent to it for a minute.",
@@ -382,7 +384,7 @@ def _unwritable() -> Iterator[Rule]:
         "CanaryPartitionUnwritable",
         f"(max by (cluster, topic, partition, leader) ({gauge(name)}) > {UNWRITABLE_S}) "
         f"unless on (cluster, leader) ({leader}) {unless}",
-        "0s",
+        UNWRITABLE_HOLD,
         "critical",
         "{{ $labels.topic }}-{{ $labels.partition }} of {{ $labels.cluster }} takes no writes",
         "The partition has acknowledged nothing that was sent to it for a minute; others do.",

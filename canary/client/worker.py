@@ -71,9 +71,15 @@ class Worker:
         """Do the work; return soon (within a second) after ``stopping`` is set."""
         raise NotImplementedError
 
+    def end(self) -> None:
+        """Settle what is open, in the same thread: called when ``run`` has ended, by an exception, too."""
+
     def _main(self) -> None:
         try:
-            self.run()
+            try:
+                self.run()
+            finally:
+                self.end()
         except Exception as error:  # the edge of a thread: whatever it is must be told
             self.failure = error
             log.exception("worker_failed", worker=self.name)

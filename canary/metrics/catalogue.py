@@ -151,8 +151,8 @@ METRICS: dict[str, Metric] = {
         Metric(
             "canary_part_failing",
             "gauge",
-            "1 while a part of a runner cannot work: a ledger that cannot be written, a queue that is full, a thread "
-            "that ends again and again.",
+            "1 while a part of a runner cannot work: a ledger or probe log that cannot be written, a full queue, a "
+            "thread that ends again and again.",
             ("cluster", "part"),
         ),
         Metric(

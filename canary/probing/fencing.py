@@ -104,6 +104,9 @@ class FencingProbe(Worker):
             else:
                 next_at = now + self._interval_s
                 self._round()
+
+    def end(self) -> None:
+        """Give up what is open."""
         self._owner.give_up("stopped")
 
     def _session(self, under: Renewal) -> Session:

@@ -207,7 +207,7 @@ class GroupProbe(Worker):
         while not self.stopping.is_set():
             if self._renewed.is_set():
                 self._renewed.clear()
-                self._leave_all()
+                self.end()
                 self.committed.clear()
             if len(self._members) < self._count:
                 self._members.append(_Member(self._made, self))
@@ -223,8 +223,8 @@ class GroupProbe(Worker):
                 rebalance_at = now + self._rebalance_every_s
                 log.debug("group_member_leaves", worker=self.name, member=self._members[0].name)
                 self._members.pop(0).leave()
-        self._leave_all()
 
-    def _leave_all(self) -> None:
+    def end(self) -> None:
+        """Let every member leave the group."""
         while self._members:
             self._members.pop().leave()

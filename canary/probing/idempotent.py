@@ -158,7 +158,7 @@ class IdempotentProducer(Worker):
         return [identity for unresolved in self._open.values() for identity in unresolved]
 
     def run(self) -> None:
-        """Send beat after beat until stopped; then wait a moment for reports and give up the rest."""
+        """Send beat after beat until stopped; then wait a moment for reports."""
         self._open_client()
         beat_at = time.monotonic()
         while not self.stopping.is_set():
@@ -173,6 +173,9 @@ class IdempotentProducer(Worker):
             while (left := beat_at - time.monotonic()) > 0 and not self._interrupted():
                 self._serve(min(left, PACE_S))
         self._drain(self._flush_s)
+
+    def end(self) -> None:
+        """Give up what has no report."""
         self._give_up("stopped before a delivery report")
 
     def _interrupted(self) -> bool:

@@ -147,6 +147,9 @@ class Relay(Worker):
                 self._relay()
                 continue
             self.stopping.wait(min(max(next_at - now, 0.01), _PACE_S))
+
+    def end(self) -> None:
+        """Ask once more for the commit that has no answer; what has none then is indeterminate."""
         if self._session.settling:
             self._session.commit(1.0)
         self._session.give_up("stopped before its outcome was known")

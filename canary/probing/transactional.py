@@ -121,7 +121,7 @@ class TransactionalProducer(Worker):
             self._wanted = Renewal(generation, tag, tuple(partitions))
 
     def run(self) -> None:
-        """Transaction after transaction until stopped; then end what is open."""
+        """Transaction after transaction until stopped."""
         self._add_sessions()
         next_at = time.monotonic()
         abandon_at = next_at + self._abandon_every_s
@@ -142,7 +142,6 @@ class TransactionalProducer(Worker):
                 self._next()
             if now >= self._look_at:
                 self._look()
-        self._finish()
 
     def _session(self, transactional_id: str) -> Session:
         return Session(self._config_of(transactional_id), self._book, transactional_id)
@@ -255,7 +254,7 @@ class TransactionalProducer(Worker):
             self._closed = None
         self._book.renew(wanted)
 
-    def _finish(self) -> None:
+    def end(self) -> None:
         """Ask once more for the commits that have no answer; what has none then is indeterminate."""
         deadline = time.monotonic() + _LAST_S
         for session in self._sessions:

@@ -99,7 +99,6 @@ class ClusterRunner(Worker):
         self._sending = sending
         self._inbox = FactQueue(sharing.keeps(cluster))
         self._findings: queue.SimpleQueue[Findings] = queue.SimpleQueue()
-        self._lost_lease = threading.Event()
         self._supervisor = Supervisor(self._inbox, self._give_up)
         self._probes: dict[str, TopicProbes] = {}
         self._helpers: list[Part] = []
@@ -131,6 +130,11 @@ class ClusterRunner(Worker):
         log.error("cluster_ended", cluster=self._cluster.name, reason=reason)
         self.ask_stop()
 
+    def _succeeded(self) -> None:
+        """End because another runner has the lease, whatever this thread is waiting for."""
+        self.status, self.message = TAKEN, str(TakenError(self._cluster.name, self._settings.runner.name))
+        self.ask_stop()
+
     def run(self) -> None:
         """Live until stopped."""
         try:
@@ -156,7 +160,7 @@ class ClusterRunner(Worker):
                 return
             tracker, flusher = recalled
             self._flusher = flusher
-            keeper = Keeper(self._store, name, runner, holder, self._lost_lease.set)
+            keeper = Keeper(self._store, name, runner, holder, self._succeeded)
             self._supervisor.begin(keeper)
             known: Known = {}
             for producer_id, one in tracker.state.producers.items():
@@ -447,17 +451,8 @@ class ClusterRunner(Worker):
                 for topic in dict.fromkeys(findings.renewed):
                     self._probes[topic].renew(self._published.view)
                 self._look_up(findings.unknown_producers)
-            if self._taken():
-                return False
             self._look_after()
         return False
-
-    def _taken(self) -> bool:
-        """Say whether another runner has the lease, and end with that."""
-        if self._lost_lease.is_set():
-            self.status = TAKEN
-            self.message = str(TakenError(self._cluster.name, self._settings.runner.name))
-        return self._lost_lease.is_set()
 
     def _probes_of(self, topic: str) -> TopicProbes:
         return TopicProbes(
@@ -577,7 +572,7 @@ class ClusterRunner(Worker):
         """
         assert self._flusher is not None  # noqa: S101  # it is there before anything is asked
         name = self._cluster.name
-        while not self.stopping.is_set() and not self._taken():
+        while not self.stopping.is_set():
             self._admin = self._ask(self._new_admin, "admin client")
             found: str | None = self._ask(lambda: asking.cluster_id(self._admin), "cluster id")
             known = found and self._ask(lambda found=found: self._store.remember_cluster(name, found), "store")  # type: ignore[misc]

@@ -220,7 +220,9 @@ class Flusher(Worker):
         if (audited := self.audited()) is not None:
             document["audit"] = {"at_ns": audited[0], **auditing.as_json(audited[1])}
             measurements += auditing.measured(audited[1])
-        document["told_ns"] = self._clock.now_ns()
+        now_ns = self._clock.now_ns()
+        set_ns = round((time.time_ns() - now_ns) / 1e9) * 10**9  # ours goes on as it began; readers' were set since
+        document["told_ns"] = now_ns + set_ns
         document["troubles"] = [[one.words, one.blind] for one in parts.values() if one is not None]
         measurements += [
             Measurement("canary_part_failing", (part,), int(one is not None)) for part, one in parts.items()
@@ -232,7 +234,7 @@ class Flusher(Worker):
             [m.name, list(m.labels), m.value, list(m.counts)] if m.counts else [m.name, list(m.labels), m.value]
             for m in measurements
         ]
-        self._store.save_view(self._cluster, self._runner, shown.judged_ns, orjson.dumps(document))
+        self._store.save_view(self._cluster, self._runner, shown.judged_ns + set_ns, orjson.dumps(document))
 
     def _certificates(self) -> list[Measurement]:
         now = time.monotonic()

@@ -81,7 +81,10 @@ def claim(
             stopping.wait(_RENEW_S)
             continue
         if isinstance(answer, Lease):
-            note.write_text(holder)
+            try:
+                note.write_text(holder)
+            except OSError as error:  # the next start waits a little longer; the ledger says what else this means
+                log.warning("holder_not_noted", path=str(note), error=str(error))
             return holder
         if waited_since is None:
             log.info("lease_held", cluster=cluster, runner=runner, watching_s=watch_s)

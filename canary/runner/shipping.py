@@ -31,6 +31,8 @@ class Shipper(Worker):
         runner: the runner's name.
         judge: owns the ledger; told which segments may be dropped.
         retention_s: how long files are kept.
+
+    ``failing`` says why a segment could not be shipped at the last try; None if it could, or there was none.
     """
 
     def __init__(self, url: str, cluster: str, runner: str, judge: Judge, *, retention_s: float) -> None:
@@ -41,7 +43,7 @@ class Shipper(Worker):
         self._judge = judge
         self._retention_s = retention_s
         self._shipped: set[Path] = set()
-        self._failing = False
+        self.failing: str | None = None
         self._tidied = 0.0
 
     def run(self) -> None:
@@ -63,11 +65,11 @@ class Shipper(Worker):
             try:
                 shipped = ship_segment(path, url=self._url, cluster=self._cluster, runner=self._runner)
             except (ProbeLogError, LedgerError) as error:
-                if not self._failing:
+                if self.failing is None:
                     log.warning("probe_log_unreachable", segment=path.name, error=str(error))
-                self._failing = True
+                self.failing = str(error)
                 return done
-            self._failing = False
+            self.failing = None
             self._shipped.add(path)
             self._judge.drop(path)
             log.debug("segment_shipped", segment=path.name, probes=shipped.probes, polls=shipped.polls)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from canary.client.pauses import Pauses
 from canary.client.worker import stop_together
 from canary.errors import FAILED
 from canary.extras import require_for_url
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 GRACE_S = 12.0
 """How long clusters may take to stop: send the last, make it durable, tell the store."""
 _LOOK_S = 0.2
+UNUSABLE = 3
+"""Exit status of a runner whose ledger cannot be used, which may pass: too many open files, no room, read-only."""
 
 
 def require_reachable(settings: Settings) -> None:
@@ -41,7 +44,8 @@ def run(settings: Settings, stopping: threading.Event) -> int:
     """Probe every cluster until ``stopping``; return the exit status.
 
     A cluster that ends for a reason of its own (its name is taken, say) does not end the others; when all have ended,
-    the first one's status is the process's. One that failed ends the process, for whoever started it to start another.
+    the first one's status is the process's. One whose ledger could not be used is begun again, with growing pauses,
+    while others run. One that failed ends the process, for whoever started it to start another.
 
     Raises:
         UserError: the settings cannot be run; the last cluster ended, with its reason.
@@ -55,9 +59,14 @@ def run(settings: Settings, stopping: threading.Event) -> int:
         runners = [ClusterRunner(settings, cluster, store) for cluster in settings.clusters]
         for runner in runners:
             runner.start()
+        pauses = Pauses()
         while not stopping.wait(_LOOK_S):
             if any(map(_failed, runners)) or not any(runner.alive for runner in runners):
                 break
+            for number, cluster in enumerate(settings.clusters):
+                if runners[number].status == UNUSABLE and pauses.may_start(cluster.name):
+                    runners[number] = ClusterRunner(settings, cluster, store)
+                    runners[number].start()
         stop_together(runners, GRACE_S)
         failed = [runner for runner in runners if _failed(runner)]
         if failed:

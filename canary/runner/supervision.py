@@ -151,6 +151,9 @@ class Supervisor(Worker):
         if judge.blocked is None and self._inbox.crowded_s > CROWDED_S:
             words = "facts come faster than they become durable, and nothing is sent until few of them wait"
             found["queue"] = Trouble(words, blind=True)
+        for part in self._parts:
+            if isinstance(part, Shipper) and part.failing is not None:
+                found[part.name] = Trouble(part.failing, blind=False)
         for what in self._pauses.failing():
             rule, failure = self._ended[what]
             found[what] = Trouble(f"its {what} ends again and again ({failure})", blind=rule.needed)

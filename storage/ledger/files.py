@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -19,11 +20,13 @@ class Disk:
     fsync: Callable[[int], None] = os.fsync
 
     def append(self, descriptor: int, data: bytes) -> None:
-        """Write all of ``data`` and fsync it."""
+        """Write all of ``data`` and fsync it; what was written to a file that has no name any more is lost with us."""
         rest = memoryview(data)
         while rest:
             rest = rest[self.write(descriptor, rest) :]
         self.fsync(descriptor)
+        if not os.fstat(descriptor).st_nlink:
+            raise FileNotFoundError(errno.ENOENT, "the file was deleted")
 
     def create(self, path: Path, data: bytes) -> int:
         """Make ``path`` with ``data`` appear, whole and durable or not at all; return a descriptor to append to."""

@@ -182,7 +182,7 @@ def begins_with_snapshot(path: Path) -> bool:
             start = file.read(HEADER_BYTES + FRAME_BYTES)
             if decode_header(start) is None or len(start) < HEADER_BYTES + FRAME_BYTES:
                 return False
-            rest = file.read(frame_length(start[HEADER_BYTES:]))
+            rest = file.read(min(frame_length(start[HEADER_BYTES:]), path.stat().st_size))  # a length may rot, too
     except FileNotFoundError:
         return False
     frame = frame_at(memoryview(start + rest), HEADER_BYTES)

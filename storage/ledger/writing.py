@@ -84,7 +84,7 @@ class Ledger:
 
         Raises:
             LedgerLockedError: another live process holds it.
-            LedgerError: the directory cannot be made or written.
+            LedgerError: the directory cannot be made, read or written.
         """
         try:
             directory.mkdir(parents=True, exist_ok=True)
@@ -100,14 +100,18 @@ class Ledger:
             raise LedgerLockedError(
                 f"the ledger {directory} is held by another live process; stop it, or set another ledger.directory"
             ) from error
-        return cls(
-            directory,
-            lock,
-            segment_bytes=segment_bytes,
-            segment_age_s=segment_age_s,
-            disk=disk or Disk(),
-            monotonic=monotonic,
-        )
+        try:
+            return cls(
+                directory,
+                lock,
+                segment_bytes=segment_bytes,
+                segment_age_s=segment_age_s,
+                disk=disk or Disk(),
+                monotonic=monotonic,
+            )
+        except OSError as error:
+            os.close(lock)
+            raise LedgerError(f"the ledger {directory} cannot be read: {error.strerror}") from error
 
     def __enter__(self) -> Self:
         """Return the ledger itself; leaving closes it."""
@@ -149,13 +153,13 @@ class Ledger:
         Raises:
             LedgerError: the directory cannot be read, or not be repaired.
         """
-        chain = find_chain(self.directory)
         try:
+            chain = find_chain(self.directory)
             for leftover in self.directory.glob(".segment-*.tmp"):
                 leftover.unlink()
             repair(chain, self._disk)
         except OSError as error:
-            raise LedgerError(f"the ledger {self.directory} cannot be repaired: {error.strerror}") from error
+            raise LedgerError(f"the ledger {self.directory} cannot be read or repaired: {error.strerror}") from error
         last = chain.segments[-1] if chain.segments else None
         if last is not None and last.header is None:
             last = chain.segments[-2] if len(chain.segments) > 1 else None

@@ -208,6 +208,13 @@ def test_one_leader_that_takes_no_writes_pages_once_for_all_its_partitions(tmp_p
     firing("CanaryPartitionUnwritable", series, {"7m": False, "14m": False}, tmp_path)
 
 
+def test_a_canary_that_was_frozen_for_a_minute_pages_nobody(tmp_path: Path) -> None:
+    """Its first view after that counts the time in which it could not hear an answer."""
+    series = unwritable({"0 1": "0x20 70 0x40", "1 2": "0x20 70 0x40", "2 2": WELL})
+    for alert in ("CanaryLeaderUnwritable", "CanaryPartitionUnwritable"):
+        firing(alert, series, {"5m15s": False, "5m20s": False, "5m30s": False}, tmp_path)
+
+
 def test_a_partition_without_a_leader_pages_as_itself(tmp_path: Path) -> None:
     series = unwritable({"0 none": RISES, "1 1": WELL})
     firing("CanaryPartitionUnwritable", series, {"7m": True, "16m": False}, tmp_path)

@@ -271,3 +271,17 @@ def test_stop_resolves_what_is_in_flight_though_no_report_comes(inbox: Recording
     assert sender.stop(20)  # it waits for half a second, plus what the machine is busy
     assert len(fakes[0].taken) == len(inbox.of(Indeterminate))
     assert sender.in_flight == 0
+
+
+def test_a_producer_that_fails_resolves_what_is_in_flight(
+    inbox: Recording, fakes: list[FakeClient], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else its probes would wait for an acknowledgement for ever: its successor knows nothing of them."""
+    sender = producer(inbox)
+    beat = sender._beat
+    monkeypatch.setattr(sender, "_beat", lambda: 1 / 0 if len(inbox.of(Sent)) >= 6 else beat())
+    sender.start()
+    until(lambda: not sender.alive, 30, "it has ended")
+    assert isinstance(sender.failure, ZeroDivisionError)
+    assert len(fakes[0].taken) == len(inbox.of(Indeterminate)) >= 6
+    assert sender.in_flight == 0

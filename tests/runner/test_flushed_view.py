@@ -8,6 +8,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
 
 import orjson
+import pytest
 
 from canary.client.ports import SteadyClock
 from canary.metrics import Measurement
@@ -20,8 +21,6 @@ from storage.store.values import ViolationFilter
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-    import pytest
 
 
 def test_a_view_tells_the_share_and_when_certificates_expire(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -54,6 +53,22 @@ def test_a_view_tells_the_share_and_when_certificates_expire(tmp_path: Path, mon
     assert asked == [{"ssl.ca.location": "ca.pem"}], "files are not read anew with every view"
     assert row.at_ns == judged_ns, "the heartbeat is the judge's"
     assert time.time_ns() - told["told_ns"] < 60 * 10**9
+
+
+@pytest.mark.parametrize("set_s", [-3600, 90])
+def test_the_heartbeat_is_of_now_though_the_system_s_clock_was_set_since_the_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, set_s: int
+) -> None:
+    """Or the machine was suspended: what the canary goes by began before that, and never steps."""
+    clock = SteadyClock()
+    monkeypatch.setattr(clock, "_offset", clock._offset - set_s * 10**9)
+    shown = SimpleNamespace(view={"version": 1}, judged_ns=clock.now_ns(), measurements=[])
+    with Store.connect(f"sqlite:///{tmp_path}/store.db", timeout=5) as store:
+        store.upgrade()
+        assert Flusher(store, "prod", "canary-1", clock, latest=lambda: cast("Any", shown)).flush()
+        (row,) = store.views()
+    for at_ns in (row.at_ns, orjson.loads(row.view)["told_ns"]):
+        assert abs(time.time_ns() - at_ns) < 60 * 10**9
 
 
 LEDGER, AUDITOR = Trouble("the ledger /l cannot be written: No space", blind=True), Trouble("its auditor", blind=False)

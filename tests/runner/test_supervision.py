@@ -6,6 +6,7 @@ import importlib
 import pkgutil
 import threading
 from functools import partial
+from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
 
@@ -17,7 +18,7 @@ from canary import facts as f
 from canary.anomalies.online import Tracker
 from canary.client.pauses import Pauses
 from canary.client.ports import SteadyClock
-from canary.client.worker import Worker
+from canary.client.worker import Worker, in_background
 from canary.errors import FAILED, UserError
 from canary.lab.state import free_ports
 from canary.probing.reread import RereadWorker, _Reader
@@ -25,17 +26,21 @@ from canary.runner import cluster, supervise, supervision
 from canary.runner.cluster import ClusterRunner
 from canary.runner.flush import Flusher
 from canary.runner.inbox import FactQueue
+from canary.runner.keeper import TAKEN
+from canary.runner.shipping import Shipper
 from canary.runner.supervision import PARTS, Supervisor
 from canary.runner.troubles import Trouble
 from canary.settings import load
+from storage.ledger import Ledger, LedgerError
 from storage.ledger.files import Disk
 from storage.store import Store
-from storage.store.values import ViolationFilter
+from storage.store.leases import runner_lease
+from storage.store.values import Lease, ViolationFilter
+from tests.support.disk import small_disk
 from tests.support.waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     from canary.runner.judge import Judge
     from canary.settings import Settings
@@ -135,6 +140,27 @@ def test_a_ledger_that_cannot_be_written_and_a_queue_that_stays_full_are_trouble
     }
 
 
+def test_a_probe_log_that_cannot_be_written_is_a_trouble_until_it_can(tmp_path: Path) -> None:
+    """What was shipped is all that the night reconciles."""
+    with Ledger.open(tmp_path / "ledger") as ledger:
+        ledger.append([f.Tick(1)])
+        sealed = ledger.seal(b"")
+        judge_ = SimpleNamespace(published=SimpleNamespace(sealed=[sealed]), drop=ledger.drop)
+        (tmp_path / "file").touch()
+        shipper = Shipper(f"{tmp_path}/file/log", "prod", "canary-0", cast("Any", judge_), retention_s=1.0)
+        supervisor = Supervisor(FactQueue(), print)
+        supervisor._parts.append(shipper)
+        assert supervisor.troubles(judge())["shipper"] is None
+        assert shipper.ship() == 0
+        trouble = supervisor.troubles(judge())["shipper"]
+        assert trouble is not None
+        assert not trouble.blind
+        assert "cannot be written: Not a directory" in trouble.words
+        (tmp_path / "file").unlink()
+        assert shipper.ship() == 1
+        assert supervisor.troubles(judge())["shipper"] is None
+
+
 def test_a_supervisor_that_ends_gives_up(monkeypatch: pytest.MonkeyPatch) -> None:
     given_up = list[str]()
     supervisor = Supervisor(FactQueue(), given_up.append)
@@ -203,6 +229,30 @@ def test_a_runner_that_fails_ends_the_others_of_its_process(
     assert not stopping.is_set()
 
 
+def test_a_cluster_whose_ledger_cannot_be_opened_is_begun_again_while_others_run(
+    settings: Settings, stopping: threading.Event, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (first,) = settings.clusters
+    both = settings.model_copy(update={"clusters": [first, first.model_copy(update={"name": "other"})]})
+    used, refused = Ledger.open, list[Path]()
+
+    def scarce(directory: Path, **more: Any) -> Ledger:
+        if directory.parent.name == "other" and len(refused) < 2:
+            refused.append(directory)
+            raise LedgerError(f"the ledger's directory {directory} cannot be used: Too many open files")
+        return used(directory, **more)
+
+    monkeypatch.setattr(Ledger, "open", scarce)
+    process = in_background(lambda: supervise.run(both, stopping), "process")
+    with Store.connect(settings.store.url.get_secret_value(), timeout=10) as store:
+        store.upgrade()
+        until(lambda: {view.cluster for view in store.views()} == {"prod", "other"}, 30, "both are looked at")
+    stopping.set()
+    process.join(60)
+    assert not process.is_alive()
+    assert len(refused) == 2
+
+
 def test_a_stop_while_the_ledger_cannot_be_written_says_how_much_was_never_durable(
     settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -219,6 +269,46 @@ def test_a_stop_while_the_ledger_cannot_be_written_says_how_much_was_never_durab
     assert runner.message is not None
     assert "facts were never made durable" in runner.message
     assert "No space left on device" in runner.message
+
+
+def test_a_runner_whose_lease_is_taken_ends_though_its_cluster_does_not_answer(settings: Settings) -> None:
+    """Else it would show its blindness in the place of what its successor sees, for as long as it is cut off."""
+    lease = runner_lease("prod", "canary-0")
+    with Store.connect(settings.store.url.get_secret_value(), timeout=10) as store:
+        store.upgrade()
+        runner = ClusterRunner(settings, settings.clusters[0], store)
+        runner.start()
+        try:
+            until(store.views, 30, "it shows what it knows")
+            until(lambda: take_over(store, lease), 30, "its lease is taken")
+            until(lambda: not runner.alive, 30, "it ends")
+        finally:
+            runner.stop(60)
+    assert runner.status == TAKEN
+    assert "another live runner is called canary-0" in (runner.message or "")
+
+
+def take_over(store: Store, lease: str) -> bool:
+    """Take a lease over from whoever has it. Returns whether nobody renewed it in between."""
+    held = store.leases.acquire(lease, "successor")
+    return not isinstance(held, Lease) and isinstance(store.leases.take_over(lease, "successor", held.counter), Lease)
+
+
+def test_a_start_on_a_full_disk_says_so_and_goes_on_when_there_is_room(settings: Settings, tmp_path: Path) -> None:
+    with small_disk(tmp_path / "small") as disk:
+        full = settings.ledger.model_copy(update={"directory": disk.path / "ledger"})
+        settings = settings.model_copy(update={"ledger": full})
+        disk.fill()
+        with Store.connect(settings.store.url.get_secret_value(), timeout=10) as store:
+            store.upgrade()
+            runner = ClusterRunner(settings, settings.clusters[0], store)
+            runner.start()
+            until(lambda: open_blindness(store) or not runner.alive, 30, "it is said")
+            assert [str(disk.path / "ledger") in row.summary for row in open_blindness(store)] == [True]
+            disk.empty()
+            until(lambda: not open_blindness(store) or not runner.alive, 30, "it is over")
+            runner.stop(60)
+    assert (runner.status, runner.failure) == (None, None)
 
 
 def test_a_disk_that_hangs_stops_the_heartbeat_and_a_full_queue_is_said_until_it_is_not(

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -260,6 +261,39 @@ def test_a_disk_that_stays_full_raises_and_appending_works_again_when_there_is_r
         assert ledger.errors == 3
         ledger.append(ticks(1, 2))
     assert remembered(tmp_path) == (None, ticks(0, 2), None, None)
+
+
+def test_a_ledger_that_cannot_be_read_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not with a traceback, which would end the other clusters of the process, too."""
+    with Ledger.open(tmp_path) as ledger:
+        ledger.append(ticks(0, 1))
+
+    def denied(*_: object) -> NoReturn:
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    with monkeypatch.context() as denying:
+        denying.setattr(Path, "iterdir", denied)
+        with pytest.raises(LedgerError, match=f"{tmp_path} cannot be read: Permission denied"):
+            Ledger.open(tmp_path)
+    with Ledger.open(tmp_path) as ledger:
+        monkeypatch.setattr(Path, "iterdir", denied)
+        with pytest.raises(LedgerError, match=f"{tmp_path} cannot be read or repaired: Permission denied"):
+            ledger.recover()
+
+
+def test_what_is_written_to_a_deleted_file_is_not_durable(tmp_path: Path) -> None:
+    """The system calls succeed, and a restart finds nothing."""
+    directory = tmp_path / "ledger"
+    with Ledger.open(directory) as ledger:
+        ledger.append(ticks(0, 1))
+        shutil.rmtree(directory)
+        for _ in range(2):
+            with pytest.raises(LedgerError, match=r"ledger cannot be written: No such file or directory"):
+                ledger.append(ticks(1, 2))
+        directory.mkdir()
+        ledger.append(ticks(1, 2))
+    assert [read_segment(path).number for path in segment_paths(directory)] == [6]
+    assert remembered(directory)[3] is not None, "what was deleted is missed"
 
 
 def test_a_snapshot_that_cannot_be_written_leaves_the_old_segment_in_use(tmp_path: Path) -> None:

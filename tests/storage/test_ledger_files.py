@@ -38,12 +38,12 @@ HEADER = Header(b"i" * 16, 3, 2, 77)
 FRAME = encode_frame(FACTS, b"payload")
 
 
-def flipped(data: bytes, at: int) -> bytes:
-    return data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :]
+def flipped(data: bytes, at: int, bits: int = 1) -> bytes:
+    return data[:at] + bytes([data[at] ^ bits]) + data[at + 1 :]
 
 
-def flip(path: Path, at: int) -> None:
-    path.write_bytes(flipped(path.read_bytes(), at))
+def flip(path: Path, at: int, bits: int = 1) -> None:
+    path.write_bytes(flipped(path.read_bytes(), at, bits))
 
 
 def segments(directory: Path, *states: bytes, batches: int = 2) -> list[Path]:
@@ -163,6 +163,18 @@ def test_a_snapshot_is_what_a_segment_begins_with(tmp_path: Path) -> None:
     assert not begins_with_snapshot(tmp_path / "segment-0000000009.ledger")
     flip(second, 0)
     assert not begins_with_snapshot(second)
+
+
+@pytest.mark.parametrize("bit", [40, 62, 63])
+def test_a_rotten_length_of_a_snapshot_is_not_believed(tmp_path: Path, bit: int) -> None:
+    """So many bytes fit in no memory, and the judge would end of it, again and again."""
+    first, second, third, last = segments(tmp_path, b"a", b"b", b"c")
+    flip(third, HEADER_BYTES + 8 + bit // 8, 1 << bit % 8)
+    with Ledger.open(tmp_path) as ledger:
+        ledger.recover()
+        ledger.drop(first)
+    assert segment_paths(tmp_path) == [second, third, last]
+    assert remembered(tmp_path) == (b"c", ticks(12, 16), None, None)
 
 
 def test_a_segment_that_changes_while_it_is_read_is_not_believed(tmp_path: Path) -> None:
