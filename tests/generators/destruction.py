@@ -440,9 +440,9 @@ EXPLAINED = frozenset({"truncation", "inconsistent-offsets", "poll-skip"})
 """Kinds of which it is the place that tells whether they are false."""
 
 
-def lived(seed: int, steps: int = 40) -> Life:
+def lived(seed: int, steps: int = 40, of: type[Life] = Life) -> Life:
     """Live the life of a seed."""
     dice = seeded(seed)
-    life = Life(dice, dice.choice(["idempotent", "idempotent", "plain"]))
+    life = of(dice, dice.choice(["idempotent", "idempotent", "plain"]))
     life.live(dice.randint(5, steps))
     return life

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from canary.anomalies.online import generations, liveness, memory, relays, retention, topology, wrong_cluster
 from canary.anomalies.online.claims import gone_past, make_certain
-from canary.anomalies.online.deliveries import say_phantom
+from canary.anomalies.online.deliveries import forget_sent_times, say_phantom
 from canary.anomalies.online.questions import PASSED, note_change, want_tail
 from canary.anomalies.online.state import Log, Producer
 from canary.anomalies.violation import Records
@@ -76,6 +76,7 @@ def _bury(scope: Scope, topic: Topic, stream: Stream) -> None:
         for a, b in list(stream.open):
             stream.indeterminate.add(a, b)
         stream.open.remove(0, stream.next_sequence)
+    forget_sent_times(stream)
 
 
 def _ask_again(scope: Scope, log: Log) -> None:

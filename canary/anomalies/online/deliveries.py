@@ -53,7 +53,7 @@ def sent(scope: Scope, run: Sequence[f.Sent]) -> None:
     stream.sent_keys.extend(range(first.sequence, first.sequence + n))
     stream.sent_times.extend(fact.at_ns for fact in run)
     if len(stream.sent_keys) > _SENT_KEPT:
-        _forget_sent_times(stream)
+        forget_sent_times(stream)
     if transactions.fenced(scope, first.producer_id, first.generation):
         stream.zombies.add(first.sequence, first.sequence + n)
         stream.failed.add(first.sequence, first.sequence + n)
@@ -62,7 +62,7 @@ def sent(scope: Scope, run: Sequence[f.Sent]) -> None:
         transactions.wrote(scope, topic, stream, first, n)
 
 
-def _forget_sent_times(stream: Stream) -> None:
+def forget_sent_times(stream: Stream) -> None:
     """Keep the times of what is open, unseen or unplaced; everything before the first such is settled."""
     floors = [s.first() for s in (stream.open, stream.unplaced, *stream.unseen.values())]
     floor = min((x for x in floors if x is not None), default=stream.next_sequence)
@@ -251,6 +251,7 @@ def polled(scope: Scope, run: Sequence[f.Polled]) -> None:  # noqa: C901, PLR091
     log.alone.remove(0, first.offset + n)
     retention.remember_sent(topic, log, first.offset, n, lambda i: _sent_by(run[i]))
     for x, y in placed_now:
+        log.promised.add(first.offset + x - a, first.offset + y - a)
         _passed_unplaced(scope, log, stream, x, y, first)
     if (committed or plain) and not stream.promised.covers(a, b):
         _passed_unpromised(scope, log, stream, a, b, first)

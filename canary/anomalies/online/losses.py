@@ -331,6 +331,7 @@ def listed(scope: Scope, fact: f.Listed) -> None:
     log.listed_ordinal = state.ordinal
     log.end, log.stable = fact.end, fact.stable
     log.alone.remove(0, fact.end)
+    log.alone_listed = log.alone.end() or 0
     log.full_isr_end = min(log.full_isr_end, fact.end)
     asked = state.asks.get(fact.sample)
     known = None if asked is None else asked.ends.get(fact.topic, {}).get(fact.partition)

@@ -95,7 +95,8 @@ def epoch_changed(scope: Scope, log: Log, epoch: int) -> None:
         note_change(scope, log, {"leader_epoch": [log.epoch, epoch]})
         log.ends_before_epochs.append(log.known_end)
         del log.ends_before_epochs[:-_EPOCHS_KEPT]
-        log.alone = IntervalSet()  # who leads now has it all, or it is gone (it lists no end before it knows: KIP-207)
+        # the former leader's are there for all, or gone: the next one lists no end before it knows (KIP-207)
+        log.alone.remove(0, log.alone_listed)
         want_tail(scope, log, "epoch")
     log.epoch = epoch
 

@@ -79,6 +79,7 @@ def start_advanced(scope: Scope, topic: Topic, log: Log, start: int) -> None:
     log.copies.remove(0, start)
     log.phantoms.remove(0, start)
     log.start, log.expired = start, max(start, log.expired)
+    _expire_unplaced(scope, topic, log)
     generations.forget(scope, topic, log)
     settled.forget(topic, log)
     if count:
@@ -110,6 +111,15 @@ def _expire_missing(scope: Scope, topic: Topic, log: Log, start: int) -> None:
             m.offset, m.sequence, m.count = m.offset + below, m.sequence + below, m.count - below
     log.missing = [m for m in log.missing if m.count]
     log.unplaced = [u for u in log.unplaced if u.low >= start]
+
+
+def _expire_unplaced(scope: Scope, topic: Topic, log: Log) -> None:
+    """Wherever former processes wrote what was acknowledged without an offset: when all of theirs expired, it did."""
+    dead = [one for one in topic.streams if one.partition == log.partition and not one.live]
+    for stream in dead if log.start >= log.before else ():
+        for a, b in list(stream.unplaced):
+            expired_unread(scope, topic, log, stream, a, b)
+            stream.unplaced.remove(a, b)
 
 
 def begins_anew(log: Log) -> None:

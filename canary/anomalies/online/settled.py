@@ -33,3 +33,4 @@ def _forget(stream: Stream) -> None:
         were.add(0, floor)
     for over in (stream.failed, stream.zombies, stream.indeterminate, stream.lost, *stream.early.values()):
         over.remove(0, floor)
+    stream.transactions.remove(0, floor)

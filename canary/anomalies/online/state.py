@@ -245,6 +245,8 @@ class Log:
     has deleted less)."""
     alone: IntervalSet = field(default_factory=IntervalSet)
     """Offsets that the leader acknowledged alone, and the high watermark is not known to have passed."""
+    alone_listed: int = 0
+    """Where these ended when the leader last listed its end: what lies beyond may be its successor's."""
     end: int | None = None
     stable: int | None = None
     epoch: int | None = None

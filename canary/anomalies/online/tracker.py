@@ -186,6 +186,7 @@ def _polled_run(facts: Sequence[f.Fact], i: int, n: int) -> int:
     offset, sequence = first.offset, first.sequence
     partition, consumer, topic = first.partition, first.consumer, first.topic
     producer_id, generation, transaction_id = first.producer_id, first.generation, first.transaction_id
+    epoch = first.leader_epoch
     while j < n:
         fact = facts[j]
         offset += 1
@@ -200,6 +201,7 @@ def _polled_run(facts: Sequence[f.Fact], i: int, n: int) -> int:
             or fact.generation != generation
             or fact.transaction_id != transaction_id
             or fact.topic != topic
+            or fact.leader_epoch != epoch
         ):
             break
         j += 1

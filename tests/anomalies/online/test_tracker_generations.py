@@ -167,6 +167,17 @@ def test_generations_that_wrote_nothing_are_forgotten_and_the_snapshot_stays_sma
     assert bench.found() == []
 
 
+def test_when_probes_were_sent_is_forgotten_with_their_process_but_for_those_that_are_waited_for() -> None:
+    bench = Bench()
+    bench.write(100)
+    bench.settle(2)
+    bench.write(2)
+    bench.restart()
+    stream = bench.tracker.state.topics[PROBES].streams[0]
+    assert stream.sent_keys == [100, 101]
+    assert len(stream.sent_times) == 2
+
+
 def test_starts_that_wrote_nothing_are_forgotten() -> None:
     """Each writes under a producer id of its own."""
     bench = Bench()

@@ -500,6 +500,27 @@ def test_what_a_leader_acknowledged_alone_is_not_gone_while_its_follower_pauses(
     assert bench.found() == []
 
 
+@pytest.mark.parametrize("read", [False, True])
+def test_what_a_new_leader_acknowledged_alone_before_its_epoch_was_heard_of_is_not_gone(*, read: bool) -> None:
+    bench = Bench(mode="plain")
+    bench.write(10)
+    bench.settle(2)
+    bench.epoch += 1
+    sequences = bench.send(10)
+    for sequence in sequences:
+        bench.ack(sequence, sequence)
+    if read:  # the followers have fetched the first
+        (offset,) = bench.append(sequences.pop(0))
+        place = (bench.now_ns, RU, RU, TOPIC, 0, offset, PRODUCER, 1, offset)
+        bench.fold(f.Polled(*place, leader_epoch=bench.epoch))
+        bench.positions[RU] = bench.end
+    for _ in range(8):
+        bench.round()
+    bench.append(*sequences)
+    bench.settle()
+    assert bench.found() == []
+
+
 def test_what_all_acknowledged_is_gone_when_the_log_ends_before_it() -> None:
     bench = Bench()
     lone_acknowledgements(bench)

@@ -197,6 +197,25 @@ def test_a_retention_that_was_lowered_to_empty_the_topic_and_raised_again_is_no_
     assert bench.found() == [("early-expiry", 2, -1)]
 
 
+def test_nobody_waits_for_what_a_former_process_was_told_without_an_offset_and_has_expired() -> None:
+    bench = Bench()
+    bench.write(4)
+    bench.settle(2)
+    (sequence,) = bench.send()
+    bench.append(sequence)
+    bench.ack(sequence, None)
+    bench.restart()
+    bench.write(4)
+    bench.now_ns += 8 * 86_400 * 10**9
+    stream = bench.tracker.state.topics[TOPIC].streams[0]
+    for start, waits in ((4, True), (5, False)):
+        bench.start = start
+        bench.round()
+        assert bool(stream.unplaced) == any(map(bool, stream.unseen.values())) == waits
+    assert bench.tracker.state.meters[TOPIC, 0].unverified == {"idempotent": 1}
+    assert bench.found() == []
+
+
 def test_nobody_waits_for_what_expired() -> None:
     bench = Bench()
     bench.positions["rack-a"] = 0

@@ -27,11 +27,13 @@ BEGUN: list[Fact] = [
       for producer_id in (7, 8) for generation in (1, 2) for number in (1, 2)),
     *(f.Positioned(1, consumer, "read_committed", topic, partition, 0, "start")
       for consumer in ("a", "b") for topic in ("t", "u") for partition in (0, 1)),
+    *(f.Listed(1, 1, topic, partition, 0, 0, 0, 0) for topic in ("t", "u") for partition in (0, 1)),
 ]  # fmt: skip
 SENT = f.Sent(2, "t", 0, 7, 1, 0, "transactional", 1)
 ACKED = f.Acked(2, "t", 0, 7, 1, 0, 10, 1_000_000)
 POLLED = f.Polled(2, "a", "read_committed", "t", 0, 10, 7, 1, 0, 1)
 OTHERS = {"topic": "u", "partition": 1, "producer_id": 8, "generation": 2, "transaction_id": 2, "consumer": "b"}
+OTHERS |= {"leader_epoch": 1}
 
 
 def known(*steps: Sequence[Fact]) -> tuple[bytes, list[str]]:

@@ -55,6 +55,25 @@ def test_aborted_transactions_are_remembered_while_they_are_retained_and_not_for
     assert next(kind for kind, *_ in bench.found()) == "G1a"
 
 
+def test_transactions_whose_writes_never_left_the_client_are_not_remembered_for_ever() -> None:
+    bench = Bench(mode=MODE)
+    for number in range(200):
+        if number % 2 == 0:
+            transact(bench, number, abort=False)
+            continue
+        probe, bench.sequence = (TOPIC, 0, PRODUCER, 1, bench.sequence), bench.sequence + 1
+        bench.fold(
+            f.TransactionBegan(bench.now_ns, MODE, PRODUCER, 1, number),
+            f.Sent(bench.now_ns, *probe, MODE, number),
+            f.Indeterminate(bench.now_ns, *probe, "_PURGE_QUEUE"),
+            f.Aborted(bench.now_ns, PRODUCER, 1, number),
+        )
+    expire(bench, keep=20)
+    (stream,) = bench.tracker.state.topics[TOPIC].streams
+    assert len(stream.transactions) < 30
+    assert bench.found() == []
+
+
 def test_a_copy_of_what_expired_is_still_one() -> None:
     bench = Bench(mode=MODE)
     for number in range(60):

@@ -188,6 +188,16 @@ def test_a_committed_write_that_was_acknowledged_without_an_offset_and_is_there_
     assert bench.found() == []
 
 
+def test_a_committed_write_without_an_offset_that_read_uncommitted_alone_was_given_must_stay() -> None:
+    bench = Transactions()
+    sequence = committed_without_offset(bench, there=True)
+    (offset,) = (place for place, who in bench.log.items() if who == (PRODUCER, 1, sequence))
+    bench.poll(RU)
+    del bench.log[offset]
+    bench.settle()
+    assert bench.found("lost-write") == [("lost-write", offset, sequence)]
+
+
 def test_an_aborted_write_that_was_acknowledged_without_an_offset_is_not_promised() -> None:
     bench = Transactions()
     bench.write_within(1, 0)
