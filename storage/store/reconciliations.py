@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import and_, func, insert, select, update
+from sqlalchemy import and_, func, insert, or_, select, update
 
 from storage.store.models import ReconciliationRow
 from storage.store.pages import Page, read_page
@@ -35,10 +35,17 @@ def request(connection: Connection, cluster: str, requested_by: str, at_ns: int)
 
 
 def claim(connection: Connection, holder: str, at_ns: int, clusters: Collection[str] | None) -> Reconciliation | None:
-    """Turn the oldest request running and ours; None: there is none, or another scheduler was quicker."""
+    """Turn the oldest request running and ours; None: there is none, or another scheduler was quicker.
+
+    One that is ours already is claimed again: the answer to its claim was lost on the way.
+    """
+    claimable = or_(
+        ReconciliationRow.state == "requested",
+        and_(ReconciliationRow.state == "running", ReconciliationRow.holder == holder),
+    )
     oldest = connection.execute(
         select(ReconciliationRow.id)
-        .where(ReconciliationRow.state == "requested", *_of(clusters))
+        .where(claimable, *_of(clusters))
         .order_by(ReconciliationRow.requested_ns, ReconciliationRow.id)
         .limit(1)
     ).scalar_one_or_none()
@@ -46,7 +53,7 @@ def claim(connection: Connection, holder: str, at_ns: int, clusters: Collection[
         return None
     claimed = connection.execute(
         update(ReconciliationRow)
-        .where(ReconciliationRow.id == oldest, ReconciliationRow.state == "requested")
+        .where(ReconciliationRow.id == oldest, claimable)
         .values(state="running", holder=holder, started_ns=at_ns)
     )
     return get(connection, oldest) if claimed.rowcount == 1 else None
