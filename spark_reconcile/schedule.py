@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, Final
 import structlog
 
 from spark_reconcile.ticket import BY_THE_CLOCK, Ticket
-from storage.store import Held, Lease, Purged, Store, StoreError
+from storage.store import AHEAD_NS, Held, Lease, Purged, Store, StoreError
 
 if TYPE_CHECKING:
     import threading
@@ -127,7 +127,7 @@ def due(store: Store, cluster: str, fired: Callable[[datetime], datetime | None]
         fired: returns the first hour of the schedule after a time.
         now: the time.
     """
-    rows = store.reconciliations(cluster, limit=TRIES).items
+    rows = store.reconciliations(cluster, limit=TRIES, until_ns=_dated(now)).items
     if not rows or rows[0].state in {"requested", "running"}:
         return False
     newest = rows[0]
@@ -140,6 +140,11 @@ def due(store: Store, cluster: str, fired: Callable[[datetime], datetime | None]
     tried = sum(1 for since in asked if fired(since) == struck)
     ended = (newest.ended_ns or newest.requested_ns) / 1e9
     return tried < TRIES and now.timestamp() - ended >= RETRY_S
+
+
+def _dated(now: datetime) -> int:
+    """Return until when (ns) something may be dated; what is later was by a clock that was ahead."""
+    return int(now.timestamp() * 1e9) + AHEAD_NS
 
 
 def trigger(settings: Settings) -> Any:
@@ -275,7 +280,7 @@ class Scheduler:
             return
         now = datetime.now(UTC)
         for cluster in sorted(led):
-            never = not self._store.reconciliations(cluster, limit=1).items
+            never = not self._store.reconciliations(cluster, limit=1, until_ns=_dated(now)).items
             if (never and struck) or due(self._store, cluster, partial(following, self._trigger), now):
                 self._store.request_reconciliation(cluster, BY_THE_CLOCK, time.time_ns())
         if struck:

@@ -108,7 +108,7 @@ def get(connection: Connection, reconciliation_id: str) -> Reconciliation | None
 
 
 def list_page(
-    connection: Connection, cluster: str | None, state: str | None, cursor: str | None, limit: int
+    connection: Connection, cluster: str | None, state: str | None, until_ns: int | None, cursor: str | None, limit: int
 ) -> Page[Reconciliation]:
     """Return a page, newest first."""
     query = select(ReconciliationRow.__table__)
@@ -116,15 +116,17 @@ def list_page(
         query = query.where(ReconciliationRow.cluster == cluster)
     if state is not None:
         query = query.where(ReconciliationRow.state == state)
+    if until_ns is not None:
+        query = query.where(ReconciliationRow.requested_ns <= until_ns)
     keys = (ReconciliationRow.requested_ns, ReconciliationRow.id)
     return read_page(connection, query, keys, cursor=cursor, limit=limit, make=_reconciliation)
 
 
-def last_successes(connection: Connection) -> list[Reconciliation]:
-    """Return the last one of each cluster that ended well, by the cluster's name."""
+def last_successes(connection: Connection, until_ns: int) -> list[Reconciliation]:
+    """Return the last one of each cluster that ended well, until then, by the cluster's name."""
     last = (
         select(ReconciliationRow.cluster, func.max(ReconciliationRow.ended_ns).label("ended_ns"))
-        .where(ReconciliationRow.state == "succeeded")
+        .where(ReconciliationRow.state == "succeeded", ReconciliationRow.ended_ns <= until_ns)
         .group_by(ReconciliationRow.cluster)
         .subquery()
     )

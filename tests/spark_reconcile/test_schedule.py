@@ -334,6 +334,15 @@ def test_a_night_that_failed_is_tried_again_a_few_times(store: Store) -> None:
     assert due(store, "c", nightly, at(5, day=11)), "the night before has had its own tries"
 
 
+def test_a_night_that_a_clock_dated_ahead_stands_for_none(store: Store) -> None:
+    done(store, at(3))
+    for day in (25, 26, 27):
+        done(store, at(3, day=day))
+    assert due(store, "c", nightly, at(4, day=11))
+    done(store, at(4, day=11))
+    assert not due(store, "c", nightly, at(5, day=11))
+
+
 def test_one_at_work_is_not_asked_for_again(store: Store) -> None:
     store.request_reconciliation("c", "schedule", int(at(3).timestamp()) * 10**9)
     assert not due(store, "c", nightly, at(4, day=12))

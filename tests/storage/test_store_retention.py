@@ -97,7 +97,7 @@ def test_the_last_good_night_stays_however_old_and_what_waits_or_runs_does(store
     waiting = store.request_reconciliation("c", "test", 40)
     assert store.purge("c", 100) == Purged(0, 0, 2, 0)
     assert {row.id for row in store.reconciliations().items} == {old[1], other, waiting.id}
-    assert {row.cluster: row.id for row in store.last_successes()} == {"c": old[1], "d": other}
+    assert {row.cluster: row.id for row in store.last_successes(100)} == {"c": old[1], "d": other}
 
 
 def test_the_timeline_keeps_what_is_so_and_counters_keep_all_their_views(store: Store) -> None:
