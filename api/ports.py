@@ -87,7 +87,7 @@ class Store(Protocol):
     ) -> Page[Reconciliation]:
         """Return a page, newest first."""
 
-    def last_successes(self) -> Sequence[Reconciliation]:
+    def last_successes(self, now_ns: int, /) -> Sequence[Reconciliation]:
         """Return the last one of each cluster that ended well."""
 
     def reconciliation(self, reconciliation_id: str, /) -> Reconciliation | None:

@@ -12,6 +12,8 @@ from api.problems import RESPONSES, ProblemError
 from api.shapes import Listing, ReconciliationOut, ReconciliationRequest, moment, moment_or_none
 from api.state import state_of
 
+_WAITS = "waits for a scheduler (`canary up`, `canary schedule`) that has the cluster in its settings"
+
 router = APIRouter(prefix="/reconciliations", tags=["reconciliations"], responses={k: RESPONSES[k] for k in (422, 503)})
 
 
@@ -65,7 +67,7 @@ def _out(row: Reconciliation) -> ReconciliationOut:
         requested_at=moment(row.requested_ns),
         started_at=moment_or_none(row.started_ns),
         ended_at=moment_or_none(row.ended_ns),
-        progress=row.progress,
+        progress=_WAITS if row.state == "requested" else row.progress,
         summary=dict(row.summary),
         verdicts=dict(row.verdicts),
         report=row.report,

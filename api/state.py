@@ -133,7 +133,7 @@ class State:
             now_ns,
             clusters,
             self.store.violation_counts(),
-            [reconciled(run) for run in self.store.last_successes()],
+            [reconciled(run) for run in self.store.last_successes(now_ns)],
             [row for row in self.store.standing() if row.kind != ALERT_TEST],
             frozenset(self._quiet(clusters, now_ns)),
             self._incidents(),

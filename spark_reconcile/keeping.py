@@ -217,7 +217,7 @@ def kept(
         return None
     if note.get("reconciliation") not in succeeded or "ranges" not in note:  # the latter: by an older version
         return None
-    if now_ns - note["full_ns"] >= full_every_ns or next_ns - note["full_ns"] > note["within_ns"]:
+    if not 0 <= now_ns - note["full_ns"] < full_every_ns or next_ns - note["full_ns"] > note["within_ns"]:
         return None
     bounds = {(row["topic"], row["partition"], row["isolation"]): row for row in rows}
     ranges = [

@@ -301,21 +301,25 @@ def _patiently(ask: Callable[[], Any], patience_s: float = 300.0) -> Any:
 
 @contextmanager
 def _telling(store: Store, ticket: Ticket, spark: SparkSession) -> Iterator[Callable[[str], None]]:
-    """Keep the row's progress: the step we are at and, from Spark's status tracker, how far it is."""
+    """Keep the row's progress: the step we are at and, from Spark's status tracker, how far it is.
+
+    A step does not begin in a run that is not ours any more (UserError): what it found is nobody's business.
+    """
     step = ["starting"]
 
-    def put(words: str) -> None:
-        try:
-            store.progress_reconciliation(ticket.reconciliation_id, ticket.holder, words)
-        except StoreError as error:
-            log.debug("progress_not_told", reason=str(error))
+    def put(words: str) -> bool:
+        return store.progress_reconciliation(ticket.reconciliation_id, ticket.holder, words)
 
     def tell(words: str) -> None:
         step[0] = words
-        put(words)
+        if not _patiently(lambda: put(words)):
+            raise UserError(f"another scheduler has taken {ticket.cluster} over, or it was forgotten")
 
     def stage(_name: str, done: int, total: int) -> None:
-        put(f"{step[0]}: {done} of {total} tasks")
+        try:
+            put(f"{step[0]}: {done} of {total} tasks")
+        except StoreError as error:
+            log.debug("progress_not_told", reason=str(error))
 
     with session.progress(spark, stage, _TELL_S):
         yield tell

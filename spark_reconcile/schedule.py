@@ -11,7 +11,6 @@ a child process, one at a time.
 from __future__ import annotations
 
 import ctypes
-import itertools
 import os
 import secrets
 import signal
@@ -26,7 +25,7 @@ from typing import TYPE_CHECKING, Any, Final
 import structlog
 
 from spark_reconcile.ticket import BY_THE_CLOCK, Ticket
-from storage.store import Held, Lease, Purged, Store, StoreError
+from storage.store import AHEAD_NS, Held, Lease, Purged, Store, StoreError
 
 if TYPE_CHECKING:
     import threading
@@ -128,7 +127,7 @@ def due(store: Store, cluster: str, fired: Callable[[datetime], datetime | None]
         fired: returns the first hour of the schedule after a time.
         now: the time.
     """
-    rows = store.reconciliations(cluster, limit=TRIES).items
+    rows = store.reconciliations(cluster, limit=TRIES, until_ns=_dated(now)).items
     if not rows or rows[0].state in {"requested", "running"}:
         return False
     newest = rows[0]
@@ -137,9 +136,15 @@ def due(store: Store, cluster: str, fired: Callable[[datetime], datetime | None]
         return True
     if newest.state != "failed" or newest.requested_by != BY_THE_CLOCK:
         return False
-    tried = sum(1 for _ in itertools.takewhile(lambda row: row.state == "failed", rows))
+    asked = (datetime.fromtimestamp(row.requested_ns / 1e9, UTC) for row in rows if row.state == "failed")
+    tried = sum(1 for since in asked if fired(since) == struck)
     ended = (newest.ended_ns or newest.requested_ns) / 1e9
     return tried < TRIES and now.timestamp() - ended >= RETRY_S
+
+
+def _dated(now: datetime) -> int:
+    """Return until when (ns) something may be dated; what is later was by a clock that was ahead."""
+    return int(now.timestamp() * 1e9) + AHEAD_NS
 
 
 def trigger(settings: Settings) -> Any:
@@ -230,9 +235,7 @@ class Scheduler:
         if not led:
             return
         if self._struck or time.monotonic() - self._looked >= _LOOK_S:
-            struck, self._struck, self._looked = self._struck, False, time.monotonic()
-            self._ask(led, struck=struck)
-        self._purge(led)
+            self._ask(led)
         if self._job is not None and self._job.process.poll() is not None:
             self._ended(self._job)
             self._job = None
@@ -240,18 +243,19 @@ class Scheduler:
             claimed = self._store.claim_reconciliation(self._holder, time.time_ns(), led)
             if claimed is not None:
                 self._job = self._begin(Ticket(claimed.id, self._holder, claimed.cluster))
+        self._purge(led)  # last: where the store refuses it, nights go on
 
     def _purge(self, led: frozenset[str]) -> None:
         """Delete a little of what is beyond retention; while there is more, go on in the next tick."""
         now = time.monotonic()
         if now < self._purge_due:
             return
+        self._purge_due = now + PURGE_S
         before_ns = time.time_ns() - int(self._settings.store.retention * 1e9)
         purged = [self._store.purge(cluster, before_ns) for cluster in sorted(led)]
         if any(one != Purged(0, 0, 0, 0) for one in purged):
             log.info("store_purged", violations=sum(one.violations for one in purged))
-        else:
-            self._purge_due = now + PURGE_S
+            self._purge_due = now
 
     def _compacting(self, led: frozenset[str]) -> bool:
         """Return whether small files are being merged now; begin it if it is time. Asked while nothing reconciles.
@@ -269,15 +273,18 @@ class Scheduler:
         """It is time: look at the table in the next tick (APScheduler's thread touches nothing else)."""
         self._struck = True
 
-    def _ask(self, led: frozenset[str], *, struck: bool) -> None:
-        """Ask for each of our clusters that is due."""
+    def _ask(self, led: frozenset[str]) -> None:
+        """Ask for each of our clusters that is due; an hour that struck counts until the store has answered for all."""
+        struck, self._looked = self._struck, time.monotonic()
         if self._trigger is None:
             return
         now = datetime.now(UTC)
         for cluster in sorted(led):
-            never = not self._store.reconciliations(cluster, limit=1).items
+            never = not self._store.reconciliations(cluster, limit=1, until_ns=_dated(now)).items
             if (never and struck) or due(self._store, cluster, partial(following, self._trigger), now):
                 self._store.request_reconciliation(cluster, BY_THE_CLOCK, time.time_ns())
+        if struck:
+            self._struck = False
 
     def _begin(self, ticket: Ticket) -> Job:
         named = ("--cluster", ticket.cluster, "--reconciliation", ticket.reconciliation_id, "--holder", ticket.holder)

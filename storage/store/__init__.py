@@ -10,7 +10,7 @@ from storage.store.errors import StoreError
 from storage.store.leases import Leases
 from storage.store.pages import BadCursorError, Page
 from storage.store.retention import StillProbedError
-from storage.store.store import Store
+from storage.store.store import AHEAD_NS, Store
 from storage.store.values import (
     Action,
     Held,
@@ -29,6 +29,7 @@ from storage.store.values import (
 )
 
 __all__ = [
+    "AHEAD_NS",
     "Action",
     "BadCursorError",
     "Held",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import and_, func, insert, select, update
+from sqlalchemy import and_, func, insert, or_, select, update
 
 from storage.store.models import ReconciliationRow
 from storage.store.pages import Page, read_page
@@ -35,10 +35,17 @@ def request(connection: Connection, cluster: str, requested_by: str, at_ns: int)
 
 
 def claim(connection: Connection, holder: str, at_ns: int, clusters: Collection[str] | None) -> Reconciliation | None:
-    """Turn the oldest request running and ours; None: there is none, or another scheduler was quicker."""
+    """Turn the oldest request running and ours; None: there is none, or another scheduler was quicker.
+
+    One that is ours already is claimed again: the answer to its claim was lost on the way.
+    """
+    claimable = or_(
+        ReconciliationRow.state == "requested",
+        and_(ReconciliationRow.state == "running", ReconciliationRow.holder == holder),
+    )
     oldest = connection.execute(
         select(ReconciliationRow.id)
-        .where(ReconciliationRow.state == "requested", *_of(clusters))
+        .where(claimable, *_of(clusters))
         .order_by(ReconciliationRow.requested_ns, ReconciliationRow.id)
         .limit(1)
     ).scalar_one_or_none()
@@ -46,7 +53,7 @@ def claim(connection: Connection, holder: str, at_ns: int, clusters: Collection[
         return None
     claimed = connection.execute(
         update(ReconciliationRow)
-        .where(ReconciliationRow.id == oldest, ReconciliationRow.state == "requested")
+        .where(ReconciliationRow.id == oldest, claimable)
         .values(state="running", holder=holder, started_ns=at_ns)
     )
     return get(connection, oldest) if claimed.rowcount == 1 else None
@@ -101,7 +108,7 @@ def get(connection: Connection, reconciliation_id: str) -> Reconciliation | None
 
 
 def list_page(
-    connection: Connection, cluster: str | None, state: str | None, cursor: str | None, limit: int
+    connection: Connection, cluster: str | None, state: str | None, until_ns: int | None, cursor: str | None, limit: int
 ) -> Page[Reconciliation]:
     """Return a page, newest first."""
     query = select(ReconciliationRow.__table__)
@@ -109,15 +116,17 @@ def list_page(
         query = query.where(ReconciliationRow.cluster == cluster)
     if state is not None:
         query = query.where(ReconciliationRow.state == state)
+    if until_ns is not None:
+        query = query.where(ReconciliationRow.requested_ns <= until_ns)
     keys = (ReconciliationRow.requested_ns, ReconciliationRow.id)
     return read_page(connection, query, keys, cursor=cursor, limit=limit, make=_reconciliation)
 
 
-def last_successes(connection: Connection) -> list[Reconciliation]:
-    """Return the last one of each cluster that ended well, by the cluster's name."""
+def last_successes(connection: Connection, until_ns: int) -> list[Reconciliation]:
+    """Return the last one of each cluster that ended well, until then, by the cluster's name."""
     last = (
         select(ReconciliationRow.cluster, func.max(ReconciliationRow.ended_ns).label("ended_ns"))
-        .where(ReconciliationRow.state == "succeeded")
+        .where(ReconciliationRow.state == "succeeded", ReconciliationRow.ended_ns <= until_ns)
         .group_by(ReconciliationRow.cluster)
         .subquery()
     )

@@ -45,26 +45,29 @@ class StillProbedError(StoreError):
 def purge(connection: Connection, cluster: str, before_ns: int, most: int) -> Purged:
     """Delete what of ``cluster`` was over before ``before_ns``, at most so many rows of each kind.
 
-    A violation goes only when it was resolved and seen last before, and is no confirmed loss. The id and records of one
-    that a person resolved stay: seen again they are neither new nor counted twice. A condition that holds again is new.
-    An incident goes with its last violation.
+    A violation goes only when it was resolved and seen last before, and is neither a confirmed loss nor a critical one
+    that a person resolved as planned. The id and records of others that a person resolved stay: seen again they are
+    neither new nor counted twice. A condition that holds again is new. An incident goes with its last violation.
 
     The caller's transaction must be the only one that records for this cluster (Database.writing(serial=...)).
     """
-    ended = ViolationRow.ended_ns.is_not(None)
+    condition = or_(
+        ViolationRow.ended_ns.is_not(None),  # whoever saw others end may be gone
+        ViolationRow.__table__.c.evidence["since_ns"].as_string().is_not(None),
+    )
     over = (
         ViolationRow.cluster == cluster,
         ViolationRow.state == "resolved",
         ViolationRow.closed_ns < before_ns,
         ViolationRow.last_seen_ns < before_ns,
-        not_(loss()),
+        not_(or_(loss(), and_(ViolationRow.severity == "critical", ViolationRow.reason == "planned"))),
     )
     kept = [getattr(ViolationRow, column.name) for column in ForgottenRow.__table__.c]
-    judged = connection.execute(select(*kept).where(*over, not_(ended)).limit(most)).mappings().all()
+    judged = connection.execute(select(*kept).where(*over, not_(condition)).limit(most)).mappings().all()
     if judged:
         connection.execute(insert(ForgottenRow), [dict(row) for row in judged])
     violations = _delete(connection, ViolationRow, most, ViolationRow.id.in_([row["id"] for row in judged]))
-    violations += _delete(connection, ViolationRow, most, *over, ended)
+    violations += _delete(connection, ViolationRow, most, *over, condition)
     incidents = _delete(
         connection,
         IncidentRow,

@@ -50,6 +50,8 @@ if TYPE_CHECKING:
 
 _log = structlog.get_logger(__name__)
 _RETRY_S = 0.5
+AHEAD_NS = 3_600 * 10**9
+"""What is dated later than so long from now was dated by a clock that was ahead."""
 
 
 class Store:
@@ -378,16 +380,24 @@ class Store:
             return reconciliations.abandon(connection, holder, at_ns, clusters)
 
     def reconciliations(
-        self, cluster: str | None = None, state: str | None = None, cursor: str | None = None, limit: int = 100
+        self,
+        cluster: str | None = None,
+        state: str | None = None,
+        cursor: str | None = None,
+        limit: int = 100,
+        until_ns: int | None = None,
     ) -> Page[Reconciliation]:
-        """Return a page of reconciliations, newest first."""
+        """Return a page of reconciliations, newest first; ``until_ns``: of those asked for until then."""
         with self._database.reading() as connection:
-            return reconciliations.list_page(connection, cluster, state, cursor, limit)
+            return reconciliations.list_page(connection, cluster, state, until_ns, cursor, limit)
 
-    def last_successes(self) -> list[Reconciliation]:
-        """Return the last reconciliation of each cluster that ended well, by the cluster's name."""
+    def last_successes(self, now_ns: int) -> list[Reconciliation]:
+        """Return the last reconciliation of each cluster that ended well, by the cluster's name.
+
+        One that a clock that was ahead dated to more than an hour from now is none: nobody would miss the next ones.
+        """
         with self._database.reading() as connection:
-            return reconciliations.last_successes(connection)
+            return reconciliations.last_successes(connection, now_ns + AHEAD_NS)
 
     def reconciliation(self, reconciliation_id: str) -> Reconciliation | None:
         """Return one reconciliation; None if there is none."""

@@ -171,6 +171,15 @@ def test_the_last_reconciliation_that_ended_well_is_shown(client: Client, store:
     assert total(samples, "canary_reconcile_last_success_timestamp_seconds") == pytest.approx(NOW_NS / 1e9, abs=1)
 
 
+def test_a_reconciliation_that_a_clock_dated_ahead_hides_no_missed_night(client: Client, store: Store) -> None:
+    for ended_ns in (NOW_NS, time.time_ns() + 86_400 * 10**9):
+        asked = store.request_reconciliation("prod", "test", ended_ns)
+        assert store.claim_reconciliation("me", ended_ns)
+        store.finish_reconciliation(asked.id, "me", ended_ns)
+    shown = total(scrape(client), "canary_reconcile_last_success_timestamp_seconds")
+    assert shown == pytest.approx(NOW_NS / 1e9, abs=1)
+
+
 def test_what_nights_are_missed_by_is_told_also_by_a_runner_that_is_dead_and_of_a_cluster_without_a_good_one(
     store: Store,
 ) -> None:

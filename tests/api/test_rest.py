@@ -231,6 +231,7 @@ def test_a_reconciliation_is_asked_for_and_found_again(client: Client) -> None:
     answer = client.post(f"{API}/reconciliations", {"cluster": "prod"})
     assert answer.status_code == 202
     assert answer.json()["state"] == "requested"
+    assert answer.json()["progress"].startswith("waits for a scheduler"), "no scheduler may have the cluster"
     found = client.get(answer.headers["location"]).json()
     assert found["id"] == answer.json()["id"]
     assert [item["id"] for item in client.get(f"{API}/reconciliations").json()["items"]] == [found["id"]]

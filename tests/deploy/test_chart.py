@@ -240,10 +240,26 @@ REFUSED = {
     "a log beside what is mounted": ("shared-volume", {"settings.probe_log.url": "/sharedx/log"}, "/sharedx/log"),
     "one pod of several shares": ("one-pod", {"runner.shards": "2"}, "set runner.shards: 1"),
     "one pod without a runner": ("one-pod", {"runner.enabled": "false"}, "set runner.enabled: true"),
+    "a job that cannot reach one pod's store": (
+        "one-pod",
+        {"reconcile.enabled": "true", "settings.probe_log.url": "s3://b/c"},
+        "its pod has no store",
+    ),
     "a job that cannot reach one pod's log": (
         "one-pod",
-        {"reconcile.enabled": "true"},
+        {"reconcile.enabled": "true", "settings.store.url": "postgresql+psycopg://canary@postgres/canary"},
         "the scheduler reconciles every night",
+    ),
+    "a job that is not given the log that a Secret names": (
+        "object-store",
+        {
+            "reconcile.enabled": "true",
+            "secretEnv[1].name": "CANARY_PROBE_LOG__URL",
+            "secretEnv[1].secret": "canary-log",
+            "secretEnv[1].key": "url",
+            "settings.probe_log.url": OWN,
+        },
+        f'its pod cannot read the probe log at "{OWN}"',
     ),
     "a job that cannot reach the log it is given": (
         "object-store",

@@ -302,6 +302,14 @@ def test_a_dump_that_kept_no_ends_is_not_gone_on_from(tmp_path: Path) -> None:
     assert nights.found() is None
 
 
+def test_a_dump_that_a_clock_dated_ahead_is_not_gone_on_from(tmp_path: Path) -> None:
+    log = Log()
+    log.write(20)
+    nights = Nights(tmp_path, log)
+    assert nights.night(None) is not None
+    assert kept(tmp_path / "kept", ["run 1"], NOW_NS - 1, NOW_NS) is None
+
+
 @pytest.mark.parametrize(
     ("retention_ms", "retention_bytes", "within_ns"),
     [

@@ -18,6 +18,8 @@ import psutil
 import pyarrow.parquet as pq
 import pytest
 
+from canary.errors import UserError
+from spark_reconcile import running
 from storage.store import Store
 from tests.benchmarks import reconcile_data
 from tests.spark_reconcile import one_night
@@ -193,6 +195,24 @@ def test_a_job_killed_at_random_and_run_again_leaves_what_a_clean_one_leaves(
     if not finished(tattered):
         ends(begun(tattered))
     assert left(tattered) == expected
+
+
+@pytest.mark.spark
+def test_a_cluster_that_is_forgotten_meanwhile_stays_forgotten(
+    spark: SparkSession, night: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings(tmp_path / "one", night)
+    which = claimed(tmp_path / "one")
+    with Store.connect(f"sqlite:///{tmp_path}/one/store.db", timeout=5) as store:
+
+        def reconcile(*_: object) -> None:
+            store.forget("c", time.time_ns())
+
+        monkeypatch.setattr(running, "run", reconcile)
+        with pytest.raises(UserError, match="it was forgotten"):
+            one_night.reconcile(tmp_path / "one", which, spark)
+        assert store.clusters() == []
+        assert not store.violations().items
 
 
 def finished(folder: Path) -> bool:

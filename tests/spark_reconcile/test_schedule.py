@@ -17,7 +17,7 @@ from canary.settings import load
 from spark_reconcile import compaction, schedule
 from spark_reconcile.nightly import _next_ns
 from spark_reconcile.schedule import Leadership, Scheduler, due, lease_name
-from storage.store import Held, Lease, Store
+from storage.store import Held, Lease, Store, StoreError
 from tests.generators.reconciliation_nights import arrow, probe
 from tests.support import waiting
 
@@ -150,6 +150,57 @@ def test_what_a_dead_scheduler_left_running_is_ended(
     assert row.error == "the process that ran it ended"
 
 
+def refuses_once(call: Callable[..., Any], failed: list[object], *, after: bool) -> Callable[..., Any]:
+    """Return a call of the store that is not answered once, before or after the store has done it."""
+
+    def ask(*asked: Any, **named: Any) -> Any:
+        answer = call(*asked, **named) if after or failed else None
+        if (answer or not after) and not failed:
+            failed.append(answer)
+            raise StoreError("no answer")
+        return answer
+
+    return ask
+
+
+def test_a_claim_whose_answer_was_lost_is_done_all_the_same(
+    settings: Settings, store: Store, running: Callable[..., threading.Event], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lost: list[object] = []
+    monkeypatch.setattr(store, "claim_reconciliation", refuses_once(store.claim_reconciliation, lost, after=True))
+    store.request_reconciliation("c", "schedule", time.time_ns())
+    running(finishes(settings))
+    until(lambda: store.reconciliations("c", "succeeded").items)
+    assert lost
+
+
+def test_what_cannot_be_deleted_keeps_no_night_from_being_done(
+    settings: Settings, store: Store, running: Callable[..., threading.Event], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise StoreError("a lock is held")
+
+    monkeypatch.setattr(store, "purge", refuse)
+    store.request_reconciliation("c", "schedule", time.time_ns())
+    running(finishes(settings))
+    until(lambda: store.reconciliations("c", "succeeded").items)
+
+
+def test_the_first_hour_of_a_cluster_is_not_missed_because_the_store_did_not_answer_then(
+    settings: Settings, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scheduler = Scheduler(settings, store, (), [sys.executable, "-c", ""])
+    scheduler._strike()
+    failed: list[object] = []
+    monkeypatch.setattr(store, "reconciliations", refuses_once(store.reconciliations, failed, after=False))
+    with pytest.raises(StoreError):
+        scheduler._tick()
+    assert not store.reconciliations("c").items
+    scheduler._tick()
+    assert len(store.reconciliations("c").items) == 1
+    scheduler._stop()
+
+
 def test_a_missed_night_is_made_up_for_at_the_start(
     settings: Settings, store: Store, running: Callable[..., threading.Event]
 ) -> None:
@@ -279,6 +330,17 @@ def test_a_night_that_failed_is_tried_again_a_few_times(store: Store) -> None:
         done(store, at(3 + turn), "no broker")
     assert not due(store, "c", nightly, at(23))
     assert due(store, "c", nightly, at(4, day=11))
+    done(store, at(4, day=11), "no broker")
+    assert due(store, "c", nightly, at(5, day=11)), "the night before has had its own tries"
+
+
+def test_a_night_that_a_clock_dated_ahead_stands_for_none(store: Store) -> None:
+    done(store, at(3))
+    for day in (25, 26, 27):
+        done(store, at(3, day=day))
+    assert due(store, "c", nightly, at(4, day=11))
+    done(store, at(4, day=11))
+    assert not due(store, "c", nightly, at(5, day=11))
 
 
 def test_one_at_work_is_not_asked_for_again(store: Store) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
 import pytest
@@ -36,7 +37,9 @@ def reconciled(store: Store, at_ns: int, cluster: str = "c", error: str | None =
     return made.id
 
 
-def resolved(store: Store, cluster: str, *violations: Violation, reason: Literal["lost", "false"] = "false") -> None:
+def resolved(
+    store: Store, cluster: str, *violations: Violation, reason: Literal["lost", "planned", "false"] = "false"
+) -> None:
     store.record(cluster, violations)
     for violation in violations:
         row = store.violation(violation.key(cluster))
@@ -72,6 +75,21 @@ def test_a_condition_that_ended_long_ago_rings_when_it_holds_again(store: Store)
     assert [row.state for row in store.violations().items] == ["open"]
 
 
+def test_a_condition_that_a_person_resolved_and_nobody_ended_rings_when_it_holds_again(store: Store) -> None:
+    held = lost(1, kind="stalled", severity="warning", identity=None, evidence={"since_ns": T0})
+    resolved(store, "c", held)
+    assert store.purge("c", LATER) == Purged(1, 1, 0, 0)
+    assert store.record("c", [replace(held, at_ns=LATER + 1, evidence={"since_ns": LATER})]) == 1
+    assert [row.state for row in store.violations().items] == ["open"]
+
+
+def test_a_broken_promise_that_was_planned_counts_for_ever(store: Store) -> None:
+    resolved(store, "c", lost(1, kind="phantom"), reason="planned")
+    resolved(store, "c", lost(2, kind="phantom"))
+    store.purge("c", LATER)
+    assert [(row.reason, row.records) for row in store.standing()] == [("planned", 1)]
+
+
 def test_the_last_good_night_stays_however_old_and_what_waits_or_runs_does(store: Store) -> None:
     old = [reconciled(store, at_ns) for at_ns in (10, 20)]
     reconciled(store, 30, error="no broker")
@@ -79,7 +97,7 @@ def test_the_last_good_night_stays_however_old_and_what_waits_or_runs_does(store
     waiting = store.request_reconciliation("c", "test", 40)
     assert store.purge("c", 100) == Purged(0, 0, 2, 0)
     assert {row.id for row in store.reconciliations().items} == {old[1], other, waiting.id}
-    assert {row.cluster: row.id for row in store.last_successes()} == {"c": old[1], "d": other}
+    assert {row.cluster: row.id for row in store.last_successes(100)} == {"c": old[1], "d": other}
 
 
 def test_the_timeline_keeps_what_is_so_and_counters_keep_all_their_views(store: Store) -> None:

@@ -17,7 +17,10 @@
 {{- fail (printf "settings.probe_log.url: %s is on the runner's own volume, where scheduler and API cannot read it. Name an object store (s3://…, gs://…, abfs://…) or a path below a volume that all pods mount (extraVolumes, ReadWriteMany), or set onePod: true; %s" ($log | default "nothing" | quote) $forms) }}
 {{- end }}
 {{- if .Values.reconcile.enabled }}
-{{- $log = .Values.reconcile.probeLog | default $log }}
+{{- if ne (include "canary.sharedStore" .) "yes" }}
+{{- fail "reconcile.enabled: its pod has no store that says which records are the canary's own. Name a PostgreSQL (secretEnv), or leave reconcile out: the scheduler reconciles every night" }}
+{{- end }}
+{{- $log = .Values.reconcile.probeLog | default (dig "probe_log" "url" "" .Values.settings) }}
 {{- if ne (include "canary.reachable" (dict "root" . "url" $log)) "yes" }}
 {{- fail (printf "reconcile.enabled: its pod cannot read the probe log at %s. Name an object store in settings.probe_log.url (or reconcile.probeLog), or leave reconcile out: the scheduler reconciles every night" ($log | quote)) }}
 {{- end }}
