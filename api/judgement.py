@@ -170,13 +170,16 @@ def _on_it(rows: Sequence[Standing]) -> str:
 
 
 def silence(cluster: ClusterView) -> str | None:
-    """Return why nothing is judged in a cluster, as a sentence; None while some runner judges."""
+    """Return why a cluster or a share of its partitions is not judged, as a sentence; None while runners judge all."""
     name = cluster.name
     if not cluster.runners:
         return f"Nobody has probed {name} yet."
     if cluster.judges:
         return None
     said = next((runner.blind for runner in cluster.runners if runner.blind), None)
+    if cluster.unjudged < cluster.shares:
+        share = f"{cluster.unjudged} of {cluster.shares} shares of the partitions of {name}"
+        return f"No runner judges {share}{f': {said}' if said else ''}."
     if said is not None:
         return f"The canary of {name} judges nothing: {said}."
     verb = "judged anything" if any(runner.reports for runner in cluster.runners) else "reported"
@@ -203,8 +206,9 @@ def _blinded(cluster: ClusterView, rows: Sequence[Standing]) -> str | None:
 
 
 def _unproven(cluster: ClusterView, _rows: Sequence[Standing]) -> str | None:
-    acked = cluster.total("canary_probes_acked_total")
-    return None if acked else f"{cluster.name} has not acknowledged a probe yet."
+    if not cluster.total("canary_probes_acked_total"):
+        return f"{cluster.name} has not acknowledged a probe yet."
+    return None if cluster.total("canary_probes_seen_total") else f"No probe of {cluster.name} has been read back yet."
 
 
 def _unwritable(cluster: ClusterView, _rows: Sequence[Standing]) -> str | None:

@@ -95,12 +95,21 @@ class ClusterView:
     """Of a cluster that runners share: who leads a probe partition, and how many brokers there are."""
 
     @property
+    def shares(self) -> int:
+        """Into how many shares runners divide the partitions (while none lives: divided); nobody ever probed: 0."""
+        live = [runner for runner in self.runners if runner.fresh]
+        return max((runner.shard[1] for runner in live or self.runners), default=0)
+
+    @property
     def shards_missing(self) -> int:
-        """How many shares of the partitions no live runner probes; of a cluster that nobody ever probed: 0."""
-        shares = max((runner.shard[1] for runner in self.runners if runner.fresh), default=0)
-        if not shares:  # nobody lives: as it was when somebody did
-            return max((runner.shard[1] for runner in self.runners), default=0)
-        return len(set(range(shares)) - {runner.shard[0] for runner in self.runners if runner.fresh})
+        """How many shares of the partitions no live runner probes."""
+        return len(set(range(self.shares)) - {runner.shard[0] for runner in self.runners if runner.fresh})
+
+    @property
+    def unjudged(self) -> int:
+        """How many shares of the partitions no runner judges that sees what it needs for that."""
+        judging = {runner.shard[0] for runner in self.runners if runner.fresh and not runner.blind}
+        return len(set(range(self.shares)) - judging)
 
     @property
     def fresh(self) -> bool:
@@ -109,8 +118,8 @@ class ClusterView:
 
     @property
     def judges(self) -> bool:
-        """Whether any runner judges, and sees what it needs for that."""
-        return any(runner.fresh and not runner.blind for runner in self.runners)
+        """Whether runners judge all partitions, and see what they need for that."""
+        return bool(self.shares) and not self.unjudged
 
     @property
     def troubles(self) -> list[str]:

@@ -68,19 +68,20 @@ def partition(number: int, *, seen: int = 100, leader: int = 1, isr: Sequence[in
 def view(
     *,
     acked: int = 100,
+    seen: int | None = None,
     partitions: Sequence[Mapping[str, Any]] | None = None,
     more: Sequence[Sequence[Any]] = (),
     waiting_for: str | None = None,
     **other: Any,
 ) -> bytes:
-    """A view as a runner stores it: ``acked`` probes in each of three partitions."""
+    """A view as a runner stores it: ``acked`` probes in each of three partitions, all or ``seen`` of them read."""
     measurements: list[Any] = list(more)
     for number in range(3):
         place = ["durability-canary", str(number)]
         for outcome, value in (("sent", acked), ("acked", acked), ("failed", 0), ("indeterminate", 0)):
             measurements.append([f"canary_probes_{outcome}_total", [*place, "idempotent"], value])
         for consumer in ("read_committed", "read_uncommitted"):
-            measurements.append(["canary_probes_seen_total", [*place, consumer], acked])
+            measurements.append(["canary_probes_seen_total", [*place, consumer], acked if seen is None else seen])
             measurements.append(["canary_unseen_probes", [*place, consumer], 0])
         counts = [0, 0, acked, *[0] * 11]
         measurements.append(["canary_produce_latency_seconds", [*place, "idempotent"], 0.007 * acked, counts])

@@ -83,6 +83,27 @@ def test_one_runner_that_judges_is_enough_and_the_other_is_a_worry(client: Clien
     assert ready(client) == ""
 
 
+def test_a_share_that_nobody_judges_is_unknown_however_well_the_others_are(client: Client, store: Store) -> None:
+    shown(store, shard=[0, 2])
+    unwatched = "No runner judges 1 of 2 shares of the partitions of prod"
+    assert sentence(client) == f"{unwatched}."
+    shown(store, runner="canary-1", judged_s=60, told_s=60, shard=[1, 2])
+    assert sentence(client) == f"{unwatched}."
+    shown(store, runner="canary-1", shard=[1, 2], troubles=[[LEDGER, True]])
+    assert sentence(client) == f"{unwatched}: {LEDGER}."
+    assert ready(client).startswith(unwatched)
+    shown(store, runner="canary-1", shard=[1, 2])
+    assert "kept every write" in sentence(client)
+    assert ready(client) == ""
+
+
+def test_nothing_was_kept_as_long_as_nothing_was_read(client: Client, store: Store) -> None:
+    shown(store, seen=0)
+    assert sentence(client) == "No probe of prod has been read back yet."
+    shown(store, seen=1)
+    assert "kept every write" in sentence(client)
+
+
 def test_blindness_is_no_broken_promise(client: Client, store: Store) -> None:
     shown(store)
     store.record("prod", [blindness("canary-0", {"queue": Trouble("facts wait", blind=True)}, ago(1))])
