@@ -107,13 +107,11 @@ def count_violations(connection: Connection) -> list[ViolationCount]:
             .group_by(ViolationRow.cluster, ViolationRow.kind, ViolationRow.severity)
         )
     }
-    totals = connection.execute(select(ViolationTotalRow.__table__).order_by("cluster", "kind", "severity"))
-    return [
-        ViolationCount(
-            row.cluster, row.kind, row.severity, row.total, opened.get((row.cluster, row.kind, row.severity), 0)
-        )
-        for row in totals
-    ]
+    totals = {
+        (row.cluster, row.kind, row.severity): row.total
+        for row in connection.execute(select(ViolationTotalRow.__table__))
+    }  # a condition that is milder the next time it holds is not found a second time
+    return [ViolationCount(*key, totals.get(key, 0), opened.get(key, 0)) for key in sorted(totals | opened)]
 
 
 def list_incidents(connection: Connection, wanted: IncidentFilter, cursor: str | None, limit: int) -> Page[Incident]:

@@ -51,6 +51,7 @@ SIGHT: Final = {
     "late": view(more=[["canary_unseen_oldest_seconds", ["t", "0", "rc"], 80.0]]),
     "waiting": view(waiting_for="the topic"),
     "without acks": view(acked=0),
+    "unread": view(seen=0),
     "silent": view(),
     "none": None,
 }
@@ -238,8 +239,16 @@ def test_a_loss_outlives_retention_and_a_no_is_never_beside_kept_promises(client
         store.resolve_incident(incident.id, "lost" if incident.kind == "lost-write" else "planned", NOW_NS)
     far = NOW_NS + 1000 * DAY_NS
     store.purge("prod", far)
-    assert [row.kind for row in store.violations().items] == ["lost-write"]
+    assert {row.kind for row in store.violations().items} == {"lost-write", "duplicate"}
     assert "prod lost 1 acknowledged write on" in client.get("/").text
+
+
+def test_a_promise_that_was_broken_is_never_called_kept_once_retention_has_passed(client: Client, store: Store) -> None:
+    store.record("prod", [replace(lost(1), kind="duplicate")])
+    store.resolve_incident(store.incidents().items[0].id, "planned", NOW_NS)
+    for _ in range(2):
+        assert "Every promise that was checked was kept" not in client.get("/").text
+        store.purge("prod", NOW_NS + 1000 * DAY_NS)
 
 
 def test_what_is_unknown_is_said_before_what_was_lost(client: Client, store: Store) -> None:

@@ -112,6 +112,8 @@ def test_another_time_is_told_as_it_is_and_weighs_what_it_weighs(store: Store) -
     row = kept(store)
     assert (row.severity, row.summary, row.evidence["since_ns"]) == ("warning", f"so since {T0 + 2}", T0 + 2)
     assert [sighting.at_ns for sighting in row.sightings] == [T0, T0 + MINUTE]
+    counts = {row.severity: (row.total, row.open) for row in store.violation_counts()}
+    assert counts == {"critical": (1, 0), "warning": (0, 1)}
 
 
 def test_that_data_was_lost_in_it_is_known_for_ever_however_often_it_holds_again(store: Store) -> None:
