@@ -90,10 +90,13 @@ def principal_of(request: Request) -> Principal:
 
 
 def source_of(request: Request) -> dict[str, str]:
-    """Return where a request comes from: the peer's address, and what a proxy says of whom it asks for (unproven)."""
+    """Return where a request comes from: the peer's address, and what a proxy says of whom it asks for (unproven).
+
+    Of a long X-Forwarded-For it is the end: that is where a proxy adds, after what the client made up.
+    """
     source = {"address": request.client.host if request.client else ""}
-    forwarded = request.headers.get("x-forwarded-for")
-    return source | ({"forwarded_for": forwarded[:200]} if forwarded else {})
+    forwarded = ", ".join(request.headers.getlist("x-forwarded-for"))
+    return source | ({"forwarded_for": forwarded[-200:]} if forwarded else {})
 
 
 class Failures:
@@ -281,4 +284,4 @@ def same_origin(headers: Headers) -> bool:
     if site is not None:
         return site in {"same-origin", "none"}
     origin = headers.get("origin")
-    return origin is None or urlsplit(origin).netloc == headers.get("host")
+    return origin is None or origin.partition("://")[2] == headers.get("host")

@@ -73,6 +73,7 @@ class ApiServer:
                 log_config=None,
                 access_log=False,
                 server_header=False,
+                proxy_headers=False,  # else X-Forwarded-For, which anybody may send, replaces a loopback peer's address
                 timeout_graceful_shutdown=GRACE_S,
                 timeout_keep_alive=15,
                 lifespan="off",

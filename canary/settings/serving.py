@@ -138,7 +138,10 @@ class ApiSettings(Section):
 
     @model_validator(mode="after")
     def _links_lead_somewhere(self) -> ApiSettings:
-        if self.url is not None and is_wildcard(urlsplit(self.url).hostname or ""):
+        if self.url is None:
+            return self
+        host = urlsplit(self.url).hostname
+        if not host or is_wildcard(host):
             raise problem("no browser reaches this address", "name the host that people use, or leave url out", "url")
         return self
 

@@ -155,6 +155,17 @@ def test_failed_attempts_are_in_the_record_with_where_they_came_from_until_they_
     assert WRONG not in str(listed)
 
 
+def test_what_a_client_makes_up_hides_no_address_that_a_proxy_adds(guarded: Client, store: Store) -> None:
+    for made_up in (
+        [("X-Forwarded-For", "x" * 300 + ", 10.1.2.3")],
+        [("X-Forwarded-For", "x"), ("X-Forwarded-For", "10.1.2.3")],
+    ):
+        guarded.ask("GET", LISTS, headers=[*bearer(WRONG).items(), *made_up])
+        said = str(store.actions().items[0].detail["forwarded_for"])
+        assert said.endswith(", 10.1.2.3")
+        assert len(said) <= 200
+
+
 def test_a_refusal_needs_no_store(guarded: Client, store: Store, monkeypatch: Any) -> None:
     def away(*_: object) -> None:
         raise StoreError("away")
@@ -234,7 +245,12 @@ def test_a_page_of_another_site_changes_nothing(client: Client, store: Store) ->
     store.record("prod", [lost(1)])
     (row,) = store.violations().items
     path = f"{LISTS}/{row.id}/acknowledge"
-    for headers in ({"Sec-Fetch-Site": "cross-site"}, {"Origin": "https://evil.example"}, {"Origin": "null"}):
+    for headers in (
+        {"Sec-Fetch-Site": "cross-site"},
+        {"Origin": "https://evil.example"},
+        {"Origin": "null"},
+        {"Origin": "http://["},
+    ):
         assert client.post(path, {}, headers=headers).status_code == 403
     for headers in ({"Sec-Fetch-Site": "same-origin"}, {"Origin": "http://canary"}):
         assert client.post(path, {}, headers=headers).status_code == 200
