@@ -41,7 +41,7 @@ from api.state import State
 from storage.probe_log.errors import NothingThereError, ProbeLogError
 from storage.probe_log.windows import WindowTooLargeError
 from storage.store.access import TOKEN
-from storage.store.errors import StoreError
+from storage.store.errors import BadValueError, StoreError
 from storage.store.pages import BadCursorError
 from storage.store.retention import StillProbedError
 
@@ -80,7 +80,10 @@ def create_app(settings: Settings, store: Store, probe_log: ProbeLog | None = No
         store=store,
         probe_log=probe_log or LateProbeLog(settings.probe_log.url),
         calls=Calls(
-            "store", (StoreError,), refusals=(BadCursorError, StillProbedError), timeout=settings.store.timeout + 1
+            "store",
+            (StoreError,),
+            refusals=(BadCursorError, BadValueError, StillProbedError),
+            timeout=settings.store.timeout + 1,
         ),
         log_calls=Calls(
             "probe log",

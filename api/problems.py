@@ -14,6 +14,7 @@ from starlette.responses import Response
 
 from api.calls import UnavailableError
 from api.security import HEADERS
+from storage.store.errors import BadValueError
 from storage.store.pages import BadCursorError
 
 if TYPE_CHECKING:
@@ -127,6 +128,9 @@ def install(app: FastAPI) -> None:
     async def bad_cursor(request: Request, error: Exception) -> Response:
         return problem(request, 422, f"query.cursor: {error}", title="Invalid input")
 
+    async def bad_value(request: Request, error: Exception) -> Response:
+        return problem(request, 422, str(error), title="Invalid input")
+
     async def unexpected(request: Request, error: Exception) -> Response:
         log.error("request_failed", path=request.url.path, exc_info=error)
         return problem(request, 500, "An error of the API itself; its log says more.", headers=dict(HEADERS))
@@ -136,4 +140,5 @@ def install(app: FastAPI) -> None:
     app.add_exception_handler(RequestValidationError, invalid)
     app.add_exception_handler(UnavailableError, unavailable)
     app.add_exception_handler(BadCursorError, bad_cursor)
+    app.add_exception_handler(BadValueError, bad_value)
     app.add_exception_handler(Exception, unexpected)

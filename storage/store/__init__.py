@@ -6,7 +6,7 @@ database's name and without its password, when the database does not answer; cal
 recorded is keyed, what is taken is taken by compare-and-set).
 """
 
-from storage.store.errors import StoreError
+from storage.store.errors import BadValueError, StoreError
 from storage.store.leases import Leases
 from storage.store.pages import BadCursorError, Page
 from storage.store.retention import StillProbedError
@@ -32,6 +32,7 @@ __all__ = [
     "AHEAD_NS",
     "Action",
     "BadCursorError",
+    "BadValueError",
     "Held",
     "Incident",
     "IncidentFilter",

@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url, text
-from sqlalchemy.exc import ArgumentError, NoSuchModuleError, SQLAlchemyError
+from sqlalchemy.exc import ArgumentError, DataError, NoSuchModuleError, SQLAlchemyError
 from sqlalchemy.pool import QueuePool
 
 from canary.extras import require
-from storage.store.errors import StoreError
+from storage.store.errors import BadValueError, StoreError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -77,6 +77,8 @@ class Database:
     def _translated(self) -> Iterator[None]:
         try:
             yield
+        except DataError as error:
+            raise BadValueError(f"the store cannot hold such a value: {error.orig}") from None
         except SQLAlchemyError as error:
             raise StoreError(f"the store {self.name} {self._said(error)}") from None
         except OSError as error:

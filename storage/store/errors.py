@@ -10,3 +10,10 @@ class StoreError(UserError):
 
     def __init__(self, message: str, exit_status: int = 3) -> None:
         super().__init__(message, exit_status)
+
+
+class BadValueError(StoreError):
+    """The database cannot hold a value that it was given: PostgreSQL no text with a NUL. Exit status 2."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, 2)

@@ -15,7 +15,7 @@ from api.shapes import Listing, ViolationOut
 from canary.anomalies.catalogue import CATALOGUE
 from canary.anomalies.online import Tracker
 from canary.facts import MemoryLost
-from storage.store import StoreError
+from storage.store import BadValueError, StoreError
 from tests.api.serving import BIG, NOW_NS, BrokenStore, Client, lost, settings, view
 
 if TYPE_CHECKING:
@@ -299,6 +299,14 @@ def test_an_error_of_our_own_tells_nobody_its_traceback() -> None:
     problem(answer, 500)
     assert "secret detail" not in answer.text
     assert answer.headers["content-security-policy"]
+
+
+def test_a_value_that_the_store_cannot_hold_is_the_askers_mistake() -> None:
+    def hold_not() -> None:
+        raise BadValueError("no text with a NUL")
+
+    client = Client(create_app(settings("prod"), BrokenStore(hold_not)))
+    assert "no text with a NUL" in problem(client.get(f"{API}/violations/%00"), 422)["detail"]
 
 
 def test_health_needs_no_store() -> None:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import threading
 from typing import Any
@@ -8,7 +9,15 @@ import pytest
 
 from canary.anomalies.violation import SENT_AGAIN, SightedBy, Violation
 from canary.probe.identity import Identity
-from storage.store import BadCursorError, IncidentFilter, Sighting, Store, ViolationCount, ViolationFilter
+from storage.store import (
+    BadCursorError,
+    BadValueError,
+    IncidentFilter,
+    Sighting,
+    Store,
+    ViolationCount,
+    ViolationFilter,
+)
 
 MINUTE = 60_000_000_000
 T0 = 1_760_000_000_000_000_000
@@ -209,6 +218,12 @@ def test_a_strange_cursor_is_refused(store: Store) -> None:
     for cursor in ("", "x", "bm8", "WzEsMl0", "Wzk5OTk5OTk5OTk5OTk5OTk5OTk5OSwiYSJd", "é", "W3RydWUsMV0"):
         with pytest.raises(BadCursorError):
             pytest.fail(f"{cursor!r} gave {store.violations(cursor=cursor)}")
+
+
+def test_a_value_that_no_row_can_have_finds_nothing_or_is_refused_and_the_store_is_there(store: Store) -> None:
+    for ask in (lambda: store.violation("\0"), lambda: store.violations(cursor="WzEsICJhXHUwMDAwIl0").next_cursor):
+        with contextlib.suppress(BadValueError):  # PostgreSQL; to SQLite it is a text like others
+            assert ask() is None
 
 
 def test_filters_narrow_the_list(store: Store) -> None:
