@@ -55,10 +55,10 @@ async def metrics(request: Request) -> Response:
     """Render all metrics, in the format the scraper prefers."""
     state = state_of(request)
     encode, content_type = choose_encoder(request.headers.get("accept", ""))
-    memory = state.rendered
-    async with memory.lock:  # scrapes at one moment share one rendering
-        at, text = memory.texts.get(content_type, (float("-inf"), b""))
-        if time.monotonic() - at >= state.api.metrics_cache:
+    memory, asked = state.rendered, time.monotonic()
+    async with memory.lock:  # scrapes at one moment share one rendering, also one of a store that does not answer
+        until, text = memory.texts.get(content_type, (float("-inf"), b""))
+        if asked >= until:
             try:
                 knowledge = await state.knowledge(within=STORE_TIMEOUT_S)
             except UnavailableError:
@@ -67,8 +67,8 @@ async def metrics(request: Request) -> Response:
             text = await asyncio.to_thread(render_text, knowledge, state.api, encode, content_type, own=own)
             if knowledge is None:
                 memory.texts.clear()
-            else:
-                memory.texts[content_type] = (time.monotonic(), text)
+            kept_s = 0.0 if knowledge is None else state.api.metrics_cache
+            memory.texts[content_type] = (time.monotonic() + kept_s, text)
     return Response(text, headers={"Content-Type": content_type})
 
 

@@ -65,7 +65,7 @@ class Streams:
 
 @dataclass(slots=True)
 class Rendered:
-    """The last rendering of /metrics by content type, and when (monotonic, s)."""
+    """The last rendering of /metrics by content type, and whom it serves: who asked before then (monotonic, s)."""
 
     texts: dict[str, tuple[float, bytes]] = field(default_factory=dict)
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)

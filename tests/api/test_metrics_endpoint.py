@@ -1,15 +1,19 @@
 from __future__ import annotations
 
+import asyncio
 import threading
 import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
+from pydantic import ValidationError
+from starlette.requests import Request
 
 from api import create_app, metrics
 from canary.anomalies.catalogue import CATALOGUE
 from canary.metrics import METRICS
+from canary.settings.serving import ApiSettings
 from storage.store import StoreError
 from tests.api.serving import NOW_NS, BrokenStore, Client, lost, partition, settings, view
 
@@ -123,6 +127,33 @@ def test_an_address_that_nobody_can_follow_is_not_told(store: Store, told: dict[
     assert "canary_api_store_up 1.0" in text
     assert "canary_api_info" not in text
     assert "0.0.0.0" not in text
+
+
+@pytest.mark.parametrize("url", ["http://", "https://:8080", "http://0.0.0.0", "http://[::]/"])
+def test_an_address_without_a_host_that_a_browser_reaches_cannot_be_set(url: str) -> None:
+    with pytest.raises(ValidationError, match="no browser reaches this address"):
+        ApiSettings.model_validate({"url": url})
+
+
+def test_scrapes_at_one_moment_wait_together_for_a_store_that_hangs() -> None:
+    released, asked = threading.Event(), []
+
+    def hang() -> None:
+        asked.append(1)
+        released.wait(60)
+        raise StoreError("away")
+
+    app = create_app(settings("prod"), BrokenStore(hang))
+
+    async def scrapes() -> list[bytes]:
+        request = Request({"type": "http", "headers": [], "app": app})
+        waiting = [asyncio.ensure_future(metrics.metrics(request)) for _ in range(3)]
+        await asyncio.sleep(0)  # each has come to where it waits
+        released.set()
+        return [bytes(answer.body) for answer in await asyncio.gather(*waiting)]
+
+    assert all(b"canary_api_store_up 0.0" in text for text in asyncio.run(scrapes()))
+    assert len(asked) == 1
 
 
 def test_histogram_buckets_are_cumulated(client: Client) -> None:
