@@ -9,14 +9,12 @@ from starlette.responses import Response
 from api.calls import UnavailableError
 from api.judgement import STORE_AWAY
 from api.pages import render
-from api.ports import Incident, IncidentFilter, ViolationFilter
+from api.ports import Incident, IncidentFilter
 from api.state import State, state_of
 
 router = APIRouter(include_in_schema=False, default_response_class=HTMLResponse)
 
 SHOWN = 100
-LOOKED_AT = 1000
-"""Of violations of a kind, so many of the newest tell which incidents have one."""
 
 
 @router.get("/incidents")
@@ -51,11 +49,6 @@ async def _found(state: State, cluster: str | None, kind: str | None) -> list[In
     """Return the incidents of a cluster that hold a violation of a kind, newest first."""
     found: list[Incident] = []
     for one in ("open", "acknowledged", "resolved"):
-        page = await state.calls(state.store.incidents, IncidentFilter(cluster=cluster, state=one), None, SHOWN)
-        found += page.items
-    if kind is not None:
-        wanted = ViolationFilter(cluster=cluster, kind=kind)
-        violations = await state.calls(state.store.violations, wanted, None, LOOKED_AT)
-        holding = {row.incident_id for row in violations.items}
-        found = [row for row in found if row.id in holding]
+        wanted = IncidentFilter(cluster=cluster, kind=kind, state=one)
+        found += (await state.calls(state.store.incidents, wanted, None, SHOWN)).items
     return sorted(found, key=lambda row: -row.first_ns)

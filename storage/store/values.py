@@ -127,9 +127,10 @@ class Incident:
 
 @dataclass(frozen=True, slots=True)
 class IncidentFilter:
-    """Which incidents to list; None = any."""
+    """Which incidents to list; None = any. ``kind``: those that hold a violation of this kind."""
 
     cluster: str | None = None
+    kind: str | None = None
     topic: str | None = None
     partition: int | None = None
     severity: str | None = None

@@ -121,6 +121,9 @@ def list_incidents(connection: Connection, wanted: IncidentFilter, cursor: str |
         value = getattr(wanted, name)
         if value is not None:
             query = query.where(getattr(IncidentRow, name) == value)
+    if wanted.kind is not None:
+        held = ViolationRow.incident_id == IncidentRow.id, ViolationRow.kind == wanted.kind
+        query = query.where(select(ViolationRow.id).where(*held).exists())
     if wanted.since_ns is not None:
         query = query.where(IncidentRow.last_ns >= wanted.since_ns)
     if wanted.until_ns is not None:

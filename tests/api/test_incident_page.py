@@ -2,11 +2,13 @@ from __future__ import annotations
 
 import re
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 
 from api import create_app
+from api.incident_list import SHOWN
 from api.incident_pages import plotly_name
 from api.pictures import timeline
 from api.shapes import moment
@@ -135,6 +137,14 @@ def test_an_alarm_leads_to_the_only_incident_and_to_the_list_of_several(client: 
     assert words(nothing.text).count("None.") == 2
     store.resolve_incident(first, "lost", NOW)
     assert client.get("/incidents", cluster="prod", kind="lost-write").status_code == 303
+
+
+def test_an_alarm_leads_to_its_incident_however_many_newer_ones_there_are(client: Client, store: Store) -> None:
+    store.record("prod", [lost(1, at_ns=NOW - 86_400 * SECOND)])
+    first = store.incidents().items[0].id
+    newer = lost(1, at_ns=NOW, kind="under-replicated", severity="warning")
+    store.record("prod", [replace(newer, partition=number) for number in range(SHOWN)])
+    assert client.get("/incidents", cluster="prod", kind="lost-write").headers["location"] == f"/incidents/{first}"
 
 
 def test_the_status_page_counts_what_was_survived(client: Client, store: Store) -> None:
