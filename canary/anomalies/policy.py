@@ -22,7 +22,9 @@ _AT_THE_END: Final[dict[str, Severity]] = {"unseen": "warning"}
 
 WRITES_LOST: Final = "lost-write"
 """The kind whose records are the acknowledged writes that are gone, one each; "lost, ever" counts it."""
-LOSSES: Final = frozenset({WRITES_LOST, "truncation", "early-expiry", "fractured-transaction", "corrupt"})
+LOSSES: Final = frozenset(
+    {WRITES_LOST, "truncation", "offset-regression", "early-expiry", "fractured-transaction", "corrupt"}
+)
 """Kinds that each mean by themselves that an acknowledged write was not kept."""
 FORGOTTEN: Final = "memory-lost"
 """The kind that says that nothing is known of a time that is over."""

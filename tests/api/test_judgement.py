@@ -145,6 +145,13 @@ def test_a_loss_that_was_resolved_is_named_for_ever() -> None:
     )
 
 
+def test_what_other_topics_lost_is_named_like_what_probes_lost(client: Client, store: Store) -> None:
+    store.record("prod", [lost(1, kind="offset-regression")])
+    store.resolve_incident(store.incidents().items[0].id, "planned", NOW_NS)
+    said = client.get("/api/v1/clusters/prod/summary").json()["sentence"]
+    assert said.startswith("prod lost data (offset-regression) on ")
+
+
 def test_what_acks_of_one_lost_is_no_alarm_and_is_not_hidden() -> None:
     said = judge(cluster("live"), knowledge(*standing(KINDS[1], "open")))
     shadow = frozenset({("prod", "shadow"), ("prod", "maintenance")})  # no alert fires: the page tells it all the same
