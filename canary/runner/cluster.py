@@ -98,6 +98,8 @@ class ClusterRunner(Worker):
         self._clock: Clock = clock or SteadyClock()
         self._sending = sending
         self._inbox = FactQueue(sharing.keeps(cluster))
+        self._recalled = 0
+        """How many facts were folded before this process began."""
         self._findings: queue.SimpleQueue[Findings] = queue.SimpleQueue()
         self._supervisor = Supervisor(self._inbox, self._give_up)
         self._probes: dict[str, TopicProbes] = {}
@@ -200,6 +202,7 @@ class ClusterRunner(Worker):
         lost = memory.lost(state, damage, view and view.view, self._installation, began_ns)
         if state.installation not in {None, self._installation}:
             tracker = self._set(Tracker())  # what it holds bears another tag, and is foreign here
+        self._recalled = tracker.state.ordinal
         self._begin_anew(began_ns)
         if lost is not None:  # after the beginning: a tracker that was stopped hears of nothing before
             self._inbox.put([lost])
@@ -306,10 +309,15 @@ class ClusterRunner(Worker):
             self._begin_anew(self._clock.now_ns())
 
     def _shown(self, *, stopped: bool) -> bool:
-        """Wait until the view shows that judging is stopped, or that it is not; False when told to stop before."""
+        """Wait until the view shows that judging is stopped, or that it is not; False when told to stop before.
+
+        What a process before this one knew is not shown: of that no question to the cluster is ours.
+        """
         assert self._judge is not None  # noqa: S101  # it is started before anything is probed
         while not self.stopping.is_set():
-            if self._judge.wait_for(lambda shown: bool(shown.view.get("stopped")) is stopped, 1.0):
+            if self._judge.wait_for(
+                lambda shown: shown.facts > self._recalled and bool(shown.view.get("stopped")) is stopped, 1.0
+            ):
                 break
         return not self.stopping.is_set()
 

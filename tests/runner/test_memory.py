@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import random
 import re
 import shutil
@@ -16,8 +17,9 @@ from canary.anomalies.online import Tracker, view
 from canary.client.ports import SteadyClock
 from canary.runner import asking, envelope, keeper, memory
 from canary.runner.cluster import ClusterRunner
+from canary.runner.probes import is_known
 from canary.runner.topics import Identities
-from canary.settings import load
+from canary.settings import Settings, load
 from storage.ledger import Ledger
 from storage.ledger.files import Disk
 from storage.ledger.segment import segment_paths
@@ -135,6 +137,58 @@ def test_a_ledger_of_another_installation_says_so(tmp_path: Path) -> None:
     assert other.reason == "the ledger belongs to another installation than the store"
 
 
+def of(directory: Path) -> Settings:
+    """A cluster that nobody asks."""
+    config = directory / "canary.yaml"
+    config.write_text(
+        f"clusters: [{{name: c, kafka: {{bootstrap.servers: '127.0.0.1:1'}}}}]\nledger: {{directory: {directory}}}\n"
+        f"runner: {{name: r}}\nprobe_log: {{url: {directory}/probe-log}}\n"
+    )
+    return load(config, {})
+
+
+def test_nothing_is_known_of_a_partition_because_a_process_before_had_asked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever goes on from that would take for a jump what a start did that is forgotten."""
+    settings, tracker = of(tmp_path), Tracker()
+    tracker.fold(
+        [
+            f.RunnerStarted(1, "r", "1", HOME),
+            f.WatchAsked(2, 1),
+            f.ClusterSeen(2, 1, "cluster", "1"),
+            f.TopicSeen(2, 1, TOPIC, "id", 1),
+            f.Listed(2, 1, TOPIC, 0, 0, 10, 10, 0),
+        ]
+    )
+    share = settings.clusters[0].share
+    assert is_known(view(tracker.state), TOPIC, share)
+    with Ledger.open(tmp_path / "c" / "r") as ledger:
+        ledger.seal(envelope.seal(tracker, []))
+    refused, append, seen = [OSError(errno.ENOSPC, "full")] * 2, Disk.append, list[bool]()
+
+    def full(disk: Disk, descriptor: int, data: bytes) -> None:
+        if refused:
+            raise refused.pop()
+        append(disk, descriptor, data)
+
+    def probes(runner: ClusterRunner, *_: object) -> bool:
+        assert runner.published is not None
+        seen.append(is_known(runner.published.view, TOPIC, share))
+        return False
+
+    monkeypatch.setattr(Disk, "append", full)
+    monkeypatch.setattr(asking, "cluster_id", lambda _: "cluster")
+    monkeypatch.setattr(ClusterRunner, "_probe_one", probes)
+    with Store.connect(f"sqlite:///{tmp_path}/store.db", timeout=60) as store:
+        store.upgrade()
+        runner = ClusterRunner(settings, settings.clusters[0], store)
+        runner.start()
+        until(lambda: seen or not runner.alive, 60, "probing begins")
+        runner.stop(60)
+    assert seen == [False]
+
+
 def test_what_is_forgotten_is_said_though_the_last_that_is_known_is_that_nothing_is_judged(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -144,12 +198,7 @@ def test_what_is_forgotten_is_said_though_the_last_that_is_known_is_that_nothing
         raise asking.NoAnswerError("no answer", "_TRANSPORT")
 
     monkeypatch.setattr(asking, "cluster_id", no_answer)
-    config = tmp_path / "canary.yaml"
-    config.write_text(
-        f"clusters: [{{name: c, kafka: {{bootstrap.servers: '127.0.0.1:1'}}}}]\nledger: {{directory: {tmp_path}}}\n"
-        f"runner: {{name: r}}\nprobe_log: {{url: {tmp_path}/probe-log}}\n"
-    )
-    settings = load(config, {})
+    settings = of(tmp_path)
     tracker = Tracker()
     tracker.state.stopped = "another cluster answers"
     with Ledger.open(tmp_path / "c" / "r") as ledger:
