@@ -106,6 +106,17 @@ def test_a_pass_is_as_far_as_it_is_between_the_logs_start_and_the_passs_goal() -
     assert ratio(Log(0, start=10, scrub_at=10, scrub_goal=10)) == 0.0
 
 
+def test_a_pass_begins_again_where_a_log_begins_lower_than_before() -> None:
+    bench = Bench()
+    bench.write(30)
+    bench.start = 10
+    bench.settle()
+    scrub(bench, 5)
+    bench.start, bench.epoch = 5, 1  # who leads now has deleted less
+    bench.settle()
+    assert asked(bench, 5) == [(5, 10)]
+
+
 def test_one_chunk_is_read_at_a_time_unless_a_place_is_named() -> None:
     bench = Bench()
     bench.write(30)
