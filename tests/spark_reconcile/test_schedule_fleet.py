@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-import threading
 import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -20,6 +19,7 @@ from storage.probe_log import compact
 from storage.store import Held, Lease, Store
 from tests.generators.reconciliation_nights import arrow, probe
 from tests.spark_reconcile.test_schedule import until
+from tests.support.scheduling import at_work
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -55,17 +55,9 @@ def scheduler(folder: Path, url: str, name: str, *clusters: str) -> Iterator[Non
         + "schedule: {reconcile: '0 3 * * *'}\n"
     )
     program = RECONCILES.format(root=os.getcwd(), url=url, clusters=clusters, name=name)  # noqa: PTH109  # a string
-    stopping = threading.Event()
-    with Store.connect(url, timeout=60) as store:
-        command = [sys.executable, "-c", program]
-        thread = threading.Thread(target=Scheduler(load(config, {}), store, (), command).run, args=(stopping,))
-        thread.start()
-        try:
-            yield
-        finally:
-            stopping.set()
-            thread.join(60)
-            assert not thread.is_alive()
+    command = [sys.executable, "-c", program]
+    with Store.connect(url, timeout=60) as store, at_work(Scheduler(load(config, {}), store, (), command)):
+        yield
 
 
 def succeeded(store: Store, *clusters: str) -> dict[str, str | None]:

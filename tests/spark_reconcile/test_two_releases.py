@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import threading
 import time
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -16,10 +15,11 @@ from spark_reconcile.schedule import Scheduler
 from storage.store import Store
 from tests.support.process import Canary
 from tests.support.s3 import object_store
+from tests.support.scheduling import at_work
 from tests.support.waiting import until
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from contextlib import AbstractContextManager
     from pathlib import Path
 
     from canary.lab import Lab
@@ -48,19 +48,10 @@ def shipped() -> set[str]:
     return {path.rsplit("/", 1)[1].split("--")[0] for path in files}
 
 
-@contextmanager
-def scheduler(canary: Canary, store: Store) -> Iterator[None]:
+def scheduler(canary: Canary, store: Store) -> AbstractContextManager[None]:
     """Its scheduler, whose nights do not wait for the log: nothing is shipped any more."""
-    stopping = threading.Event()
     options = ["--config", str(canary.config), "--settle", "0"]
-    thread = threading.Thread(target=Scheduler(load(canary.config, {}), store, options).run, args=(stopping,))
-    thread.start()
-    try:
-        yield
-    finally:
-        stopping.set()
-        thread.join(60)
-        assert not thread.is_alive()
+    return at_work(Scheduler(load(canary.config, {}), store, options))
 
 
 def nights(store: Store, cluster: str, by: str) -> list[Reconciliation]:
