@@ -52,7 +52,7 @@ brokers: $(FOR_USERS)  ## Fetch the Kafka brokers (once; kept in ~/.cache/kafka-
 	@$(BIN)/canary lab fetch
 
 pin: $(FOR_USERS)  ## Pin the jars of another version of Kafka (needs Maven): make pin KAFKA=4.3.1
-	@$(BIN)/python -m canary.lab.pinning $(KAFKA)
+	@$(BIN)/python -m canary.lab.jars.pinning $(KAFKA)
 
 run: brokers  ## Start three brokers, the canary and its status page; everything it writes is in ./var; Ctrl-C ends it
 	@exec $(BIN)/canary up

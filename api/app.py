@@ -1,59 +1,55 @@
-"""The application: routes, errors, headers."""
+"""The application: routes, errors and middleware."""
 
 from __future__ import annotations
 
 import time
+from collections.abc import Awaitable, Callable
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fastapi import APIRouter, FastAPI
+from fastapi.routing import APIRoute
+from starlette.routing import BaseRoute
 from starlette.staticfiles import StaticFiles
 
-from api import (
+from api import errors, health
+from api.access.auth import Authentication, Principal
+from api.access.headers import SecurityHeaders
+from api.metrics import collect
+from api.pages import incident, incident_list, runbooks, status
+from api.probe_log import late_probe_log
+from api.problems import documented
+from api.responses import Answers
+from api.rest import (
     actions,
     audit,
     clusters,
     exports,
-    health,
-    incident_list,
-    incident_pages,
     incidents,
     maintenance,
-    metrics,
-    pages,
     probes,
-    problems,
     reconciliations,
-    runbooks,
     stream,
     topology,
     unseen,
     violations,
 )
-from api.answers import Answers
-from api.auth import Attempt, Authentication, Principal
-from api.calls import Calls
-from api.probe_log import LateProbeLog
-from api.security import SecurityHeaders
 from api.state import State
+from api.store_calls import Calls
+from canary.settings import Settings
+from canary.settings.serving import ApiSettings, OidcSettings
 from storage.probe_log.errors import NothingThereError, ProbeLogError
 from storage.probe_log.windows import WindowTooLargeError
-from storage.store.access import TOKEN
+from storage.store.cursors import BadCursorError
 from storage.store.errors import BadValueError, StoreError
-from storage.store.pages import BadCursorError
-from storage.store.retention import StillProbedError
+from storage.store.repositories.access import TOKEN
+from storage.store.repositories.retention import StillProbedError
+from storage.store.store import Store
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-
-    from fastapi.routing import APIRoute
-    from starlette.routing import BaseRoute
-
-    from api.ports import ProbeLog, Store
-    from canary.settings import Settings
-    from canary.settings.serving import ApiSettings, OidcSettings
+    from storage.probe_log.reading import ProbeLogReader
 
 DESCRIPTION = """Does Kafka keep the writes that it acknowledged? Numbered probes are written, read back, remembered and
 judged; this is what is known. Errors are problem documents (RFC 9457); lists answer `{"items", "next_cursor"}` and go
@@ -62,7 +58,7 @@ auth on, send `Authorization: Bearer TOKEN`: reading needs the scope read, chang
 3339 in UTC; numbers of identities and offsets have up to 63 bits."""
 
 
-def create_app(settings: Settings, store: Store, probe_log: ProbeLog | None = None) -> FastAPI:
+def create_app(settings: Settings, store: Store, probe_log: ProbeLogReader | None = None) -> FastAPI:
     """Return the application that answers from ``store`` and from the probe log of ``settings``.
 
     Nothing is opened or started here; ``probe_log`` may be given instead of the one at settings.probe_log.url.
@@ -78,7 +74,7 @@ def create_app(settings: Settings, store: Store, probe_log: ProbeLog | None = No
     )
     app.state.canary = State(
         store=store,
-        probe_log=probe_log or LateProbeLog(settings.probe_log.url),
+        probe_log=late_probe_log(settings.probe_log.url) if probe_log is None else lambda: probe_log,
         calls=Calls(
             "store",
             (StoreError,),
@@ -95,7 +91,7 @@ def create_app(settings: Settings, store: Store, probe_log: ProbeLog | None = No
         configured=tuple(cluster.name for cluster in settings.clusters if not cluster.embedded),
         api=settings.api,
     )
-    problems.install(app)
+    errors.install(app)
     app.mount("/static", StaticFiles(directory=Path(__file__).parent / "static"), name="static")
     app.add_middleware(Answers, keep_s=settings.api.answers_cache, monotonic=time.monotonic)
     app.add_middleware(
@@ -111,9 +107,9 @@ def create_app(settings: Settings, store: Store, probe_log: ProbeLog | None = No
 
 @cache
 def _routes() -> tuple[BaseRoute, ...]:
-    """Return what all applications of a process share: FastAPI takes 0.1 s to analyse the endpoints."""
+    """Return the routes, analysed once in a process: FastAPI takes 0.1 s for it."""
     every = APIRouter(generate_unique_id_function=_operation_id)
-    rest = APIRouter(prefix="/api/v1", responses=problems.GUARDED)
+    rest = APIRouter(prefix="/api/v1", responses=documented(401, 403, 421, 429))
     for module in (
         clusters,
         violations,
@@ -130,37 +126,37 @@ def _routes() -> tuple[BaseRoute, ...]:
     ):
         rest.include_router(module.router)
     every.include_router(rest)
-    for module in (health, metrics, pages, incident_list, incident_pages, runbooks):
+    for module in (health, collect, status, incident_list, incident, runbooks):
         every.include_router(module.router)
     return tuple(every.routes)
 
 
 def _verifier(settings: ApiSettings, store: Store, calls: Calls) -> Callable[[str], Awaitable[Principal | None]]:
-    """Return what tells whose a credential is: a token of ours, else a JWT of the identity provider."""
+    """Return the function from a credential (a token of ours, or a JWT of the identity provider) to its principal."""
     verify_jwt = None if settings.auth.oidc is None else _jwt_verifier(settings.auth.oidc)
 
     async def verify(credential: str) -> Principal | None:
         if credential.startswith("canary_"):
             if TOKEN.fullmatch(credential) is None:
                 return None
-            token = await calls(store.token, credential, time.time_ns())
+            token = await calls(store.tokens.verify, credential, time.time_ns())
             return None if token is None else Principal(token.name, token.scope == "operate")
         return None if verify_jwt is None else await verify_jwt(credential)
 
     return verify
 
 
-def _recorder(store: Store, calls: Calls) -> Callable[[Attempt], Awaitable[object]]:
-    """Return what puts a failed attempt into the record of actions."""
+def _recorder(store: Store, calls: Calls) -> Callable[[str, str, dict[str, object]], Awaitable[object]]:
+    """Return the function that adds a refused request to the record of actions."""
 
-    async def record(attempt: Attempt) -> object:
-        return await calls(store.note_action, attempt.actor, "refused", attempt.target, time.time_ns(), attempt.detail)
+    async def record(actor: str, target: str, detail: dict[str, object]) -> object:
+        return await calls(store.actions.record, actor, "refused", target, time.time_ns(), detail)
 
     return record
 
 
 def _jwt_verifier(settings: OidcSettings) -> Callable[[str], Awaitable[Principal | None]]:
-    from api.oidc import Provider, ProviderError  # noqa: PLC0415  # its libraries take 15 MiB, for those who use it
+    from api.access.oidc import Provider, ProviderError  # noqa: PLC0415  # its libraries take 15 MiB
 
     provider = Provider(settings, now=time.time, monotonic=time.monotonic)
     calls = Calls("identity provider", (ProviderError,), threads=2, timeout=11.0)

@@ -1,19 +1,19 @@
-"""/healthz and /readyz, for whoever starts, stops and balances processes."""
+"""/healthz and /readyz, for orchestrators and load balancers."""
 
 from fastapi import APIRouter, Request
 from fastapi.responses import PlainTextResponse
 from starlette.responses import Response
 
-from api.judgement import silence
+from api.judgement.safety import silence
 from api.problems import Problem, problem
-from api.state import Knowledge, state_of
+from api.state import Knowledge, Shared
 
 router = APIRouter(tags=["health"])
 
 
 @router.get("/healthz", response_class=PlainTextResponse, summary="The process lives")
 async def healthz() -> str:
-    """Answer as long as the process can; says nothing about the store."""
+    """Answer while the process lives, with or without the store."""
     return "ok\n"
 
 
@@ -23,9 +23,8 @@ async def healthz() -> str:
     responses={503: {"model": Problem, "description": "The store or a runner is missing."}},
     summary="The store answers and every configured cluster is being watched",
 )
-async def readyz(request: Request) -> Response:
+async def readyz(request: Request, state: Shared) -> Response:
     """Answer 200 when the store is reachable and runners judge every cluster, else 503 with the reason."""
-    state = state_of(request)
     missing = silent(await state.knowledge(within=2.0), state.configured)
     if missing:
         return problem(request, 503, missing, title="Not ready")
@@ -33,7 +32,7 @@ async def readyz(request: Request) -> Response:
 
 
 def silent(knowledge: Knowledge, configured: tuple[str, ...]) -> str | None:
-    """Return what is missing: a runner that judges each configured cluster (any cluster, if none is configured)."""
+    """Return why a configured cluster (without any: every cluster) has no runner that judges it, or None."""
     clusters = knowledge.clusters
     if not configured:
         if any(view.judges for view in clusters.values()):

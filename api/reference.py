@@ -1,18 +1,18 @@
-"""``python -m api.reference``: writes docs/rest.md, the reference of REST, from the API's own OpenAPI document."""
+"""``python -m api.reference`` writes docs/rest.md from the API's OpenAPI document."""
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from api.app import create_app
 from canary.settings import Settings
+from storage.store.store import Store
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from api.ports import ProbeLog, Store
+    from storage.probe_log.reading import ProbeLogReader
 
 PLACE = Path(__file__).parent.parent / "docs" / "rest.md"
 HEAD = """# REST reference
@@ -25,8 +25,8 @@ document at `/openapi.json`, and the same as a page at `/docs`.
 
 def rest_reference() -> str:
     """Return the page, in Markdown."""
-    nothing = object()  # a description asks neither the store nor the probe log
-    app = create_app(Settings.model_validate({}), cast("Store", nothing), cast("ProbeLog", nothing))
+    nothing = object()  # the description needs neither store nor probe log
+    app = create_app(Settings.model_validate({}), cast("Store", nothing), cast("ProbeLogReader", nothing))
     document = app.openapi()
     shapes = document["components"]["schemas"]
     parts = [HEAD, document["info"]["description"], "\n\n"]
@@ -86,7 +86,7 @@ def _type(schema: Mapping[str, Any]) -> str:
 
 
 def main(arguments: list[str]) -> int:
-    """Write the page, or with --check only say whether it differs; return the exit status."""
+    """Write the page, or with --check only compare; return the exit status."""
     text = rest_reference()
     if PLACE.is_file() and PLACE.read_text(encoding="utf-8") == text:
         return 0

@@ -1,23 +1,19 @@
-"""JSON answers to GET: an ETag and 304 for each, and one reading of the store for all who ask the same at one moment.
+"""JSON answers to GET: each has an ETag (and 304), and equal requests at the same time share one answer.
 
-What somebody changes through this process shows at once; what others write shows after ``api.answers_cache`` at most.
+A change through this process shows at once, a change by another process after at most ``api.answers_cache``.
 """
-
-from __future__ import annotations
 
 import asyncio
 import hashlib
 from collections import OrderedDict
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 KEPT: Final = "/api/v1/"
-"""Only answers below this path are kept: the others say how this process is."""
+"""Only answers below this path are kept; others are about this process."""
 MOST: Final = 128
 LARGEST: Final = 2 * 2**20
 _SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS"})
@@ -27,7 +23,7 @@ Headers = list[tuple[bytes, bytes]]
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """An answer of 200 with JSON: when it was asked for (monotonic, s), its headers with the ETag, its body."""
+    """A JSON answer with status 200; ``at_s``: the time of its request (monotonic, s)."""
 
     at_s: float
     headers: Headers
@@ -36,19 +32,19 @@ class Answer:
 
 
 class Answers:
-    """ASGI middleware behind authentication: what it keeps is the same for everybody who may read."""
+    """ASGI middleware behind authentication: every client that may read gets the same answer."""
 
     def __init__(self, app: ASGIApp, *, keep_s: float, monotonic: Callable[[], float]) -> None:
-        """Keep answers for ``keep_s`` seconds; 0 = not at all. ``monotonic`` is a clock in s."""
+        """Keep answers for ``keep_s`` seconds (0: not at all)."""
         self._app = app
         self._keep_s = keep_s
         self._monotonic = monotonic
         self._kept: OrderedDict[str, Answer] = OrderedDict()
         self._asked: dict[str, asyncio.Future[Answer | None]] = {}
-        """What is being read at this moment; the result is None where it is nothing to share."""
+        """Answers being made; the result is None if it cannot be shared."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer from what is kept, or ask; whatever is no JSON goes through as it comes."""
+        """Answer from the kept answers, or ask the application; what is not JSON passes unchanged."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
         elif scope["method"] == "GET":
@@ -81,7 +77,7 @@ class Answers:
         finally:
             if not reader.answer.done():
                 reader.answer.set_result(None)
-            if self._asked.get(key) is reader.answer:  # else somebody has changed something meanwhile
+            if self._asked.get(key) is reader.answer:  # else a change has emptied it meanwhile
                 del self._asked[key]
                 self._keep(key, reader.answer.result())
 
@@ -98,7 +94,7 @@ class Answers:
 
 
 class _Reader:
-    """Asks the application once, and sends what it answers; ``answer`` is what can be given to others as well."""
+    """Asks the application once and sends its answer; ``answer`` is the one to share."""
 
     def __init__(self, app: ASGIApp, monotonic: Callable[[], float]) -> None:
         self._app = app
@@ -106,7 +102,7 @@ class _Reader:
         self.answer: asyncio.Future[Answer | None] = asyncio.get_running_loop().create_future()
 
     async def ask(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Hold back the answer's head until its body is known."""
+        """Hold back the head of a JSON answer until its body is complete."""
         head: Message | None = None
         parts: list[bytes] = []
 

@@ -1,60 +1,49 @@
-"""Serves the application over HTTP in a thread of its own: starts with a clear error, stops within seconds.
+"""Serves the application over HTTP in its own thread; stops within seconds.
 
-Signals are the caller's business (`canary serve`, `canary up`): uvicorn installs no handlers here.
+The caller (`canary serve`, `canary up`) handles signals: uvicorn installs no handlers.
 """
-
-from __future__ import annotations
 
 import contextlib
 import socket
 import threading
-from typing import TYPE_CHECKING, Self
+from collections.abc import Generator
+from typing import Self
 
 import structlog
 import uvicorn
+from fastapi import FastAPI
 
 from canary.errors import UserError
-from canary.settings.serving import reachable
-
-if TYPE_CHECKING:
-    from collections.abc import Generator
-
-    from fastapi import FastAPI
-
-    from canary.settings.serving import TlsSettings
+from canary.settings.serving import TlsSettings, reachable
 
 log = structlog.get_logger(__name__)
 
 GRACE_S = 2
-"""So long requests that are being answered may take at the end."""
+"""The time that running requests have at the end."""
 
 
 class ServeError(UserError):
-    """The address cannot be listened on. Exit status 2."""
-
-    def __init__(self, message: str) -> None:
-        """Say which address, why, and what to do."""
-        super().__init__(message, 2)
+    """The server cannot start; the message says what is wrong and what to do. Exit status 2."""
 
 
 class _Server(uvicorn.Server):
     @contextlib.contextmanager
     def capture_signals(self) -> Generator[None, None, None]:
-        """Leave signals to whoever started us."""
+        """Leave signals to the caller."""
         yield
 
 
 class ApiServer:
-    """Listens from its construction on; answers from start() to stop().
+    """Listens from its construction on, answers from start() to stop(); a context manager.
 
-    Usable as a context manager. ``address`` is where this machine reaches it, with the real port if 0 was asked for.
+    ``address`` is its URL on this machine, with the real port if 0 was given.
     """
 
     def __init__(self, app: FastAPI, host: str, port: int, tls: TlsSettings | None = None) -> None:
-        """Bind the address; speak TLS if told so.
+        """Bind the address; use TLS if ``tls`` is given.
 
         Raises:
-            ServeError: it cannot be had.
+            ServeError: the address is not free, or the certificate cannot be read.
         """
         try:
             self._socket = socket.create_server(
@@ -73,7 +62,7 @@ class ApiServer:
                 log_config=None,
                 access_log=False,
                 server_header=False,
-                proxy_headers=False,  # else X-Forwarded-For, which anybody may send, replaces a loopback peer's address
+                proxy_headers=False,  # else a forged X-Forwarded-For replaces a loopback peer's address
                 timeout_graceful_shutdown=GRACE_S,
                 timeout_keep_alive=15,
                 lifespan="off",
@@ -93,7 +82,7 @@ class ApiServer:
         )
 
     def start(self) -> Self:
-        """Begin to answer; return at once (whoever connects waits a moment)."""
+        """Begin to answer; return at once (early connections wait a moment)."""
         self._thread.start()
         log.info("api_listening", address=self.address)
         return self
@@ -103,7 +92,7 @@ class ApiServer:
         return self._thread.is_alive()
 
     def stop(self, timeout: float = GRACE_S + 2) -> bool:
-        """Finish what is being answered and end; return whether it ended within ``timeout`` seconds."""
+        """Finish running requests and end; return whether it ended within ``timeout`` seconds."""
         self._server.should_exit = True
         if self._thread.ident is not None:
             self._thread.join(timeout)

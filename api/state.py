@@ -1,40 +1,45 @@
-"""What the routes share: the settings, the store behind bounded calls, and what it knows at this moment."""
+"""What the routes share: settings, the store and the probe log behind bounded calls, and the present knowledge."""
 
 from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, ParamSpec, TypeVar, cast
+from typing import TYPE_CHECKING, Annotated, TypeVar, cast
 
-from api.calls import UnavailableError
-from api.ports import IncidentFilter
-from api.reconciled import Reconciled, reconciled
-from api.survived import Survived
-from api.views import ClusterView, read_views
+from fastapi import Depends
+from starlette.requests import Request
+
+from api.knowledge.evidence import Survived
+from api.knowledge.views import ClusterView, read_views
+from api.store_calls import Calls, UnavailableError
+from canary.settings.serving import ApiSettings
 from storage.probe_log.errors import NothingThereError
+from storage.store.store import Store
+from storage.store.values import (
+    Incident,
+    IncidentFilter,
+    Reconciliation,
+    StoredViolation,
+    ViolationCount,
+    ViolationGroup,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from storage.probe_log.reading import ProbeLogReader
 
-    from starlette.requests import Request
-
-    from api.calls import Calls
-    from api.ports import Incident, ProbeLog, Standing, Store, StoredViolation, ViolationCount
-    from canary.settings.serving import ApiSettings
-
-P = ParamSpec("P")
 T = TypeVar("T")
 E = TypeVar("E")
 
 AFTER_NS = 6 * 60 * 10**9
-"""So long after a planned window its findings are still new to the rules, which look back five minutes."""
+"""Alert rules look back five minutes: so long after a planned window its findings are still quiet."""
 SHIPPED_NS = 3 * 60 * 10**9
-"""So long after probing began the probe log holds something: a segment is a minute old at most when it is shipped."""
+"""So long after probing began the probe log has files: segments are shipped when at most a minute old."""
 ALERT_TEST = "alert-test"
 """The kind that `canary alert test` records."""
 OPEN_INCIDENTS = 100
-"""So many incidents, the newest, have a series of their own."""
+"""At most so many incidents, the newest ones, have a series in /metrics."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,18 +49,18 @@ class Knowledge:
     at_ns: int
     clusters: dict[str, ClusterView]
     counts: Sequence[ViolationCount]
-    reconciliations: Sequence[Reconciled]
-    standing: Sequence[Standing] = ()
-    """What was ever found and still counts."""
+    reconciliations: Sequence[Reconciliation]
+    groups: Sequence[ViolationGroup] = ()
+    """Groups of violations that count."""
     quiet: frozenset[tuple[str, str]] = frozenset()
-    """(cluster, "shadow" or "maintenance"): what is found there now is recorded and alarms nobody."""
+    """(cluster, "shadow" or "maintenance"): its new findings are recorded without an alert."""
     incidents: Sequence[Incident] = ()
-    """Those that are not resolved, newest first."""
+    """The unresolved ones, newest first."""
 
 
 @dataclass(slots=True)
 class Streams:
-    """What the open streams of events share: the last look at the newest violations."""
+    """What the open event streams share: the newest violations, as last read."""
 
     open: int = 0
     looked: float = float("-inf")
@@ -65,7 +70,7 @@ class Streams:
 
 @dataclass(slots=True)
 class Rendered:
-    """The last rendering of /metrics by content type, and whom it serves: who asked before then (monotonic, s)."""
+    """The last /metrics by content type; each serves requests that came before its time (monotonic, s)."""
 
     texts: dict[str, tuple[float, bytes]] = field(default_factory=dict)
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
@@ -73,7 +78,7 @@ class Rendered:
 
 @dataclass(slots=True)
 class Remembered:
-    """What the probes have lived through, as it was a while ago."""
+    """What the probes survived, as last computed."""
 
     looked: float = float("-inf")
     value: Survived = field(default_factory=Survived)
@@ -81,10 +86,10 @@ class Remembered:
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """The application's own; ``configured`` are the clusters of the settings; ``process_metrics`` beside our own."""
+    """The state of one application. ``configured``: the clusters in the settings."""
 
     store: Store
-    probe_log: ProbeLog
+    probe_log: Callable[[], ProbeLogReader]
     calls: Calls
     log_calls: Calls
     configured: tuple[str, ...]
@@ -95,16 +100,14 @@ class State:
     rendered: Rendered = field(default_factory=Rendered)
     survived: Remembered = field(default_factory=Remembered)
 
-    async def ask_log(
-        self, cluster: str | None, empty: E, function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs
-    ) -> T | E:
-        """Return what the probe log answers; ``empty`` while runners (of ``cluster``) cannot have shipped anything yet.
+    async def ask_log(self, cluster: str | None, empty: E, question: Callable[[ProbeLogReader], T]) -> T | E:
+        """Return the probe log's answer; ``empty`` while no runner (of ``cluster``) can have shipped anything.
 
         Raises:
-            UnavailableError: it does not answer, or holds nothing where it should: runners write to another place.
+            UnavailableError: it does not answer, or is empty although it should not: runners write to another place.
         """
         try:
-            return await self.log_calls(function, *args, **kwargs)
+            return await self.log_calls(lambda: question(self.probe_log()))
         except NothingThereError:
             knowledge = await self.knowledge()
             since = [view.since_ns for view in knowledge.clusters.values() if cluster in {None, view.name}]
@@ -117,10 +120,10 @@ class State:
             ) from None
 
     async def knowledge(self, *, within: float | None = None) -> Knowledge:
-        """Return what the store knows now.
+        """Return what the store holds now.
 
         Raises:
-            UnavailableError: the store does not answer in time (``within`` so many seconds; default as for every call).
+            UnavailableError: the store does not answer ``within`` so many seconds (None: the usual limit).
         """
         if within is None:
             return await self.calls(self._read)
@@ -128,13 +131,13 @@ class State:
 
     def _read(self) -> Knowledge:
         now_ns = self.now_ns()
-        clusters = read_views(self.store.views(), now_ns, self.configured)
+        clusters = read_views(self.store.views.all(), now_ns, self.configured)
         return Knowledge(
             now_ns,
             clusters,
-            self.store.violation_counts(),
-            [reconciled(run) for run in self.store.last_successes(now_ns)],
-            [row for row in self.store.standing() if row.kind != ALERT_TEST],
+            self.store.violations.counts(),
+            self.store.reconciliations.last_successes(now_ns),
+            [row for row in self.store.violations.groups() if row.kind != ALERT_TEST],
             frozenset(self._quiet(clusters, now_ns)),
             self._incidents(),
         )
@@ -143,12 +146,12 @@ class State:
         found = [
             row
             for state in ("open", "acknowledged")
-            for row in self.store.incidents(IncidentFilter(state=state), None, OPEN_INCIDENTS).items
+            for row in self.store.incidents.page(IncidentFilter(state=state), None, OPEN_INCIDENTS).items
         ]
         return sorted(found, key=lambda row: -row.first_ns)[:OPEN_INCIDENTS]
 
     def _quiet(self, clusters: Iterable[str], now_ns: int) -> Iterator[tuple[str, str]]:
-        windows = self.store.windows(now_ns - AFTER_NS, now_ns)
+        windows = self.store.maintenance.between(now_ns - AFTER_NS, now_ns)
         for cluster in clusters:
             if cluster in self.api.shadow:
                 yield cluster, "shadow"
@@ -156,6 +159,10 @@ class State:
                 yield cluster, "maintenance"
 
 
-def state_of(request: Request) -> State:
+async def state_of(request: Request) -> State:  # asynchronous: FastAPI would call a plain function in a thread
     """Return the state of the application that serves ``request``."""
     return cast("State", request.app.state.canary)
+
+
+Shared = Annotated[State, Depends(state_of)]
+"""The parameter of a route that gives it the state."""

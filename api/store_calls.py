@@ -1,17 +1,13 @@
-"""Calls of the store and the probe log, bounded in time."""
-
-from __future__ import annotations
+"""Blocking calls (of the store, the probe log) with a time limit."""
 
 import asyncio
 import queue
 import threading
+from collections.abc import Callable
 from concurrent.futures import Future
-from typing import TYPE_CHECKING, ParamSpec, TypeVar
+from typing import ParamSpec, TypeVar
 
 import structlog
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -20,7 +16,7 @@ log = structlog.get_logger(__name__)
 
 
 class UnavailableError(Exception):
-    """What was asked (the store, the probe log) did not answer in time, or said that it cannot."""
+    """The store or the probe log did not answer in time, or failed."""
 
     def __init__(self, what: str, detail: str) -> None:
         """Say that ``what`` is not available, and why."""
@@ -30,9 +26,9 @@ class UnavailableError(Exception):
 
 
 class Calls:
-    """A few daemon threads that make blocking calls, so that one that hangs holds up neither a request nor our end.
+    """A few daemon threads for blocking calls: one that hangs delays neither other requests nor the end of the process.
 
-    (`concurrent.futures` joins its threads at exit: a database that hangs would keep the process alive.)
+    (`concurrent.futures` joins its threads at exit: a hanging database would keep the process alive.)
     """
 
     def __init__(
@@ -44,7 +40,7 @@ class Calls:
         threads: int = 8,
         timeout: float = 5.0,
     ) -> None:
-        """Make calls of ``what``; ``errors`` mean "not available", but for ``refusals``; ``timeout`` in seconds."""
+        """Make calls of ``what``; ``errors`` except ``refusals`` mean that it is unavailable; ``timeout`` in s."""
         self._what = what
         self._errors = errors
         self._refusals = refusals
@@ -59,16 +55,12 @@ class Calls:
         """Return ``function(...)``.
 
         Raises:
-            UnavailableError: no answer within the timeout, or one of the errors that mean so.
+            UnavailableError: no answer within the timeout, or an error.
         """
         return await self.within(self._timeout, function, *args, **kwargs)
 
     async def within(self, seconds: float, function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
-        """Return ``function(...)``, waiting for it at most so long.
-
-        Raises:
-            UnavailableError: no answer in that time, or one of the errors that mean so.
-        """
+        """Return ``function(...)``, as a call does, with a timeout of ``seconds``."""
         future: Future[T] = Future()
         self._submit(future, lambda: function(*args, **kwargs))
         try:
@@ -96,7 +88,7 @@ class Calls:
             if future.set_running_or_notify_cancel():
                 try:
                     future.set_result(call())
-                except BaseException as error:  # noqa: BLE001  # handed to whoever asked
+                except BaseException as error:  # noqa: BLE001  # raised where the call is awaited
                     future.set_exception(error)
             del future, call
             self._idle.release()

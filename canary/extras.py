@@ -1,6 +1,4 @@
-"""What is installed on request only: the extras of pyproject.toml, and the one line that says which one is missing."""
-
-from __future__ import annotations
+"""The extras of pyproject.toml, which are installed on request, and the line that names a missing one."""
 
 import importlib.util
 from typing import Final
@@ -17,16 +15,13 @@ MODULES: Final = {
     "abfs": ("adlfs",),
 }
 """The modules that an extra brings, as far as the canary's code or a library of it asks for them."""
-_BY_SCHEME: Final = {
-    "postgresql": "postgres",
-    "s3": "s3",
-    "s3a": "s3",
-    "gs": "gcs",
-    "gcs": "gcs",
-    "abfs": "abfs",
-    "abfss": "abfs",
-    "az": "abfs",
+_SCHEMES: Final = {
+    "postgres": {"postgresql"},
+    "s3": {"s3", "s3a"},
+    "gcs": {"gs", "gcs"},
+    "abfs": {"abfs", "abfss", "az"},
 }
+"""The schemes of URLs that need an extra."""
 
 
 def lacking(extra: str, what: str) -> str | None:
@@ -43,8 +38,8 @@ def require(extra: str, what: str) -> None:
     Raises:
         UserError: with the remedy. Exit status 2.
     """
-    if said := lacking(extra, what):
-        raise UserError(said, 2)
+    if missing := lacking(extra, what):
+        raise UserError(missing)
 
 
 def require_for_url(url: str, what: str) -> None:
@@ -54,5 +49,6 @@ def require_for_url(url: str, what: str) -> None:
         UserError: with the remedy. Exit status 2.
     """
     scheme = urlsplit(url).scheme.split("+")[0]
-    if scheme in _BY_SCHEME:
-        require(_BY_SCHEME[scheme], f"{what} ({scheme}://…)")
+    for extra, schemes in _SCHEMES.items():
+        if scheme in schemes:
+            require(extra, f"{what} ({scheme}://…)")

@@ -1,18 +1,12 @@
 """What keeps a process small and quick to start: some run for years, and tests start dozens."""
 
-from __future__ import annotations
-
 import ctypes
-import importlib
 import os
 import sys
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-
+from typing import Final
 
 _M_MMAP_THRESHOLD: Final = -3
 _M_ARENA_MAX: Final = -8
@@ -31,22 +25,6 @@ def keep_small() -> None:
     if mallopt is not None:
         mallopt(_M_ARENA_MAX, _ARENAS)
         mallopt(_M_MMAP_THRESHOLD, _OF_THEIR_OWN)
-
-
-def on_first_use(package: str, modules: Mapping[str, str]) -> Callable[[str], Any]:
-    """Return a package's ``__getattr__`` (PEP 562): it imports the module that has a name when the name is first used.
-
-    Args:
-        package: its name.
-        modules: the package's module that has each of the names.
-    """
-
-    def get(name: str) -> Any:
-        if name not in modules:
-            raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        return getattr(importlib.import_module(f"{package}.{modules[name]}"), name)
-
-    return get
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Grafana dashboards and Prometheus rules, made from code and checked in under dashboards/generated.
+"""Grafana dashboards and Prometheus rules, made from code and checked in under the Helm chart.
 
 Names, units and descriptions come from the metric catalogue (canary.metrics), kinds and advice from the anomaly
 catalogue (canary.anomalies.catalogue); a new metric or anomaly reaches panels, rules and runbooks from there.

@@ -1,32 +1,33 @@
-"""``python -m dashboards [--check]``: writes dashboards, rules and runbooks; with --check only says what differs."""
-
-from __future__ import annotations
+"""``python -m dashboards [--check]``: writes dashboards, rules and runbooks; with --check only names what differs."""
 
 import sys
 from pathlib import Path
 
-from dashboards.boards import boards
-from dashboards.concepts import concepts
-from dashboards.drawings import PICTURES, drawing
-from dashboards.rules import groups, rules_yaml, runbook, runbooks_index, runbooks_json
-from dashboards.settings_reference import settings_reference
+from canary.anomalies.catalogue import CATALOGUE
+from dashboards.boards.catalogue import boards
+from dashboards.reference.alerts import rules_yaml, runbook, runbooks_index, runbooks_json
+from dashboards.reference.concepts import concepts
+from dashboards.reference.drawings import drawing
+from dashboards.reference.settings import settings_reference
+from dashboards.reference.workloads import with_table
+from dashboards.rules import GROUPS
 
 ROOT = Path(__file__).parent.parent
+GENERATED = Path("deploy/helm/kafka-durability-canary/files")
+"""Rules and dashboards lie in the Helm chart, which can read no file outside; the wheel takes them from there."""
 
 
 def made() -> dict[Path, str]:
     """Return every file that is made from code, by its path in the repository."""
-    generated = Path("dashboards/generated")
-    chart = Path("deploy/helm/kafka-durability-canary/files")
-    files = {place / "rules.yml": rules_yaml() for place in (generated, chart)}
-    for uid, text in boards().items():
-        files |= {place / f"{uid}.json": text for place in (generated / "grafana", chart / "dashboards")}
+    files = {GENERATED / "rules.yml": rules_yaml()}
+    files |= {GENERATED / "dashboards" / f"{uid}.json": text for uid, text in boards().items()}
     files[Path("docs/configuration.md")] = settings_reference()
     files[Path("docs/concepts.md")] = concepts()
-    files |= {Path("docs/pictures") / f"{name}.svg": drawing(name) for name in PICTURES}
-    files[Path("api/runbooks.json")] = runbooks_json()
+    files[Path("docs/modes.md")] = with_table(ROOT / "docs/modes.md")
+    files |= {Path("docs/pictures") / f"{name}.svg": drawing(name) for name in CATALOGUE}
+    files[Path("api/pages/runbooks.json")] = runbooks_json()
     files[Path("docs/runbooks/index.md")] = runbooks_index()
-    for rules in groups().values():
+    for rules in GROUPS.values():
         files |= {Path("docs/runbooks") / f"{rule.name}.md": runbook(rule) for rule in rules}
     return files
 

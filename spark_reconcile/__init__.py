@@ -1,18 +1,20 @@
-"""What was promised against what the topics really hold: RECONCILIATION.md, by Spark, every night.
+"""What was promised, compared with what the topics really hold: RECONCILIATION.md, by Spark, every night.
 
-The way of a run (ARCHITECTURE decision 12)
--------------------------------------------
-1. ``tables`` looks at the footers of every Parquet file and refuses bad input before Spark starts.
-2. ``ranges`` cuts each partition of each topic into ranges of offsets. Where footers say that row groups hold one
-   partition and narrow offsets, a task reads just its row groups; any other layout is brought into that shape first.
-3. ``kernel`` settles a range on NumPy columns: nearly every probe is where it was acked. The rest is *residue*.
-4. ``merging`` and ``residue`` bring together what several ranges of a partition know of an identity, a few rows of
-   each, and judge it. ``judging`` is the only place where a verdict is chosen.
-5. ``ordering`` looks for circles of transactions among the few edges that may lie on one.
-6. ``output`` writes verdicts/, partitions/, anomalies/, lost/, summary.json and report.html.
+The rooms, each of which imports only those below it
+-----------------------------------------------------
+- ``nightly`` runs a dump and a reconciliation of each cluster every night and records the violations in the store.
+  ``history`` is ``canary check --engine spark``.
+- ``job`` is the reconciliation as a Spark job (ARCHITECTURE decision 12). It cuts each partition into ranges of
+  offsets; a task reads one range's row groups and settles it. Any layout of files that does not allow this is first
+  brought into that shape by a shuffle.
+- ``dump`` reads topics with Spark's Kafka source and keeps what it read for the next night. ``report`` writes
+  verdicts/, partitions/, anomalies/, lost/, summary.json and report.html, and turns cases into violations.
+- ``match`` compares probe log and dump as NumPy columns. ``kernel`` settles a range: nearly every probe is found at the
+  offset where it was acknowledged. What a range cannot settle alone, a few rows, ``merging``
+  and ``cross_range`` join over all ranges of the partition. ``rules`` is the only place where a verdict is chosen.
+  ``ordering`` looks for cycles of transactions among the few dependencies that may lie on one.
+- ``tables`` knows the Parquet tables: it checks the footers of all files and refuses bad input before Spark starts,
+  reads rows into columns, and writes files.
 
-``dump`` reads the topics with Spark's Kafka source; ``nightly`` runs both for a cluster and puts violations into the
-store, ``keeping`` what was read for the next run, which ``ends`` compares with the log; ``schedule`` decides when, and
-``compaction`` merges the probe log's small files in between. Spark itself is imported nowhere but in session, running
-and dump.
+Only ``job`` and ``dump`` import Spark.
 """

@@ -1,4 +1,4 @@
-"""What is the user's to mend."""
+"""Errors that the user can mend."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from canary.errors import UserError
 
 
 class BadInputError(UserError):
-    """Probe log or dump cannot be used: one line that names file, folder or column. Exit status 2."""
+    """The probe log or dump cannot be used; names the file, folder or column. Exit status 2."""
 
     def __init__(self, place: str, problem: str, remedy: str = "") -> None:
         super().__init__(f"{place}: {problem}" + (f"; {remedy}" if remedy else ""), exit_status=2)
@@ -15,12 +15,11 @@ class BadInputError(UserError):
         self.remedy = remedy
 
     def __reduce__(self) -> tuple[type[BadInputError], tuple[str, str, str]]:
-        """Survive the way from a Spark worker to the driver."""
+        """Let the error be pickled from a Spark worker to the driver."""
         return type(self), (self.place, self.problem, self.remedy)
 
 
 class UnreachableError(UserError):
     """A cluster, or Spark itself, does not answer. Exit status 3."""
 
-    def __init__(self, message: str) -> None:
-        super().__init__(message, exit_status=3)
+    exit_status = 3

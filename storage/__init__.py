@@ -1,9 +1,11 @@
-"""The only rooms that touch a disk or a database.
+"""The only package that touches a disk or a database.
 
-* storage.ledger: what was seen, durable on the canary's own disk before anybody judges it; segments of framed Arrow
-  batches, each with a checksum, fsynced per batch.
-* storage.probe_log: sealed segments turned into sorted Parquet at a URL, for Spark, the API and people.
-* storage.store: what was derived (violations, incidents, views, leases, reconciliations) in SQLite or PostgreSQL.
+* storage.ledger: facts, durable on the runner's own disk before they are judged; segments of framed Arrow batches, each
+  with a checksum and fsynced.
+* storage.probe_log: sealed segments as sorted Parquet at a URL, for Spark, the API and people.
+* storage.store: what is derived from facts (violations, incidents, views, leases, reconciliations) in SQLite or
+  PostgreSQL.
 
-Each raises one kind of error (LedgerError, ProbeLogError, StoreError) that says where and what to do, and no secret.
+Each raises one kind of error (LedgerError, ProbeLogError, StoreError), which names the place and the remedy and no
+secret.
 """

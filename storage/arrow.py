@@ -1,11 +1,8 @@
-"""Arrow as the storage uses it: import this before anything of pyarrow does work.
+"""Keeps Arrow from loading pandas: import this before pyarrow makes its first array.
 
-Arrow looks for pandas when the first array is made, and loads it if it is there: 60 MiB and half a CPU-second in every
-process, for conversions that nobody here asks for. So it looks now, and finds none. Who wants a DataFrame
-(``Table.to_pandas``) makes it look again.
+Arrow looks for pandas then, and loads it if it is installed: 60 MiB and half a CPU-second in every process, for
+conversions that are not used here. So it looks now, while pandas is hidden. ``Table.to_pandas`` makes it look again.
 """
-
-from __future__ import annotations
 
 import pyarrow as pa
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from canary.lab import Lab
-    from canary.lab.properties import Profile
+    from canary.lab.state import Profile
 
 # Tracebacks as the canary itself writes them: without the local variables, whose pictures cost seconds.
 structlog.configure(

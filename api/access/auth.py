@@ -1,79 +1,62 @@
-"""Who asks, and may they: in front of every route, so that no route can forget it.
+"""Authentication, in front of every route.
 
-A credential is ``Authorization: Bearer TOKEN`` or, for browsers, which ask for it by themselves, ``Basic`` with the
-token as the password. A token is one of ours (``canary token create``) or a JWT of the identity provider. Reading needs
-the scope read; whatever changes something needs operate. What stays open without a token: /healthz, and what
-``api.auth.open`` names.
+A credential is ``Authorization: Bearer TOKEN`` or, for browsers, ``Basic`` with the token as the password. A token is
+one of ours (``canary token create``) or a JWT of the identity provider. Reading needs the scope read, changes need
+operate. /healthz and the paths in ``api.auth.open`` need no token.
 
-Failed attempts are counted by address and stand in the record of actions; after ``api.auth.failures`` in a minute they
-are answered 429 and no longer recorded. A valid token is never refused, whatever others of the same address (everybody
-behind an ingress) get wrong.
+Failed attempts are counted by address and recorded as actions; after ``api.auth.failures`` in a minute they are
+answered 429 and no longer recorded. A valid token is accepted whatever other clients of the same address (an ingress,
+for example) do.
 
-Whether or not a token is needed, a browser that another site sent may change nothing (CSRF), and a request must be
-for a name by which the API is known: a page whose name was bound to this address (DNS rebinding) reads nothing.
+With or without tokens, requests from pages of other sites may change nothing (CSRF), and a request must use a name by
+which the API is known: a page whose name was bound to this address (DNS rebinding) can read nothing.
 """
-
-from __future__ import annotations
 
 import base64
 import binascii
 import hashlib
 import ipaddress
 from collections import OrderedDict
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 from urllib.parse import urlsplit
 
 import structlog
+from starlette.datastructures import Headers
 from starlette.requests import Request
+from starlette.types import ASGIApp, Receive, Scope, Send
 
-from api.calls import UnavailableError
 from api.problems import problem
-from canary.settings.serving import LOOPBACK_NAMES
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-
-    from starlette.datastructures import Headers
-    from starlette.types import ASGIApp, Receive, Scope, Send
-
-    from canary.settings.serving import ApiSettings
+from api.store_calls import UnavailableError
+from canary.settings.serving import LOOPBACK_NAMES, ApiSettings
 
 log = structlog.get_logger(__name__)
 
 SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 NOBODY: Final = "anonymous"
 REMEMBERED_S: Final = 10.0
-"""So long a token that was right is not looked up again: a revoked one opens nothing after that."""
+"""A valid token is looked up again after so long: a revoked one works no longer."""
 WINDOW_S: Final = 60.0
 ADDRESSES: Final = 10_000
 MOST_RECORDED: Final = 100
-"""So many failed attempts a minute, of all addresses together, are recorded."""
+"""At most so many failed attempts of all addresses are recorded in a minute."""
 _ALL: Final = "*"
 
 
 @dataclass(frozen=True, slots=True)
 class Principal:
-    """Who asks: ``name`` for the record of actions."""
+    """The sender of a request: ``name`` is for the record of actions."""
 
     name: str
     operate: bool
 
 
 @dataclass(frozen=True, slots=True)
-class Attempt:
-    """A request that was refused: who sent it (as far as known), what it was, and why it was refused."""
-
-    actor: str
-    target: str
-    detail: dict[str, object]
-
-
-@dataclass(frozen=True, slots=True)
 class Refusal:
-    """The answer to a request that may not be: its status, what it says, and its headers.
+    """The answer to a refused request.
 
-    ``failure``: it is a failed attempt, to be counted and recorded. ``actor`` sent it, as far as known.
+    ``failure``: a failed attempt, which is counted and recorded. ``actor``: its sender, as far as known.
     """
 
     status: int
@@ -84,15 +67,15 @@ class Refusal:
 
 
 def principal_of(request: Request) -> Principal:
-    """Return who asks."""
+    """Return the sender of a request."""
     found: Principal = request.scope.get("canary.principal") or Principal(NOBODY, operate=True)
     return found
 
 
 def source_of(request: Request) -> dict[str, str]:
-    """Return where a request comes from: the peer's address, and what a proxy says of whom it asks for (unproven).
+    """Return the peer's address and, unproven, the X-Forwarded-For header.
 
-    Of a long X-Forwarded-For it is the end: that is where a proxy adds, after what the client made up.
+    Of a long header it is the end: proxies append there, after what a client made up.
     """
     source = {"address": request.client.host if request.client else ""}
     forwarded = ", ".join(request.headers.getlist("x-forwarded-for"))
@@ -100,7 +83,7 @@ def source_of(request: Request) -> dict[str, str]:
 
 
 class Failures:
-    """How often each address failed lately; forgets the oldest addresses when there are too many."""
+    """Failures of each address in the last minute; the oldest addresses are dropped if there are too many."""
 
     def __init__(self, most: int, monotonic: Callable[[], float]) -> None:
         """Allow ``most`` failures of an address in a minute."""
@@ -109,13 +92,13 @@ class Failures:
         self._seen: OrderedDict[str, tuple[float, int]] = OrderedDict()
 
     def wait_s(self, address: str) -> float:
-        """Return for how long failed attempts of this address are answered 429; 0 = they are not."""
+        """Return for how many s failed attempts of this address are answered 429; 0: they are not."""
         began, count = self._seen.get(address, (0.0, 0))
         left = began + WINDOW_S - self._monotonic()
         return left if count >= self._most and left > 0 else 0.0
 
     def add(self, address: str) -> bool:
-        """Count a failure; return whether it is to be recorded, which a flood is not."""
+        """Count a failure; return whether to record it: floods are not recorded."""
         return self._count(address) <= self._most and self._count(_ALL) <= MOST_RECORDED
 
     def _count(self, address: str) -> int:
@@ -128,7 +111,7 @@ class Failures:
 
 
 class Authentication:
-    """ASGI middleware that lets through who may."""
+    """ASGI middleware that refuses requests without the right to what they ask."""
 
     def __init__(
         self,
@@ -136,10 +119,13 @@ class Authentication:
         *,
         settings: ApiSettings,
         verify: Callable[[str], Awaitable[Principal | None]],
-        record: Callable[[Attempt], Awaitable[object]],
+        record: Callable[[str, str, dict[str, object]], Awaitable[object]],
         monotonic: Callable[[], float],
     ) -> None:
-        """Ask ``verify`` whose a credential is, ``record`` failed attempts; ``monotonic`` is a clock in s."""
+        """Take the functions from a credential to its principal, and from a failed attempt to its record.
+
+        ``record`` gets the attempt's sender (as far as known), its target, and why it was refused.
+        """
         self._app = app
         self._needed = settings.needs_token
         self._open = {"/healthz", *(f"/{name}" for name in settings.auth.open)}
@@ -151,7 +137,7 @@ class Authentication:
         self._right: OrderedDict[bytes, tuple[float, Principal]] = OrderedDict()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer 401, 403, 421 or 429, or hand on."""
+        """Answer 401, 403, 421, 429 or 503, or pass the request on."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -196,7 +182,7 @@ class Authentication:
         return None
 
     async def _whose(self, credential: str) -> Principal | None:
-        """Return whose a credential is."""
+        """Return the principal of a credential, which is remembered for REMEMBERED_S."""
         digest = hashlib.sha256(credential.encode()).digest()
         known = self._right.get(digest)
         if known is not None and self._monotonic() - known[0] < REMEMBERED_S:
@@ -211,7 +197,7 @@ class Authentication:
         return principal
 
     async def _failed(self, request: Request, refusal: Refusal) -> Refusal:
-        """Count and record a failed attempt; return how it is answered."""
+        """Count and record a failed attempt; return its answer."""
         source = source_of(request)
         wait_s = self._failures.wait_s(source["address"])
         recorded = self._failures.add(source["address"])
@@ -221,7 +207,7 @@ class Authentication:
         if recorded:
             detail: dict[str, object] = {**source, "status": refusal.status, "why": refusal.detail}
             try:
-                await self._record(Attempt(refusal.actor, f"{request.method} {path}", detail))
+                await self._record(refusal.actor, f"{request.method} {path}", detail)
             except UnavailableError as error:
                 log.warning("attempt_not_recorded", reason=str(error))
         if wait_s and refusal.status == 401:
@@ -233,17 +219,17 @@ class Authentication:
 class Hosts:
     """The names by which clients may reach the API.
 
-    A page can have its own name bound to our address, and so read what a browser here may read; it cannot choose an IP
-    address as its name, so those are always known.
+    A page can bind its own name to our address and so read what the browser may read. It cannot use an IP address as
+    its name, so IP addresses are always known.
     """
 
     def __init__(self, settings: ApiSettings) -> None:
-        """Take the names of ``settings``, and those that every machine has for itself."""
+        """Take the names of ``settings`` and those of the loopback."""
         own = {settings.host.lower(), urlsplit(settings.url or "").hostname or ""} - {""}
         self._names = LOOPBACK_NAMES | own | set(settings.hosts)
 
     def known(self, headers: list[str]) -> bool:
-        """Return whether a request's Host headers are for us; a request without one comes from no browser."""
+        """Return whether all Host headers of a request are known; a request without one is not from a browser."""
         return all(self._knows(header) for header in headers)
 
     def _knows(self, header: str) -> bool:
@@ -279,7 +265,7 @@ def credential_of(header: str) -> str | None:
 
 
 def same_origin(headers: Headers) -> bool:
-    """Return whether a request comes from our own page or from no page at all, as far as the browser tells."""
+    """Return whether a request comes from our own page or from no page, according to the browser's headers."""
     site = headers.get("sec-fetch-site")
     if site is not None:
         return site in {"same-origin", "none"}

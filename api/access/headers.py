@@ -1,17 +1,12 @@
-"""What every answer carries so that a browser trusts nothing it need not."""
+"""Security headers of every answer."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 CONTENT_SECURITY_POLICY = (
     "default-src 'none'; style-src 'self'; img-src 'self'; font-src 'self'; form-action 'self'; "
     "base-uri 'none'; frame-ancestors 'none'"
 )
-"""No script at all, nothing from elsewhere, no inline style."""
+"""No scripts, nothing from other sites, no inline styles."""
 
 HEADERS = {
     "Content-Security-Policy": CONTENT_SECURITY_POLICY,
@@ -28,14 +23,14 @@ _RAW = [(name.lower().encode(), value.encode()) for name, value in (HEADERS | {"
 
 
 class SecurityHeaders:
-    """ASGI middleware; the outermost one, so that errors carry the headers too."""
+    """ASGI middleware, the outermost one, so that errors have the headers too."""
 
     def __init__(self, app: ASGIApp) -> None:
         """Wrap ``app``."""
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Add the headers to HTTP answers; what a route set itself stays."""
+        """Add the headers to HTTP answers, except those that a route has set."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return

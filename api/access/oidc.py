@@ -1,27 +1,22 @@
-"""Tokens of an identity provider: a JWT is believed when the provider signed it, for us, and its time is now."""
-
-from __future__ import annotations
+"""Tokens of an identity provider: a JWT is valid if the provider signed it, for us, and its time is now."""
 
 import threading
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable, Mapping
+from typing import Any, Final
 
 import httpx
 import structlog
 from joserfc import jwk, jwt
 from joserfc.errors import InvalidKeyIdError, JoseError
 
-from api.auth import Principal
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from canary.settings.serving import OidcSettings
+from api.access.auth import Principal
+from canary.settings.serving import OidcSettings
 
 log = structlog.get_logger(__name__)
 
 TIMEOUT_S: Final = 5.0
 AGAIN_S: Final = 30.0
-"""An unknown key makes the keys be fetched again at most this often, whoever sends it."""
+"""For an unknown key the keys are fetched again at most this often."""
 
 
 class ProviderError(Exception):
@@ -49,16 +44,16 @@ class Provider:
         self._fetched = 0.0
 
     def principal(self, token: str) -> Principal | None:
-        """Return whose a JWT is, or None if it opens nothing here.
+        """Return the principal of a JWT, or None if it is not valid here.
 
         Raises:
             ProviderError: the provider's keys are needed, and it does not answer.
         """
         try:
             try:
-                claims = self._claims(token, self._current())
+                claims = self._claims(token, self._recent(self._settings.keys_for))
             except InvalidKeyIdError:
-                claims = self._claims(token, self._renewed())
+                claims = self._claims(token, self._recent(AGAIN_S))  # the provider may have a new key
         except JoseError as error:
             log.info("jwt_refused", reason=error.error)
             return None
@@ -84,16 +79,10 @@ class Provider:
             return None
         return Principal(str(claims.get(self._settings.name_claim) or claims.get("sub") or "jwt"), operate)
 
-    def _current(self) -> jwk.KeySet:
+    def _recent(self, at_most_s: float) -> jwk.KeySet:
+        """Return the keys, fetched again if they are older than that."""
         with self._lock:
-            if self._keys is None or self._monotonic() - self._fetched > self._settings.keys_for:
-                self._keys = self._load()
-            return self._keys
-
-    def _renewed(self) -> jwk.KeySet:
-        """Return the keys, fetched again if that was not done just now: the provider may have a new one."""
-        with self._lock:
-            if self._keys is None or self._monotonic() - self._fetched > AGAIN_S:
+            if self._keys is None or self._monotonic() - self._fetched > at_most_s:
                 self._keys = self._load()
             return self._keys
 

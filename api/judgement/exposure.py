@@ -1,52 +1,40 @@
-"""Where else to look: which partitions stood as the violated one stood when it was in danger. Pure.
+"""Which other partitions may have lost writes in the same way as a violated one. Pure.
 
-A write is lost because one broker alone had it. So the violated partition's timeline is searched for the states before
-the loss in which some of its replicas were out of sync, and of these for the smallest ISR; whatever partition, of
-whatever topic, had the same leader and the same shrunken ISR at the same time may have lost writes in the same way.
-Without such a state (the timeline may be too coarse) whatever had the same leader is named, and said to be that.
+A write is lost when only brokers that lose it had it. For example, partition 3 is led by broker 1 with ISR {1} out of
+{1, 2, 3}, and broker 2 becomes its leader: what broker 1 alone acknowledged is gone. Every partition that broker 1 led
+with ISR {1} at that time is exposed to the same loss.
+
+So the violated partition's timeline is searched for its smallest ISR below its replicas before the loss. Exposed are
+the partitions of any topic with the same leader and ISR at that time. If the timeline has no such state (it may be too
+coarse), the partitions with the same leader are returned, and ``basis`` says so.
 """
 
-from __future__ import annotations
-
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from storage.store.topology import TopologySpan
+from storage.store.values import TopologySpan
 
 BEFORE_NS = 15 * 60 * 10**9
-"""So long before a violation was first seen its cause is searched for."""
-
-
-@dataclass(frozen=True, slots=True)
-class Exposed:
-    """A partition that stood the same, from ``at_ns`` to ``until_ns`` (None: it still does)."""
-
-    topic: str
-    partition: int
-    leader: int
-    isr: tuple[int, ...]
-    replicas: tuple[int, ...]
-    at_ns: int
-    until_ns: int | None
+"""How long before the first sight of a violation its cause may lie."""
 
 
 @dataclass(frozen=True, slots=True)
 class Exposure:
-    """``basis``: "same leader and shrunken ISR", "same leader" or "unknown"; ``states``: the violated partition's."""
+    """``basis``: "same leader and shrunken ISR", "same leader" or "unknown"; ``states``: the violated partition's.
+
+    ``partitions``: the first such state of each exposed partition.
+    """
 
     basis: str
     states: tuple[TopologySpan, ...]
-    partitions: tuple[Exposed, ...]
+    partitions: tuple[TopologySpan, ...]
 
 
 def exposure(topic: str, partition: int, last_ns: int, spans: Iterable[TopologySpan]) -> Exposure:
-    """Return what stood as (``topic``, ``partition``) stood before it lost what it lost.
+    """Return the partitions that were in the state of (``topic``, ``partition``) before its loss.
 
-    ``spans`` are those of all partitions in the window, oldest first; states after ``last_ns``, when it was first seen,
-    are not its cause, however often it is seen again.
+    ``spans`` are those of all partitions in the window, oldest first. States after ``last_ns``, when the loss was first
+    seen, cannot be its cause.
     """
     everywhere = [span for span in spans if span.subject == "partition"]
     own = [span for span in everywhere if (span.topic, span.number) == (topic, partition) and span.at_ns <= last_ns]
@@ -54,7 +42,7 @@ def exposure(topic: str, partition: int, last_ns: int, spans: Iterable[TopologyS
     if not states:
         return Exposure("unknown", (), ())
     found = [
-        Exposed(span.topic, span.number, span.leader or 0, span.isr, span.replicas, span.at_ns, span.until_ns)
+        span
         for span in everywhere
         if (span.topic, span.number) != (topic, partition)
         and any(_alike(span, state, basis) and _overlap(span, state) for state in states)
@@ -72,7 +60,7 @@ def _endangered(own: Sequence[TopologySpan]) -> tuple[list[TopologySpan], str]:
 
 
 def _before_unclean(own: Sequence[TopologySpan]) -> list[TopologySpan]:
-    """Return the states with the leader before the first one outside the ISR; all led states without such a one."""
+    """Return the states of the leader before the first unclean election; without one, all states with a leader."""
     led: list[TopologySpan] = []
     isr: tuple[int, ...] = ()
     for span in own:
@@ -97,9 +85,9 @@ def _overlap(span: TopologySpan, state: TopologySpan) -> bool:
     )
 
 
-def _merged(found: Iterable[Exposed]) -> tuple[Exposed, ...]:
+def _merged(found: Iterable[TopologySpan]) -> tuple[TopologySpan, ...]:
     """Return one entry for each partition: its first state."""
-    first: dict[tuple[str, int], Exposed] = {}
+    first: dict[tuple[str, int], TopologySpan] = {}
     for one in found:
-        first.setdefault((one.topic, one.partition), one)
+        first.setdefault((one.topic, one.number), one)
     return tuple(first[key] for key in sorted(first))

@@ -1,28 +1,22 @@
-"""Clusters, topics and partitions that there are not: an empty list would read as "nothing is wrong there"."""
-
-from __future__ import annotations
+"""Refuses clusters, topics and partitions that do not exist: an empty list would read as "nothing is wrong there"."""
 
 from collections import defaultdict
-from typing import TYPE_CHECKING
+from collections.abc import Collection
 
-from api.ports import TopologyFilter
+from api.knowledge.views import ClusterView
 from api.problems import ProblemError
-
-if TYPE_CHECKING:
-    from collections.abc import Collection
-
-    from api.state import Knowledge, State
-    from api.views import ClusterView
+from api.state import Knowledge, State
+from storage.store.values import TopologyFilter
 
 _MOST = 20_000
-"""Changes of a topic's partitions that are looked at for their numbers."""
+"""The most spans of a topic's timeline that are read for its partition numbers."""
 
 
 def find_cluster(knowledge: Knowledge, name: str) -> ClusterView:
     """Return a cluster.
 
     Raises:
-        ProblemError: 404, naming those there are.
+        ProblemError: 404, with the names of those that exist.
     """
     view = knowledge.clusters.get(name)
     if view is None:
@@ -31,24 +25,24 @@ def find_cluster(knowledge: Knowledge, name: str) -> ClusterView:
 
 
 async def must_exist(state: State, cluster: str | None, topic: str | None = None, partition: int | None = None) -> None:
-    """Refuse a place that nobody knows (None: any); asked where an answer is empty.
+    """Refuse an unknown cluster, topic or partition (None: any). Called when an answer is empty.
 
-    Topics are those that runners probe or have ever watched. Until a runner has told of any, none is refused.
+    Known topics are those that runners probe or have ever watched. Before the first view none is refused.
 
     Raises:
-        ProblemError: 404, naming what there is.
+        ProblemError: 404, with what exists.
         UnavailableError: the store does not answer.
     """
     knowledge = await state.knowledge()
     views = list(knowledge.clusters.values()) if cluster is None else [find_cluster(knowledge, cluster)]
     numbers: dict[str, set[int]] = defaultdict(set)
     for row in (row for view in views for row in view.partitions):
-        numbers[row["topic"]].add(row["partition"])
+        numbers[row.topic].add(row.partition)
     if not numbers or (topic is None and partition is None):
         return
     if topic is not None and topic not in numbers:
         wanted = TopologyFilter(cluster=cluster, subject="partition", topic=topic)
-        watched = {span.number for span in await state.calls(state.store.topology_spans, wanted, _MOST)}
+        watched = {span.number for span in await state.calls(state.store.topology.spans, wanted, _MOST)}
         if not watched:
             raise ProblemError(404, f"No topic is called {topic!r}; these are probed: {_named(numbers)}.")
         numbers[topic] = watched

@@ -1,51 +1,48 @@
-"""Is my data safe right now? Whatever the pages and REST say about that is decided here, in one place.
+"""Is my data safe right now? The pages and REST take their answer from here.
 
-What a cluster may be called follows from everything that was ever found in it: "kept every write" is said only where no
-loss was ever confirmed. A false alarm is no loss; one that was resolved as lost, or as planned, stays one.
+The answer rests on everything that was ever found in a cluster. For example, a cluster that lost 500 writes a year ago
+is never again said to have "kept every write", whether the violation was resolved as lost or as planned; only a false
+alarm is no loss.
 
-A new condition is one entry of RULES: a function of the cluster's view and of what the store knows that returns words,
-or None where there is nothing to say.
+A new condition is one entry of RULES: a function of the cluster's view and of its violations that returns words, or
+None if the condition does not hold.
 """
-
-from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Final, Literal
+from typing import Final, Literal
 
+from api.knowledge.views import ClusterView
+from api.state import Knowledge
 from canary.anomalies.catalogue import CATALOGUE
 from canary.anomalies.policy import BLINDNESS, FORGOTTEN, LOSSES, UNORDERED, WRITES_LOST
 from canary.metrics.statistics import loss_rate_upper_95
-
-if TYPE_CHECKING:
-    from api.ports import Standing
-    from api.state import Knowledge
-    from api.views import ClusterView
+from storage.store.values import ViolationGroup
 
 Level = Literal["safe", "watch", "unknown", "broken"]
-"""From best to worst; "unknown" is worse than "watch": a canary that cannot see is no comfort."""
+"""From best to worst. "unknown" is worse than "watch", because losses may go unnoticed."""
 
 _ORDER: Final[tuple[Level, ...]] = ("safe", "watch", "unknown", "broken")
 
 UNWRITABLE_AFTER_S = 5.0
-"""A partition that has acknowledged nothing for so long, though probes were sent to it, is worth a sentence."""
+"""A partition that acknowledges no probe for longer takes no writes."""
 LATE_AFTER_S = 30.0
-"""An acknowledged probe that nobody has read for so long is worth a sentence."""
+"""An acknowledged probe that is unread for longer is late."""
 NAMED: Final = 3
-"""Of several clusters that are equally bad, so many are spoken of; of all, there is the list below."""
+"""The overall answer has the sentences of at most this many clusters of one level; the list below it has all."""
 
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """What may be said of a cluster, or of all.
+    """The answer for one cluster, or for all.
 
     Attributes:
         level: For colours and machines.
         sentence: For people.
         losses: Sentences that name every confirmed loss, resolved ones too; "" if there was none.
-        kept: No promise that was checked was ever found broken, and somebody looks now.
+        kept: No checked promise was ever found broken, and a runner judges now.
     """
 
     level: Level
@@ -55,32 +52,31 @@ class Judgement:
 
     @property
     def healthy(self) -> bool:
-        """Whether nothing is wrong as far as anybody can tell."""
+        """Whether runners judge, and nothing critical is open."""
         return self.level in {"safe", "watch"}
 
 
 STORE_AWAY: Final = Judgement("unknown", "The store does not answer. Probing goes on; what it finds is kept.")
-"""What a page says that could ask nothing."""
+"""The answer of a page that cannot read the store."""
 
 
-def lost_writes(cluster: str, standing: Iterable[Standing]) -> int:
-    """Return how many acknowledged writes of a cluster were ever lost, each counted once; false alarms are none."""
-    return sum(row.records for row in standing if row.cluster == cluster and row.kind == WRITES_LOST)
+def lost_writes(cluster: str, groups: Iterable[ViolationGroup]) -> int:
+    """Return how many acknowledged writes of a cluster were ever lost, each counted once, without false alarms."""
+    return sum(row.records for row in groups if row.cluster == cluster and row.kind == WRITES_LOST)
 
 
-def loss_bound(cluster: ClusterView, standing: Iterable[Standing]) -> float | None:
+def loss_bound(cluster: ClusterView, groups: Iterable[ViolationGroup]) -> float | None:
     """Return the 95 % upper bound of the cluster's loss rate since probing began, None before the first ack."""
     acked = cluster.total("canary_probes_acked_total")
-    return loss_rate_upper_95(min(lost_writes(cluster.name, standing), acked), acked)
+    return loss_rate_upper_95(min(lost_writes(cluster.name, groups), acked), acked)
 
 
 def judge(cluster: ClusterView, knowledge: Knowledge) -> Judgement:
     """Judge one cluster."""
-    rows = [row for row in knowledge.standing if row.cluster == cluster.name]
-    said = [(level, words) for level, rule in RULES if (words := rule(cluster, rows)) is not None]
-    levels: list[Level] = [level for level, _ in said]
-    level: Level = max(levels, key=_ORDER.index, default="safe")
-    first = dict(reversed(said))
+    rows = [row for row in knowledge.groups if row.cluster == cluster.name]
+    hold = [(level, words) for level, rule in RULES if (words := rule(cluster, rows)) is not None]
+    level: Level = max((level for level, _ in hold), key=_ORDER.index, default="safe")
+    first = dict(reversed(hold))
     account = _account(row for row in rows if _is_loss(row) and not _alarms(row))
     named = f"{cluster.name} {account}." if account else ""
     if level == "broken":
@@ -99,37 +95,37 @@ def judge(cluster: ClusterView, knowledge: Knowledge) -> Judgement:
 
 
 def _comfort(name: str, account: str, worry: str | None, *, over: bool) -> str:
-    """Return the sentence on a cluster of which nothing critical is open; ``over``: every loss is resolved."""
+    """Return the sentence for a cluster without an open critical violation; ``over``: every loss is resolved."""
     if account:
         since = "; nothing since" if over else ""
         return f"{name} {account}{since}{f'; {worry}' if worry else ''}."
     return f"{name} has lost nothing, but {worry}." if worry else f"{name} has kept every write that it acknowledged."
 
 
-def _is_loss(row: Standing) -> bool:
-    """Return whether an acknowledged write was lost, whatever became of it since; false alarms do not get here."""
+def _is_loss(row: ViolationGroup) -> bool:
+    """Return whether an acknowledged write was lost, resolved or not; a false alarm is no loss."""
     return row.reason != "false" and (row.kind in LOSSES or row.reason == "lost")
 
 
-def _unresolved_loss(row: Standing) -> bool:
+def _unresolved_loss(row: ViolationGroup) -> bool:
     return _is_loss(row) and row.state != "resolved"
 
 
-def _alarms(row: Standing) -> bool:
-    """Return whether it is a broken promise that nobody has resolved: the answer is no."""
+def _alarms(row: ViolationGroup) -> bool:
+    """Return whether it is an unresolved broken promise, with which the answer is no."""
     return row.severity == "critical" and row.state != "resolved" and row.kind not in BLINDNESS
 
 
-def _account(losses: Iterable[Standing]) -> str:
-    """Return what was lost, when, and what became of it, as words that follow the cluster's name; "" if nothing was."""
-    groups: dict[tuple[bool, str], list[Standing]] = defaultdict(list)
+def _account(losses: Iterable[ViolationGroup]) -> str:
+    """Return what was lost, when, and whether it is resolved, to follow the cluster's name; "" without a loss."""
+    by_fate: dict[tuple[bool, str], list[ViolationGroup]] = defaultdict(list)
     for row in losses:
         fate = "not resolved" if row.state != "resolved" else "planned" if row.reason == "planned" else "resolved"
-        groups[row.mode in UNORDERED, fate].append(row)
-    return " and ".join(_lost(rows, fate, cheap=cheap) for (cheap, fate), rows in sorted(groups.items()))
+        by_fate[row.mode in UNORDERED, fate].append(row)
+    return " and ".join(_lost(rows, fate, cheap=cheap) for (cheap, fate), rows in sorted(by_fate.items()))
 
 
-def _lost(rows: Sequence[Standing], fate: str, *, cheap: bool) -> str:
+def _lost(rows: Sequence[ViolationGroup], fate: str, *, cheap: bool) -> str:
     writes = sum(row.records for row in rows if row.kind == WRITES_LOST)
     others = sorted({row.kind for row in rows if row.kind != WRITES_LOST})
     first, last = _day(min(row.first_ns for row in rows)), _day(max(row.last_ns for row in rows))
@@ -147,17 +143,17 @@ def _writes(number: int) -> str:
     return "1 acknowledged write" if number == 1 else f"{number:,} acknowledged writes"
 
 
-Rule = Callable[["ClusterView", Sequence["Standing"]], str | None]
-"""Returns words about a cluster from its view and what was found there, or None where there is nothing to say."""
+Rule = Callable[["ClusterView", Sequence["ViolationGroup"]], str | None]
+"""Returns words about a cluster from its view and its violations; None: the condition does not hold."""
 
 
-def _loses(cluster: ClusterView, rows: Sequence[Standing]) -> str | None:
+def _loses(cluster: ClusterView, rows: Sequence[ViolationGroup]) -> str | None:
     lost = [row for row in rows if _alarms(row) and row.kind == WRITES_LOST]
     words = f"{cluster.name} has lost {_writes(sum(row.records for row in lost))}"
     return f"{words}{_on_it(lost)}." if lost else None
 
 
-def _breaks(cluster: ClusterView, rows: Sequence[Standing]) -> str | None:
+def _breaks(cluster: ClusterView, rows: Sequence[ViolationGroup]) -> str | None:
     broken = [row for row in rows if _alarms(row)]
     number = sum(row.records for row in broken)
     kinds = ", ".join(sorted({CATALOGUE[row.kind].title if row.kind in CATALOGUE else row.kind for row in broken}))
@@ -165,95 +161,85 @@ def _breaks(cluster: ClusterView, rows: Sequence[Standing]) -> str | None:
     return f"{cluster.name} has {violations} not resolved: {kinds}{_on_it(broken)}." if broken else None
 
 
-def _on_it(rows: Sequence[Standing]) -> str:
-    return "" if any(row.state == "open" for row in rows) else "; somebody has acknowledged that"
+def _on_it(rows: Sequence[ViolationGroup]) -> str:
+    return "" if any(row.state == "open" for row in rows) else "; an operator has acknowledged that"
 
 
 def silence(cluster: ClusterView) -> str | None:
-    """Return why a cluster or a share of its partitions is not judged, as a sentence; None while runners judge all."""
+    """Return a sentence on why a cluster or a share of its partitions is not judged; None while all are judged."""
     name = cluster.name
     if not cluster.runners:
-        return f"Nobody has probed {name} yet."
+        return f"No runner has probed {name} yet."
     if cluster.judges:
         return None
-    said = next((runner.blind for runner in cluster.runners if runner.blind), None)
+    reason = next((runner.blind for runner in cluster.runners if runner.blind), None)
     if cluster.unjudged < cluster.shares:
         share = f"{cluster.unjudged} of {cluster.shares} shares of the partitions of {name}"
-        return f"No runner judges {share}{f': {said}' if said else ''}."
-    if said is not None:
-        return f"The canary of {name} judges nothing: {said}."
+        return f"No runner judges {share}{f': {reason}' if reason else ''}."
+    if reason is not None:
+        return f"The canary of {name} judges nothing: {reason}."
     verb = "judged anything" if any(runner.reports for runner in cluster.runners) else "reported"
     return f"The canary of {name} has not {verb} for {plain_duration(cluster.age_s or 0)}."
 
 
-def _silent(cluster: ClusterView, _rows: Sequence[Standing]) -> str | None:
-    return silence(cluster)
-
-
-def _waits(cluster: ClusterView, _rows: Sequence[Standing]) -> str | None:
+def _waits(cluster: ClusterView, _rows: Sequence[ViolationGroup]) -> str | None:
     return f"The canary of {cluster.name} cannot judge now: {cluster.waiting_for}." if cluster.waiting_for else None
 
 
-def _blinded(cluster: ClusterView, rows: Sequence[Standing]) -> str | None:
+def _blinded(cluster: ClusterView, rows: Sequence[ViolationGroup]) -> str | None:
     for row in rows:
         if row.kind in BLINDNESS and row.state != "resolved":
             if row.kind == FORGOTTEN:
-                told = datetime.fromtimestamp(row.last_ns // 10**9, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
-                return f"The canary of {cluster.name} has forgotten a part of what was acknowledged before {told}."
+                until = datetime.fromtimestamp(row.last_ns // 10**9, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+                return f"The canary of {cluster.name} has forgotten a part of what was acknowledged before {until}."
             title = CATALOGUE[row.kind].title
             return f"Nothing is known of {cluster.name} now: {title[0].lower()}{title[1:]}."
     return None
 
 
-def _unproven(cluster: ClusterView, _rows: Sequence[Standing]) -> str | None:
+def _unproven(cluster: ClusterView, _rows: Sequence[ViolationGroup]) -> str | None:
     if not cluster.total("canary_probes_acked_total"):
         return f"{cluster.name} has not acknowledged a probe yet."
     return None if cluster.total("canary_probes_seen_total") else f"No probe of {cluster.name} has been read back yet."
 
 
-def _unwritable(cluster: ClusterView, _rows: Sequence[Standing]) -> str | None:
-    waits = [value.value for (name, _), value in cluster.series.items() if name == "canary_unacknowledged_seconds"]
-    number = sum(waited > UNWRITABLE_AFTER_S for waited in waits)
-    if not number:
-        return None
-    return "1 partition takes no writes" if number == 1 else f"{number} partitions take no writes"
+def _unwritable(cluster: ClusterView, _rows: Sequence[ViolationGroup]) -> str | None:
+    number = sum(waited_s > UNWRITABLE_AFTER_S for waited_s in cluster.values("canary_unacknowledged_seconds"))
+    return _counted(number, "1 partition takes no writes", "partitions take no writes")
 
 
-def _warns(_cluster: ClusterView, rows: Sequence[Standing]) -> str | None:
+def _warns(_cluster: ClusterView, rows: Sequence[ViolationGroup]) -> str | None:
     warnings = sum(row.records for row in rows if row.severity == "warning" and row.state == "open")
-    if not warnings:
-        return None
-    return "1 warning is open" if warnings == 1 else f"{warnings:,} warnings are open"
+    return _counted(warnings, "1 warning is open", "warnings are open")
 
 
-def _troubled(cluster: ClusterView, _rows: Sequence[Standing]) -> str | None:
+def _troubled(cluster: ClusterView, _rows: Sequence[ViolationGroup]) -> str | None:
     return f"its canary does not work in full: {'; '.join(cluster.troubles)}" if cluster.troubles else None
 
 
-def _leaderless(cluster: ClusterView, _rows: Sequence[Standing]) -> str | None:
-    number = sum(1 for row in cluster.partitions if row.get("leader", -1) in {None, -1})
-    if not number:
-        return None
-    return "1 partition has no leader" if number == 1 else f"{number} partitions have no leader"
+def _leaderless(cluster: ClusterView, _rows: Sequence[ViolationGroup]) -> str | None:
+    number = sum(row.leader in {None, -1} for row in cluster.partitions)
+    return _counted(number, "1 partition has no leader", "partitions have no leader")
 
 
-def _late(cluster: ClusterView, _rows: Sequence[Standing]) -> str | None:
-    ages = [value.value for (name, _), value in cluster.series.items() if name == "canary_unseen_oldest_seconds"]
-    oldest = max(ages, default=0)
+def _late(cluster: ClusterView, _rows: Sequence[ViolationGroup]) -> str | None:
+    oldest = max(cluster.values("canary_unseen_oldest_seconds"), default=0)
     return f"an acknowledged probe has waited {plain_duration(oldest)} to be read" if oldest > LATE_AFTER_S else None
 
 
-def _short(cluster: ClusterView, _rows: Sequence[Standing]) -> str | None:
+def _short(cluster: ClusterView, _rows: Sequence[ViolationGroup]) -> str | None:
     under = cluster.total("canary_partition_under_min_isr")
-    if not under:
-        return None
-    return "1 partition is short of replicas" if under == 1 else f"{under} partitions are short of replicas"
+    return _counted(under, "1 partition is short of replicas", "partitions are short of replicas")
+
+
+def _counted(number: int, one: str, many: str) -> str | None:
+    return None if not number else one if number == 1 else f"{number:,} {many}"
 
 
 RULES: Final[tuple[tuple[Level, Rule], ...]] = (
     ("broken", _loses),
     ("broken", _breaks),
-    ("unknown", _silent),
+    ("unknown", lambda cluster, _rows: silence(cluster)),
     ("unknown", _waits),
     ("unknown", _blinded),
     ("unknown", _unproven),
@@ -264,12 +250,12 @@ RULES: Final[tuple[tuple[Level, Rule], ...]] = (
     ("watch", _late),
     ("watch", _short),
 )
-"""What keeps the answer from being yes. Of each level the first that applies is said: "broken" and "unknown" as a whole
-sentence, "watch" as what follows "but"."""
+"""The conditions under which the answer is not yes. Of each level the first one that holds makes the sentence: "broken"
+and "unknown" as a whole sentence, "watch" as what follows "but"."""
 
 
 def overall(judgements: Sequence[Judgement]) -> Judgement:
-    """Return the one answer for all clusters: the worst one's, and every loss that there was in any of them."""
+    """Return the answer for all clusters: that of the worst one, and every loss in any of them."""
     if not judgements:
         return Judgement("unknown", "No cluster is being probed yet.")
     level = max((one.level for one in judgements), key=_ORDER.index)

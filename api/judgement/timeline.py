@@ -4,16 +4,16 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from api.ports import StoredViolation, TopologyFilter, TopologySpan
 from api.shapes import Moment, Shape, moment, moment_or_none
 from api.state import State
+from storage.store.values import StoredViolation, TopologyFilter, TopologySpan
 
 AROUND_NS = 10 * 60 * 10**9
 MOST_AROUND = 200
 
 
 class TopologyOut(Shape):
-    """What was so from ``at`` to ``until`` (null: it still is)."""
+    """A state of a partition, a broker or the controller from ``at`` to ``until`` (null: until now)."""
 
     subject: Literal["partition", "broker", "controller"]
     cluster: str
@@ -30,15 +30,15 @@ class TopologyOut(Shape):
 
 
 async def topology_around(state: State, row: StoredViolation) -> list[dict[str, Any]]:
-    """Return what changed before and after a violation: its own partition, the brokers and the controller."""
+    """Return the states of a violation's partition, of the brokers and of the controller around it."""
     since, until = row.first_seen_ns - AROUND_NS, row.last_seen_ns + AROUND_NS
     spans: list[TopologySpan] = []
     if row.partition is not None:
         own = TopologyFilter(row.cluster, "partition", row.topic, row.partition, since, until)
-        spans += await state.calls(state.store.topology_spans, own, MOST_AROUND)
+        spans += await state.calls(state.store.topology.spans, own, MOST_AROUND)
     for subject in ("broker", "controller"):
         wanted = TopologyFilter(row.cluster, subject, since_ns=since, until_ns=until)
-        spans += await state.calls(state.store.topology_spans, wanted, MOST_AROUND)
+        spans += await state.calls(state.store.topology.spans, wanted, MOST_AROUND)
     spans.sort(key=lambda span: span.at_ns)
     return [topology_out(span).model_dump(mode="json") for span in spans]
 

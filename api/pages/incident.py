@@ -1,4 +1,4 @@
-"""The page of an incident: what happened, in order; what stands in the log there; what to do first."""
+"""The page of an incident: what to do first, what happened in which order, and the log around its offsets."""
 
 import hashlib
 from dataclasses import dataclass
@@ -11,33 +11,32 @@ from fastapi.responses import FileResponse, HTMLResponse, RedirectResponse
 from pydantic import ValidationError
 from starlette.responses import Response
 
-from api import pictures
-from api.actions import note
-from api.calls import UnavailableError
-from api.judgement import STORE_AWAY
-from api.pages import render
-from api.ports import Incident, StoredViolation, ViolationFilter
+from api.access.headers import CONTENT_SECURITY_POLICY
+from api.pages import pictures
+from api.pages.rendering import missing, render, unavailable
 from api.problems import ProblemError
-from api.security import CONTENT_SECURITY_POLICY
-from api.shapes import Resolve, moment
-from api.state import State, state_of
-from api.topology import exposure_of
-from api.unseen import unseen_between
+from api.rest.incidents import Resolve, acknowledge, resolve
+from api.rest.topology import exposure_of
+from api.rest.unseen import unseen_between
+from api.rest.violations import Acknowledge
+from api.shapes import moment
+from api.state import Shared, State
+from api.store_calls import UnavailableError
 from canary.anomalies.catalogue import CATALOGUE
 from canary.extras import lacking
 from storage.probe_log.windows import Window
-from storage.store.topology import TopologyFilter, TopologySpan
+from storage.store.values import Incident, StoredViolation, TopologyFilter, TopologySpan, ViolationFilter
 
 router = APIRouter(include_in_schema=False, default_response_class=HTMLResponse)
 
 AROUND_NS = 5 * 60 * 10**9
 LONGEST_NS = 2 * 3600 * 10**9
-"""So much of an incident's beginning is drawn; the lists have all."""
+"""The longest time that is drawn, from the incident's beginning; the tables have all of it."""
 NEIGHBOURS = 5
 SHOWN = 200
 MOST_BODY = 20_000
 EMPTY_STYLE = "'sha256-47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU='"
-"""Plotly makes an empty <style> element, whose rules it then sets one by one: that is all that it may do inline."""
+"""Plotly creates an empty <style> element and sets its rules one by one; no other inline style is allowed."""
 WITH_SCRIPTS = CONTENT_SECURITY_POLICY.replace("style-src 'self'", f"style-src 'self' {EMPTY_STYLE}") + (
     "; script-src 'self'"
 )
@@ -45,7 +44,7 @@ WITH_SCRIPTS = CONTENT_SECURITY_POLICY.replace("style-src 'self'", f"style-src '
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """Something that happened, for the timeline; ``at_ns`` in ns since the epoch."""
+    """One row of the timeline; ``at_ns`` in ns since the epoch."""
 
     at_ns: int
     what: str
@@ -54,16 +53,15 @@ class Event:
 
 
 @router.get("/incidents/{incident_id}")
-async def incident(request: Request, incident_id: str) -> HTMLResponse:
-    """Show an incident; nothing of it needs a script."""
-    state = state_of(request)
+async def incident(state: Shared, incident_id: str) -> HTMLResponse:
+    """Show an incident. Only its pictures need a script."""
     try:
-        row = await state.calls(state.store.incident, incident_id)
+        row = await state.calls(state.store.incidents.get, incident_id)
     except UnavailableError as error:
-        return render("unavailable.html", 503, refresh=5, judgement=STORE_AWAY, detail=error.detail)
+        return unavailable(error, refresh=5)
     if row is None:
-        return render("missing.html", 404, refresh=0, what=f"an incident with the id {incident_id}")
-    page = await state.calls(state.store.violations, ViolationFilter(incident_id=incident_id), None, SHOWN)
+        return missing(f"an incident with the id {incident_id}")
+    page = await state.calls(state.store.violations.page, ViolationFilter(incident_id=incident_id), None, SHOWN)
     violations = sorted(page.items, key=lambda one: one.first_seen_ns)
     begin = row.first_ns - AROUND_NS
     end = min(row.last_ns + AROUND_NS, begin + LONGEST_NS)
@@ -88,52 +86,50 @@ async def incident(request: Request, incident_id: str) -> HTMLResponse:
         unseen=await _unseen(state, row, begin, end) if drawn else None,
         plotly=plotly_name() if drawn else None,
         unwanted=pictures.unwanted_styles() if drawn else (),
-        now_ns=state.now_ns(),
     )
     answer.headers["Content-Security-Policy"] = WITH_SCRIPTS
     return answer
 
 
 @router.post("/incidents/{incident_id}/{what}")
-async def operate(request: Request, incident_id: str, what: Literal["acknowledge", "resolve"]) -> Response:
-    """Take the form of the page; go back to the page."""
-    state = state_of(request)
-    body = await request.body()
-    if len(body) > MOST_BODY:
+async def operate(
+    request: Request, state: Shared, incident_id: str, what: Literal["acknowledge", "resolve"]
+) -> Response:
+    """Do what a form of the page asks for, and go back to the page."""
+    form = await request.body()
+    if len(form) > MOST_BODY:
         raise ProblemError(413, "The note is too long; keep it below 10,000 characters.")
-    fields = {name: values[-1] for name, values in parse_qs(body.decode(errors="replace")).items()}
+    fields = {name: values[-1] for name, values in parse_qs(form.decode(errors="replace")).items()}
     words = fields.get("note", "")[:10_000].replace("\0", "")
-    if await state.calls(state.store.incident, incident_id) is None:
-        return render("missing.html", 404, refresh=0, what=f"an incident with the id {incident_id}")
+    if await state.calls(state.store.incidents.get, incident_id) is None:
+        return missing(f"an incident with the id {incident_id}")
     if what == "acknowledge":
-        await note(request, "acknowledge", f"incident {incident_id}", note=words)
-        await state.calls(state.store.acknowledge_incident, incident_id, words)
+        await acknowledge(request, state, incident_id, Acknowledge(note=words))
     else:
         try:
-            reason = Resolve.model_validate({"reason": fields.get("reason")}).reason
+            body = Resolve.model_validate({"reason": fields.get("reason"), "note": words})
         except ValidationError:
             raise ProblemError(422, "body.reason: one of lost, planned, false.") from None
-        await note(request, "resolve", f"incident {incident_id}", reason=reason, note=words)
-        await state.calls(state.store.resolve_incident, incident_id, reason, state.now_ns(), words)
+        await resolve(request, state, incident_id, body)
     return RedirectResponse(f"/incidents/{incident_id}", 303)
 
 
 @cache
 def _draws() -> bool:
-    """Return whether Plotly is installed: the pictures' facts stand on the page without it, too."""
+    """Return whether Plotly is installed. Without it the page has its tables only."""
     return lacking("pictures", "pictures on incident pages") is None
 
 
 @cache
 def plotly_name() -> str:
-    """Return the address of Plotly's script: it holds the content's hash, so that it may be kept for ever."""
+    """Return the address of Plotly's script, with the hash of its content: browsers may keep it for ever."""
     digest = hashlib.sha256(pictures.plotly_js().read_bytes()).hexdigest()[:16]
     return f"/scripts/plotly-{digest}.js"
 
 
 @router.get("/scripts/{name}")
 async def script(name: str) -> Response:
-    """Serve Plotly from its Python package; nothing comes from elsewhere."""
+    """Serve Plotly's script from its Python package."""
     if not _draws() or f"/scripts/{name}" != plotly_name():
         raise ProblemError(404, "There is no such script; load the page again.")
     return FileResponse(
@@ -145,31 +141,33 @@ async def script(name: str) -> Response:
 
 async def _spans(state: State, row: Incident, begin: int, end: int) -> list[TopologySpan]:
     wanted = TopologyFilter(cluster=row.cluster, since_ns=begin, until_ns=end)
-    found = await state.calls(state.store.topology_spans, wanted, 5000)
+    found = await state.calls(state.store.topology.spans, wanted, 5000)
     return [span for span in found if span.subject != "partition" or span.topic == row.topic]
 
 
 async def _log(state: State, lead: StoredViolation | None) -> tuple[list[dict[str, Any]], str | None]:
-    """Return what is known to be around both ends of the range, a row an offset; or why the probe log cannot tell."""
+    """Return the log around both ends of the range, a row for each offset, or why the probe log cannot be read."""
     if lead is None or lead.partition is None or lead.offset is None:
         return [], None
     last = lead.offset if lead.last_offset is None else lead.last_offset
+    place = lead.cluster, lead.topic, lead.partition
+    spans = [(max(0, end - NEIGHBOURS), end + NEIGHBOURS + 1) for end in dict.fromkeys((lead.offset, last))]
+    try:
+        found = await state.ask_log(
+            lead.cluster, [()] * len(spans), lambda log: [log.between(*place, *span, 100) for span in spans]
+        )
+    except UnavailableError as error:
+        return [], error.detail
     rows: dict[int, dict[str, Any]] = {}
-    for end in dict.fromkeys((lead.offset, last)):
-        first, beyond = max(0, end - NEIGHBOURS), end + NEIGHBOURS + 1
-        place = (lead.cluster, lead.topic, lead.partition, first, beyond)
-        try:
-            found = await state.ask_log(lead.cluster, (), state.probe_log.between, *place, 100)
-        except UnavailableError as error:
-            return [], error.detail
-        for offset in range(first, beyond):
-            claims = [one for one in found if one["offset"] == offset]
+    for span, known in zip(spans, found, strict=True):
+        for offset in range(*span):
+            claims = [one for one in known if one["offset"] == offset]
             rows[offset] = {"offset": offset, "disputed": lead.offset <= offset <= last, "claims": claims}
     return list(rows.values()), None
 
 
 async def _unseen(state: State, row: Incident, begin: int, end: int) -> str | None:
-    """Return the picture of unread probes, or None where the probe log cannot tell."""
+    """Return the picture of unread probes, None if the probe log cannot be read."""
     try:
         series = await unseen_between(state, Window(row.cluster, begin, end, row.topic, row.partition), 200)
     except (UnavailableError, ProblemError):

@@ -1,23 +1,17 @@
-"""Pictures of an incident, as Plotly figures (JSON for the browser; the same facts stand in tables beside them)."""
-
-from __future__ import annotations
+"""Pictures of an incident as Plotly figures (JSON for the browser); tables beside them have the same facts."""
 
 import re
+from collections.abc import Sequence
+from datetime import datetime
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from api.rest.unseen import UnseenOut
 from api.shapes import moment
+from storage.store.values import StoredViolation, TopologySpan
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from datetime import datetime
-
-    from api.ports import StoredViolation
-    from api.shapes import UnseenOut
-    from storage.store.topology import TopologySpan
-
-# Okabe and Ito's colours: told apart by everybody, on white and on black.
+# Okabe and Ito's colours, which colour-blind people distinguish, on white and on black.
 COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#999999")
 ALARM = "#D55E00"
 
@@ -41,7 +35,7 @@ def unwanted_styles() -> tuple[str, ...]:
 def timeline(
     spans: Sequence[TopologySpan], violations: Sequence[StoredViolation], begin: datetime, end: datetime
 ) -> str:
-    """Return the leaders and ISRs of partitions over time, with what was found, as a figure's JSON."""
+    """Return the leaders and ISRs of partitions over time, with the violations, as a figure's JSON."""
     go = _graph_objects()
     figure = go.Figure()
     leaders = sorted({span.leader for span in spans if span.leader is not None})
@@ -53,10 +47,10 @@ def timeline(
             if span.leader == leader:
                 since = max(moment(span.at_ns), begin)
                 until = end if span.until_ns is None else min(moment(span.until_ns), end)
-                said = f"ISR {list(span.isr)} of {list(span.replicas)}"
+                label = f"ISR {list(span.isr)} of {list(span.replicas)}"
                 xs += [since, until, None]
                 ys += [f"{span.topic}-{span.number}"] * 2 + [None]
-                words += [said, said, ""]
+                words += [label, label, ""]
         name = "no leader" if leader < 0 else f"broker {leader} leads"
         colour = COLOURS[6] if leader < 0 else COLOURS[leader % 6]
         figure.add_trace(
@@ -101,7 +95,7 @@ def _graph_objects() -> Any:
 
 
 def _json(figure: Any) -> str:
-    """Return JSON that may stand in a <script> element."""
+    """Return the figure as JSON that is safe in a <script> element."""
     figure.update_layout(
         template="none",
         margin={"l": 10, "r": 10, "t": 10, "b": 10},

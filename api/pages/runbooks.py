@@ -1,6 +1,4 @@
-"""The runbooks, served by the API itself: what to do when an alert fires, readable without the internet."""
-
-from __future__ import annotations
+"""The runbooks: what to do when an alert fires. The API serves them, so that they can be read without the internet."""
 
 from functools import cache
 from pathlib import Path
@@ -10,7 +8,7 @@ import orjson
 from fastapi import APIRouter
 from fastapi.responses import HTMLResponse
 
-from api.pages import render
+from api.pages.rendering import missing, render
 from canary.anomalies.catalogue import CATALOGUE
 
 router = APIRouter(include_in_schema=False, default_response_class=HTMLResponse)
@@ -18,7 +16,7 @@ router = APIRouter(include_in_schema=False, default_response_class=HTMLResponse)
 
 @cache
 def alerts() -> dict[str, dict[str, Any]]:
-    """Return the runbook of each alert, by its name: made from the rules by ``python -m dashboards``."""
+    """Return the runbook of each alert, by its name; ``python -m dashboards`` generates them from the rules."""
     found: dict[str, dict[str, Any]] = orjson.loads((Path(__file__).parent / "runbooks.json").read_bytes())
     return found
 
@@ -40,5 +38,5 @@ async def runbook(name: str) -> HTMLResponse:
     alert = known[found] if found is not None else None
     entry = CATALOGUE.get(alert["kind"] if alert else name)
     if alert is None and entry is None:
-        return render("missing.html", 404, refresh=0, what=f"a runbook called {name}")
+        return missing(f"a runbook called {name}")
     return render("runbook.html", refresh=0, name=found or name, alert=alert, entry=entry)

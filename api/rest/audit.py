@@ -1,21 +1,22 @@
-"""GET audit: what is unsafe about clusters and topics as they are set, as the runners last found it."""
+"""GET audit: unsafe settings of clusters and topics, as the runners last found them."""
 
-from typing import Annotated, Any
+from dataclasses import asdict
 
-import orjson
-from fastapi import APIRouter, Query, Request
+from fastapi import APIRouter
 from pydantic import Field
 
-from api.places import must_exist
-from api.problems import RESPONSES
-from api.shapes import Moment, Severity, Shape, moment
-from api.state import state_of
+from api.judgement.known_places import must_exist
+from api.knowledge.views import readable
+from api.problems import documented
+from api.shapes import ClusterName, Moment, Severity, Shape, moment
+from api.state import Shared
+from canary.metrics.findings import Audit
 
-router = APIRouter(tags=["audit"], responses={k: RESPONSES[k] for k in (422, 503)})
+router = APIRouter(tags=["audit"], responses=documented(422, 503, 404))
 
 
 class FindingOut(Shape):
-    """One thing that is set unsafely."""
+    """An unsafe setting."""
 
     cluster: str
     check: str = Field(description="Name of the check.")
@@ -27,7 +28,7 @@ class FindingOut(Shape):
 
 
 class NoteOut(Shape):
-    """What is worth knowing and no finding: a risk that is taken everywhere, or what could not be looked at."""
+    """Not a finding: a risk that every cluster has, or a part that could not be audited."""
 
     cluster: str
     where: str
@@ -50,20 +51,18 @@ class AuditOut(Shape):
     next_cursor: None = None
 
 
-@router.get("/audit", summary="What is unsafe about the settings", responses={404: RESPONSES[404]})
-async def audit(request: Request, cluster: Annotated[str | None, Query(max_length=249)] = None) -> AuditOut:
+@router.get("/audit", summary="What is unsafe about the settings")
+async def audit(state: Shared, cluster: ClusterName = None) -> AuditOut:
     """List the findings of each cluster's last audit."""
-    state = state_of(request)
-    latest: dict[str, dict[str, Any]] = {}
-    for view in await state.calls(state.store.views):
-        found = orjson.loads(view.view).get("audit")
-        known = latest.get(view.cluster)
-        if found and cluster in (None, view.cluster) and (known is None or known["at_ns"] < found["at_ns"]):
-            latest[view.cluster] = found
+    latest: dict[str, Audit] = {}
+    for row, shown in readable(await state.calls(state.store.views.all)):
+        known = latest.get(row.cluster)
+        if shown.audit and cluster in {None, row.cluster} and (known is None or known.at_ns < shown.audit.at_ns):
+            latest[row.cluster] = shown.audit
     if not latest:
         await must_exist(state, cluster)
     return AuditOut(
-        items=[FindingOut(cluster=name, **one) for name, found in latest.items() for one in found["findings"]],
-        notes=[NoteOut(cluster=name, **one) for name, found in latest.items() for one in found["notes"]],
-        audited=[AuditedOut(cluster=name, at=moment(found["at_ns"])) for name, found in latest.items()],
+        items=[FindingOut(cluster=name, **asdict(one)) for name, found in latest.items() for one in found.findings],
+        notes=[NoteOut(cluster=name, **asdict(one)) for name, found in latest.items() for one in found.notes],
+        audited=[AuditedOut(cluster=name, at=moment(found.at_ns)) for name, found in latest.items()],
     )

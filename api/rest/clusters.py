@@ -1,63 +1,132 @@
 """GET clusters, clusters/{c}/summary, clusters/{c}/partitions; DELETE clusters/{c}."""
 
-from typing import Any
+from typing import Literal
 
 from fastapi import APIRouter, Request
+from pydantic import ConfigDict, Field
 
-from api.actions import note
-from api.judgement import judge, loss_bound
-from api.places import find_cluster
-from api.problems import RESPONSES, ProblemError
-from api.shapes import ClusterOut, ForgottenOut, Listing, ProbeCounts, RunnerOut, Summary, moment, moment_or_none
-from api.state import Knowledge, state_of
-from api.views import ClusterView
+from api.access.record import note
+from api.judgement.known_places import find_cluster
+from api.judgement.safety import judge, loss_bound
+from api.knowledge.views import ClusterView
+from api.problems import ProblemError, documented
+from api.shapes import Listing, Moment, Shape, moment_or_none
+from api.state import Knowledge, Shared
 from canary.anomalies.catalogue import CATALOGUE
-from storage.store.retention import StillProbedError
+from canary.metrics.published import PartitionView, TopicView
+from storage.store.repositories.retention import StillProbedError
 
-router = APIRouter(prefix="/clusters", tags=["clusters"], responses={k: RESPONSES[k] for k in (422, 503)})
+router = APIRouter(prefix="/clusters", tags=["clusters"], responses=documented(422, 503))
+
+
+class RunnerOut(Shape):
+    """A runner, and when it last stored what it knows."""
+
+    name: str
+    last_seen_at: Moment = Field(validation_alias="at_ns")
+    fresh: bool
+    waiting_for: str | None
+
+
+class ClusterOut(Shape):
+    """A cluster that is probed."""
+
+    name: str
+    cluster_id: str | None
+    healthy: bool
+    level: Literal["safe", "watch", "unknown", "broken"]
+    sentence: str
+    since: Moment | None
+    topics: list[TopicView]
+    runners: list[RunnerOut]
+
+
+class ForgottenOut(Shape):
+    """How much was deleted with a cluster."""
+
+    cluster: str
+    violations: int
+    incidents: int
+    reconciliations: int
+
+
+class ProbeCounts(Shape):
+    """Totals; ``seen`` counts deliveries to each consumer, ``unseen`` probes that a consumer has not read yet."""
+
+    sent: int
+    acked: int
+    failed: int
+    indeterminate: int
+    seen: int
+    unseen: int
+
+
+class Summary(Shape):
+    """Whether the data of a cluster is safe, and the numbers behind it."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {
+                    "cluster": "prod-eu",
+                    "healthy": True,
+                    "sentence": "prod-eu has kept every write that it acknowledged.",
+                    "since": "2026-01-01T00:00:00.000Z",
+                    "probes": {"sent": 3000, "acked": 3000, "failed": 0, "indeterminate": 0, "seen": 6000, "unseen": 0},
+                    "violations": {"lost-write": 0},
+                    "loss_rate_upper_95": 0.00099807,
+                }
+            ]
+        }
+    )
+
+    cluster: str
+    healthy: bool
+    sentence: str
+    since: Moment | None
+    probes: ProbeCounts
+    violations: dict[str, int] = Field(
+        description="Records that violations were ever found of, by kind; every kind is there."
+    )
+    loss_rate_upper_95: float | None
 
 
 @router.get("", summary="All clusters that are probed")
-async def clusters(request: Request) -> Listing[ClusterOut]:
+async def clusters(state: Shared) -> Listing[ClusterOut]:
     """List every cluster that is configured here or that any runner has reported on."""
-    knowledge = await state_of(request).knowledge()
+    knowledge = await state.knowledge()
     return Listing[ClusterOut](
         items=[_cluster(view, knowledge) for view in knowledge.clusters.values()], next_cursor=None
     )
 
 
-@router.get("/{cluster}/summary", summary="Is my data safe", responses={404: RESPONSES[404]})
-async def summary(request: Request, cluster: str) -> Summary:
+@router.get("/{cluster}/summary", summary="Is my data safe", responses=documented(404))
+async def summary(state: Shared, cluster: str) -> Summary:
     """Say in one sentence whether the cluster kept what it acknowledged, with the numbers behind it."""
-    knowledge = await state_of(request).knowledge()
+    knowledge = await state.knowledge()
     return summarise(find_cluster(knowledge, cluster), knowledge)
 
 
-@router.get("/{cluster}/partitions", summary="Every probed partition", responses={404: RESPONSES[404]})
-async def partitions(request: Request, cluster: str) -> Listing[dict[str, Any]]:
+@router.get("/{cluster}/partitions", summary="Every probed partition", responses=documented(404))
+async def partitions(state: Shared, cluster: str) -> Listing[PartitionView]:
     """List leader, epoch, replicas, offsets, outcomes and each consumer's progress of every partition."""
-    view = find_cluster(await state_of(request).knowledge(), cluster)
-    return Listing[dict[str, Any]](items=view.partitions, next_cursor=None)
+    view = find_cluster(await state.knowledge(), cluster)
+    return Listing[PartitionView](items=view.partitions, next_cursor=None)
 
 
-@router.delete(
-    "/{cluster}",
-    summary="Forget a decommissioned cluster",
-    responses={status: RESPONSES[status] for status in (404, 409)},
-)
-async def forget(request: Request, cluster: str) -> ForgottenOut:
-    """Take a cluster that nobody probes any more out of views, metrics and alerts, its violations too, for ever.
+@router.delete("/{cluster}", summary="Forget a decommissioned cluster", responses=documented(404, 409))
+async def forget(request: Request, state: Shared, cluster: str) -> ForgottenOut:
+    """Delete a cluster that is no longer probed, with its violations, from views, metrics and alerts, for ever.
 
-    One that is still in the settings goes on being listed, as one that nobody has probed yet.
+    If it is still in the settings it is listed as a cluster that was never probed.
     """
-    state = state_of(request)
     await note(request, "forget", f"cluster {cluster}")
     try:
-        deleted = await state.calls(state.store.forget, cluster, state.now_ns())
+        deleted = await state.calls(state.store.retention.forget, cluster, state.now_ns())
     except StillProbedError as error:
         raise ProblemError(409, f"{error}.") from None
     if deleted is None:
-        names = ", ".join(await state.calls(state.store.clusters)) or "none"
+        names = ", ".join(await state.calls(state.store.retention.clusters)) or "none"
         raise ProblemError(404, f"The store holds nothing of a cluster {cluster!r}; it does of: {names}.")
     return ForgottenOut(
         cluster=cluster,
@@ -81,16 +150,15 @@ def summarise(view: ClusterView, knowledge: Knowledge) -> Summary:
         since=moment_or_none(view.since_ns),
         probes=probe_counts(view),
         violations=found,
-        loss_rate_upper_95=loss_bound(view, knowledge.standing),
+        loss_rate_upper_95=loss_bound(view, knowledge.groups),
     )
 
 
 def probe_counts(view: ClusterView) -> ProbeCounts:
     """Return the totals of one cluster; they agree with /metrics."""
     by_place: dict[tuple[str, ...], float] = {}
-    for (name, labels), value in view.series.items():
-        if name == "canary_unseen_probes":
-            by_place[labels[:2]] = max(by_place.get(labels[:2], 0), value.value)
+    for labels, one in view.series.get("canary_unseen_probes", {}).items():
+        by_place[labels[:2]] = max(by_place.get(labels[:2], 0), one.value)
     return ProbeCounts(
         sent=view.total("canary_probes_sent_total"),
         acked=view.total("canary_probes_acked_total"),
@@ -111,13 +179,5 @@ def _cluster(view: ClusterView, knowledge: Knowledge) -> ClusterOut:
         sentence=judgement.sentence,
         since=moment_or_none(view.since_ns),
         topics=view.topics,
-        runners=[
-            RunnerOut(
-                name=runner.name,
-                last_seen_at=moment(runner.at_ns),
-                fresh=runner.fresh,
-                waiting_for=runner.waiting_for,
-            )
-            for runner in view.runners
-        ],
+        runners=[RunnerOut.model_validate(runner) for runner in view.runners],
     )

@@ -1,45 +1,77 @@
 """GET incidents, incidents/{id}; POST incidents/{id}/acknowledge, incidents/{id}/resolve."""
 
 from datetime import datetime
-from typing import Annotated, Any
+from typing import Annotated, Literal
 
 from fastapi import APIRouter, Query, Request
+from pydantic import Field
 
-from api.actions import note
-from api.paging import Cursor, Limit
-from api.places import must_exist
-from api.ports import Incident, IncidentFilter, ViolationFilter
-from api.problems import RESPONSES, ProblemError
+from api.access.record import note
+from api.judgement.known_places import must_exist
+from api.problems import documented, existing
+from api.rest.violations import Acknowledge, ViolationOut
 from api.shapes import (
-    Acknowledge,
-    IncidentDetail,
-    IncidentOut,
+    ClusterName,
+    Cursor,
+    Limit,
     Listing,
-    Resolve,
+    Moment,
+    Partition,
     Severity,
+    Shape,
+    TopicName,
     ViolationState,
-    moment,
     nanoseconds,
 )
-from api.state import State, state_of
-from api.violations import violation_out
+from api.state import Shared, State
+from storage.store.values import Incident, IncidentFilter, ViolationFilter
 
-router = APIRouter(prefix="/incidents", tags=["incidents"], responses={k: RESPONSES[k] for k in (422, 503)})
+router = APIRouter(prefix="/incidents", tags=["incidents"], responses=documented(422, 503, 404))
 
 SHOWN = 1000
-"""So many violations of an incident are shown with it; the list of violations has all."""
+"""At most so many violations are in the answer; GET violations lists all."""
 
 
-@router.get("", summary="Incidents, newest first", responses={404: RESPONSES[404]})
+class IncidentOut(Shape):
+    """Violations that belong together; the first cause leads."""
+
+    id: str
+    cluster: str
+    topic: str
+    partition: int | None
+    kind: str
+    severity: Severity
+    state: ViolationState
+    summary: str
+    first_seen_at: Moment = Field(validation_alias="first_ns")
+    last_seen_at: Moment = Field(validation_alias="last_ns")
+    reason: str | None
+    note: str | None
+
+
+class IncidentDetail(IncidentOut):
+    """An incident with its violations (the first 1,000 of them)."""
+
+    violations: list[ViolationOut]
+
+
+class Resolve(Shape):
+    """The reason why an incident is over."""
+
+    reason: Literal["lost", "planned", "false"] = Field(description="Data was lost, it was planned, or a false alarm.")
+    note: str = Field("", max_length=10_000)
+
+
+@router.get("", summary="Incidents, newest first")
 async def incidents(
-    request: Request,
+    shared: Shared,
     *,
-    cluster: Annotated[str | None, Query(max_length=249)] = None,
-    topic: Annotated[str | None, Query(max_length=249)] = None,
-    partition: Annotated[int | None, Query(ge=0, lt=2**31)] = None,
+    cluster: ClusterName = None,
+    topic: TopicName = None,
+    partition: Partition = None,
     severity: Severity | None = None,
     state: ViolationState | None = None,
-    since: Annotated[datetime | None, Query(description="Still going on at this time or later (RFC 3339).")] = None,
+    since: Annotated[datetime | None, Query(description="Lasted until this time or later (RFC 3339).")] = None,
     until: Annotated[datetime | None, Query(description="Begun at this time or before (RFC 3339).")] = None,
     cursor: Cursor = None,
     limit: Limit = 100,
@@ -54,68 +86,43 @@ async def incidents(
         since_ns=nanoseconds(since),
         until_ns=nanoseconds(until),
     )
-    shared = state_of(request)
-    page = await shared.calls(shared.store.incidents, filters, cursor, limit)
+    page = await shared.calls(shared.store.incidents.page, filters, cursor, limit)
     if not page.items:
         await must_exist(shared, cluster, topic, partition)
-    return Listing[IncidentOut](items=[_out(row) for row in page.items], next_cursor=page.next_cursor)
+    return Listing[IncidentOut].model_validate(page)
 
 
-@router.get("/{incident_id}", summary="One incident with its violations", responses={404: RESPONSES[404]})
-async def incident(request: Request, incident_id: str) -> IncidentDetail:
-    """Return an incident and what it gathers."""
-    return await _detail(state_of(request), incident_id)
+@router.get("/{incident_id}", summary="One incident with its violations")
+async def incident(state: Shared, incident_id: str) -> IncidentDetail:
+    """Return an incident with its violations."""
+    return await _detail(state, incident_id)
 
 
-@router.post("/{incident_id}/acknowledge", summary="Say that somebody is on it", responses={404: RESPONSES[404]})
-async def acknowledge(request: Request, incident_id: str, body: Acknowledge) -> IncidentDetail:
+@router.post("/{incident_id}/acknowledge", summary="Acknowledge it")
+async def acknowledge(request: Request, shared: Shared, incident_id: str, body: Acknowledge) -> IncidentDetail:
     """Mark an incident and all its open violations as acknowledged."""
-    shared = state_of(request)
-    await _find(shared, incident_id)
+    await find_incident(shared, incident_id)
     await note(request, "acknowledge", f"incident {incident_id}", note=body.note)
-    await shared.calls(shared.store.acknowledge_incident, incident_id, body.note)
+    await shared.calls(shared.store.incidents.acknowledge, incident_id, body.note)
     return await _detail(shared, incident_id)
 
 
-@router.post("/{incident_id}/resolve", summary="Say that it is dealt with", responses={404: RESPONSES[404]})
-async def resolve(request: Request, incident_id: str, body: Resolve) -> IncidentDetail:
+@router.post("/{incident_id}/resolve", summary="Resolve it")
+async def resolve(request: Request, shared: Shared, incident_id: str, body: Resolve) -> IncidentDetail:
     """Resolve an incident and all its violations at once, with a reason."""
-    shared = state_of(request)
-    await _find(shared, incident_id)
+    await find_incident(shared, incident_id)
     await note(request, "resolve", f"incident {incident_id}", reason=body.reason, note=body.note)
-    await shared.calls(shared.store.resolve_incident, incident_id, body.reason, shared.now_ns(), body.note)
+    await shared.calls(shared.store.incidents.resolve, incident_id, body.reason, shared.now_ns(), body.note)
     return await _detail(shared, incident_id)
 
 
-async def _find(state: State, incident_id: str) -> Incident:
-    row = await state.calls(state.store.incident, incident_id)
-    if row is None:
-        raise ProblemError(404, f"There is no incident with the id {incident_id!r}.")
-    return row
+async def find_incident(state: State, incident_id: str) -> Incident:
+    """Return an incident, or raise the ProblemError 404."""
+    return existing(await state.calls(state.store.incidents.get, incident_id), "incident", incident_id)
 
 
 async def _detail(state: State, incident_id: str) -> IncidentDetail:
-    row = await _find(state, incident_id)
-    page = await state.calls(state.store.violations, ViolationFilter(incident_id=incident_id), None, SHOWN)
-    return IncidentDetail(**_fields(row), violations=[violation_out(item) for item in page.items])
-
-
-def _out(row: Incident) -> IncidentOut:
-    return IncidentOut(**_fields(row))
-
-
-def _fields(row: Incident) -> dict[str, Any]:
-    return {
-        "id": row.id,
-        "cluster": row.cluster,
-        "topic": row.topic,
-        "partition": row.partition,
-        "kind": row.kind,
-        "severity": row.severity,
-        "state": row.state,
-        "summary": row.summary,
-        "first_seen_at": moment(row.first_ns),
-        "last_seen_at": moment(row.last_ns),
-        "reason": row.reason,
-        "note": row.note,
-    }
+    row = await find_incident(state, incident_id)
+    page = await state.calls(state.store.violations.page, ViolationFilter(incident_id=incident_id), None, SHOWN)
+    incident = IncidentOut.model_validate(row).model_dump()
+    return IncidentDetail.model_validate(incident | {"violations": page.items})

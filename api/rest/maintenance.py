@@ -1,33 +1,61 @@
-"""GET, POST, DELETE maintenance: planned windows. What is found in one is recorded as planned and alarms nobody."""
+"""GET, POST, DELETE maintenance: planned windows. Violations found in one are recorded as planned, without an alert."""
+
+from dataclasses import asdict
+from datetime import datetime
 
 from fastapi import APIRouter, Request, Response
+from pydantic import ConfigDict, Field
 
-from api.actions import note
-from api.auth import principal_of
-from api.paging import Cursor, Limit
-from api.places import find_cluster
-from api.ports import Maintenance
-from api.problems import RESPONSES, ProblemError
-from api.shapes import LATEST_NS, Listing, MaintenanceOut, MaintenanceRequest, moment, nanoseconds
-from api.state import State, state_of
+from api.access.auth import principal_of
+from api.access.record import note
+from api.judgement.known_places import find_cluster
+from api.problems import ProblemError, documented, existing
+from api.shapes import LATEST_NS, Cursor, Limit, Listing, Moment, Shape, nanoseconds
+from api.state import Shared, State
+from storage.store.values import Maintenance
 
-router = APIRouter(prefix="/maintenance", tags=["maintenance"], responses={k: RESPONSES[k] for k in (422, 503)})
+router = APIRouter(prefix="/maintenance", tags=["maintenance"], responses=documented(422, 503))
 
 LONGEST_NS = 7 * 86_400 * 10**9
 
 
+class MaintenanceOut(Shape):
+    """A planned window."""
+
+    id: str
+    cluster: str | None = Field(description="null: all clusters.")
+    begins_at: Moment = Field(validation_alias="begin_ns")
+    ends_at: Moment = Field(validation_alias="end_ns")
+    reason: str
+    requested_by: str
+    active: bool
+
+
+class MaintenanceRequest(Shape):
+    """A window to plan."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [{"cluster": "prod-eu", "ends_at": "2026-01-01T04:00:00Z", "reason": "upgrade to 4.1"}]
+        }
+    )
+
+    cluster: str | None = Field(None, min_length=1, max_length=249, description="null: all clusters.")
+    begins_at: datetime | None = Field(None, description="null: now.")
+    ends_at: datetime
+    reason: str = Field(min_length=1, max_length=1000)
+
+
 @router.get("", summary="Planned windows, the latest beginning first")
-async def windows(request: Request, cursor: Cursor = None, limit: Limit = 100) -> Listing[MaintenanceOut]:
-    """List the windows that are over, those that are now, and those to come."""
-    shared = state_of(request)
-    page = await shared.calls(shared.store.maintenance, cursor, limit)
+async def windows(shared: Shared, cursor: Cursor = None, limit: Limit = 100) -> Listing[MaintenanceOut]:
+    """List past, present and future windows."""
+    page = await shared.calls(shared.store.maintenance.page, cursor, limit)
     return Listing[MaintenanceOut](items=[_out(row, shared) for row in page.items], next_cursor=page.next_cursor)
 
 
-@router.post("", status_code=201, summary="Plan a window", responses={404: RESPONSES[404]})
-async def plan(request: Request, response: Response, body: MaintenanceRequest) -> MaintenanceOut:
+@router.post("", status_code=201, summary="Plan a window", responses=documented(404))
+async def plan(request: Request, shared: Shared, response: Response, body: MaintenanceRequest) -> MaintenanceOut:
     """Plan a window of one cluster, or of all; at most a week."""
-    shared = state_of(request)
     begin, end = nanoseconds(body.begins_at) or shared.now_ns(), nanoseconds(body.ends_at) or 0
     if not begin < end <= begin + LONGEST_NS:
         raise ProblemError(422, "body.ends_at: a window ends after it begins, and within a week.")
@@ -37,29 +65,18 @@ async def plan(request: Request, response: Response, body: MaintenanceRequest) -
         find_cluster(await shared.knowledge(), body.cluster)
     await note(request, "plan-maintenance", f"cluster {body.cluster or '*'}", reason=body.reason)
     actor = principal_of(request).name
-    row = await shared.calls(shared.store.plan_maintenance, body.cluster, begin, end, body.reason, actor)
+    row = await shared.calls(shared.store.maintenance.plan, body.cluster, begin, end, body.reason, actor)
     response.headers["Location"] = f"/api/v1/maintenance/{row.id}"
     return _out(row, shared)
 
 
-@router.delete("/{maintenance_id}", summary="End a window now", responses={404: RESPONSES[404]})
-async def end(request: Request, maintenance_id: str) -> MaintenanceOut:
-    """End a window; one that has not begun never was."""
-    shared = state_of(request)
+@router.delete("/{maintenance_id}", summary="End a window now", responses=documented(404))
+async def end(request: Request, shared: Shared, maintenance_id: str) -> MaintenanceOut:
+    """End a window; one that has not begun is deleted."""
     await note(request, "end-maintenance", f"maintenance {maintenance_id}")
-    row = await shared.calls(shared.store.end_maintenance, maintenance_id, shared.now_ns())
-    if row is None:
-        raise ProblemError(404, f"There is no window with the id {maintenance_id!r}.")
-    return _out(row, shared)
+    row = await shared.calls(shared.store.maintenance.end, maintenance_id, shared.now_ns())
+    return _out(existing(row, "window", maintenance_id), shared)
 
 
 def _out(row: Maintenance, state: State) -> MaintenanceOut:
-    return MaintenanceOut(
-        id=row.id,
-        cluster=row.cluster,
-        begins_at=moment(row.begin_ns),
-        ends_at=moment(row.end_ns),
-        reason=row.reason,
-        requested_by=row.requested_by,
-        active=row.begin_ns <= state.now_ns() < row.end_ns,
-    )
+    return MaintenanceOut.model_validate(asdict(row) | {"active": row.begin_ns <= state.now_ns() < row.end_ns})

@@ -1,43 +1,78 @@
-"""GET probes/{producer}/{generation}/{partition}/{sequence}, and log: what the probe log tells."""
+"""GET probes/{producer}/{generation}/{partition}/{sequence} and log: what the probe log holds."""
 
 from collections.abc import Mapping
-from datetime import datetime
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Path, Query, Request
+from fastapi import APIRouter, Path, Query
+from pydantic import Field
 
-from api.paging import Limit
-from api.places import must_exist
-from api.problems import RESPONSES, ProblemError
-from api.shapes import Listing, LogItem, ProbeIdentity, ProbeLife, Sight
-from api.state import state_of
+from api.judgement.known_places import must_exist
+from api.problems import ProblemError, documented
+from api.shapes import Limit, Listing, Moment, ProbeIdentity, Shape
+from api.state import Shared
 from canary.probe.identity import Identity
 
-router = APIRouter(tags=["probes"], responses={k: RESPONSES[k] for k in (422, 503)})
+router = APIRouter(tags=["probes"], responses=documented(422, 503, 404))
 
 Long = Annotated[int, Path(ge=0, lt=2**63)]
 Int = Annotated[int, Path(ge=0, lt=2**31)]
+_SENT = ("mode", "transaction_id", "sent_at", "outcome", "offset", "acked_at", "error")
+"""What a life takes from the probe as it was sent."""
 YOUNG = "Probes reach the probe log within a minute: of younger ones nothing is here yet."
+
+
+class Sight(Shape):
+    """A consumer received the probe."""
+
+    by: str = Field(description="The consumer.")
+    isolation: str | None = None
+    offset: int | None = None
+    at: Moment | None = None
+
+
+class ProbeLife(Shape):
+    """The life of one probe, as far as the probe log knows it."""
+
+    cluster: str
+    topic: str
+    mode: str | None
+    identity: ProbeIdentity
+    transaction_id: int | None
+    sent_at: Moment | None
+    outcome: Literal["acked", "failed", "indeterminate"] | None
+    offset: int | None
+    acked_at: Moment | None
+    error: str | None
+    transaction: dict[str, Any] | None
+    seen: list[Sight]
+
+
+class LogItem(Shape):
+    """An offset, the probe at it, and the consumers that saw it."""
+
+    offset: int
+    topic_id: str | None = Field(None, description="The incarnation of the topic.")
+    identity: ProbeIdentity
+    outcome: str | None
+    seen_by: list[str]
 
 
 @router.get(
     "/probes/{producer}/{generation}/{partition}/{sequence}",
     summary="The life of one probe",
-    responses={404: RESPONSES[404]},
 )
-async def probe(request: Request, producer: Long, generation: Int, partition: Int, sequence: Long) -> ProbeLife:
-    """Return when a probe was sent, what became of it, its transaction, and who saw it where."""
-    state = state_of(request)
+async def probe(state: Shared, producer: Long, generation: Int, partition: Int, sequence: Long) -> ProbeLife:
+    """Return when a probe was sent, its outcome, its transaction, and the consumers that saw it."""
     identity = Identity(producer, generation, partition, sequence)
-    found = await state.ask_log(None, None, state.probe_log.find, identity)
+    found = await state.ask_log(None, None, lambda log: log.find(identity))
     if found is None:
         raise ProblemError(404, f"The probe log does not know this probe. {YOUNG}")
     return _life(identity, found)
 
 
-@router.get("/log", summary="Offsets, what we know to be there, and who saw it", responses={404: RESPONSES[404]})
+@router.get("/log", summary="Offsets, the probes at them, and the consumers that saw them")
 async def log(
-    request: Request,
+    state: Shared,
     *,
     cluster: Annotated[str, Query(max_length=249)],
     topic: Annotated[str, Query(max_length=249)],
@@ -48,9 +83,8 @@ async def log(
     limit: Limit = 100,
 ) -> Listing[LogItem]:
     """List offsets of a partition in order; two items at one offset are two identities that claim it."""
-    state = state_of(request)
     begin = max(start, min(int(cursor), 2**63 - 1)) if cursor else start
-    rows = await state.ask_log(cluster, (), state.probe_log.between, cluster, topic, partition, begin, end, limit + 1)
+    rows = await state.ask_log(cluster, (), lambda log: log.between(cluster, topic, partition, begin, end, limit + 1))
     if not rows:
         await must_exist(state, cluster, topic, partition)
     shown, more = _whole_offsets([_item(row) for row in rows], limit)
@@ -58,7 +92,7 @@ async def log(
 
 
 def _whole_offsets(items: list[LogItem], limit: int) -> tuple[list[LogItem], int | None]:
-    """Return the page and the offset at which the next begins: an offset with two claims is never cut in two."""
+    """Return the page and the offset at which the next begins; two claims at one offset are on one page."""
     if len(items) <= limit:
         return items, None
     following = items[limit].offset
@@ -72,12 +106,7 @@ def _item(row: Mapping[str, Any]) -> LogItem:
     return LogItem(
         offset=row["offset"],
         topic_id=row.get("topic_id"),
-        identity=ProbeIdentity(
-            producer_id=row["producer_id"],
-            generation=row["generation"],
-            partition=row["partition"],
-            sequence=row["sequence"],
-        ),
+        identity=ProbeIdentity(**{name: row[name] for name in Identity._fields}),
         outcome=row.get("outcome"),
         seen_by=list(row.get("seen_by") or ()),
     )
@@ -90,26 +119,16 @@ def _life(identity: Identity, found: Mapping[str, Any]) -> ProbeLife:
     return ProbeLife(
         cluster=place.get("cluster", ""),
         topic=place.get("topic", ""),
-        mode=sent.get("mode"),
-        identity=ProbeIdentity(**identity._asdict()),
-        transaction_id=sent.get("transaction_id"),
-        sent_at=_when(sent.get("sent_at")),
-        outcome=sent.get("outcome"),
-        offset=sent.get("offset"),
-        acked_at=_when(sent.get("acked_at")),
-        error=sent.get("error"),
+        identity=ProbeIdentity.model_validate(identity),
+        **{name: sent.get(name) for name in _SENT},
         transaction=dict(found["transaction"]) if found.get("transaction") else None,
         seen=[
             Sight(
                 by=poll["consumer_id"],
                 isolation=poll.get("isolation"),
                 offset=poll.get("offset"),
-                at=_when(poll.get("polled_at")),
+                at=poll.get("polled_at"),
             )
             for poll in polls
         ],
     )
-
-
-def _when(value: object) -> datetime | None:
-    return value if isinstance(value, datetime) else None

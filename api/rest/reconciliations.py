@@ -1,75 +1,75 @@
-"""GET reconciliations, reconciliations/{id}; POST reconciliations (a request that the scheduler acts on)."""
+"""GET reconciliations, reconciliations/{id}; POST reconciliations (a request to the scheduler)."""
 
-from typing import Annotated
+from dataclasses import replace
+from typing import Any
 
-from fastapi import APIRouter, Query, Request, Response, status
+from fastapi import APIRouter, Request, Response, status
+from pydantic import Field
 
-from api.actions import note
-from api.paging import Cursor, Limit
-from api.places import find_cluster, must_exist
-from api.ports import Reconciliation
-from api.problems import RESPONSES, ProblemError
-from api.shapes import Listing, ReconciliationOut, ReconciliationRequest, moment, moment_or_none
-from api.state import state_of
+from api.access.record import note
+from api.judgement.known_places import find_cluster, must_exist
+from api.problems import documented, existing
+from api.shapes import ClusterName, Cursor, Limit, Listing, Moment, Shape
+from api.state import Shared
+from storage.store.values import Reconciliation
 
 _WAITS = "waits for a scheduler (`canary up`, `canary schedule`) that has the cluster in its settings"
 
-router = APIRouter(prefix="/reconciliations", tags=["reconciliations"], responses={k: RESPONSES[k] for k in (422, 503)})
+router = APIRouter(prefix="/reconciliations", tags=["reconciliations"], responses=documented(422, 503, 404))
 
 
-@router.get("", summary="Reconciliations, newest first", responses={404: RESPONSES[404]})
+class ReconciliationOut(Shape):
+    """A nightly or requested reconciliation."""
+
+    id: str
+    cluster: str
+    state: str
+    requested_by: str
+    requested_at: Moment = Field(validation_alias="requested_ns")
+    started_at: Moment | None = Field(validation_alias="started_ns")
+    ended_at: Moment | None = Field(validation_alias="ended_ns")
+    progress: str | None
+    summary: dict[str, Any]
+    verdicts: dict[str, Any]
+    report: str | None
+    error: str | None
+
+
+class ReconciliationRequest(Shape):
+    """The cluster to reconcile."""
+
+    cluster: str = Field(min_length=1, max_length=249)
+
+
+@router.get("", summary="Reconciliations, newest first")
 async def reconciliations(
-    request: Request,
-    *,
-    cluster: Annotated[str | None, Query(max_length=249)] = None,
-    cursor: Cursor = None,
-    limit: Limit = 100,
+    shared: Shared, *, cluster: ClusterName = None, cursor: Cursor = None, limit: Limit = 100
 ) -> Listing[ReconciliationOut]:
-    """List what was reconciled, is being reconciled, or waits."""
-    shared = state_of(request)
-    page = await shared.calls(shared.store.reconciliations, cluster=cluster, cursor=cursor, limit=limit)
+    """List finished, running and requested reconciliations."""
+    page = await shared.calls(shared.store.reconciliations.page, cluster=cluster, cursor=cursor, limit=limit)
     if not page.items:
         await must_exist(shared, cluster)
     return Listing[ReconciliationOut](items=[_out(row) for row in page.items], next_cursor=page.next_cursor)
 
 
-@router.get("/{reconciliation_id}", summary="One reconciliation", responses={404: RESPONSES[404]})
-async def reconciliation(request: Request, reconciliation_id: str) -> ReconciliationOut:
+@router.get("/{reconciliation_id}", summary="One reconciliation")
+async def reconciliation(shared: Shared, reconciliation_id: str) -> ReconciliationOut:
     """Return one reconciliation with its summary (the table of call-me-maybe) and verdicts."""
-    shared = state_of(request)
-    row = await shared.calls(shared.store.reconciliation, reconciliation_id)
-    if row is None:
-        raise ProblemError(404, f"There is no reconciliation with the id {reconciliation_id!r}.")
-    return _out(row)
+    row = await shared.calls(shared.store.reconciliations.get, reconciliation_id)
+    return _out(existing(row, "reconciliation", reconciliation_id))
 
 
-@router.post(
-    "", summary="Ask for a reconciliation", status_code=status.HTTP_202_ACCEPTED, responses={404: RESPONSES[404]}
-)
+@router.post("", summary="Request a reconciliation", status_code=status.HTTP_202_ACCEPTED)
 async def request_reconciliation(
-    request: Request, response: Response, body: ReconciliationRequest
+    request: Request, shared: Shared, response: Response, body: ReconciliationRequest
 ) -> ReconciliationOut:
-    """Ask the scheduler to reconcile a cluster now; returns at once."""
-    shared = state_of(request)
+    """Request that the scheduler reconciles a cluster now; returns at once."""
     find_cluster(await shared.knowledge(), body.cluster)
     await note(request, "reconcile", f"cluster {body.cluster}")
-    row = await shared.calls(shared.store.request_reconciliation, body.cluster, "api", shared.now_ns())
+    row = await shared.calls(shared.store.reconciliations.request, body.cluster, "api", shared.now_ns())
     response.headers["Location"] = f"/api/v1/reconciliations/{row.id}"
     return _out(row)
 
 
 def _out(row: Reconciliation) -> ReconciliationOut:
-    return ReconciliationOut(
-        id=row.id,
-        cluster=row.cluster,
-        state=row.state,
-        requested_by=row.requested_by,
-        requested_at=moment(row.requested_ns),
-        started_at=moment_or_none(row.started_ns),
-        ended_at=moment_or_none(row.ended_ns),
-        progress=_WAITS if row.state == "requested" else row.progress,
-        summary=dict(row.summary),
-        verdicts=dict(row.verdicts),
-        report=row.report,
-        error=row.error,
-    )
+    return ReconciliationOut.model_validate(replace(row, progress=_WAITS) if row.state == "requested" else row)

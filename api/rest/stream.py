@@ -6,14 +6,14 @@ from collections.abc import AsyncIterator
 from typing import Annotated
 
 import orjson
-from fastapi import APIRouter, Header, Request
+from fastapi import APIRouter, Header
 from starlette.responses import StreamingResponse
 
-from api.calls import UnavailableError
-from api.ports import StoredViolation
-from api.problems import RESPONSES, ProblemError
-from api.state import State, state_of
-from api.violations import violation_out
+from api.problems import ProblemError, documented
+from api.rest.violations import ViolationOut
+from api.state import Shared, State
+from api.store_calls import UnavailableError
+from storage.store.values import StoredViolation
 
 router = APIRouter(tags=["violations"])
 
@@ -21,7 +21,7 @@ LOOK_S = 1.0
 NEWEST = 200
 BEAT_S = 15.0
 LONGEST_S = 300.0
-"""After so long the connection ends and the client makes another one, with its token looked at again."""
+"""After so long the connection ends; the client connects again, which checks its token."""
 MOST = 100
 
 
@@ -29,17 +29,17 @@ MOST = 100
     "/stream",
     summary="Violations as they are found or change (server-sent events)",
     response_class=StreamingResponse,
-    responses={200: {"content": {"text/event-stream": {}}, "description": "Events."}, 503: RESPONSES[503]},
+    responses=documented(503) | {200: {"content": {"text/event-stream": {}}, "description": "Events."}},
 )
 async def stream(
-    request: Request,
-    last_event_id: Annotated[str | None, Header(pattern=r"^\d{1,19}$", description="What came last.")] = None,
+    shared: Shared,
+    last_event_id: Annotated[str | None, Header(pattern=r"^\d{1,19}$", description="The id of the last event.")] = None,
 ) -> StreamingResponse:
-    """Send an event `violation` (its data is one as in the list) for each new one and each that changes.
+    """Send an event `violation` (data: a violation as in the list) for each one that is new or changes.
 
-    The id is the time it was first seen, in ns: sent back as Last-Event-ID, newer ones (of the last 200) come first.
+    The event's id is the time of the first sighting, in ns. Sent back as Last-Event-ID, newer violations (of the last
+    200) come first.
     """
-    shared = state_of(request)
     if shared.streams.open >= MOST:
         raise ProblemError(503, f"{MOST} streams are open already; poll GET /api/v1/violations instead.")
     known = {row.id: _marks(row) for row in await _newest(shared)}
@@ -65,7 +65,7 @@ async def _events(shared: State, known: dict[str, tuple[object, ...]]) -> AsyncI
             for row in sorted(rows, key=lambda row: row.first_seen_ns):
                 if known.get(row.id) != _marks(row):
                     known[row.id] = _marks(row)
-                    data = orjson.dumps(violation_out(row).model_dump(mode="json"))
+                    data = orjson.dumps(ViolationOut.model_validate(row).model_dump(mode="json"))
                     said = time.monotonic()
                     yield b"event: violation\nid: %d\ndata: %s\n\n" % (row.first_seen_ns, data)
             if time.monotonic() - said >= BEAT_S:
@@ -77,11 +77,11 @@ async def _events(shared: State, known: dict[str, tuple[object, ...]]) -> AsyncI
 
 
 async def _newest(shared: State) -> list[StoredViolation]:
-    """Return the newest violations; all streams of a second share one look."""
+    """Return the newest violations; all streams share one query a half second."""
     streams = shared.streams
     async with streams.lock:
         if time.monotonic() - streams.looked >= LOOK_S / 2:
-            page = await shared.calls(shared.store.violations, None, None, NEWEST)
+            page = await shared.calls(shared.store.violations.page, None, None, NEWEST)
             streams.rows, streams.looked = page.items, time.monotonic()
         return streams.rows
 

@@ -3,45 +3,44 @@
 from datetime import datetime
 from typing import Annotated, Literal
 
-from fastapi import APIRouter, Query, Request
+from fastapi import APIRouter, Query
 from pydantic import Field
 
-from api.calls import UnavailableError
-from api.exposure import BEFORE_NS, exposure
-from api.paging import Cursor, Limit
-from api.places import must_exist
-from api.ports import StoredViolation, TopologyFilter
-from api.problems import RESPONSES
-from api.shapes import Listing, Moment, Shape, moment, moment_or_none, nanoseconds
-from api.state import State, state_of
-from api.timeline import TopologyOut, topology_out
-from api.violations import find_violation
+from api.judgement.exposure import BEFORE_NS, exposure
+from api.judgement.known_places import must_exist
+from api.judgement.timeline import TopologyOut, topology_out
+from api.problems import documented
+from api.rest.violations import find_violation
+from api.shapes import ClusterName, Cursor, Limit, Listing, Moment, Partition, Shape, TopicName, nanoseconds
+from api.state import Shared, State
+from api.store_calls import UnavailableError
+from storage.store.values import StoredViolation, TopologyFilter
 
 _LATE = frozenset({"scrub", "reconcile"})
 MOST_SPANS = 200_000
-"""Of a window; more partitions than that are not compared."""
+"""At most so many states of a window are compared."""
 
-router = APIRouter(tags=["topology"], responses={k: RESPONSES[k] for k in (422, 503)})
+router = APIRouter(tags=["topology"], responses=documented(422, 503, 404))
 
 
 class ExposedOut(Shape):
-    """A partition that stood as the violated one stood."""
+    """A partition in the same state as the violated one."""
 
     topic: str
-    partition: int
+    partition: int = Field(validation_alias="number")
     leader: int
     isr: list[int]
     replicas: list[int]
-    at: Moment
-    until: Moment | None
+    at: Moment = Field(validation_alias="at_ns")
+    until: Moment | None = Field(validation_alias="until_ns")
 
 
 class ExposureOut(Shape):
-    """Where else to look. ``basis`` says what the partitions have in common with the violated one."""
+    """Other partitions to check; ``basis``: what they have in common with the violated one."""
 
     violation_id: str
     basis: Literal["same leader and shrunken ISR", "same leader", "unknown"]
-    states: list[TopologyOut] = Field(description="The violated partition's, when it was in danger.")
+    states: list[TopologyOut] = Field(description="The states of the violated partition when it was in danger.")
     items: list[ExposedOut]
     next_cursor: None = None
 
@@ -49,41 +48,36 @@ class ExposureOut(Shape):
 @router.get(
     "/topology",
     summary="Leaders, replicas, brokers and controller over time, newest first",
-    responses={404: RESPONSES[404]},
 )
 async def topology(
-    request: Request,
+    state: Shared,
     *,
-    cluster: Annotated[str | None, Query(max_length=249)] = None,
+    cluster: ClusterName = None,
     subject: Literal["partition", "broker", "controller"] | None = None,
-    topic: Annotated[str | None, Query(max_length=249)] = None,
-    partition: Annotated[int | None, Query(ge=0, lt=2**31)] = None,
-    since: Annotated[datetime | None, Query(description="What was so at this time or later (RFC 3339).")] = None,
-    until: Annotated[datetime | None, Query(description="What was so at this time or before (RFC 3339).")] = None,
+    topic: TopicName = None,
+    partition: Partition = None,
+    since: Annotated[datetime | None, Query(description="In force at this time or later (RFC 3339).")] = None,
+    until: Annotated[datetime | None, Query(description="In force at this time or before (RFC 3339).")] = None,
     cursor: Cursor = None,
     limit: Limit = 100,
 ) -> Listing[TopologyOut]:
-    """List what was so, of every topic that is watched; only changes are kept."""
-    state = state_of(request)
+    """List the states of all topics that are watched; a state lasts until the next change."""
     kind = "partition" if subject is None and (topic is not None or partition is not None) else subject
     wanted = TopologyFilter(cluster, kind, topic, partition, nanoseconds(since), nanoseconds(until))
-    page = await state.calls(state.store.topology, wanted, cursor, limit)
+    page = await state.calls(state.store.topology.page, wanted, cursor, limit)
     if not page.items:
         await must_exist(state, cluster, topic, partition)
     return Listing[TopologyOut](items=[topology_out(span) for span in page.items], next_cursor=page.next_cursor)
 
 
-@router.get(
-    "/violations/{violation_id}/exposure", summary="Which other partitions to look at", responses={404: RESPONSES[404]}
-)
-async def exposed(request: Request, violation_id: str) -> ExposureOut:
+@router.get("/violations/{violation_id}/exposure", summary="Other partitions to check")
+async def exposed(state: Shared, violation_id: str) -> ExposureOut:
     """Name every partition of every topic that had the same leader and the same shrunken ISR at the same time."""
-    state = state_of(request)
     return await exposure_of(state, await find_violation(state, violation_id))
 
 
 async def exposure_of(state: State, row: StoredViolation) -> ExposureOut:
-    """Return what else was exposed when ``row`` was.
+    """Return the partitions that were exposed when that of ``row`` was.
 
     Raises:
         UnavailableError: the store does not answer.
@@ -92,37 +86,27 @@ async def exposure_of(state: State, row: StoredViolation) -> ExposureOut:
         return ExposureOut(violation_id=row.id, basis="unknown", states=[], items=[])
     since_ns = await _promised_ns(state, row) - BEFORE_NS
     wanted = TopologyFilter(row.cluster, "partition", since_ns=since_ns, until_ns=row.first_seen_ns)
-    spans = await state.calls(state.store.topology_spans, wanted, MOST_SPANS)
+    spans = await state.calls(state.store.topology.spans, wanted, MOST_SPANS)
     found = exposure(row.topic, row.partition, row.first_seen_ns, spans)
-    items = [
-        ExposedOut(
-            topic=one.topic,
-            partition=one.partition,
-            leader=one.leader,
-            isr=list(one.isr),
-            replicas=list(one.replicas),
-            at=moment(one.at_ns),
-            until=moment_or_none(one.until_ns),
-        )
-        for one in found.partitions
-    ]
     return ExposureOut(
         violation_id=row.id,
         basis=found.basis,  # type: ignore[arg-type]  # one of the three
         states=[topology_out(span) for span in found.states],
-        items=items,
+        items=[ExposedOut.model_validate(one) for one in found.partitions],
     )
 
 
 async def _promised_ns(state: State, row: StoredViolation) -> int:
-    """Return since when a loss may have its cause: at a late look (a scrub, a night), since the write was acknowledged.
+    """Return the earliest time of a loss's cause.
 
-    Where the probe log does not answer or does not know the probe, it is when the violation was first seen.
+    Found by a scrub or at night, that is when the write was acknowledged; else, and if the probe log does not know the
+    probe or does not answer, when the violation was first seen.
     """
-    if row.identity is None or not row.sightings or row.sightings[0].by not in _LATE:
+    identity = row.identity
+    if identity is None or not row.sightings or row.sightings[0].by not in _LATE:
         return row.first_seen_ns
     try:
-        found = await state.ask_log(row.cluster, None, state.probe_log.find, row.identity)
+        found = await state.ask_log(row.cluster, None, lambda log: log.find(identity))
     except UnavailableError:
         return row.first_seen_ns
     sent = (found or {}).get("probe") or {}

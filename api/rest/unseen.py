@@ -1,39 +1,64 @@
-"""GET unseen: how many acknowledged probes were not yet read, over time, from the probe log."""
+"""GET unseen: how many acknowledged probes were unread, over time, from the probe log."""
 
 from datetime import datetime
 from typing import Annotated
 
-from fastapi import APIRouter, Query, Request
+from fastapi import APIRouter, Query
+from pydantic import Field
 
-from api.places import must_exist
-from api.problems import RESPONSES, ProblemError
-from api.shapes import UnseenOut, UnseenPoint, UnseenSeries, moment, nanoseconds
-from api.state import State, state_of
+from api.judgement.known_places import must_exist
+from api.problems import ProblemError, documented
+from api.shapes import Moment, Partition, Shape, TopicName, moment, nanoseconds
+from api.state import Shared, State
 from storage.probe_log.windows import Unseen, Window, WindowTooLargeError, unseen_over_time
 
-router = APIRouter(tags=["probes"], responses={k: RESPONSES[k] for k in (422, 503)})
+router = APIRouter(tags=["probes"], responses=documented(422, 503, 404))
 
 BEHIND_NS = 60 * 10**9
-"""The probe log is so far behind at most."""
+"""The probe log lags by at most so much."""
 BEFORE_NS = 300 * 10**9
-"""Probes acknowledged so long before the window and not yet read at its beginning are looked for."""
+"""Probes acknowledged at most so long before the window count as unread at its beginning."""
 MOST_NS = 6 * 3600 * 10**9
 MOST_POINTS = 400
 
 
-@router.get("/unseen", summary="Unread probes over time", responses={404: RESPONSES[404]})
+class UnseenPoint(Shape):
+    """At a moment, how many acknowledged probes a consumer had not read, and how old the oldest of them was."""
+
+    at: Moment = Field(validation_alias="at_ns")
+    unseen: int = Field(validation_alias="count")
+    oldest_s: float
+
+
+class UnseenSeries(Shape):
+    """Unseen over time, of one partition and consumer."""
+
+    topic: str
+    partition: int
+    consumer: str
+    points: list[UnseenPoint]
+
+
+class UnseenOut(Shape):
+    """Unseen over time; ``complete_until``: the probe log is about a minute behind."""
+
+    cluster: str
+    complete_until: Moment
+    items: list[UnseenSeries]
+
+
+@router.get("/unseen", summary="Unread probes over time")
 async def unseen(
-    request: Request,
+    state: Shared,
     *,
     cluster: Annotated[str, Query(max_length=249)],
-    topic: Annotated[str | None, Query(max_length=249)] = None,
-    partition: Annotated[int | None, Query(ge=0, lt=2**31)] = None,
+    topic: TopicName = None,
+    partition: Partition = None,
     since: Annotated[datetime | None, Query(description="RFC 3339; an hour before until, if left out.")] = None,
     until: Annotated[datetime | None, Query(description="RFC 3339; a minute ago, if left out.")] = None,
     points: Annotated[int, Query(ge=2, le=MOST_POINTS, description="How many moments, evenly spread.")] = 60,
 ) -> UnseenOut:
-    """Return, for each partition and consumer, what was acknowledged and not yet read at moments of a time."""
-    state = state_of(request)
+    """Return, for each partition and consumer, the number of unread probes at moments of a window."""
     end = nanoseconds(until) or state.now_ns() - BEHIND_NS
     begin = nanoseconds(since) or end - 3600 * 10**9
     answer = await unseen_between(state, Window(cluster, begin, end, topic, partition), points)
@@ -57,9 +82,7 @@ async def unseen_between(state: State, window: Window, points: int) -> UnseenOut
     wide = Window(window.cluster, begin - BEFORE_NS, end, window.topic, window.partition)
     nothing: dict[tuple[str, int, str], list[Unseen]] = {}
     try:
-        found = await state.ask_log(
-            window.cluster, nothing, lambda: unseen_over_time(state.probe_log.window(wide), times)
-        )
+        found = await state.ask_log(window.cluster, nothing, lambda log: unseen_over_time(log.window(wide), times))
     except WindowTooLargeError as error:
         raise ProblemError(422, f"query: {error}.") from None
     items = [
@@ -67,7 +90,7 @@ async def unseen_between(state: State, window: Window, points: int) -> UnseenOut
             topic=topic,
             partition=number,
             consumer=consumer,
-            points=[UnseenPoint(at=moment(one.at_ns), unseen=one.count, oldest_s=one.oldest_s) for one in series],
+            points=[UnseenPoint.model_validate(one) for one in series],
         )
         for (topic, number, consumer), series in found.items()
     ]

@@ -1,70 +1,54 @@
-"""What the catalogue says of one anomaly."""
-
-from __future__ import annotations
+"""One entry of the catalogue of anomalies."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
-if TYPE_CHECKING:
-    from canary.anomalies.violation import Severity
-
+Severity = Literal["critical", "warning", "info"]
 Scope = Literal["offline", "online", "spark", "watch"]
 """Who decides it: the checker of histories, the running tracker, the nightly reconciliation, the watch."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Anomaly:
-    """One entry of the catalogue: everything that metrics, API, documents, dashboards and runbooks say of an anomaly.
+    """All that policy, metrics, API, documents, dashboards and runbooks know of an anomaly.
 
     Attributes:
-        name: The name of ANOMALIES.md; the metrics' label ``kind``, and Jepsen's name where Jepsen has one.
+        name: The name in docs/design/anomalies.md; the metrics' label ``kind``, and Jepsen's name where Jepsen has one.
         title: A few words for headlines.
-        severity: The one it usually has; ``severities`` are all that it may have.
+        severities: Every severity that a violation of this kind may have, the usual one first.
+        scopes: Who decides it.
         meaning: What happened, in one sentence.
         implies: What that means for the data.
-        do_first: What whoever is paged does first.
+        do_first: What the person who is paged does first.
         source: The seed, paper or issue that it comes from, with its section.
+        picture: Rows of its drawing, each a label and cells, in the notation of dashboards.reference.drawings.
         allowed: When the protocol allows it; "" if never.
-        scopes: Who decides it.
-        expected_online: The running tracker decides it from the stream of facts (every kind that it may raise).
-        severities: Every severity a violation of this kind may have, the usual one first.
+        shows: "loss": by itself it means that an acknowledged write was not kept. "blindness": nothing can be known,
+            neither of a broken promise nor of a kept one. "": neither.
+        needs_idempotence: Only acks=all with idempotence rules it out: it is critical there, and a warning where acks=1
+            has to expect it.
+        unprobed: Its severity in a topic that the canary does not write to; None: the usual one.
+        finished: Its severity at the end of a recorded history; None: the usual one.
+        allowed_with: The option of `canary check` with which it does not make a history invalid; None: there is none.
     """
 
     name: str
     title: str
-    severity: Severity
+    severities: tuple[Severity, ...]
+    scopes: tuple[Scope, ...]
     meaning: str
     implies: str
     do_first: str
     source: str
-    allowed: str
-    scopes: frozenset[Scope]
-    expected_online: bool
-    severities: tuple[Severity, ...]
+    picture: tuple[tuple[str, str], ...]
+    allowed: str = ""
+    shows: Literal["loss", "blindness", ""] = ""
+    needs_idempotence: bool = False
+    unprobed: Severity | None = None
+    finished: Severity | None = None
+    allowed_with: Literal["always", "subscribe", "ww_deps"] | None = None
 
-
-def entry(
-    name: str,
-    title: str,
-    severities: tuple[Severity, ...],
-    *scopes: Scope,
-    meaning: str,
-    implies: str,
-    do_first: str,
-    source: str,
-    allowed: str = "",
-) -> Anomaly:
-    """Return an entry whose usual severity is the first of ``severities``."""
-    return Anomaly(
-        name=name,
-        title=title,
-        severity=severities[0],
-        meaning=meaning,
-        implies=implies,
-        do_first=do_first,
-        source=source,
-        allowed=allowed,
-        scopes=frozenset(scopes),
-        expected_online="online" in scopes,
-        severities=severities,
-    )
+    @property
+    def severity(self) -> Severity:
+        """The usual severity."""
+        return self.severities[0]

@@ -12,41 +12,38 @@ invoked and then completes:
 
 * ``ok``: it happened;
 * ``fail``: it definitely did not;
-* ``info``: nobody knows. It may happen later, or never.
+* ``info``: the outcome is unknown. It may happen later, or never.
 
 What we believe
 ---------------
-A send that is ok happened. A send that is info happened if anyone's ok poll returned one of its operation's values,
+A send that is ok happened. A send that is info happened if any ok poll returned one of its operation's values,
 to any key (a transaction happens as a whole); otherwise we take it as not happened, which can only make us say less.
-A failed send did not happen. Polls of any outcome tell what stands in the log, for a consumer must never be given bad
-data, whatever becomes of its transaction; but only ok polls count as reading, for what an operation that failed has
-polled, nobody has processed.
+A failed send did not happen. Polls of any outcome show what is in the log, because a consumer must never be given
+bad data, whatever becomes of its transaction. But only ok polls count as reading, because what a failed operation
+polled was not processed.
 
-From sends that happened and from all polls we gather, for each key, which values were seen at which offset. That
-should be a function both ways: two values at one offset are ``inconsistent-offsets``, one value at two offsets a
-``duplicate``. The offsets present, put in order and numbered densely, are the key's *version order*; holes vanish.
-With it we ask whether consumers skip (``poll-skip``) or go back (``nonmonotonic-poll``) between operations or within
-one (``int-``), whether sends of one process go up, whether everything below the highest place read was read
-(``lost-write``), and who depends on whom (``ww``: wrote the next place; ``wr``: read what the other wrote): cycles
-are G0 and G1c. A send that is ok and never polled is ``unseen``; a consumer may be arbitrarily far behind, so that
-means loss only after final reads. When something is not known (no offset, a value that lost the choice among
-conflicting ones) no error is made from it.
+From sends that happened and from all polls we gather, for each key, which values were seen at which offset. That should
+be a function both ways: two values at one offset are ``inconsistent-offsets``, one value at two offsets a
+``duplicate``. The offsets present, put in order and numbered densely, are the key's *version order*; holes vanish. With
+it we ask whether consumers skip (``poll-skip``) or go back (``nonmonotonic-poll``) between operations or within one
+(``int-``), whether sends of one process go up, whether everything below the highest place read was read
+(``lost-write``), and which operation depends on which (``ww``: wrote the next place; ``wr``: read what the other
+wrote): cycles are G0 and G1c. A send that is ok and never polled is ``unseen``; a consumer may be arbitrarily far
+behind, so that means loss only after final reads. When something is not known (no offset, a value that lost the choice
+among conflicting ones) no error is made from it.
 
-What the protocol allows is in each entry: G0 and int-send-skip always (writes of transactions interleave), poll-skip
-and nonmonotonic-poll across rebalances of subscribed consumers, G1c when write order counts as dependency. Allowed
-ones are still reported.
+What the protocol allows is in each entry; it is reported all the same.
 
 The running canary (canary.anomalies.online) and the reconciliation (spark_reconcile) use the same words for the same
-things, and know a few more: of checksums, of the cluster's topology, of retention. Who decides what is in ``scopes``.
-The exact rules are in canary.anomalies.offline, one module for each group, and in the documents made from here.
+things, and know a few more: of checksums, of the cluster's topology, of retention. ``scopes`` says which engine decides
+an anomaly. The exact rules are in canary.anomalies.offline, one module for each group, and in the documents made from
+here.
 
 One loss has echoes: a lost write is also unseen, each reader that passes it skips, and offsets behind it shift. The
 incident gathers them, and the first cause leads.
 
 Adding an anomaly is adding an entry: metrics, API, documents, dashboards and runbooks are derived from CATALOGUE.
 """
-
-from __future__ import annotations
 
 from canary.anomalies.anomaly import Anomaly, Scope
 from canary.anomalies.cluster_anomalies import CLUSTER_ANOMALIES

@@ -1,35 +1,30 @@
-"""What an anomaly weighs, and which ones are a loss: for the tracker, the nightly reconciliation and `canary check`."""
+"""What an anomaly weighs, what it shows, and the slack that clocks get: for tracker, reconciliation and `canary check`.
 
-from __future__ import annotations
+Everything is derived from the entries of the catalogue and from the workloads' descriptors.
+"""
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from canary.anomalies.anomaly import Severity
 from canary.anomalies.catalogue import CATALOGUE
+from canary.workloads.catalogue import WORKLOADS
 
-if TYPE_CHECKING:
-    from canary.anomalies.violation import Severity
-
-UNORDERED: Final = frozenset({"plain"})
+UNORDERED: Final = frozenset(one.name for one in WORKLOADS.values() if not one.ordered)
 """Modes with acks=1 and without idempotence."""
-_PROMISED_TO_IDEMPOTENCE: Final = frozenset(
-    {"lost-write", "truncation", "inconsistent-offsets", "duplicate", "reorder", "nonmonotonic-send"}
-)
-"""What only acks=all with idempotence rules out: critical there; a warning where acks=1 has to expect it."""
-_WHERE_WE_DO_NOT_WRITE: Final[dict[str, Severity]] = {"isr-of-one": "warning"}
-"""What weighs less in a topic that is not probed: with two replicas and min.insync.replicas=1 a restart makes it so."""
-_AT_THE_END: Final[dict[str, Severity]] = {"unseen": "warning"}
-"""What weighs more once nothing comes after it: unseen is a delay while probing, and no delay in a finished history."""
+FENCED: Final = frozenset(one.name for one in WORKLOADS.values() if one.fenced)
+"""Modes in which each generation is fenced by the next one on purpose."""
 
 WRITES_LOST: Final = "lost-write"
 """The kind whose records are the acknowledged writes that are gone, one each; "lost, ever" counts it."""
-LOSSES: Final = frozenset(
-    {WRITES_LOST, "truncation", "offset-regression", "early-expiry", "fractured-transaction", "corrupt"}
-)
-"""Kinds that each mean by themselves that an acknowledged write was not kept."""
 FORGOTTEN: Final = "memory-lost"
-"""The kind that says that nothing is known of a time that is over."""
-BLINDNESS: Final = frozenset({"blind", "another-cluster", FORGOTTEN})
+"""The kind for a past time of which nothing is known."""
+LOSSES: Final = frozenset(kind for kind, entry in CATALOGUE.items() if entry.shows == "loss")
+"""Kinds that each mean by themselves that an acknowledged write was not kept."""
+BLINDNESS: Final = frozenset(kind for kind, entry in CATALOGUE.items() if entry.shows == "blindness")
 """Kinds that mean that nothing can be known: neither a broken promise nor a kept one."""
+
+_CLOCK_SLACK: Final = 0.1
+_MOST_CLOCK_SLACK_MS: Final = 60_000
 
 
 def severity(kind: str, *modes: str | None, probed: bool = True, finished: bool = False) -> Severity:
@@ -38,13 +33,32 @@ def severity(kind: str, *modes: str | None, probed: bool = True, finished: bool 
     Args:
         kind: a name of the catalogue.
         modes: of the probes that it is about; none, or None, where that is not known.
-        probed: it is about a topic that we write to.
-        finished: it stands at the end of a recorded history.
+        probed: it is about a topic that the canary writes to.
+        finished: it holds at the end of a recorded history.
     """
+    entry = CATALOGUE[kind]
     known = {mode for mode in modes if mode is not None}
-    if known and kind in _PROMISED_TO_IDEMPOTENCE:
+    if known and entry.needs_idempotence:
         return "warning" if known <= UNORDERED else "critical"
-    usual = CATALOGUE[kind].severity
     if not probed:
-        return _WHERE_WE_DO_NOT_WRITE.get(kind, usual)
-    return _AT_THE_END.get(kind, usual) if finished else usual
+        return entry.unprobed or entry.severity
+    return (finished and entry.finished) or entry.severity
+
+
+def allowed(options: frozenset[str]) -> frozenset[str]:
+    """Return the anomalies that do not make a history invalid with ``options`` of `canary check`."""
+    return frozenset(kind for kind, entry in CATALOGUE.items() if entry.allowed_with in {"always", *options})
+
+
+def least_age_ms(retention_ms: int) -> float:
+    """Return the age (in ms, since it was sent) below which retention does not explain that a record is gone.
+
+    Clocks of brokers and canary may differ by a tenth of the retention, and by a minute at most.
+
+    >>> least_age_ms(10_000), least_age_ms(604_800_000)
+    (9000.0, 604740000)
+
+    Args:
+        retention_ms: ``retention.ms`` in force, not negative (-1 is unlimited).
+    """
+    return retention_ms - min(retention_ms * _CLOCK_SLACK, _MOST_CLOCK_SLACK_MS)

@@ -1,6 +1,4 @@
-"""What the topology's timeline is made of."""
-
-from __future__ import annotations
+"""One change in the timeline of the cluster's topology."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -10,7 +8,7 @@ Subject = Literal["partition", "broker", "controller", "topic"]
 
 @dataclass(frozen=True, slots=True)
 class TopologyChange:
-    """From ``at_ns`` on (ns since the epoch) something is so, until the next change with the same place.
+    """A state that holds from ``at_ns`` on (ns since the epoch), until the next change at the same place.
 
     The place is (``subject``, ``topic``, ``number``): a partition of a topic, a broker's id, 0 for the controller and
     for a topic as a whole. A partition has ``leader`` (-1: none), ``replicas`` and ``isr`` ("1,2,3"), and
@@ -27,4 +25,4 @@ class TopologyChange:
     isr: str = ""
     detail: str = ""
     leader_epoch: int | None = None
-    """None where nobody has told it (yet): of topics whose offsets are not watched, and just after an election."""
+    """None while it is unknown: for topics whose offsets are not watched, and just after an election."""

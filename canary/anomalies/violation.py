@@ -1,27 +1,23 @@
-"""What the engine says: violations, questions it wants answered, and nothing else."""
-
-from __future__ import annotations
+"""What the engines report: violations, and requests to read a range again."""
 
 import hashlib
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, Self
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from canary.probe.identity import Identity
+from canary.anomalies.anomaly import Severity
+from canary.probe.identity import Identity
 
 SENT_AGAIN = "sent_again_under_a_new_producer_epoch"
-"""In the evidence of a duplicate that the client made: whoever finds it without knowing that does not make it worse."""
+"""In the evidence of a duplicate that the client made; another engine that finds it does not raise its severity."""
 
-Severity = Literal["critical", "warning", "info"]
 SightedBy = Literal["online", "scrub", "reconcile", "watch"]
 MOST_RUNS = 1000
-"""Runs of one violation at most: what is broken at every other offset becomes several violations."""
+"""Runs of one violation at most; more become several violations."""
 
 
 class Records(NamedTuple):
-    """A run: ``size`` records at consecutive offsets, of consecutive sequences from ``identity`` on (None: no one's).
+    """A run: ``size`` records at consecutive offsets, of consecutive sequences from ``identity`` (None: no probe).
 
     ``offset`` is None only for a single record whose offset is not known.
     """
@@ -30,10 +26,10 @@ class Records(NamedTuple):
     size: int
     identity: Identity | None
 
-    def part(self, skip: int, size: int) -> Records:
+    def part(self, skip: int, size: int) -> Self:
         """Return ``size`` of these records, without the first ``skip``."""
         offset = None if self.offset is None else self.offset + skip
-        return Records(offset, size, following(self.identity, skip))
+        return self._replace(offset=offset, size=size, identity=following(self.identity, skip))
 
 
 def following(identity: Identity | None, n: int) -> Identity | None:
@@ -41,24 +37,24 @@ def following(identity: Identity | None, n: int) -> Identity | None:
     return None if identity is None else identity._replace(sequence=identity.sequence + n)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Violation:
     """A broken promise, or one that was broken for a contiguous range of records; with its evidence.
 
-    ``kind`` is a name of the catalogue. ``topic_id`` is the incarnation ("" where the cluster does not tell). The place
+    ``kind`` is a name of the catalogue. ``topic_id`` is the incarnation ("" where the cluster has none). The place
     (``partition``, ``offset``, ``identity``) follows CONTRACTS "Place of a violation"; None where the kind has none.
     Of a range it is the first record's, and ``records`` has all of them, ascending; a single one has no ``records``.
-    ``evidence`` holds only JSON values. Times in ns since the epoch. ``key`` is what makes it one violation for ever.
+    ``evidence`` holds only JSON values. Times in ns since the epoch. ``key`` identifies it for ever.
     """
 
     kind: str
     severity: Severity
-    topic: str
-    topic_id: str
-    partition: int | None
-    offset: int | None
-    identity: Identity | None
-    mode: str | None
+    topic: str = ""
+    topic_id: str = ""
+    partition: int | None = None
+    offset: int | None = None
+    identity: Identity | None = None
+    mode: str | None = None
     at_ns: int
     by: SightedBy
     summary: str
@@ -67,7 +63,7 @@ class Violation:
 
     @property
     def runs(self) -> tuple[Records, ...]:
-        """All of its records; one run of one for a single record, or for what is about none."""
+        """All of its records; one run of one for a single record, or for none."""
         return self.records or (Records(self.offset, 1, self.identity),)
 
     @property
@@ -98,7 +94,7 @@ class Violation:
         """Return how many of its records have an offset below ``end``."""
         return sum(min(max(end - run.offset, 0), run.size) for run in self.runs if run.offset is not None)
 
-    def joined(self, run: Records) -> Violation | None:
+    def joined(self, run: Records) -> Self | None:
         """Return it with ``run`` at its end, None if that doesn't go on there or the runs would be too many."""
         last = self.runs[-1]
         if last.offset is None or run.offset != last.offset + last.size:
@@ -107,7 +103,7 @@ class Violation:
             return self.about((*self.runs[:-1], last._replace(size=last.size + run.size)))
         return self.about((*self.runs, run)) if len(self.runs) < MOST_RUNS else None
 
-    def about(self, runs: Sequence[Records]) -> Violation:
+    def about(self, runs: Sequence[Records]) -> Self:
         """Return the same of these records only; the first run has the first of them."""
         first = runs[0]
         single = len(runs) == 1 and first.size == 1
@@ -131,7 +127,7 @@ class Violation:
 
 @dataclass(frozen=True, slots=True)
 class RereadRequest:
-    """Please read [start, end) of a partition with a fresh client, and tell (Polled, Refused, RereadEnded facts).
+    """A request to read [start, end) of a partition with a fresh client; Polled, Refused, RereadEnded facts answer it.
 
     ``request_id`` is given by the tracker and stable under replay. ``reason`` is for people: confirm, epoch, start.
     """

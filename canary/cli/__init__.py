@@ -1,24 +1,20 @@
-"""The command line: ``canary COMMAND``. One module a command group, each with ``register(app)``, listed in registry.
+"""The command line: ``canary COMMAND``. A command is a function, and an entry in canary.cli.registry.
 
-Every command takes ``--config FILE`` and ``-v`` (added here, to all of them, see session), has an example in its help
-(the docstring, after a line ``Example:``), and tells machines what it reports with ``--json``. What a user can mend is
-a ``UserError``: one line on stderr and its exit status. Anything else that escapes is a bug: traceback and status 70,
-for 1 means "violations found". Heavy libraries (Spark, the Kafka client, uvicorn) are imported inside the commands.
+Every command takes ``--config FILE`` and ``-v`` (canary.cli.session adds them), has an example in its help (the
+docstring, after a line ``Example:``), and reports as JSON with ``--json``. What a user can mend is a ``UserError``: one
+line on stderr and its exit status. Any other exception is a bug: traceback and status 70, for 1 means "violations
+found". Heavy libraries (Spark, the Kafka client, uvicorn) are imported inside the commands.
 """
-
-from __future__ import annotations
 
 import sys
 import traceback
-from typing import TYPE_CHECKING, Final, NoReturn
+from collections.abc import Sequence
+from typing import Final, NoReturn
 
 import typer
 
 from canary.cli import logging, registry, session
 from canary.errors import UserError
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 A_BUG: Final = 70  # EX_SOFTWARE of sysexits.h
 
@@ -32,8 +28,8 @@ def _build() -> typer.Typer:
         context_settings={"help_option_names": ["-h", "--help"]},
     )
     built.callback()(session.remember_global_options)
-    registry.register_all(built)
-    session.add_shared_options(built)
+    for command in registry.COMMANDS:
+        command.register(built)
     return built
 
 
@@ -48,7 +44,7 @@ def main(argv: Sequence[str] | None = None) -> NoReturn:
         words = " ".join(logging.scrubbed(str(error)).split())
         sys.stderr.write(f"canary: {words}\n")
         sys.exit(error.exit_status)
-    except Exception:  # noqa: BLE001  # the last place where anything can be said, with a status that means nothing else
+    except Exception:  # noqa: BLE001  # the last place to report it, with a status that means nothing else
         sys.stderr.write(logging.scrubbed(traceback.format_exc()))
         sys.stderr.write("canary: this is a bug of the canary; please report it with the lines above\n")
         sys.exit(A_BUG)

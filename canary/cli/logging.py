@@ -1,23 +1,21 @@
 """How the canary logs: structlog, on stderr; for people on a terminal, JSON lines elsewhere; never a secret.
 
-Configured once here and nowhere else. Everybody else says ``structlog.get_logger(__name__)``, with events in snake_case
-and key=values. Our packages log from INFO (-v: DEBUG), libraries from WARNING (-v: INFO, -vv: DEBUG).
+Configured here and nowhere else. Other modules call ``structlog.get_logger(__name__)``, with events in snake_case and
+key=values. Our packages log from INFO (-v: DEBUG), libraries from WARNING (-v: INFO, -vv: DEBUG).
 """
-# always imported as canary.cli.logging
 
 from __future__ import annotations
 
 import json
 import logging
 import sys
+from collections.abc import Iterable
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final
 
 from canary.footprint import hidden
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from types import ModuleType
-
     from structlog.typing import EventDict, Processor, WrappedLogger
 
 OURS: Final = ("canary", "storage", "api", "spark_reconcile", "dashboards")
@@ -28,7 +26,7 @@ _secrets: Final[set[str]] = set()
 
 
 def hide(secrets: Iterable[str]) -> None:
-    """Keep these texts out of everything that is logged or said from now on, as they are and as JSON writes them."""
+    """Keep these texts out of the log and of errors from now on, as they are and as JSON writes them."""
     for secret in secrets:
         _secrets.update({secret, json.dumps(secret)[1:-1], *(line for line in secret.splitlines() if len(line) >= 16)})
 
@@ -78,7 +76,7 @@ def configure(verbosity: int, *, terminal: bool | None = None) -> None:
 
 
 def _structlog() -> ModuleType:
-    """Return structlog, which --help does without; and without rich, whose tracebacks are never asked for."""
+    """Return structlog, imported late, as --help needs none; and without rich, for its tracebacks are not used."""
     with hidden("rich"):
         import structlog  # noqa: PLC0415  # takes its time
     return structlog

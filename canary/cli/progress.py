@@ -1,16 +1,12 @@
 """Progress of slow steps: a bar on a terminal, a line each few seconds elsewhere; always on stderr."""
 
-from __future__ import annotations
-
 import contextlib
 import sys
 import time
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable, Iterator
+from typing import Final
 
 import structlog
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
 
 _EVERY_S: Final = 5.0
 
@@ -19,23 +15,15 @@ _log = structlog.get_logger(__name__)
 
 @contextlib.contextmanager
 def shown(*, terminal: bool | None = None) -> Iterator[Callable[[str, int, int], None]]:
-    """Yield what Lab.start() and jars.fetch() report to: (what, steps done, steps in all).
+    """Yield a function that shows a step: (what, steps done, steps in all).
 
     Args:
         terminal: draw a bar; None asks stderr.
     """
-    if terminal is None:
-        terminal = sys.stderr.isatty()
-    if terminal:
-        with _bar() as report:
-            yield report
-    else:
+    if not (sys.stderr.isatty() if terminal is None else terminal):
         yield _lines()
-
-
-@contextlib.contextmanager
-def _bar() -> Iterator[Callable[[str, int, int], None]]:
-    from rich.console import Console  # noqa: PLC0415  # only where somebody looks
+        return
+    from rich.console import Console  # noqa: PLC0415  # only for a terminal
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn  # noqa: PLC0415
 
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())

@@ -1,40 +1,71 @@
-"""Every command module, in the order in which --help shows them: one line each."""
-
-from __future__ import annotations
+"""Every command, in the order in which --help shows them."""
 
 import importlib
-import importlib.util
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
 
-if TYPE_CHECKING:
-    import typer
+import typer
 
-#: Modules of canary.cli that have ``register(app: typer.Typer) -> None``.
-MODULES: Final = (
-    "up",
-    "run",
-    "serve",
-    "schedule",
-    "smoke",
-    "check",
-    "dump",
-    "reconcile",
-    "audit",
-    "topics",
-    "lab",
-    "forget",
-    "export",
-    "alert",
-    "token",
-    "config",
-    "db",
-    "version",
+from canary.cli import session
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """A command ``name``, or a group of commands.
+
+    Attributes:
+        name: as it is typed.
+        module: below canary.cli; it has a function called as the command, which the help is taken from.
+        group: by name, the functions of a group's commands; empty for a command.
+        help: of a group.
+    """
+
+    name: str
+    module: str
+    group: Mapping[str, str] = field(default_factory=dict)
+    help: str | None = None
+
+    def register(self, app: typer.Typer) -> None:
+        """Add it to the command line."""
+        if not self.group:
+            app.command(self.name)(self._function(self.name))
+            return
+        group = typer.Typer(no_args_is_help=True)
+        for name, function in self.group.items():
+            group.command(name)(self._function(function))
+        app.add_typer(group, name=self.name, help=self.help)
+
+    def _function(self, name: str) -> Callable[..., Any]:
+        return session.with_shared_options(getattr(importlib.import_module(f"canary.cli.{self.module}"), name))
+
+
+COMMANDS: Final = (
+    Command("up", "operate.services"),
+    Command("run", "operate.services"),
+    Command("serve", "operate.services"),
+    Command("schedule", "operate.services"),
+    Command("smoke", "operate.smoke"),
+    Command("check", "data.check"),
+    Command("dump", "data.spark"),
+    Command("reconcile", "data.spark"),
+    Command("audit", "admin.audit"),
+    Command(
+        "topics", "admin.topics", {"plan": "plan", "apply": "apply"}, "Show, then make, what the probe topics need."
+    ),
+    Command(
+        "lab",
+        "operate.lab",
+        {"up": "up", "down": "down", "status": "status", "fetch": "fetch"},
+        "A Kafka cluster of real brokers on this machine, to try things on.",
+    ),
+    Command("forget", "admin.forget"),
+    Command("export", "data.export"),
+    Command("alert", "admin.alert", {"test": "ring"}, "Test whether an alert reaches the people on call."),
+    Command(
+        "token", "admin.token", {"create": "create", "list": "list_tokens", "revoke": "revoke"}, "Who may use the API."
+    ),
+    Command("config", "admin.config", {"show": "show", "check": "check"}, "Show or check the settings."),
+    Command("db", "admin.db", {"upgrade": "upgrade", "current": "current"}, "The schema of the store's database."),
+    Command("version", "admin.version"),
 )
-
-
-def register_all(app: typer.Typer) -> None:
-    """Let every module add its commands; one that is named here and not written yet is passed over."""
-    for name in MODULES:
-        path = f"canary.cli.{name}"
-        if importlib.util.find_spec(path) is not None:
-            importlib.import_module(path).register(app)

@@ -1,7 +1,7 @@
-"""What all commands share: --config, -v, and the settings they lead to.
+"""What all commands share: --config, -v, the settings they lead to, the store, and how a command reports.
 
-A command says ``settings = session.load_settings()``. The two options may stand before or after the command's name; the
-later one counts. They are added to each command's signature here, so that no command has to repeat them.
+The two options may be given before or after the command's name; the later one counts. They are added to the signature
+of each command here, so that no command has to repeat them.
 """
 
 from __future__ import annotations
@@ -10,8 +10,10 @@ import functools
 import inspect
 import os
 import typing
+from collections.abc import Callable
 from contextvars import ContextVar
 from dataclasses import dataclass
+from json import dumps
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -20,9 +22,8 @@ import typer
 from canary.cli import logging
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from canary.settings import Settings
+    from storage.store import Store
 
 ConfigOption = Annotated[
     Path | None,
@@ -30,21 +31,20 @@ ConfigOption = Annotated[
         "--config",
         envvar="CANARY_CONFIG",
         metavar="FILE",
-        help="Settings in YAML. Every one also as an environment variable, like CANARY_API__PORT=9000.",
+        help="Settings in YAML. Each can be an environment variable, too, like CANARY_API__PORT=9000.",
         show_default=False,
     ),
 ]
 VerboseOption = Annotated[
     int,
-    typer.Option("--verbose", "-v", count=True, metavar="", help="Say more; -vv: libraries too.", show_default=False),
+    typer.Option("--verbose", "-v", count=True, metavar="", help="Log more; -vv: libraries, too.", show_default=False),
 ]
-#: For commands that report: ``json: JsonOption = False``.
 JsonOption = Annotated[bool, typer.Option("--json", help="Report as JSON on stdout.", show_default=False)]
 
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """What stood on the command line for every command. ``config`` is None for the defaults."""
+    """The options that every command has. ``config`` is None for the defaults."""
 
     config: Path | None = None
     verbosity: int = 0
@@ -54,7 +54,7 @@ _SESSION: Final[ContextVar[Session]] = ContextVar("session", default=Session()) 
 
 
 def current() -> Session:
-    """Return what the command line said."""
+    """Return the options of this command line."""
     return _SESSION.get()
 
 
@@ -71,23 +71,30 @@ def load_settings() -> Settings:
     return settings
 
 
+def open_store(settings: Settings) -> Store:
+    """Return the store, connected.
+
+    Raises:
+        StoreError: it does not answer within store.timeout.
+    """
+    from storage.store import Store  # noqa: PLC0415  # SQLAlchemy takes its time
+
+    return Store.connect(settings.store.url.get_secret_value(), timeout=settings.store.timeout)
+
+
+def report(document: object, text: str, *, json: bool) -> None:
+    """Print what a command found: as JSON, or as text."""
+    typer.echo(dumps(document) if json else text)
+
+
 def remember_global_options(config: ConfigOption = None, verbose: VerboseOption = 0) -> None:
-    """Take what stands before the command's name."""
+    """Take the options before the command's name."""
     _SESSION.set(Session(config, verbose))
     logging.configure(verbose)
 
 
-def add_shared_options(app: typer.Typer) -> None:
-    """Give every command of the app, and of the groups in it, --config and -v."""
-    for command in app.registered_commands:
-        if command.callback is not None:
-            command.callback = _with_shared_options(command.callback)
-    for group in app.registered_groups:
-        if group.typer_instance is not None:
-            add_shared_options(group.typer_instance)
-
-
-def _with_shared_options(callback: Callable[..., Any]) -> Callable[..., Any]:
+def with_shared_options(callback: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a command that takes --config and -v, too."""
     hints = typing.get_type_hints(callback, include_extras=True)
     own = [one.replace(annotation=hints[one.name]) for one in inspect.signature(callback).parameters.values()]
     shared = [

@@ -1,7 +1,7 @@
-"""Recorded histories: what processes asked of a log and what they were told, in Jepsen's shape.
+"""Recorded histories: what processes asked of a log and what it answered, in Jepsen's shape.
 
 A history is a sequence of *operations* in real-time order. Each is invoked by a process and then completes as ``ok``
-(it happened), ``fail`` (it did not) or ``info`` (nobody knows)::
+(it happened), ``fail`` (it did not) or ``info`` (unknown)::
 
     {"index": 0, "time": 1200, "process": 0, "type": "invoke", "f": "send", "value": [["send", "x", 1]]}
     {"index": 1, "time": 3400, "process": 0, "type": "ok", "f": "send", "value": [["send", "x", [0, 1]]]}
@@ -16,37 +16,10 @@ are strings, integers, floats or booleans, and 1 is not "1".
 
 Two shapes in memory:
 
-* ``Operation``: one operation as a value, for people and for writers.
-* ``History``: all of it as NumPy columns, exploded once into sends, poll segments and reads; what the checker works on.
-  A million operations take some hundred megabytes and a few seconds.
+* ``operation.Operation``: one operation as a value, for people and for writers.
+* ``columns.History``: all of it as NumPy columns, exploded once into sends, poll segments and reads; what the checker
+  works on. A million operations take some hundred megabytes and a few seconds.
 
-Two formats on disk: JSON Lines (``read_jsonl``, ``write_jsonl``) and EDN as Jepsen writes it (``read_edn``). ``load``
-finds out which one it has. Whatever is wrong with a file is one HistoryError that says where and what.
+Two formats on disk: JSON Lines and EDN as Jepsen writes it; ``reading.load`` recognises either. An error in a file is
+one HistoryError that says where and what.
 """
-
-from typing import TYPE_CHECKING
-
-from canary.footprint import on_first_use
-from canary.history.errors import HistoryError
-from canary.history.operation import Operation
-from canary.history.writing import to_json, write_jsonl
-
-if TYPE_CHECKING:
-    from canary.history.columns import History
-    from canary.history.reading import load, load_operations, read_edn, read_jsonl
-
-# These load NumPy, which the API does without.
-_READING = ("load", "load_operations", "read_edn", "read_jsonl")
-__getattr__ = on_first_use(__name__, {"History": "columns", **dict.fromkeys(_READING, "reading")})
-
-__all__ = [
-    "History",
-    "HistoryError",
-    "Operation",
-    "load",
-    "load_operations",
-    "read_edn",
-    "read_jsonl",
-    "to_json",
-    "write_jsonl",
-]

@@ -1,6 +1,4 @@
-"""One operation, looked at closely: it is made regular, or the reason why it cannot be is told."""
-
-from __future__ import annotations
+"""One parsed operation: its fields checked and completed, or the reason why that is impossible."""
 
 import reprlib
 from typing import Any
@@ -11,6 +9,7 @@ _DATA = frozenset({"send", "poll", "txn"})
 _HOLDING = frozenset({"assign", "subscribe"})
 _INT64 = 1 << 63
 _SHORT = reprlib.Repr()
+_KINDS = {type(None): "null", dict: "an object", list: "a list", str: "text", bool: "a boolean"}
 
 
 class OperationError(ValueError):
@@ -143,19 +142,7 @@ def _scalar(value: object) -> None:
 
 
 def _kind(value: object) -> str:
-    match value:
-        case None:
-            return "null"
-        case dict():
-            return "an object"
-        case list():
-            return "a list"
-        case str():
-            return "text"
-        case bool():
-            return "a boolean"
-        case _:
-            return "a number"
+    return _KINDS.get(type(value), "a number")
 
 
 def _show(value: object) -> str:

@@ -1,17 +1,12 @@
 """A whole history as NumPy columns."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import get_origin, get_type_hints
 
 import numpy as np
 from numpy.typing import NDArray
 
-from canary.history.operation import FUNCTIONS, TYPES
-
-if TYPE_CHECKING:
-    from canary.history.operation import Scalar
+from canary.history.operation import FUNCTIONS, TYPES, Scalar
 
 Ints = NDArray[np.signedinteger]
 """A column of int32 or int64, whichever is enough."""
@@ -96,3 +91,9 @@ class History:
     def __len__(self) -> int:
         """Return the number of operations of integer processes."""
         return len(self.index)
+
+
+COLUMNS = tuple(
+    name for name, kind in get_type_hints(History).items() if get_origin(kind) is np.ndarray and name != "invocation"
+)
+"""The arrays that are read from a file; ``invocation`` follows from them."""

@@ -10,18 +10,15 @@ parser written in C takes from there (some twenty times faster); all others go t
 token. It keeps its own stack: nothing nested, however deeply, can overflow Python's.
 """
 
-from __future__ import annotations
-
 import codecs
 import re
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, Final
 
 import orjson
 
 from canary.history.errors import HistoryError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 MAX_DEPTH = 256
 
@@ -136,15 +133,13 @@ def _renamed(operation: dict[str, Any]) -> dict[str, Any]:
     return operation
 
 
+@dataclass(slots=True)
 class _Frame:
     """A form that is open: what opened it, on which line, and what it holds so far."""
 
-    __slots__ = ("items", "line", "opener")
-
-    def __init__(self, opener: str, line: int) -> None:
-        self.opener = opener
-        self.line = line
-        self.items: list[Any] = []
+    opener: str
+    line: int
+    items: list[Any] = field(default_factory=list)
 
 
 class _Reader:

@@ -1,7 +1,5 @@
 """What is wrong with a history, and where."""
 
-from __future__ import annotations
-
 
 class HistoryError(ValueError):
     """A history that cannot be read.

@@ -6,26 +6,23 @@ batch is looked at one operation at a time (canary.history.checking), which eith
 wrong.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from canary.history.checking import OperationError, regular
-from canary.history.columns import ASSIGN, INVOKE, SUBSCRIBE, TXN, UNKNOWN, History
+from canary.history.columns import ASSIGN, COLUMNS, INVOKE, SUBSCRIBE, TXN, UNKNOWN, History
 from canary.history.errors import HistoryError
 from canary.history.lifting import PLACEHOLDER, Lifted
 from canary.history.operation import FUNCTIONS, TYPES
+from canary.history.pairing import UnpairedError, invocations
 from canary.history.values import LIMIT, IrregularError, KeyCodes, ValueCodes
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
 
 _FIELDS = itemgetter("index", "time", "process", "type", "f", "value")
 _FIRST = itemgetter(0)
@@ -35,10 +32,9 @@ _PROCESSES = frozenset({int, str, type(None)})
 _OFFSETS = frozenset({int, type(None)})
 _MAX_FUNCTIONS = 255
 
-Column = NDArray[Any]
-
-
 _NOT_REGULAR = (IrregularError, KeyError, TypeError, ValueError, IndexError, AttributeError, OverflowError)
+
+Column = NDArray[Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,11 +149,9 @@ class Exploder:
     @staticmethod
     def _split(values: Sequence[list[Any]], rows: Column) -> tuple[tuple[list[Any], Column], tuple[list[Any], Column]]:
         """Return (sends, their rows), (polls, their rows)."""
-        if not {list}.issuperset(map(type, values)):
-            raise IrregularError
+        _must_be(list, map(type, values))
         micro = list(chain.from_iterable(values))
-        if not {list}.issuperset(map(type, micro)):
-            raise IrregularError
+        _must_be(list, map(type, micro))
         counts = np.fromiter(map(len, values), np.int64, len(values))
         row = rows if len(micro) == len(values) and (counts == 1).all() else np.repeat(rows, counts)
         is_send = np.fromiter(map(_IS_SEND.__getitem__, map(_FIRST, micro)), np.bool_, len(micro))
@@ -166,11 +160,9 @@ class Exploder:
         return (sends, row[is_send]), (polls, row[~is_send])
 
     def _sends(self, sends: list[Any], rows: Column) -> dict[str, Column]:
-        if not {3}.issuperset(map(len, sends)):
-            raise IrregularError
+        _must_be(3, map(len, sends))
         pairs = [m[2] if m[2].__class__ is list else (None, m[2]) for m in sends]
-        if not {2}.issuperset(map(len, pairs)):
-            raise IrregularError
+        _must_be(2, map(len, pairs))
         return {
             "send_op": rows,
             "send_key": self._keys.encode([m[1] for m in sends]),
@@ -180,11 +172,9 @@ class Exploder:
 
     def _segments(self, polls: list[Any], rows: Column, lifted: Lifted | None) -> dict[str, Column]:
         completed = [m for m in polls if len(m) != 1]
-        if not {2}.issuperset(map(len, completed)):
-            raise IrregularError
+        _must_be(2, map(len, completed))
         maps = [m[1] for m in completed]
-        if not {dict}.issuperset(map(type, maps)):
-            raise IrregularError
+        _must_be(dict, map(type, maps))
         per_poll = np.fromiter(map(len, maps), np.int64, len(maps))
         if len(completed) == len(polls):
             poll = np.arange(len(polls))
@@ -208,12 +198,10 @@ class Exploder:
 
     def _reads_of(self, lists: list[Any]) -> tuple[Column, Column, Column]:
         """Return the length of each list of messages, and their offsets and values."""
-        if not {list}.issuperset(map(type, lists)):
-            raise IrregularError
+        _must_be(list, map(type, lists))
         length = np.fromiter(map(len, lists), np.int64, len(lists))
         pairs = list(chain.from_iterable(lists))
-        if not {2}.issuperset(map(len, pairs)):  # whatever is no list has no offset among its parts
-            raise IrregularError
+        _must_be(2, map(len, pairs))  # whatever is no list has no offset among its parts
         flat = list(chain.from_iterable(pairs))
         if set(map(type, flat)) == {int}:
             both = np.fromiter(flat, np.int64, len(flat)).reshape(-1, 2)
@@ -223,8 +211,7 @@ class Exploder:
 
     def _held(self, values: Sequence[Any], places: Column) -> dict[str, Column]:
         lists = [values[i] for i in places]
-        if not {list}.issuperset(map(type, lists)):
-            raise IrregularError
+        _must_be(list, map(type, lists))
         return {
             "held_op": np.repeat(self._rows + places, [len(keys) for keys in lists]),
             "held_key": self._keys.encode(list(chain.from_iterable(lists))),
@@ -254,7 +241,7 @@ class Exploder:
             HistoryError: a completion without invocation, an invocation within another, or an index that does not rise.
         """
         columns: dict[str, Column] = {}
-        for name in _NAMES:
+        for name in COLUMNS:
             parts = self._columns.pop(name, [])
             columns[name] = np.concatenate(parts) if parts else np.zeros(0, np.int64)
         for name in ("type", "f"):
@@ -267,7 +254,12 @@ class Exploder:
         if len(early):
             line = int(columns["line"][columns["segment_op"][early[0]]])
             raise HistoryError(self._source, line, "an invoked poll cannot know yet what it returns")
-        invocation = _pair_up(self._source, columns) if whole else np.full(len(columns["index"]), -1, np.int64)
+        invocation: Column = np.full(len(columns["index"]), -1, np.int64)
+        if whole:
+            try:
+                invocation = invocations(columns["process"], columns["type"], columns["f"])
+            except UnpairedError as error:
+                raise HistoryError(self._source, int(columns["line"][error.row]), error.reason) from None
         return History(
             source=self._source,
             operations=self._operations,
@@ -279,12 +271,10 @@ class Exploder:
         )
 
 
-_NAMES = (
-    *("index", "time", "process", "type", "f", "line"),
-    *("send_op", "send_key", "send_offset", "send_value"),
-    *("segment_op", "segment_poll", "segment_key", "segment_start", "segment_length", "read_offset", "read_value"),
-    *("held_op", "held_key", "rebalanced_op", "rebalanced_key"),
-)
+def _must_be(wanted: object, found: Iterable[object]) -> None:
+    """Raise IrregularError if one of those found is not as wanted."""
+    if not {wanted}.issuperset(found):
+        raise IrregularError
 
 
 def _offsets(offsets: Sequence[int | None]) -> Column:
@@ -317,11 +307,8 @@ def _lifted_reads(lists: list[Any], lifted: Lifted) -> tuple[Column, Column, Col
 
 def _narrow(column: Column) -> Column:
     """Return the column as int32 where that is enough."""
-    if column.dtype != np.int64 or (
-        len(column) and not (int(column.min()) >= -(1 << 31) and int(column.max()) < (1 << 31))
-    ):
-        return column
-    return column.astype(np.int32)
+    small = column.dtype == np.int64 and column.min(initial=0) >= -(1 << 31) and column.max(initial=0) < 1 << 31
+    return column.astype(np.int32) if small else column
 
 
 def _must_rise(source: str, index: Column, line: Column) -> None:
@@ -330,48 +317,3 @@ def _must_rise(source: str, index: Column, line: Column) -> None:
     if len(falls):
         row = int(falls[0]) + 1
         raise HistoryError(source, int(line[row]), f"index {index[row]} comes after index {index[row - 1]}")
-
-
-def _pair_up(source: str, columns: dict[str, Column]) -> Column:
-    """Return the row of each completion's invocation (-1 for an invocation).
-
-    Raises:
-        HistoryError: a process does not go invocation, completion, invocation, completion.
-    """
-    line = columns["line"]
-    rows = len(line)
-    process = _dense(columns["process"])
-    order = np.argsort(process, kind="stable")
-    process, function = process[order], columns["f"][order]
-    invokes = columns["type"][order] == INVOKE
-    follows = np.zeros(rows, np.bool_)
-    follows[1:] = (process[1:] == process[:-1]) & invokes[:-1]
-    wrong = np.flatnonzero(invokes & follows | ~invokes & ~follows)
-    same = np.zeros(rows, np.bool_)
-    same[1:] = function[1:] == function[:-1]
-    other = np.flatnonzero(~invokes & follows & ~same)
-    for places, invocation_reason in ((wrong, True), (other, False)):
-        if len(places):
-            place = places[np.argmin(order[places])]
-            row = int(order[place])
-            name = columns["process"][row]
-            if not invocation_reason:
-                reason = f"process {name} completes another function than it invoked"
-            elif invokes[place]:
-                reason = f"process {name} invokes an operation while another is open"
-            else:
-                reason = f"a completion without invocation (process {name})"
-            raise HistoryError(source, int(line[row]), reason)
-    invocation = np.full(rows, -1, np.int64)
-    invocation[order[1:]] = np.where(invokes[1:], -1, order[:-1])
-    return invocation
-
-
-def _dense(process: Column) -> Column:
-    """Return processes in as few bits as will do, for the sort is by radix then."""
-    if len(process) == 0:
-        return process
-    low, high = int(process.min()), int(process.max())
-    if high - low < 1 << 16:
-        return (process - low).astype(np.uint16)
-    return process

@@ -6,17 +6,13 @@ their numbers are parsed at once. What has another form (text, null, white space
 result does not add up (a list elsewhere than in a poll, say, or in a string), the text is parsed as it was.
 """
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import orjson
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
+from numpy.typing import NDArray
 
 PLACEHOLDER = -7
 """Stands in a poll where a list was; any number would do, for they are counted."""

@@ -1,7 +1,5 @@
 """One operation of a history, as a value."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -22,13 +20,13 @@ class Operation:
     Attributes:
         index: Place in the history, rising in real-time order.
         time: Nanoseconds since the history began.
-        process: Whose operation it is; an integer, or a name such as "nemesis".
+        process: The process; an integer, or a name such as "nemesis".
         type: invoke, ok, fail or info.
         f: send, poll, txn, assign, subscribe, crash, or anything else, which no rule looks at.
         value: For send, poll and txn a list of micro-operations; for assign and subscribe a list of keys.
         rebalance_log: ``{"keys": [...]}`` for each rebalance during the operation.
         seek_to_beginning: The consumer went back to the beginning first.
-        error: What the client said when it did not go well.
+        error: The client's error, if any.
     """
 
     index: int

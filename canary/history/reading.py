@@ -1,27 +1,18 @@
 """Histories from files: JSON Lines and EDN, whole or streamed."""
 
-from __future__ import annotations
-
 import gc
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import islice
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import Any, BinaryIO
 
 import orjson
 
 from canary.history import edn
-from canary.history.checking import OperationError, regular
+from canary.history.columns import History
 from canary.history.errors import HistoryError
 from canary.history.exploding import Batch, Exploder
 from canary.history.lifting import lift
-from canary.history.operation import Operation
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from pathlib import Path
-
-    from canary.history.columns import History
 
 CHUNK = 1 << 16
 """Bytes parsed at a time: what comes of them fits the processor's cache (a megabyte costs a third more)."""
@@ -74,58 +65,17 @@ def load_stretch(file: BinaryIO, source: str, start: int, end: int) -> tuple[His
     return exploder.finish(whole=False), lines
 
 
-def read_jsonl(path: Path, progress: Progress | None = None) -> History:
-    """Return the history in the file at ``path``; see ``load``."""
-    with path.open("rb") as file:
-        return load(file, str(path), progress)
-
-
-def read_edn(path: Path, progress: Progress | None = None) -> History:
-    """Return the history in Jepsen's EDN file at ``path``; see ``load``."""
-    return read_jsonl(path, progress)
-
-
-def load_operations(file: BinaryIO, source: str) -> Iterator[Operation]:
-    """Yield the operations in ``file`` one by one, without the checks that need all of them.
-
-    Raises:
-        HistoryError: as ``load``, when it comes to it.
-    """
-    head = _head(file)
-    batches = _edn_batches if _is_edn(head) else _json_batches
-    for batch in batches(_chunks(file, head, None), source):
-        operations, lines = batch.again()
-        for operation, line in zip(operations, lines, strict=True):
-            try:
-                fields = regular(operation)
-            except OperationError as error:
-                raise HistoryError(source, line, str(error)) from None
-            yield Operation(
-                index=fields["index"],
-                time=fields["time"],
-                process=fields["process"],
-                type=fields["type"],
-                f=fields["f"],
-                value=fields["value"],
-                rebalance_log=fields.get("rebalance_log"),
-                seek_to_beginning=fields.get("seek_to_beginning"),
-                error=fields.get("error"),
-            )
-
-
 def _head(file: BinaryIO) -> bytes:
     """Return the beginning of the file, up to something that is no white space."""
-    head = file.read(CHUNK)
-    while head and not head.strip():
+    head = more = file.read(CHUNK)
+    while more and not head.strip():
         more = file.read(CHUNK)
-        if not more:
-            break
         head += more
     return head
 
 
 def _is_edn(head: bytes) -> bool:
-    """Tell Jepsen's EDN from JSON by its first characters."""
+    """Distinguish Jepsen's EDN from JSON by its first characters."""
     start = head.lstrip()
     if start[:1] in (b"[", b"("):
         start = start[1:].lstrip()

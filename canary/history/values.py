@@ -1,17 +1,11 @@
 """Codes for values and keys: small integers are their own code, everything else gets one."""
 
-from __future__ import annotations
-
-from itertools import repeat
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from canary.history.operation import Scalar
+from canary.history.operation import Scalar
 
 LIMIT = 1 << 62
 """Integers from -LIMIT (exclusive) to LIMIT (exclusive) are their own code; -LIMIT - n is the n-th other value."""
@@ -96,7 +90,7 @@ class ValueCodes:
             return LIMIT
         highest = max((int(c[c > -LIMIT].max(initial=-1)) for c in columns), default=-1)
         first = highest + 1
-        for column, low in zip(columns, repeat(-LIMIT), strict=False):
-            others = column <= low
-            column[others] = first + (low - column[others])
+        for column in columns:
+            others = column <= -LIMIT
+            column[others] = first + (-LIMIT - column[others])
         return first

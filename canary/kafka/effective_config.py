@@ -1,22 +1,18 @@
-"""Asks a client what it really does: our settings may say one thing and the client another.
+"""Reads from a client's log the properties that are in force, and refuses a client that differs from what was set.
 
-Idempotence that is switched off by another property, or acknowledgements from fewer brokers than promised, would make
-every conclusion wrong without a sign (jepsen-redpanda, issue #1: unsafe defaults). With ``debug=conf`` librdkafka tells
-its properties as they are in force; they are read here, and a client that differs is not used.
+Idempotence that another property switches off, or acknowledgements from fewer brokers than promised, would make every
+conclusion wrong without a sign (jepsen-redpanda, issue #1: unsafe defaults). With ``debug=conf`` librdkafka logs its
+properties.
 """
-
-from __future__ import annotations
 
 import logging
 import re
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
 import structlog
 
-from canary.client.quiet import overheard
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
+from canary.kafka.quiet import with_debug
 
 log = structlog.get_logger(__name__)
 
@@ -29,47 +25,40 @@ _TURNS = 20
 
 
 class DishonestClientError(RuntimeError):
-    """The client does something else than it was told."""
+    """The client's properties in force are not those that were set."""
 
 
-class Confession(logging.Filter):
-    """Takes the properties out of a client's log lines; nothing below INFO goes further."""
+def logging_properties(config: Mapping[str, Any], logger: logging.Logger) -> tuple[dict[str, Any], dict[str, str]]:
+    """Return the properties that make the client log its properties, and what will hold those that are in force.
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.properties: dict[str, str] = {}
+    Nothing below INFO reaches the log.
+    """
+    effective: dict[str, str] = {}
 
-    def filter(self, record: logging.LogRecord) -> bool:
-        """Keep what the line tells; say whether it is for others, too."""
+    def keep(record: logging.LogRecord) -> bool:
         if record.levelno >= logging.INFO:
             return True
-        told = _LINE.search(record.getMessage())
-        if told is not None:
-            self.properties[told[1]] = told[2]
+        if (found := _LINE.search(record.getMessage())) is not None:
+            effective[found[1]] = found[2]
         return False
 
-
-def confessing(config: Mapping[str, Any], logger: logging.Logger) -> tuple[dict[str, Any], Confession]:
-    """Return the properties that make the client tell, and what will hold its answer."""
-    confession = Confession()
-    return overheard(config, logger, "conf", confession), confession
+    return with_debug(config, logger, "conf", keep), effective
 
 
-def require(client: Any, confession: Confession, promised: Mapping[str, str]) -> None:
-    """Ask the client, which must serve its log in poll(), whether it does what is ``promised``.
+def require(client: Any, effective: dict[str, str], promised: Mapping[str, str]) -> None:
+    """Check that the client, which logs in poll(), has the ``promised`` properties.
 
     Raises:
-        DishonestClientError: it does not, or does not say.
+        DishonestClientError: it has others, or does not log them.
     """
     for _ in range(_TURNS):
-        if promised.keys() <= confession.properties.keys():
+        if promised.keys() <= effective.keys():
             break
         client.poll(0.01)
-    wrong = {name: confession.properties.get(name) for name in promised}
-    wrong = {name: said for name, said in wrong.items() if said != promised[name]}
+    wrong = {name: effective.get(name) for name, value in promised.items() if effective.get(name) != value}
     if wrong:
         raise DishonestClientError(
             f"the client was told {', '.join(f'{name}={promised[name]}' for name in wrong)} and has "
-            f"{', '.join(f'{name}={said}' for name, said in wrong.items())}: nothing that it acknowledges is a promise"
+            f"{', '.join(f'{name}={has}' for name, has in wrong.items())}: nothing that it acknowledges is a promise"
         )
-    confession.properties.clear()
+    effective.clear()

@@ -1,19 +1,15 @@
 """Opens clients of confluent-kafka whose credentials the cluster may refuse at once.
 
-With an OAUTHBEARER token that has run out, or whose file cannot be read, the constructor itself waits for another one
-(10 s, not to be set) and then raises SASL_AUTHENTICATION_FAILED. That is the cluster refusing us, and may pass; any
-other error of a constructor is a property that it does not take.
+With an OAUTHBEARER token that has expired, or whose file cannot be read, the constructor itself waits for another one
+(10 s, fixed) and then raises SASL_AUTHENTICATION_FAILED: the cluster refuses us, which may pass. Any other error of
+a constructor is about a property that it does not accept.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, TypeVar
+import threading
+from collections.abc import Callable
+from typing import TypeVar
 
 from confluent_kafka import KafkaError, KafkaException
-
-if TYPE_CHECKING:
-    import threading
-    from collections.abc import Callable
 
 Client = TypeVar("Client")
 
@@ -36,22 +32,19 @@ def opened(make: Callable[[], Client]) -> Client:
 
 def refusal_or_raise(error: KafkaException, report: Callable[[KafkaError], None]) -> KafkaError:
     """Return what a constructor raised if it may pass, and report it; raises it again if not."""
-    said: KafkaError = error.args[0]
-    if said.code() != KafkaError.SASL_AUTHENTICATION_FAILED:
+    refusal: KafkaError = error.args[0]
+    if refusal.code() != KafkaError.SASL_AUTHENTICATION_FAILED:
         raise error
-    report(said)
-    return said
+    report(refusal)
+    return refusal
 
 
 def opened_in_time(
     make: Callable[[], Client], report: Callable[[KafkaError], None], stopping: threading.Event
 ) -> Client | None:
-    """Return the client once its credentials are accepted; None when told to stop before.
+    """Return the client once its credentials are accepted; None when ``stopping`` is set before.
 
-    Args:
-        make: makes it.
-        report: is told each refusal.
-        stopping: set to give up; a constructor that waits is not interrupted.
+    Each refusal goes to ``report``. A constructor that waits is not interrupted.
 
     Raises:
         KafkaException: it cannot be made for another reason.

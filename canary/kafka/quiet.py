@@ -1,27 +1,21 @@
-"""Clients that say little and back off.
+"""Clients that log little and back off.
 
-librdkafka writes a line for each failed reconnect (20 a second and broker, FIELD-NOTES). Here its lines go through a
-logger that lets one of a kind through each half minute and then says how many it kept back, and the same holds for the
-errors it reports through ``error_cb``, which become ClientError facts: evidence, never a judgement.
+librdkafka logs a line for each failed reconnect (20 a second and broker, FIELD-NOTES). Here a logger lets one line of a
+kind through each half minute and then adds how many it kept back. The same holds for the errors that ``error_cb``
+reports, which become ClientError facts: evidence, never a judgement.
 """
-
-from __future__ import annotations
 
 import logging
 import threading
 import time
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import structlog
+from confluent_kafka import KafkaError
 
 from canary.facts import ClientError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from confluent_kafka import KafkaError
-
-    from canary.client.ports import Clock, Inbox
+from canary.threads.ports import Clock, Inbox
 
 log = structlog.get_logger(__name__)
 
@@ -37,14 +31,14 @@ CALM: Mapping[str, object] = {
     "socket.timeout.ms": 10000,
     "socket.keepalive.enable": True,
     "topic.metadata.refresh.interval.ms": 10000,  # added partitions are known soon
-    "allow.auto.create.topics": False,  # a topic that is gone is made again by us on purpose or by nobody
+    "allow.auto.create.topics": False,  # a deleted topic is created again on purpose only
     "log.connection.close": False,
 }
 """What every client gets unless the operator's own properties say otherwise."""
 
 
 class Gate:
-    """Lets one of each kind through in ``every_s`` seconds and counts the rest. Thread-safe; kinds are bounded."""
+    """Lets one of each kind through in ``every_s`` seconds and counts the rest. Thread-safe."""
 
     def __init__(self, every_s: float = QUIET_S, kinds: int = 256) -> None:
         self._every_s = every_s
@@ -76,7 +70,7 @@ class _Handler(logging.Handler):
         facility = str(record.args[0]) if isinstance(record.args, tuple) and record.args else ""
         kept_back = self._gate.admit((record.levelno, facility))
         if kept_back is not None:
-            level = min(record.levelno, logging.WARNING)  # what is an error for us, the tracker says
+            level = min(record.levelno, logging.WARNING)  # whether it is an error, the tracker decides
             log.log(level, "kafka_client", client=self._client, said=record.getMessage(), kept_back=kept_back)
 
 
@@ -90,16 +84,12 @@ def quiet_logger(client: str) -> logging.Logger:
     return logger
 
 
-def overheard(
-    config: Mapping[str, Any], logger: logging.Logger, context: str, listener: logging.Filter
+def with_debug(
+    config: Mapping[str, Any], logger: logging.Logger, context: str, listener: Callable[[logging.LogRecord], bool]
 ) -> dict[str, Any]:
-    """Return the properties that make a client log its debug lines of one ``context``, too.
+    """Return the properties that make a client log the debug lines of one ``context`` of librdkafka, too.
 
-    Args:
-        config: librdkafka properties; what ``debug`` has already stays.
-        logger: the client's; ``listener`` is put behind those that listen already.
-        context: one of librdkafka's debug contexts.
-        listener: is given every line, and says whether those behind it and the handlers are given it.
+    ``listener`` becomes the last filter of the client's ``logger``.
     """
     logger.setLevel(logging.DEBUG)
     logger.addFilter(listener)
@@ -133,11 +123,8 @@ class ErrorReporter:
 
 
 def calm(config: Mapping[str, object], client: str, *, forced: Mapping[str, object] | None = None) -> dict[str, Any]:
-    """Return librdkafka properties: CALM, over it the operator's ``config``, over it what the part cannot do without.
+    """Return librdkafka properties: CALM, over it the operator's ``config``, over it those ``forced``.
 
-    Args:
-        config: librdkafka properties by name, as the operator gave them (bootstrap.servers, security …).
-        client: name of the client instance; becomes ``client.id`` unless ``config`` has one.
-        forced: properties that the operator must not change, because the meaning of the facts hangs on them.
+    ``client`` becomes ``client.id`` unless ``config`` has one; ``forced`` are properties that decide what facts mean.
     """
     return {**CALM, "client.id": f"durability-canary-{client}", **config, **(forced or {})}

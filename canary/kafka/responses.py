@@ -1,16 +1,13 @@
-"""What the client's answers and errors say, in our words."""
-
-from __future__ import annotations
+"""Answers of an AdminClient: asked for again until there is one; errors as text, topic ids."""
 
 import contextlib
 import time
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import Any, Final, TypeVar
 
-from confluent_kafka import KafkaError, KafkaException
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from concurrent.futures import Future
+from confluent_kafka import KafkaError, KafkaException, TopicCollection
+from confluent_kafka.admin import ConfigResource, ResourceType
 
 T = TypeVar("T")
 
@@ -27,18 +24,18 @@ def answer(
     until: float | None = None,
     final: Callable[[int], bool] = lambda code: code >= 0,
 ) -> T:
-    """Return what the cluster answers; it is asked again while nobody does.
+    """Return what the cluster answers; without an answer the question is put again.
 
-    Most questions of an AdminClient go to the broker that the client takes for the controller. Brokers name one that
-    they think alive: after a death that may be the dead one until its session is over (9 s by default), and the client
-    waits for it as long as the question may take, and in the next one again. So a question is short, and before the
-    next one any broker is asked for metadata, which renews what the client knows of the controller.
+    Most questions of an AdminClient go to the broker that the client takes for the controller. For example, broker 1 is
+    controller and dies: until its session is over (9 s by default) the other brokers still name it, and the client
+    waits for it as long as the question may take, and then again. So a question is short, and before the next one any
+    broker is asked for metadata, which renews what the client knows of the controller.
 
     Args:
         admin: an AdminClient.
         ask: puts the question, given how many seconds it may take.
         until: when to give up (time.monotonic()); by default after PATIENCE_S.
-        final: whether an error of this code is an answer; by default what the cluster says, not the client of itself.
+        final: whether an error of this code is an answer; by default any error of the cluster, none of the client.
 
     Raises:
         KafkaException: the error that is an answer, or that of the last try.
@@ -54,18 +51,29 @@ def answer(
         except TimeoutError as error:
             if time.monotonic() >= end:
                 raise KafkaException(KafkaError(KafkaError._TIMED_OUT)) from error  # noqa: SLF001  # public in librdkafka
-        with contextlib.suppress(KafkaException):  # nobody answers this either: there is nothing to learn yet
+        with contextlib.suppress(KafkaException):  # no answer to this either
             admin.list_topics(timeout=max(0.1, min(3.0, end - time.monotonic())))
         time.sleep(0.25)
 
 
+def describe_topic(admin: Any, topic: str) -> Callable[[float], Future[Any]]:
+    """Return the question for a topic's partitions and id, as ``answer`` puts it."""
+    return lambda most_s: admin.describe_topics(TopicCollection([topic]), request_timeout=most_s)[topic]
+
+
+def describe_settings(admin: Any, topic: str) -> Callable[[float], Future[Any]]:
+    """Return the question for a topic's settings, as ``answer`` puts it."""
+    resource = ConfigResource(ResourceType.TOPIC, topic)
+    return lambda most_s: admin.describe_configs([resource], request_timeout=most_s)[resource]
+
+
 def text_of(error: KafkaError) -> str:
-    """Return an error as facts and messages carry it: its name, then what it says."""
+    """Return an error as facts and messages carry it: its name, then its text."""
     return f"{error.name()}: {error.str()}"
 
 
 def topic_id_of(described: Any) -> str | None:
-    """Return the incarnation that AdminClient.describe_topics() tells; None from clusters that have no topic ids."""
+    """Return the incarnation in an answer of describe_topics(); None from clusters that have no topic ids."""
     topic_id = described.topic_id
     if topic_id is None or not (topic_id.get_most_significant_bits() or topic_id.get_least_significant_bits()):
         return None

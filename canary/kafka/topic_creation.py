@@ -1,24 +1,20 @@
-"""Makes the probe topic, once, and only when the cluster says that there is none.
+"""Creates the probe topic, once, and only when the cluster answers that there is none.
 
-Guessing "missing" from a timeout or from a lack of rights has made canaries create topics on the wrong cluster, or with
-the wrong replication. So: only UNKNOWN_TOPIC_OR_PARTITION, said to somebody who may describe the topic, counts. A topic
-that exists is taken as it is, whatever its settings; what is unsafe about it is for the audit to say (CONTRACTS).
+Canaries that guessed "missing" from a timeout or from a lack of rights have created topics on the wrong cluster, or
+with the wrong replication. So only UNKNOWN_TOPIC_OR_PARTITION counts, and only with the right to describe the topic. A
+topic that exists is used as it is, whatever its settings; the audit reports what is unsafe about it (CONTRACTS).
 """
-
-from __future__ import annotations
 
 import itertools
 import time
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
 
-from confluent_kafka import KafkaError, KafkaException, TopicCollection
+from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import NewTopic
 
-from canary.client.answers import answer, text_of, topic_id_of
 from canary.errors import UserError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+from canary.kafka.responses import answer, describe_topic, text_of, topic_id_of
 
 UNREACHABLE = 3
 """Exit status where the cluster gives no answer, or not enough rights."""
@@ -36,7 +32,7 @@ class TopicError(UserError):
 
 
 class Found(NamedTuple):
-    """The probe topic as it is. ``topic_id`` is None where the cluster does not tell."""
+    """The probe topic as it is. ``topic_id`` is None where the cluster has no topic ids."""
 
     topic_id: str | None
     partitions: int
@@ -44,7 +40,7 @@ class Found(NamedTuple):
 
 
 class Broker(NamedTuple):
-    """A live broker and where it stands."""
+    """A live broker and its rack."""
 
     id: int
     rack: str | None
@@ -59,15 +55,7 @@ def ensure_topic(
     *,
     timeout_s: float = 15.0,
 ) -> Found:
-    """Return what topic ``name`` is; make it first if the cluster says that it does not exist.
-
-    Args:
-        admin: an AdminClient.
-        name: the topic.
-        partitions: how many it gets if it is made.
-        replication_factor: replicas of each partition if it is made.
-        config: its settings if it is made (``min.insync.replicas`` …).
-        timeout_s: most seconds for the whole.
+    """Return topic ``name`` as it is; create it first, as described, if the cluster answers that it does not exist.
 
     Raises:
         TopicError: no answer in time, no rights, or fewer brokers than replicas.
@@ -118,24 +106,24 @@ def spread(brokers: Iterable[Broker], partitions: int, replication_factor: int) 
 
 
 def _described(admin: Any, name: str, deadline: float) -> Found | None:
-    """Return the topic, or None when the cluster says that there is none. Asks again until ``deadline``."""
+    """Return the topic, or None when there is none. Asks again until ``deadline``."""
     try:
         described: Any = answer(
             admin,
-            lambda most_s: admin.describe_topics(TopicCollection([name]), request_timeout=most_s)[name],
+            describe_topic(admin, name),
             until=deadline,
             final={KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError.TOPIC_AUTHORIZATION_FAILED}.__contains__,
         )
     except KafkaException as error:
-        said: KafkaError = error.args[0]
-        if said.code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
+        reason: KafkaError = error.args[0]
+        if reason.code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
             return None
-        raise _explained(said, f"describe topic {name!r}", "DESCRIBE on the topic") from error
+        raise _explained(reason, f"describe topic {name!r}", "DESCRIBE on the topic") from error
     return Found(topic_id_of(described), len(described.partitions), created=False)
 
 
 def _created(admin: Any, new: NewTopic, deadline: float) -> bool:
-    """Have the topic made. Returns whether it was: somebody else may have been faster."""
+    """Create the topic. Returns False if another client was faster."""
     try:
         answer(
             admin,
@@ -143,10 +131,10 @@ def _created(admin: Any, new: NewTopic, deadline: float) -> bool:
             until=deadline,
         )
     except KafkaException as error:
-        said: KafkaError = error.args[0]
-        if said.code() == KafkaError.TOPIC_ALREADY_EXISTS:
+        reason: KafkaError = error.args[0]
+        if reason.code() == KafkaError.TOPIC_ALREADY_EXISTS:
             return False
-        raise _explained(said, f"make topic {new.topic!r}", "CREATE on the topic (or on the cluster)") from error
+        raise _explained(reason, f"make topic {new.topic!r}", "CREATE on the topic (or on the cluster)") from error
     return True
 
 

@@ -1,41 +1,17 @@
 """What an error of a transactional producer proves. One table, and nothing else decides.
 
-An error filed as a definite abort makes every later read of the transaction an aborted read (G1a), and an error filed
-as indeterminate hides a real one: Jepsen's first analysis of Kafka's own client was wrong in just this way
+An error filed as a definite abort makes every later read of the transaction an aborted read (G1a); an error filed as
+indeterminate hides a real one: Jepsen's first analysis of Kafka's own client was wrong in just this way
 (jepsen-redpanda 3.6: InvalidTxnState on a retried commit, #3616; NotLeaderOrFollower, KAFKA-13574). So each row was
 measured (FIELD-NOTES, "Transactions: what an error proves": 4,938 random and 46 directed transactions read back), and
 whatever no row names is indeterminate. Neither ``retriable()`` nor the code alone decides: ``_TIMED_OUT`` has three
 meanings, told apart by flags and text.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from confluent_kafka import KafkaError
-
-if TYPE_CHECKING:
-    from typing import Protocol
-
-    class Error(Protocol):
-        """What is asked of a KafkaError."""
-
-        def code(self) -> int:
-            """Return its number."""
-
-        def str(self) -> str:
-            """Return its text."""
-
-        def fatal(self) -> bool:
-            """Return whether the client is of no use any more."""
-
-        def retriable(self) -> bool:
-            """Return whether the same call may be made again."""
-
-        def txn_requires_abort(self) -> bool:
-            """Return whether only an abort can follow."""
-
 
 Where = Literal["before commit", "commit", "commit again", "abort", "abort after commit"]
 """Which call failed. "before commit": begin, produce, flush, a delivery report, send_offsets. "commit again": a commit
@@ -43,7 +19,7 @@ of a transaction for which one was asked before. "abort after commit": an abort 
 
 Proof = Literal["aborted", "abort", "again", "indeterminate"]
 """aborted: it did not and will not commit. abort: it will not have committed once an abort is acknowledged. again:
-nothing yet, call commit again on the same instance. indeterminate: nobody can say; close the client."""
+nothing yet, call commit again on the same instance. indeterminate: it may have committed or not; close the client."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +35,7 @@ class Row:
     retriable: bool | None = None
     text: str = ""
 
-    def matches(self, where: Where, error: Error) -> bool:
+    def matches(self, where: Where, error: KafkaError) -> bool:
         """Say whether this line is about ``error`` of the call ``where``."""
         return (
             where in self.where
@@ -120,6 +96,6 @@ fatal or ``_STATE`` error of a commit (row 10), INVALID_TXN_STATE on a commit th
 that an abort says after a commit was asked for (row 8: ``_CONFLICT`` every time, and the commit went through)."""
 
 
-def proof(where: Where, error: Error) -> Proof:
+def proof(where: Where, error: KafkaError) -> Proof:
     """Return what ``error`` of the call ``where`` proves."""
     return next((row.proof for row in TABLE if row.matches(where, error)), "indeterminate")

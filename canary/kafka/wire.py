@@ -1,9 +1,9 @@
-"""Ask one broker, over a plain socket, what it believes about its cluster.
+"""Asks one broker, over a plain socket, for its own view of the cluster. For the lab, on 127.0.0.1.
 
-A Kafka client would ask *some* broker it learned of, may be a dead one, and prints a line per failed reconnect. Here
-the question is always "what does this very broker say", which is also the only honest readiness: a broker that was just
-restarted answers from a metadata image in which its old session has been fenced. What the controller believes is asked
-by way of a broker: one that was just resumed does not know yet that it was fenced meanwhile.
+A Kafka client would ask *some* broker, maybe a dead one. Here the question is always what this very broker knows, which
+is also the only sound test of readiness: a broker that was just restarted answers from a metadata image in which its
+old session has been fenced. The controller is asked through a broker: one that was just resumed does not know yet that
+it was fenced meanwhile.
 
 Metadata request version 7 (Kafka 2.1 to 4.x): the first with leader epochs, the last but one without compact fields.
 CreateTopics request version 4 (2.4 to 4.x): the last without compact fields.
@@ -13,27 +13,20 @@ import socket
 import struct
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import BinaryIO, TypeVar
 
 _T = TypeVar("_T")
-_METADATA = 3
-_CREATE_TOPICS = 19
-_UNREGISTER = 64
-_VERSION = 7
-_CREATE_VERSION = 4
+_METADATA, _CREATE_TOPICS, _UNREGISTER = (3, 7), (19, 4), (64, 0)
+"""Key and version of each request."""
 _DEFAULT = -1
 _CLIENT = b"canary-lab"
 
 
 @dataclass(frozen=True, slots=True)
 class PartitionState:
-    """One partition as one broker sees it.
+    """One partition as one broker sees it: replica ids in assignment order, and the ids of those in sync.
 
-    Attributes:
-        leader: id of the leading broker; None when there is none.
-        leader_epoch: how often the leader has changed; -1 unknown.
-        replicas: ids in assignment order.
-        isr: ids in sync.
+    ``leader`` is None when there is none; ``leader_epoch`` counts the changes of leader, -1: unknown.
     """
 
     leader: int | None
@@ -46,17 +39,16 @@ class PartitionState:
 class ClusterState:
     """A broker's answer: the registered, unfenced brokers, and the partitions asked for, by (topic, partition)."""
 
-    cluster_id: str | None
     brokers: frozenset[int]
     partitions: dict[tuple[str, int], PartitionState]
 
 
 class _Reader:
-    """A cursor over the bytes of a response."""
+    """A cursor over the bytes of a response, behind its correlation id and throttle time."""
 
     def __init__(self, data: bytes) -> None:
         self._data = data
-        self._at = 0
+        self._at = 8
 
     def number(self, code: str) -> int:
         (value,) = struct.unpack_from(">" + code, self._data, self._at)
@@ -67,9 +59,8 @@ class _Reader:
         length = self.number("h")
         if length < 0:
             return None
-        value = self._data[self._at : self._at + length].decode()
         self._at += length
-        return value
+        return self._data[self._at - length : self._at].decode()
 
     def array(self, item: Callable[[], _T]) -> list[_T]:
         return [item() for _ in range(self.number("i"))]
@@ -79,39 +70,22 @@ class _Reader:
 
 
 def ask(port: int, topics: tuple[str, ...] = (), *, timeout: float = 1.0) -> ClusterState | None:
-    """Ask the broker at 127.0.0.1:``port``; None if it does not answer within ``timeout`` seconds.
+    """Ask the broker at 127.0.0.1:``port`` for the cluster and for these topics, of which it leaves out unknown ones.
 
-    Args:
-        port: of the broker's client listener.
-        topics: which topics' partitions to return; a topic it does not know is left out.
-        timeout: seconds for connecting, and again for each read.
+    Returns None if it does not connect, or does not answer, within ``timeout`` seconds each.
     """
-    body = struct.pack(">i", len(topics))
-    for topic in topics:
-        body += _text(topic)
-    body += b"\0"  # do not create topics
-    header = _header(_METADATA, _VERSION)
-    try:
-        data = _exchange(port, header + body, timeout)
-    except OSError:  # refused, reset or timed out: it does not answer, which is an answer
-        return None
-    return _parse(data)
+    do_not_create = b"\0"
+    body = struct.pack(">i", len(topics)) + b"".join(map(_text, topics)) + do_not_create
+    data = _exchange(port, _METADATA, body, timeout)
+    return None if data is None else _cluster(_Reader(data))
 
 
 def unfenced(port: int, brokers: Iterable[int], *, timeout: float = 5.0) -> frozenset[int]:
-    """Ask the controller, through the broker at ``port``, which of these it does not hold for fenced.
+    """Ask the controller, through the broker at ``port``, which of these brokers are not fenced; none without answer.
 
-    It is asked whether it would make a topic with its only replica on each one (CreateTopics with validate_only, so
-    nothing is made); of a fenced broker it says INVALID_REPLICA_ASSIGNMENT. A replication factor would not tell: a
-    fenced broker counts for it.
-
-    Args:
-        port: of the asked broker's client listener.
-        brokers: their ids.
-        timeout: seconds for connecting, for each read, and for the controller.
-
-    Returns:
-        Their ids; none if nobody answers.
+    The question is whether it would create a topic with its only replica on each one (CreateTopics with validate_only,
+    so nothing is created): for a fenced broker the answer is INVALID_REPLICA_ASSIGNMENT. A replication factor would not
+    do, because a fenced broker counts for it.
     """
     names = {f"canary-lab-placed-on-{broker}": broker for broker in brokers}
     body = struct.pack(">i", len(names))
@@ -119,35 +93,27 @@ def unfenced(port: int, brokers: Iterable[int], *, timeout: float = 5.0) -> froz
         placed = struct.pack(">iiii", 1, 0, 1, broker)  # one partition, number 0, with one replica
         body += _text(name) + struct.pack(">ih", _DEFAULT, _DEFAULT) + placed + struct.pack(">i", 0)  # no settings
     body += struct.pack(">i?", int(timeout * 1000), True)  # validate only
-    try:
-        data = _exchange(port, _header(_CREATE_TOPICS, _CREATE_VERSION) + body, timeout)
-    except OSError:  # as in ask()
+    data = _exchange(port, _CREATE_TOPICS, body, timeout)
+    if data is None:
         return frozenset()
     reader = _Reader(data)
-    reader.number("i")  # correlation id
-    reader.number("i")  # throttle time
 
-    def answer() -> tuple[str, int]:
+    def created() -> tuple[str, int]:
         name, error = reader.text() or "", reader.number("h")
         reader.text()  # the error in words
         return name, error
 
-    return frozenset(names[name] for name, error in reader.array(answer) if error == 0)
+    return frozenset(names[name] for name, error in reader.array(created) if error == 0)
 
 
 def unregister(port: int, broker: int, *, timeout: float = 10.0) -> bool:
-    """Have the broker at ``port`` unregister another one (UnregisterBroker version 0); False if that was not done."""
-    header = _header(_UNREGISTER, 0) + b"\0"
-    try:
-        data = _exchange(port, header + struct.pack(">i", broker) + b"\0", timeout)
-    except OSError:  # as in ask()
+    """Have the broker at ``port`` unregister another one; returns whether that was done."""
+    tags = b"\0"  # a compact request: tags end its header and its body
+    data = _exchange(port, _UNREGISTER, tags + struct.pack(">i", broker) + tags, timeout)
+    if data is None:
         return False
     (error,) = struct.unpack_from(">h", data, 9)  # behind correlation id, tags and throttle time
     return bool(error == 0)
-
-
-def _header(key: int, version: int) -> bytes:
-    return struct.pack(">hhih", key, version, 1, len(_CLIENT)) + _CLIENT
 
 
 def _text(value: str) -> bytes:
@@ -155,28 +121,26 @@ def _text(value: str) -> bytes:
     return struct.pack(">h", len(data)) + data
 
 
-def _exchange(port: int, request: bytes, timeout: float) -> bytes:
-    with socket.create_connection(("127.0.0.1", port), timeout) as connection:
-        connection.sendall(struct.pack(">i", len(request)) + request)
-        (size,) = struct.unpack(">i", _receive(connection, 4))
-        return _receive(connection, size)
+def _exchange(port: int, request: tuple[int, int], body: bytes, timeout: float) -> bytes | None:
+    """Return the response to a request; None if the broker refuses, resets, or does not answer in time."""
+    content = struct.pack(">hhih", *request, 1, len(_CLIENT)) + _CLIENT + body
+    try:
+        with socket.create_connection(("127.0.0.1", port), timeout) as connection, connection.makefile("rb") as stream:
+            connection.sendall(struct.pack(">i", len(content)) + content)
+            (size,) = struct.unpack(">i", _receive(stream, 4))
+            return _receive(stream, size)
+    except OSError:
+        return None
 
 
-def _receive(connection: socket.socket, count: int) -> bytes:
-    data = bytearray()
-    while len(data) < count:
-        piece = connection.recv(count - len(data))
-        if not piece:
-            raise ConnectionResetError
-        data += piece
-    return bytes(data)
+def _receive(stream: BinaryIO, count: int) -> bytes:
+    data = stream.read(count)
+    if len(data) < count:
+        raise ConnectionResetError
+    return data
 
 
-def _parse(data: bytes) -> ClusterState:
-    reader = _Reader(data)
-    reader.number("i")  # correlation id
-    reader.number("i")  # throttle time
-
+def _cluster(reader: _Reader) -> ClusterState:
     def broker() -> int:
         identity = reader.number("i")
         reader.text()  # host
@@ -185,12 +149,12 @@ def _parse(data: bytes) -> ClusterState:
         return identity
 
     brokers = frozenset(reader.array(broker))
-    cluster_id = reader.text()
+    reader.text()  # cluster id
     reader.number("i")  # controller
     partitions: dict[tuple[str, int], PartitionState] = {}
 
     def partition() -> tuple[int, PartitionState]:
-        reader.number("h")  # error: no leader is said by leader -1 as well
+        reader.number("h")  # error: a missing leader is leader -1 as well
         index = reader.number("i")
         leader = reader.number("i")
         epoch = reader.number("i")
@@ -204,4 +168,4 @@ def _parse(data: bytes) -> ClusterState:
         name = reader.text() or ""
         reader.number("b")  # internal
         partitions.update({(name, index): state for index, state in reader.array(partition)})
-    return ClusterState(cluster_id, brokers, partitions)
+    return ClusterState(brokers, partitions)

@@ -5,25 +5,26 @@ directory, small heaps and timeouts of seconds instead of minutes (FIELD-NOTES "
 killed (-9), paused (SIGSTOP), resumed, restarted, added, removed, and their logs cut short: what a crash does to a
 broker that never fsynced (why-fsync.txt).
 
-    with Lab(directory, brokers=3, broker_properties={"min.insync.replicas": "2"}) as lab:
+    with Lab(directory, brokers=3, properties=NodeProperties(brokers={"min.insync.replicas": "2"})) as lab:
         ...  # lab.bootstrap
         lab.kill(1)
         lab.truncate(1, "probes", 0, bytes=10)
         lab.restart(1)
 
-Everything a lab knows stands in its directory, so another process can take hold of a running one
-(``Lab.attach(directory)``), and a lab that was stopped can be started again with its data:
+All that is known of a lab is in its directory, so another process can use a running one (``Lab.attach(directory)``),
+and a lab that was stopped can be started again with its data:
 
     lab.json                     version, cluster id, properties, and port of each node
     actions.log                  what was done to which node, and when; see canary.lab.events
     controller/, broker-<id>/    server.properties, log4j configuration, console.log, server.log, events.log, pid, data/
 
-Nothing here needs root, a container or the network once the jars are there (canary.lab.jars).
+Nothing here needs root, a container or the network once the jars are there (canary.lab.jars.cache).
 """
 
+from canary.kafka.wire import PartitionState
 from canary.lab.errors import LabError
-from canary.lab.lab import Lab, NodeStatus
-from canary.lab.state import CONTROLLER
-from canary.lab.wire import PartitionState
+from canary.lab.lab import Lab
+from canary.lab.site import NodeStatus
+from canary.lab.state import CONTROLLER, NodeProperties
 
-__all__ = ["CONTROLLER", "Lab", "LabError", "NodeStatus", "PartitionState"]
+__all__ = ["CONTROLLER", "Lab", "LabError", "NodeProperties", "NodeStatus", "PartitionState"]

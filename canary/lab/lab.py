@@ -4,7 +4,7 @@ import contextlib
 import shutil
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from signal import SIGCONT, SIGSTOP
 from types import TracebackType
@@ -12,37 +12,18 @@ from typing import Self
 
 import structlog
 
-from canary.lab import events, jars, logs, process, state, wire
+from canary.kafka import wire
+from canary.lab import events, logs, process, state
 from canary.lab.errors import LabError
-from canary.lab.properties import Profile
-from canary.lab.site import Site
-from canary.lab.state import CONTROLLER, State
+from canary.lab.jars import cache
+from canary.lab.jars.cache import Progress
+from canary.lab.jars.pinned_jars import DEFAULT_VERSION
+from canary.lab.site import NodeStatus, Site
+from canary.lab.state import CONTROLLER, NodeProperties, Profile, State
 
 _log = structlog.get_logger(__name__)
 
 _POLL_S = 0.05
-_STOP_S = 15.0
-
-
-@dataclass(frozen=True, slots=True)
-class NodeStatus:
-    """One process of a lab.
-
-    Attributes:
-        node: id; CONTROLLER for the controller.
-        role: "broker" or "controller".
-        state: "running", "paused" or "stopped".
-        pid: None when stopped.
-        port: on 127.0.0.1.
-        resident_bytes: memory; 0 when stopped.
-    """
-
-    node: int
-    role: str
-    state: str
-    pid: int | None
-    port: int
-    resident_bytes: int
 
 
 class Lab:
@@ -53,10 +34,8 @@ class Lab:
             (or a newer one), its nodes and its cluster id.
         brokers: how many, with ids 1..n. Ignored if the directory already is a lab.
         version: of Kafka.
-        broker_properties: override or add to those of every broker.
-        controller_properties: override or add to the controller's.
+        properties: override or add to those of the nodes.
         heap: of each process, as for -Xmx.
-        broker_overrides: properties of single brokers, by id, such as {1: {"broker.rack": "a"}}; they win.
         profile: "calm" waits for a silent broker as long as production does, "quick" expels it within 3 s.
         features: feature levels to format the cluster with, such as {"eligible.leader.replicas.version": 0}.
         die_with_parent: kill (-9) every process of the lab when this Python process ends, however it ends.
@@ -67,12 +46,10 @@ class Lab:
         directory: Path | str,
         brokers: int = 3,
         *,
-        version: str = jars.DEFAULT_VERSION,
-        broker_properties: Mapping[str, object] | None = None,
-        controller_properties: Mapping[str, object] | None = None,
+        version: str = DEFAULT_VERSION,
+        properties: NodeProperties = NodeProperties(),  # noqa: B008  # frozen
         heap: str = "256m",
         profile: Profile = "calm",
-        broker_overrides: Mapping[int, Mapping[str, object]] | None = None,
         features: Mapping[str, int] | None = None,
         die_with_parent: bool = False,
     ) -> None:
@@ -83,11 +60,11 @@ class Lab:
             version=version,
             cluster_id=state.random_id(),
             heap=heap,
-            broker_properties=state.texts(broker_properties or {}),
-            controller_properties=_for_controller(broker_properties or {}) | state.texts(controller_properties or {}),
+            broker_properties=state.texts(properties.brokers),
+            controller_properties=state.texts(properties.for_controller()),
             features=dict(features or {}),
             ports=dict.fromkeys([CONTROLLER, *range(1, brokers + 1)], 0),
-            overrides={node: state.texts(values) for node, values in (broker_overrides or {}).items()},
+            overrides={node: state.texts(values) for node, values in properties.single.items()},
             profile=profile,
         )
         self._site = Site(self.directory, wanted, die_with_parent)
@@ -116,8 +93,6 @@ class Lab:
     ) -> None:
         """Stop it."""
         self.stop()
-
-    # What it is
 
     @property
     def bootstrap(self) -> str:
@@ -151,21 +126,13 @@ class Lab:
 
     def status(self) -> list[NodeStatus]:
         """Return every node's state, controller first."""
-        now = self._site.state()
-        found = []
-        for node in (CONTROLLER, *now.brokers):
-            pid = self._site.pid(node)
-            role = "controller" if node == CONTROLLER else "broker"
-            condition = process.state(pid) if pid is not None else "stopped"
-            memory = process.resident_bytes(pid) if pid is not None else 0
-            found.append(NodeStatus(node, role, condition, pid, now.ports[node], memory))
-        return found
+        return [self._site.status(node) for node in (CONTROLLER, *self.brokers)]
 
     def partition(self, topic: str, partition: int) -> wire.PartitionState:
         """Return leader, epoch, ISR and replicas of a partition as the brokers see it now.
 
         All running brokers are asked, and the answer with the highest leader epoch is taken (its leader's, if that one
-        answers), because one that was just resumed serves what it knew before.
+        answers), because a broker that was just resumed serves what it knew before.
 
         Raises:
             LabError: no broker answers, or none knows the partition.
@@ -192,21 +159,15 @@ class Lab:
         """Return what was done to the nodes, and when brokers were fenced or left an ISR, since a time (epoch s)."""
         return events.events(self.directory, since)
 
-    # Starting and stopping
-
-    def start(self, progress: jars.Progress | None = None, *, timeout: float = 180.0) -> None:
+    def start(self, progress: Progress | None = None, *, timeout: float = 180.0) -> None:
         """Fetch the jars if need be, start every process, and return when the cluster is ready.
 
-        Args:
-            progress: told what is being fetched and started.
-            timeout: seconds until the brokers must have come up, not counting the fetch.
-
         Raises:
-            LabError: it runs already, cannot be fetched, or does not come up.
+            LabError: it runs already, cannot be fetched, or is not ready ``timeout`` seconds after the fetch.
         """
-        jars.java()
+        cache.java()
         self.directory.mkdir(parents=True, exist_ok=True)
-        self._say(progress, "preparing", 0)
+        _report(progress, "preparing", 0)
         now = self._site.prepare(progress)
         try:
             with self._site.locked():
@@ -214,7 +175,7 @@ class Lab:
                 for node in (CONTROLLER, *now.brokers):
                     self._site.spawn(node)
             self.wait_ready(timeout, progress, including=now.brokers)
-        except BaseException:  # Ctrl-C too: nothing that was started half stays behind
+        except BaseException:  # Ctrl-C too: no half-started lab is left behind
             self.stop(hard=True)
             raise
         _log.info("lab_started", directory=str(self.directory), bootstrap=self.bootstrap, version=now.version)
@@ -222,30 +183,24 @@ class Lab:
     def stop(self, *, hard: bool = False) -> None:
         """Stop every process of the lab, brokers before the controller; fine when none runs.
 
-        Args:
-            hard: kill -9 at once instead of asking first and killing after 15 s; so it is without a controller.
+        With ``hard``, or without a controller, they are killed (-9) at once, else after 15 s.
         """
         if state.load(self.directory) is None:
             return
         with self._site.locked():
             controller = self._site.pid(CONTROLLER)
-            alone = controller is None or process.state(controller) != "running"  # nobody takes over from the brokers
+            alone = controller is None or process.state(controller) != "running"  # brokers would wait for it
             for group in (self.brokers, (CONTROLLER,)):
                 self._site.end(group, hard=hard or alone)
         _log.info("lab_stopped", directory=str(self.directory))
 
     def wait_ready(
-        self, timeout: float = 180.0, progress: jars.Progress | None = None, *, including: Iterable[int] = ()
+        self, timeout: float = 180.0, progress: Progress | None = None, *, including: Iterable[int] = ()
     ) -> None:
-        """Wait until every running broker, and the controller, says that all running brokers are in the cluster.
-
-        Args:
-            timeout: in seconds.
-            progress: told how many have come so far.
-            including: brokers that must be among them; without it, one that has ended is no longer waited for.
+        """Wait until every running broker, those ``including``, and the controller say that all of them are in.
 
         Raises:
-            LabError: one has ended meanwhile, or the time is up.
+            LabError: one has ended meanwhile, or ``timeout`` seconds are over.
         """
         expected = {*self._site.running(), *including}
 
@@ -257,14 +212,12 @@ class Lab:
                 raise LabError(f"the controller has ended: {self._site.last_words(CONTROLLER)}")
             answers = [wire.ask(self.port(node)) for node in sorted(expected)]
             up = sum(1 for answer in answers if answer is not None and expected <= answer.brokers)
-            if expected and up == len(expected):  # so they say; one that was frozen may have been fenced meanwhile
+            if expected and up == len(expected):  # a broker that was frozen may have been fenced without knowing it
                 up = len(wire.unfenced(self.port(min(expected)), expected))
-            self._say(progress, "starting brokers", up, len(expected))
+            _report(progress, "starting brokers", up, len(expected))
             return up == len(expected)
 
-        self._wait(ready, timeout, f"brokers {sorted(expected)} are not all in the cluster")
-
-    # Faults, and their end
+        _wait(ready, timeout, f"brokers {sorted(expected)} are not all in the cluster")
 
     def kill(self, node: int) -> None:
         """Kill -9 a broker (or the controller) and return when it is gone; fine when it is gone already."""
@@ -272,14 +225,14 @@ class Lab:
         self._site.end((node,), hard=True)
 
     def pause(self, node: int) -> None:
-        """Stop a process where it stands (SIGSTOP): connections stay open and nobody answers."""
+        """Freeze a process (SIGSTOP): connections stay open and nothing answers on them."""
         pid = self._site.require_pid(node)
         events.note(self.directory, "paused", (node,))
         process.send(pid, SIGSTOP)
-        self._wait(lambda: process.state(pid) != "running", 5.0, f"node {node} does not stop")
+        _wait(lambda: process.state(pid) != "running", 5.0, f"node {node} does not stop")
 
     def resume(self, node: int) -> None:
-        """Let a paused process go on (SIGCONT); fine when it was not paused."""
+        """Let a frozen process go on (SIGCONT); fine when it was not frozen."""
         pid = self._site.require_pid(node)
         process.send(pid, SIGCONT)
         events.note(self.directory, "resumed", (node,))
@@ -297,10 +250,7 @@ class Lab:
     def start_broker(self, broker: int, *, timeout: float = 180.0) -> None:
         """Start a broker that was killed or stopped, with the same port and data.
 
-        Args:
-            broker: its id.
-            timeout: seconds it may take until the cluster counts it in; 0 returns without waiting for that (with the
-                controller paused it cannot register).
+        A ``timeout`` of 0 returns before the broker is in the cluster: with the controller paused it cannot register.
 
         Raises:
             LabError: it runs already, ends at once, or does not come up in time.
@@ -326,17 +276,9 @@ class Lab:
         bytes: int | None = None,  # noqa: A002  # what is cut, in the caller's words
         to_offset: int | None = None,
     ) -> logs.Cut:
-        """Cut the end off a replica's log on disk, as a crash without fsync does; see canary.lab.logs.
+        """Cut the end off a stopped broker's log on disk, as a crash without fsync does; see canary.lab.logs.
 
-        Args:
-            broker: whose replica; it must not run.
-            topic: whose log.
-            partition: which.
-            bytes: how many to cut from the end.
-            to_offset: or: remove this offset and all behind it (whole batches).
-
-        Returns:
-            The end offset before and after.
+        Either so many ``bytes``, or ``to_offset``: this offset and all behind it (whole batches).
 
         Raises:
             LabError: the broker runs, or holds no such replica.
@@ -353,19 +295,17 @@ class Lab:
         """Wait until the in-sync replicas of a partition are exactly these brokers.
 
         Raises:
-            LabError: the time is up; says what they are.
+            LabError: the time is up; names them.
         """
         seen: list[wire.PartitionState] = []
 
         def reached() -> bool:
-            with contextlib.suppress(LabError):  # nobody answers just now
+            with contextlib.suppress(LabError):  # no broker answers just now
                 seen[:] = [self.partition(topic, partition)]
                 return seen[0].isr == isr
             return False
 
-        self._wait(reached, timeout, lambda: f"ISR of {topic}-{partition} is not {sorted(isr)} but {seen}")
-
-    # Growing and shrinking
+        _wait(reached, timeout, lambda: f"ISR of {topic}-{partition} is not {sorted(isr)} but {seen}")
 
     def add_broker(self, broker_properties: Mapping[str, object] | None = None, *, timeout: float = 180.0) -> int:
         """Add a broker to the running lab and return its id, one more than the highest so far."""
@@ -404,23 +344,15 @@ class Lab:
             state.save(self.directory, replace(now, ports=ports, overrides=overrides))
             shutil.rmtree(self._site.home(broker))
 
-    # Inner workings
 
-    @staticmethod
-    def _say(progress: jars.Progress | None, what: str, done: int, total: int = 1) -> None:
-        if progress is not None:
-            progress(what, done, total)
-
-    @staticmethod
-    def _wait(reached: Callable[[], bool], timeout: float, complaint: str | Callable[[], str]) -> None:
-        deadline = time.monotonic() + timeout
-        while not reached():
-            if time.monotonic() > deadline:
-                raise LabError(f"{complaint() if callable(complaint) else complaint} after {timeout:.0f} s")
-            time.sleep(_POLL_S)  # a cluster's state raises no event here; asking is cheap
+def _report(progress: Progress | None, what: str, done: int, total: int = 1) -> None:
+    if progress is not None:
+        progress(what, done, total)
 
 
-def _for_controller(broker_properties: Mapping[str, object]) -> dict[str, str]:
-    """Return those of the brokers' properties that count only where the controller has them too (KIP-966)."""
-    name = "min.insync.replicas"
-    return state.texts({name: broker_properties[name]}) if name in broker_properties else {}
+def _wait(reached: Callable[[], bool], timeout: float, complaint: str | Callable[[], str]) -> None:
+    deadline = time.monotonic() + timeout
+    while not reached():
+        if time.monotonic() > deadline:
+            raise LabError(f"{complaint() if callable(complaint) else complaint} after {timeout:.0f} s")
+        time.sleep(_POLL_S)  # a cluster's state raises no event here; asking is cheap

@@ -1,7 +1,7 @@
 """Become another program that dies with the process that asked for it.
 
 Run as ``python -I -S launch.py <parent pid> <program> <argument>...``. Linux delivers the parent-death signal when the
-*thread* that created the child ends, so whoever starts this keeps that thread for as long as it lives itself
+*thread* that created the child ends, so the caller keeps that thread for as long as it lives itself
 (canary.lab.process does). A file of its own, with nothing of the package imported, because running Python code
 between fork and exec of a process with threads can deadlock, and because it has to start in a few milliseconds.
 """

@@ -2,10 +2,10 @@
 
 A partition's directory holds segments ``<base offset>.log`` of record batches (offset 8 bytes, length 4, leader
 epoch 4, magic 1, CRC 4, attributes 2, last offset delta 4, ...), indexes beside each, producer snapshots named by
-offset, and ``leader-epoch-checkpoint``. Next to the partitions stand checkpoints of all of them. After a cut these
-must not promise more than the log holds, and Kafka has to look at the log itself:
+offset, and ``leader-epoch-checkpoint``. Beside the partitions are checkpoints of all of them. After a cut these must
+not promise more than the log holds, and Kafka has to recover the log itself:
 
-* ``.kafka_cleanshutdown`` is removed, or Kafka would believe the log and not recover it;
+* ``.kafka_cleanshutdown`` is removed, or Kafka would trust the log and not recover it;
 * the partition's ``recovery-point-offset-checkpoint`` is set to its first segment, so that recovery reads all of it and
   rebuilds the indexes of what it reads (a torn last batch, which a cut in bytes leaves, is dropped there);
 * ``replication-offset-checkpoint`` (the high watermark) is lowered to the new end;
@@ -18,7 +18,6 @@ import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO
 
 from canary.lab.errors import LabError
 
@@ -28,25 +27,11 @@ _OVERHEAD = 12  # bytes of base offset and length, which the length does not cou
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """What a truncation did.
-
-    Attributes:
-        before: end offset of the log before, that is one more than its last record's.
-        after: end offset of what is whole now; records from here to ``before`` are gone on this broker.
-        bytes_removed: from the log files.
-    """
+    """What a truncation did: records from ``after`` to ``before`` (end offsets) are gone on this broker."""
 
     before: int
     after: int
     bytes_removed: int
-
-
-@dataclass(frozen=True, slots=True)
-class _Batch:
-    position: int
-    end: int
-    base_offset: int
-    next_offset: int
 
 
 def end_offset(data: Path, topic: str, partition: int) -> int:
@@ -59,15 +44,11 @@ def end_offset(data: Path, topic: str, partition: int) -> int:
 
 
 def truncate(data: Path, topic: str, partition: int, *, count: int | None = None, to_offset: int | None = None) -> Cut:
-    """Cut a log; the broker must not run.
+    """Cut a log in ``data``, the log directory of a broker that does not run.
 
-    Args:
-        data: the broker's log directory.
-        topic: whose log.
-        partition: which.
-        count: bytes to take from the end; more than there are leaves an empty log.
-        to_offset: remove this offset and all behind it. A batch is the smallest unit on disk: one that begins before
-            and reaches beyond goes as a whole, so ``Cut.after`` may be less.
+    Either ``count`` bytes from the end (more than there are leave an empty log), or ``to_offset`` and all behind it. A
+    batch is the smallest unit on disk: one that begins before the offset and reaches it is removed as a whole, so
+    ``Cut.after`` may be less.
 
     Raises:
         LabError: no such partition, or not exactly one of count and to_offset.
@@ -81,7 +62,7 @@ def truncate(data: Path, topic: str, partition: int, *, count: int | None = None
     segments = _segments(directory)
     after = _end(segments)
     if removed:
-        _forget_beyond(data, directory, segments[0], after)
+        _lower_checkpoints(data, directory, segments[0], after)
     return Cut(before, after, removed)
 
 
@@ -97,33 +78,22 @@ def _segments(directory: Path) -> list[Path]:
 
 
 def _end(segments: list[Path]) -> int:
-    end = int(segments[-1].stem)
-    for segment in segments:
-        for batch in _batches(segment):
-            end = max(end, batch.next_offset)
-    return end
+    ends = (next_offset for segment in segments for _, next_offset in _batches(segment))
+    return max((int(segments[-1].stem), *ends))
 
 
-def _batches(segment: Path) -> Iterator[_Batch]:
-    """Walk the headers of the whole batches; stops at a torn one."""
+def _batches(segment: Path) -> Iterator[tuple[int, int]]:
+    """Yield the position in the file of each whole batch, and the offset behind it; stop at a torn one."""
     size = segment.stat().st_size
     with segment.open("rb") as file:
         position = 0
-        while (batch := _batch(file, position, size)) is not None:
-            yield batch
-            position = batch.end
-
-
-def _batch(file: BinaryIO, position: int, size: int) -> _Batch | None:
-    file.seek(position)
-    header = file.read(_HEADER.size)
-    if len(header) < _HEADER.size:
-        return None
-    base, length, _epoch, magic, _attributes, delta = _HEADER.unpack(header)
-    end = position + _OVERHEAD + length
-    if magic != 2 or length <= 0 or end > size:
-        return None
-    return _Batch(position, end, base, base + delta + 1)
+        while len(header := file.read(_HEADER.size)) == _HEADER.size:
+            base, length, _epoch, magic, _attributes, delta = _HEADER.unpack(header)
+            end = position + _OVERHEAD + length
+            if magic != 2 or length <= 0 or end > size:
+                return
+            yield position, base + delta + 1
+            position = file.seek(end)
 
 
 def _cut_bytes(segments: list[Path], count: int) -> int:
@@ -141,7 +111,7 @@ def _cut_offset(segments: list[Path], to_offset: int) -> int:
     removed = 0
     for segment in segments:
         size = segment.stat().st_size
-        keep = next((b.position for b in _batches(segment) if b.next_offset > to_offset), size)
+        keep = next((position for position, behind in _batches(segment) if behind > to_offset), size)
         if int(segment.stem) >= to_offset:
             keep = 0
         if keep < size:
@@ -162,7 +132,7 @@ def _shorten(segment: Path, size: int, *, last: bool) -> None:
         os.fsync(file.fileno())
 
 
-def _forget_beyond(data: Path, directory: Path, first: Path, end: int) -> None:
+def _lower_checkpoints(data: Path, directory: Path, first: Path, end: int) -> None:
     (data / ".kafka_cleanshutdown").unlink(missing_ok=True)
     for snapshot in directory.glob("*.snapshot"):
         if snapshot.stem.isdigit() and int(snapshot.stem) > end:

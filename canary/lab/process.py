@@ -1,8 +1,8 @@
-"""Processes that outlive the Python that started them: pid files that cannot lie, signals, and waiting for an end.
+"""Processes that outlive the Python that started them: pid files, signals, and waiting for an end.
 
-A pid alone proves nothing: after a crash or a reboot the number may belong to a stranger, and a lab must never signal
-a stranger. So the pid file holds the process's start time too (clock ticks since boot, field 22 of /proc/PID/stat),
-and the command line must mention the file that only this node is started with.
+After a crash or a reboot a pid may belong to another program, which a lab must never signal. So the pid file holds the
+process's start time too (clock ticks since boot, field 22 of /proc/PID/stat), and the command line must mention the
+file that only this node is started with.
 """
 
 import os
@@ -20,46 +20,40 @@ from canary.lab import launch
 from canary.lab.errors import LabError
 
 _spawner = ThreadPoolExecutor(max_workers=1, thread_name_prefix="lab-spawner")
-"""Children that die with us are started by this thread, as the kernel means the thread when it says parent; it lives
-until the interpreter ends."""
+"""Starts the children that die with this process: for the kernel the parent is a thread, and this one lives until the
+interpreter ends."""
 
 _children: dict[int, subprocess.Popen[bytes]] = {}
-"""What this process started itself and therefore has to reap, by pid."""
+"""Children that this process has to reap, by pid."""
 
 
 @dataclass(frozen=True, slots=True)
 class ProcessFile:
-    """The pid file of one node.
-
-    Attributes:
-        path: where "PID STARTTIME" is written.
-        marker: an argument that the process's command line has and no other process's does.
-    """
+    """The pid file of one node ("PID STARTTIME"); only its process has ``marker`` among its arguments."""
 
     path: Path
     marker: str
 
     def find(self) -> int | None:
-        """Return the pid of the live process this file speaks of; None if there is none, or only a stranger."""
+        """Return the pid of the live process of this file; None if there is none, or another program has its pid."""
         try:
             pid, started = (int(word) for word in self.path.read_text().split())
-        except (FileNotFoundError, ValueError):  # ValueError: cut short by a crash, so it vouches for nothing
+        except (FileNotFoundError, ValueError):  # ValueError: cut short by a crash
             return None
         child = _children.get(pid)
         if child is not None and child.poll() is not None:
             del _children[pid]
         stat = _stat(pid)
-        if stat is None or stat.state in "ZX" or stat.started != started:
-            return None
-        return pid if self.marker in _arguments(pid) else None
+        alive = stat is not None and stat[0] not in "ZX" and stat[1] == started
+        return pid if alive and self.marker in _arguments(pid) else None
 
     def write(self, pid: int) -> None:
-        """Remember a process that was just started; atomic, so that no reader sees half a number."""
+        """Write a process that was just started; atomic, so that no reader sees half a number."""
         stat = _stat(pid)
         if stat is None:
             raise LabError(f"process {pid} ended as soon as it was started; see console.log in {self.path.parent}")
         temporary = self.path.with_suffix(".tmp")
-        temporary.write_text(f"{pid} {stat.started}\n")
+        temporary.write_text(f"{pid} {stat[1]}\n")
         temporary.replace(self.path)
 
     def forget(self) -> None:
@@ -67,19 +61,14 @@ class ProcessFile:
         self.path.unlink(missing_ok=True)
 
 
-@dataclass(frozen=True, slots=True)
-class _Stat:
-    state: str
-    started: int
-
-
-def _stat(pid: int) -> _Stat | None:
+def _stat(pid: int) -> tuple[str, int] | None:
+    """Return the state (one letter) and the start time of a process that the kernel knows."""
     try:
         text = Path(f"/proc/{pid}/stat").read_text()
     except (FileNotFoundError, ProcessLookupError):
         return None
     fields = text[text.rindex(")") + 2 :].split()  # the name may hold spaces and parentheses
-    return _Stat(state=fields[0], started=int(fields[19]))
+    return fields[0], int(fields[19])
 
 
 def _arguments(pid: int) -> list[str]:
@@ -92,17 +81,13 @@ def _arguments(pid: int) -> list[str]:
             return []
         if words != [""] or time.monotonic() > deadline:
             return words
-        time.sleep(0.001)  # exec() tells nobody when it is done
+        time.sleep(0.001)  # exec() raises no event when it is done
 
 
 def spawn(command: Sequence[str], *, cwd: Path, console: Path, die_with_parent: bool) -> int:
     """Start a program in a session of its own (Ctrl-C on the terminal does not reach it) and return its pid.
 
-    Args:
-        command: absolute path of the program, and its arguments.
-        cwd: its working directory.
-        console: file its stdout and stderr are appended to.
-        die_with_parent: kill it (-9) when this process ends, however it ends.
+    Its stdout and stderr are appended to ``console``; ``die_with_parent`` kills it (-9) however this process ends.
     """
     words = list(command)
     if die_with_parent:
@@ -148,9 +133,9 @@ def wait_for_end(pid: int, timeout: float) -> bool:
 def state(pid: int) -> str:
     """Return "running", "paused" (SIGSTOP) or "stopped" (gone)."""
     stat = _stat(pid)
-    if stat is None or stat.state in "ZX":
+    if stat is None or stat[0] in "ZX":
         return "stopped"
-    return "paused" if stat.state in "Tt" else "running"
+    return "paused" if stat[0] in "Tt" else "running"
 
 
 def resident_bytes(pid: int) -> int:

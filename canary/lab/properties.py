@@ -10,9 +10,9 @@ quick: 3 s and 2 s: for trying out what expels a broker. (A killed broker comes 
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Final, Literal
+from typing import Final
 
-Profile = Literal["calm", "quick"]
+from canary.lab.state import CONTROLLER, Profile, State
 
 JVM_FLAGS = (
     "-XX:TieredStopAtLevel=1",
@@ -38,61 +38,30 @@ EVENT_LOGGERS: Final = (
     "org.apache.kafka.controller.ClusterControlManager",
     "kafka.cluster.Partition",
 )
-"""Who says when brokers are fenced and unfenced, and what the in-sync replicas are; see canary.lab.events."""
+"""Kafka's loggers of fencing and of in-sync replicas; see canary.lab.events."""
 
 
-def controller_properties(
-    *, node: int, port: int, data: Path, profile: Profile = "calm", overrides: Mapping[str, str] | None = None
-) -> dict[str, str]:
-    """Return the properties of the one controller; overrides win."""
-    return {
-        "process.roles": "controller",
+def server_properties(lab: State, node: int, data: Path) -> dict[str, str]:
+    """Return the properties of a lab's broker or controller, whose log directory is ``data``; overrides win."""
+    controller = node == CONTROLLER
+    shared = {
+        "process.roles": "controller" if controller else "broker",
         "node.id": str(node),
-        "controller.quorum.voters": f"{node}@127.0.0.1:{port}",
+        "controller.quorum.voters": f"{CONTROLLER}@127.0.0.1:{lab.ports[CONTROLLER]}",
         "controller.listener.names": "CONTROLLER",
-        "listeners": f"CONTROLLER://127.0.0.1:{port}",
+        "listeners": f"{'CONTROLLER' if controller else 'PLAINTEXT'}://127.0.0.1:{lab.ports[node]}",
         "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
         "log.dirs": str(data),
-        **_SESSION[profile],
-        **_REBALANCE[profile],
-        **(overrides or {}),
+        **_SESSION[lab.profile],
     }
-
-
-def broker_properties(
-    *,
-    node: int,
-    port: int,
-    controller: tuple[int, int],
-    data: Path,
-    brokers: int,
-    profile: Profile = "calm",
-    overrides: Mapping[str, str] | None = None,
-) -> dict[str, str]:
-    """Return the properties of one broker; overrides win.
-
-    Args:
-        node: its id.
-        port: of its one listener, on 127.0.0.1.
-        controller: id and port of the controller.
-        data: its only log directory.
-        brokers: how many brokers the lab has, which bounds the replication of internal topics.
-        profile: how long a silent broker is waited for.
-        overrides: further or other properties.
-    """
+    if controller:
+        return {**shared, **_REBALANCE[lab.profile], **lab.controller_properties}
+    brokers = len(lab.brokers)
     replicas = str(min(3, brokers))
-    insync = str(min(2, brokers))
     return {
-        "process.roles": "broker",
-        "node.id": str(node),
-        "controller.quorum.voters": f"{controller[0]}@127.0.0.1:{controller[1]}",
-        "controller.listener.names": "CONTROLLER",
-        "listeners": f"PLAINTEXT://127.0.0.1:{port}",
+        **shared,
         "inter.broker.listener.name": "PLAINTEXT",
-        "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
-        "log.dirs": str(data),
-        **_SESSION[profile],
-        **_REPLICAS[profile],
+        **_REPLICAS[lab.profile],
         "group.initial.rebalance.delay.ms": "0",
         "auto.create.topics.enable": "false",
         "num.network.threads": "2",
@@ -102,8 +71,9 @@ def broker_properties(
         "offsets.topic.replication.factor": replicas,
         "transaction.state.log.num.partitions": "3",
         "transaction.state.log.replication.factor": replicas,
-        "transaction.state.log.min.isr": insync,
-        **(overrides or {}),
+        "transaction.state.log.min.isr": str(min(2, brokers)),
+        **lab.broker_properties,
+        **lab.overrides.get(node, {}),
     }
 
 
@@ -115,7 +85,7 @@ def render(properties: Mapping[str, str]) -> str:
 def logging_files(directory: Path) -> dict[str, str]:
     """Return name and text of the logging configurations.
 
-    Warnings go to server.log, and what EVENT_LOGGERS say to events.log; neither can fill a disk.
+    Warnings go to server.log, and lines of EVENT_LOGGERS to events.log; neither can fill a disk.
     """
     new, old = [], []
     for name, path in (("server", directory / "server.log"), ("events", directory / "events.log")):

@@ -1,4 +1,4 @@
-"""Files and processes of a lab: what stands in its directory, and how each node is started and ended."""
+"""A lab's directory: the files of each node, and how its process is started and ended."""
 
 import contextlib
 import fcntl
@@ -11,14 +11,32 @@ from signal import SIGCONT, SIGKILL, SIGTERM
 
 import structlog
 
-from canary.lab import classes, events, jars, process, properties
+from canary.lab import events, process, properties
 from canary.lab.errors import LabError
+from canary.lab.jars import cache, classes
+from canary.lab.jars.cache import Progress
+from canary.lab.jars.pinned_jars import version_tuple
 from canary.lab.process import ProcessFile
 from canary.lab.state import CONTROLLER, State, free_ports, load, random_id, save, texts
 
 _log = structlog.get_logger(__name__)
 
 _STOP_S = 15.0
+
+
+@dataclass(frozen=True, slots=True)
+class NodeStatus:
+    """One process of a lab, which is "running", "paused" or "stopped"; then ``pid`` is None, and ``resident_bytes`` 0.
+
+    ``role`` is "broker" or "controller", ``port`` is on 127.0.0.1.
+    """
+
+    node: int
+    role: str
+    state: str
+    pid: int | None
+    port: int
+    resident_bytes: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +81,13 @@ class Site:
         """Return the pid of a node's process, paused or not; None when it does not run."""
         return self.file(node).find()
 
+    def status(self, node: int) -> NodeStatus:
+        """Return the state of a node's process."""
+        pid, role = self.pid(node), "controller" if node == CONTROLLER else "broker"
+        condition = process.state(pid) if pid is not None else "stopped"
+        memory = process.resident_bytes(pid) if pid is not None else 0
+        return NodeStatus(node, role, condition, pid, self.state().ports[node], memory)
+
     def require_pid(self, node: int) -> int:
         """Return the pid of a node that has to run; LabError if it does not."""
         self.require_known(node)
@@ -78,18 +103,18 @@ class Site:
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
-        """Exclude others who start, stop or change the same lab."""
+        """Keep other processes from starting, stopping or changing the same lab meanwhile."""
         with (self.directory / "lab.lock").open("w") as file:
             fcntl.flock(file, fcntl.LOCK_EX)
             yield
 
-    def prepare(self, progress: jars.Progress | None) -> State:
-        """Settle state and ports, write every file the processes read, and return the state."""
+    def prepare(self, progress: Progress | None) -> State:
+        """Choose ports, write every file that the processes read, and return the state."""
         with self.locked():
             before = load(self.directory)
             now = self.wanted
             if before is not None:
-                if jars.version_tuple(now.version) < jars.version_tuple(before.version):
+                if version_tuple(now.version) < version_tuple(before.version):
                     raise LabError(f"{self.directory} holds data of Kafka {before.version}, newer than {now.version}")
                 now = replace(before, version=now.version, heap=now.heap)
                 if running := [node for node in now.ports if self.pid(node) is not None]:
@@ -97,11 +122,9 @@ class Site:
                         f"the lab in {self.directory} is running (nodes {running}); use it, or stop it with: "
                         f"canary lab down --directory {self.directory}"
                     )
-            jars.fetch(now.version, progress)
-            ports = dict(
-                zip(now.ports, free_ports(len(now.ports), wanted=filter(None, now.ports.values())), strict=True)
-            )
-            now = replace(now, ports=ports)
+            cache.fetch(now.version, progress)
+            ports = free_ports(len(now.ports), wanted=filter(None, now.ports.values()))
+            now = replace(now, ports=dict(zip(now.ports, ports, strict=True)))
             save(self.directory, now)
             for node in now.ports:
                 self.configure(now, node)
@@ -111,46 +134,23 @@ class Site:
         """Write every file that a node reads when it starts."""
         home, data = self.home(node), self.data(node)
         data.mkdir(parents=True, exist_ok=True)
-        if node == CONTROLLER:
-            settings = properties.controller_properties(
-                node=node,
-                port=now.ports[node],
-                data=data,
-                profile=now.profile,
-                overrides=now.controller_properties,
-            )
-        else:
-            settings = properties.broker_properties(
-                node=node,
-                port=now.ports[node],
-                controller=(CONTROLLER, now.ports[CONTROLLER]),
-                data=data,
-                brokers=len(now.brokers),
-                profile=now.profile,
-                overrides={**now.broker_properties, **now.overrides.get(node, {})},
-            )
-            meta = data / "meta.properties"
-            if not meta.exists():  # what StorageTool would write for a broker, without a JVM's start for each
-                ids = {"version": 1, "cluster.id": now.cluster_id, "node.id": node, "directory.id": random_id()}
-                meta.write_text(properties.render(texts(ids)))
+        meta = data / "meta.properties"
+        if node != CONTROLLER and not meta.exists():
+            # as StorageTool does for a broker, without starting a JVM for each
+            ids = {"version": 1, "cluster.id": now.cluster_id, "node.id": node, "directory.id": random_id()}
+            meta.write_text(properties.render(texts(ids)))
+        settings = properties.server_properties(now, node, data)
         (home / "server.properties").write_text(properties.render(settings))
         for name, text in properties.logging_files(home).items():
             (home / name).write_text(text)
 
     def format_controller(self, now: State) -> None:
-        """Write the controller's first metadata; only StorageTool knows a version's default features."""
+        """Write the controller's first metadata with StorageTool, which knows a version's default features."""
         if (self.data(CONTROLLER) / "meta.properties").exists():
             return
         config = str(self.home(CONTROLLER) / "server.properties")
-        command = [
-            *self.java_command(now, CONTROLLER),
-            "kafka.tools.StorageTool",
-            "format",
-            "-t",
-            now.cluster_id,
-            "-c",
-            config,
-        ]
+        options = ["format", "-t", now.cluster_id, "-c", config]
+        command = [*self.java_command(now, CONTROLLER), "kafka.tools.StorageTool", *options]
         for name, level in now.features.items():
             command += ["--feature", f"{name}={level}"]
         done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603  # the command is ours
@@ -158,8 +158,8 @@ class Site:
             raise LabError(f"formatting the controller failed: {(done.stderr or done.stdout).strip()[-800:]}")
 
     def java_command(self, now: State, node: int, *, leaves_classes: bool = False) -> list[str]:
-        """Return the command line up to the main class; whoever ``leaves_classes`` writes their archive at its end."""
-        lib, java = jars.fetch(now.version), jars.java()
+        """Return the command line up to the main class; ``leaves_classes``: the JVM archives its classes at its end."""
+        lib, java = cache.fetch(now.version), cache.java()
         flags = [*properties.JVM_FLAGS, *properties.logging_flags(self.home(node)), *classes.flags(lib, java)]
         if leaves_classes:
             flags += classes.writing(lib, java, self.home(node))
@@ -186,8 +186,8 @@ class Site:
         deadline = time.monotonic() + _STOP_S
         for node, pid in pids.items():
             if process.wait_for_end(pid, max(0.0, deadline - time.monotonic())):
-                if not hard and jars.is_fetched(version):  # whoever stops a lab fetches nothing
-                    classes.keep(jars.fetch(version), jars.java(), self.home(node))
+                if not hard and cache.is_fetched(version):  # stopping a lab does not download Kafka
+                    classes.keep(cache.fetch(version), cache.java(), self.home(node))
             else:
                 _log.warning("node_killed", node=node, reason=f"did not stop within {_STOP_S:.0f} s")
                 process.send(pid, SIGKILL)
@@ -199,6 +199,6 @@ class Site:
         lines: list[str] = []
         for name in ("server.log", "console.log"):
             with contextlib.suppress(FileNotFoundError):
-                said = (self.home(node) / name).read_text(errors="replace").splitlines()
-                lines += [line[:300] for line in said if line.strip() and not line.startswith("\tat ")][-6:]
-        return f"{' | '.join(lines) or 'it said nothing'} (logs in {self.home(node)})"
+                logged = (self.home(node) / name).read_text(errors="replace").splitlines()
+                lines += [line[:300] for line in logged if line.strip() and not line.startswith("\tat ")][-6:]
+        return f"{' | '.join(lines) or 'it logged nothing'} (logs in {self.home(node)})"

@@ -1,4 +1,4 @@
-"""What a lab remembers of itself in ``lab.json``, and the ports it chooses."""
+"""``lab.json``: how a lab was asked for, and the ports that it chose."""
 
 import base64
 import contextlib
@@ -9,31 +9,43 @@ import uuid
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Literal
 
 from canary.lab.errors import LabError
-from canary.lab.properties import Profile
+
+Profile = Literal["calm", "quick"]
 
 CONTROLLER = 1000
 """The controller's node id; brokers count from 1."""
 
-_PORTS = range(20_000, 32_000)  # below the ephemeral ones: a broker once lost its port to a client (FIELD-NOTES)
+_PORTS = range(20_000, 32_000)  # below the ephemeral ports: a broker once lost its port to a client (FIELD-NOTES)
 _FORMAT = 1
+
+
+@dataclass(frozen=True, slots=True)
+class NodeProperties:
+    """Kafka properties that override those of the lab, or add to them.
+
+    ``single`` are those of single brokers, by id, such as {1: {"broker.rack": "a"}}; they win.
+    """
+
+    brokers: Mapping[str, object] = field(default_factory=dict)
+    controller: Mapping[str, object] = field(default_factory=dict)
+    single: Mapping[int, Mapping[str, object]] = field(default_factory=dict)
+
+    def for_controller(self) -> dict[str, object]:
+        """Return the controller's, with those of the brokers that count only where it has them too (KIP-966)."""
+        shared = {name: value for name, value in self.brokers.items() if name == "min.insync.replicas"}
+        return {**shared, **self.controller}
 
 
 @dataclass(frozen=True, slots=True)
 class State:
     """A lab as it was asked for.
 
-    Attributes:
-        version: of Kafka.
-        cluster_id: base64 of 16 random bytes, as Kafka wants it.
-        heap: of each process, in JVM notation ("256m").
-        broker_properties: overrides for every broker.
-        controller_properties: overrides for the controller.
-        features: feature levels the cluster is formatted with, by name; others have Kafka's defaults.
-        ports: by node id.
-        overrides: for single brokers, by id.
-        profile: how long a silent broker is waited for; see canary.lab.properties.
+    ``cluster_id`` is base64 of 16 random bytes, as Kafka wants it; ``heap`` is in JVM notation ("256m"). ``features``
+    are the feature levels the cluster is formatted with, by name; others have Kafka's defaults. ``ports`` are by node
+    id, ``overrides`` those properties of single brokers, by id. ``profile``: see canary.lab.properties.
     """
 
     version: str
@@ -93,7 +105,7 @@ def random_id() -> str:
 
 
 def free_ports(count: int, *, wanted: Iterable[int] = (), avoid: Iterable[int] = ()) -> list[int]:
-    """Return ``count`` ports of 127.0.0.1 that nobody listens on; those of ``wanted`` first, if they are free.
+    """Return ``count`` ports of 127.0.0.1 without a listener; those of ``wanted`` first, if they are free.
 
     Raises:
         LabError: there are not that many.

@@ -1,31 +1,22 @@
 """The metrics of CONTRACTS.md, one entry each."""
 
-from __future__ import annotations
-
+import operator
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
+from functools import partial
+from typing import Any, Final, Literal, NamedTuple
 
-from canary.anomalies.online.state import LATENCY_BUCKETS
+from canary.anomalies.online.meters import LATENCY_BUCKETS
 
-
-@dataclass(frozen=True, slots=True)
-class Metric:
-    """One metric. ``labels`` are in the order of Measurement.labels; ``cluster``, where it is one, stands first."""
-
-    name: str
-    type: Literal["counter", "gauge", "histogram"]
-    help: str
-    labels: tuple[str, ...]
-    buckets: tuple[float, ...] = ()
-    source: Literal["runner", "store", "api"] = "runner"
+Fold = Literal["sum", "max", "min"]
+_FOLDS: Final[dict[Fold, Callable[[float, float], float]]] = {"sum": operator.add, "max": max, "min": min}
 
 
-@dataclass(frozen=True, slots=True)
-class Measurement:
-    """A value of one series: ``labels`` without ``cluster`` (whoever renders knows it), in the order of the metric.
+class Measurement(NamedTuple):
+    """The value of one series: ``labels`` in the order of the metric, without ``cluster``.
 
-    For a histogram ``value`` is the sum of observations (base unit) and ``counts`` the number in each bucket, not
-    cumulated, the last one being +Inf.
+    Of a histogram ``value`` is the sum of the observations (base unit), and ``counts`` how many lie in each bucket, not
+    cumulated, the last bucket being +Inf.
     """
 
     name: str
@@ -34,242 +25,210 @@ class Measurement:
     counts: tuple[int, ...] = ()
 
 
-_PARTITION = ("cluster", "topic", "partition")
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """One metric.
+
+    Attributes:
+        labels: In the order of Measurement.labels; ``cluster``, if it is one, comes first.
+        buckets: A histogram's upper bounds, +Inf implied.
+        source: Who measures it: the runner, or the API (of what it finds in the store, or of itself).
+        runners: How one series that several runners of a cluster measure becomes one.
+        partitions: How the partitions of a topic become one series, where there is one for each topic only.
+        of_runner: The gauge is about the runner itself: it counts while the runner reports, though it may judge
+            nothing. Every other gauge counts while its runner judges, and every counter for ever.
+    """
+
+    name: str
+    type: Literal["counter", "gauge", "histogram"]
+    help: str
+    labels: tuple[str, ...]
+    buckets: tuple[float, ...] = ()
+    source: Literal["runner", "store", "api"] = "runner"
+    runners: Fold = "sum"
+    partitions: Fold = "sum"
+    of_runner: bool = False
+
+    def holds(self, one: Measurement) -> bool:
+        """Return whether a runner's measurement has this metric's labels and buckets; another release's may not."""
+        counts = len(self.buckets) + 1 if self.type == "histogram" else 0
+        return self.source == "runner" and len(one.labels) + 1 == len(self.labels) and len(one.counts) == counts
+
+
+def folded(one: Measurement, other: Measurement, how: Fold) -> Measurement:
+    """Return two measurements of one series as one."""
+    value = _FOLDS[how](one.value, other.value)
+    counts = tuple(map(operator.add, one.counts, other.counts))
+    return Measurement(one.name, one.labels, value, counts)
+
+
+_CLUSTER = ("cluster",)
+_PARTITION = (*_CLUSTER, "topic", "partition")
+_MODE = (*_PARTITION, "mode")
+_CONSUMER = (*_PARTITION, "consumer")
+
+
+def _counter(name: str, text: str, labels: tuple[str, ...] = _CLUSTER, **more: Any) -> Metric:
+    return Metric(name, "counter", text, labels, **more)
+
+
+def _histogram(name: str, text: str, labels: tuple[str, ...]) -> Metric:
+    return Metric(name, "histogram", text, labels, LATENCY_BUCKETS)
+
+
+def _gauge(name: str, text: str, labels: tuple[str, ...] = _CLUSTER, **more: Any) -> Metric:
+    """A gauge describes the present, so that of several values the greatest, the worst as a rule, stands for all."""
+    return Metric(name, "gauge", text, labels, **{"runners": "max", "partitions": "max"} | more)
+
+
+_stored = partial(_gauge, source="store")
 
 METRICS: dict[str, Metric] = {
     metric.name: metric
     for metric in (
-        Metric("canary_probes_sent_total", "counter", "Probes handed to the client.", (*_PARTITION, "mode")),
-        Metric("canary_probes_acked_total", "counter", "Probes that the cluster acknowledged.", (*_PARTITION, "mode")),
-        Metric(
-            "canary_probes_failed_total", "counter", "Probes that were definitely not written.", (*_PARTITION, "mode")
+        _counter("canary_probes_sent_total", "Probes handed to the client.", _MODE),
+        _counter("canary_probes_acked_total", "Probes that the cluster acknowledged.", _MODE),
+        _counter("canary_probes_failed_total", "Probes that were definitely not written.", _MODE),
+        _counter(
+            "canary_probes_indeterminate_total", "Probes with an unknown outcome: they may be in the log or not.", _MODE
         ),
-        Metric(
-            "canary_probes_indeterminate_total",
-            "counter",
-            "Probes whose outcome nobody can say: they may be in the log or not.",
-            (*_PARTITION, "mode"),
-        ),
-        Metric(
-            "canary_probes_seen_total", "counter", "Deliveries of our probes to a consumer.", (*_PARTITION, "consumer")
-        ),
-        Metric(
+        _counter("canary_probes_seen_total", "Deliveries of our probes to a consumer.", _CONSUMER),
+        _counter(
             "canary_foreign_records_total",
-            "counter",
-            "Deliveries of records that are not ours (another canary's, a mirror's, anything else): counted, silent.",
-            (*_PARTITION, "consumer"),
+            "Deliveries of records that are not ours (another canary's, a mirror's, others): counted, not judged.",
+            _CONSUMER,
         ),
-        Metric(
+        _gauge(
             "canary_unseen_probes",
-            "gauge",
             "Probes acknowledged and not yet read by the consumer.",
-            (*_PARTITION, "consumer"),
+            _CONSUMER,
+            runners="sum",
+            partitions="sum",
         ),
-        Metric(
-            "canary_unseen_oldest_seconds",
-            "gauge",
-            "Age of the oldest unseen probe, 0 if none.",
-            (*_PARTITION, "consumer"),
-        ),
-        Metric(
+        _gauge("canary_unseen_oldest_seconds", "Age of the oldest unseen probe, 0 if none.", _CONSUMER),
+        _gauge(
             "canary_unacknowledged_seconds",
-            "gauge",
             "For how long probes were sent to the partition and none was acknowledged, 0 if the last one was.",
             (*_PARTITION, "leader"),
         ),
-        Metric(
-            "canary_produce_latency_seconds",
-            "histogram",
-            "Time from produce() to the acknowledgement.",
-            (*_PARTITION, "mode"),
-            LATENCY_BUCKETS,
+        _histogram("canary_produce_latency_seconds", "Time from produce() to the acknowledgement.", _MODE),
+        _histogram(
+            "canary_end_to_end_latency_seconds", "Time from produce() to the first delivery to the consumer.", _CONSUMER
         ),
-        Metric(
-            "canary_end_to_end_latency_seconds",
-            "histogram",
-            "Time from produce() to the first delivery to the consumer.",
-            (*_PARTITION, "consumer"),
-            LATENCY_BUCKETS,
+        _histogram(
+            "canary_transaction_latency_seconds", "Time from commit_transaction() to its return.", ("cluster", "mode")
         ),
-        Metric(
-            "canary_transaction_latency_seconds",
-            "histogram",
-            "Time from commit_transaction() to its return.",
-            ("cluster", "mode"),
-            LATENCY_BUCKETS,
-        ),
-        Metric("canary_consumer_position", "gauge", "Next offset the consumer will read.", (*_PARTITION, "consumer")),
-        Metric("canary_log_start_offset", "gauge", "First offset of the log.", _PARTITION),
-        Metric("canary_log_end_offset", "gauge", "End offset of the log (exclusive).", _PARTITION),
-        Metric(
+        _gauge("canary_consumer_position", "Next offset the consumer will read.", _CONSUMER),
+        _gauge("canary_log_start_offset", "First offset of the log.", _PARTITION, partitions="min"),
+        _gauge("canary_log_end_offset", "End offset of the log (exclusive).", _PARTITION),
+        _gauge(
             "canary_consumer_stalled",
-            "gauge",
-            "1 while the consumer makes no progress though there is something to progress to.",
-            (*_PARTITION, "consumer"),
+            "1 while the consumer makes no progress although there is something to read.",
+            _CONSUMER,
         ),
-        Metric("canary_partition_isr", "gauge", "Number of in-sync replicas.", _PARTITION),
-        Metric("canary_partition_under_min_isr", "gauge", "1 while the ISR is below min.insync.replicas.", _PARTITION),
-        Metric("canary_leader_epoch", "gauge", "Leader epoch of the partition.", _PARTITION),
-        Metric(
+        _gauge("canary_partition_isr", "Number of in-sync replicas.", _PARTITION, partitions="min"),
+        _gauge("canary_partition_under_min_isr", "1 while the ISR is below min.insync.replicas.", _PARTITION),
+        _gauge("canary_leader_epoch", "Leader epoch of the partition.", _PARTITION),
+        _counter(
             "canary_unclean_elections_total",
-            "counter",
-            "Elections outside the last known ISR: of a leader for 2 s, or proven by a loss.",
+            "Elections outside the last known ISR: of a leader that lasts 2 s, or proven by a loss.",
             _PARTITION,
         ),
-        Metric("canary_offset_regressions_total", "counter", "Times that the end of a log went backwards.", _PARTITION),
-        Metric("canary_audit_findings", "gauge", "Findings of the configuration audit.", ("cluster", "severity")),
-        Metric("canary_scrub_position_ratio", "gauge", "How far the scrubber is through what is retained.", _PARTITION),
-        Metric("canary_scrub_age_seconds", "gauge", "Age of the last finished scrub.", _PARTITION),
-        Metric("canary_ledger_pending_rows", "gauge", "Facts that wait to become durable.", ("cluster",)),
-        Metric("canary_ledger_errors_total", "counter", "Writes or fsyncs of the ledger that failed.", ("cluster",)),
-        Metric(
+        _counter("canary_offset_regressions_total", "Times that the end of a log went backwards.", _PARTITION),
+        _gauge("canary_audit_findings", "Findings of the configuration audit.", ("cluster", "severity")),
+        _gauge(
+            "canary_scrub_position_ratio",
+            "How far the scrubber is through what is retained.",
+            _PARTITION,
+            partitions="min",
+        ),
+        _gauge("canary_scrub_age_seconds", "Age of the last finished scrub.", _PARTITION),
+        _gauge("canary_ledger_pending_rows", "Facts that wait to become durable.", runners="sum", of_runner=True),
+        _counter("canary_ledger_errors_total", "Writes or fsyncs of the ledger that failed."),
+        _gauge(
             "canary_suspects",
-            "gauge",
             "Suspicions that wait for confirmation (a fresh re-read, two equal topic ids).",
             ("cluster", "kind"),
+            runners="sum",
         ),
-        Metric(
+        _counter(
             "canary_unverified_expired_total",
-            "counter",
             "Acknowledged probes that retention removed before any consumer had read them.",
-            (*_PARTITION, "mode"),
+            _MODE,
         ),
-        Metric(
+        _gauge(
             "canary_brokers_without_probe",
-            "gauge",
-            "Brokers that lead no probe partition, or whose transactions no probe meets.",
-            ("cluster",),
+            "Brokers that lead no probe partition, or coordinate no transaction of a probe.",
         ),
-        Metric(
+        _stored(
             "canary_runner_heartbeat_timestamp_seconds",
-            "gauge",
-            "When the runner last made facts durable and judged them; 0 of a configured cluster that no runner has "
-            "probed yet.",
+            "When the runner last made facts durable and judged them; 0 for a configured cluster without one so far.",
             ("cluster", "runner"),
-            source="store",
         ),
-        Metric(
+        _gauge(
             "canary_part_failing",
-            "gauge",
-            "1 while a part of a runner cannot work: a ledger or probe log that cannot be written, a full queue, a "
-            "thread that ends again and again.",
+            "1 while a part of a runner cannot work: the ledger, the probe log, the queue, or a thread.",
             ("cluster", "part"),
+            of_runner=True,
         ),
-        Metric(
+        _counter(
             "canary_violations_total",
-            "counter",
-            "Records that violations were ever found of, each once.",
+            "Records in violations found so far, each counted once.",
             ("cluster", "kind", "severity"),
             source="store",
         ),
-        Metric(
-            "canary_violations_open",
-            "gauge",
-            "Records of violations not yet resolved.",
-            ("cluster", "kind", "severity"),
-            source="store",
+        _stored(
+            "canary_violations_open", "Records in violations that are not resolved.", ("cluster", "kind", "severity")
         ),
-        Metric(
+        _stored(
             "canary_loss_rate_upper_bound",
-            "gauge",
             "One-sided 95 % upper bound (Clopper-Pearson) of the rate of lost among acknowledged probes.",
-            ("cluster",),
-            source="store",
         ),
-        Metric(
-            "canary_reconcile_last_success_timestamp_seconds",
-            "gauge",
-            "When the last reconciliation ended well.",
-            ("cluster",),
-            source="store",
-        ),
-        Metric(
+        _stored("canary_reconcile_last_success_timestamp_seconds", "When the last successful reconciliation ended."),
+        _stored(
             "canary_reconcile_interval_seconds",
-            "gauge",
-            "The longest time between two reconciliations by the schedule that is set; no series without one.",
-            ("cluster",),
-            source="store",
+            "The longest time between two reconciliations by the schedule; no series without a schedule.",
         ),
-        Metric(
-            "canary_probing_since_timestamp_seconds",
-            "gauge",
-            "When probing began, as far as runners remember.",
-            ("cluster",),
-            source="store",
+        _stored(
+            "canary_probing_since_timestamp_seconds", "When probing began, as far as the runners' ledgers go back."
         ),
-        Metric(
-            "canary_reconcile_verdicts",
-            "gauge",
-            "Identities by verdict in the last reconciliation.",
-            ("cluster", "verdict"),
-            source="store",
-        ),
-        Metric(
-            "canary_reconcile_unjudged",
-            "gauge",
-            "Partitions that the last reconciliation could not judge.",
-            ("cluster",),
-            source="store",
-        ),
-        Metric(
+        _stored("canary_reconcile_verdicts", "Probes by verdict in the last reconciliation.", ("cluster", "verdict")),
+        _stored("canary_reconcile_unjudged", "Partitions that the last reconciliation could not judge."),
+        _stored(
             "canary_quiet",
-            "gauge",
-            "1 while what is found in the cluster alarms nobody (reason: shadow, or maintenance and shortly after).",
+            "1 while no alert fires for findings in the cluster (reason: shadow, or maintenance and shortly after).",
             ("cluster", "reason"),
-            source="store",
         ),
-        Metric(
+        _stored(
             "canary_audit_check_findings",
-            "gauge",
             "Findings of the configuration audit, by check.",
             ("cluster", "check", "severity"),
-            source="store",
         ),
-        Metric(
+        _stored(
             "canary_incident_begin_timestamp_seconds",
-            "gauge",
-            "When an incident began that is not resolved; the newest ones.",
+            "When an incident that is not resolved began; of the newest ones.",
             ("cluster", "topic", "partition", "kind", "severity", "incident"),
-            source="store",
         ),
-        Metric(
-            "canary_shards_missing",
-            "gauge",
-            "Shares of the cluster's partitions that no live runner probes.",
-            ("cluster",),
-            source="store",
-        ),
-        Metric(
+        _stored("canary_shards_missing", "Shares of the cluster's partitions that no live runner probes."),
+        _gauge(
             "canary_certificate_expiry_timestamp_seconds",
-            "gauge",
-            "When a certificate expires that the canary uses (its client's, those it trusts).",
+            "When a certificate that the canary uses expires (its client's, those it trusts).",
             ("cluster", "certificate"),
         ),
-        Metric(
+        _gauge(
             "canary_api_certificate_expiry_timestamp_seconds",
-            "gauge",
-            "When the certificate expires that the API shows.",
+            "When the certificate that the API presents expires.",
             (),
             source="api",
         ),
-        Metric(
+        _gauge(
             "canary_api_info",
-            "gauge",
-            "Where people reach the pages; missing where api.url is not set and api.host is a wildcard.",
+            "Where the pages are; missing while api.url is not set and api.host is a wildcard.",
             ("url",),
             source="api",
         ),
-        Metric("canary_api_store_up", "gauge", "1 while the API reaches the store.", (), source="api"),
-        Metric("canary_build_info", "gauge", "Version of the canary.", ("version",), source="api"),
+        _gauge("canary_api_store_up", "1 while the API reaches the store.", (), source="api"),
+        _gauge("canary_build_info", "Version of the canary.", ("version",), source="api"),
     )
 }
 """Name to metric."""
-
-
-def metric(name: str) -> Metric:
-    """Return the metric called ``name``.
-
-    Raises:
-        KeyError: there is no such metric.
-    """
-    return METRICS[name]

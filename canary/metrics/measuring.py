@@ -1,45 +1,101 @@
-"""The state of the online engine as measurements."""
+"""The state of the online engine as a runner publishes it: what its pages show, and every series that it measures."""
 
-from __future__ import annotations
+from collections.abc import Iterable, Iterator
 
-from typing import TYPE_CHECKING
-
-from canary.anomalies.online.cluster import ISOLATIONS
-from canary.anomalies.online.scrubbing import ratio
-from canary.anomalies.online.state import Meters
-from canary.anomalies.online.view import stalled, suspects, unseen
+from canary.anomalies.online.gauges import stalled, suspects, unseen
+from canary.anomalies.online.log import ISOLATIONS, Log
+from canary.anomalies.online.losses.scrub import ratio
+from canary.anomalies.online.meters import Histogram, Meters
+from canary.anomalies.online.state import State, Topic
 from canary.metrics.catalogue import Measurement
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from canary.anomalies.online.state import Histogram, Log, State, Topic
+from canary.metrics.published import ConsumerView, PartitionView, Published, TopicView
 
 NO_LEADER = "none"
-"""The label ``leader`` where nobody leads, as far as known."""
+"""The label ``leader`` of a partition without a known leader."""
 
 
-def measurements(state: State) -> list[Measurement]:
-    """Return every series of the runner, without the cluster's name."""
-    found: list[Measurement] = []
-    for place in dict.fromkeys([*state.meters, *_probed(state)]):
-        probed = state.probed.get(place[0])
-        modes, consumers = (probed.modes, ISOLATIONS) if probed is not None else ((), ())
-        found.extend(_counters(state.meters.get(place) or Meters(), *place, modes, consumers))
+def measured(state: State) -> Published:
+    """Return the state as it is published, with every series of the runner."""
+    partitions: list[PartitionView] = []
+    series: list[Measurement] = [*_counters_of_all(state)]
     for topic in state.topics.values():
-        for log in topic.logs.values():
-            found.extend(_gauges(state, topic, log))
-    found.extend(
-        Measurement("canary_transaction_latency_seconds", (mode,), h.sum, tuple(h.counts))
-        for mode, h in state.commit_latency.items()
+        for _, log in sorted(topic.logs.items()):
+            one = _partition(state, topic, log)
+            partitions.append(one)
+            series.extend(_gauges(state, topic, log, one))
+    series.extend(
+        _histogram("canary_transaction_latency_seconds", (mode,), one) for mode, one in state.commit_latency.items()
     )
-    found.extend(_topology(state))
-    leaders = {log.leader for topic in state.topics.values() for log in topic.logs.values()}
+    series.extend(_topology(state))
     if state.brokers:
-        without = {b for b in state.brokers if b not in leaders}.union(*state.unprobed.values())
-        found.append(Measurement("canary_brokers_without_probe", (), len(without)))
-    found.extend(Measurement("canary_suspects", (kind,), n) for kind, n in suspects(state).items())
-    return found
+        leaders = {one.leader for one in partitions}
+        without = {broker for broker in state.brokers if broker not in leaders}.union(*state.unprobed.values())
+        series.append(Measurement("canary_brokers_without_probe", (), len(without)))
+    suspicions = suspects(state)
+    series.extend(Measurement("canary_suspects", (kind,), count) for kind, count in suspicions.items())
+    return Published(
+        cluster_id=state.cluster_id,
+        since_ns=state.since_ns,
+        now_ns=state.now_ns,
+        ordinal=state.ordinal,
+        brokers=tuple(state.brokers),
+        topics=tuple(map(_topic, state.topics.values())),
+        partitions=tuple(partitions),
+        stopped=state.stopped,
+        waiting_for=state.stopped or state.watch_error,
+        suspects=sum(suspicions.values()),
+        measurements=tuple(series),
+    )
+
+
+def _topic(topic: Topic) -> TopicView:
+    return TopicView(
+        topic=topic.name,
+        topic_id=topic.topic_id,
+        unmarked=topic.unmarked,
+        known=topic.known,
+        fresh=topic.fresh,
+        partitions=topic.partitions,
+        incarnations=len(topic.dead_ids) + 1,
+        promises=topic.promises,
+        gone_since_ns=topic.gone_since_ns,
+        modes=tuple(sorted({stream.mode for stream in topic.streams})),
+    )
+
+
+def _partition(state: State, topic: Topic, log: Log) -> PartitionView:
+    meters = state.meters.get((topic.name, log.partition)) or Meters()
+    consumers = {}
+    for name, reader in log.readers.items():
+        count, oldest_s = unseen(state, topic, log, name)
+        consumers[name] = ConsumerView(
+            isolation=reader.isolation,
+            position=reader.position,
+            seen=meters.seen.get(name, 0),
+            unseen=count,
+            oldest_unseen_s=round(oldest_s, 3),
+            stalled=stalled(state, log, reader),
+        )
+    return PartitionView(
+        topic=topic.name,
+        partition=log.partition,
+        topic_id=topic.topic_id,
+        fresh=log.listed_ordinal > 0,
+        scrubbed_ns=log.scrubbed_ns,
+        rereading=bool(log.rereads or log.wanted),
+        leader=log.leader,
+        leader_epoch=log.epoch,
+        isr=tuple(log.isr),
+        replicas=tuple(log.replicas),
+        start=log.start,
+        end=log.end,
+        stable=log.stable,
+        sent=sum(meters.sent.values()),
+        acked=sum(meters.acked.values()),
+        failed=sum(meters.failed.values()),
+        indeterminate=sum(meters.indeterminate.values()),
+        consumers=consumers,
+    )
 
 
 def _topology(state: State) -> Iterator[Measurement]:
@@ -53,8 +109,15 @@ def _topology(state: State) -> Iterator[Measurement]:
         yield Measurement("canary_offset_regressions_total", (topic, str(number)), count)
 
 
+def _counters_of_all(state: State) -> Iterator[Measurement]:
+    for place in dict.fromkeys([*state.meters, *_probed(state)]):
+        probed = state.probed.get(place[0])
+        modes, consumers = (probed.modes, ISOLATIONS) if probed is not None else ((), ())
+        yield from _counters(state.meters.get(place) or Meters(), *place, modes, consumers)
+
+
 def _probed(state: State) -> Iterator[tuple[str, int]]:
-    """Yield the places that are to be probed: as they are set until the topic is known."""
+    """Yield the partitions that are to be probed: those of the settings until the topic is known."""
     for name, probed in state.probed.items():
         topic = state.topics.get(name)
         for partition in topic.logs if topic is not None and topic.logs else probed.partitions:
@@ -64,66 +127,53 @@ def _probed(state: State) -> Iterator[tuple[str, int]]:
 def _counters(
     meters: Meters, topic: str, number: int, modes: Iterable[str], consumers: Iterable[str]
 ) -> Iterator[Measurement]:
-    """Yield what was counted in a partition; of modes and consumers that are to be there from the start, at 0."""
-    partition = str(number)
-    for name, values in (
-        ("canary_probes_sent_total", meters.sent),
-        ("canary_probes_acked_total", meters.acked),
-        ("canary_probes_failed_total", meters.failed),
-        ("canary_probes_indeterminate_total", meters.indeterminate),
-        ("canary_probes_seen_total", meters.seen),
-        ("canary_foreign_records_total", meters.foreign),
-        ("canary_unverified_expired_total", meters.unverified),
+    """Yield what was counted in a partition; those of ``modes`` and ``consumers`` exist from the start, at 0."""
+    place = (topic, str(number))
+    modes, consumers = dict.fromkeys([*meters.sent, *modes]), tuple(consumers)
+    for name, values, labels in (
+        ("canary_probes_sent_total", meters.sent, modes),
+        ("canary_probes_acked_total", meters.acked, modes),
+        ("canary_probes_failed_total", meters.failed, modes),
+        ("canary_probes_indeterminate_total", meters.indeterminate, modes),
+        ("canary_unverified_expired_total", meters.unverified, modes),
+        ("canary_probes_seen_total", meters.seen, consumers),
+        ("canary_foreign_records_total", meters.foreign, ()),
     ):
-        for label, value in values.items():
-            yield Measurement(name, (topic, partition, label), value)
-    for consumer in consumers:
-        if consumer not in meters.seen:
-            yield Measurement("canary_probes_seen_total", (topic, partition, consumer), 0)
-    for mode in dict.fromkeys([*meters.sent, *modes]):  # every outcome exists from the start, at 0
-        for name, values in (
-            ("canary_probes_sent_total", meters.sent),
-            ("canary_probes_acked_total", meters.acked),
-            ("canary_probes_failed_total", meters.failed),
-            ("canary_probes_indeterminate_total", meters.indeterminate),
-            ("canary_unverified_expired_total", meters.unverified),
-        ):
-            if mode not in values:
-                yield Measurement(name, (topic, partition, mode), 0)
-    yield Measurement("canary_offset_regressions_total", (topic, partition), meters.regressions)
+        for label, value in (dict.fromkeys(labels, 0) | values).items():
+            yield Measurement(name, (*place, label), value)
+    yield Measurement("canary_offset_regressions_total", place, meters.regressions)
     for name, histograms in (
         ("canary_produce_latency_seconds", meters.produce_latency),
         ("canary_end_to_end_latency_seconds", meters.delivery_latency),
     ):
         for label, histogram in histograms.items():
-            yield _histogram(name, (topic, partition, label), histogram)
+            yield _histogram(name, (*place, label), histogram)
 
 
 def _histogram(name: str, labels: tuple[str, ...], histogram: Histogram) -> Measurement:
     return Measurement(name, labels, histogram.sum, tuple(histogram.counts))
 
 
-def _gauges(state: State, topic: Topic, log: Log) -> Iterator[Measurement]:
-    place = (topic.name, str(log.partition))
-    leader = NO_LEADER if log.leader is None or log.leader < 0 else str(log.leader)
+def _gauges(state: State, topic: Topic, log: Log, one: PartitionView) -> Iterator[Measurement]:
+    place = (one.topic, str(one.partition))
+    leader = NO_LEADER if one.leader is None or one.leader < 0 else str(one.leader)
     waited_ns = state.now_ns - log.tried_ns if log.tried_ns else 0
     yield Measurement("canary_unacknowledged_seconds", (*place, leader), max(waited_ns, 0) / 1e9)
-    yield Measurement("canary_log_start_offset", place, log.start)
-    if log.end is not None:
-        yield Measurement("canary_log_end_offset", place, log.end)
-    if log.epoch is not None:
-        yield Measurement("canary_leader_epoch", place, log.epoch)
-    if log.leader is not None:
-        yield Measurement("canary_partition_isr", place, len(log.isr))
-        under = topic.min_insync_replicas is not None and len(log.isr) < topic.min_insync_replicas
+    yield Measurement("canary_log_start_offset", place, one.start)
+    if one.end is not None:
+        yield Measurement("canary_log_end_offset", place, one.end)
+    if one.leader_epoch is not None:
+        yield Measurement("canary_leader_epoch", place, one.leader_epoch)
+    if one.leader is not None:
+        yield Measurement("canary_partition_isr", place, len(one.isr))
+        under = topic.min_insync_replicas is not None and len(one.isr) < topic.min_insync_replicas
         yield Measurement("canary_partition_under_min_isr", place, int(under))
     if log.scrub_began_ns:
         yield Measurement("canary_scrub_position_ratio", place, ratio(log))
         age_ns = state.now_ns - (log.scrubbed_ns or log.scrub_began_ns)
         yield Measurement("canary_scrub_age_seconds", place, max(age_ns, 0) / 1e9)
-    for name, reader in log.readers.items():
-        count, oldest = unseen(state, topic, log, name)
-        yield Measurement("canary_consumer_position", (*place, name), reader.position)
-        yield Measurement("canary_unseen_probes", (*place, name), count)
-        yield Measurement("canary_unseen_oldest_seconds", (*place, name), oldest)
-        yield Measurement("canary_consumer_stalled", (*place, name), int(stalled(state, log, reader)))
+    for name, consumer in one.consumers.items():
+        yield Measurement("canary_consumer_position", (*place, name), consumer.position)
+        yield Measurement("canary_unseen_probes", (*place, name), consumer.unseen)
+        yield Measurement("canary_unseen_oldest_seconds", (*place, name), consumer.oldest_unseen_s)
+        yield Measurement("canary_consumer_stalled", (*place, name), int(consumer.stalled))

@@ -5,8 +5,6 @@ one-sided bound (Clopper and Pearson, 1934) is the p at which seeing so few loss
 ``P(X <= lost | acked, p) = 0.05``. RECONCILIATION rule 5.
 """
 
-from __future__ import annotations
-
 import functools
 import math
 

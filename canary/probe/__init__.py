@@ -1,16 +1,16 @@
-"""Who a probe is and how it is written: standard library and NumPy only.
+"""Probes: their identity and their bytes. Standard library and NumPy only.
 
-A probe is a Kafka record whose value and key both say who it is. The value is fixed-width, little-endian, and its
-length is a multiple of 8 (64 to 65,528 bytes; 96 unless told):
+A probe is a Kafka record whose key and value both contain its identity. The value is fixed-width, little-endian, and
+its length is a multiple of 8 (64 to 65,528 bytes; 96 by default):
 
 ======  ====  ==============================================================================================
 bytes   type  meaning
 ======  ====  ==============================================================================================
 0:4     4s    magic, ``MAGIC``
-4:8     4s    tag: whose probe this is, see ``tag()``
+4:8     4s    tag: the canary and incarnation it belongs to, see ``record.tag``
 8:10    u16   length of the whole value in bytes
 10      u8    version of the layout, 1
-11      u8    mode, a number of ``MODES``
+11      u8    mode, a number of ``record.MODES``
 12:16   i32   partition (identity)
 16:24   u64   checksum
 24:32   i64   producer_id (identity)
@@ -27,47 +27,18 @@ i64``; so compaction keeps each probe.
 
 **Checksum.** Over all 8-byte words but the first (magic and tag) and the third (itself), as unsigned little-endian
 numbers, in order: ``h = SEED; for each word w: h = (h ^ w) * PRIME mod 2^64; h = h ^ (h >> 32)``. Each step is a
-bijection of ``w``, so damage within one word is seen always, and other damage but for one case in 2^64. NumPy does it
-column by column, which is why it is no CRC.
+bijection of ``w``, so damage within one word is always found, and other damage but for one case in 2^64. It is no CRC
+because NumPy computes it column by column.
 
 **Padding.** Word ``i`` (from 0) is ``step(s + (i + 1) * GAMMA)`` with ``step(x) = y ^ (y >> 32), y = x * PRIME`` and
 ``s`` the checksum fold, without the checksum's own words, over (producer_id, generation, partition, sequence). All mod
 2^64. The checksum covers it too.
 
 **Ours, foreign, corrupt** (ARCHITECTURE decision 2). A value that does not begin with magic and tag is *foreign*:
-another canary's, a mirror's, anybody's. One that does is ours, and then it is *corrupt* unless its length is what it
-says and the checksum is right. Length and checksum stand at the same place, and mean the same, in every version to
-come: a valid checksum with a version or a mode that is not known here is *unknown-version*, which is counted and not
-judged. All else (bytes that must be zero, padding, a negative number where none can be) is *corrupt* again. Decoding
-never raises.
+another canary's, a mirror's, another producer's. A value that does is ours, and is *corrupt* unless its length field
+and its checksum are right. Length and checksum have the same place and meaning in every later version: a valid checksum
+with an unknown version or mode is *unknown-version*, which is counted and not judged. Other errors (bytes that must be
+zero, padding, a negative number) are *corrupt*. Decoding never raises.
 
-Many records at once are the business of ``canary.probe.batch``, which loads NumPy; this package does not.
+``record`` encodes and decodes one probe; ``batch`` decodes many at once, and loads NumPy.
 """
-
-from canary.probe.identity import Identity
-from canary.probe.record import (
-    MAGIC,
-    MODES,
-    REASONS,
-    Probe,
-    Refusal,
-    decode,
-    encode,
-    identity_of_key,
-    key,
-    tag,
-)
-
-__all__ = [
-    "MAGIC",
-    "MODES",
-    "REASONS",
-    "Identity",
-    "Probe",
-    "Refusal",
-    "decode",
-    "encode",
-    "identity_of_key",
-    "key",
-    "tag",
-]

@@ -1,25 +1,21 @@
-"""Many probes at once, with NumPy: for Spark, for the producer's ticks, and for fixtures of millions.
+"""Many probes at once, with NumPy: for Spark.
 
-Same answers as canary.probe.record, column by column. Rows are worked off in blocks that stay in the CPU's cache.
+Same answers as canary.probe.record, column by column. Rows are decoded in blocks that fit the CPU's cache.
 """
 
-from __future__ import annotations
-
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import Any, Final, Self
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from canary.probe import record
+from canary.probe.identity import Identity
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import ArrayLike, NDArray
-
-    Bytes: TypeAlias = NDArray[np.uint8]
-    Words: TypeAlias = NDArray[np.uint64]
+Bytes = NDArray[np.uint8]
+Words = NDArray[np.uint64]
 
 BLOCK: Final = 2048  # rows of 96 bytes each: 192 KiB, half of a small L2 cache
 
@@ -38,6 +34,7 @@ _FIELDS: Final = {
     "transaction_id": ("<i8", 48),
     "sent_at_ns": ("<i8", 56),
 }
+_NUMBERS: Final = ("mode", *Identity._fields, "transaction_id", "sent_at_ns")
 _KEY: Final = np.dtype([("producer_id", "<i8"), ("generation", "<i4"), ("partition", "<i4"), ("sequence", "<i8")])
 _MAGIC: Final = int.from_bytes(record.MAGIC, "little")
 _SEED: Final = np.uint64(record.SEED)
@@ -46,8 +43,7 @@ _HALF: Final = np.uint64(32)
 _KNOWN_MODES: Final = np.isin(np.arange(256), list(record.MODE_NAMES))
 _CODES: Final = {refusal: number for number, refusal in enumerate(record.REFUSALS, start=1)}
 _STATUS_OF_CODE: Final = np.array(
-    [0, *(record.REASONS.index(refusal.reason) + 1 for refusal in record.REFUSALS)],
-    dtype=np.uint8,
+    [0, *(record.REASONS.index(refusal.reason) + 1 for refusal in record.REFUSALS)], dtype=np.uint8
 )
 
 
@@ -85,7 +81,7 @@ class Decoded:
     sent_at_ns: NDArray[np.int64]
 
     @classmethod
-    def refused(cls, rows: int) -> Decoded:
+    def refused(cls, rows: int) -> Self:
         """Return columns for so many values, each of them without a value as yet."""
         code = np.full(rows, _CODES[record.EMPTY], dtype=np.uint8)
         return cls(
@@ -93,100 +89,28 @@ class Decoded:
             code=code,
             tag=np.zeros(rows, dtype=np.uint32),
             mode=np.zeros(rows, dtype=np.uint8),
-            producer_id=np.full(rows, -1, dtype=np.int64),
-            generation=np.full(rows, -1, dtype=np.int32),
-            partition=np.full(rows, -1, dtype=np.int32),
-            sequence=np.full(rows, -1, dtype=np.int64),
-            transaction_id=np.full(rows, -1, dtype=np.int64),
-            sent_at_ns=np.full(rows, -1, dtype=np.int64),
+            **{name: np.full(rows, -1, dtype=_FIELDS[name][0]) for name in _NUMBERS if name != "mode"},
         )
 
 
-INTACT: Final = 0
-FOREIGN: Final = 1
-CORRUPT: Final = 2
-UNKNOWN_VERSION: Final = 3
-
-_NUMBERS: Final = ("mode", "producer_id", "generation", "partition", "sequence", "transaction_id", "sent_at_ns")
+INTACT, FOREIGN, CORRUPT, UNKNOWN_VERSION = range(4)
 
 
-def encode_batch(
-    *,
-    producer_id: ArrayLike,
-    generation: ArrayLike,
-    partition: ArrayLike,
-    sequence: ArrayLike,
-    tag: bytes,
-    mode: str,
-    sent_at_ns: ArrayLike,
-    transaction_id: ArrayLike = -1,
-    length: int = record.DEFAULT_LENGTH,
-) -> Bytes:
-    """Return the values of n probes as uint8 of shape (n, length); numbers and arrays of n are broadcast.
-
-    Raises:
-        ValueError: the mode is unknown, the length impossible, or a number is negative.
-    """
-    if mode not in record.MODES:
-        raise ValueError(f"unknown mode {mode!r}; known are {', '.join(record.MODES)}")
-    record.check_length(length)
-    columns = np.broadcast_arrays(
-        *(np.asarray(column) for column in (producer_id, generation, partition, sequence, transaction_id, sent_at_ns)),
-    )
-    names = ("producer_id", "generation", "partition", "sequence", "transaction_id", "sent_at_ns")
-    for name, column, least in zip(names, columns, (0, 0, 0, 0, -1, None), strict=True):
-        most = np.iinfo(np.dtype(_FIELDS[name][0])).max
-        if column.size and ((least is not None and column.min() < least) or column.max() > most):
-            raise ValueError(f"a {name} is out of range")
-    rows = np.zeros((columns[0].size, length), dtype=np.uint8)
-    fields = rows.view(_wire(length))[:, 0]
-    fields["magic"] = _MAGIC
-    fields["tag"] = int.from_bytes(tag, "little")
-    fields["length"] = length
-    fields["version"] = record.VERSION
-    fields["mode"] = record.MODES[mode]
-    for name, column in zip(names, columns, strict=True):
-        fields[name] = column.ravel()
-    words = rows.view("<u8")
-    for start in range(0, len(rows), BLOCK):
-        block = slice(start, start + BLOCK)
-        _write_padding(fields[block], words[block])
-        fields["checksum"][block] = _checksum(words[block])
-    return rows
-
-
-def encode_keys(
-    producer_id: ArrayLike,
-    generation: ArrayLike,
-    partition: ArrayLike,
-    sequence: ArrayLike,
-) -> Bytes:
+def encode_keys(producer_id: ArrayLike, generation: ArrayLike, partition: ArrayLike, sequence: ArrayLike) -> Bytes:
     """Return the Kafka keys of n probes as uint8 of shape (n, 24)."""
-    columns = np.broadcast_arrays(
-        np.asarray(producer_id),
-        np.asarray(generation),
-        np.asarray(partition),
-        np.asarray(sequence),
-    )
+    columns = np.broadcast_arrays(producer_id, generation, partition, sequence)
     keys = np.empty(columns[0].size, dtype=_KEY)
     for name, column in zip(_KEY.names or (), columns, strict=True):
         keys[name] = column.ravel()
     return keys.view(np.uint8).reshape(len(keys), _KEY.itemsize)
 
 
-def as_bytes(rows: Bytes) -> list[bytes]:
-    """Return the rows of encode_batch or encode_keys as one ``bytes`` each."""
-    width = rows.shape[1]
-    flat = np.ascontiguousarray(rows).tobytes()
-    return [flat[at : at + width] for at in range(0, len(flat), width)]
-
-
 def decode_batch(values: Sequence[bytes | None] | BinaryBuffers, tag: bytes | None) -> Decoded:
-    """Return what n values say, in the order given. Never raises for what stands in a value.
+    """Return what n values say, in the order given. Never raises for the content of a value.
 
     Args:
         values: the values themselves, or the buffers of an Arrow array of them.
-        tag: ours; None takes any (``Decoded.tag`` tells whose each is).
+        tag: ours; None takes any (``Decoded.tag`` has each one's).
     """
     buffers = values if isinstance(values, BinaryBuffers) else _gathered(values)
     offsets = np.asarray(buffers.offsets, dtype=np.int64)
@@ -228,7 +152,7 @@ def _wire(length: int) -> np.dtype[np.void]:
             "formats": [kind for kind, _ in formats.values()],
             "offsets": [offset for _, offset in formats.values()],
             "itemsize": length,
-        },
+        }
     )
 
 
@@ -280,7 +204,7 @@ def _decode_rows(rows: Bytes, tag: int | None, decoded: Decoded, at: slice | NDA
 
 def _misshapen(fields: NDArray[np.void]) -> NDArray[np.bool_]:
     wrong: NDArray[np.bool_] = fields["zero"] != 0
-    for name in ("producer_id", "generation", "partition", "sequence"):
+    for name in Identity._fields:
         wrong |= fields[name] < 0
     wrong |= fields["transaction_id"] < -1
     return wrong
@@ -294,17 +218,8 @@ def _mispadded(fields: NDArray[np.void], words: Words) -> NDArray[np.bool_]:
     return wrong
 
 
-def _write_padding(fields: NDArray[np.void], words: Words) -> None:
-    start = _padding_start(fields)
-    for i in range(record.HEADER_LENGTH // 8, words.shape[1]):
-        words[:, i] = _padding_word(start, i)
-
-
 def _padding_start(fields: NDArray[np.void]) -> Words:
-    h = np.full(len(fields), _SEED)
-    for name in ("producer_id", "generation", "partition", "sequence"):
-        _mix(h, fields[name].astype(np.uint64))
-    return h
+    return _fold(len(fields), (fields[name].astype(np.uint64) for name in Identity._fields))
 
 
 def _padding_word(start: Words, word: int) -> Words:
@@ -316,15 +231,13 @@ def _padding_word(start: Words, word: int) -> Words:
 
 
 def _checksum(words: Words) -> Words:
-    h = np.full(len(words), _SEED)
-    for i in range(1, words.shape[1]):
-        if i != 2:
-            _mix(h, words[:, i])
+    return _fold(len(words), (words[:, i] for i in range(1, words.shape[1]) if i != 2))
+
+
+def _fold(rows: int, words: Iterable[Words]) -> Words:
+    h = np.full(rows, _SEED)
+    for word in words:
+        h ^= word
+        h *= _PRIME
+        h ^= h >> _HALF
     return h
-
-
-def _mix(h: Words, word: Words) -> None:
-    """Fold one word of each row into ``h``, in place."""
-    h ^= word
-    h *= _PRIME
-    h ^= h >> _HALF

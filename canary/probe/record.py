@@ -1,15 +1,12 @@
 """One probe to bytes and back. The layout, byte by byte, is in the docstring of canary.probe."""
 
-from __future__ import annotations
-
 import hashlib
 import struct
-from typing import TYPE_CHECKING, Final, Literal, NamedTuple
+from collections.abc import Iterable
+from typing import Final, Literal, NamedTuple
 
 from canary.probe.identity import Identity
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
+from canary.workloads.catalogue import WORKLOADS
 
 MAGIC: Final = b"\x93KDC"
 VERSION: Final = 1
@@ -23,15 +20,7 @@ PRIME: Final = 0x9FB21C651E98DF25
 GAMMA: Final = 0xD1B54A32D192ED03
 MASK: Final = 0xFFFF_FFFF_FFFF_FFFF
 
-MODES: Final[dict[str, int]] = {
-    "idempotent": 1,
-    "transactional": 2,
-    "relay": 3,
-    "group": 4,
-    "fencing": 5,
-    "plain": 6,
-    "mirror": 7,
-}
+MODES: Final[dict[str, int]] = {one.name: one.number for one in WORKLOADS.values()}
 MODE_NAMES: Final[dict[int, str]] = {number: name for name, number in MODES.items()}
 
 Reason = Literal["foreign", "corrupt", "unknown-version"]
@@ -83,13 +72,9 @@ _NO_TRANSACTION: Final = -1
 
 
 def tag(installation: str, cluster_id: str, topic: str, topic_id: str | None) -> bytes:
-    """Return the 4 bytes that tell our probes in this incarnation of this topic from everybody else's.
+    """Return the 4 bytes that mark this installation's probes in this incarnation of this topic.
 
-    Args:
-        installation: the store's own id.
-        cluster_id: what the cluster calls itself.
-        topic: its name.
-        topic_id: the incarnation, None where the cluster does not tell.
+    ``installation`` is the store's own id; ``topic_id`` is the incarnation, None where the cluster has none.
     """
     parts = (installation, cluster_id, topic, topic_id or "")
     text = b"".join(struct.pack("<I", len(part.encode())) + part.encode() for part in parts)
@@ -99,11 +84,6 @@ def tag(installation: str, cluster_id: str, topic: str, topic_id: str | None) ->
 def key(identity: Identity) -> bytes:
     """Return the Kafka key of a probe: its identity in 24 bytes."""
     return _KEY.pack(*identity)
-
-
-def identity_of_key(value: bytes | None) -> Identity | None:
-    """Return the identity a key claims, or None if it is not shaped like one (any 24 bytes are)."""
-    return Identity(*_KEY.unpack(value)) if value is not None and len(value) == _KEY.size else None
 
 
 def encode(
@@ -173,7 +153,7 @@ def check_length(length: int) -> None:
     """Raise ValueError unless a probe of this version can be ``length`` bytes long."""
     if length % 8 or not HEADER_LENGTH <= length <= LONGEST:
         raise ValueError(
-            f"a probe's length is a multiple of 8 from {HEADER_LENGTH} to {LONGEST} bytes; {length} is none",
+            f"a probe's length is a multiple of 8 from {HEADER_LENGTH} to {LONGEST} bytes; {length} is none"
         )
 
 
@@ -199,7 +179,7 @@ def _read(value: bytes) -> Probe | Refusal:
     if len(value) < HEADER_LENGTH:
         return WRONG_LENGTH
     _, _, _, _, _, partition, _, producer_id, sequence, generation, zero, transaction, sent_at_ns = _HEADER.unpack_from(
-        value,
+        value
     )
     identity = Identity(producer_id, generation, partition, sequence)
     if any(zero) or min(identity) < 0 or transaction < _NO_TRANSACTION:

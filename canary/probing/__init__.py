@@ -1,10 +1,9 @@
-"""The hands of the canary: producers, readers, and the one re-read routine. They do and tell; they never judge.
+"""Producers and consumers of the canary's probes. They act and put facts into an inbox; they never judge.
 
-Every part is a thread (canary.client.worker) with a client instance of its own, so that one does not slow the other. It
-is handed plain values (librdkafka properties, names, numbers) and an Inbox, and puts facts into it. What must be true
-of the order of facts is kept here: ``Sent`` is in the inbox before produce() is called, ``Positioned`` before the first
+Each is a thread (canary.threads.worker) with a client of its own, so that none slows another. A *writer* is the thread
+of one workload: the module of that name has its ``make(wiring)``, and ``base`` has what all of them share. ``readers``
+are the consumers that see every probe.
+
+The order of facts is kept here: ``Sent`` is in the inbox before produce() is called, ``Positioned`` before the first
 ``Polled`` that follows from it, ``RereadEnded`` after the last.
-
-A mode of writing is one file (``idempotent``; others beside it). ``tail`` reads on at the end, ``reread`` reads a range
-once more, ``topic`` makes the probe topic when the cluster says that there is none.
 """

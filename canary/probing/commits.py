@@ -1,23 +1,22 @@
-"""What a group was promised while several of its commits were on their way.
+"""What a group was promised while several of its commits were in flight.
 
-librdkafka sends a commit again after a newer one when the group's coordinator moves: of twelve groups that committed
-every 20 ms while the controller was frozen and resumed, most were acknowledged out of order, 545 before 526 (2.16.0,
-Kafka 4.1.0). Whichever the coordinator applied last is where the group stands, and nobody tells which that was. So a
-commit promises no more than the lowest of those that were on their way at the same moment.
+When the group's coordinator moves, librdkafka sends a commit again, also after a newer one. Of twelve groups that
+committed every 20 ms while the controller was frozen and resumed, most were acknowledged out of order (2.16.0, Kafka
+4.1.0):
+
+    commit 526 sent · commit 545 sent · 545 acknowledged · 526 acknowledged
+
+The group is now at 526 or at 545, depending on which one the coordinator applied last, and no answer tells which. So a
+commit promises no more than the lowest of the commits that were in flight with it: here both promise 526.
 """
 
-from __future__ import annotations
-
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 
 @dataclass(slots=True)
 class _Commit:
-    """One commit on its way: by partition, what it asks for and the lowest that may be applied after it."""
+    """One commit in flight: by partition, the offset it asks for, and the lowest that may be applied after it."""
 
     member: str
     asked: dict[int, int]
@@ -47,7 +46,7 @@ class Commits:
         """Forget the commit that asked for these offsets, whose outcome has come.
 
         Returns:
-            By partition: where the group stands at least, if it was acknowledged.
+            By partition: the offset that the group has at least, if the commit was acknowledged.
         """
         for commit in self._waiting:
             if commit.member == member and commit.asked == offsets:

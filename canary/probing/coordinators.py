@@ -1,16 +1,10 @@
 """Which transactional ids it takes to probe every transaction coordinator.
 
 The coordinator of an id is the leader of the partition of ``__transaction_state`` that the id hashes to, as Java hashes
-strings. One id tests one coordinator; a cluster whose other coordinators are broken would look healthy.
+strings. So one id tests one coordinator: with a single id, a cluster whose other coordinators are broken looks healthy.
 """
 
-from __future__ import annotations
-
-import itertools
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 STATE_TOPIC = "__transaction_state"
 _CANDIDATES = 10_000
@@ -54,7 +48,7 @@ def choose(prefix: str, leaders: Mapping[int, int], present: Sequence[str], most
     if not leaders:
         return chosen or [f"{prefix}0"]
     covered = {leaders.get(state_partition(one, len(leaders)), -1) for one in chosen}
-    for number in itertools.islice(itertools.count(), _CANDIDATES):
+    for number in range(_CANDIDATES):
         if len(chosen) >= most or {-1, *leaders.values()} <= {-1, *covered}:
             break
         candidate = f"{prefix}{number}"

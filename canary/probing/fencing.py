@@ -1,29 +1,21 @@
-"""A deliberate zombie: does the cluster keep a producer out whose transactional id was taken over?
+"""A deliberate zombie: does the cluster fence a producer whose transactional id was taken over?
 
 Each round the present owner of one transactional id commits a transaction, opens another one, and leaves it open. A new
 client with the same id then takes over (init_transactions), under a new generation. From there on the old one is a
-zombie: its open transaction is aborted for good, and whatever it still writes must never be read committed
-(idempotent-producer, "Fencing"; jepsen-redpanda 1.3). It tries: it writes into its old transaction and asks for the
-commit. What of that is seen, or acknowledged as committed, the tracker calls a zombie-write.
+zombie: its open transaction is aborted for good, and its later writes must never be read committed
+(idempotent-producer, "Fencing"; jepsen-redpanda 1.3). The zombie tries: it writes into its old transaction and asks
+for the commit. A write of it that is read, or acknowledged as committed, is a zombie-write.
 """
 
-from __future__ import annotations
-
-import threading
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 
 import structlog
 
-from canary.client.worker import Worker
-from canary.probing.idempotent import Renewal
-from canary.probing.session import Book, Session
-from canary.probing.succession import Succession
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from canary.client.ports import Clock, Inbox
+from canary.probing.base import Renewal, Wiring, Writer
+from canary.probing.book import Book
+from canary.probing.session import DELIVERY_SHARE, Session, client_config
+from canary.workloads.fencing import FencingSettings
 
 log = structlog.get_logger(__name__)
 
@@ -34,59 +26,14 @@ _HAUNT_S = 2.0
 """How long the zombie waits for an answer."""
 
 
-class FencingProbe(Worker):
-    """The thread that does all of it. Nothing is sent before ``start()``.
+class FencingProbe(Writer):
+    """The thread that takes over from itself; ``config`` has the ``transactional.id``."""
 
-    Args:
-        config: librdkafka properties, with ``transactional.id``.
-        topic: the mode's topic; it must exist.
-        under: generation, tag and partitions to write under.
-        producer_id: who writes.
-        mode: name of the mode the facts carry.
-        interval_s: seconds between two take-overs.
-        deliver_s: how long delivery reports are waited for.
-        record_length: bytes of a probe's value.
-        inbox: where facts go.
-        clock: what time it is.
-        renew: called in this thread before each take-over; returns under what the successor writes.
-    """
-
-    def __init__(
-        self,
-        config: Mapping[str, object],
-        topic: str,
-        under: Renewal,
-        *,
-        producer_id: int,
-        mode: str,
-        interval_s: float,
-        deliver_s: float,
-        record_length: int,
-        inbox: Inbox,
-        clock: Clock,
-        renew: Callable[[str], Renewal],
-    ) -> None:
-        super().__init__(f"producer-{mode}")
+    def __init__(self, config: Mapping[str, object], wiring: Wiring[FencingSettings]) -> None:
+        super().__init__(wiring)
         self._config = dict(config)
-        self._topic = topic
-        self._under = under
-        self._producer_id = producer_id
-        self._mode = mode
-        self._interval_s = interval_s
-        self._deliver_s = deliver_s
-        self._record_length = record_length
-        self._inbox = inbox
-        self._clock = clock
-        self._succession = Succession(self.name, renew, self.stopping)
-        self._wanted: Renewal | None = None
-        self._lock = threading.Lock()
-        self._owner = self._session(under)
-        self.rounds = 0
-
-    def retarget(self, generation: int, tag: bytes, partitions: Sequence[int]) -> None:
-        """Go on under other values, soon and in its own thread, with another client."""
-        with self._lock:
-            self._wanted = Renewal(generation, tag, tuple(partitions))
+        self._deliver_s = wiring.settings.timeout * DELIVERY_SHARE
+        self._owner = self._session()
 
     def run(self) -> None:
         """Round after round until stopped."""
@@ -102,43 +49,41 @@ class FencingProbe(Worker):
                     self._owner.prepare(1.0)
                 self.stopping.wait(_PACE_S)
             else:
-                next_at = now + self._interval_s
+                next_at = now + self._wiring.settings.interval
                 self._round()
 
     def end(self) -> None:
         """Give up what is open."""
         self._owner.give_up("stopped")
 
-    def _session(self, under: Renewal) -> Session:
-        book = Book(self._topic, self._mode, self._producer_id, self._record_length, under, self._inbox, self._clock)
-        return Session(self._config, book, f"{self._mode}-{under.generation}")
+    def _session(self) -> Session:
+        """Return a client of the present generation, with numbers of its own: its predecessor goes on with its own."""
+        name = f"{self._wiring.mode}-{self._under.generation}"
+        return Session(self._config, Book(self._wiring, self._under), name)
 
-    def _obey(self) -> None:
-        with self._lock:
-            wanted, self._wanted = self._wanted, None
-        if wanted is not None:
-            self._owner.give_up("the topic has changed")
-            self._under = wanted
-            self._owner = self._session(wanted)
+    def _go_on_after(self, before: Renewal) -> None:  # noqa: ARG002  # always with another client
+        self._owner.give_up("the topic has changed")
+        self._owner = self._session()
 
     def _round(self) -> None:
-        zombie = self._owner
+        zombie, partitions = self._owner, self._under.partitions
         if not self._commit_one() or not zombie.begin() or zombie.open is None:
-            self._succeed(self._follow(self._succession.after_death("the owner's client was closed")))
+            if self._renew_after_death("the owner's client was closed"):
+                self._succeed(self._successor())
             return
-        zombie.send(self._under.partitions)
+        zombie.send(partitions)
         zombie.deliver(self._deliver_s, self.stopping)
-        successor = self._follow(self._succession.at_once("a take-over on purpose"))
+        successor = self._successor() if self._renew("a take-over on purpose") else None
         if successor is None or not successor.ready:
-            zombie.give_up("nobody could take over")
+            zombie.give_up("no successor could take over")
         else:
             zombie.fenced_by(f"generation {self._under.generation} took over")
             zombie.haunt(self._under.partitions, _HAUNT_S)
-            self.rounds += 1
-        self._succeed(successor)
+        if successor is not None:
+            self._succeed(successor)
 
     def _commit_one(self) -> bool:
-        """What is promised, so that there is something to tell from what is not. Returns whether the client is well."""
+        """Commit a transaction, which the take-over must not undo. Returns whether the client is well."""
         owner = self._owner
         if not owner.begin():
             return False
@@ -154,12 +99,9 @@ class FencingProbe(Worker):
             owner.give_up("stopped before its outcome was known")
         return owner.ready
 
-    def _follow(self, under: Renewal | None) -> Session | None:
-        """Return a client with the same id under a new generation; not ready if it could not be initialised in time."""
-        if under is None:
-            return None
-        self._under = under
-        session = self._session(under)
+    def _successor(self) -> Session:
+        """Return a client with the same id under the new generation; not ready if it was not initialised in time."""
+        session = self._session()
         deadline = time.monotonic() + _TAKE_OVER_S
         while not self.stopping.is_set() and time.monotonic() < deadline:
             if session.prepare(1.0):
@@ -167,7 +109,11 @@ class FencingProbe(Worker):
             self.stopping.wait(_PACE_S)
         return session
 
-    def _succeed(self, successor: Session | None) -> None:
-        if successor is not None:
-            self._owner.give_up("succeeded")
-            self._owner = successor
+    def _succeed(self, successor: Session) -> None:
+        self._owner.give_up("succeeded")
+        self._owner = successor
+
+
+def make(wiring: Wiring[FencingSettings]) -> FencingProbe:
+    """Return the workload's writer."""
+    return FencingProbe(client_config(wiring, wiring.own_name), wiring)

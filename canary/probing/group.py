@@ -1,30 +1,27 @@
 """A consumer group on the main topic: members join and leave on purpose, read, and commit what they have read.
 
-What is looked at is the group's memory: an offset whose commit was acknowledged must never be answered by a smaller one
-to the member that takes the partition over (jepsen-redpanda 1.2). What the members are given is the business of the
-tail consumers, which read the same records.
+What is watched is the group's memory: once a commit of offset 545 is acknowledged, the member that takes the partition
+over must not be answered 526 (jepsen-redpanda 1.2). Whether members are given every record is not looked at here: tail
+consumers read the same records.
 
 All members live in one thread, so that a commit and the fetch that follows it have one order.
 """
 
 from __future__ import annotations
 
-import threading
 import time
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import structlog
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
-from canary.client.quiet import ErrorReporter, calm, quiet_logger
-from canary.client.worker import Worker
 from canary.facts import Fact, GroupOffset
+from canary.kafka.quiet import ErrorReporter, calm, quiet_logger
+from canary.probing.base import Renewal, Wiring, Writer
 from canary.probing.commits import Commits
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from canary.client.ports import Clock, Inbox
+from canary.settings import consumer_config
+from canary.workloads.group import GroupSettings
 
 log = structlog.get_logger(__name__)
 
@@ -73,7 +70,7 @@ class _Member:
     def commit(self, *, wait: bool = False) -> None:
         """Commit what was read since the last commit; its outcome comes by ``on_commit``.
 
-        One at a time, but for the one that is waited for: whoever takes the partition over is to begin there.
+        One commit is in flight at a time, beside the one that is waited for when partitions are taken away.
         """
         if not wait and self._probe.commits.waits(self.name):
             return
@@ -101,13 +98,13 @@ class _Member:
         self._committed |= {place.partition: place.offset for place in done}
         promised = {place.partition: lowest[place.partition] for place in done}
         self._probe.committed |= promised
-        self._tell("committed", promised)
+        self._report_offsets("committed", promised)
 
     def _on_assign(self, client: Any, places: Sequence[Any]) -> None:
-        """Ask where the group stands, and begin there; ask again where that is below what was committed.
+        """Ask for the committed offsets, and begin there; ask again when one is below an acknowledged commit.
 
-        A coordinator that stood still, and was replaced meanwhile, answers with what it knew before until it hears of
-        that: some tenths of a second, longer on a machine that is busy.
+        A coordinator that was frozen and replaced meanwhile answers with its old offsets until it learns of that: for
+        some tenths of a second, longer on a busy machine.
         """
         try:
             found = client.committed(list(places), timeout=_ASK_S)
@@ -119,10 +116,10 @@ class _Member:
                 found = client.committed(list(places), timeout=_ASK_S)
         except KafkaException as raised:
             self._report(raised.args[0])
-            return  # the client asks again by itself; nothing is told
-        stands = {place.partition: place.offset for place in found if place.error is None}
-        self._probe.committed |= {p: max(offset, 0) for p, offset in stands.items()}
-        self._tell("fetched", stands)
+            return  # the client asks again by itself
+        offsets = {place.partition: place.offset for place in found if place.error is None}
+        self._probe.committed |= {p: max(offset, 0) for p, offset in offsets.items()}
+        self._report_offsets("fetched", offsets)
 
     def _on_revoke(self, _client: Any, places: Sequence[Any]) -> None:
         self.commit(wait=True)
@@ -137,7 +134,7 @@ class _Member:
             self._positions.pop(place.partition, None)
             self._committed.pop(place.partition, None)
 
-    def _tell(self, reason: str, offsets: Mapping[int, int]) -> None:
+    def _report_offsets(self, reason: str, offsets: Mapping[int, int]) -> None:
         at_ns, group = self._probe.clock.now_ns(), str(self._probe.config["group.id"])
         facts: list[Fact] = [
             GroupOffset(at_ns, group, self._probe.topic, p, None if offset < 0 else offset, reason)
@@ -155,76 +152,65 @@ class _Member:
         self._probe.commits.forget(self.name)
 
 
-class GroupProbe(Worker):
-    """The thread that all members live in.
+class GroupProbe(Writer):
+    """The thread that all members live in; ``config`` has the ``group.id``, and the wiring's topic is read."""
 
-    Args:
-        config: librdkafka properties, with ``group.id``.
-        topic: what is read.
-        members: how many there are.
-        interval_s: seconds between two commits of a member.
-        rebalance_every_s: how often the oldest member leaves and another one joins.
-        inbox: where facts go.
-        clock: what time it is.
-    """
-
-    def __init__(
-        self,
-        config: Mapping[str, object],
-        topic: str,
-        *,
-        members: int,
-        interval_s: float,
-        rebalance_every_s: float,
-        inbox: Inbox,
-        clock: Clock,
-    ) -> None:
-        super().__init__("group")
+    def __init__(self, config: Mapping[str, object], wiring: Wiring[GroupSettings]) -> None:
+        super().__init__(wiring, "group")
         self.config = dict(config)
-        self.topic = topic
-        self.inbox = inbox
-        self.clock = clock
+        self.topic = wiring.topic
+        self.inbox = wiring.inbox
+        self.clock = wiring.clock
         self.seen = 0
         """Records that members were given."""
         self.committed: dict[int, int] = {}
-        """By partition: where the group stands at least, as members were told. The thread's own, like its members."""
+        """By partition: the offset that the group has at least, as members were answered. Used by this thread alone."""
         self.commits = Commits()
-        self._count = members
-        self._interval_s = interval_s
-        self._rebalance_every_s = rebalance_every_s
+        self._settings = wiring.settings
         self._made = 0
         self._members: list[_Member] = []
-        self._renewed = threading.Event()
-
-    def retarget(self, generation: int, tag: bytes, partitions: Sequence[int]) -> None:  # noqa: ARG002  # a writer's
-        """The topic is another one, or has more partitions: everybody joins anew."""
-        self._renewed.set()
 
     def run(self) -> None:
         """Read and commit until stopped."""
         commit_at = time.monotonic()
-        rebalance_at = commit_at + self._rebalance_every_s
+        rebalance_at = commit_at + self._settings.rebalance_every
         while not self.stopping.is_set():
-            if self._renewed.is_set():
-                self._renewed.clear()
-                self.end()
-                self.committed.clear()
-            if len(self._members) < self._count:
+            self._obey()
+            if len(self._members) < self._settings.members:
                 self._members.append(_Member(self._made, self))
                 self._made += 1
             for member in self._members:
                 self.seen += member.poll(_PACE_S)
             now = time.monotonic()
             if now >= commit_at:
-                commit_at = now + self._interval_s
+                commit_at = now + self._settings.interval
                 for member in self._members:
                     member.commit()
             if now >= rebalance_at:
-                rebalance_at = now + self._rebalance_every_s
+                rebalance_at = now + self._settings.rebalance_every
                 log.debug("group_member_leaves", worker=self.name, member=self._members[0].name)
                 self._members.pop(0).leave()
+
+    def _go_on_after(self, before: Renewal) -> None:  # noqa: ARG002  # every member joins anew
+        self.end()
+        self.committed.clear()
 
     def end(self) -> None:
         """Let every member leave the group."""
         while self._members:
             self._members.pop().leave()
+
+
+def make(wiring: Wiring[GroupSettings]) -> GroupProbe:
+    """Return the workload's thread."""
+    session_ms = int(wiring.settings.session_timeout * 1000)
+    return GroupProbe(
+        consumer_config(wiring.cluster, "read_committed")
+        | {
+            "group.id": f"{wiring.cluster.identifier_prefix}-{wiring.own_name}",
+            "auto.offset.reset": "latest",
+            "session.timeout.ms": session_ms,
+            "heartbeat.interval.ms": max(session_ms // 5, 200),
+        },
+        wiring,
+    )

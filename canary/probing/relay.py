@@ -1,41 +1,34 @@
 """Consume, process, produce: each probe of the main topic is written once into the mode's own topic.
 
-Offsets go with the transaction.
+The facts (Relayed) name the input offsets that a transaction takes, before its commit is asked for; the offsets go with
+the transaction (send_offsets_to_transaction). After an error that is not understood, the next client asks the group for
+its committed offsets, as an application would, instead of trusting our memory. The tracker checks that committed
+transactions take each input offset exactly once: an offset taken twice is a duplicate, one that is skipped is a loss
+(jepsen-redpanda 1.2; idempotent-producer, "Transitivity").
 
-The input offsets that a transaction takes are told as facts (Relayed) before its commit is asked for, and sent with it
-(send_offsets_to_transaction). After anything not understood the successor asks the group where it stands: that, not our
-memory, is what an application would go on from. The tracker checks that committed transactions take each input offset
-exactly once: taken twice is a duplicate, passed over is a loss (jepsen-redpanda 1.2; idempotent-producer,
-"Transitivity").
-
-Where it is wanted the input is subscribed to, and now and then another member joins the group while a transaction is
-open. That takes partitions away whose offsets the transaction was about to move: it is aborted (jepsen-redpanda #10),
-and whoever has them then begins where the group stands.
+With ``rebalance_every`` the input is subscribed to, and now and then another member joins the group while a transaction
+is open. The rebalance takes partitions away whose offsets the transaction was about to move, so it must abort
+(jepsen-redpanda #10); the next owner of those partitions begins at the committed offsets.
 """
 
-from __future__ import annotations
-
-import threading
 import time
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import structlog
-from confluent_kafka import OFFSET_INVALID, KafkaError, KafkaException, TopicPartition
+from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
-from canary.client.answers import text_of
-from canary.client.quiet import ErrorReporter
-from canary.client.worker import Worker, in_background
 from canary.facts import Relayed
+from canary.kafka.quiet import ErrorReporter
+from canary.kafka.responses import text_of
 from canary.probe.record import Refusal, decode
-from canary.probing.idempotent import Renewal
-from canary.probing.reading import Target, open_consumer, take
-from canary.probing.session import Book, Session
-from canary.probing.succession import Succession
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from canary.client.ports import Clock, Inbox
+from canary.probing.base import Renewal, Wiring, Writer
+from canary.probing.book import Book
+from canary.probing.readers.consumer import Target, open_consumer, take
+from canary.probing.session import DELIVERY_SHARE, Session, client_config
+from canary.settings import consumer_config
+from canary.threads.worker import in_background
+from canary.workloads.relay import WORKLOAD, RelaySettings
 
 log = structlog.get_logger(__name__)
 
@@ -47,26 +40,13 @@ _VISIT_S = 4.0
 """How long another member waits for being let into the group."""
 
 
-class Relay(Worker):
+class Relay(Writer):
     """The thread that does all of it.
 
     Args:
         producing: librdkafka properties, with ``transactional.id``.
         consuming: librdkafka properties of the input's reader, with a ``group.id`` of its own.
         source: the input topic.
-        topic: the mode's topic; it must exist.
-        under: generation, tag and partitions to write under.
-        targets: returns a topic's present incarnation.
-        producer_id: who writes.
-        mode: name of the mode the facts carry.
-        interval_s: seconds between two transactions.
-        most: input records of a transaction at most.
-        deliver_s: how long delivery reports are waited for.
-        record_length: bytes of a probe's value.
-        inbox: where facts go.
-        clock: what time it is.
-        renew: called in this thread after a client was closed; returns under what to go on.
-        rebalance_every_s: how often another member joins for a moment; None: never, and partitions are assigned.
     """
 
     def __init__(
@@ -74,34 +54,15 @@ class Relay(Worker):
         producing: Mapping[str, object],
         consuming: Mapping[str, object],
         source: str,
-        topic: str,
-        under: Renewal,
-        *,
-        targets: Callable[[str], Target],
-        producer_id: int,
-        mode: str,
-        interval_s: float,
-        most: int,
-        deliver_s: float,
-        record_length: int,
-        inbox: Inbox,
-        clock: Clock,
-        renew: Callable[[str], Renewal],
-        rebalance_every_s: float | None = None,
+        wiring: Wiring[RelaySettings],
     ) -> None:
-        super().__init__(f"producer-{mode}")
+        super().__init__(wiring)
+        self._settings = wiring.settings
         self._consuming = dict(consuming)
         self._source = source
-        self._targets = targets
-        self._interval_s = interval_s
-        self._most = most
-        self._deliver_s = deliver_s
-        self._inbox = inbox
-        self._clock = clock
-        self._succession = Succession(self.name, renew, self.stopping)
-        self._book = Book(topic, mode, producer_id, record_length, under, inbox, clock)
-        self._session = Session(producing, self._book, mode)
-        self._report = ErrorReporter(f"consumer-{mode}", inbox, clock)
+        self._book = Book(wiring, wiring.under)
+        self._session = Session(producing, self._book, wiring.mode)
+        self._report = ErrorReporter(f"consumer-{wiring.mode}", wiring.inbox, wiring.clock)
         self._input: Any = None
         self._reads = Target(None, b"", ())
         """The incarnation of the input that is read."""
@@ -109,21 +70,13 @@ class Relay(Worker):
         self._positions: dict[int, int] = {}
         self._before: dict[int, int] = {}
         """Where the transaction to come begins."""
-        self._rebalance_every_s = rebalance_every_s
         self._rebalance_at = 0.0
         self._revoked = False
-        """Whether partitions were taken away since the last transaction began to be read."""
+        """Whether a rebalance took partitions away since the present transaction's input began to be read."""
         self._begun: set[int] | None = None
         """In a new incarnation of the input: partitions that it has committed; the others begin at their start."""
         self._kept: list[Any] = []
-        """Given, and not yet taken: a transaction has its limit."""
-        self._wanted: Renewal | None = None
-        self._lock = threading.Lock()
-
-    def retarget(self, generation: int, tag: bytes, partitions: Sequence[int]) -> None:
-        """Go on under other values, soon and in its own thread."""
-        with self._lock:
-            self._wanted = Renewal(generation, tag, tuple(partitions))
+        """Records that were read and are beyond the limit of the present transaction."""
 
     def run(self) -> None:
         """Transaction after transaction until stopped."""
@@ -137,13 +90,13 @@ class Relay(Worker):
                     self._after()
             elif not self._session.ready:
                 if now >= self._session.due and self._session.prepare(1.0):
-                    self._leave()  # whatever the predecessor had open is settled now: the group says where to go on
-            elif self._input is None or self._targets(self._source).tag != self._reads.tag:
+                    self._leave()  # the predecessor's transaction is settled now: ask the group for its offsets
+            elif self._input is None or self._wiring.targets(self._source).tag != self._reads.tag:
                 self._join()
             elif now >= self._look_at:
                 self._look()
             elif now >= next_at and not self._inbox.paused:
-                next_at = now + self._interval_s
+                next_at = now + self._settings.interval
                 self._relay()
                 continue
             self.stopping.wait(min(max(next_at - now, 0.01), _PACE_S))
@@ -155,23 +108,22 @@ class Relay(Worker):
         self._session.give_up("stopped before its outcome was known")
         self._leave()
 
-    def _obey(self) -> None:
-        with self._lock:
-            wanted, self._wanted = self._wanted, None
-        if wanted is not None:
-            if wanted.tag != self._book.under.tag:
-                self._session.give_up("the topic is another one")
-            self._book.renew(wanted)
+    def _go_on_after(self, before: Renewal) -> None:
+        if self._under.tag != before.tag:
+            self._session.give_up("the topic is another one")
+        self._book.renew(self._under)
 
     def _join(self) -> None:
-        """Begin to read the input where the group stands; in a new incarnation at its start, at first at its end."""
+        """Begin to read at the group's offsets; without any, at the end, or at the start of a new incarnation."""
         self._leave()
-        target = self._targets(self._source)
+        target = self._wiring.targets(self._source)
         if target.tag != self._reads.tag:
             self._begun = None if self._reads.tag == b"" else set()
-        client = open_consumer(self._consuming, f"{self._book.mode}-input", "read_committed", self._inbox, self._clock)
+        client = open_consumer(
+            self._consuming, f"{self._wiring.mode}-input", "read_committed", self._inbox, self._clock
+        )
         try:
-            if self._rebalance_every_s is None:
+            if self._settings.rebalance_every is None:
                 found = client.list_topics(self._source, timeout=_ASK_S).topics[self._source].partitions
                 self._assign(client, [TopicPartition(self._source, p) for p in sorted(found)])
             else:
@@ -180,7 +132,7 @@ class Relay(Worker):
                 )
         except KafkaException as raised:
             self._report(raised.args[0])
-            in_background(client.close, f"{self._book.mode}-input-closing")
+            in_background(client.close, f"{self._wiring.mode}-input-closing")
             self.stopping.wait(_PACE_S * 5)
             return
         self._input, self._reads = client, target
@@ -189,8 +141,8 @@ class Relay(Worker):
     def _look(self) -> None:
         """Join again when the input has partitions that were not there at the last time."""
         self._look_at = time.monotonic() + _LOOK_S
-        if self._rebalance_every_s is not None:
-            return  # the group sees to that
+        if self._settings.rebalance_every is not None:
+            return  # the group finds new partitions itself
         try:
             found = self._input.list_topics(self._source, timeout=1.0).topics[self._source].partitions
         except KafkaException as raised:
@@ -200,19 +152,18 @@ class Relay(Worker):
             self._leave()
 
     def _assign(self, client: Any, places: Sequence[Any]) -> None:
-        """Begin where the group stands; raises KafkaException when that is not known yet."""
+        """Begin at the group's committed offsets; raises KafkaException while they are not known."""
         begun = self._begun
         positions: dict[int, int] = {}
         for place in client.committed(list(places), timeout=_ASK_S):
             if place.error is not None:
                 raise KafkaException(place.error)
             start, end = client.get_watermark_offsets(TopicPartition(self._source, place.partition), _ASK_S)
-            stand = place.offset
-            fits = stand != OFFSET_INVALID and stand >= 0 and (begun is None or place.partition in begun)
-            positions[place.partition] = max(stand, start) if fits else (end if begun is None else start)
+            fits = place.offset >= 0 and (begun is None or place.partition in begun)
+            positions[place.partition] = max(place.offset, start) if fits else (end if begun is None else start)
         client.assign([TopicPartition(self._source, p, offset) for p, offset in positions.items()])
         self._positions, self._before = positions, dict(positions)
-        self._rebalance_at = time.monotonic() + (self._rebalance_every_s or 0.0)
+        self._rebalance_at = time.monotonic() + (self._settings.rebalance_every or 0.0)
         log.info("relay_reads", worker=self.name, positions=positions, new_incarnation=begun is not None)
 
     def _on_assign(self, client: Any, places: Sequence[Any]) -> None:
@@ -226,7 +177,7 @@ class Relay(Worker):
 
     def _on_revoke(self, client: Any, _places: Sequence[Any]) -> None:
         if client is not self._input:
-            return  # a former one that is being closed, in a thread of its own
+            return  # a former client, which is being closed in the background
         self._revoked = True
         self._positions.clear()
         self._kept.clear()
@@ -235,7 +186,7 @@ class Relay(Worker):
         """Let another member join the group and leave it, in the middle of the transaction that is open."""
         log.debug("relay_visited", worker=self.name)
         visitor = open_consumer(
-            self._consuming, f"{self._book.mode}-visitor", "read_committed", self._inbox, self._clock
+            self._consuming, f"{self._wiring.mode}-visitor", "read_committed", self._inbox, self._clock
         )
         deadline = time.monotonic() + _VISIT_S
         try:
@@ -246,20 +197,20 @@ class Relay(Worker):
         except KafkaException as raised:
             self._report(raised.args[0])
         finally:
-            in_background(visitor.close, f"{self._book.mode}-visitor-closing")
+            in_background(visitor.close, f"{self._wiring.mode}-visitor-closing")
 
     def _leave(self) -> None:
         client, self._input = self._input, None
         self._kept.clear()
         if client is not None:
-            in_background(client.close, f"{self._book.mode}-input-closing")
+            in_background(client.close, f"{self._wiring.mode}-input-closing")
 
     def _relay(self) -> None:
-        """Take what is there, at most ``most`` records, and write it on in one transaction."""
+        """Read at most ``most`` records, and write them on in one transaction."""
         self._before, self._revoked = dict(self._positions), False
         taken = self._take()
         before = self._before
-        if self._revoked:  # what was given before and after cannot be told apart
+        if self._revoked:  # records from before and after the rebalance are mixed
             self._leave()
         if self._input is None or self._positions == before:
             return
@@ -274,10 +225,10 @@ class Relay(Worker):
                     for p, (a, b) in sorted(moved.items())
                 ]
             )
-            session.send([self._book.under.partitions[p % len(self._book.under.partitions)] for p in taken])
+            session.send([self._under.partitions[p % len(self._under.partitions)] for p in taken])
             offsets = [TopicPartition(self._source, p, end) for p, (_, end) in moved.items()]
-            sent = session.deliver(self._deliver_s, self.stopping)
-            if self._rebalance_every_s is not None and time.monotonic() >= self._rebalance_at:
+            sent = session.deliver(self._settings.timeout * DELIVERY_SHARE, self.stopping)
+            if self._settings.rebalance_every is not None and time.monotonic() >= self._rebalance_at:
                 self._visit()
             if self._revoked:
                 session.abort("a rebalance took its input away")
@@ -287,11 +238,11 @@ class Relay(Worker):
                 session.commit()
             else:
                 session.abort("not delivered")
-                self._leave()  # go on where the group stands
+                self._leave()  # go on at the group's offsets
         self._after()
 
     def _take(self) -> list[int]:
-        """Return the partition of each record to write on; positions move past everything that was given."""
+        """Return the partition of each record to write on; positions move past every record."""
         taken: list[int] = []
         tag = self._reads.tag
         for message in self._messages():
@@ -314,7 +265,7 @@ class Relay(Worker):
 
     def _messages(self) -> list[Any]:
         self._kept += take(self._input, 0.0 if self._kept else 0.01, self._report)
-        now, self._kept = self._kept[: self._most], self._kept[self._most :]
+        now, self._kept = self._kept[: self._settings.most], self._kept[self._settings.most :]
         return now
 
     def _after(self) -> None:
@@ -322,10 +273,19 @@ class Relay(Worker):
         if self._session.client is not None or self.stopping.is_set():
             return
         self._leave()
-        renewal = self._succession.after_death("its client was closed")
-        if renewal is None:
-            return
-        with self._lock:  # what the owner said before this answer is out of date
-            if self._wanted is not None and self._wanted.generation < renewal.generation:
-                self._wanted = None
-        self._book.renew(renewal)
+        if self._renew_after_death("its client was closed"):
+            self._book.renew(self._under)
+
+
+def make(wiring: Wiring[RelaySettings]) -> Relay:
+    """Return the workload's writer."""
+    assert WORKLOAD.source is not None  # noqa: S101  # for the type checker
+    group: dict[str, object] = {"group.id": f"{wiring.cluster.identifier_prefix}-{wiring.own_name}"}
+    if wiring.settings.rebalance_every is not None:  # a member notices soon that another one joins
+        group |= {"session.timeout.ms": 10_000, "heartbeat.interval.ms": 500}
+    return Relay(
+        client_config(wiring, wiring.own_name),
+        consumer_config(wiring.cluster, "read_committed") | group,
+        wiring.cluster.topic_of(WORKLOAD.source),
+        wiring,
+    )

@@ -1,48 +1,28 @@
 """One transactional client, with exact bookkeeping: every transaction that begins here ends as one fact.
 
-A session never guesses: canary.probing.taxonomy says what an error proves; what it does not prove is indeterminate,
-and the client is closed, for a client whose state is not understood must not write another record.
+canary.kafka.transaction_errors has what each error proves. What it does not prove is indeterminate, and the client is
+closed, because a client in an unknown state must not write another record.
 """
 
-from __future__ import annotations
-
 import time
-from collections import Counter
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import structlog
 from confluent_kafka import KafkaError, KafkaException, Producer
 
-from canary.client.answers import text_of
-from canary.client.honesty import IDEMPOTENT, confessing, require
-from canary.client.opening import opened, refusal_or_raise
-from canary.client.quiet import ErrorReporter, calm, quiet_logger
-from canary.client.worker import in_background
-from canary.facts import (
-    Aborted,
-    Acked,
-    CommitAsked,
-    Committed,
-    Fact,
-    Failed,
-    Indeterminate,
-    Sent,
-    TransactionBegan,
-    TransactionIndeterminate,
-)
+from canary.facts import Aborted, CommitAsked, Committed, Fact, TransactionIndeterminate
+from canary.kafka.effective_config import IDEMPOTENT, logging_properties, require
+from canary.kafka.opening import opened, refusal_or_raise
+from canary.kafka.quiet import ErrorReporter, calm, quiet_logger
+from canary.kafka.responses import text_of
+from canary.kafka.transaction_errors import Where, proof
 from canary.probe.identity import Identity
-from canary.probe.record import encode, key
-from canary.probing.idempotent import SAFE
-from canary.probing.taxonomy import proof
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from canary.client.ports import Clock, Inbox
-    from canary.probing.idempotent import Renewal
-    from canary.probing.taxonomy import Where
+from canary.probing.base import SAFE, Wiring
+from canary.probing.book import Book, Open, identity_of
+from canary.settings import transactional_config
+from canary.threads.worker import in_background
 
 log = structlog.get_logger(__name__)
 
@@ -56,82 +36,32 @@ LAND_S = 2.0
 SETTLE_S = 90.0
 """How long a commit that got no answer is asked for again before it is given up as indeterminate."""
 AGAIN_S = 0.5
-
-
-@dataclass(slots=True)
-class Book:
-    """What all sessions of a mode write under and count in: one thread's."""
-
-    topic: str
-    mode: str
-    producer_id: int
-    record_length: int
-    under: Renewal
-    inbox: Inbox
-    clock: Clock
-    next: Counter[int] = field(default_factory=Counter)
-    transactions: int = 0
-
-    def begin(self) -> Open:
-        """Write down that a transaction is about to begin."""
-        number, self.transactions = self.transactions, self.transactions + 1
-        generation = self.under.generation
-        self.inbox.put([TransactionBegan(self.clock.now_ns(), self.mode, self.producer_id, generation, number)])
-        return Open(self.producer_id, generation, number, self.under.tag)
-
-    def renew(self, under: Renewal) -> None:
-        """Go on under another generation, or the same one with other partitions."""
-        if under.generation != self.under.generation:
-            self.next.clear()
-        self.under = under
-
-
-@dataclass(slots=True)
-class Open:
-    """A transaction that is not settled.
-
-    ``spoiled`` says why it must not be committed; ``doubtful``: whether a write of it was given up unanswered.
-    """
-
-    producer_id: int
-    generation: int
-    number: int
-    tag: bytes
-    spoiled: str | None = None
-    doubtful: bool = False
-    asked_at: float | None = None
-    unresolved: dict[Identity, int] = field(default_factory=dict)
-
-    @property
-    def key(self) -> tuple[int, int, int]:
-        """(producer_id, generation, transaction_id), as facts carry it."""
-        return (self.producer_id, self.generation, self.number)
+DELIVERY_SHARE = 0.6
+"""How much of a transaction's timeout delivery reports are waited for, before it is aborted."""
 
 
 class Session:
-    """A client with one transactional id. Used by one thread.
-
-    Args:
-        config: librdkafka properties, with ``transactional.id``.
-        book: the mode's.
-        name: of the client, in logs and facts.
-    """
+    """A client with one transactional id, which is in ``config``; facts have its ``name``. Used by one thread."""
 
     def __init__(self, config: Mapping[str, object], book: Book, name: str) -> None:
         self.name = name
         self.open: Open | None = None
         self.due = 0.0
+        self.client: Any = None
         self._config = dict(config)
         self._book = book
         self._outcomes: list[Fact] = []
         self._fatal: str | None = None
-        self._client: Any = None
         self._ready = False
 
     @property
-    def client(self) -> Any:
-        """The client itself, None while there is none."""
-        return self._client
+    def _transaction(self) -> Open:
+        """The transaction that the caller has begun."""
+        assert self.open is not None  # noqa: S101  # for the type checker
+        return self.open
+
+    def _aborted(self, why: str) -> Aborted:
+        return Aborted(self._book.clock.now_ns(), *self._transaction.key, error=why)
 
     @property
     def ready(self) -> bool:
@@ -144,14 +74,14 @@ class Session:
         return self.open is not None and self.open.asked_at is not None
 
     def prepare(self, timeout_s: float = CALL_S) -> bool:
-        """Make the client if there is none, and initialise it: whoever had the id before is fenced from here on.
+        """Make the client if there is none, and initialise it: from here on, another client with this id is fenced.
 
         Returns whether that is so; if not, it is to be called again. A client that refuses for good is closed.
         """
-        if self._client is None and not self._make():
+        if self.client is None and not self._make():
             return False
         try:
-            self._client.init_transactions(timeout_s)
+            self.client.init_transactions(timeout_s)
         except KafkaException as raised:
             error = raised.args[0]
             self.due = time.monotonic() + AGAIN_S
@@ -169,14 +99,14 @@ class Session:
         report = ErrorReporter(self.name, self._book.inbox, self._book.clock, on_fatal=self._died)
         config["error_cb"] = report
         logger = quiet_logger(self.name)
-        config, confession = confessing(config, logger)
+        config, effective = logging_properties(config, logger)
         try:
-            self._client = opened(lambda: Producer(config, logger=logger))
+            self.client = opened(lambda: Producer(config, logger=logger))
         except KafkaException as raised:
             refusal_or_raise(raised, report)
             self.due = time.monotonic() + AGAIN_S
             return False
-        require(self._client, confession, IDEMPOTENT)
+        require(self.client, effective, IDEMPOTENT)
         return True
 
     def _died(self, reason: str) -> None:
@@ -186,76 +116,43 @@ class Session:
         """Begin a transaction. Returns whether it did; else it is settled as aborted already."""
         self.open = self._book.begin()
         try:
-            self._client.begin_transaction()
+            self.client.begin_transaction()
         except KafkaException as raised:
             self._settle_by("before commit", raised.args[0])
             self.close()
             return False
         return True
 
-    def send(self, partitions: Sequence[int], records: int = 1) -> list[Identity]:
-        """Send ``records`` probes to each of the partitions; returns their identities."""
-        assert self.open is not None  # noqa: S101  # the caller began it
-        book, transaction = self._book, self.open
-        at_ns = book.clock.now_ns()
-        sent: list[Sent] = []
-        for partition in partitions:
-            for _ in range(records):
-                sequence = book.next[partition]
-                book.next[partition] += 1
-                place = (book.topic, partition, transaction.producer_id, transaction.generation, sequence, book.mode)
-                sent.append(Sent(at_ns, *place, transaction_id=transaction.number))
-        book.inbox.put(sent)
-        identities = [Identity(s.producer_id, s.generation, s.partition, s.sequence) for s in sent]
-        for identity in identities:
-            self._produce(transaction, identity, at_ns)
-        return identities
-
-    def _produce(self, transaction: Open, identity: Identity, at_ns: int) -> None:
-        book = self._book
-        value = encode(
-            identity,
-            tag=transaction.tag,
-            mode=book.mode,
-            transaction_id=transaction.number,
-            sent_at_ns=at_ns,
-            length=book.record_length,
-        )
-        transaction.unresolved[identity] = book.clock.now_ns()
-        try:
-            self._client.produce(
-                book.topic,
-                value,
-                key(identity),
-                partition=identity.partition,
-                on_delivery=partial(self._delivered, transaction, identity),
-            )
-        except (BufferError, KafkaException) as error:
-            del transaction.unresolved[identity]
-            self._spoil(transaction, f"produce: {error}")
-            self._outcomes.append(Failed(book.clock.now_ns(), book.topic, *identity_fields(identity), error=str(error)))
+    def send(self, partitions: Sequence[int], records: int = 1) -> None:
+        """Send ``records`` probes to each of the partitions."""
+        transaction = self._transaction
+        each = [partition for partition in partitions for _ in range(records)]
+        for sent in self._book.send(each, transaction.number):
+            identity = identity_of(sent)
+            transaction.unresolved[identity] = self._book.clock.now_ns()
+            try:
+                self._book.produce(self.client, sent, partial(self._delivered, transaction, identity))
+            except (BufferError, KafkaException) as error:
+                del transaction.unresolved[identity]
+                self._spoil(transaction, f"produce: {error}")
+                self._outcomes.append(self._book.failed(identity, error))
 
     def _delivered(self, transaction: Open, identity: Identity, error: KafkaError | None, message: Any) -> None:
         started_ns = transaction.unresolved.pop(identity, None)
         if started_ns is None:
             return
-        at_ns, place = self._book.clock.now_ns(), (self._book.topic, *identity_fields(identity))
         if error is not None:
             transaction.doubtful = True
             self._spoil(transaction, f"delivery: {text_of(error)}")
-            self._outcomes.append(Indeterminate(at_ns, *place, error=text_of(error)))
-            return
-        offset = message.offset()
-        known = offset if offset is not None and offset >= 0 else None
-        self._outcomes.append(Acked(at_ns, *place, offset=known, latency_ns=at_ns - started_ns))
+        self._outcomes.append(self._book.reported(identity, started_ns, error, message))
 
     def _spoil(self, transaction: Open, why: str) -> None:
         transaction.spoiled = transaction.spoiled or why
 
     def serve(self, timeout_s: float) -> None:
-        """Let the client call back, and pass on what it told."""
+        """Let the client call back, and put the outcomes into the inbox."""
         try:
-            self._client.poll(timeout_s)
+            self.client.poll(timeout_s)
         except KafkaException as raised:
             self._died(text_of(raised.args[0]))
         if self._outcomes:
@@ -264,18 +161,18 @@ class Session:
 
     def deliver(self, timeout_s: float, stopping: Any = None) -> bool:
         """Wait until everything sent is reported. Returns whether it was, and well; else it must be aborted."""
-        assert self.open is not None  # noqa: S101  # the caller began it
+        transaction = self._transaction
         deadline = time.monotonic() + timeout_s
-        while self.open.unresolved and self._fatal is None and (left := deadline - time.monotonic()) > 0:
+        while transaction.unresolved and self._fatal is None and (left := deadline - time.monotonic()) > 0:
             self.serve(min(PACE_S, left))
             if stopping is not None and stopping.is_set():
                 deadline = min(deadline, time.monotonic() + 1.0)
         self.serve(0)
         if self._fatal is not None:
-            self._spoil(self.open, self._fatal)
-        elif self.open.unresolved:
-            self._spoil(self.open, "no delivery report in time")
-        return self.open.spoiled is None
+            self._spoil(transaction, self._fatal)
+        elif transaction.unresolved:
+            self._spoil(transaction, "no delivery report in time")
+        return transaction.spoiled is None
 
     def send_offsets(self, offsets: Sequence[Any], group: Any, timeout_s: float = CALL_S) -> bool:
         """Let the transaction move a consumer group. Returns whether it will; else it must be aborted.
@@ -283,8 +180,7 @@ class Session:
         While the group's coordinator is away this call may last for ever, whatever timeout it is given (librdkafka
         #5456, #5511). So it is made in a thread of its own; a client that does not come back is left to that thread.
         """
-        assert self.open is not None  # noqa: S101  # the caller began it
-        client, answers = self._client, list[KafkaError | None]()
+        transaction, client, answers = self._transaction, self.client, list[KafkaError | None]()
 
         def ask() -> None:
             try:
@@ -297,23 +193,22 @@ class Session:
         in_background(ask, f"{self.name}-offsets").join(timeout_s + GRACE_S)
         if not answers:
             log.warning("client_does_not_come_back", client=self.name, call="send_offsets", timeout_s=timeout_s)
-            self._spoil(self.open, "send_offsets: no answer")
+            self._spoil(transaction, "send_offsets: no answer")
             self.close()
             return False
         error = answers[0]
         if error is not None:
-            self._spoil(self.open, f"send_offsets: {text_of(error)}")
+            self._spoil(transaction, f"send_offsets: {text_of(error)}")
         return error is None
 
     def commit(self, timeout_s: float = CALL_S) -> None:
         """Ask for the commit; again if that was done before. Afterwards it is settled, or still ``settling``."""
-        assert self.open is not None  # noqa: S101  # the caller began it
-        transaction, again = self.open, self.settling
+        transaction, again = self._transaction, self.settling
         if not again:
             transaction.asked_at = time.monotonic()
             self._book.inbox.put([CommitAsked(self._book.clock.now_ns(), *transaction.key)])
         try:
-            self._client.commit_transaction(timeout_s)
+            self.client.commit_transaction(timeout_s)
         except KafkaException as raised:
             self._not_committed(transaction, raised.args[0], "commit again" if again else "commit")
         else:
@@ -327,9 +222,9 @@ class Session:
             self.due = time.monotonic() + AGAIN_S
             return
         if means == "aborted":
-            self._end(Aborted(self._book.clock.now_ns(), *transaction.key, error=text_of(error)))
+            self._end(self._aborted(text_of(error)))
         elif means == "abort" and self._abort_acknowledged():
-            self._end(Aborted(self._book.clock.now_ns(), *transaction.key, error=text_of(error)))
+            self._end(self._aborted(text_of(error)))
             return
         else:
             self._end(TransactionIndeterminate(self._book.clock.now_ns(), *transaction.key, error=text_of(error)))
@@ -337,77 +232,65 @@ class Session:
 
     def _abort_acknowledged(self) -> bool:
         try:
-            self._client.abort_transaction(CALL_S)
+            self.client.abort_transaction(CALL_S)
         except KafkaException as raised:
             log.info("abort_failed", client=self.name, error=text_of(raised.args[0]))
             return False
         return True
 
     def abort(self, why: str, timeout_s: float = CALL_S) -> None:
-        """Abort what was never asked to be committed: definite, whatever the abort says.
+        """Abort a transaction whose commit was never asked for: it is aborted for certain, whatever the call returns.
 
-        The client is closed if a write was given up unanswered. It takes what it purges from its queue for unsent, also
-        when it stood there to be sent again, and gives the same sequences, under the same producer epoch, to what is
-        written next: a broker that had appended the first takes the next for its copy, acknowledges it at the first
-        one's offset, and it is in no log, though its transaction commits (librdkafka 2.16).
+        The client is closed if a write was given up unanswered. Say that the record with sequence 7 waits in its queue
+        to be sent again, and the abort purges it: the client takes it for unsent, and gives sequence 7, under the same
+        producer epoch, to the next record. A broker that had appended the first record takes the next one for its
+        copy, and acknowledges it at the first one's offset: it is in no log, though its transaction commits
+        (librdkafka 2.16).
         """
-        assert self.open is not None  # noqa: S101  # the caller began it
-        transaction = self.open
+        transaction = self._transaction
         doubtful = transaction.doubtful or bool(transaction.unresolved)
-        if self._client is not None:  # else it was closed with the transaction open
+        if self.client is not None:  # else it was closed with the transaction open
             try:
-                self._client.abort_transaction(timeout_s)
+                self.client.abort_transaction(timeout_s)
             except KafkaException as raised:
                 self._settle_by("abort", raised.args[0])
                 self.close()
                 return
-        self._end(Aborted(self._book.clock.now_ns(), *transaction.key, error=transaction.spoiled or why))
-        if doubtful and self._client is not None:
+        self._end(self._aborted(transaction.spoiled or why))
+        if doubtful and self.client is not None:
             log.info("client_renewed", client=self.name, reason="a write was given up unanswered")
             self.close()
 
-    def abandon(self, why: str) -> None:
-        """Never ask for the commit, and leave the transaction to the coordinator's timeout."""
-        assert self.open is not None  # noqa: S101  # the caller began it
-        self._end(Aborted(self._book.clock.now_ns(), *self.open.key, error=why))
-        self.close()
-
     def fenced_by(self, why: str) -> None:
-        """Somebody else has initialised the same id: what is open here, and never asked to be committed, is aborted."""
-        assert self.open is not None  # noqa: S101  # the caller began it
+        """Another client has initialised the same id: the open transaction, never asked to be committed, is aborted."""
         self.serve(0)
-        self._book.inbox.put([Aborted(self._book.clock.now_ns(), *self.open.key, error=why)])
+        self._book.inbox.put([self._aborted(why)])
 
-    def haunt(self, partitions: Sequence[int], timeout_s: float) -> bool:
-        """Write and commit although fenced: for the probe of fencing only. Returns whether the commit was accepted.
+    def haunt(self, partitions: Sequence[int], timeout_s: float) -> None:
+        """Write and commit although fenced, which only the workload ``fencing`` does.
 
-        Its transaction was settled before (``fenced_by``), so nothing that it does makes another outcome; only an
-        accepted commit is told, for the tracker to judge.
+        Its transaction was settled before (``fenced_by``), so nothing here makes another outcome. An
+        accepted commit is put into the inbox, for the tracker to judge.
         """
-        assert self.open is not None  # noqa: S101  # the caller began it
-        transaction = self.open
+        transaction = self._transaction
         self.send(partitions)
         self.deliver(timeout_s)
         accepted = False
         try:
-            self._client.commit_transaction(timeout_s)
+            self.client.commit_transaction(timeout_s)
             accepted = True
         except KafkaException as raised:
             log.debug("zombie_refused", client=self.name, error=text_of(raised.args[0]))
         at_ns = self._book.clock.now_ns()
         self.serve(0)
-        rest: list[Fact] = [
-            Indeterminate(at_ns, self._book.topic, *identity_fields(identity), error="its client was fenced")
-            for identity in transaction.unresolved
-        ]
+        rest = self._book.unreported(transaction.unresolved, "its client was fenced")
         transaction.unresolved.clear()
         self._book.inbox.put([*rest, *([Committed(at_ns, *transaction.key)] if accepted else [])])
         self.open = None
         self.close()
-        return accepted
 
     def give_up(self, why: str) -> None:
-        """End what is open without another call: aborted if no commit was ever asked for, else indeterminate."""
+        """End the open transaction without a call: aborted if no commit was ever asked for, else indeterminate."""
         transaction = self.open
         if transaction is not None:
             at_ns = self._book.clock.now_ns()
@@ -418,32 +301,26 @@ class Session:
         self.close()
 
     def _settle_by(self, where: Where, error: KafkaError) -> None:
-        assert self.open is not None  # noqa: S101  # the caller began it
         assert proof(where, error) == "aborted"  # noqa: S101  # no commit was asked for
-        self._end(Aborted(self._book.clock.now_ns(), *self.open.key, error=text_of(error)))
+        self._end(self._aborted(text_of(error)))
 
     def _end(self, outcome: Fact) -> None:
-        """Put what is known of the writes, then the outcome."""
-        assert self.open is not None  # noqa: S101  # the caller began it
-        transaction, self.open = self.open, None
-        if self._client is not None:
+        """Put the outcomes of the writes into the inbox, then that of the transaction."""
+        transaction, self.open = self._transaction, None
+        if self.client is not None:
             self.serve(0)
-        at_ns = self._book.clock.now_ns()
-        rest = [
-            Indeterminate(at_ns, self._book.topic, *identity_fields(identity), error="its transaction ended before")
-            for identity in transaction.unresolved
-        ]
+        rest = self._book.unreported(transaction.unresolved, "its transaction ended before")
         transaction.unresolved.clear()
         self._book.inbox.put([*rest, outcome])
         if self._fatal is not None:
             self.close()
 
     def close(self) -> None:
-        """Drop what the client has not sent, and destroy it in a background thread: that may hang.
+        """Drop the client's unsent records, and destroy it in a background thread: that may hang.
 
         A thread that is still in one of its calls keeps it; then it is destroyed when that call comes back.
         """
-        client, self._client, self._ready = self._client, None, False
+        client, self.client, self._ready = self.client, None, False
         if client is not None:
             try:
                 self._land(client)
@@ -467,6 +344,12 @@ class Session:
             client.poll(min(PACE_S, left))
 
 
-def identity_fields(identity: Identity) -> tuple[int, int, int, int]:
-    """Return the fields in the order of the facts: producer, generation, sequence stand after the partition."""
-    return identity.partition, identity.producer_id, identity.generation, identity.sequence
+def client_config(wiring: Wiring[Any], transactional_id: str) -> dict[str, Any]:
+    """Return the properties of a client that gives a record up no later than its transaction ends. Holds secrets."""
+    timeout_ms = int(wiring.settings.timeout * 1000)
+    return transactional_config(wiring.cluster, transactional_id) | {
+        "transaction.timeout.ms": timeout_ms,
+        "message.timeout.ms": timeout_ms,
+        "socket.timeout.ms": min(timeout_ms, 5000),  # librdkafka: no longer than a transaction
+        "linger.ms": 0,
+    }

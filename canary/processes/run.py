@@ -1,32 +1,24 @@
 """``canary run``: all clusters of the settings in one process, until SIGTERM or Ctrl-C."""
 
-from __future__ import annotations
+import threading
 
-from typing import TYPE_CHECKING
-
-from canary.client.pauses import Pauses
-from canary.client.worker import stop_together
 from canary.errors import FAILED
 from canary.extras import require_for_url
-from canary.runner.cluster import ClusterRunner
-from canary.runner.start import open_store
-from canary.settings import UserError
-
-if TYPE_CHECKING:
-    import threading
-    from collections.abc import Iterator
-
-    from canary.settings import Settings
+from canary.processes.store_start import open_store
+from canary.runner.cluster.cluster import ClusterRunner
+from canary.settings import Settings, UserError
+from canary.threads.backoff import Pauses
+from canary.threads.worker import stop_together
 
 GRACE_S = 12.0
-"""How long clusters may take to stop: send the last, make it durable, tell the store."""
+"""How long clusters may take to stop: send the last, make it durable, write it to the store."""
 _LOOK_S = 0.2
 UNUSABLE = 3
 """Exit status of a runner whose ledger cannot be used, which may pass: too many open files, no room, read-only."""
 
 
 def require_reachable(settings: Settings) -> None:
-    """Refuse settings with an embedded cluster that nobody has started.
+    """Refuse settings with an embedded cluster: only canary up starts one.
 
     Raises:
         UserError: one is embedded.
@@ -44,8 +36,8 @@ def run(settings: Settings, stopping: threading.Event) -> int:
     """Probe every cluster until ``stopping``; return the exit status.
 
     A cluster that ends for a reason of its own (its name is taken, say) does not end the others; when all have ended,
-    the first one's status is the process's. One whose ledger could not be used is begun again, with growing pauses,
-    while others run. One that failed ends the process, for whoever started it to start another.
+    the first one's status is the process's. A cluster whose ledger could not be used is started again, with growing
+    pauses, while others run. A cluster that failed ends the process, and its supervisor starts another process.
 
     Raises:
         UserError: the settings cannot be run; the last cluster ended, with its reason.
@@ -79,10 +71,3 @@ def run(settings: Settings, stopping: threading.Event) -> int:
 
 def _failed(runner: ClusterRunner) -> bool:
     return runner.status == FAILED or runner.failure is not None
-
-
-def views(runners: list[ClusterRunner]) -> Iterator[dict[str, object]]:
-    """Yield what is known of each cluster."""
-    for runner in runners:
-        if runner.published is not None:
-            yield runner.published.view

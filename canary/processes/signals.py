@@ -1,15 +1,10 @@
 """The signals that end a process."""
 
-from __future__ import annotations
-
 import signal
 import threading
-from typing import TYPE_CHECKING
+from types import FrameType
 
 import structlog
-
-if TYPE_CHECKING:
-    from types import FrameType
 
 log = structlog.get_logger(__name__)
 

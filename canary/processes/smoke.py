@@ -1,31 +1,27 @@
 """One bounded round of every enabled probe, then a re-read of all of it by fresh clients: a gate for deployments.
 
-It is a canary of its own: store, ledger and probe log are temporary, and so is its installation, so that a running
-canary takes its records for foreign ones and nothing that it knows is touched. The procedure is that of Jepsen's final
-reads: stop writing, wait for outcomes, recreate every client, assign everything, read to the end.
+It is a canary of its own: store, ledger, probe log and installation are temporary, so a running canary takes its
+records for foreign ones, and keeps its own state. The procedure is that of Jepsen's final reads: stop writing, wait for
+outcomes, recreate every client, assign everything, read to the end.
 """
 
-from __future__ import annotations
-
 import tempfile
+import threading
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import structlog
 from pydantic import SecretStr
 
-from canary.client.worker import stop_together
-from canary.runner.cluster import ClusterRunner
-from canary.runner.supervise import GRACE_S, require_reachable
+from canary.metrics import Published
+from canary.processes.run import GRACE_S, require_reachable
+from canary.runner.cluster.cluster import ClusterRunner
+from canary.settings import Settings
+from canary.threads.worker import stop_together
 from storage.store import Store
-
-if TYPE_CHECKING:
-    import threading
-    from collections.abc import Callable
-
-    from canary.settings import Settings
 
 log = structlog.get_logger(__name__)
 
@@ -35,16 +31,16 @@ _LOOK_S = 0.1
 _START_S = 60.0
 """How long a cluster may take to be probed, before the round begins; a longer round waits as long as itself."""
 _SETTLE_S = 30.0
-"""How long what was sent may take to be seen."""
+"""How long it may take until everything sent was seen."""
 _REREAD_S = 60.0
 """How long it may take until everything was read again."""
 _ASK_AGAIN_S = 6.0
-"""A re-read that ended early is asked for again, so often; longer than a re-read waits for a silent broker."""
+"""Between two requests for a re-read that ended early; longer than a re-read waits for a silent broker."""
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a round came to. ``doubts`` say why it proves nothing, if it does not; ``counts`` are of all clusters."""
+    """The outcome of a round. ``doubts`` say why it proves nothing, if so; ``counts`` are of all clusters."""
 
     status: int
     counts: dict[str, int]
@@ -63,7 +59,7 @@ class Outcome:
 
 
 def smoke(settings: Settings, seconds: float, stopping: threading.Event) -> Outcome:
-    """Probe every cluster for ``seconds``, read everything again, and say what came of it.
+    """Probe every cluster for ``seconds``, read everything again, and return the outcome.
 
     Raises:
         UserError: the settings cannot be run.
@@ -84,7 +80,7 @@ def smoke(settings: Settings, seconds: float, stopping: threading.Event) -> Outc
                 stop_together(runners, GRACE_S)
             found = [
                 {"cluster": v.cluster, "kind": v.kind, "severity": v.severity, "count": v.total}
-                for v in store.violation_counts()
+                for v in store.violations.counts()
                 if v.severity != "info"
             ]
         doubts += reasons
@@ -93,7 +89,7 @@ def smoke(settings: Settings, seconds: float, stopping: threading.Event) -> Outc
 
 
 def _alone(settings: Settings, directory: Path) -> Settings:
-    """Return the settings with a memory of their own, that goes with the round."""
+    """Return the settings with a store, ledger and probe log of their own, deleted after the round."""
     return settings.model_copy(
         update={
             "store": settings.store.model_copy(update={"url": SecretStr(f"sqlite:///{directory}/store.db")}),
@@ -122,7 +118,9 @@ def _probe(runners: list[ClusterRunner], seconds: float, stopping: threading.Eve
     for runner in runners:
         runner.silence()
     settled = time.monotonic() + _SETTLE_S
-    doubts = [f"{name}: not everything acknowledged was seen" for name in until(_all_seen, settled)]
+    doubts = [
+        f"{name}: not everything acknowledged was seen" for name in until(lambda one: _shown(one).all_seen, settled)
+    ]
     asked = {runner.name: runner.read_again() for runner in runners}
     settled = time.monotonic() + _REREAD_S
     unread = [runner.name for runner in runners]
@@ -132,32 +130,25 @@ def _probe(runners: list[ClusterRunner], seconds: float, stopping: threading.Eve
             if runner.name in unread and runner.alive:
                 runner.read_again(asked[runner.name])
     doubts += [f"{name}: not everything could be read again" for name in unread]
-    doubts += [f"{name}: suspicions without an answer" for name in until(_no_suspects, settled)]
+    doubts += [f"{name}: suspicions without an answer" for name in until(lambda one: not _shown(one).suspects, settled)]
     doubts += [f"{runner.name}: no probe was acknowledged" for runner in runners if not _counts([runner])["acked"]]
     if stopping.is_set():
         doubts.append("stopped before its end")
     return doubts
 
 
-def _view(runner: ClusterRunner) -> dict[str, Any]:
-    return runner.published.view if runner.published is not None else {}
-
-
-def _all_seen(runner: ClusterRunner) -> bool:
-    return all(c["unseen"] == 0 for p in _view(runner).get("partitions", []) for c in p["consumers"].values())
+def _shown(runner: ClusterRunner) -> Published:
+    return runner.published or Published()
 
 
 def _read_since(runner: ClusterRunner, at_ns: int) -> bool:
-    partitions = _view(runner).get("partitions", [])
-    return bool(partitions) and all(p["scrubbed_ns"] > at_ns and not p["rereading"] for p in partitions)
-
-
-def _no_suspects(runner: ClusterRunner) -> bool:
-    return not _view(runner).get("suspects")
+    partitions = _shown(runner).partitions
+    return bool(partitions) and all(one.scrubbed_ns > at_ns and not one.rereading for one in partitions)
 
 
 def _counts(runners: list[ClusterRunner]) -> dict[str, int]:
-    names = ("sent", "acked", "failed", "indeterminate")
-    partitions = [p for runner in runners for p in _view(runner).get("partitions", [])]
-    counts = {name: sum(int(p[name]) for p in partitions) for name in names}
-    return counts | {"seen": sum(int(c["seen"]) for p in partitions for c in p["consumers"].values())}
+    partitions = [one for runner in runners for one in _shown(runner).partitions]
+    counts = {
+        name: sum(getattr(one, name) for one in partitions) for name in ("sent", "acked", "failed", "indeterminate")
+    }
+    return counts | {"seen": sum(reader.seen for one in partitions for reader in one.consumers.values())}

@@ -1,17 +1,12 @@
-"""What a process waits for before it begins: the store."""
+"""Waits for the store, before a process begins."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+import threading
+from collections.abc import Callable
 
 import structlog
 
+from canary.settings import Settings
 from storage.store import Store, StoreError
-
-if TYPE_CHECKING:
-    import threading
-
-    from canary.settings import Settings
 
 log = structlog.get_logger(__name__)
 
@@ -19,17 +14,22 @@ _PATIENCE_S = 2.0
 
 
 def open_store(settings: Settings, stopping: threading.Event) -> Store | None:
-    """Return the store, migrated, as soon as it answers; None when told to stop before (a start waits: decision 4)."""
-    said: str | None = None
+    """Return the store, migrated, as soon as it answers; None when stopped before (ARCHITECTURE decision 4)."""
     url = settings.store.url.get_secret_value()
+    return migrated(lambda: Store.connect(url, timeout=0), stopping)
+
+
+def migrated(connect: Callable[[], Store], stopping: threading.Event) -> Store | None:
+    """Bring the tables up to date as soon as the store answers, and return it; None when stopped before."""
+    reason = ""
     while not stopping.is_set():
         try:
-            store = Store.connect(url, timeout=0)
+            store = connect()
             store.upgrade()
         except StoreError as error:
-            if str(error) != said:
-                said = str(error)
-                log.warning("waiting_for_store", reason=said)
+            if str(error) != reason:
+                reason = str(error)
+                log.warning("waiting_for_store", reason=reason)
             stopping.wait(_PATIENCE_S)
         else:
             return store

@@ -4,8 +4,6 @@ Each child is a process of its own, so that a busy one does not slow the others;
 however it ends.
 """
 
-from __future__ import annotations
-
 import contextlib
 import ctypes
 import http.client
@@ -14,23 +12,19 @@ import signal
 import ssl
 import subprocess
 import sys
+import threading
 import time
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import structlog
 
 from canary.errors import FAILED, UserError
 from canary.extras import lacking, require_for_url
-from canary.lab import Lab, LabError
-
-if TYPE_CHECKING:
-    import threading
-    from collections.abc import Callable, Mapping, Sequence
-    from pathlib import Path
-
-    from canary.settings import Settings
-    from canary.settings.serving import ApiSettings
+from canary.lab import Lab, LabError, NodeProperties
+from canary.settings import Settings
+from canary.settings.serving import ApiSettings
 
 log = structlog.get_logger(__name__)
 
@@ -70,7 +64,9 @@ def embedded_lab(settings: Settings, progress: Callable[[str, int, int], None] |
         wanted.brokers,
         version=wanted.version,
         heap=wanted.heap,
-        broker_properties={"min.insync.replicas": min(2, wanted.brokers), "auto.create.topics.enable": "false"},
+        properties=NodeProperties(
+            {"min.insync.replicas": min(2, wanted.brokers), "auto.create.topics.enable": "false"}
+        ),
         die_with_parent=True,
     )
     try:
@@ -86,17 +82,17 @@ def embedded_lab(settings: Settings, progress: Callable[[str, int, int], None] |
 
 
 def parts(settings: Settings) -> tuple[str, ...]:
-    """Return the parts that can run: all; without Spark all but the scheduler, and the log says so.
+    """Return the parts that can run: all; without Spark all but the scheduler, and the log has a warning.
 
     Raises:
         UserError: a setting needs an extra that is not installed.
     """
     require_for_url(settings.store.url.get_secret_value(), "store.url")
     require_for_url(settings.probe_log.url, "probe_log.url")
-    said = lacking("spark", "reconciling every night")
-    if said is None:
+    missing = lacking("spark", "reconciling every night")
+    if missing is None:
         return PARTS
-    log.warning("nights_are_not_reconciled", reason=said)
+    log.warning("nights_are_not_reconciled", reason=missing)
     return tuple(part for part in PARTS if part != "schedule")
 
 
@@ -146,7 +142,7 @@ def up(
 
 
 def _answers(settings: ApiSettings) -> bool:
-    """Return whether the API says that it lives."""
+    """Return whether the API answers /healthz."""
     if settings.tls is None:
         asking = http.client.HTTPConnection(settings.host, settings.port, timeout=1.0)
     else:

@@ -9,7 +9,7 @@ starts again readers and writers that failed. Who owns what:
 * the **flusher** thread owns what is on its way to the store: views and violations, kept until the store has them;
 * the **shipper** thread turns sealed segments into the probe log;
 * the **keeper** thread owns the lease;
-* the **supervisor** thread starts again what ends, or ends the runner (canary.runner.supervision);
+* the **supervisor** thread starts again what ends, or ends the runner (canary.runner.supervision.supervisor);
 * each probing and watching part owns its client.
 
 Between them are queues and frozen values; nothing is shared that changes.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, Final
 
 from pydantic import Field, SecretStr, field_validator, model_validator
@@ -9,11 +10,38 @@ from pydantic import Field, SecretStr, field_validator, model_validator
 from canary.settings.fields import Name, Section, TopicName, problem, property_text
 from canary.settings.kafka import properties, revealed
 from canary.settings.modes import Modes
-from canary.settings.readers import ReadersSettings
-from canary.settings.sharing import SHARED, Share
 from canary.settings.watch import WatchSettings
+from canary.workloads.catalogue import MAIN, WORKLOADS
 
 _MIN_ISR: Final = "min.insync.replicas"
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """The partitions whose number leaves the rest ``index`` when divided by ``of``."""
+
+    index: int = 0
+    of: int = 1
+
+    @classmethod
+    def parse(cls, text: str) -> Share:
+        """Return the share that ``text`` (like 0/3) names.
+
+        Raises:
+            ValueError: it names none.
+        """
+        index, slash, of = text.partition("/")
+        if not (slash and index.isdecimal() and of.isdecimal() and int(index) < int(of) <= 1000):
+            raise ValueError(f"{text!r} is no share")
+        return cls(int(index), int(of))
+
+    def has(self, partition: int) -> bool:
+        """Return whether a partition is in it."""
+        return partition % self.of == self.index
+
+    def mine(self, partitions: int) -> tuple[int, ...]:
+        """Return those of so many partitions that are in it."""
+        return tuple(range(self.index, partitions, self.of))
 
 
 class TopicSettings(Section):
@@ -53,6 +81,22 @@ class TopicSettings(Section):
         return self
 
 
+class ReadersSettings(Section):
+    """Further read_committed consumers of the main topic. Each costs a client, and reads everything once more.
+
+    Brokers may show different views of one log to different clients.
+    """
+
+    racks: tuple[Name, ...] = Field(
+        (),
+        description="A consumer for each of these racks, with client.rack: where brokers have "
+        "replica.selector.class set to the rack-aware one, it reads from followers of its rack (names).",
+    )
+    each_broker: bool = Field(
+        False, description="A consumer for each broker that is there at the start, bootstrapped from that broker alone."
+    )
+
+
 class ClusterSettings(Section):
     """One cluster. Without ``bootstrap.servers`` it is the embedded lab."""
 
@@ -67,7 +111,7 @@ class ClusterSettings(Section):
         description="What client, group and transactional ids begin with: allow it in the cluster's ACLs.",
     )
     topic: TopicSettings = Field(default_factory=TopicSettings, description="The probe topic.")  # type: ignore[arg-type]
-    modes: Modes = Field(default_factory=Modes, description="Ways of probing, each by name with its own settings.")  # type: ignore[arg-type]
+    modes: Modes = Field(default_factory=Modes, description="Ways of probing, each by name with its own settings.")
 
     readers: ReadersSettings = Field(default_factory=ReadersSettings, description="Further readers of the main topic.")  # type: ignore[arg-type]
     shard: str = Field(
@@ -100,17 +144,17 @@ class ClusterSettings(Section):
 
     @model_validator(mode="after")
     def _what_is_shared(self) -> ClusterSettings:
-        """What needs all partitions, or is done once for a cluster, is the business of share 0."""
+        """Leave to share 0 what needs all partitions, or is done once for a cluster."""
         share = self.share
-        for mode in ("relay", "group"):
-            if share.of > 1 and mode in self.modes.enabled():
+        for mode in self.modes.enabled():
+            if share.of > 1 and WORKLOADS[mode].source is not None:
                 raise problem(f"{mode} reads the whole topic, which is shared", "leave it out", "modes", mode)
         if share.index > 0:
-            modes = {name: None for name in self.modes.enabled() if name not in SHARED}
+            modes = {name: None for name in self.modes.enabled() if not WORKLOADS[name].shared}
             object.__setattr__(self, "modes", self.modes.model_copy(update=modes))
             object.__setattr__(self, "watch", self.watch.model_copy(update={"topics": (), "offsets": ()}))
             if not self.modes.enabled():
-                raise problem("there is no mode whose partitions can be shared", "switch idempotent on", "modes")
+                raise problem("there is no mode whose partitions can be shared", f"switch {MAIN} on", "modes")
         return self
 
     @property
@@ -120,7 +164,7 @@ class ClusterSettings(Section):
 
     def share_of(self, topic: str) -> Share:
         """Return which partitions of a probe topic are this runner's: all of a topic that is not shared."""
-        shared = {self.topic_of(mode) for mode in self.modes.enabled() if mode in SHARED}
+        shared = {self.topic_of(mode) for mode in self.modes.enabled() if WORKLOADS[mode].shared}
         return self.share if topic in shared else Share()
 
     @property
@@ -135,8 +179,11 @@ class ClusterSettings(Section):
         return self.bootstrap_servers is None and "test.mock.num.brokers" not in self.kafka
 
     def topic_of(self, mode: str) -> str:
-        """Return the topic that a mode writes to; of a mode that only reads, the main one, which it reads."""
-        if mode in {"idempotent", "group"}:
+        """Return the topic that a mode writes to; for a mode that only reads, the one that it reads."""
+        workload = WORKLOADS[mode]
+        if workload.topic == "none" and workload.source is not None:
+            return self.topic_of(workload.source)
+        if workload.topic == "main":
             return self.topic.name
         return getattr(self.modes.enabled()[mode], "topic", None) or f"{self.topic.name}-{mode}"
 
@@ -144,7 +191,7 @@ class ClusterSettings(Section):
     def _topic_each(self) -> ClusterSettings:
         taken: dict[str, str] = {}
         for mode in self.modes.enabled():
-            if mode == "group":
+            if WORKLOADS[mode].topic == "none":
                 continue
             other = taken.setdefault(self.topic_of(mode), mode)
             if other != mode:

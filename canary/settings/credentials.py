@@ -1,24 +1,20 @@
-"""Credentials that stand in files and may change there while we run: passwords, tokens, certificates and their keys."""
-
-from __future__ import annotations
+"""Credentials in files, which may change while the canary runs: passwords, tokens, certificates and their keys."""
 
 import base64
 import binascii
 import json
 import time
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from pydantic import SecretStr
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
 TOKEN_FILE: Final = "sasl.oauthbearer.token.file"  # noqa: S105  # the name of a property
-"""Ours, not librdkafka's: a file with an OAuth bearer token that somebody else keeps fresh."""
+"""Ours, not librdkafka's: a file with an OAuth bearer token that another program renews."""
 _LOCATIONS: Final = ".location"
 _LIFETIME_S: Final = 300.0
-"""A token that does not say when it expires is read again after so long."""
+"""A token without an expiry time is read again after so long."""
 
 
 class FileSecret(SecretStr):
@@ -30,7 +26,7 @@ class FileSecret(SecretStr):
     """
 
     def __init__(self, path: str, text: str) -> None:
-        """Begin with what the settings read."""
+        """Begin with the text that the settings read."""
         super().__init__(text)
         self.path = path
 
@@ -74,7 +70,7 @@ def token_of(path: Path) -> Callable[[str], tuple[str, float]]:
 
 
 def _expires_s(token: str) -> float:
-    """Return when a token says that it expires, if it is a JWT that does."""
+    """Return when a token expires, by its claim if it is a JWT that has one."""
     parts = token.split(".")
     try:
         claims = json.loads(base64.urlsafe_b64decode(parts[1] + "=" * (-len(parts[1]) % 4)))

@@ -1,7 +1,5 @@
 """Cron expressions, read as APScheduler reads them, which starts what they schedule; here without it."""
 
-from __future__ import annotations
-
 import re
 from datetime import date, timedelta
 from itertools import pairwise
@@ -9,13 +7,7 @@ from typing import Final
 
 _MONTHS: Final = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 _DAYS: Final = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
-_FIELDS: Final[tuple[tuple[int, int, tuple[str, ...]], ...]] = (
-    (0, 59, ()),
-    (0, 23, ()),
-    (1, 31, ()),
-    (1, 12, _MONTHS),
-    (0, 6, _DAYS),
-)
+_FIELDS: Final = ((0, 59, ()), (0, 23, ()), (1, 31, ()), (1, 12, _MONTHS), (0, 6, _DAYS))
 """Of minute, hour, day of month, month, day of week: the least and the most, and names from the least on."""
 _NUMBERS: Final = re.compile(r"(?:\*|(?P<first>\d+)(?:-(?P<last>\d+))?)(?:/(?P<step>\d+))?")
 _NAMES: Final = re.compile(r"(?P<first>[a-z]{3})(?:-(?P<last>[a-z]{3}))?")

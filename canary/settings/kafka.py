@@ -1,25 +1,17 @@
-"""What may stand under ``kafka:``, and the safe configuration of each client made from it.
+"""The librdkafka properties under ``kafka:``: how they are named, which are secret, and which are refused.
 
-Any librdkafka property passes through, security ones above all. What decides whether an acknowledgement is a promise
-does not: those are set here, as jepsen-redpanda found the defaults to be the unsafe ones (acks=all, idempotence on,
-retries high, read_committed, no auto-commit, no auto-created topics), and an override is refused by name.
+Any property passes through, security ones above all, except those that decide whether an acknowledgement is a promise
+(acks, idempotence, isolation level): ``canary.settings.clients`` sets them, because jepsen-redpanda found the defaults
+to be the unsafe ones, and an override is refused by name.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any, Final, Literal
+from collections.abc import Mapping
+from typing import Any, Final
 
 from pydantic import SecretStr
 
 from canary.settings.credentials import FileSecret, with_token
 from canary.settings.fields import problem, property_text, secret
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from canary.settings.clusters import ClusterSettings
-
-Isolation = Literal["read_committed", "read_uncommitted"]
 
 #: Properties whose value is a secret, wherever the canary shows or logs settings.
 SECRETS: Final = frozenset(
@@ -33,7 +25,7 @@ SECRETS: Final = frozenset(
         "ssl.key.password",
         "ssl.key.pem",
         "ssl.keystore.password",
-    },
+    }
 )
 _SECRET_WORDS: Final = ("password", "secret", "passphrase", "private.key.pem", "token.value")
 
@@ -49,10 +41,7 @@ _GUARDED: Final[dict[str, tuple[frozenset[str], str]]] = {
     "auto.offset.reset": (frozenset({"error"}), "out of range is a fact to judge, not a jump to make: leave it out"),
     "enable.auto.commit": (frozenset({"false"}), _OWN_COMMITS),
     "enable.auto.offset.store": (frozenset({"false"}), _OWN_COMMITS),
-    "enable.partition.eof": (
-        frozenset({"true"}),
-        "the end of a partition is how loss is told from delay: leave it out",
-    ),
+    "enable.partition.eof": (frozenset({"true"}), "the end of a partition tells loss from delay: leave it out"),
     "check.crcs": (frozenset({"true"}), "corruption on the wire must be seen: leave it out"),
     "allow.auto.create.topics": (frozenset({"false"}), "the canary creates its topics itself, as set under topic"),
     "transactional.id": (frozenset(), "the mode 'transactional' under modes makes its own from identifier_prefix"),
@@ -60,30 +49,9 @@ _GUARDED: Final[dict[str, tuple[frozenset[str], str]]] = {
     "group.instance.id": (frozenset(), "groups are probed by the mode 'group' under modes"),
 }
 
-#: For producers: retried without end until the delivery timeout, which the user may set.
-_DELIVERY: Final[dict[str, Any]] = {
-    "linger.ms": 5,
-    "message.timeout.ms": 120_000,
-    "retries": 2_147_483_647,
-}
-#: For consumers: at most 16 MB fetched ahead, not 64.
-_READING: Final[dict[str, Any]] = {"queued.max.messages.kbytes": 16_384}
-#: For every client. Backoffs so that a cluster that stands still costs no CPU (FIELD-NOTES, "odds and ends").
-_ANY_CLIENT: Final[dict[str, Any]] = {
-    "allow.auto.create.topics": False,
-    "log.connection.close": False,
-    "reconnect.backoff.ms": 250,
-    "reconnect.backoff.max.ms": 5_000,
-    "retry.backoff.ms": 250,
-    "retry.backoff.max.ms": 5_000,
-    "socket.connection.setup.timeout.ms": 10_000,
-    "socket.keepalive.enable": True,
-    "topic.metadata.refresh.interval.ms": 30_000,
-}
-
 
 def properties(given: Mapping[str, object]) -> dict[str, str | SecretStr]:
-    """Return what stands under ``kafka:`` with librdkafka's names, all values text, secrets wrapped or read from files.
+    """Return the properties under ``kafka:`` by librdkafka's names: values as text, secrets wrapped or read from files.
 
     ``bootstrap_servers`` is ``bootstrap.servers``; a secret ``X`` may stand as ``X_file: PATH`` or ``X: {file: PATH}``.
 
@@ -117,49 +85,6 @@ def revealed(kafka: Mapping[str, str | SecretStr]) -> dict[str, Any]:
             name: value.get_secret_value() if isinstance(value, SecretStr) else value
             for name, value in kafka.items()
             if name not in _GUARDED
-        }
-    )
-
-
-def admin_config(cluster: ClusterSettings) -> dict[str, Any]:
-    """Return the configuration of an admin client: safe defaults, then what the user set. Holds secrets."""
-    return _ANY_CLIENT | {"client.id": cluster.identifier_prefix} | cluster.client_config()
-
-
-def producer_config(cluster: ClusterSettings) -> dict[str, Any]:
-    """Return the configuration of an idempotent producer: acks=all, retried until ``message.timeout.ms``. Secrets."""
-    return _DELIVERY | admin_config(cluster) | {"acks": "all", "enable.idempotence": True}
-
-
-def transactional_config(cluster: ClusterSettings, transactional_id: str) -> dict[str, Any]:
-    """Return the configuration of a transactional producer; its id is put behind ``identifier_prefix``. Secrets.
-
-    A message is given up no later than its transaction: librdkafka insists.
-    """
-    config = {"transaction.timeout.ms": 60_000} | producer_config(cluster)
-    longest = config["transaction.timeout.ms"]
-    return config | {
-        "message.timeout.ms": min(config["message.timeout.ms"], longest, key=int),
-        "transactional.id": f"{cluster.identifier_prefix}-{transactional_id}",
-    }
-
-
-def consumer_config(cluster: ClusterSettings, isolation: Isolation) -> dict[str, Any]:
-    """Return the configuration of an assigned (never subscribed) consumer at one isolation level. Holds secrets.
-
-    It is told of the end of each partition, commits nothing, and an offset that is not in the log is an error.
-    """
-    return (
-        _READING
-        | admin_config(cluster)
-        | {
-            "auto.offset.reset": "error",
-            "check.crcs": True,
-            "enable.auto.commit": False,
-            "enable.auto.offset.store": False,
-            "enable.partition.eof": True,
-            "group.id": f"{cluster.identifier_prefix}-assigned",  # librdkafka wants one; nothing ever joins it
-            "isolation.level": isolation,
         }
     )
 

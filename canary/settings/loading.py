@@ -7,24 +7,21 @@ YAML.
 Variables whose first level names no section and that have no ``__`` are not ours (Kubernetes makes some).
 """
 
-from __future__ import annotations
-
 import difflib
 import json
 import re
-import typing
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import Any, Final, NoReturn, TypeAlias
 
 import yaml
 from pydantic import BaseModel, ValidationError
 
-from canary.settings.errors import Problem, SettingsError
+from canary.errors import UserError
+from canary.settings.fields import models_in
 from canary.settings.model import Settings
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
 
 PREFIX: Final = "CANARY_"
 RESERVED: Final = frozenset({"CANARY_CONFIG", "CANARY_CACHE", "CANARY_MAVEN_URL"})  # the command line's, the lab's
@@ -45,9 +42,41 @@ _PLAIN_WORDS: Final = {
 Place: TypeAlias = tuple[str | int, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One thing wrong in the settings.
+
+    ``source`` is the file's path, or the name of the environment variable, or "settings" where a default is wrong;
+    ``line`` counts from 1, None outside files. ``field`` is like ``clusters[0].topic.partitions``.
+    """
+
+    source: str
+    line: int | None
+    field: str
+    message: str
+    remedy: str
+
+    def __str__(self) -> str:
+        """Return ``file:line: field: what is wrong; what to do``."""
+        place = self.source if self.line is None else f"{self.source}:{self.line}"
+        return ": ".join(part for part in (place, self.field, self.message) if part) + (
+            f"; {self.remedy}" if self.remedy else ""
+        )
+
+
+class SettingsError(UserError):
+    """The settings cannot be used; ``problems`` has every reason, in the order of the file."""
+
+    def __init__(self, problems: tuple[Problem, ...]) -> None:
+        first, *others = problems
+        more = f" (and {len(others)} more: canary config check)" if others else ""
+        super().__init__(f"{first}{more}")
+        self.problems = problems
+
+
 @dataclass(slots=True)
 class _Document:
-    """What was read, and who said each part of it."""
+    """The settings as read, and the source of each part: a line of the file or a variable."""
 
     source: str
     data: dict[str, Any] = field(default_factory=dict)
@@ -56,7 +85,7 @@ class _Document:
     visited: set[int] = field(default_factory=set)
 
     def origin(self, place: Place) -> tuple[str, int | None]:
-        """Return who said what stands at a place, or at the nearest place above it."""
+        """Return the source of the value at a place, or at the nearest place above it."""
         for length in range(len(place), -1, -1):
             if place[:length] in self.variables:
                 return self.variables[place[:length]], None
@@ -78,20 +107,22 @@ def load(path: Path | str | None, environ: Mapping[str, str]) -> Settings:
         raise SettingsError(tuple(_problems(document, error))) from None
 
 
-def where(place: Place, path: Path | str | None, environ: Mapping[str, str]) -> tuple[str, int | None]:
-    """Return which file and line, or which variable, says what stands at a place of usable settings.
+def problem_at(place: Place, message: str, remedy: str, path: Path | str | None, environ: Mapping[str, str]) -> Problem:
+    """Return a problem of the value at a place of settings that can be loaded, with the file or variable that sets it.
 
     A Kafka property is found by librdkafka's name, however it is spelled there.
     """
     document = _document(path, environ)
     *above, last = place
-    for said in [*document.variables, *document.lines]:
-        if said[:-1] == tuple(above) and _plain(said[-1]) == _plain(last):
-            return document.origin(said)
-    return document.origin(place)
+    spelled = (
+        one
+        for one in (*document.variables, *document.lines)
+        if one[:-1] == tuple(above) and _plain(one[-1]) == _plain(last)
+    )
+    return Problem(*document.origin(next(spelled, place)), _field_name(place), message, remedy)
 
 
-def field_name(place: Place) -> str:
+def _field_name(place: Place) -> str:
     """Return a place as people write it: ``clusters[0].kafka["sasl.password"]``."""
     text = ""
     for part in place:
@@ -115,42 +146,33 @@ def _read(path: Path) -> _Document:
     try:
         text = path.read_text(encoding="utf-8-sig")
     except OSError as error:
-        _fail(document, None, f"cannot be read: {error.strerror}", "name a file that this user may read")
+        _fail(document.source, f"cannot be read: {error.strerror}", "name a file that this user may read")
     except UnicodeDecodeError:
-        _fail(document, None, "is not UTF-8", "save it as UTF-8")
-    if text.lstrip().startswith("{") and _is_json(text):
-        text = text.replace("\t", " ")  # JSON may be indented with tabs, YAML may not; within JSON's strings is none
+        _fail(document.source, "is not UTF-8", "save it as UTF-8")
+    if text.lstrip().startswith("{"):
+        with suppress(ValueError):
+            json.loads(text)
+            text = text.replace("\t", " ")  # JSON may be indented with tabs, YAML may not; JSON's strings hold none
     try:
         node = yaml.compose(text, Loader=yaml.SafeLoader)
         data = yaml.safe_load(text)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
-        _fail(document, mark.line + 1 if mark else None, f"is no YAML: {error.problem}", "mend it there or just above")
+        line = mark.line + 1 if mark else None
+        _fail(document.source, f"is no YAML: {error.problem}", "mend it there or just above", line=line)
     except (yaml.YAMLError, ValueError) as error:
-        _fail(document, None, f"is no YAML: {type(error).__name__}", "mend it")
+        _fail(document.source, f"is no YAML: {type(error).__name__}", "mend it")
     if node is not None:
         _note_lines(document, node, ())
     if data is not None and not isinstance(data, dict):
-        _fail(document, 1, "holds no mapping", "write sections, like api: {port: 8080}")
+        _fail(document.source, "holds no mapping", "write sections, like api: {port: 8080}", line=1)
     for key in data or {}:
         if not isinstance(key, str) or key.startswith("_"):
-            _fail(
-                document,
-                document.lines.get((str(key),)),
-                "there is no such setting",
-                _suggestion((str(key),)),
-                (str(key),),
-            )
+            place = (str(key),)
+            line = document.lines.get(place)
+            _fail(document.source, "there is no such setting", _suggestion(place), place, line=line)
     document.data = {key: value for key, value in (data or {}).items() if value is not None}
     return document
-
-
-def _is_json(text: str) -> bool:
-    try:
-        json.loads(text)
-    except ValueError:
-        return False
-    return True
 
 
 def _note_lines(document: _Document, node: yaml.Node, place: Place) -> None:
@@ -163,7 +185,8 @@ def _note_lines(document: _Document, node: yaml.Node, place: Place) -> None:
         for key, value in node.value:
             name = str(key.value)
             if name in seen and name != "<<":
-                _fail(document, key.start_mark.line + 1, "is there twice", "keep one of the two", (*place, name))
+                line = key.start_mark.line + 1
+                _fail(document.source, "is there twice", "keep one of the two", (*place, name), line=line)
             seen.add(name)
             document.lines[*place, name] = key.start_mark.line + 1
             _note_lines(document, value, (*place, name))
@@ -172,19 +195,17 @@ def _note_lines(document: _Document, node: yaml.Node, place: Place) -> None:
             _note_lines(document, value, (*place, at))
 
 
-def _fail(document: _Document, line: int | None, message: str, remedy: str, place: Place = ()) -> typing.NoReturn:
-    raise SettingsError((Problem(document.source, line, field_name(place), message, remedy),))
+def _fail(source: str, message: str, remedy: str, place: Place = (), *, line: int | None = None) -> NoReturn:
+    raise SettingsError((Problem(source, line, _field_name(place), message, remedy),)) from None
 
 
 def _overlay(document: _Document, environ: Mapping[str, str]) -> None:
     """Lay the environment's settings over the document's."""
     for variable in sorted(environ):
-        levels = variable.removeprefix(PREFIX).split("__")
-        if not variable.startswith(PREFIX) or variable in RESERVED:
-            continue
-        if levels[0].lower() not in Settings.model_fields and len(levels) == 1:
-            continue
-        _lay(document, variable, [level.lower() for level in levels], environ[variable])
+        levels = variable.removeprefix(PREFIX).lower().split("__")
+        ours = variable.startswith(PREFIX) and variable not in RESERVED
+        if ours and (len(levels) > 1 or levels[0] in Settings.model_fields):
+            _lay(document, variable, levels, environ[variable])
 
 
 def _lay(document: _Document, variable: str, levels: list[str], text: str) -> None:
@@ -195,8 +216,8 @@ def _lay(document: _Document, variable: str, levels: list[str], text: str) -> No
         if isinstance(here, list):
             key = _member(document, variable, here, level)
         elif not isinstance(here, dict):
-            problem = f"{field_name(place)} is no mapping, {level} cannot be set in it"
-            raise SettingsError((Problem(variable, None, field_name(place), problem, "unset it, or mend the file"),))
+            problem = f"{_field_name(place)} is no mapping, {level} cannot be set in it"
+            _fail(variable, problem, "unset it, or mend the file", place)
         elif FREE_MAPPINGS & set(place[-1:]):
             key = "__".join(levels[at:]).replace("_", ".")
         place = (*place, key)
@@ -213,7 +234,7 @@ def _lay(document: _Document, variable: str, levels: list[str], text: str) -> No
 
 
 def _forget(section: dict[str, Any], key: str) -> None:
-    """Remove what the file says under another spelling of a key, or as a file for it: the environment is over it."""
+    """Remove a key that the file spells differently, or gives as a file: the environment overrides it."""
     for other in [one for one in section if _plain(one) == _plain(key)]:
         del section[other]
 
@@ -234,17 +255,8 @@ def _member(document: _Document, variable: str, members: list[Any], level: str) 
     if names.count(level) == 1:
         return names.index(level)
     known = ", ".join(name for name in names if name) or "none as yet"
-    raise SettingsError(
-        (
-            Problem(
-                variable,
-                None,
-                "clusters",
-                f"there is no cluster {level!r}",
-                f"count from 0 without gaps, or use a name; known: {known}",
-            ),
-        ),
-    )
+    remedy = f"count from 0 without gaps, or use a name; known: {known}"
+    _fail(variable, f"there is no cluster {level!r}", remedy, ("clusters",))
 
 
 def _value(variable: str, text: str, place: Place) -> Any:
@@ -254,23 +266,20 @@ def _value(variable: str, text: str, place: Place) -> Any:
     try:
         return yaml.safe_load(text)
     except yaml.YAMLError:
-        raise SettingsError(
-            (Problem(variable, None, field_name(place), "is no YAML", "quote it as one JSON or YAML value"),),
-        ) from None
+        _fail(variable, "is no YAML", "quote it as one JSON or YAML value", place)
 
 
 def _problems(document: _Document, error: ValidationError) -> Iterator[Problem]:
     for one in error.errors(include_url=False, include_input=False):
         context = one.get("ctx") or {}
         place: Place = (*one["loc"], *context.get("under", ()))
-        source, line = document.origin(place)
         message, remedy = one["msg"], context.get("remedy", "")
         if one["type"] == "extra_forbidden":
             message, remedy = "there is no such setting", _suggestion(place)
         elif not remedy:
             message = _PLAIN_WORDS.get(one["type"], one["msg"])
             message, remedy = message[:1].lower() + message[1:], _description(place)
-        yield Problem(source, line, field_name(place), message, remedy)
+        yield Problem(*document.origin(place), _field_name(place), message, remedy)
 
 
 def _suggestion(place: Place) -> str:
@@ -290,20 +299,10 @@ def _description(place: Place) -> str:
 
 
 def _model_at(place: Place) -> type[BaseModel] | None:
-    """Return the model whose fields stand below a place, or None below free mappings."""
-    model: type[BaseModel] = Settings
+    """Return the model whose fields are below a place, or None below free mappings."""
+    model: type[BaseModel] | None = Settings
     for part in place:
-        if isinstance(part, int):
-            continue
-        described = model.model_fields.get(part)
-        inner = _models_in(described.annotation) if described else []
-        if not inner:
-            return None
-        model = inner[0]
+        if model is not None and isinstance(part, str):
+            described = model.model_fields.get(part)
+            model = next((inner for inner, _ in models_in(described.annotation)), None) if described else None
     return model
-
-
-def _models_in(annotation: Any) -> list[type[BaseModel]]:
-    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        return [annotation]
-    return [model for inner in typing.get_args(annotation) for model in _models_in(inner)]

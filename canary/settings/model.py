@@ -1,11 +1,11 @@
-"""The settings as a whole. Every default is the safe one, every field says what it is and in which unit."""
+"""The settings as a whole. Every default is the safe one, every field describes what it is and in which unit."""
 
 from __future__ import annotations
 
 import re
 import socket
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import urlsplit
 
 from pydantic import ConfigDict, Field, SecretStr, field_validator, model_validator
@@ -14,9 +14,6 @@ from canary.settings.clusters import ClusterSettings
 from canary.settings.cron import longest_gap_s
 from canary.settings.fields import Bytes, Name, Seconds, Secret, Section, problem
 from canary.settings.serving import ApiSettings
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 
 def _host_name() -> str:
@@ -40,8 +37,8 @@ class StoreSettings(Section):
         400 * 86400.0,
         ge=86400,
         description="How long what is over is kept: resolved violations, reconciliations, the topology's timeline; the "
-        "scheduler deletes what is older. Counts, each cluster's last good reconciliation and critical violations that "
-        "somebody resolved are kept for ever (duration).",
+        "scheduler deletes what is older. Counters, each cluster's last good reconciliation and critical violations "
+        "that a person resolved are kept for ever (duration).",
     )
 
     @model_validator(mode="before")
@@ -70,8 +67,7 @@ class LedgerSettings(Section):
     """The canary's own durable memory, on its own disk."""
 
     directory: Path = Field(
-        Path("var/canary/ledger"),
-        description="Directory of the ledger; on a local disk, one live runner each (path).",
+        Path("var/canary/ledger"), description="Directory of the ledger; on a local disk, one live runner each (path)."
     )
 
 
@@ -79,9 +75,7 @@ class ProbeLogSettings(Section):
     """What was promised, as Parquet, for Spark and the API."""
 
     url: str = Field(
-        "var/canary/probe-log",
-        min_length=1,
-        description="A directory, or s3://… and the like through fsspec (URL).",
+        "var/canary/probe-log", min_length=1, description="A directory, or s3://… and the like through fsspec (URL)."
     )
     retention: Seconds = Field(
         30 * 86400.0,
@@ -117,20 +111,13 @@ class RunnerSettings(Section):
         "the tracker is snapshotted; at most 1m (duration).",
     )
     segment_bytes: Bytes = Field(
-        64 * 2**20,
-        ge=2**16,
-        description="How large a ledger segment grows before it is sealed (bytes).",
+        64 * 2**20, ge=2**16, description="How large a ledger segment grows before it is sealed (bytes)."
     )
     scrub_rate: Bytes = Field(
         50_000,
         ge=0,
         description="What may be read in a second to look again at everything retained, for ever: 50kB are 4.3 GB a "
         "day; 0 = not at all (bytes).",
-    )
-    reread_cap: int = Field(
-        100_000,
-        ge=1,
-        description="Records of a partition that one re-read after a start or a leader change takes at most (count).",
     )
 
 
@@ -141,7 +128,7 @@ class ScheduleSettings(Section):
         "0 3 * * *",
         description="When Spark reconciles: minute, hour, day of month, month, day of week (cron, local time; days of "
         "the week by name, like sun, are the clear ones). null or never = not at all, and no alert misses it. Alerts "
-        "about missed reconciliations go by what the runner of a cluster has here: give all parts the same.",
+        "about missed reconciliations use the setting of the cluster's runner: give all processes the same.",
     )
 
     @field_validator("reconcile")
@@ -153,7 +140,7 @@ class ScheduleSettings(Section):
             longest_gap_s(value)
         except ValueError:
             raise problem(
-                f"{value!r} is no cron expression, or one that never comes",
+                f"{value!r} is no cron expression, or one that never fires",
                 'write five fields in quotes, like "0 3 * * *"',
             ) from None
         return value
@@ -190,17 +177,6 @@ class Settings(Section):
     schedule: ScheduleSettings = Field(default_factory=ScheduleSettings, description="The schedule.")  # type: ignore[arg-type]
     lab: LabSettings = Field(default_factory=LabSettings, description="The embedded lab.")  # type: ignore[arg-type]
 
-    @classmethod
-    def load(cls, path: Path | str | None, environ: Mapping[str, str]) -> Settings:
-        """Return the settings of a YAML file (None: the defaults) with the environment over it.
-
-        Raises:
-            SettingsError: with every problem found, each with file and line or variable, field, and what to do.
-        """
-        from canary.settings.loading import load  # noqa: PLC0415  # which knows this model
-
-        return load(path, environ)
-
     @field_validator("clusters", mode="before")
     @classmethod
     def _at_least_the_lab(cls, value: object) -> object:
@@ -213,11 +189,7 @@ class Settings(Section):
         for at, cluster in enumerate(self.clusters):
             if cluster.name in names:
                 raise problem(
-                    f"two clusters are called {cluster.name}",
-                    "give each its own name",
-                    "clusters",
-                    at,
-                    "name",
+                    f"two clusters are called {cluster.name}", "give each its own name", "clusters", at, "name"
                 )
             names.add(cluster.name)
             if not cluster.embedded:

@@ -1,10 +1,10 @@
-"""How the API is served, and who may ask it what."""
+"""How the API is served, and which requests it answers."""
 
 from __future__ import annotations
 
 import ipaddress
 import socket
-from pathlib import Path  # noqa: TC003  # pydantic reads it
+from pathlib import Path  # pydantic reads it
 from typing import Annotated, Final, Literal
 from urllib.parse import urlsplit
 
@@ -31,7 +31,7 @@ class TlsSettings(Section):
 class OidcSettings(Section):
     """Tokens (JWT) of an identity provider, beside the canary's own."""
 
-    issuer: str = Field(pattern=r"^https?://", description="The provider, as the tokens' iss says it (URL).")
+    issuer: str = Field(pattern=r"^https?://", description="The provider, as in the tokens' iss (URL).")
     audience: str = Field(min_length=1, description="What the tokens' aud must hold: this canary's name there.")
     jwks_url: str | None = Field(
         None,
@@ -54,12 +54,12 @@ class OidcSettings(Section):
 
 
 class AuthSettings(Section):
-    """Who may ask the API."""
+    """Access to the API."""
 
     required: Literal["auto", "always", "never"] = Field(
         "auto",
-        description="Whether a token is needed. auto: unless api.host is a loopback address. never lets everybody who "
-        "reaches the port acknowledge and resolve: only behind a proxy that asks for more.",
+        description="Whether a token is needed. auto: unless api.host is a loopback address. never lets everyone who "
+        "reaches the port acknowledge and resolve: only behind a proxy that authenticates.",
     )
     open: tuple[Open, ...] = Field(
         (), description="What is answered without a token even so: metrics, readyz. /healthz always is."
@@ -81,9 +81,8 @@ class ApiSettings(Section):
     url: str | None = Field(
         None,
         pattern=r"^https?://",
-        description="Where people reach the pages, for links in alerts and dashboards (URL). Left out: host and "
-        "port; "
-        "no links are given out where host is a wildcard (0.0.0.0, ::).",
+        description="Address of the pages for browsers, for links in alerts and dashboards (URL). Left out: host and "
+        "port; no links where host is a wildcard (0.0.0.0, ::).",
     )
     hosts: tuple[HostName, ...] = Field(
         (),
@@ -91,7 +90,7 @@ class ApiSettings(Section):
         "loopback names, host and the host of url are always known (names, *.DOMAIN, or * for any).",
     )
     tls: TlsSettings | None = Field(None, description="TLS by the server itself.")
-    auth: AuthSettings = Field(default_factory=AuthSettings, description="Who may ask.")  # type: ignore[arg-type]
+    auth: AuthSettings = Field(default_factory=AuthSettings, description="Access.")  # type: ignore[arg-type]
     shadow: tuple[Name, ...] = Field(
         (),
         description="Clusters in shadow mode, for a roll-out: what is found there is recorded and shown, and no alert "
@@ -114,13 +113,13 @@ class ApiSettings(Section):
         0.25,
         ge=0,
         le=5,
-        description="How long an answer of REST serves others who ask the same; what somebody does through this "
+        description="How long an answer of REST is reused for the same request; a change made through this "
         "process shows at once (duration).",
     )
 
     @property
     def address(self) -> str | None:
-        """Where people reach the pages, without a slash at the end: ``url``, or host and port; None: nobody can say."""
+        """Where people reach the pages, without a slash at the end: ``url``, or host and port; None: unknown."""
         if self.url is not None:
             return self.url.rstrip("/")
         return None if is_wildcard(self.host) or not self.port else self.local_address
@@ -146,10 +145,10 @@ class ApiSettings(Section):
         return self
 
     @model_validator(mode="after")
-    def _somebody_can_get_in(self) -> ApiSettings:
+    def _provider_is_used(self) -> ApiSettings:
         if self.auth.required == "never" and self.auth.oidc is not None:
             raise problem(
-                "an identity provider is set, and nobody is asked for a token",
+                "an identity provider is set, and no request needs a token",
                 "set required: always, or leave oidc out",
                 "auth",
                 "required",
@@ -168,7 +167,7 @@ def is_loopback(host: str) -> bool:
 
 
 def is_wildcard(host: str) -> bool:
-    """Return whether a host to listen on stands for every address of the machine: nobody reaches it by that."""
+    """Return whether a host to listen on means every address of the machine; no client can connect to it."""
     try:
         if ":" not in host:
             return not any(socket.inet_aton(host))  # 0 and 0x0 are 0.0.0.0, too
@@ -179,7 +178,7 @@ def is_wildcard(host: str) -> bool:
 
 
 def reachable(host: str) -> str:
-    """Return by what this machine reaches a host to listen on."""
+    """Return the address by which this machine reaches a host to listen on."""
     if not is_wildcard(host):
         return host
     return "::1" if ":" in host else "127.0.0.1"

@@ -34,12 +34,10 @@ def redacted(settings: Settings) -> dict[str, Any]:
 
 def secrets_of(settings: Settings) -> frozenset[str]:
     """Return every secret text of the settings, so that a log can leave them out. Short ones (under 4) are no use."""
-    values = {settings.store.url.get_secret_value()}
+    url = settings.store.url.get_secret_value()
+    password = re.search(r"://[^/?#@:]*:([^/?#]*)@", url)
+    values = {url, password[1]} if password else set()
     for cluster in settings.clusters:
-        values |= {value.get_secret_value() for value in cluster.kafka.values() if isinstance(value, SecretStr)}
-    password = re.search(r"://[^/?#@:]*:([^/?#]*)@", settings.store.url.get_secret_value())
-    if password:
-        values.add(password[1])
-    else:
-        values.discard(settings.store.url.get_secret_value())
+        given = (*cluster.kafka.values(), cluster.watch.redpanda.password)
+        values |= {value.get_secret_value() for value in given if isinstance(value, SecretStr)}
     return frozenset(value for value in values if len(value) >= 4)

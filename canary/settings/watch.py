@@ -1,20 +1,25 @@
-"""What is watched of a cluster besides the probe topics, and how long a condition must hold before it is said."""
+"""What is watched of a cluster besides the probe topics, and how long a condition holds before it is a violation."""
 
-from __future__ import annotations
+from typing import Annotated
 
-import re
-from typing import Final
+from pydantic import Field, SecretStr
 
-from pydantic import Field, SecretStr, field_validator
+from canary.settings.fields import Seconds, Secret, Section, matching
 
-from canary.settings.fields import Seconds, Secret, Section, problem
-
-_PLACE: Final = re.compile(r"(?P<topic>[A-Za-z0-9._-]{1,249})(:(?P<partition>\d{1,9}))?")
-_PATTERN: Final = re.compile(r"[A-Za-z0-9._*?\[\]!-]{1,249}")
+_Pattern = Annotated[
+    str,
+    matching(
+        r"[A-Za-z0-9._*?\[\]!-]{1,249}", "is no topic name or pattern", "write a name; * and ? stand for anything"
+    ),
+]
+_Place = Annotated[
+    str,
+    matching(r"[A-Za-z0-9._-]{1,249}(:\d{1,9})?", "is no partition", "write TOPIC or TOPIC:PARTITION, like orders:0"),
+]
 
 
 class RedpandaSettings(Section):
-    """Redpanda's admin API, for what the Kafka protocol does not tell. Untested against a live Redpanda."""
+    """Redpanda's admin API, for what the Kafka protocol does not expose. Untested against a live Redpanda."""
 
     admin_url: str | None = Field(
         None, description="Address of the admin API, like http://10.0.0.1:9644. Left out: it is not asked (URL)."
@@ -33,17 +38,17 @@ class RedpandaSettings(Section):
 class WatchSettings(Section):
     """Other topics than the probe topics. Only metadata is read; no record of theirs."""
 
-    topics: tuple[str, ...] = Field(
+    topics: tuple[_Pattern, ...] = Field(
         ("*",),
         description="Names or patterns (* and ?) of the topics whose leaders and replicas are watched, internal ones "
         "too; none: []. Stored as changes only.",
     )
-    offsets: tuple[str, ...] = Field(
+    offsets: tuple[_Place, ...] = Field(
         (),
         description="TOPIC or TOPIC:PARTITION, of topics that are not probed, whose start and end offsets are watched: "
         "an end that goes back is loss. Costs a request for each of their leaders and round.",
     )
-    audit: tuple[str, ...] = Field(
+    audit: tuple[_Pattern, ...] = Field(
         (),
         description="Names or patterns of further topics whose settings the audit looks at; those under offsets are.",
     )
@@ -51,35 +56,19 @@ class WatchSettings(Section):
     offline_after: Seconds = Field(
         5.0,
         ge=1,
-        description="How long a partition has no leader before that is said; longer than an election takes (duration).",
+        description="How long a partition has no leader before it is a violation; longer than an election (duration).",
     )
     isr_of_one_after: Seconds = Field(
         10.0,
         ge=1,
-        description="How long one replica alone may hold what is acknowledged in a probe topic before that is said "
-        "(duration).",
+        description="How long one replica alone may hold what is acknowledged in a probe topic before it is a "
+        "violation (duration).",
     )
     under_replicated_after: Seconds = Field(
         600.0,
         ge=1,
-        description="How long replicas may be out of sync before that is said (under-replicated, isr-below-half, "
+        description="How long replicas may be out of sync before it is a violation (under-replicated, isr-below-half, "
         "under-min-isr, isr-of-one of a topic that is not probed, and an offline partition that has one replica); "
         "longer than a broker's restart (duration).",
     )
     redpanda: RedpandaSettings = Field(default_factory=RedpandaSettings, description="Redpanda only.")  # type: ignore[arg-type]
-
-    @field_validator("topics", "audit")
-    @classmethod
-    def _patterns(cls, value: tuple[str, ...]) -> tuple[str, ...]:
-        for at, one in enumerate(value):
-            if not _PATTERN.fullmatch(one):
-                raise problem(f"{one!r} is no topic name or pattern", "write a name; * and ? stand for anything", at)
-        return value
-
-    @field_validator("offsets")
-    @classmethod
-    def _places(cls, value: tuple[str, ...]) -> tuple[str, ...]:
-        for at, one in enumerate(value):
-            if not _PLACE.fullmatch(one):
-                raise problem(f"{one!r} is no partition", "write TOPIC or TOPIC:PARTITION, like orders:0", at)
-        return value

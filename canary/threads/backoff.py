@@ -1,12 +1,8 @@
 """The pause before something that failed starts again: one rule for threads and for producers."""
 
-from __future__ import annotations
-
 import time
-from typing import TYPE_CHECKING, Final
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
+from collections.abc import Callable
+from typing import Final
 
 FIRST_S: Final = 1.0
 LONGEST_S: Final = 60.0

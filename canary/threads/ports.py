@@ -1,14 +1,10 @@
 """What a part that watches or probes is handed from outside."""
 
-from __future__ import annotations
-
 import time
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Sequence
+from typing import Protocol
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from canary.facts import Fact
+from canary.facts import Fact
 
 
 class Inbox(Protocol):

@@ -1,68 +1,72 @@
-"""A thread with a name, a beginning and an end."""
-
-from __future__ import annotations
+"""Threads with a name, a beginning and an end."""
 
 import threading
 import time
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Callable, Sequence
 
 import structlog
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
 
 log = structlog.get_logger(__name__)
 
 
 class Worker:
-    """Base of everything that runs beside the runner. A subclass says in ``run`` what it does until ``stopping``.
+    """Base of everything that runs beside the runner. A subclass does its work in ``run``, until ``stopping``.
 
-    The thread is a daemon: a client library that hangs in its own close() may cost a thread, never the shutdown.
-    ``failure`` is the exception that ended ``run`` last, if one did; what follows is the supervisor's business
-    (canary.runner.supervision).
+    The threads, of which most workers have one, are daemons: a client library that hangs in its own close() may cost a
+    thread, never the shutdown. ``failure`` is the exception that ended ``run`` last, if one did;
+    canary.runner.supervision.supervisor restarts it.
     """
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, threads: int = 1) -> None:
         self.name = name
         self.failure: BaseException | None = None
         self.stopping = threading.Event()
         self.woken = threading.Event()
-        self._thread = threading.Thread(target=self._main, name=name, daemon=True)
+        self._threads = [self._new_thread() for _ in range(threads)]
+
+    def _new_thread(self) -> threading.Thread:
+        return threading.Thread(target=self._main, name=self.name, daemon=True)
 
     def start(self) -> None:
         """Begin. Once only."""
-        self._thread.start()
+        for thread in self._threads:
+            thread.start()
 
     def restart(self) -> None:
-        """Begin again after ``run`` has ended, with all that the object holds.
+        """Begin again in the place of threads that have ended, with all that the object holds; the others go on.
 
         Raises:
             RuntimeError: the system gives no thread.
         """
-        self._thread = threading.Thread(target=self._main, name=self.name, daemon=True)
-        self._thread.start()
+        for number, thread in enumerate(self._threads):
+            if not thread.is_alive():
+                self._threads[number] = self._new_thread()
+                self._threads[number].start()
 
     @property
     def alive(self) -> bool:
-        """Whether the thread runs."""
-        return self._thread.is_alive()
+        """Whether every thread runs."""
+        return all(thread.is_alive() for thread in self._threads)
 
     def ask_stop(self) -> None:
-        """Say that it should end, without waiting; so that many can end at the same time."""
+        """Ask it to end, without waiting; so that many can end at the same time."""
         self.stopping.set()
         self.woken.set()
 
     def stop(self, timeout: float = 5.0) -> bool:
-        """Say that it should end and wait at most ``timeout`` seconds. Returns whether it has ended."""
+        """Ask it to end and wait at most ``timeout`` seconds. Returns whether it has ended."""
         self.ask_stop()
-        if self._thread.ident is not None:
-            self._thread.join(timeout)
-        if self.alive:
+        deadline = time.monotonic() + timeout
+        for thread in self._threads:
+            if thread.ident is not None:
+                thread.join(max(deadline - time.monotonic(), 0.0))
+        running = any(thread.is_alive() for thread in self._threads)
+        if running:
             log.warning("worker_still_running", worker=self.name, waited_s=timeout)
-        return not self.alive
+        return not running
 
     def wait(self, seconds: float) -> bool:
-        """Sleep until somebody sets ``woken`` or ``seconds`` have passed. Returns whether to go on."""
+        """Sleep until ``woken`` is set or ``seconds`` have passed. Returns whether to go on."""
         self.woken.wait(seconds)
         self.woken.clear()
         return not self.stopping.is_set()
@@ -80,23 +84,13 @@ class Worker:
                 self.run()
             finally:
                 self.end()
-        except Exception as error:  # the edge of a thread: whatever it is must be told
+        except Exception as error:  # the edge of a thread: every failure must be logged
             self.failure = error
             log.exception("worker_failed", worker=self.name)
 
 
-class Stoppable(Protocol):
-    """What can be told to end, and waited for, as a worker can."""
-
-    def ask_stop(self) -> None:
-        """Say that it should end, without waiting."""
-
-    def stop(self, timeout: float = 5.0) -> bool:
-        """Say so, and wait at most ``timeout`` seconds. Returns whether it has ended."""
-
-
-def stop_together(parts: Sequence[Stoppable], seconds: float) -> None:
-    """Tell all of them to end, then wait for all, ``seconds`` together and a moment for each that is still late."""
+def stop_together(parts: Sequence[Worker], seconds: float) -> None:
+    """Ask all to end, then wait for all of them ``seconds`` together, and a moment for each that is still late."""
     for part in parts:
         part.ask_stop()
     deadline = time.monotonic() + seconds
@@ -110,7 +104,7 @@ def in_background(what: Callable[[], object], name: str) -> threading.Thread:
     def run() -> None:
         try:
             what()
-        except Exception:  # the edge of a thread: whatever it is must be told
+        except Exception:  # the edge of a thread: every failure must be logged
             log.exception("background_failed", what=name)
 
     thread = threading.Thread(target=run, name=name, daemon=True)

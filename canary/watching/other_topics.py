@@ -1,39 +1,29 @@
-"""Topics that we do not write to: leaders and replicas from one Metadata answer, told when they change.
+"""The topics that the canary does not write to: changed leaders and replicas, from one Metadata answer.
 
 An answer about 10,000 partitions costs some 40 ms of CPU in the client and as much here; where a cluster is so large
-that this would take more than a tenth of the time, it is asked more seldom.
+that this would take more than a tenth of the time, it is asked less often.
 """
 
-from __future__ import annotations
-
 import time
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
 
-from canary.facts import Fact, WatchedConfigured, WatchedGone, WatchedListed, WatchedPartition
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
-
-    from canary.watching.selection import Selection
+from canary.facts import Fact, WatchedConfigured, WatchedGone, WatchedPartition
+from canary.watching.own_topics import ids
+from canary.watching.selection import Selection
 
 _SHARE = 10
-"""Of the time at most one part in so many is spent on this."""
+"""At most a tenth of the time is spent on this."""
 _CONFIGURED_S = 60.0
 _AGAIN_S = 3.0
 _CONFIGS_AT_ONCE = 100
 
-Told = dict[int, tuple[int, tuple[int, ...], tuple[int, ...]]]
+_State = dict[int, tuple[int, tuple[int, ...], tuple[int, ...]]]
 """Partition to leader, replicas, ISR, as the broker lists them."""
 
 
-class Others:
-    """Remembers what was told, and makes facts of what is new.
-
-    Args:
-        selection: what is watched.
-        monotonic: clock in s.
-        cpu: CPU time of the calling thread, in s.
-    """
+class OtherTopics:
+    """Remembers the last facts of each topic, and makes facts of what is new. Both clocks are in s."""
 
     def __init__(
         self,
@@ -44,20 +34,20 @@ class Others:
         self._selection = selection
         self._monotonic = monotonic
         self._cpu = cpu
-        self._told: dict[str, Told] = {}
+        self._seen: dict[str, _State] = {}
         self._missing: set[str] = set()
         self._degraded: set[str] = set()
         self._config_due: dict[str, float] = {}
         self._due = 0.0
         self.moved = False
-        """Whether the last answer told of another leader."""
+        """Whether the last answer named another leader."""
 
     def due(self) -> bool:
         """Return whether it is time to ask."""
         return bool(self._selection) and self._monotonic() >= self._due
 
     def seen(self, metadata: Any, ours: Iterable[str], sample: int, at_ns: int, asked_cpu: float) -> list[Fact]:
-        """Return what an answer of list_topics() tells that is new; ``asked_cpu`` is thread_time() before it."""
+        """Return what an answer of list_topics() has that is new; ``asked_cpu`` is thread_time() before it."""
         skip = set(ours)
         facts: list[Fact] = []
         self.moved = False
@@ -65,19 +55,19 @@ class Others:
         for name, topic in present.items():
             if topic.error is not None:
                 continue
-            now: Told = {
+            now: _State = {
                 number: (part.leader, tuple(part.replicas), tuple(part.isrs))
                 for number, part in topic.partitions.items()
             }
-            before = self._told.get(name)
+            before = self._seen.get(name)
             if now != before:
                 facts += self._changed(name, before or {}, now, sample, at_ns)
-                self._told[name] = now
+                self._seen[name] = now
         facts += self._gone(present, sample, at_ns)
         self._due = self._monotonic() + _SHARE * (self._cpu() - asked_cpu)
         return facts
 
-    def _changed(self, name: str, before: Told, now: Told, sample: int, at_ns: int) -> list[Fact]:
+    def _changed(self, name: str, before: _State, now: _State, sample: int, at_ns: int) -> list[Fact]:
         facts: list[Fact] = []
         for number, state in sorted(now.items()):
             known = before.get(number)
@@ -86,7 +76,7 @@ class Others:
             leader, replicas, isr = state
             self.moved |= known is not None and known[0] != leader
             if known is None or (known[0], set(known[1]), set(known[2])) != (leader, set(replicas), set(isr)):
-                facts.append(WatchedPartition(at_ns, sample, name, number, leader, _text(replicas), _text(isr)))
+                facts.append(WatchedPartition(at_ns, sample, name, number, leader, ids(replicas), ids(isr)))
         if any(len(isr) < len(replicas) for _, replicas, isr in now.values()):
             self._degraded.add(name)
         else:
@@ -94,26 +84,26 @@ class Others:
         return facts
 
     def _gone(self, present: Mapping[str, object], sample: int, at_ns: int) -> list[Fact]:
-        """Tell that a topic is gone when two answers in a row did not have it: a broker may not have learnt of it."""
-        if not present and len(self._told) > 1:
-            return []  # a broker that knows of nothing yet
-        absent = self._told.keys() - present.keys()
+        """Return the topics that two answers in a row did not have: a broker may not have learnt of one yet."""
+        if not present and len(self._seen) > 1:
+            return []  # from a broker that knows of no topic yet
+        absent = self._seen.keys() - present.keys()
         gone = absent & self._missing
         self._missing = absent - gone
         for name in gone:
-            del self._told[name]
+            del self._seen[name]
             self._degraded.discard(name)
             self._config_due.pop(name, None)
         return [WatchedGone(at_ns, sample, name) for name in sorted(gone)]
 
     def partitions(self, name: str) -> list[int]:
         """Return the partitions of a topic whose offsets are to be asked for."""
-        return self._selection.offsets(name, sorted(self._told.get(name, {})))
+        return self._selection.offsets(name, sorted(self._seen.get(name, {})))
 
     def named(self, ours: Iterable[str]) -> list[str]:
         """Return the topics whose offsets are watched, as far as they exist."""
         skip = set(ours)
-        return [name for name in self._selection.names if name not in skip and name in self._told]
+        return [name for name in self._selection.names if name not in skip and name in self._seen]
 
     def unconfigured(self) -> list[str]:
         """Return topics with replicas out of sync whose min.insync.replicas should be asked for now."""
@@ -127,21 +117,5 @@ class Others:
         return WatchedConfigured(at_ns, name, min_insync_replicas)
 
     def unanswered(self, name: str) -> None:
-        """Nobody answered: what has just gone out of sync is what a broker may not answer for. Soon once more."""
+        """Ask again soon: of replicas that have just gone out of sync, a broker may give no answer."""
         self._config_due[name] = self._monotonic() + _AGAIN_S
-
-
-def listed(
-    place: tuple[str, int], topic_id: str | None, bounds: tuple[Any, Any, Any], sample: int, at_ns: int
-) -> Fact | None:
-    """Return the answers to start, end and last stable offset of a partition as a fact; None without an answer."""
-    start, end, stable = bounds
-    if start is None or end is None or start.offset < 0 or end.offset < 0:
-        return None
-    epoch = end.leader_epoch if end.leader_epoch is not None and end.leader_epoch >= 0 else None
-    lso = stable.offset if stable is not None and stable.offset >= 0 else None
-    return WatchedListed(at_ns, sample, place[0], topic_id, place[1], start.offset, end.offset, lso, epoch)
-
-
-def _text(numbers: Iterable[int]) -> str:
-    return ",".join(map(str, sorted(numbers)))

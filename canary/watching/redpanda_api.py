@@ -1,34 +1,25 @@
-"""Redpanda's admin API: what the Kafka protocol does not tell. Untested against a live Redpanda.
+"""A client of Redpanda's admin API. Untested against a live Redpanda.
 
 Written to its documented answers (https://docs.redpanda.com/api/doc/admin/, and the models in
 src/v/redpanda/admin/api-doc/{broker,cluster}.json of redpanda-data/redpanda). An answer that is missing or of another
 shape is "not available here", and the rest works.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any, Self
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Self, TypeVar
 from urllib.parse import quote
 
 import httpx
 
-from canary.watching.beyond import Health, Member, Members, NotAvailableError, Placement
+from canary.watching.vendor_api import Health, Member, Members, NotAvailableError, Placement, VendorApi
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-    from typing import TypeVar
-
-    T = TypeVar("T")
+T = TypeVar("T")
 
 
-class RedpandaAdmin:
-    """Asks one admin address.
+class RedpandaAdmin(VendorApi):
+    """Asks one admin address, like http://10.0.0.1:9644. Each question raises NotAvailableError without an answer.
 
-    Args:
-        url: like http://10.0.0.1:9644.
-        credentials: user name and password, or None.
-        timeout_s: how long an answer is waited for.
-        transport: for tests.
+    ``credentials`` are user name and password; ``transport`` is for tests.
     """
 
     name = "Redpanda"
@@ -55,11 +46,8 @@ class RedpandaAdmin:
     def members(self) -> Members:
         """Return the brokers by GET /v1/cluster_view; by GET /v1/brokers where that does not exist (before 21.11.15).
 
-        A list of brokers may be arbitrarily old (jepsen-redpanda 4.5); a view says its version, and one that is older
-        than a view seen before is refused.
-
-        Raises:
-            NotAvailableError: no such answer.
+        A list of brokers may be arbitrarily old (jepsen-redpanda 4.5); a view has a version, and one older than a view
+        seen before is refused.
         """
         try:
             answer = self._get("/v1/cluster_view")
@@ -78,21 +66,13 @@ class RedpandaAdmin:
         return found
 
     def partitions(self, namespace: str, topic: str) -> Sequence[Placement]:
-        """Return where a topic's partitions are, by GET /v1/cluster/partitions/{namespace}/{topic}.
-
-        Raises:
-            NotAvailableError: no such answer, or no such topic.
-        """
+        """Return where a topic's partitions are, by GET /v1/cluster/partitions/{namespace}/{topic}."""
         path = f"/v1/cluster/partitions/{quote(namespace, safe='')}/{quote(topic, safe='')}"
         answer = self._get(path)
         return _shaped(path, lambda: sorted((_placement(one) for one in answer), key=lambda one: one.partition))
 
     def health(self) -> Health:
-        """Return the cluster's health, by GET /v1/cluster/health_overview.
-
-        Raises:
-            NotAvailableError: no such answer.
-        """
+        """Return the cluster's health, by GET /v1/cluster/health_overview."""
         answer = self._get("/v1/cluster/health_overview")
         return _shaped(
             "/v1/cluster/health_overview",
@@ -105,22 +85,14 @@ class RedpandaAdmin:
         )
 
     def settings(self) -> Mapping[str, object]:
-        """Return the cluster's configuration, defaults included, by GET /v1/cluster_config.
-
-        Raises:
-            NotAvailableError: no such answer.
-        """
+        """Return the cluster's configuration, defaults included, by GET /v1/cluster_config."""
         answer = self._get("/v1/cluster_config")
         if not isinstance(answer, dict):
             raise NotAvailableError("GET /v1/cluster_config answers in another shape")
         return answer
 
     def replicas_left(self, broker: int) -> int:
-        """Return how many replicas a broker still holds, by GET /v1/brokers/{id}/decommission.
-
-        Raises:
-            NotAvailableError: no such answer; or it is not being decommissioned.
-        """
+        """Return how many replicas a broker still holds, by GET /v1/brokers/{id}/decommission."""
         path = f"/v1/brokers/{broker}/decommission"
         answer = self._get(path)
         return _shaped(path, lambda: 0 if answer["finished"] else int(answer["replicas_left"]))

@@ -1,13 +1,8 @@
 """Which topics are watched though we do not write to them, and of which partitions the offsets."""
 
-from __future__ import annotations
-
 import re
+from collections.abc import Iterable, Sequence
 from fnmatch import translate
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
 
 
 class Selection:

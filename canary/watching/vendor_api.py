@@ -1,20 +1,14 @@
-"""What the Kafka protocol of the client does not tell: an interface, and the answer where nothing else can be asked.
+"""What a vendor's admin API answers and the Kafka protocol does not: versions, membership, health, decommissioning.
 
-Versions, membership, health, the cluster's configuration, and how far a decommissioning is. Whoever asks must live with
-:class:`NotAvailableError`: the feature says "not available here", and the rest works.
+Where there is no such API, or it does not answer, NotAvailableError says so, and the rest of the canary works.
 """
 
-from __future__ import annotations
-
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NoReturn, Protocol
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
 
 
 class NotAvailableError(Exception):
-    """It cannot be told: nobody can be asked, is away, refuses, or answers in another shape."""
+    """There is no such API, or it does not answer, refuses, or answers in another shape."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +24,7 @@ class Member:
 
 @dataclass(frozen=True, slots=True)
 class Members:
-    """The brokers that belong to the cluster, dead ones too; whoever is not among them was removed.
+    """The brokers that belong to the cluster, dead ones too; a broker that is not among them was removed.
 
     ``version`` rises with each change; None where the answer has none, and may be old.
     """
@@ -41,7 +35,7 @@ class Members:
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """A partition: its leader (None: nobody), its replicas, and whether an operator has disabled it."""
+    """A partition: its leader (None: none), its replicas, and whether an operator has disabled it."""
 
     partition: int
     leader: int | None
@@ -59,54 +53,34 @@ class Health:
     under_replicated: tuple[str, ...]
 
 
-class Beyond(Protocol):
-    """Answers what the Kafka protocol does not. Each method may raise NotAvailableError."""
+class VendorApi:
+    """Each method raises NotAvailableError where there is no answer: here, with the Kafka protocol alone, always.
 
-    @property
-    def name(self) -> str:
-        """Who is asked, in words for the operator."""
-
-    def members(self) -> Members:
-        """Return the brokers."""
-
-    def partitions(self, namespace: str, topic: str) -> Sequence[Placement]:
-        """Return where a topic's partitions are."""
-
-    def health(self) -> Health:
-        """Return the cluster's health."""
-
-    def settings(self) -> Mapping[str, object]:
-        """Return the cluster's configuration, defaults included."""
-
-    def replicas_left(self, broker: int) -> int:
-        """Return how many replicas a broker that is being decommissioned still holds."""
-
-
-class KafkaAlone:
-    """Nothing but the Kafka protocol: none of it is available."""
+    ``name`` is the vendor's, for the operator.
+    """
 
     name = "Kafka"
 
     def members(self) -> Members:
-        """Raise NotAvailableError."""
-        self._no("brokers' versions and membership")
+        """Return the brokers."""
+        raise _unknown("brokers' versions and membership")
 
     def partitions(self, namespace: str, topic: str) -> Sequence[Placement]:
-        """Raise NotAvailableError."""
-        self._no(f"placement of {namespace}/{topic}")
+        """Return where a topic's partitions are."""
+        raise _unknown(f"placement of {namespace}/{topic}")
 
     def health(self) -> Health:
-        """Raise NotAvailableError."""
-        self._no("health")
+        """Return the cluster's health."""
+        raise _unknown("health")
 
     def settings(self) -> Mapping[str, object]:
-        """Raise NotAvailableError."""
-        self._no("the cluster's configuration")
+        """Return the cluster's configuration, defaults included."""
+        raise _unknown("the cluster's configuration")
 
     def replicas_left(self, broker: int) -> int:
-        """Raise NotAvailableError."""
-        self._no(f"decommissioning of broker {broker}")
+        """Return how many replicas a broker that is being decommissioned still holds."""
+        raise _unknown(f"decommissioning of broker {broker}")
 
-    @staticmethod
-    def _no(what: str) -> NoReturn:
-        raise NotAvailableError(f"{what}: the Kafka protocol of this client has no call")
+
+def _unknown(what: str) -> NotAvailableError:
+    return NotAvailableError(f"{what}: the Kafka protocol of this client has no call")

@@ -1,32 +1,28 @@
-"""What all dashboards have in common: variables, the way from one to another, the mark of every new violation."""
-
-from __future__ import annotations
+"""What all dashboards have in common: variables, links to one another, a mark at every new violation."""
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from grafana_foundation_sdk.builders import dashboard as builder
+from grafana_foundation_sdk.cog.builder import Builder
 from grafana_foundation_sdk.cog.encoder import JSONEncoder
 from grafana_foundation_sdk.models import dashboard
 
-from dashboards.panels import SOURCE, row
-from dashboards.queries import increase
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from grafana_foundation_sdk.cog.builder import Builder
+from dashboards.boards.panels import SOURCE
+from dashboards.boards.queries import HEARTBEAT, increase
 
 TAG: Final = "durability-canary"
-HEARTBEAT: Final = "canary_runner_heartbeat_timestamp_seconds"
 SENT: Final = "canary_probes_sent_total"
 HERE: Final = 'cluster=~"$cluster"'
+CRITICAL: Final = f'{HERE}, severity="critical"'
 PLACE: Final = f'{HERE}, topic=~"$topic"'
 PARTITION: Final = f'{PLACE}, partition=~"$partition"'
 
-Section = tuple[str, "list[Builder[dashboard.Panel]]"]
-"""A heading and what stands under it."""
+Panels = Sequence[Builder[dashboard.Panel]]
+Section = tuple[str, Panels]
+"""A heading and the panels below it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,11 +36,9 @@ class Variable:
 
 
 CLUSTER: Final = Variable("cluster", "Cluster", f"label_values({HEARTBEAT}, cluster)")
+ONE_CLUSTER: Final = Variable("cluster", "Cluster", CLUSTER.query, many=False)
 TOPIC: Final = Variable("topic", "Topic", f"label_values({SENT}{{{HERE}}}, topic)")
 NUMBER: Final = Variable("partition", "Partition", f"label_values({SENT}{{{PLACE}}}, partition)")
-STATUS_PAGE: Final = "${canary}/"
-INCIDENTS: Final = "${canary}/incidents"
-RUNBOOKS: Final = "${canary}/runbooks"
 
 
 def board(
@@ -62,7 +56,11 @@ def board(
         .timezone("utc")
         .tooltip(dashboard.DashboardCursorSync.CROSSHAIR)
         .with_variable(builder.DatasourceVariable("datasource").label("Data source").type("prometheus"))
-        .with_variable(_hidden("canary", "label_values(canary_api_info, url)"))
+        .with_variable(
+            _query("canary", "label_values(canary_api_info, url)")
+            .refresh(dashboard.VariableRefresh.ON_DASHBOARD_LOAD)
+            .hide(dashboard.VariableHide.HIDE_VARIABLE)
+        )
         .annotation(
             builder.AnnotationQuery()
             .name("New violations")
@@ -77,7 +75,7 @@ def board(
     for link in _links():
         made.link(link)
     for heading, panels in sections:
-        made.with_row(row(heading))
+        made.with_row(builder.Row(heading))
         for panel in panels:
             made.with_panel(panel)
     return json.dumps(made.build(), cls=JSONEncoder, indent=2, sort_keys=True) + "\n"
@@ -93,18 +91,8 @@ def _links() -> list[builder.DashboardLink]:
         .keep_time(True)
         .tooltip("The canary's other dashboards, with the same time and choice")
     )
-    pages = (("Status page", STATUS_PAGE), ("Incidents", INCIDENTS), ("Runbooks", RUNBOOKS))
-    return [
-        others,
-        *(
-            builder.DashboardLink(title)
-            .type(dashboard.DashboardLinkType.LINK)
-            .url(url)
-            .icon("external link")
-            .target_blank(True)
-            for title, url in pages
-        ),
-    ]
+    pages = (("Status page", "/"), ("Incidents", "/incidents"), ("Runbooks", "/runbooks"))
+    return [others, *(to_page(title, path).icon("external link") for title, path in pages)]
 
 
 def to_page(title: str, path: str) -> builder.DashboardLink:
@@ -116,21 +104,13 @@ def to_page(title: str, path: str) -> builder.DashboardLink:
 
 def _chosen(variable: Variable) -> builder.QueryVariable:
     made = (
-        builder.QueryVariable(variable.name)
+        _query(variable.name, variable.query)
         .label(variable.label)
-        .datasource(SOURCE)
-        .query(variable.query)
         .refresh(dashboard.VariableRefresh.ON_TIME_RANGE_CHANGED)
         .sort(dashboard.VariableSort.NUMERICAL_ASC if variable is NUMBER else dashboard.VariableSort.ALPHABETICAL_ASC)
     )
     return made.multi(True).include_all(True).all_value(".*") if variable.many else made
 
 
-def _hidden(name: str, query: str) -> builder.QueryVariable:
-    return (
-        builder.QueryVariable(name)
-        .datasource(SOURCE)
-        .query(query)
-        .refresh(dashboard.VariableRefresh.ON_DASHBOARD_LOAD)
-        .hide(dashboard.VariableHide.HIDE_VARIABLE)
-    )
+def _query(name: str, query: str) -> builder.QueryVariable:
+    return builder.QueryVariable(name).datasource(SOURCE).query(query)

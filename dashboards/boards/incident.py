@@ -1,16 +1,8 @@
 """An incident: what is open, when it was found, and what the cluster did around that time."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
-from dashboards.board import CLUSTER, HERE, Variable, board, to_page
-from dashboards.panels import GREEN_UNTIL, describe, lines, number, rows, words
-from dashboards.queries import gauge, increase
-
-if TYPE_CHECKING:
-    from grafana_foundation_sdk.cog.builder import Builder
-    from grafana_foundation_sdk.models import dashboard
+from dashboards.boards.board import CRITICAL, HERE, ONE_CLUSTER, Panels, board, to_page
+from dashboards.boards.panels import OUTCOMES, PER_INTERVAL, RED_FROM_ONE, describe, lines, number, rows, trend, words
+from dashboards.boards.queries import gauge, increase
 
 UID = "kafka-durability-incident"
 BEGAN = "canary_incident_begin_timestamp_seconds"
@@ -19,95 +11,61 @@ STEPS = """**1.** Open the incident's page: it has the evidence, what else was e
 **3.** Acknowledge it there, so that others know; resolve it with a reason when it is dealt with."""
 
 
-def incident() -> str:
+def dashboard() -> str:
     """Return the dashboard as Grafana's JSON."""
     return board(
         UID,
         "Kafka durability: incident",
         "What is open, when it was found, and what the cluster did around that time.",
-        variables=[Variable("cluster", "Cluster", CLUSTER.query, many=False)],
+        variables=[ONE_CLUSTER],
         sections=[("What is open", _open()), ("Around it", _around())],
         back="1h",
     )
 
 
-def _open() -> list[Builder[dashboard.Panel]]:
+def _open() -> Panels:
+    by_kind = "In each interval, by kind; the first cause comes first."
     return [
         words("What to do", "The order in which to go about it.", STEPS),
         number(
-            "Incidents",
-            describe(BEGAN, "How many."),
-            (f"count({gauge(BEGAN, HERE)}) or vector(0)", ""),
-            steps=GREEN_UNTIL["any"],
+            "Incidents", describe(BEGAN, "How many."), f"count({gauge(BEGAN, HERE)}) or vector(0)", steps=RED_FROM_ONE
         ),
         number(
             "Critical violations open",
             describe("canary_violations_open", "Neither acknowledged nor resolved."),
-            (_critical(), ""),
-            steps=GREEN_UNTIL["any"],
+            f"sum({gauge('canary_violations_open', CRITICAL)})",
+            steps=RED_FROM_ONE,
         ),
         rows(
             "Incidents that are not resolved",
             describe(BEGAN, "Each leads to its page, with timeline, evidence and exposure."),
-            (f"{gauge(BEGAN, HERE)} * 1000", ""),
+            f"{gauge(BEGAN, HERE)} * 1000",
             w=16,
             h=5,
             hidden=("cluster",),
-            value="began",
-            unit="dateTimeAsIso",
+            value=("began", "dateTimeAsIso"),
             links={"incident": ("The incident's page", "${canary}/incidents/${__value.raw}")},
         ),
-        lines(
-            "New violations",
-            describe("canary_violations_total", "In each interval, by kind; the first cause comes first."),
-            [
-                (
-                    f"sum by (kind) ({increase('canary_violations_total', HERE, '$__rate_interval')}) > 0",
-                    "{{kind}}",
-                )
-            ],
-        ).links([to_page("Incidents of this cluster", "/incidents?cluster=${cluster}")]),
-        lines(
-            "Open violations",
-            describe("canary_violations_open", "By kind."),
-            [(f"sum by (kind) ({gauge('canary_violations_open', HERE)}) > 0", "{{kind}}")],
+        trend("New violations", "canary_violations_total", HERE, by_kind, by="kind", total="sum", above="> 0").links(
+            [to_page("Incidents of this cluster", "/incidents?cluster=${cluster}")]
         ),
+        trend("Open violations", "canary_violations_open", HERE, "By kind.", by="kind", total="sum", above="> 0"),
     ]
 
 
-def _critical() -> str:
-    critical = f'{HERE}, severity="critical"'
-    return f"sum({gauge('canary_violations_open', critical)})"
-
-
-def _around() -> list[Builder[dashboard.Panel]]:
-    place = "{{topic}}-{{partition}}"
-    panels: list[tuple[str, str, str, str]] = [
-        ("In-sync replicas", "canary_partition_isr", "Who was missing when it happened.", place),
-        ("Leader epoch", "canary_leader_epoch", "Each step is an election.", place),
-        ("End of each log", "canary_log_end_offset", "A step down is a loss.", place),
-        ("Unseen probes", "canary_unseen_probes", "What readers were missing.", f"{place} {{{{consumer}}}}"),
-    ]
-    made = [
-        lines(title, describe(name, more), [(gauge(name, HERE), legend)], floor=None)
-        for title, name, more, legend in panels
-    ]
-    outcomes = ("acked", "failed", "indeterminate")
-    made.append(
+def _around() -> Panels:
+    place, reader = "topic, partition", "topic, partition, consumer"
+    missing = "Which replicas were missing when it happened."
+    dropped = "They become violations or are dropped."
+    return [
+        trend("In-sync replicas", "canary_partition_isr", HERE, missing, by=place, floor=None),
+        trend("Leader epoch", "canary_leader_epoch", HERE, "Each step is an election.", by=place, floor=None),
+        trend("End of each log", "canary_log_end_offset", HERE, "A step down is a loss.", by=place, floor=None),
+        trend("Unseen probes", "canary_unseen_probes", HERE, "What readers had not received.", by=reader, floor=None),
         lines(
             "Outcomes of probes",
-            "In each interval: what producers were told around that time.",
-            [
-                (f"sum ({increase(f'canary_probes_{outcome}_total', HERE, '$__rate_interval')})", outcome)
-                for outcome in outcomes
-            ],
-        )
-    )
-    made.append(
-        lines(
-            "Suspicions",
-            describe("canary_suspects", "They become violations, or nothing."),
-            [(f"sum by (kind) ({gauge('canary_suspects', HERE)})", "{{kind}}")],
-        )
-    )
-    return list(made)
+            "In each interval: the outcomes that producers got around that time.",
+            [(f"sum ({increase(f'canary_probes_{one}_total', HERE, PER_INTERVAL)})", one) for one in OUTCOMES[1:]],
+        ),
+        trend("Suspicions", "canary_suspects", HERE, dropped, by="kind", total="sum"),
+    ]

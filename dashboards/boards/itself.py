@@ -1,21 +1,13 @@
 """The canary itself: is it looking, and can it be believed?"""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
-from dashboards.board import CLUSTER, HEARTBEAT, HERE, board, to_page
-from dashboards.panels import GREEN_UNTIL, describe, lines, number, rows
-from dashboards.queries import gauge, increase, one
-
-if TYPE_CHECKING:
-    from grafana_foundation_sdk.cog.builder import Builder
-    from grafana_foundation_sdk.models import dashboard
+from dashboards.boards.board import CLUSTER, HERE, Panels, board, to_page
+from dashboards.boards.panels import ORANGE_FROM_ONE, RED_FROM_ONE, describe, lines, number, rows, trend
+from dashboards.boards.queries import HEARTBEAT, gauge, one
 
 UID = "kafka-durability-canary-itself"
 
 
-def itself() -> str:
+def dashboard() -> str:
     """Return the dashboard as Grafana's JSON."""
     return board(
         UID,
@@ -27,57 +19,54 @@ def itself() -> str:
     )
 
 
-def _looking() -> list[Builder[dashboard.Panel]]:
+def _looking() -> Panels:
+    confirmed = "They are confirmed or dropped within seconds; many that stay are trouble."
     return [
         number(
             "Store reachable",
             describe("canary_api_store_up", "Without the store /metrics shows nothing else; probing goes on."),
-            (f"max({gauge('canary_api_store_up')})", ""),
+            f"max({gauge('canary_api_store_up')})",
             steps=[(None, "red"), (1, "green")],
         ),
         number(
-            "Last word of the slowest canary",
+            "Heartbeat of the slowest canary",
             describe(HEARTBEAT, "Its age."),
-            (f"max(time() - max by (cluster) ({gauge(HEARTBEAT, HERE)}))", ""),
+            f"max(time() - max by (cluster) ({gauge(HEARTBEAT, HERE)}))",
             unit="s",
             steps=[(None, "green"), (15, "orange"), (45, "red")],
         ),
         number(
-            "Shares nobody probes",
+            "Shares without a runner",
             describe("canary_shards_missing", "Each runner of a cluster judges the partitions of its share."),
-            (f"sum({gauge('canary_shards_missing', HERE)})", ""),
-            steps=GREEN_UNTIL["any"],
+            f"sum({gauge('canary_shards_missing', HERE)})",
+            steps=RED_FROM_ONE,
         ),
         number(
             "Brokers without a probe",
-            describe("canary_brokers_without_probe", "What they alone would lose, nobody would see."),
-            (f"sum({gauge('canary_brokers_without_probe', HERE)})", ""),
-            steps=GREEN_UNTIL["some"],
+            describe("canary_brokers_without_probe", "A loss on them alone would go unnoticed."),
+            f"sum({gauge('canary_brokers_without_probe', HERE)})",
+            steps=ORANGE_FROM_ONE,
         ),
         number(
-            "Clusters that page nobody now",
+            "Clusters whose alerts are silenced",
             describe("canary_quiet", "How many."),
-            (f"count(max by (cluster) ({gauge('canary_quiet', HERE)})) or vector(0)", ""),
-            steps=GREEN_UNTIL["some"],
+            f"count(max by (cluster) ({gauge('canary_quiet', HERE)})) or vector(0)",
+            steps=ORANGE_FROM_ONE,
         ),
         number(
             "First certificate to expire",
             describe("canary_certificate_expiry_timestamp_seconds", "Or the API's own: in how long."),
-            (f"min({_certificates()}) - time()", ""),
+            f"min({_certificates()}) - time()",
             unit="s",
             steps=[(None, "red"), (604_800, "orange"), (2_592_000, "green")],
         ),
         lines(
-            "Age of each runner's last word",
-            describe(HEARTBEAT, "A runner judges at least once a second, and stores that."),
+            "Age of each runner's heartbeat",
+            describe(HEARTBEAT, "A runner judges at least once a second and stores the time."),
             [(f"time() - {gauge(HEARTBEAT, HERE)}", "{{cluster}} {{runner}}")],
             unit="s",
         ).links([to_page("Is it ready", "/readyz")]),
-        lines(
-            "Suspicions",
-            describe("canary_suspects", "They are confirmed or dropped within seconds; many that stay are trouble."),
-            [(f"sum by (cluster, kind) ({gauge('canary_suspects', HERE)})", "{{cluster}} {{kind}}")],
-        ),
+        trend("Suspicions", "canary_suspects", HERE, confirmed, by="cluster, kind", total="sum"),
     ]
 
 
@@ -86,55 +75,36 @@ def _certificates() -> str:
     return f"{of_clusters} or {gauge('canary_api_certificate_expiry_timestamp_seconds')}"
 
 
-def _memory() -> list[Builder[dashboard.Panel]]:
+def _memory() -> Panels:
+    unknown = "In each interval: whether they were kept until then is unknown."
     return [
-        lines(
-            "Facts that wait for the disk",
-            describe("canary_ledger_pending_rows", "The canary believes only what is durable."),
-            [(gauge("canary_ledger_pending_rows", HERE), "{{cluster}}")],
-            w=8,
+        trend(
+            "Facts not yet durable", "canary_ledger_pending_rows", HERE, "The canary judges only durable facts.", w=8
         ),
-        lines(
-            "Ledger errors",
-            describe("canary_ledger_errors_total", "In each interval."),
-            [(increase("canary_ledger_errors_total", HERE, "$__rate_interval"), "{{cluster}}")],
-            w=8,
-        ),
-        lines(
-            "Expired before anybody read them",
-            describe(
-                "canary_unverified_expired_total", "In each interval: nobody can say any more whether they were kept."
-            ),
-            [
-                (
-                    f"sum by (cluster) ({increase('canary_unverified_expired_total', HERE, '$__rate_interval')})",
-                    "{{cluster}}",
-                )
-            ],
-            w=8,
-        ),
+        trend("Ledger errors", "canary_ledger_errors_total", HERE, "In each interval.", w=8),
+        trend("Expired before they were read", "canary_unverified_expired_total", HERE, unknown, total="sum", w=8),
         rows(
             "Parts of the canary that do not work",
             describe("canary_part_failing", "Each is tried again by itself."),
-            (f"max by (cluster, part) ({gauge('canary_part_failing', HERE)}) > 0", ""),
-            value="failing",
+            f"max by (cluster, part) ({gauge('canary_part_failing', HERE)}) > 0",
+            value=("failing", "short"),
         ),
         rows(
             "Findings of the audit by severity",
             describe("canary_audit_findings", "How the probed clusters are set; critical ones make losses possible."),
-            (f"sum by (cluster, severity) ({gauge('canary_audit_findings', HERE)})", ""),
-            value="findings",
+            f"sum by (cluster, severity) ({gauge('canary_audit_findings', HERE)})",
+            value=("findings", "short"),
         ),
         rows(
             "Findings of the audit by check",
-            describe("canary_audit_check_findings", "`canary audit` says of each what to set, and why."),
-            (f"sum by (cluster, check, severity) ({gauge('canary_audit_check_findings', HERE)})", ""),
-            value="findings",
+            describe("canary_audit_check_findings", "`canary audit` names for each what to set, and why."),
+            f"sum by (cluster, check, severity) ({gauge('canary_audit_check_findings', HERE)})",
+            value=("findings", "short"),
         ).links([to_page("Findings in full", "/api/v1/audit")]),
     ]
 
 
-def _processes() -> list[Builder[dashboard.Panel]]:
+def _processes() -> Panels:
     api = "and on (instance, job) canary_build_info"
     return [
         lines(
@@ -150,15 +120,13 @@ def _processes() -> list[Builder[dashboard.Panel]]:
             unit="bytes",
             w=8,
         ),
-        rows(
-            "Version", describe("canary_build_info", "By replica."), ("canary_build_info", ""), w=4, hidden=("Value",)
-        ),
+        rows("Version", describe("canary_build_info", "By replica."), "canary_build_info", w=4, hidden=("Value",)),
         rows(
             "Address",
             describe(
                 "canary_api_info", "Links of alerts and dashboards lead there; set api.url if it is wrong or missing."
             ),
-            (one("canary_api_info"), ""),
+            one("canary_api_info"),
             w=4,
             hidden=("Value",),
         ),

@@ -1,9 +1,8 @@
 """The few kinds of panel that the dashboards are made of, all in one style."""
 
-from __future__ import annotations
-
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import Any
 
 from grafana_foundation_sdk.builders import common as common_builder
 from grafana_foundation_sdk.builders import dashboard as dashboard_builder
@@ -12,35 +11,31 @@ from grafana_foundation_sdk.models import common, dashboard
 from grafana_foundation_sdk.models.prometheus import PromQueryFormat
 from grafana_foundation_sdk.models.text import TextMode
 
-from canary.metrics import metric
+from canary.metrics import METRICS
+from dashboards.boards.queries import gauge, increase, quantile, rate
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
+OUTCOMES = ("sent", "acked", "failed", "indeterminate")
 SOURCE = dashboard.DataSourceRef(type_val="prometheus", uid="${datasource}")
 
+PER_INTERVAL = "$__rate_interval"
 Query = tuple[str, str]
 """An expression and the legend of its series."""
 Step = tuple[float | None, str]
 """From this value on, this colour; None = from the beginning."""
 
-GREEN_UNTIL: dict[str, Sequence[Step]] = {
-    "any": [(None, "green"), (1, "red")],
-    "some": [(None, "green"), (1, "orange")],
-}
+RED_FROM_ONE: Sequence[Step] = [(None, "green"), (1, "red")]
+ORANGE_FROM_ONE: Sequence[Step] = [(None, "green"), (1, "orange")]
+_UNITS = {"seconds": "s", "ratio": "percentunit"}
+"""By the last word of a metric's name."""
 
 
 def describe(name: str, more: str = "") -> str:
-    """Return the help of a metric, and what to think of it.
-
-    Raises:
-        KeyError: the catalogue has no such metric.
-    """
-    return f"{metric(name).help} {more}".strip()
+    """Return the help of a metric, and what to think of it."""
+    return f"{METRICS[name].help} {more}".strip()
 
 
 def number(
-    title: str, description: str, query: Query, *, unit: str = "short", steps: Sequence[Step] = (), w: int = 4
+    title: str, description: str, expression: str, *, unit: str = "short", steps: Sequence[Step] = (), w: int = 4
 ) -> stat.Panel:
     """Return one big number; coloured by ``steps``."""
     panel = (
@@ -55,22 +50,16 @@ def number(
         .graph_mode(common.BigValueGraphMode.NONE)
         .color_mode(common.BigValueColorMode.BACKGROUND if steps else common.BigValueColorMode.VALUE)
         .reduce_options(common_builder.ReduceDataOptions().calcs(["lastNotNull"]))
-        .with_target(_target(query, instant=True))
+        .with_target(_target((expression, "")).instant())
     )
     if steps:
-        panel.thresholds(_thresholds(steps))
+        thresholds = [dashboard.Threshold(value=value, color=color) for value, color in steps]
+        panel.thresholds(dashboard_builder.ThresholdsConfig().mode(dashboard.ThresholdsMode.ABSOLUTE).steps(thresholds))
     return panel
 
 
 def lines(
-    title: str,
-    description: str,
-    queries: Sequence[Query],
-    *,
-    unit: str = "short",
-    w: int = 12,
-    h: int = 8,
-    floor: float | None = 0,
+    title: str, description: str, queries: Sequence[Query], *, unit: str = "short", w: int = 12, floor: float | None = 0
 ) -> timeseries.Panel:
     """Return a panel of lines over time."""
     panel = (
@@ -79,7 +68,7 @@ def lines(
         .description(description)
         .datasource(SOURCE)
         .unit(unit)
-        .height(h)
+        .height(8)
         .span(w)
         .line_width(1)
         .fill_opacity(8)
@@ -94,23 +83,79 @@ def lines(
         .tooltip(
             common_builder.VizTooltipOptions().mode(common.TooltipDisplayMode.MULTI).sort(common.SortOrder.DESCENDING)
         )
-        .targets([_target(query, ref=chr(ord("A") + i)) for i, query in enumerate(queries)])
+        .targets([_target(query, ref=chr(ord("A") + i)).range() for i, query in enumerate(queries)])
     )
     if floor is not None:
         panel.axis_soft_min(floor)
     return panel
 
 
+def trend(
+    title: str,
+    name: str,
+    where: str,
+    more: str = "",
+    *,
+    by: str = "cluster",
+    total: str = "",
+    above: str = "",
+    **look: Any,
+) -> timeseries.Panel:
+    """Return a panel of one metric over time: a gauge's value, or what a counter rises by in each interval.
+
+    Args:
+        title: the heading.
+        name: the metric; its help is the description.
+        where: the selector.
+        more: what to think of it.
+        by: the labels in the legend.
+        total: how series that have these labels in common become one, such as sum; "": each is shown.
+        above: a comparison that leaves series out, such as > 0.
+        look: as for ``lines``; with the unit ops a counter's rate is shown.
+    """
+    unit = look.setdefault("unit", _UNITS.get(name.rpartition("_")[2], "short"))
+    if METRICS[name].type == "gauge":
+        shown = gauge(name, where)
+    else:
+        shown = rate(name, where) if unit == "ops" else increase(name, where, PER_INTERVAL)
+    if total:
+        shown = f"{total} by ({by}) ({shown})"
+    return lines(title, describe(name, more), [(f"{shown} {above}".strip(), legend(by))], **look)
+
+
+def legend(by: str) -> str:
+    """Return the legend that shows some labels: "topic, partition" becomes {{topic}}-{{partition}}."""
+    shown = " ".join(f"{{{{{label}}}}}" for label in by.split(", "))
+    return shown.replace("{{topic}} {{partition}}", "{{topic}}-{{partition}}")
+
+
+def outcomes(where: str) -> timeseries.Panel:
+    """Return what becomes of probes, by outcome."""
+    return lines(
+        "Outcomes of probes",
+        "Probes a second: handed to the client, acknowledged, definitely not written, and of unknown outcome.",
+        [(f"sum ({rate(f'canary_probes_{one}_total', where)})", one) for one in OUTCOMES],
+        unit="ops",
+    )
+
+
+def median_and_worst(title: str, name: str, where: str, by: str, w: int = 12) -> timeseries.Panel:
+    """Return the median and the 99th percentile of a histogram over time, by labels."""
+    queries = [
+        (quantile(q, name, where, by), f"{legend(by)} {label}") for q, label in ((0.5, "median"), (0.99, "99 %"))
+    ]
+    return lines(title, describe(name, "Median and 99th percentile."), queries, unit="s", w=w)
+
+
 def rows(
     title: str,
     description: str,
-    query: Query,
+    expression: str,
     *,
     w: int = 12,
     h: int = 8,
     hidden: Sequence[str] = (),
-    value: str | None = None,
-    unit: str = "short",
+    value: tuple[str, str] = ("Value", "short"),
     links: Mapping[str, tuple[str, str]] = MappingProxyType({}),
 ) -> table.Panel:
     """Return a table with a row for each series of an instant query.
@@ -118,14 +163,14 @@ def rows(
     Args:
         title: the heading.
         description: what it shows.
-        query: what is asked.
+        expression: what is asked.
         w: width, of 24.
         h: height.
         hidden: labels that are not shown.
-        value: what the column of values is called.
-        unit: the values' unit.
+        value: the name and the unit of the column of values.
         links: by label, the title and address of what its values link to.
     """
+    name, unit = value
     panel = (
         table.Panel()
         .title(title)
@@ -134,28 +179,28 @@ def rows(
         .height(h)
         .span(w)
         .no_value("none")
-        .with_target(_target(query, instant=True).format(PromQueryFormat.TABLE))
+        .with_target(_target((expression, "")).instant().format(PromQueryFormat.TABLE))
         .transformations(
             [
                 dashboard.DataTransformerConfig(
                     id_val="organize",
                     options={
                         "excludeByName": dict.fromkeys(("Time", "__name__", "job", *hidden), True),
-                        "renameByName": {"Value": value} if value else {},
+                        "renameByName": {"Value": name} if name != "Value" else {},
                     },
                 )
             ]
         )
     )
     if unit != "short":
-        panel.override_by_name(value or "Value", [dashboard.DynamicConfigValue(id_val="unit", value=unit)])
+        panel.override_by_name(name, [dashboard.DynamicConfigValue(id_val="unit", value=unit)])
     for label, (words, url) in links.items():
         target = {"title": words, "url": url, "targetBlank": True}
         panel.override_by_name(label, [dashboard.DynamicConfigValue(id_val="links", value=[target])])
     return panel
 
 
-def words(title: str, description: str, content: str, *, w: int = 24, h: int = 4) -> text.Panel:
+def words(title: str, description: str, content: str) -> text.Panel:
     """Return a panel of Markdown."""
     return (
         text.Panel()
@@ -164,25 +209,11 @@ def words(title: str, description: str, content: str, *, w: int = 24, h: int = 4
         .mode(TextMode.MARKDOWN)
         .content(content)
         .transparent(True)
-        .height(h)
-        .span(w)
+        .height(4)
+        .span(24)
     )
 
 
-def row(title: str) -> dashboard_builder.Row:
-    """Return a heading under which the next panels stand."""
-    return dashboard_builder.Row(title)
-
-
-def _target(query: Query, *, ref: str = "A", instant: bool = False) -> prometheus.Dataquery:
-    expression, legend = query
-    target = prometheus.Dataquery().expr(expression).legend_format(legend).ref_id(ref).datasource(SOURCE)
-    return target.instant() if instant else target.range()
-
-
-def _thresholds(steps: Sequence[Step]) -> dashboard_builder.ThresholdsConfig:
-    return (
-        dashboard_builder.ThresholdsConfig()
-        .mode(dashboard.ThresholdsMode.ABSOLUTE)
-        .steps([dashboard.Threshold(value=value, color=color) for value, color in steps])
-    )
+def _target(query: Query, ref: str = "A") -> prometheus.Dataquery:
+    expression, shown = query
+    return prometheus.Dataquery().expr(expression).legend_format(shown).ref_id(ref).datasource(SOURCE)

@@ -1,88 +1,56 @@
 """One partition, or a few: its log, its replicas, its readers, in detail."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
-from dashboards.board import CLUSTER, NUMBER, PARTITION, TOPIC, Variable, board, to_page
-from dashboards.panels import describe, lines
-from dashboards.queries import gauge, increase, quantile, rate
-
-if TYPE_CHECKING:
-    from grafana_foundation_sdk.cog.builder import Builder
-    from grafana_foundation_sdk.models import dashboard
+from dashboards.boards.board import NUMBER, ONE_CLUSTER, PARTITION, TOPIC, Panels, board, to_page
+from dashboards.boards.panels import PER_INTERVAL, describe, legend, lines, median_and_worst, outcomes, trend
+from dashboards.boards.queries import gauge, increase, quantile
 
 UID = "kafka-durability-partition"
-WHERE = "{{topic}}-{{partition}}"
+_PLACE = "topic, partition"
+_READER = "topic, partition, consumer"
 
 
-def partition() -> str:
+def dashboard() -> str:
     """Return the dashboard as Grafana's JSON."""
     return board(
         UID,
         "Kafka durability: partition",
         "One partition, or a few: the log, the replicas, the readers.",
-        variables=[Variable("cluster", "Cluster", CLUSTER.query, many=False), TOPIC, NUMBER],
+        variables=[ONE_CLUSTER, TOPIC, NUMBER],
         sections=[("The log", _log()), ("Its replicas", _replicas()), ("Its readers", _readers())],
         back="1h",
     )
 
 
-def _log() -> list[Builder[dashboard.Panel]]:
-    outcomes = ("sent", "acked", "failed", "indeterminate")
+def _log() -> Panels:
+    where, by = PARTITION, _PLACE
     return [
         lines(
             "First and end offset",
             describe("canary_log_end_offset", "It must never go back; the first offset follows retention."),
             [
-                (gauge("canary_log_end_offset", PARTITION), f"{WHERE} end"),
-                (gauge("canary_log_start_offset", PARTITION), f"{WHERE} start"),
+                (gauge("canary_log_end_offset", where), f"{legend(by)} end"),
+                (gauge("canary_log_start_offset", where), f"{legend(by)} start"),
             ],
             floor=None,
         ).links([to_page("Violations here", "/api/v1/violations?cluster=${cluster}&topic=${topic}")]),
-        lines(
-            "Outcomes of probes",
-            "Probes a second: handed to the client, acknowledged, definitely not written, and nobody can say.",
-            [(f"sum ({rate(f'canary_probes_{outcome}_total', PARTITION)})", outcome) for outcome in outcomes],
-            unit="ops",
-        ),
-        lines(
-            "Ends that went back",
-            describe("canary_offset_regressions_total", "In each interval."),
-            [(increase("canary_offset_regressions_total", PARTITION, "$__rate_interval"), WHERE)],
-        ),
-        lines(
-            "Acknowledged within",
-            describe("canary_produce_latency_seconds", "Median and 99th percentile."),
-            [
-                (quantile(q, "canary_produce_latency_seconds", PARTITION, "topic, partition"), f"{WHERE} {label}")
-                for q, label in ((0.5, "median"), (0.99, "99 %"))
-            ],
-            unit="s",
-        ),
+        outcomes(where),
+        trend("Ends that went back", "canary_offset_regressions_total", where, "In each interval.", by=by),
+        median_and_worst("Acknowledged within", "canary_produce_latency_seconds", where, by),
     ]
 
 
-def _replicas() -> list[Builder[dashboard.Panel]]:
+def _replicas() -> Panels:
+    where, by = PARTITION, _PLACE
+    alone = "One alone is one failure away from a loss."
     return [
-        lines(
-            "In-sync replicas",
-            describe("canary_partition_isr", "One alone is one failure away from a loss."),
-            [(gauge("canary_partition_isr", PARTITION), WHERE)],
-            w=8,
-        ),
-        lines(
-            "Under min.insync.replicas",
-            describe("canary_partition_under_min_isr"),
-            [(gauge("canary_partition_under_min_isr", PARTITION), WHERE)],
-            w=8,
-        ),
+        trend("In-sync replicas", "canary_partition_isr", where, alone, by=by, w=8),
+        trend("Under min.insync.replicas", "canary_partition_under_min_isr", where, by=by, w=8),
         lines(
             "Leader epoch and unclean elections",
             "Each step of the epoch is an election; unclean ones, in each interval, lose what the new leader has not.",
             [
-                (gauge("canary_leader_epoch", PARTITION), f"{WHERE} epoch"),
-                (increase("canary_unclean_elections_total", PARTITION, "$__rate_interval"), f"{WHERE} unclean"),
+                (gauge("canary_leader_epoch", where), f"{legend(by)} epoch"),
+                (increase("canary_unclean_elections_total", where, PER_INTERVAL), f"{legend(by)} unclean"),
             ],
             w=8,
             floor=None,
@@ -90,44 +58,18 @@ def _replicas() -> list[Builder[dashboard.Panel]]:
     ]
 
 
-def _readers() -> list[Builder[dashboard.Panel]]:
-    reader = f"{WHERE} {{{{consumer}}}}"
+def _readers() -> Panels:
+    where, by = PARTITION, _READER
+    latency = "canary_end_to_end_latency_seconds"
     return [
-        lines(
-            "Position",
-            describe("canary_consumer_position"),
-            [(gauge("canary_consumer_position", PARTITION), reader)],
-            w=8,
-            floor=None,
-        ),
-        lines(
-            "Unseen probes",
-            describe("canary_unseen_probes"),
-            [(gauge("canary_unseen_probes", PARTITION), reader)],
-            w=8,
-        ),
-        lines(
-            "Age of the oldest unseen probe",
-            describe("canary_unseen_oldest_seconds"),
-            [(gauge("canary_unseen_oldest_seconds", PARTITION), reader)],
-            unit="s",
-            w=8,
-        ),
-        lines(
-            "Stalled",
-            describe("canary_consumer_stalled"),
-            [(gauge("canary_consumer_stalled", PARTITION), reader)],
-            w=8,
-        ),
+        trend("Position", "canary_consumer_position", where, by=by, w=8, floor=None),
+        trend("Unseen probes", "canary_unseen_probes", where, by=by, w=8),
+        trend("Age of the oldest unseen probe", "canary_unseen_oldest_seconds", where, by=by, w=8),
+        trend("Stalled", "canary_consumer_stalled", where, by=by, w=8),
         lines(
             "Readable within",
-            describe("canary_end_to_end_latency_seconds", "The 99th percentile."),
-            [
-                (
-                    quantile(0.99, "canary_end_to_end_latency_seconds", PARTITION, "topic, partition, consumer"),
-                    reader,
-                )
-            ],
+            describe(latency, "The 99th percentile."),
+            [(quantile(0.99, latency, where, by), legend(by))],
             unit="s",
             w=8,
         ),
@@ -135,8 +77,8 @@ def _readers() -> list[Builder[dashboard.Panel]]:
             "Scrubber: how far, and how long ago",
             describe("canary_scrub_position_ratio", "And the age of the last finished round, in seconds."),
             [
-                (gauge("canary_scrub_position_ratio", PARTITION), f"{WHERE} ratio"),
-                (gauge("canary_scrub_age_seconds", PARTITION), f"{WHERE} age"),
+                (gauge("canary_scrub_position_ratio", where), f"{legend(_PLACE)} ratio"),
+                (gauge("canary_scrub_age_seconds", where), f"{legend(_PLACE)} age"),
             ],
             w=8,
         ),

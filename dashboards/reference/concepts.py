@@ -1,14 +1,7 @@
 """The page of concepts: what the canary believes, and every anomaly with its picture, from the catalogue."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
-from canary.anomalies.catalogue import CATALOGUE
+from canary.anomalies.catalogue import CATALOGUE, Anomaly
 from dashboards.rules import alert_name
-
-if TYPE_CHECKING:
-    from canary.anomalies.catalogue import Anomaly
 
 HEAD = """# Concepts
 
@@ -16,13 +9,13 @@ Made from the catalogue of anomalies by `python -m dashboards`; do not edit by h
 
 ## Promises
 
-A **probe** is a numbered record that the canary writes. Who it is, its *identity*, is (producer id, generation,
+A **probe** is a numbered record that the canary writes. Its *identity* is (producer id, generation,
 partition, sequence): no two canaries, no restart and no restored backup ever write the same one twice. What becomes of
 it is one of three things:
 
 * **acknowledged**: the cluster promised to keep it, at an offset;
 * **failed**: it was definitely not written. It must never be read;
-* **indeterminate**: nobody can say. It may be in the log or not; both are right.
+* **indeterminate**: the outcome is unknown. It may be in the log or not; both are right.
 
 An acknowledged probe that is not in the log is a broken promise. The canary remembers every promise on its own disk
 (the *ledger*) before it counts, reads each partition by several readers, reads everything retained again (the
@@ -32,8 +25,8 @@ An acknowledged probe that is not in the log is a broken promise. The canary rem
 ## Late is not lost
 
 Judgements are made by offset, never by timeout: when a reader's position has passed the offset of an acknowledged probe
-without being given it, a fresh reader looks at that place at once. Only if it is not there either is it lost. What
-retention removed has *expired*; what nobody read before that is *unverified*, and said to be.
+and the probe was not delivered, a fresh reader reads that place at once. Only if it is not there either is it lost.
+What retention removed has *expired*; what no reader had read before that is *unverified*, and an alert reports it.
 
 ## Incidents
 

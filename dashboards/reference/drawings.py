@@ -1,82 +1,14 @@
 """A small picture of each anomaly: rows of cells, as a log, a producer or a reader has them. SVG, made from text.
 
-A row is a name and cells with spaces between them. A cell is a word (``_`` is a space), with a mark before it:
-``!`` wrong, ``~`` gone, ``+`` as it should be, ``?`` nobody can say; ``.`` is no cell, ``|`` a turn of events.
-Cells of one column belong together: in a log a column is an offset.
+A row is a label and cells with spaces between them. A cell is a word (``_`` is a space), with a mark before it: ``!``
+wrong, ``~`` gone, ``+`` as it should be, ``?`` unknown; ``.`` is no cell, ``|`` a turn of events. Cells of one column
+belong together: in a log a column is an offset.
 """
 
-from __future__ import annotations
-
+from collections.abc import Iterator
 from html import escape
-from typing import TYPE_CHECKING, Final
 
 from canary.anomalies.catalogue import CATALOGUE
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-Row = tuple[str, str]
-
-PICTURES: Final[Mapping[str, tuple[Row, ...]]] = {
-    "lost-write": (("acknowledged", "+a +b +c +d"), ("the log", "a b ~c d"), ("a reader", "a b . d")),
-    "unseen": (("acknowledged", "+a +b +c +d"), ("the log", "a b c d"), ("readers, so far", "a b ?c ?d")),
-    "duplicate": (("sent", "+a +b +c"), ("the log", "a b c !b")),
-    "inconsistent-offsets": (("offset", "7 8 9"), ("acknowledged", "+a +b !c"), ("a reader", "a b !x")),
-    "poll-skip": (("the log", "a b c d e"), ("first poll", "a b . . ."), ("next poll", ". . !· d e")),
-    "nonmonotonic-poll": (("the log", "a b c d"), ("first poll", "a b c ."), ("next poll", ". !b c d")),
-    "int-poll-skip": (("the log", "a b c d"), ("one poll", "a !· c d")),
-    "int-nonmonotonic-poll": (("the log", "a b c d"), ("one poll", "a b !a c")),
-    "nonmonotonic-send": (("sent, in order", "1 2"), ("the log", "!2 !1")),
-    "int-nonmonotonic-send": (("one transaction sends", "1 2 3"), ("the log", "1 !3 !2")),
-    "int-send-skip": (("one transaction sends", "1 . 2"), ("the log", "1 x 2")),
-    "reorder": (("sequence", "4 5 6 7"), ("the log", "4 !6 !5 7")),
-    "corrupt": (("sent", "+a +b +c"), ("the log", "a !b* c"), ("checksum", "right !wrong right")),
-    "phantom": (("sent", "+a +b ."), ("the log", "a b !z")),
-    "truncation": (("the log, before", "a b c d e"), ("the log, after", "a b c ~d ~e")),
-    "offset-regression": (("end offset", "102 103 104 | !101"),),
-    "early-expiry": (("acknowledged", "+a +b +c +d"), ("the log", "~a ~b c d"), ("retention", "day day day day")),
-    "G1a": (("a transaction", "a b abort"), ("the log", "a b |"), ("read_committed", "!a !b .")),
-    "precommitted-read": (
-        ("a transaction", "a b . commit"),
-        ("read_committed", ". . !a ."),
-    ),
-    "fractured-transaction": (("one transaction", "a b commit"), ("partition 0", "a . |"), ("partition 1", ". ~b |")),
-    "zombie-write": (("generation 1", "a . . !b"), ("generation 2", ". fences c ."), ("the log", "a . c !b")),
-    "G0": (("partition 0", "T1 T2"), ("partition 1", "!T2 !T1")),
-    "G1c": (("T1", "writes_a reads_b"), ("T2", "reads_a writes_b")),
-    "committed-offset-regression": (("a group committed", "40 41 42 | !17"),),
-    "offline-partition": (
-        ("broker 1", "leader | ~gone ~gone"),
-        ("broker 2", "in_sync | ~gone ~gone"),
-        ("leader", "1 | !none !none"),
-    ),
-    "isr-of-one": (
-        ("broker 1", "a b c d"),
-        ("broker 2", "a | ~· ~·"),
-        ("broker 3", "a | ~· ~·"),
-        ("ISR", "1,2,3 | !1 !1"),
-    ),
-    "under-min-isr": (
-        ("ISR", "1,2,3 1,2 | !1"),
-        ("min.insync.replicas", "2 2 | 2"),
-        ("writes", "+yes +yes | !refused"),
-    ),
-    "isr-below-half": (("replicas", "1 2 3 4 5"), ("in sync", "1 2 ~3 ~4 ~5")),
-    "under-replicated": (("replicas", "1 2 3"), ("in sync", "1 2 ~3")),
-    "unclean-election": (
-        ("broker 1, ISR", "a b c | ~gone"),
-        ("broker 2, behind", "a . . | !leads"),
-        ("the log, after", "a ~b ~c | ."),
-    ),
-    "leader-epoch-regression": (("leader epoch", "7 8 9 | !4"),),
-    "topic-recreated": (("topic id", "q7V q7V | !x9K"), ("the log", "a b | ~a ~b")),
-    "another-cluster": (("cluster.id", "MkU MkU | !Zz9"),),
-    "clock-skew": (("our clock", "12:00 12:01 12:02"), ("timestamps", "12:00 !11:31 !11:32")),
-    "blind": (("probes", "+a +b | !refused !refused"),),
-    "memory-lost": (("acknowledged", "+a +b +c | +d"), ("the ledger", "a ~b ~c | d"), ("judged", "a ?b ?c | d")),
-    "stalled": (("the log", "a b c d e"), ("a reader's position", "a b !here . .")),
-}
-"""By anomaly."""
 
 _STYLE = """
 text { font: 13px system-ui, sans-serif; fill: #1f2328 }
@@ -105,7 +37,7 @@ def drawing(name: str) -> str:
     Raises:
         KeyError: there is none.
     """
-    rows = [(label, cells.split()) for label, cells in PICTURES[name]]
+    rows = [(label, cells.split()) for label, cells in CATALOGUE[name].picture]
     columns = max(len(cells) for _, cells in rows)
     widths = [max((_width(cells[at]) for _, cells in rows if at < len(cells)), default=0) for at in range(columns)]
     lefts = [_NAME + sum(widths[:at]) + _GAP * at for at in range(columns)]

@@ -1,28 +1,21 @@
 """The configuration reference, made from the settings model: every key, its environment variable, default, meaning."""
 
-from __future__ import annotations
-
-import typing
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
 
 from pydantic import BaseModel
+from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
 from canary.settings import Settings
-from canary.settings.fields import duration_text
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from pydantic.fields import FieldInfo
+from canary.settings.fields import duration_text, models_in
 
 HEAD = """# Configuration reference
 
 Made from the settings model by `python -m dashboards`; do not edit by hand.
 
 Settings are a YAML file (`--config FILE`); every key is also an environment variable. Durations are like `100ms`, `5s`,
-`10m`, `1h`, `7d`; sizes like `64MiB`. A secret may come from a file: `{file: PATH}`. `canary config check` says what is
-wrong, and where; `canary config show` shows what is in force.
+`10m`, `1h`, `7d`; sizes like `64MiB`. A secret may come from a file: `{file: PATH}`. `canary config check` names what
+is wrong, and where; `canary config show` shows the settings in force.
 """
 
 
@@ -44,17 +37,8 @@ def settings_reference() -> str:
 def _sections(model: type[BaseModel], place: str) -> Iterator[tuple[str, type[BaseModel]]]:
     yield place, model
     for name, field in model.model_fields.items():
-        for inner, many in _models(field.annotation):
+        for inner, many in models_in(field.annotation):
             yield from _sections(inner, f"{place}.{name}".lstrip(".") + ("[]" if many else ""))
-
-
-def _models(annotation: Any, *, many: bool = False) -> Iterator[tuple[type[BaseModel], bool]]:
-    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        yield annotation, many
-        return
-    several = many or typing.get_origin(annotation) in {tuple, list}
-    for inner in typing.get_args(annotation):
-        yield from _models(inner, many=several)
 
 
 def _variable(place: str, name: str) -> str:

@@ -1,27 +1,23 @@
-"""How a dumped record is recognised in the log again: by its leader epoch and by checksums of its bytes.
+"""Recognises a dumped record in the log again, by its leader epoch and by checksums of its bytes.
 
-A log that was cut and filled again holds, at an offset that it had before, a record of a later leader epoch with other
-bytes. What is asked here is asked by a fresh client, which shares no session with whatever read the records first.
+A log that was truncated and filled again has, at an offset that it had before, a record of a later leader epoch with
+other bytes. The log is read by a new client, which shares no session with the dump.
 """
-
-from __future__ import annotations
 
 import hashlib
 import time
 from collections import deque
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
+from collections.abc import Iterable, Mapping
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
-from canary.client.opening import opened
-from canary.client.quiet import calm, quiet_logger
-from canary.probing.tail import OUT_OF_RANGE
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+from canary.kafka.opening import opened
+from canary.kafka.quiet import calm, quiet_logger
+from canary.probing.readers.tail import OUT_OF_RANGE
 
 SILENCE_S: Final = 10.0
-"""After so long without any answer nothing more is expected."""
+"""Reading ends after so long without an answer."""
 _POLL_S: Final = 0.5
 _NAME: Final = "dump-ends"
 _DEFAULTS: Final[dict[str, object]] = {"group.id": "durability-canary"}  # demanded; nothing joins it or commits
@@ -32,7 +28,7 @@ _FORCED: Final[dict[str, object]] = {
     "enable.partition.eof": True,
     "check.crcs": True,
     "fetch.wait.max.ms": 100,
-    "fetch.message.max.bytes": 65_536,  # one record is wanted of each place, not what follows it
+    "fetch.message.max.bytes": 65_536,  # one record of each place is enough
     "queued.min.messages": 1,
 }
 Place: TypeAlias = tuple[str, int]
@@ -42,7 +38,7 @@ Place: TypeAlias = tuple[str, int]
 class End(NamedTuple):
     """A record: ``content`` is the checksum of timestamp and value, ``rest`` that of key and headers.
 
-    ``leader_epoch``: None where the cluster tells none.
+    ``leader_epoch``: None if the cluster does not know leader epochs.
     """
 
     offset: int
@@ -59,17 +55,9 @@ def content(timestamp_ms: int, value: bytes | None) -> str:
 def read(
     config: Mapping[str, Any], isolation: str, wanted: Mapping[Place, Iterable[int]], silence_s: float = SILENCE_S
 ) -> dict[tuple[Place, int], End | None]:
-    """Return, for each offset asked for, the first record that the log has at it or after it.
+    """Return, by place and wanted offset, the first record that the log has at it or after it; None: no record follows.
 
-    Args:
-        config: librdkafka properties.
-        isolation: the level to read at.
-        wanted: offsets, by topic and partition.
-        silence_s: how long to wait for the next answer.
-
-    Returns:
-        Records by place and the offset asked for, None where nothing follows; no entry where nobody answered, or where
-        the offset is outside the log.
+    There is no entry if the broker did not answer for ``silence_s``, or the offset is outside the log.
     """
     waiting = {place: deque(sorted(set(offsets))) for place, offsets in wanted.items()}
     waiting = {place: offsets for place, offsets in waiting.items() if offsets}
@@ -79,17 +67,17 @@ def read(
     properties = calm({**_DEFAULTS, **config}, _NAME, forced=_FORCED | {"isolation.level": isolation})
     try:
         client = opened(lambda: Consumer(properties, logger=quiet_logger(_NAME)))
-    except KafkaException:  # the credentials are refused: nobody answers
+    except KafkaException:  # the credentials are refused: no broker answers
         return found
     try:
         client.assign([TopicPartition(*place, offsets[0]) for place, offsets in waiting.items()])
-        heard = time.monotonic()
-        while waiting and time.monotonic() - heard < silence_s:
+        answered = time.monotonic()
+        while waiting and time.monotonic() - answered < silence_s:
             message = client.poll(_POLL_S)
             place = (message.topic(), message.partition()) if message is not None else None
             if message is None or place not in waiting or not _take(message, place, waiting[place], found):
                 continue
-            heard = time.monotonic()
+            answered = time.monotonic()
             if waiting[place]:
                 client.seek(TopicPartition(*place, waiting[place][0]))
             else:
@@ -101,13 +89,13 @@ def read(
 
 
 def _take(message: Any, place: Place, offsets: deque[int], found: dict[tuple[Place, int], End | None]) -> bool:
-    """Strike off the offsets that a message answers; return whether there were any."""
+    """Remove the offsets that a message answers; return whether there were any."""
     error = message.error()
     if error is not None and error.code() in OUT_OF_RANGE:
         offsets.clear()
         return True
     if error is not None and error.code() != KafkaError._PARTITION_EOF:  # noqa: SLF001  # public in librdkafka
-        return False  # passing; if it stays, silence ends it
+        return False  # temporary; if it lasts, the silence ends the reading
     end = _end(message) if error is None else None
     before = len(offsets)
     while offsets and (end is None or offsets[0] <= end.offset):

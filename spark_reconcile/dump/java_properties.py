@@ -1,18 +1,14 @@
-"""The operator's librdkafka properties in the words of the Java client, which Spark's Kafka source is made of.
+"""Translates librdkafka properties to those of the Java client, which Spark's Kafka source uses.
 
-Only what says where the cluster is and how to be let in: addresses, security, names. Everything else keeps Java's
-defaults. PEM material is handed over inline, so that workers on other machines need no files.
+Only addresses, security and client names are translated; everything else keeps Java's defaults. PEM material is passed
+inline, so that workers on other machines need no files.
 """
 
-from __future__ import annotations
-
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from spark_reconcile.errors import BadInputError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
 
 _SAME: Final = ("client.id", "client.rack", "sasl.kerberos.service.name", "ssl.key.password", "ssl.keystore.password")
 _LOGIN: Final = {
@@ -30,7 +26,7 @@ def java_properties(given: Mapping[str, Any]) -> dict[str, str]:
     """Return properties of a Java consumer; they hold secrets.
 
     Raises:
-        BadInputError: something that Java cannot do, or a file that cannot be read.
+        BadInputError: Java cannot do it, or a file cannot be read.
     """
     text = {name: str(value) for name, value in given.items()}
     servers = text.get("bootstrap.servers") or text.get("metadata.broker.list", "")
@@ -111,8 +107,7 @@ def _pem(text: Mapping[str, str], name: str) -> str | None:
     location = text.get(f"{name}.location")
     if not location or (name == "ssl.ca" and location == "probe"):
         return None
-    read: Callable[[], str] = Path(location).read_text
     try:
-        return read()
+        return Path(location).read_text()
     except OSError as error:
         raise BadInputError(f"{_PLACE}.{name}.location", f"{location} cannot be read ({error.strerror})") from error

@@ -1,22 +1,18 @@
-"""What a dump has to cover: offsets, incarnation and retention of each partition, asked of the cluster."""
-
-from __future__ import annotations
+"""Asks a cluster what a dump has to cover: offsets, topic id and retention of each partition."""
 
 import time
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import structlog
 from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicCollection, TopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, OffsetSpec, ResourceType
 
-from canary.client.answers import text_of, topic_id_of
-from canary.client.quiet import quiet_logger
-from spark_reconcile.columns import ISOLATIONS
+from canary.kafka.quiet import quiet_logger
+from canary.kafka.responses import text_of, topic_id_of
 from spark_reconcile.errors import UnreachableError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+from spark_reconcile.tables.columns import ISOLATIONS
 
 log = structlog.get_logger(__name__)
 
@@ -27,7 +23,7 @@ _PAUSE_S: Final = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Topic:
-    """A topic as it is now. Retention None: the cluster does not tell; -1: none."""
+    """A topic as it is now. Retention None: unknown; -1: unlimited."""
 
     name: str
     topic_id: str | None
@@ -38,7 +34,7 @@ class Topic:
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """Offsets from ``start`` to before ``end`` of a partition at one isolation level, asked ``at`` (us)."""
+    """Offsets [start, end) of a partition at one isolation level, asked ``at`` (us since the epoch)."""
 
     topic: str
     partition: int
@@ -49,13 +45,7 @@ class Span:
 
 
 class Cluster:
-    """A cluster to be asked.
-
-    Args:
-        name: what it is called.
-        config: librdkafka properties.
-        timeout_s: how long an answer is waited for.
-    """
+    """A cluster, asked through the admin client; ``config`` are librdkafka properties."""
 
     def __init__(self, name: str, config: Mapping[str, Any], timeout_s: float = 10.0) -> None:
         self.name = name
@@ -63,10 +53,10 @@ class Cluster:
         self._admin = AdminClient(dict(config), logger=quiet_logger("dump"))
 
     def cluster_id(self) -> str:
-        """Return what the cluster calls itself.
+        """Return the cluster.id, "" if the cluster has none.
 
         Raises:
-            UnreachableError: it does not answer.
+            UnreachableError: the cluster does not answer.
         """
         described = self._answered(
             lambda: {"it": self._admin.describe_cluster(request_timeout=self._timeout_s)}, "who it is"
@@ -79,7 +69,7 @@ class Cluster:
         """Return those of the topics that exist.
 
         Raises:
-            UnreachableError: the cluster does not answer, or does not let us ask.
+            UnreachableError: the cluster does not answer, or refuses the question.
         """
         described = self._answered(
             lambda: self._admin.describe_topics(TopicCollection(list(names)), request_timeout=self._timeout_s),
@@ -111,7 +101,7 @@ class Cluster:
         return (int(age.value) if age else None), (int(size.value) if size else None)
 
     def spans(self, topics: Sequence[Topic], levels: Sequence[str]) -> list[Span]:
-        """Return what is there now; a partition that has no leader has no span.
+        """Return the spans of now; a partition without a leader has none.
 
         Raises:
             UnreachableError: no partition answers.
@@ -152,20 +142,17 @@ class Cluster:
         return result
 
     def _answered(
-        self, ask: Any, what: str, final: set[int] | None = None, again: Callable[[Any], bool] = lambda _: False
+        self, ask: Any, what: str, final: Collection[int] = (), again: Callable[[Any], bool] = lambda _: False
     ) -> dict[Any, Any]:
-        """Ask until every answer is good, a few times; what is still an error then is returned as one.
+        """Ask until every answer is good, at most _TRIES times; return the answers, the last errors among them.
 
-        Args:
-            ask: returns futures by what they are of.
-            what: is asked for.
-            final: codes of errors that no other try would change.
-            again: says of an answer without error whether it is to be asked for again.
+        ``ask`` returns futures by their subjects. Another try does not change an error with a ``final`` code; an answer
+        without error may have to be asked for ``again``.
         """
         answers: dict[Any, Any] = {}
         for turn in range(_TRIES):
             if turn:
-                time.sleep(_PAUSE_S)  # a leader is being elected; nothing tells when
+                time.sleep(_PAUSE_S)  # a leader is being elected; no event says when
             try:
                 futures = ask()
             except KafkaException as error:
@@ -175,18 +162,18 @@ class Cluster:
             answers = {key: _answer(future, self._timeout_s + 1) for key, future in futures.items()}
             wrong = [answer for answer in answers.values() if isinstance(answer, KafkaError)]
             good = [answer for answer in answers.values() if not isinstance(answer, KafkaError)]
-            if all(answer.code() in (final or ()) for answer in wrong) and not any(map(again, good)):
+            if all(answer.code() in final for answer in wrong) and not any(map(again, good)):
                 break
             if wrong and len(wrong) == len(answers) and wrong[0].code() in _SILENCE and turn:
                 raise UnreachableError(f"cluster {self.name} does not answer: {text_of(wrong[0])}")
         return answers
 
 
-_SILENCE: Final = frozenset({KafkaError._TIMED_OUT, KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN})  # noqa: SLF001  # names of the client's own errors
+_SILENCE: Final = frozenset({KafkaError._TIMED_OUT, KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN})  # noqa: SLF001  # the client's own errors
 
 
 def _leaderless(answer: Any) -> bool:
-    """Return whether an offset is that of a partition without a leader: -1001, and no error at all."""
+    """Return whether the partition has no leader: then the offset is -1001, without an error."""
     return bool(answer.offset < 0)
 
 

@@ -1,58 +1,61 @@
-"""The dump of the last good run, so that the next one reads only what is new from the brokers.
+"""Keeps the dump of the last good run, so that the next run reads only new records from the brokers.
 
-A run by the clock reads each partition from where the last good one ended, and reconciles that together with the
-records kept from it: every rule sees everything retained, whatever segment of the ledger came late, and nothing is
-judged by half.
+A scheduled run reads each partition from the end of the last good run, and reconciles that together with the records
+kept from it. So every rule sees all retained records, even if a segment of the ledger came late.
 
-A log that was cut and filled again beyond its old end looks like one that only grew. So what is kept of a partition
-counts only while the log still has, at both ends of every range that was read, the same record: leader epoch and
-checksums agree, and no record stands between the last one and the end. An end that retention has taken is not compared,
-for cuts and refills change what is above it. Where a range disagrees or cannot be compared, where the topic was made
-anew, its log begins or ends lower than before, or a level is new, the partition is read again from its start.
+A log that was truncated and filled again beyond its old end looks like one that only grew::
 
-What vanished between the ends only a full read sees. There is one once a week, whenever somebody asks, and often enough
-that the one after it comes within a third of the shortest retention since the last: before what it read can expire.
+    kept   [ 0 .. 99 ]           first and last record: A at 0, B at 99
+    log    [ 0 .. 59 | 60 .. 149 ]  truncated to 60, then filled: at 99 is another record
 
-What is kept counts only if the store says that its run succeeded.
+So the kept records of a partition are used only while the log still has the same records (leader epoch and checksums)
+at both ends of every range that was read, and no record between the last one and the kept end. An end that retention
+has deleted is not compared: a truncation changes what lies above it. The partition is read again from its start if a
+range differs or cannot be compared, the topic was made again, its log begins or ends lower than before, or an isolation
+level is new.
+
+This cannot see records that vanished between the ends. A full read does: once a week, whenever a run is requested by a
+person, and so often that the next full read comes within a third of the shortest retention, before the records of the
+last one can expire.
+
+A kept dump counts only if its run succeeded, as the store knows.
 """
 
 from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import orjson
 import pyarrow.parquet as pq
 import structlog
 
-from spark_reconcile.ends import End, Place
+from spark_reconcile.dump.fingerprints import End, Place
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
-
-    from spark_reconcile.dump import Part
+    from spark_reconcile.dump.dumping import Part
 
 log = structlog.get_logger(__name__)
 
 FULL_EVERY_NS: Final = 7 * 86_400 * 10**9 - 3_600 * 10**9
-"""A week, with an hour's grace for the clock."""
+"""A week, less an hour because runs do not begin to the second."""
 _NEVER_NS: Final = 1 << 62
 _NOTE: Final = "run.json"
 Level: TypeAlias = tuple[str, int, str]
 """Topic, partition, isolation."""
 Reread: TypeAlias = Callable[[str, Mapping[Place, Iterable[int]]], Mapping[tuple[Place, int], End | None]]
-"""Reads the log at an isolation level, as `spark_reconcile.ends.read` does."""
+"""Reads the log at an isolation level, as `spark_reconcile.dump.fingerprints.read` does."""
 
 
 @dataclass(frozen=True, slots=True)
 class Range:
     """Records of a partition that one task read at one level, in one file.
 
-    ``ends``: its first and last record; None: what the log held right after it was read was not what had been read.
+    ``ends``: its first and last record; None: right after the dump the log did not have the records that were dumped.
     """
 
     file: str
@@ -69,9 +72,9 @@ class Range:
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """A dump that was kept: the bounds it had, what it holds, and when all was last read.
+    """A kept dump: its bounds and ranges, and the time of the last full read.
 
-    ``within_ns``: how long after that the next full read may come (see `expiry_ns`).
+    ``within_ns``: the next full read must come so long after the last one (see `expiry_ns`).
     """
 
     folder: Path
@@ -82,16 +85,13 @@ class Kept:
 
     @property
     def since(self) -> dict[Level, int]:
-        """Where reading goes on."""
+        """The first offset to read, by partition and isolation level."""
         return {level: row["end_offset"] for level, row in self.bounds.items()}
 
     def agreeing(self, bounds: Sequence[Mapping[str, Any]], reread: Reread, next_ns: int) -> Kept | None:
-        """Return what of it a newer dump goes on from; None: nothing, and everything has to be read.
+        """Return the part of it that a newer dump (``bounds``) continues; None if everything has to be read.
 
-        Args:
-            bounds: the newer dump's.
-            reread: reads the log, after that dump was made.
-            next_ns: when the next run is.
+        ``reread`` reads the log after that dump was made; ``next_ns`` is the time of the next run.
         """
         within_ns = min(self.within_ns, expiry_ns(bounds))
         if next_ns - self.full_ns > within_ns:
@@ -110,7 +110,7 @@ class Kept:
         return replace(self, bounds=agreeing, ranges=ranges, within_ns=within_ns)
 
     def _goes_on(self, level: Level, row: Mapping[str, Any]) -> bool:
-        """Return whether a level's newer bounds are those of the same log, grown at its end, shortened at its start."""
+        """Return whether the newer bounds can be those of the same log, grown at its end and shortened at its start."""
         kept = self.bounds.get(level)
         return (
             kept is not None
@@ -120,7 +120,7 @@ class Kept:
         )
 
     def _changed(self, now: Mapping[Level, Mapping[str, Any]], reread: Reread) -> set[Place]:
-        """Return the partitions whose log has not, at the ends of ranges or behind the last one, what was read."""
+        """Return the partitions whose log has other records at the ends of ranges, or new ones before the kept end."""
         ends: dict[Level, list[End]] = {level: [] for level in now}
         for one in self.ranges:
             level = (*one.place, one.isolation)
@@ -145,7 +145,7 @@ class Kept:
         return changed
 
     def add_to(self, dump: Path) -> list[Range]:
-        """Put the kept records beside those of a newer dump; return them under their names there."""
+        """Put the kept files beside those of a newer dump; return the ranges with the new file names."""
         added = []
         for number, one in enumerate(self.ranges):
             name = f"kept-{number:05d}.parquet"
@@ -162,9 +162,9 @@ _UNANSWERED: Final = End(-1, None, "", "")
 
 
 def expiry_ns(bounds: Iterable[Mapping[str, Any]]) -> int:
-    """Return within which time everything has to be read again: a third of the shortest retention.
+    """Return the time (ns) within which everything has to be read again: a third of the shortest retention.
 
-    Nothing if that is not known, or is by size: anything may expire before the next run.
+    0 if a retention is unknown or by size: any record may expire before the next run.
     """
     times = [_NEVER_NS]
     for row in bounds:
@@ -176,7 +176,7 @@ def expiry_ns(bounds: Iterable[Mapping[str, Any]]) -> int:
 
 
 def recognised(parts: Sequence[Part], reread: Reread) -> list[Range]:
-    """Return what a dump has just read, with its ends as the log has them now, where they are what was read."""
+    """Return the ranges of a new dump, with their ends as the log has them now, if these are the dumped records."""
     found: dict[tuple[str, Place, int], End | None] = {}
     for isolation in sorted({part.isolation for part in parts}):
         asked: dict[Place, set[int]] = {}
@@ -199,14 +199,9 @@ def recognised(parts: Sequence[Part], reread: Reread) -> list[Range]:
 def kept(
     folder: Path, succeeded: Sequence[str], now_ns: int, next_ns: int, full_every_ns: int = FULL_EVERY_NS
 ) -> Kept | None:
-    """Return what can be gone on from; None: everything has to be read.
+    """Return the kept dump that the run of ``now_ns`` can continue; None if everything has to be read.
 
-    Args:
-        folder: where `keep` put it.
-        succeeded: ids of the cluster's latest good runs.
-        now_ns: the time.
-        next_ns: when the next run is.
-        full_every_ns: everything is read again so long after it last was, if not sooner.
+    ``succeeded`` are the ids of the cluster's latest good runs, ``next_ns`` is the time of the next run.
     """
     try:
         note = orjson.loads((folder / _NOTE).read_bytes())
@@ -215,7 +210,7 @@ def kept(
         if folder.exists():
             log.warning("kept_dump_unreadable", folder=str(folder), reason=str(error))
         return None
-    if note.get("reconciliation") not in succeeded or "ranges" not in note:  # the latter: by an older version
+    if note.get("reconciliation") not in succeeded or "ranges" not in note:  # older versions kept no ranges
         return None
     if not 0 <= now_ns - note["full_ns"] < full_every_ns or next_ns - note["full_ns"] > note["within_ns"]:
         return None
@@ -228,7 +223,7 @@ def kept(
 
 
 def keep(dump: Path, folder: Path, reconciliation: str, ranges: Sequence[Range], full_ns: int, within_ns: int) -> None:
-    """Put a dump in the place of the one kept; a crash in between leaves none, and the next run reads everything."""
+    """Replace the kept dump; a crash in between leaves none, and the next run reads everything."""
     note = {
         "reconciliation": reconciliation,
         "full_ns": full_ns,

@@ -1,32 +1,25 @@
-"""From settings to what is to be dumped."""
+"""What to dump, from the settings."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 from canary.lab import Lab, LabError
-from canary.settings import admin_config
-from spark_reconcile.columns import ISOLATIONS
-from spark_reconcile.dump import Wanted
+from canary.settings import Settings, admin_config
+from canary.settings.clusters import ClusterSettings
+from spark_reconcile.dump.dumping import Wanted
 from spark_reconcile.errors import BadInputError, UnreachableError
+from spark_reconcile.tables.columns import ISOLATIONS
 from storage.store import Store
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from canary.settings import Settings
-    from canary.settings.clusters import ClusterSettings
 
 
 def wanted(
     settings: Settings, clusters: Sequence[str] | None = None, levels: Sequence[str] | None = None
 ) -> list[Wanted]:
-    """Return what the settings say, of all clusters or of some.
+    """Return what to dump of all clusters, or of some.
 
     Raises:
-        BadInputError: a cluster or a level that is not known.
+        BadInputError: a cluster or a level is unknown.
         UnreachableError: the embedded lab does not run.
-        StoreError: the store, which knows which probes are ours, does not answer.
+        StoreError: the store, which has the installation's id, does not answer.
     """
     known = {cluster.name: cluster for cluster in settings.clusters}
     for name in clusters or ():
@@ -37,7 +30,7 @@ def wanted(
             raise BadInputError("--isolation", f"{level} is no isolation level", " or ".join(ISOLATIONS))
     with Store.connect(settings.store.url.get_secret_value(), timeout=settings.store.timeout) as store:
         store.upgrade()
-        installation = store.installation()
+        installation = store.identities.installation()
     chosen = [known[name] for name in clusters] if clusters else list(settings.clusters)
     return [target(settings, cluster, installation, levels or ISOLATIONS) for cluster in chosen]
 
@@ -48,7 +41,7 @@ def target(
     """Return what to dump of one cluster.
 
     Raises:
-        UnreachableError: it is the embedded lab, and that does not run.
+        UnreachableError: the cluster is the embedded lab, which does not run.
     """
     if cluster.embedded:
         try:

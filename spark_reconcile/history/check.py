@@ -1,43 +1,40 @@
 """``canary check --engine spark``: a history that is too large for one process, key by key.
 
-Nearly every rule looks at one key at a time, so the history is cut twice: into stretches of the file, each parsed by a
-task and taken apart by key, and into buckets of keys, each put together and judged by a task, with the very code that
-judges a whole history (canary.anomalies.offline). Two things cross keys. An indeterminate operation is proven by a read
-of any of its values, so the buckets are asked for proofs first. And cycles go through many keys: buckets write down
-dependencies, and the driver goes over them twice, with one number for each operation in memory, to cut away what can be
-on no cycle, before it looks for cycles in the rest.
+Nearly every rule looks at one key at a time, so the history is cut twice. Tasks parse stretches of the file and divide
+each by buckets of keys; other tasks put each bucket together and judge it, with the code that judges a whole history
+(canary.anomalies.offline). Two things cross keys. A read of any of its values proves an indeterminate operation, so the
+buckets are asked for proofs first. And cycles go through many keys: buckets write down dependencies, and the driver
+goes over them twice, with one number an operation in memory, to drop those that can be on no cycle, before it looks
+for cycles in the rest.
 
 Tasks exchange files in a folder (that of TMPDIR, which all workers must see, as they must see the history). Cases are
-written to files as well, and read one by one. So the driver's memory does not grow with the number of cases, and with
-the number of operations only by a few bytes for each.
+files, too, and read one by one: the driver's memory does not grow with the number of cases, and by a few bytes for each
+operation.
 """
-
-from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import orjson
 
 from canary.anomalies.catalogue import CATALOGUE
+from canary.anomalies.offline import Options
 from canary.anomalies.offline.cases import Case, Cases
-from canary.anomalies.offline.cycles import Edges, explain, joined, shortest_cycles
-from canary.history import HistoryError
-from spark_reconcile.history_tasks import Judged, Stretch, judge, proofs, read_stretch
-from spark_reconcile.session import session
-
-if TYPE_CHECKING:
-    from canary.anomalies.offline import Options
+from canary.anomalies.offline.cycles import Edges, cases_of, joined, shortest_cycles
+from canary.anomalies.offline.verdict import Conclusion
+from canary.history.errors import HistoryError
+from spark_reconcile.history.tasks import Judged, Stretch, judge, proofs, read_stretch
+from spark_reconcile.job.session import session
 
 STRETCH = 32 << 20
 """Bytes of the file that a task parses."""
-
 BUCKET = 96 << 20
 """Bytes of the file for each bucket of keys, about."""
 
@@ -67,25 +64,11 @@ class StoredCases(Sequence[Case]):
 
 
 @dataclass(frozen=True, slots=True)
-class SparkVerdict:
-    """As canary.anomalies.offline.Verdict, but for its tables, which nobody has."""
+class SparkVerdict(Conclusion):
+    """What is wrong with a history, the number of its ``keys``, and its file."""
 
-    anomalies: Mapping[str, Sequence[Case]]
-    allowed: frozenset[str]
-    operations: int
-    confirmed: bool
     keys: int
     source: str
-
-    @property
-    def valid(self) -> bool:
-        """Something was confirmed, and nothing is wrong but what is allowed."""
-        return self.confirmed and self.allowed >= set(self.anomalies)
-
-    @property
-    def counts(self) -> dict[str, int]:
-        """Number of cases by name."""
-        return {name: len(cases) for name, cases in self.anomalies.items()}
 
 
 @contextmanager
@@ -159,7 +142,7 @@ def _check(
 
 
 def _raise_errors(path: Path, stretches: Sequence[Stretch]) -> None:
-    """Raise what the first stretch has to complain of, with the line counted from the beginning of the file."""
+    """Raise the first stretch's error, with the line counted from the beginning of the file."""
     before, last = 0, -1
     for one in stretches:
         if one.error is not None:
@@ -179,7 +162,7 @@ def _raise_unpaired(path: Path, judged: Sequence[Judged], stretches: Sequence[St
 
 
 def _once_an_operation(judged: Sequence[Judged]) -> Cases:
-    """Return of each operation's own values that it polled the first, whichever bucket that is in."""
+    """Return one case an operation: of its own values that it polled, the one that it polled first."""
     first: dict[int, tuple[int, Case]] = {}
     for one in judged:
         for order, case in one.precommitted:
@@ -195,7 +178,7 @@ def _unseen(judged: Sequence[Judged], time: int) -> Cases:
 
 
 def _cycles(folder: Path, buckets: int, nodes: int, *, kinds: tuple[str, ...]) -> Cases:
-    """Return the cases of cycles over the dependencies that the buckets wrote down."""
+    """Return the cases of cycles over the dependencies of all buckets."""
 
     def of_bucket(number: int) -> Edges:
         parts = []
@@ -223,24 +206,13 @@ def _cycles(folder: Path, buckets: int, nodes: int, *, kinds: tuple[str, ...]) -
             edges[np.flatnonzero((stretch[edges.tail] == stretch[edges.head]) & led_to[edges.tail] & leads[edges.head])]
         )
     cycles = shortest_cycles(joined(kept), nodes, need_wr="wr" in kinds) if kept else []
-
-    def case(number: int) -> Case:
-        cycle = cycles[number]
-        return explain(
-            (
-                int(cycle.tail[n]),
-                int(cycle.head[n]),
-                _evidence(folder, buckets, int(cycle.why[n]), wr=bool(cycle.wr[n])),
-            )
-            for n in range(len(cycle.tail))
-        )
-
-    return Cases(len(cycles), case)
+    return cases_of(cycles, int, partial(_evidence, folder, buckets))
 
 
-def _evidence(folder: Path, buckets: int, why: int, *, wr: bool) -> dict[str, Any]:
+def _evidence(folder: Path, buckets: int, edges: Edges, n: int) -> dict[str, Any]:
     """Return key and values of an edge."""
-    row, number = divmod(why, buckets)
+    row, number = divmod(int(edges.why[n]), buckets)
+    wr = bool(edges.wr[n])
     with np.load(folder / f"edges-{number}-{'wr' if wr else 'ww'}.npz") as stored:
         names = orjson.loads(stored["names"].tobytes())
         columns = ("value",) if wr else ("value", "next")

@@ -1,34 +1,25 @@
-"""Histories in parts: what of a stretch concerns some keys, and all such stretches put together again."""
-
-from __future__ import annotations
+"""Histories in parts: the rows of a stretch that concern some keys, and such parts of all stretches joined again."""
 
 import zlib
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import orjson
 from numpy.typing import NDArray
 
-from canary.history.columns import ASSIGN, SUBSCRIBE, History
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
+from canary.history.columns import ASSIGN, COLUMNS, SUBSCRIBE, History
 
 Column = NDArray[Any]
 
-_OF_OPS = ("index", "time", "process", "type", "f", "line")
-_OF_SENDS = ("send_op", "send_key", "send_offset", "send_value")
-_OF_SEGMENTS = ("segment_op", "segment_poll", "segment_key", "segment_start", "segment_length")
-_OF_READS = ("read_offset", "read_value")
-_OF_KEYS = ("held_op", "held_key", "rebalanced_op", "rebalanced_key")
-_ALL = (*_OF_OPS, *_OF_SENDS, *_OF_SEGMENTS, *_OF_READS, *_OF_KEYS)
+_OF_OPERATIONS = ("index", "time", "process", "type", "f", "line")
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """What of a history concerns some of its keys.
+    """The rows of a history that concern some of its keys.
 
     Attributes:
         history: Its operations are those that send, poll or hold one of the keys, and every assign and subscribe.
@@ -41,14 +32,9 @@ class Part:
     order: Column
 
 
-def bucket_of(key: str, buckets: int) -> int:
-    """Return which bucket a key is in."""
-    return zlib.crc32(key.encode()) % buckets
-
-
 def parts(history: History, buckets: int) -> list[Part]:
     """Return the part of each bucket's keys."""
-    bucket = np.asarray([bucket_of(key, buckets) for key in history.keys] or [0])
+    bucket = np.asarray([zlib.crc32(key.encode()) % buckets for key in history.keys] or [0])
     sends = np.zeros(len(history) + 1, np.bool_)
     sends[history.send_op] = True
     first = np.searchsorted(history.segment_op, history.segment_op)
@@ -70,37 +56,26 @@ def _part(history: History, wanted: Column, sends: Column, order: Column) -> Par
     ops = np.flatnonzero(needed)
     number = np.full(len(history) + 1, -1)
     number[ops] = np.arange(len(ops))
-    columns = {name: getattr(history, name)[ops] for name in _OF_OPS}
+    columns = {name: getattr(history, name)[ops] for name in _OF_OPERATIONS}
     rebalanced = rows["rebalanced"]
     rows["rebalanced"] = rebalanced[number[history.rebalanced_op[rebalanced]] >= 0]
     for name, chosen in rows.items():
-        columns |= {n: getattr(history, n)[chosen] for n in _ALL if n.startswith(f"{name}_")}
+        columns |= {n: getattr(history, n)[chosen] for n in COLUMNS if n.startswith(f"{name}_")}
         columns[f"{name}_op"] = number[columns[f"{name}_op"]]
     length = columns["segment_length"].astype(np.int64)
     start = np.cumsum(length) - length
     reads = np.arange(int(length.sum())) + np.repeat(columns["segment_start"] - start, length)
-    columns |= {name: getattr(history, name)[reads] for name in _OF_READS}
+    columns |= {name: getattr(history, name)[reads] for name in COLUMNS if name.startswith("read_")}
     columns["segment_start"] = start
-    return Part(_history(history, columns), sends[ops], order[rows["segment"]])
-
-
-def _history(like: History, columns: dict[str, Any]) -> History:
-    return History(
-        source=like.source,
-        operations=len(columns["index"]),
-        invocation=np.full(len(columns["index"]), -1),
-        keys=like.keys,
-        first_code=like.first_code,
-        other_values=like.other_values,
-        **columns,
-    )
+    part = replace(history, operations=len(ops), invocation=np.full(len(ops), -1), **columns)
+    return Part(part, sends[ops], order[rows["segment"]])
 
 
 def save(part: Part, path: Path) -> None:
     """Write a part to ``path``."""
     names = {"keys": part.history.keys, "first_code": part.history.first_code, "others": part.history.other_values}
     described = np.frombuffer(orjson.dumps(names, option=orjson.OPT_NON_STR_KEYS), np.uint8)
-    columns = {name: getattr(part.history, name) for name in _ALL}
+    columns = {name: getattr(part.history, name) for name in COLUMNS}
     with path.open("wb") as file:
         np.savez(file, names=described, senders=part.senders, order=part.order, **columns)
 
@@ -109,7 +84,7 @@ def load(paths: Sequence[Path], source: str) -> Part:
     """Return the parts at ``paths``, in this order, as one."""
     keys: dict[str, int] = {}
     others: dict[tuple[type, Any], int] = {}
-    gathered: dict[str, list[Column]] = {name: [] for name in (*_ALL, "senders", "order")}
+    gathered: dict[str, list[Column]] = {name: [] for name in (*COLUMNS, "senders", "order")}
     coded: list[tuple[Column, Column]] = []
     highest = ops = reads = polls = 0
     for path in paths:

@@ -1,28 +1,24 @@
 """What tasks do to check a history: read a stretch of the file, and judge a bucket of keys."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import orjson
 from numpy.typing import NDArray
 
 from canary.anomalies.offline import tables as tables_module
+from canary.anomalies.offline.cases import Case
 from canary.anomalies.offline.cycles import Edges, read_dependencies, write_dependencies
+from canary.anomalies.offline.tables import Tables
 from canary.anomalies.offline.verdict import by_key
-from canary.history import History, HistoryError
-from canary.history.columns import INFO, INVOKE, OK, TXN
+from canary.history.columns import INFO, INVOKE, OK, TXN, History
+from canary.history.errors import HistoryError
 from canary.history.operation import FUNCTIONS
+from canary.history.pairing import UnpairedError, invocations
 from canary.history.reading import load_stretch
-from spark_reconcile import history_parts
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from canary.anomalies.offline.cases import Case
-    from canary.anomalies.offline.tables import Tables
+from spark_reconcile.history import parts as history_parts
 
 Column = NDArray[Any]
 
@@ -32,7 +28,7 @@ _APART = ("unseen", "precommitted-read")
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
-    """What a task says of the stretch that it read.
+    """A stretch of the file, as a task read it.
 
     ``error`` is (line within the stretch, reason); ``last_data`` is (index, time) of the last ok send, poll or txn.
     """
@@ -49,7 +45,7 @@ class Stretch:
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """What a task says of its bucket.
+    """A bucket of keys, as a task judged it.
 
     ``counts`` are those of the cases that it wrote, ``precommitted`` are (place in its operation, case), ``unseen`` is
     key to values; ``error`` is (number of the stretch, line within it, reason).
@@ -63,7 +59,7 @@ class Judged:
 
 
 def read_stretch(path: Path, folder: Path, number: int, place: tuple[int, int], buckets: int) -> Stretch:
-    """Parse what begins at a place (from byte, to byte); write a part for each bucket of keys, and of processes."""
+    """Parse the operations that begin at a place (from byte, to byte); write a part for each bucket."""
     try:
         with path.open("rb") as file:
             history, lines = load_stretch(file, str(path), *place)
@@ -128,7 +124,7 @@ def judge(path: Path, folder: Path, bucket: int, proven: Column) -> Judged:
 
 
 def _precommitted(base: Tables, part: history_parts.Part, cases: Any) -> list[tuple[int, Case]]:
-    """Return the cases with the place of the reading among all of its operation's."""
+    """Return each case with the place of its read among all reads of its operation."""
     history = part.history
     placed = []
     for case in cases:
@@ -164,7 +160,7 @@ def _write_edges(base: Tables, edges: Edges, path: Path) -> None:
 
 
 def _pairing(folder: Path, bucket: int) -> tuple[int, int, str] | None:
-    """Return the first place where a process of this bucket does not go invocation, completion, and so on."""
+    """Return the first operation of this bucket's processes that has no partner."""
     columns: dict[str, list[Column]] = {name: [] for name in ("process", "type", "f", "line", "stretch")}
     for path in sorted(folder.glob(f"processes-{bucket}-*.npz")):
         number = int(path.stem.rsplit("-", 1)[1])
@@ -175,21 +171,8 @@ def _pairing(folder: Path, bucket: int) -> tuple[int, int, str] | None:
     if not columns["process"]:
         return None
     process, type_, function, line, stretch = (np.concatenate(parts) for parts in columns.values())
-    order = np.argsort(process, kind="stable")
-    invokes = type_[order] == INVOKE
-    follows = np.zeros(len(order), np.bool_)
-    follows[1:] = (process[order][1:] == process[order][:-1]) & invokes[:-1]
-    other = np.zeros(len(order), np.bool_)
-    other[1:] = (function[order][1:] != function[order][:-1]) & ~invokes[1:] & follows[1:]
-    wrong = np.flatnonzero((invokes & follows) | (~invokes & ~follows) | other)
-    if len(wrong) == 0:
-        return None
-    place = wrong[np.argmin(order[wrong])]
-    row = order[place]
-    if other[place]:
-        reason = f"process {process[row]} completes another function than it invoked"
-    elif invokes[place]:
-        reason = f"process {process[row]} invokes an operation while another is open"
-    else:
-        reason = f"a completion without invocation (process {process[row]})"
-    return int(stretch[row]), int(line[row]), reason
+    try:
+        invocations(process, type_, function)
+    except UnpairedError as error:
+        return int(stretch[error.row]), int(line[error.row]), error.reason
+    return None

@@ -1,26 +1,24 @@
-"""What a reconciliation is given, looked at before anything is computed, and what every task must know of it."""
+"""Inspects the input of a reconciliation before anything is computed, and derives what every task must know of it."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, TypeAlias
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias
 
-from spark_reconcile import tasks
-from spark_reconcile.bounding import Dumped, Place, read_bounds
-from spark_reconcile.output import Folder
-from spark_reconcile.tables import inspect
-from spark_reconcile.tasks import Known, Named, Refused, widen
-from spark_reconcile.transactions import Transactions, read_transactions
+from spark_reconcile.job import tasks
+from spark_reconcile.job.ranges import Groups, Outlines, Part, parts, place_of
+from spark_reconcile.job.tasks import Known, Named, widen
+from spark_reconcile.tables.bounds import Dumped, Place, read_bounds
+from spark_reconcile.tables.rows import read_transactions
+from spark_reconcile.tables.schema import File, RowGroup, inspect
+from spark_reconcile.tables.transactions import Transactions
+from spark_reconcile.tables.writing import Folder
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from pyspark.sql import SparkSession
 
-    from spark_reconcile.ranges import Groups, Outlines
-    from spark_reconcile.tables import File, RowGroup
 
 Sequences: TypeAlias = dict[Place, dict[tuple[int, int], tuple[int, int]]]
 """First and last sequence by (producer_id, generation), by partition."""
@@ -30,66 +28,47 @@ Issued: TypeAlias = Mapping[int, int]
 """The highest generation ever begun, by producer id."""
 
 
-class LayoutUntrueError(Exception):
-    """Footers lied: start again without believing them."""
-
-
 @dataclass(frozen=True, slots=True)
 class Inputs:
-    """Two folders, looked at: files by table, and what fits into the driver."""
+    """The inspected input: files by table, bounds and transactions."""
 
     files: dict[str, list[File]]
     dumped: Dumped
     transactions: Transactions
 
     def groups(self) -> Groups:
-        """Return what footers say, by path and number of a row group."""
+        """Return the footers' statistics, by path and number of a row group."""
         return {
             (file.path, group.number): group for files in self.files.values() for file in files for group in file.groups
         }
 
-    def only(self, cluster: str) -> Inputs:
-        """Return the same without files that, by their footers, have nothing of a cluster."""
-        return replace(
-            self,
-            files={table: [file for file in files if file.may_have(cluster)] for table, files in self.files.items()},
-        )
-
 
 def look(probe_log: str, dump: str, out: str | None = None, *, cluster: str | None = None) -> Inputs:
-    """Look at both folders before Spark starts; an earlier summary in ``out`` is taken away first.
+    """Inspect both folders before Spark starts; an earlier summary in ``out`` is deleted first.
 
-    With ``cluster`` files of the probe log that by their names or footers have nothing of it are left out: by their
-    names they are not even opened, for who leads another cluster may merge its files at this moment.
+    With ``cluster``, files of the probe log that have no row of it are left out. Those that another cluster's name
+    excludes are not even opened: the scheduler that leads that cluster may be merging them.
 
     Raises:
-        BadInputError: something is missing or not to the contract.
+        BadInputError: a table is missing or departs from the contract.
     """
     if out is not None:
         Folder(out).forget()
     files = {table: inspect(probe_log, table, cluster) for table in ("probes", "transactions", "polls")}
     files |= {table: inspect(dump, table) for table in ("records", "bounds")}
-    inputs = Inputs(files, read_bounds(files["bounds"]), read_transactions(files["transactions"]))
-    return inputs if cluster is None else inputs.only(cluster)
+    dumped, transactions = read_bounds(files["bounds"]), read_transactions(files["transactions"])
+    if cluster is not None:
+        files = {table: [file for file in some if file.may_have(cluster)] for table, some in files.items()}
+    return Inputs(files, dumped, transactions)
 
 
 def known_to_tasks(spark: SparkSession, inputs: Inputs, work: str, issued: Issued) -> Known:
-    """Find out which sequences the log holds: from footers where they tell, else by reading a few columns.
+    """Return what every task must know.
 
     Raises:
         BadInputError: a file is damaged.
     """
-    sequences: Sequences = defaultdict(dict)
-    named: Named = defaultdict(set)
-    unclear: dict[str, tuple[File, list[int]]] = {}
-    for file in inputs.files["probes"]:
-        for group in file.groups:
-            if group.rows and not _told_by_footer(file, group, sequences, named):
-                unclear.setdefault(file.path, (file, []))[1].append(group.number)
-    parts = [(file.bare(), tuple(groups)) for file, groups in unclear.values()]
-    if parts:
-        rdd = spark.sparkContext.parallelize(parts, min(len(parts), 256)).map(tasks.told(tasks.extents))
-        _gather(rdd.toLocalIterator(), sequences, named)
+    sequences, named = _extents(spark, inputs.files["probes"])
     generations: dict[str, dict[int, set[int]]] = defaultdict(lambda: defaultdict(set))
     for place, extents in sequences.items():
         for producer, generation in extents:
@@ -98,13 +77,13 @@ def known_to_tasks(spark: SparkSession, inputs: Inputs, work: str, issued: Issue
         producers = generations[cluster]
         for producer, known in producers.items():
             known.update(range(max(known) + 1, issued.get(producer, 0) + 1))
-        for producer, last in issued.items():  # the log holds nothing of that start, any more or yet
+        for producer, last in issued.items():  # the log has no row of that start, any more or yet
             producers.setdefault(producer, {last + 1})
     return Known(
         dumped=inputs.dumped,
-        named=dict(named),
+        named=named,
         transactions=inputs.transactions,
-        sequences=dict(sequences),
+        sequences=sequences,
         generations={
             cluster: {producer: tuple(sorted(numbers)) for producer, numbers in producers.items()}
             for cluster, producers in generations.items()
@@ -113,50 +92,47 @@ def known_to_tasks(spark: SparkSession, inputs: Inputs, work: str, issued: Issue
     )
 
 
-def outlined(spark: SparkSession, parts: list[tuple[File, tuple[int, ...]]]) -> Outlines:
-    """Look into row groups that hold several partitions.
+def _extents(spark: SparkSession, files: Sequence[File]) -> tuple[Sequences, Named]:
+    """Return the sequences and topic ids in the log: from footers if these suffice, else from a few columns."""
+    sequences: Sequences = defaultdict(dict)
+    named: Named = defaultdict(set)
+    unclear = [
+        (file, group)
+        for file in files
+        for group in file.groups
+        if group.rows and not _widened_by_footer(file, group, sequences, named)
+    ]
+    for found, ids in tasks.in_parallel(spark, parts(unclear), tasks.extents):
+        for topic, some in ids.items():
+            named[topic] |= some
+        for place, extents in found.items():
+            for who, (first, last) in extents.items():
+                widen(sequences[place], who, first, last)
+    return dict(sequences), dict(named)
+
+
+def outlined(spark: SparkSession, mixed: Sequence[Part]) -> Outlines:
+    """Read the extents of each partition in row groups that hold several.
 
     Raises:
         BadInputError: a file is damaged.
     """
     result: dict[tuple[str, int], list[tuple[Place, RowGroup]]] = defaultdict(list)
-    if parts:
-        rdd = spark.sparkContext.parallelize(parts, min(len(parts), 256)).map(tasks.told(tasks.outline))
-        for found in rdd.toLocalIterator():
-            for path, number, place, group in believed(found):
-                result[path, number].append((place, group))
+    for found in tasks.in_parallel(spark, mixed, tasks.outline):
+        for path, number, place, group in found:
+            result[path, number].append((place, group))
     return dict(result)
 
 
-def _told_by_footer(file: File, group: RowGroup, sequences: Sequences, named: Named) -> bool:
-    values = [file.given.get(name, group.only(name)) for name in tasks.KEYS[:5]]
+def _widened_by_footer(file: File, group: RowGroup, sequences: Sequences, named: Named) -> bool:
+    place = place_of(file, group)
+    producer, generation, topic_id = (file.only(group, name) for name in ("producer_id", "generation", "topic_id"))
     first, last = group.low.get("sequence"), group.high.get("sequence")
-    if any(value is None for value in values) or first is None or last is None:
+    if place is None or producer is None or generation is None or first is None or last is None:
         return False
-    place = Place(str(values[0]), str(values[1]), int(values[2]))
-    topic_id = file.given.get("topic_id", group.only("topic_id"))
     if topic_id is not None:
         named[place[:2]].add(topic_id)
     elif "topic_id" in file.columns and group.nulls.get("topic_id") != group.rows:
         return False
-    widen(sequences[place], (int(values[3]), int(values[4])), first, last)
+    widen(sequences[place], (int(producer), int(generation)), first, last)
     return True
-
-
-def _gather(results: Iterable[Any], sequences: Sequences, named: Named) -> None:
-    for found in results:
-        found_sequences, found_named = believed(found)
-        for topic, ids in found_named.items():
-            named[topic] |= ids
-        for place, extents in found_sequences.items():
-            for who, (first, last) in extents.items():
-                widen(sequences[place], who, first, last)
-
-
-def believed(result: Any) -> Any:
-    """Return a task's result, or raise what it was refused for."""
-    if isinstance(result, Refused):
-        if result.error is None:
-            raise LayoutUntrueError
-        raise result.error
-    return result

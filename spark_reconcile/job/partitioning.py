@@ -1,18 +1,14 @@
-"""A table of any layout by partition and range of offsets."""
+"""Splits a table of any layout by partition and range of offsets."""
 
-from __future__ import annotations
-
+from collections.abc import Iterator
 from itertools import pairwise
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
 
-from spark_reconcile.bounding import Place
-from spark_reconcile.reading import codes, numbers
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+from spark_reconcile.tables.bounds import Place
+from spark_reconcile.tables.parquet import codes, numbers
 
 UNPLACED: Final = -1
 """The range of rows without an offset."""
@@ -31,7 +27,7 @@ def split(table: pa.Table, width: int | None, path: str) -> Iterator[tuple[Place
         ranges = np.where(offset < 0, UNPLACED, offset // width)
     key = np.stack([cluster.astype(np.int64), topic.astype(np.int64), partition.astype(np.int64), ranges])
     step = np.flatnonzero((key[:, 1:] != key[:, :-1]).any(axis=0)) + 1
-    if len(step) > 256:  # not in any order worth keeping
+    if len(step) > 256:  # the rows are not ordered by partition
         order = np.lexsort(key[::-1])
         table, key = table.take(pa.array(order)), key[:, order]
         step = np.flatnonzero((key[:, 1:] != key[:, :-1]).any(axis=0)) + 1

@@ -1,47 +1,46 @@
-"""Which task reads what: ranges of offsets from footers alone, where the layout allows it.
+"""Cuts partitions into ranges of offsets, from footers alone, so that a task reads the row groups of one range.
 
-Nothing is believed of names. Footers must say of every row group that it holds one partition, and between which
-offsets; tasks check what they read against that (LayoutError). A few row groups may hold several partitions, as the
-newest segments of a probe log do: those are looked into first (`mixed`), and read for each of them. Any other layout
-goes through Spark's shuffle.
+File names are not believed. The statistics of every row group must show that it has one partition, and which offsets;
+tasks check the rows against that (LayoutError). A few row groups may have several partitions, as the newest segments of
+a probe log do: their rows are inspected first (`mixed`), and each partition reads them. Any other layout goes through
+Spark's shuffle.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Final, TypeAlias
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import groupby
+from operator import itemgetter
+from typing import Final, TypeAlias
 
-from spark_reconcile.bounding import Place
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
-
-    from spark_reconcile.columns import I64
-    from spark_reconcile.tables import File, RowGroup
+from spark_reconcile.tables.bounds import Place
+from spark_reconcile.tables.columns import I64
+from spark_reconcile.tables.schema import File, RowGroup
 
 TARGET_ROWS: Final = 1 << 20
-"""Rows of the largest table that a range aims at: some 300 MiB in a task at work."""
+"""Rows of the largest table in a range: some 300 MiB in a task."""
 LARGEST_GROUP: Final = 1 << 22
-"""Rows of a row group that a task may still read at once."""
+"""A row group may have at most so many rows, because a task reads it at once."""
 WASTE: Final = 2.5
-"""How many times over rows may be read because row groups reach over the ends of ranges."""
+"""Rows may be read so many times on average, because row groups overlap the ends of ranges."""
 NO_MATTER: Final = 1 << 22
-"""Rows that may be read over and over without anyone noticing."""
+"""So many rows may be read however often."""
 MIXED: Final = 0.25
-"""Which part of all rows may lie in row groups of several partitions."""
+"""The part of all rows that may lie in row groups of several partitions."""
 TABLES: Final = ("probes", "records", "polls")
 
 
 class LayoutError(Exception):
-    """A row group is not what its footer says: the layout must not be trusted."""
+    """The rows of a row group contradict its footer."""
 
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """Row groups of one file. ``low`` and ``high``: the offsets they claim (None: no row has one).
+    """Row groups of one file. ``low`` and ``high``: the lowest and highest offset by footers (None: no row has one).
 
-    ``mixed``: they have rows of other partitions, too.
+    ``unplaced``: their rows without an offset belong to the range, too. ``mixed``: they have rows of other partitions.
     """
 
     file: File
@@ -55,89 +54,84 @@ class Share:
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """Offsets [low, high) of a partition, and the row groups that may have rows of it.
-
-    ``owned``: row groups of probes whose rows without an offset are this range's to tell.
-    """
+    """Offsets [low, high) of a partition, and the row groups that may have rows of it, by table."""
 
     place: Place
     number: int
     low: int
     high: int
-    probes: tuple[Share, ...]
-    records: tuple[Share, ...]
-    polls: tuple[Share, ...]
+    shares: Mapping[str, tuple[Share, ...]]
 
 
-@dataclass(slots=True)
-class _Partition:
-    groups: dict[str, list[tuple[File, RowGroup]]] = field(default_factory=lambda: {name: [] for name in TABLES})
-
-
+Part: TypeAlias = tuple[File, tuple[int, ...]]
+"""A file, and the numbers of some of its row groups."""
 Groups: TypeAlias = "Mapping[tuple[str, int], RowGroup]"
-"""What footers say, by path and number of a row group."""
+"""The statistics of footers, by path and number of a row group."""
 Outlines: TypeAlias = "Mapping[tuple[str, int], Sequence[tuple[Place, RowGroup]]]"
-"""By (path, number of a row group) the partitions in it, and what its footer would say of the rows of each."""
+"""By (path, number of a row group): its partitions, and the statistics of the rows of each."""
+_Held: TypeAlias = dict[str, list[tuple[File, RowGroup]]]
+"""The row groups of a partition, by table."""
 
 
-def mixed(files: dict[str, list[File]]) -> list[tuple[File, tuple[int, ...]]]:
-    """Return the row groups of which no footer tells the one partition; none if they are too many to look into."""
-    found, rows, total = [], 0, 0
-    for table in TABLES:
-        for file in files[table]:
-            groups = [group for group in file.groups if group.rows and _place(file, group) is None]
-            rows += sum(group.rows for group in groups)
-            total += file.rows
-            if groups:
-                found.append((file.bare(), tuple(group.number for group in groups)))
-    return found if rows <= max(NO_MATTER, MIXED * total) else []
+def mixed(files: dict[str, list[File]]) -> list[Part]:
+    """Return the row groups that have several partitions, by footers; none if they are too many to inspect."""
+    every = [(file, group) for _, file, group in _groups(files)]
+    found = [(file, group) for file, group in every if place_of(file, group) is None]
+    rows, total = (sum(group.rows for _, group in some) for some in (found, every))
+    return parts(found) if rows <= max(NO_MATTER, MIXED * total) else []
 
 
 def plan(files: dict[str, list[File]], outlines: Outlines | None = None) -> list[Range] | None:
-    """Return the ranges to read, or None if the layout is not made for it.
+    """Return the ranges to read, or None if the layout of the files (by table) does not allow it.
 
-    Args:
-        files: by table.
-        outlines: of the row groups that are `mixed`.
+    ``outlines`` are those of the row groups that are `mixed`.
     """
     known = outlines or {}
-    partitions: dict[Place, _Partition] = defaultdict(_Partition)
-    for table in TABLES:
-        for file in files[table]:
-            bare = file.bare()  # what goes to tasks does not need all footers
-            for group in file.groups:
-                if not group.rows:
-                    continue
-                place = _place(file, group)
-                if place is None and (file.path, group.number) in known:
-                    for one, part in known[file.path, group.number]:
-                        partitions[one].groups[table].append((bare, part))
-                    continue
-                if place is None or group.rows > LARGEST_GROUP or "offset" not in group.nulls:
-                    return None
-                if group.low.get("offset") is None and group.nulls["offset"] != group.rows:
-                    return None
-                partitions[place].groups[table].append((bare, group))
-    ranges = [part for place, partition in sorted(partitions.items()) for part in _cut(place, partition)]
-    rows = sum(group.rows for part in partitions.values() for groups in part.groups.values() for _, group in groups)
-    read = sum(_rows(part) for part in ranges)
+    partitions: dict[Place, _Held] = defaultdict(lambda: {name: [] for name in TABLES})
+    for table, file, group in _groups(files):
+        place = place_of(file, group)
+        if place is None and (file.path, group.number) in known:
+            for one, part in known[file.path, group.number]:
+                partitions[one][table].append((file, part))
+            continue
+        if place is None or group.rows > LARGEST_GROUP or "offset" not in group.nulls:
+            return None
+        if group.low.get("offset") is None and group.nulls["offset"] != group.rows:
+            return None
+        partitions[place][table].append((file, group))
+    ranges = [part for place, held in sorted(partitions.items()) for part in _cut(place, held)]
+    rows = sum(group.rows for held in partitions.values() for groups in held.values() for _, group in groups)
+    read = sum(share.rows for part in ranges for shares in part.shares.values() for share in shares)
     return ranges if read <= max(NO_MATTER, WASTE * rows) else None
 
 
-def _place(file: File, group: RowGroup) -> Place | None:
-    values = [file.given.get(name, group.only(name)) for name in ("cluster", "topic", "partition")]
-    if any(value is None for value in values):
+def _groups(files: Mapping[str, Sequence[File]]) -> Iterator[tuple[str, File, RowGroup]]:
+    """Yield (table, file, row group) for the row groups that have rows; tasks do not need a file's other footers."""
+    for table in TABLES:
+        for file in files[table]:
+            bare = file.bare()
+            yield from ((table, bare, group) for group in file.groups if group.rows)
+
+
+def parts(groups: Iterable[tuple[File, RowGroup]]) -> list[Part]:
+    """Return the numbers of row groups by file; those of one file follow one another."""
+    by_file = groupby(groups, key=itemgetter(0))
+    return [(file.bare(), tuple(group.number for _, group in some)) for file, some in by_file]
+
+
+def place_of(file: File, group: RowGroup) -> Place | None:
+    """Return the partition of all rows of a row group; None if it has several, or its footer does not say."""
+    cluster, topic, partition = (file.only(group, name) for name in Place._fields)
+    if cluster is None or topic is None or partition is None:
         return None
-    return Place(str(values[0]), str(values[1]), int(values[2]))
+    return Place(str(cluster), str(topic), int(partition))
 
 
-def _cut(place: Place, partition: _Partition) -> Iterable[Range]:
-    """Cut where row groups of the largest table begin, so that few of them reach over an end."""
-    largest = max(TABLES, key=lambda name: sum(group.rows for _, group in partition.groups[name]))
+def _cut(place: Place, held: _Held) -> Iterable[Range]:
+    """Cut where row groups of the largest table begin, so that few of them overlap an end."""
+    largest = max(TABLES, key=lambda name: sum(group.rows for _, group in held[name]))
     starts = sorted(
-        (group.low["offset"], group.rows)
-        for _, group in partition.groups[largest]
-        if group.low.get("offset") is not None
+        (group.low["offset"], group.rows) for _, group in held[largest] if group.low.get("offset") is not None
     )
     edges, gathered = [0], 0
     for low, rows in starts:
@@ -147,13 +141,8 @@ def _cut(place: Place, partition: _Partition) -> Iterable[Range]:
         gathered += rows
     tops = [*edges[1:], 1 << 63]
     for number, (low, high) in enumerate(zip(edges, tops, strict=True)):
-        yield Range(
-            place,
-            number,
-            low,
-            high,
-            *(_shares(partition.groups[table], low, high, first=number == 0) for table in TABLES),
-        )
+        shares = {table: _shares(groups, low, high, first=number == 0) for table, groups in held.items()}
+        yield Range(place, number, low, high, shares)
 
 
 def _shares(groups: Sequence[tuple[File, RowGroup]], low: int, high: int, *, first: bool) -> tuple[Share, ...]:
@@ -167,13 +156,14 @@ def _shares(groups: Sequence[tuple[File, RowGroup]], low: int, high: int, *, fir
             owned = low <= start < high or (first and start < low)
             unplaced = owned and group.nulls["offset"] > 0
             shares.append(Share(file, (group.number,), start, stop, group.rows, unplaced, group.mixed))
-    return tuple(_merged(shares))
+    return _merged(shares)
 
 
-def _merged(shares: list[Share]) -> Iterable[Share]:
+def _merged(shares: list[Share]) -> tuple[Share, ...]:
     """Join neighbouring row groups of a file, so that they are read at once."""
-    last: Share | None = None
+    merged: list[Share] = []
     for share in shares:
+        last = merged[-1] if merged else None
         if (
             last is not None
             and last.file is share.file
@@ -181,55 +171,30 @@ def _merged(shares: list[Share]) -> Iterable[Share]:
             and share.low is not None
             and (last.unplaced, last.mixed) == (share.unplaced, share.mixed)
         ):
-            last = Share(
-                last.file,
-                (*last.groups, *share.groups),
-                min(last.low, share.low),
-                max(last.high or 0, share.high or 0),
-                last.rows + share.rows,
-                last.unplaced,
-                last.mixed,
-            )
-            continue
-        if last is not None:
-            yield last
-        last = share
-    if last is not None:
-        yield last
-
-
-def _rows(part: Range) -> int:
-    return sum(share.rows for shares in (part.probes, part.records, part.polls) for share in shares)
+            low, high = min(last.low, share.low), max(last.high or 0, share.high or 0)
+            groups, rows = (*last.groups, *share.groups), last.rows + share.rows
+            merged[-1] = replace(last, groups=groups, low=low, high=high, rows=rows)
+        else:
+            merged.append(share)
+    return tuple(merged)
 
 
 def narrowed(part: Range, sequences: tuple[I64, I64], groups: Groups) -> Range:
-    """Return the part of a range that has all there is of some probes with an offset in it: fewer row groups.
+    """Return the range with only those row groups that may have rows about some runs of probes.
 
-    Args:
-        part: the range.
-        sequences: first and last of each run of sequences that is looked for.
-        groups: what footers say.
+    ``sequences``: the first and the last sequence of each run.
     """
-    probes = [
-        chosen
-        for share in part.probes
-        if (chosen := _chosen(share, groups, lambda group: _may_have(group, sequences))) is not None
-    ]
+    probes = _chosen(part.shares["probes"], groups, lambda group: _may_have(group, sequences))
     placed = [(share.low, share.high) for share in probes if share.low is not None and share.high is not None]
     if not placed:
-        return replace(part, probes=tuple(probes), records=(), polls=())
+        return replace(part, shares={"probes": probes, "records": (), "polls": ()})
     low, high = max(part.low, min(one[0] for one in placed)), max(one[1] for one in placed)
 
     def near(group: RowGroup) -> bool:
         return bool(group.low["offset"] <= high and group.high["offset"] >= low)
 
-    others = [
-        tuple(chosen for share in shares if (chosen := _chosen(share, groups, near)) is not None)
-        for shares in (part.records, part.polls)
-    ]
-    return replace(
-        part, low=low, high=min(part.high, high + 1), probes=tuple(probes), records=others[0], polls=others[1]
-    )
+    others = {table: _chosen(part.shares[table], groups, near) for table in ("records", "polls")}
+    return replace(part, low=low, high=min(part.high, high + 1), shares={"probes": probes} | others)
 
 
 def _may_have(group: RowGroup, sequences: tuple[I64, I64]) -> bool:
@@ -239,47 +204,40 @@ def _may_have(group: RowGroup, sequences: tuple[I64, I64]) -> bool:
     return bool(((sequences[0] <= high) & (sequences[1] >= low)).any())
 
 
-def _chosen(share: Share, groups: Groups, wanted: Callable[[RowGroup], bool]) -> Share | None:
-    """Return the wanted row groups of a share, or all of it if its footers do not tell enough."""
-    told = [groups.get((share.file.path, number)) for number in share.groups]
-    if share.mixed or share.low is None or any(one is None or one.low.get("offset") is None for one in told):
-        return share
-    kept = [one for one in told if one is not None and wanted(one)]
-    if not kept:
-        return None
-    return replace(
-        share,
-        groups=tuple(one.number for one in kept),
-        low=min(one.low["offset"] for one in kept),
-        high=max(one.high["offset"] for one in kept),
-        rows=sum(one.rows for one in kept),
-    )
+def _chosen(shares: Sequence[Share], groups: Groups, wanted: Callable[[RowGroup], bool]) -> tuple[Share, ...]:
+    """Return the wanted row groups of shares; all of a share if its footers lack statistics."""
+    result = []
+    for share in shares:
+        known = [groups.get((share.file.path, number)) for number in share.groups]
+        if share.mixed or share.low is None or any(one is None or one.low.get("offset") is None for one in known):
+            result.append(share)
+        elif kept := [one for one in known if one is not None and wanted(one)]:
+            low, high = min(one.low["offset"] for one in kept), max(one.high["offset"] for one in kept)
+            numbers, rows = tuple(one.number for one in kept), sum(one.rows for one in kept)
+            result.append(replace(share, groups=numbers, low=low, high=high, rows=rows))
+    return tuple(result)
 
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """Some row groups of a table, as much as a task reads at a time where the layout is any."""
+    """Some row groups of a table, as many as a task reads before a shuffle."""
 
     table: str
-    parts: tuple[tuple[File, tuple[int, ...]], ...]
+    parts: Sequence[Part]
 
 
-def chunks(files: dict[str, list[File]], tables: Sequence[str] = TABLES, rows: int = TARGET_ROWS) -> list[Chunk]:
-    """Return all row groups of some tables in chunks of about so many rows."""
+def chunks(files: Mapping[str, Sequence[File]]) -> list[Chunk]:
+    """Return all row groups in chunks of about TARGET_ROWS."""
     result = []
-    for table in tables:
-        parts: list[tuple[File, tuple[int, ...]]] = []
+    for table, groups in groupby(_groups(files), key=itemgetter(0)):
+        some: list[tuple[File, RowGroup]] = []
         gathered = 0
-        for file in files[table]:
-            numbers: list[int] = []
-            for group in file.groups:
-                numbers.append(group.number)
-                gathered += group.rows
-                if gathered >= rows:
-                    result.append(Chunk(table, (*parts, (file.bare(), tuple(numbers)))))
-                    parts, numbers, gathered = [], [], 0
-            if numbers:
-                parts.append((file.bare(), tuple(numbers)))
-        if parts:
-            result.append(Chunk(table, tuple(parts)))
+        for _, file, group in groups:
+            some.append((file, group))
+            gathered += group.rows
+            if gathered >= TARGET_ROWS:
+                result.append(Chunk(table, parts(some)))
+                some, gathered = [], 0
+        if some:
+            result.append(Chunk(table, parts(some)))
     return result

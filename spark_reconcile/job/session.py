@@ -1,4 +1,4 @@
-"""The Spark session: local by default, small, quiet, and the same code on any master."""
+"""The Spark session: local by default, with little memory and little logging; the same code on any master."""
 
 from __future__ import annotations
 
@@ -7,18 +7,17 @@ import os
 import signal
 import sys
 import threading
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
 import structlog
 
-from canary.lab.jars import cache_directory
-from spark_reconcile import connector
+from canary.lab.jars.cache import cache_directory
+from spark_reconcile.dump import connector
 from spark_reconcile.errors import UnreachableError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
-
     from pyspark.sql import SparkSession
 
 log = structlog.get_logger(__name__)
@@ -42,13 +41,13 @@ _CONF: Final = {
     "spark.executor.memory": "1g",
     "spark.driver.maxResultSize": "0",
     "spark.speculation": "false",
-    "spark.python.daemon.module": "spark_reconcile.worker_daemon",
+    "spark.python.daemon.module": "spark_reconcile.job.worker_daemon",
     "spark.python.worker.reuse": "true",
     "spark.sql.shuffle.partitions": "8",
     "spark.scheduler.listenerbus.eventqueue.capacity": "2000",
 }
 _SUBMITTED: Final = frozenset({"spark.driver.memory", "spark.executor.memory", "spark.driver.extraJavaOptions"})
-"""What spark-submit decides."""
+"""Properties that spark-submit decides."""
 
 
 @contextmanager
@@ -63,18 +62,18 @@ def session(
     """Start Spark, and stop it however the block ends.
 
     Args:
-        name: what the application is called.
-        master: a Spark master; None: what spark-submit says, or this machine with two cores (fewer if it has fewer).
-        kafka: also the Kafka source; its jars are Spark's own (the image), else fetched once, into our own cache.
-        light: Java has little to do (Python does it all): what it does is not worth optimising.
-        conf: further Spark properties; they win.
+        name: the application's name.
+        master: a Spark master; None: that of spark-submit, or this machine with at most two cores.
+        kafka: load the Kafka source, too (see dump.connector).
+        light: Java has little to do, because Python does the work: its code is not worth optimising.
+        conf: further Spark properties; they override the others.
 
     Raises:
         UnreachableError: Spark cannot be started (no Java, no master, no way to fetch the jars).
     """
     os.environ["PYSPARK_PYTHON"] = os.environ.get("PYSPARK_PYTHON") or sys.executable
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
-    from pyspark.errors import PySparkException  # noqa: PLC0415  # slow, and not everyone needs it
+    from pyspark.errors import PySparkException  # noqa: PLC0415  # slow, and only used here
     from pyspark.sql import SparkSession  # noqa: PLC0415
 
     logging.getLogger("py4j").setLevel(logging.ERROR)
@@ -84,7 +83,7 @@ def session(
     if master is None or master.startswith("local"):
         builder = builder.config("spark.driver.host", "127.0.0.1").config("spark.driver.bindAddress", "127.0.0.1")
     ours = _CONF | _java(light=light) | (connector.properties() if kafka else {})
-    if _submitted():  # who submits says how much memory there is
+    if _submitted():  # it decides about memory
         ours = {key: value for key, value in ours.items() if key not in _SUBMITTED}
     for key, value in (ours | dict(conf or {})).items():
         builder = builder.config(key, value)
@@ -100,7 +99,7 @@ def session(
 
 @contextmanager
 def ended_by_sigterm() -> Iterator[None]:
-    """Let SIGTERM end the block as Ctrl-C does, so that Spark and its workers are stopped."""
+    """Let SIGTERM end the block like Ctrl-C, so that Spark and its workers are stopped."""
 
     def interrupt(_number: int, _frame: object) -> None:
         raise KeyboardInterrupt
@@ -113,7 +112,7 @@ def ended_by_sigterm() -> Iterator[None]:
 
 
 def _submitted() -> bool:
-    """Return whether spark-submit started us and says which master."""
+    """Return whether spark-submit started this process with a master."""
     return "SPARK_ENV_LOADED" in os.environ or "--master" in os.environ.get("PYSPARK_SUBMIT_ARGS", "")
 
 
@@ -129,9 +128,9 @@ def _java(*, light: bool) -> dict[str, str]:
 
 @contextmanager
 def progress(spark: SparkSession, tell: Callable[[str, int, int], None] | None, every: float = 1.0) -> Iterator[None]:
-    """Tell how far running stages are, from Spark's status tracker, while the block runs.
+    """Report the progress of running stages, from Spark's status tracker, while the block runs.
 
-    ``tell`` gets (job group, tasks done, tasks in all), once ``every`` so many seconds if something changed.
+    ``tell`` gets (stage, tasks done, all tasks) at most every ``every`` seconds, if something changed.
     """
     if tell is None:
         yield

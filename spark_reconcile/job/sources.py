@@ -1,174 +1,138 @@
-"""Where a range's rows come from: its row groups, or Spark's shuffle. The same work either way."""
+"""Where a range's rows come from: the row groups that hold them, or Spark's shuffle. The work on them is the same."""
 
 from __future__ import annotations
 
 import zlib
+from abc import ABC, abstractmethod
 from collections import defaultdict
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
-from spark_reconcile import tasks
-from spark_reconcile.merging import Bracket, neighbours
-from spark_reconcile.ranges import narrowed
+from spark_reconcile.job import tasks
+from spark_reconcile.job.ranges import Chunk, Groups, Range, narrowed
+from spark_reconcile.job.tasks import Edges, FirstLook, Key, Known
+from spark_reconcile.match.kernel import RangeRows, Runs, Unsettled
+from spark_reconcile.match.merging import Bracket, neighbours
+from spark_reconcile.tables.columns import I64, Identities
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-
     from pyspark.sql import SparkSession
 
-    from spark_reconcile.columns import I64, Identities
-    from spark_reconcile.kernel import Piece, Residue, Runs
-    from spark_reconcile.ranges import Chunk, Groups, Range
-    from spark_reconcile.tasks import Edges, FirstLook, Key, Known, Refused
+    Work: TypeAlias = Callable[[Key, RangeRows, Known, Any], Any]
+    """Work on a range's rows, with what was asked of that range."""
 
 WIDTH: Final = 1 << 19
-"""Offsets of a range where the layout is any."""
+"""Offsets of a range after a shuffle."""
 
 
-class Source(Protocol):
-    """Ranges, and work on them in Spark."""
+class Again(NamedTuple):
+    """Asks a range for runs of identities, other than those it has ``reported``."""
 
-    def first_looks(self) -> Iterable[FirstLook | Refused]:
+    runs: Runs
+    reported: Identities
+
+
+class Source(ABC):
+    """Ranges, and work on them in Spark.
+
+    Every method raises BadInputError for a damaged file or value, LayoutError for rows that contradict their footer.
+    """
+
+    def __init__(self, spark: SparkSession, known: Known) -> None:
+        self._context = spark.sparkContext
+        self._known = self._context.broadcast(known)
+
+    def first_looks(self) -> list[FirstLook]:
         """Settle every range."""
+        return self._each(None, lambda key, rows, known, _: tasks.first_look(key, rows, known))
 
-    def second_looks(
-        self, runs: Mapping[Key, Runs], said: Mapping[Key, Identities]
-    ) -> Iterable[tuple[Key, Residue] | Refused]:
-        """Look again at some ranges for some identities, other than those told already."""
+    def second_looks(self, asked: Mapping[Key, Again]) -> list[tuple[Key, Unsettled]]:
+        """Look again at some ranges."""
+        return self._each(asked, lambda key, rows, known, again: tasks.second_look(key, rows, known, *again))
 
-    def brackets(self, keys: Sequence[Key], who: Identities) -> Iterable[Bracket | Refused]:
-        """Look up neighbours in some ranges."""
+    def brackets(self, keys: Sequence[Key], who: Identities) -> list[Bracket]:
+        """Look up the neighbours of some identities in some ranges."""
+        return self._each(dict.fromkeys(keys), lambda _key, rows, _known, _: neighbours(rows.probes, who))
 
-    def edges(self, keys: Sequence[Key], within: tuple[I64, I64], most: int) -> Iterable[tuple[Key, Edges] | Refused]:
+    def edges(self, keys: Sequence[Key], within: tuple[I64, I64], most: int) -> list[tuple[Key, Edges]]:
         """Look up the order of transactions in some ranges."""
+        return self._each(dict.fromkeys(keys), lambda key, rows, known, _: tasks.edges(key, rows, known, within, most))
+
+    @abstractmethod
+    def _each(self, asked: Mapping[Key, Any] | None, work: Work) -> list[Any]:
+        """Return what ``work`` returns for each range that is ``asked``; None: for every range."""
 
 
-class Direct:
+class Direct(Source):
     """Ranges read from the row groups that hold them."""
 
     def __init__(self, spark: SparkSession, ranges: Sequence[Range], known: Known, groups: Groups) -> None:
-        self._context = spark.sparkContext
+        super().__init__(spark, known)
         self._groups = groups
         self._ranges = {(part.place, part.number): part for part in ranges}
-        self._known = self._context.broadcast(known)
 
-    def first_looks(self) -> Iterable[FirstLook | Refused]:
-        """Settle every range."""
+    def _each(self, asked: Mapping[Key, Any] | None, work: Work) -> list[Any]:
         known = self._known
+        keys = self._ranges if asked is None else asked
+        parts = [self._part(key, None if asked is None else asked[key]) for key in keys]
 
-        def work(part: Range) -> FirstLook:
-            return tasks.first_look((part.place, part.number), tasks.load_range(part, known.value), known.value)
+        def loaded(task: tuple[Range, Any]) -> Any:
+            part, question = task
+            return work((part.place, part.number), tasks.load_range(part, known.value), known.value, question)
 
-        return self._each(list(self._ranges.values()), work)
-
-    def second_looks(
-        self, runs: Mapping[Key, Runs], said: Mapping[Key, Identities]
-    ) -> Iterable[tuple[Key, Residue] | Refused]:
-        """Look again."""
-        known = self._known
-
-        def work(task: tuple[Range, Runs, Identities]) -> tuple[Key, Residue]:
-            part, ask, told = task
-            piece = tasks.load_range(part, known.value)
-            return tasks.second_look((part.place, part.number), piece, known.value, ask, told)
-
-        parts = [
-            (narrowed(self._ranges[key], (ask.sequence, ask.last), self._groups), ask, said[key])
-            for key, ask in runs.items()
-        ]
-        return self._each(parts, work)
-
-    def brackets(self, keys: Sequence[Key], who: Identities) -> Iterable[Bracket | Refused]:
-        """Look up neighbours."""
-        known = self._known
-
-        def work(part: Range) -> Bracket:
-            return neighbours(tasks.load_range(part, known.value).probes, who)
-
-        return self._each([self._ranges[key] for key in keys], work)
-
-    def edges(self, keys: Sequence[Key], within: tuple[I64, I64], most: int) -> Iterable[tuple[Key, Edges] | Refused]:
-        """Look up the order."""
-        known = self._known
-
-        def work(part: Range) -> tuple[Key, Edges]:
-            piece = tasks.load_range(part, known.value)
-            return tasks.edges((part.place, part.number), piece, known.value, within, most)
-
-        return self._each([self._ranges[key] for key in keys], work)
-
-    def _each(self, work_list: list[Any], work: Callable[[Any], Any]) -> Iterable[Any]:
-        if not work_list:
+        if not parts:
             return []
-        results: list[Any] = self._context.parallelize(work_list, len(work_list)).map(tasks.told(work)).collect()
-        return results
+        results = self._context.parallelize(parts, len(parts)).map(tasks.guarded(loaded)).collect()
+        return [tasks.accepted(result) for result in results]
+
+    def _part(self, key: Key, question: Any) -> tuple[Range, Any]:
+        part = self._ranges[key]
+        if isinstance(question, Again):
+            part = narrowed(part, (question.runs.sequence, question.runs.last), self._groups)
+        return part, question
 
 
-class Shuffled:
+class Shuffled(Source):
     """Ranges brought together from chunks of any layout."""
 
     def __init__(self, spark: SparkSession, pieces: Sequence[Chunk], known: Known) -> None:
-        context = spark.sparkContext
-        self._known = context.broadcast(known)
+        super().__init__(spark, known)
         parts = max(1, min(len(pieces) * 2, 4096))
+        width = WIDTH
 
-        def spread(chunk: Chunk) -> Iterator[tuple[Key | None, Any]]:
-            result: Any = tasks.told(_spread)(chunk)
-            if isinstance(result, tasks.Refused):
-                yield None, result
-            else:
-                yield from result
+        def spread(chunk: Chunk) -> list[tuple[Key | None, Any]]:
+            result: Any = tasks.guarded(_spread)((chunk, width))
+            return [(None, result)] if isinstance(result, Exception) else result
 
         self._empty = not pieces
-        self._pairs = context.parallelize(list(pieces), max(1, len(pieces))).flatMap(spread).partitionBy(parts, _hashed)
+        chunks = self._context.parallelize(list(pieces), max(1, len(pieces)))
+        self._pairs = chunks.flatMap(spread).partitionBy(parts, _hashed)
 
-    def first_looks(self) -> Iterable[FirstLook | Refused]:
-        """Settle every range."""
+    def _each(self, asked: Mapping[Key, Any] | None, work: Work) -> list[Any]:
+        if self._empty:
+            return []
         known = self._known
-        return self._each(None, lambda key, piece: tasks.first_look(key, piece, known.value))
-
-    def second_looks(
-        self, runs: Mapping[Key, Runs], said: Mapping[Key, Identities]
-    ) -> Iterable[tuple[Key, Residue] | Refused]:
-        """Look again."""
-        known, context = self._known, self._pairs.context
-        asked = context.broadcast((dict(runs), dict(said)))
-
-        def work(key: Key, piece: Piece) -> tuple[Key, Residue]:
-            ask, told = asked.value
-            return tasks.second_look(key, piece, known.value, ask[key], told[key])
-
-        return self._each(frozenset(runs), work)
-
-    def brackets(self, keys: Sequence[Key], who: Identities) -> Iterable[Bracket | Refused]:
-        """Look up neighbours."""
-        return self._each(frozenset(keys), lambda _, piece: neighbours(piece.probes, who))
-
-    def edges(self, keys: Sequence[Key], within: tuple[I64, I64], most: int) -> Iterable[tuple[Key, Edges] | Refused]:
-        """Look up the order."""
-        known = self._known
-        return self._each(frozenset(keys), lambda key, piece: tasks.edges(key, piece, known.value, within, most))
-
-    def _each(self, chosen: frozenset[Key] | None, work: Callable[[Key, Piece], Any]) -> Iterable[Any]:
-        known = self._known
+        questions = self._context.broadcast(None if asked is None else dict(asked))
 
         def once(task: tuple[Key, list[tuple[str, bytes]]]) -> Any:
-            return work(task[0], tasks.load_blobs(*task, known.value))
+            question = questions.value[task[0]] if questions.value is not None else None
+            return work(task[0], tasks.load_blobs(*task, known.value), known.value, question)
 
         def loaded(pairs: Iterator[tuple[Key | None, Any]]) -> Iterator[Any]:
             blobs: dict[Key, list[tuple[str, bytes]]] = defaultdict(list)
             for key, value in pairs:
                 if key is None:
                     yield value
-                elif chosen is None or key in chosen:
+                elif questions.value is None or key in questions.value:
                     blobs[key].append(value)
             for key in list(blobs):
-                yield tasks.told(once)((key, blobs.pop(key)))
+                yield tasks.guarded(once)((key, blobs.pop(key)))
 
-        return [] if self._empty else self._pairs.mapPartitions(loaded).collect()
+        return [tasks.accepted(result) for result in self._pairs.mapPartitions(loaded).collect()]
 
 
-def _spread(chunk: Chunk) -> list[tuple[Key, tuple[str, bytes]]]:
-    return list(tasks.spread(chunk, WIDTH))
+def _spread(task: tuple[Chunk, int]) -> list[tuple[Key, tuple[str, bytes]]]:
+    return list(tasks.spread(*task))
 
 
 def _hashed(key: Key | None) -> int:

@@ -1,45 +1,56 @@
-"""What runs in Spark's workers: read, settle, write; look again; and never let an error of the input become a retry."""
+"""What runs in Spark's workers: read a range, settle it, write verdicts, look again."""
 
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
+import numpy as np
 import pyarrow as pa
 
-from spark_reconcile import merging, ordering, reading
-from spark_reconcile.bounding import Dumped, Place
-from spark_reconcile.columns import NEVER, NO_OFFSET, Damaged, Found, Identities, Probes, by_producer
 from spark_reconcile.errors import BadInputError
-from spark_reconcile.extents import Extents
-from spark_reconcile.fractures import Fractures
-from spark_reconcile.kernel import Conflicts, Piece, Residue, Runs, Slice, settle
-from spark_reconcile.ordering import Writes
-from spark_reconcile.output import Writer, Written
-from spark_reconcile.ranges import LayoutError
-from spark_reconcile.splitting import split
-from spark_reconcile.tables import TABLES, RowGroup
+from spark_reconcile.job.partitioning import split
+from spark_reconcile.job.ranges import Chunk, LayoutError, Part, Range, Share
+from spark_reconcile.match import merging, ordering
+from spark_reconcile.match.extents import Extents
+from spark_reconcile.match.fractures import Fractures
+from spark_reconcile.match.kernel import Partition, RangeRows, Runs, Unsettled, settle
+from spark_reconcile.match.ordering import Order, Writes
+from spark_reconcile.match.verdict_counts import VerdictCounts
+from spark_reconcile.report.output import Writer, Written
+from spark_reconcile.tables import parquet
+from spark_reconcile.tables.bounds import Dumped, Place
+from spark_reconcile.tables.columns import (
+    I64,
+    NO_OFFSET,
+    Bool,
+    Damaged,
+    Found,
+    Identities,
+    Placed,
+    Probes,
+    by_producer,
+)
+from spark_reconcile.tables.rows import polls_of, probes_of, records_of
+from spark_reconcile.tables.schema import TABLES, RowGroup
+from spark_reconcile.tables.transactions import Transactions
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from pyspark.sql import SparkSession
 
-    from spark_reconcile.columns import I64, Bool
-    from spark_reconcile.ordering import Order
-    from spark_reconcile.ranges import Chunk, Range, Share
-    from spark_reconcile.tables import File
-    from spark_reconcile.tally import Tally
-    from spark_reconcile.transactions import Transactions
 
 T = TypeVar("T")
 R = TypeVar("R")
-F = TypeVar("F", Found, Damaged)
 Edges: TypeAlias = tuple[int, Writes, Writes]
-"""How many edges, from where, and to where."""
+"""The number of edges, their tails and their heads."""
 Key: TypeAlias = tuple[Place, int]
 """A partition and the number of one of its ranges."""
 Named: TypeAlias = dict[tuple[str, str], set[str]]
 """Topic ids by (cluster, topic)."""
+Piece: TypeAlias = tuple[str, pa.Table, str]
+"""A table's name, some of its rows, and the file they are from."""
 KEYS = ("cluster", "topic", "partition", "producer_id", "generation", "sequence")
 
 
@@ -47,7 +58,7 @@ KEYS = ("cluster", "topic", "partition", "producer_id", "generation", "sequence"
 class Known:
     """What every task must know; sent to each worker once.
 
-    ``named``: the topic ids that the log names, by (cluster, topic).
+    ``named``: the topic ids in the probe log, by (cluster, topic).
     """
 
     dumped: Dumped
@@ -57,10 +68,10 @@ class Known:
     generations: dict[str, dict[int, tuple[int, ...]]]
     work: str
 
-    def slice_of(self, place: Place) -> Slice:
-        """Return what is true of a partition."""
+    def partition(self, place: Place) -> Partition:
+        """Return the bounds and the extents of a partition."""
         extents = Extents(self.sequences.get(place, {}), self.generations.get(place.cluster, {}))
-        return Slice(self.dumped.bounds.get(place), extents)
+        return Partition(self.dumped.bounds.get(place), extents)
 
     def ours(self, place: Place) -> frozenset[str | None]:
         """Return the topic ids of the rows that meet the dump of a partition (Dumped.ours)."""
@@ -69,112 +80,130 @@ class Known:
 
 @dataclass(frozen=True, slots=True)
 class FirstLook:
-    """What a range's first look sends to the driver; what did not survive is in files already."""
+    """What a range's first look sends to the driver; probes that did not survive are in files already."""
 
     key: Key
-    tally: Tally
-    residue: Residue
+    verdict_counts: VerdictCounts
+    unsettled: Unsettled
     runs: Runs
     fractures: Fractures
-    conflicts: Conflicts
+    conflicts: Placed
     damaged: I64
     written: Written
     order: Order
 
 
-@dataclass(frozen=True, slots=True)
-class Refused:
-    """Why a task could not go on: bad input (then ``error``), or a layout that is not what it claims."""
+def guarded(work: Callable[[T], R]) -> Callable[[T], R | Exception]:
+    """Return ``work`` with errors of the input as values: Spark would run such a task four times."""
 
-    error: BadInputError | None
-
-
-def told(work: Callable[[T], R]) -> Callable[[T], R | Refused]:
-    """Return ``work`` with errors of the input as values: Spark would try such a task four times over."""
-
-    def guarded(task: T) -> R | Refused:
+    def refusing(task: T) -> R | Exception:
         try:
             return work(task)
-        except BadInputError as error:
-            return Refused(error)
-        except LayoutError:
-            return Refused(None)
+        except (BadInputError, LayoutError) as error:
+            return error
 
-    return guarded
+    return refusing
 
 
-def load_range(part: Range, known: Known) -> Piece:
+def accepted(result: Any) -> Any:
+    """Return the result of a `guarded` task, or raise the error that it is."""
+    if isinstance(result, Exception):
+        raise result
+    return result
+
+
+def in_parallel(spark: SparkSession, parts: Sequence[T], work: Callable[[T], R]) -> Iterator[R]:
+    """Yield what ``work`` returns for each of ``parts``, done by Spark's workers."""
+    if parts:
+        results = spark.sparkContext.parallelize(parts, min(len(parts), 256)).map(guarded(work))
+        yield from map(accepted, results.toLocalIterator())
+
+
+def load_range(part: Range, known: Known) -> RangeRows:
     """Read a range's row groups.
 
     Raises:
-        BadInputError: a file is damaged, or a value is none it may have.
-        LayoutError: a row group holds what its footer denies.
+        BadInputError: a file is damaged, or a value is not allowed.
+        LayoutError: a row group has rows that its footer excludes.
     """
-    ours = known.ours(part.place)
-    probes = [Probes.none()]
-    for share in part.probes:
-        table = _read(share, part.place)
-        rows = reading.probes(table, part.place.cluster, ours, known.transactions, share.file.path)
-        placed = rows.offset >= 0
-        _check(share, rows.offset[placed] if not placed.all() else rows.offset)
-        keep = (rows.offset >= part.low) & (rows.offset < part.high)
-        if share.unplaced:
-            keep |= ~placed
-        probes.append(rows if keep.all() else rows.take(keep))
-    found, damaged = [Found.none()], [Damaged.none()]
-    for share in part.records:
-        table = _read(share, part.place)
-        _check(share, reading.numbers(table, "offset"))
-        rows_found, rows_damaged = reading.records(table, ours, share.file.path)
-        found.append(_between(rows_found, part))
-        damaged.append(_between(rows_damaged, part))
-    polls = [Found.none()]
-    for share in part.polls:
-        table = _read(share, part.place)
-        _check(share, reading.numbers(table, "offset"))
-        polls.append(_between(reading.polls(table, ours, share.file.path), part))
-    return Piece(Probes.concat(probes), Found.concat(found), Damaged.concat(damaged), Found.concat(polls))
+    return _gathered(_pieces(part), part.place, known)
+
+
+def load_blobs(key: Key, blobs: Iterable[tuple[str, bytes]], known: Known) -> RangeRows:
+    """Return a range's rows that the shuffle brought together."""
+    tables = ((name, pa.ipc.open_stream(blob).read_all()) for name, blob in blobs)
+    pieces = ((name, rows, (rows.schema.metadata or {}).get(b"path", b"").decode()) for name, rows in tables)
+    return _gathered(pieces, key[0], known)
+
+
+def _gathered(pieces: Iterable[Piece], place: Place, known: Known) -> RangeRows:
+    """Return the rows of tables, all of one partition."""
+    ours = known.ours(place)
+    probes: list[Probes] = []
+    records: list[tuple[Found, Damaged]] = []
+    polls: list[Found] = []
+    for name, table, path in pieces:
+        if name == "probes":
+            probes.append(probes_of(table, place.cluster, ours, known.transactions, path))
+        elif name == "records":
+            records.append(records_of(table, ours, path))
+        else:
+            polls.append(polls_of(table, ours, path))
+    found, damaged = Found.concat([one for one, _ in records]), Damaged.concat([one for _, one in records])
+    return RangeRows(Probes.concat(probes), found, damaged, Found.concat(polls))
+
+
+def _pieces(part: Range) -> Iterator[Piece]:
+    """Read the rows of a range, and check each row group against its footer."""
+    for name, shares in part.shares.items():
+        for share in shares:
+            table = _read(share, part.place)
+            offset = parquet.numbers(table, "offset", NO_OFFSET)
+            placed = (offset >= 0) if name == "probes" else np.ones(len(offset), dtype=np.bool_)
+            _check(share, offset[placed])
+            keep = placed & (offset >= part.low) & (offset < part.high)
+            if share.unplaced:
+                keep |= ~placed
+            yield name, table if keep.all() else table.filter(pa.array(keep)), share.file.path
 
 
 def _read(share: Share, place: Place) -> pa.Table:
-    table = reading.read(share.file, share.groups)
+    table = parquet.read(share.file, share.groups)
     if share.mixed:
         return table.filter(pa.array(_of_place(table, place, share.file.path)))
     for name, value in zip(("cluster", "topic"), place[:2], strict=True):
-        number, values = reading.codes(table, name, None, share.file.path)
+        number, values = parquet.codes(table, name, None, share.file.path)
         if len(number) and (values[number[0]] != value or (len(values) > 1 and (number != number[0]).any())):
             raise LayoutError(share.file.path)
-    partition = reading.numbers(table, "partition")
+    partition = parquet.numbers(table, "partition")
     if len(partition) and (partition != place.partition).any():
         raise LayoutError(share.file.path)
     return table
 
 
 def _of_place(table: pa.Table, place: Place, path: str) -> Bool:
-    mine: Bool = reading.numbers(table, "partition") == place.partition
+    mine: Bool = parquet.numbers(table, "partition") == place.partition
     for name, value in zip(("cluster", "topic"), place[:2], strict=True):
-        number, values = reading.codes(table, name, None, path)
+        number, values = parquet.codes(table, name, None, path)
         mine &= number == (values.index(value) if value in values else -2)
     return mine
 
 
-def outline(part: tuple[File, tuple[int, ...]]) -> list[tuple[str, int, Place, RowGroup]]:
+def outline(part: Part) -> list[tuple[str, int, Place, RowGroup]]:
     """Return for row groups of several partitions (path, number, partition, what a footer would say of its rows)."""
     file, groups = part
     columns = [name for name in ("cluster", "topic", "partition", "offset") if name in TABLES[file.table]]
     result = []
     for group in groups:
-        table = reading.read(file, [group], columns)
-        seen: dict[Place, list[tuple[int, int, int]]] = defaultdict(list)
+        table = parquet.read(file, [group], columns)
+        offsets: dict[Place, list[I64]] = defaultdict(list)
         for place, _, rows in split(table, None, file.path):
-            offset = reading.numbers(rows, "offset", NO_OFFSET)
+            offsets[place].append(parquet.numbers(rows, "offset", NO_OFFSET))
+        for place, parts in offsets.items():
+            offset = np.concatenate(parts)
             placed = offset[offset >= 0]
-            ends = (int(placed.min()), int(placed.max())) if len(placed) else (NEVER, NO_OFFSET)
-            seen[place].append((*ends, len(offset) - len(placed)))
-        for place, parts in seen.items():
-            low, high = min(one[0] for one in parts), max(one[1] for one in parts)
-            claims = ({"offset": low}, {"offset": high}) if high >= 0 else ({}, {})
-            nulls = {"offset": sum(one[2] for one in parts)}
+            claims = ({"offset": int(placed.min())}, {"offset": int(placed.max())}) if len(placed) else ({}, {})
+            nulls = {"offset": len(offset) - len(placed)}
             result.append((file.path, group, place, RowGroup(group, len(table), nulls, *claims, mixed=True)))
     return result
 
@@ -185,36 +214,11 @@ def _check(share: Share, offset: I64) -> None:
         raise LayoutError(share.file.path)
 
 
-def _between(rows: F, part: Range) -> F:
-    keep: Bool = (rows.offset >= part.low) & (rows.offset < part.high)
-    return rows if keep.all() else rows.take(keep)
-
-
-def load_blobs(key: Key, blobs: Iterable[tuple[str, bytes]], known: Known) -> Piece:
-    """Return the rows that the shuffle brought together."""
-    place = key[0]
-    ours = known.ours(place)
-    probes, found, damaged, polls = [Probes.none()], [Found.none()], [Damaged.none()], [Found.none()]
-    for table, blob in blobs:
-        with pa.ipc.open_stream(blob) as stream:
-            rows = stream.read_all()
-        path = (rows.schema.metadata or {}).get(b"path", b"").decode()
-        if table == "probes":
-            probes.append(reading.probes(rows, place.cluster, ours, known.transactions, path))
-        elif table == "records":
-            one, other = reading.records(rows, ours, path)
-            found.append(one)
-            damaged.append(other)
-        else:
-            polls.append(reading.polls(rows, ours, path))
-    return Piece(Probes.concat(probes), Found.concat(found), Damaged.concat(damaged), Found.concat(polls))
-
-
 def spread(chunk: Chunk, width: int) -> Iterator[tuple[Key, tuple[str, bytes]]]:
     """Read a chunk of any layout and yield its rows by partition and range of ``width`` offsets."""
     parts: dict[Key, list[pa.Table]] = defaultdict(list)
     for file, groups in chunk.parts:
-        for batch in reading.batches(file, groups):
+        for batch in parquet.batches(file, groups):
             for place, number, rows in split(batch, width, file.path):
                 parts[place, number].append(rows.replace_schema_metadata({"path": file.path}))
     for key, tables in parts.items():
@@ -234,31 +238,31 @@ def _undictionary(table: pa.Table) -> pa.Table:
     return pa.table(columns, schema=table.schema)
 
 
-def first_look(key: Key, piece: Piece, known: Known) -> FirstLook:
-    """Settle a range and write down what did not plainly survive."""
+def first_look(key: Key, piece: RangeRows, known: Known) -> FirstLook:
+    """Settle a range and write the verdicts of the probes that did not survive."""
     place, _ = key
-    settled = settle(piece, known.slice_of(place))
+    settled = settle(piece, known.partition(place))
     fractures = Fractures()
     fractures.add(place, settled.probes, settled.judgement)
-    written = Writer(known.work, known.dumped).told(place, settled.probes, settled.judgement)
+    written = Writer(known.work, known.dumped).judged(place, settled.probes, settled.judgement)
     return FirstLook(
         key=key,
-        tally=settled.tally,
-        residue=settled.residue,
+        verdict_counts=settled.verdict_counts,
+        unsettled=settled.unsettled,
         runs=settled.runs,
         fractures=fractures,
         conflicts=settled.conflicts,
         damaged=settled.damaged,
         written=written,
-        order=ordering.of(_dated(place, settled.writes, known)),
+        order=ordering.order_of(_dated(place, settled.writes, known)),
     )
 
 
-def edges(key: Key, piece: Piece, known: Known, within: tuple[I64, I64], most: int) -> tuple[Key, Edges]:
+def edges(key: Key, piece: RangeRows, known: Known, within: tuple[I64, I64], most: int) -> tuple[Key, Edges]:
     """Return a range's edges within some stretches of time, or only their number if they are more than ``most``."""
-    writes = settle(piece, known.slice_of(key[0])).writes
+    writes = settle(piece, known.partition(key[0])).writes
     tail, head = ordering.edges(_dated(key[0], writes, known), within)
-    return key, (len(tail), tail, head) if len(tail) <= most else (len(tail), Writes.none(), Writes.none())
+    return key, (len(tail), tail, head) if len(tail) <= most else (len(tail), Writes.zeros(), Writes.zeros())
 
 
 def _dated(place: Place, writes: Writes, known: Known) -> Writes:
@@ -266,20 +270,20 @@ def _dated(place: Place, writes: Writes, known: Known) -> Writes:
     return ordering.dated(writes, known.transactions.began(place.cluster, *who))
 
 
-def second_look(key: Key, piece: Piece, known: Known, runs: Runs, said: Identities) -> tuple[Key, Residue]:
-    """Tell what is known of identities that others asked for."""
-    return key, merging.second_look(piece, known.slice_of(key[0]), runs, said)
+def second_look(key: Key, piece: RangeRows, known: Known, runs: Runs, reported: Identities) -> tuple[Key, Unsettled]:
+    """Return what the range has of some runs of identities, other than those ``reported``."""
+    return key, merging.second_look(piece, known.partition(key[0]), runs, reported)
 
 
-def extents(part: tuple[File, tuple[int, ...]]) -> tuple[dict[Place, dict[tuple[int, int], tuple[int, int]]], Named]:
-    """Return of some row groups: the first and last sequence of each producer's generation in each partition; ids."""
+def extents(part: Part) -> tuple[dict[Place, dict[tuple[int, int], tuple[int, int]]], Named]:
+    """Return the first and last sequence of each generation in each partition of some row groups, and topic ids."""
     file, groups = part
     result: dict[Place, dict[tuple[int, int], tuple[int, int]]] = {}
     named: Named = defaultdict(set)
-    for batch in reading.batches(file, groups, (*KEYS, "topic_id")):
+    for batch in parquet.batches(file, groups, (*KEYS, "topic_id")):
         for place, _, rows in split(batch, None, file.path):
             named[place[:2]].update(rows.column("topic_id").unique().drop_null().to_pylist())
-            who = Identities(*(reading.numbers(rows, name) for name in KEYS[3:]))
+            who = Identities(*(parquet.numbers(rows, name) for name in KEYS[3:]))
             here = result.setdefault(place, {})
             for producer, generation, mine in by_producer(who):
                 sequence = who.sequence[mine]
@@ -288,6 +292,6 @@ def extents(part: tuple[File, tuple[int, ...]]) -> tuple[dict[Place, dict[tuple[
 
 
 def widen(extent: dict[tuple[int, int], tuple[int, int]], who: tuple[int, int], first: int, last: int) -> None:
-    """Let an extent reach from ``first`` to ``last`` at least."""
+    """Extend an extent to [first, last]."""
     low, high = extent.get(who, (first, last))
     extent[who] = min(low, first), max(high, last)

@@ -1,22 +1,20 @@
-"""The process from which Spark forks its Python workers: what tasks need is imported once, before the first fork.
+"""The process from which Spark forks its Python workers; it imports what tasks need once, before the first fork.
 
 Spark starts it instead of its own (``spark.python.daemon.module``). With its own, every worker imports NumPy and Arrow
 for itself, and every task costs about 150 ms of CPU time besides its work: PySpark invalidates the import caches, for
 which Python reads the directory of pyspark.zip again for each package in it, and collects garbage among all modules.
 """
 
-from __future__ import annotations
-
 import gc
 from zipimport import zipimporter
 
 from pyspark import daemon
 
-from spark_reconcile import dump, history_tasks, tasks  # noqa: F401  # for the workers
+from spark_reconcile.job import tasks  # noqa: F401  # for the workers
 
 
 def _unchanged(self: zipimporter) -> None:
-    """Keep what is known of an archive: pyspark.zip does not change while Spark runs."""
+    """Keep the directory of an archive: pyspark.zip does not change while Spark runs."""
 
 
 def main() -> None:

@@ -1,57 +1,50 @@
-"""What no single range could settle, joined by identity over the whole partition: few rows, every rule.
+"""What the ranges of a partition left unsettled, joined by identity: few rows, every rule.
 
-`assemble` brings everything known of an identity together, `conclude` judges it. Between the two the caller may look
-up the neighbours of probes that were acknowledged without an offset (rule 4).
+`assemble` joins what is known of each identity, `conclude` judges it. Between the two the caller may look up the
+neighbours of probes that were acknowledged without an offset (rule 4).
+
+Example: one range holds probe 7/1/5, acknowledged at offset 12 and found there; another holds a record of 7/1/5 at
+offset 90 that no probe explains. Joined, the identity has two offsets: a duplicate, whose copy is at 90.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from spark_reconcile.columns import (
+from spark_reconcile.match.anomalies import DUPLICATE, LOST_WRITE, PHANTOM, NightlyAnomaly
+from spark_reconcile.match.extents import BEYOND_NEWEST, BEYOND_OLDER, OUT_OF_SCOPE
+from spark_reconcile.match.kernel import Partition, Unsettled
+from spark_reconcile.match.rules import Judgement, Sightings, Verdict, judge
+from spark_reconcile.match.verdict_counts import VerdictCounts
+from spark_reconcile.tables.columns import (
     COMMITTED_LEVEL,
+    I64,
     NEVER,
     NO_OFFSET,
+    PLAIN,
+    U8,
     UNCOMMITTED_LEVEL,
+    Bool,
+    Bounds,
     Identities,
+    Placed,
+    Probes,
+    lookup,
     numbered,
 )
-from spark_reconcile.extents import BEYOND_NEWEST, BEYOND_OLDER, OUT_OF_SCOPE
-from spark_reconcile.judging import (
-    LOST,
-    PENDING,
-    UNACKED_FOUND,
-    UNEXPECTED,
-    Judgement,
-    Sightings,
-    judge,
-    promised,
-)
-from spark_reconcile.tally import Tally
-
-if TYPE_CHECKING:
-    from spark_reconcile.columns import I64, U8, Bool, Bounds, Probes
-    from spark_reconcile.kernel import Residue, Slice
-
-
-@dataclass(frozen=True, slots=True)
-class Placed(Identities):
-    """Identities, each with an offset (NO_OFFSET: none)."""
-
-    offset: I64
 
 
 @dataclass(frozen=True, slots=True)
 class Assembled:
-    """Everything known of each identity of a residue.
+    """Everything known of each unsettled identity.
 
-    ``probes``, ``seen`` and ``found`` (lowest offset at which it was found, or NO_OFFSET) belong together, row by row.
-    ``strangers``: identities that the log does not hold, with the lowest offset they were found at; ``vanished``: the
-    same with the lowest offset a read_committed poll showed them within bounds, found nowhere. ``copies``: second and
-    further offsets of an identity.
+    ``probes``, ``seen`` and ``found`` (the lowest offset at which it was found, or NO_OFFSET) belong together, row by
+    row. ``strangers``: identities that the log does not hold, with the lowest offset they were found at; ``vanished``:
+    the same found nowhere, with the lowest offset within bounds where a read_committed poll saw them. ``copies``:
+    second and further offsets of an identity.
     """
 
     probes: Probes
@@ -65,11 +58,10 @@ class Assembled:
         """Return which probes need their neighbours' offsets: promised without an offset and not to be found."""
         seen = self.seen
         result: Bool = (
-            promised(self.probes)
-            & ~self.probes.other
+            self.probes.promised
             & (self.probes.offset < 0)
             & ~seen.committed
-            & ~(seen.held & (self.probes.transaction_state == 0))
+            & ~(seen.held & (self.probes.transaction_state == PLAIN))
             & ~seen.polled_within
         )
         return result
@@ -77,128 +69,120 @@ class Assembled:
 
 @dataclass(frozen=True, slots=True)
 class Concluded:
-    """The judgement of a residue: of the log's identities (``found`` beside them), and of those only the dump has."""
+    """The judgement of what was assembled.
 
-    tally: Tally
+    ``probes``, ``judgement`` and ``found`` (where they were found) are of the log's identities, ``others`` and
+    ``other_verdicts`` of those that the log does not hold; ``cases``: by anomaly those that are not rows of ``probes``.
+    """
+
+    verdict_counts: VerdictCounts
     probes: Probes
     judgement: Judgement
     found: I64
     others: Placed
     other_verdicts: U8
-    copies: Placed
+    cases: Mapping[NightlyAnomaly, Placed]
 
 
-def assemble(residue: Residue, bounds: Bounds | None) -> Assembled:
-    """Bring together what is known of each identity; nothing is judged here."""
-    start = bounds.start if bounds is not None else 0
-    end = bounds.end if bounds is not None else 0
-    probes, evidence, records, polls = residue.probes, residue.evidence, residue.records, residue.polls
-    number, who = numbered(Identities.concat([probes.who(), records.who(), polls.who()]))
+def assemble(unsettled: Unsettled, bounds: Bounds | None) -> Assembled:
+    """Join what is known of each identity; nothing is judged here."""
+    probes, at_ack, records, polls = unsettled.probes, unsettled.seen, unsettled.records, unsettled.polls
+    number, who = numbered(Identities.concat([rows.identities() for rows in (probes, records, polls)]))
     size = len(who)
     of_probe, of_row, of_poll = np.split(number, [len(probes), len(probes) + len(records)])
     winner = _winners(probes, of_probe, size)
     known = winner >= 0
-    acked_at_offset = np.full(size, NO_OFFSET, dtype=np.int64)
-    acked_at_offset[known] = probes.offset[winner[known]]
-
     first_level = records.level == COMMITTED_LEVEL
-    within = first_level & (records.offset >= start)
-    open_end = (records.level == UNCOMMITTED_LEVEL) & (records.offset >= end)
+    within = first_level & (records.offset >= (bounds.start if bounds is not None else 0))
+    open_end = (records.level == UNCOMMITTED_LEVEL) & (records.offset >= (bounds.end if bounds is not None else 0))
     rows = np.concatenate([of_probe, of_row])
     offsets = np.concatenate([probes.offset, records.offset])
-    committed = np.concatenate([evidence.committed, within])
-    held = np.concatenate([evidence.held, open_end])
-    present = np.concatenate([evidence.present, within | ~first_level])
-    here = offsets == acked_at_offset[rows]
-
-    poll_within = (polls.offset >= start) & (polls.offset < end)
-    any_of = _Any(size)
-    shown = (
-        any_of(of_probe, evidence.shown)
-        | any_of(of_row, first_level)
-        | any_of(of_poll, np.ones(len(polls), dtype=np.bool_))
-    )
+    committed = np.concatenate([at_ack.committed, within])
+    held = np.concatenate([at_ack.held, open_end])
+    present = np.concatenate([at_ack.present, within | ~first_level])
+    acked_at = np.full(size, NO_OFFSET, dtype=np.int64)
+    acked_at[known] = probes.offset[winner[known]]
+    here = offsets == acked_at[rows]
+    poll_within = np.zeros(len(polls), dtype=np.bool_)
+    if bounds is not None:
+        poll_within = (polls.offset >= bounds.start) & (polls.offset < bounds.end)
+    by_poll = _any(size, of_poll)
     copies = _copies(rows[present], offsets[present])
-    is_committed, is_held = any_of(rows, committed), any_of(rows, held)
-    polled_within = any_of(of_probe, evidence.polled_within) | any_of(of_poll, poll_within)
-    found = _lowest(size, rows[committed], offsets[committed])
-    found = np.where(found < 0, _lowest(size, rows[held], offsets[held]), found)
-    twice = np.zeros(size, dtype=np.bool_)
-    twice[copies[0]] = True
-    found = np.where((found < 0) & twice, _lowest(size, rows[present], offsets[present]), found)
+    twice = _any(size, copies[0])
     seen = Sightings(
-        committed=is_committed,
-        committed_here=any_of(rows, committed & here),
-        held=is_held,
-        held_here=any_of(rows, held & here),
+        committed=_any(size, rows[committed]),
+        committed_here=_any(size, rows[committed & here]),
+        held=_any(size, rows[held]),
+        held_here=_any(size, rows[held & here]),
+        present=_any(size, rows[present]),
         copies=twice,
-        damaged_here=_of_winner(evidence.damaged, winner),
-        taken_here=_of_winner(evidence.taken, winner),
-        polled=any_of(of_probe, evidence.polled) | any_of(of_poll, np.ones(len(polls), dtype=np.bool_)),
-        polled_within=polled_within,
-        shown=shown,
+        damaged_here=_of_winner(at_ack.damaged_here, winner),
+        taken_here=_of_winner(at_ack.taken_here, winner),
+        polled=_any(size, of_probe[at_ack.polled]) | by_poll,
+        polled_within=_any(size, of_probe[at_ack.polled_within]) | _any(size, of_poll[poll_within]),
+        shown=_any(size, of_probe[at_ack.shown]) | _any(size, of_row[first_level]) | by_poll,
         bracketed=np.zeros(size, dtype=np.bool_),
     )
+    found = _lowest(size, rows[committed], offsets[committed])
+    found = np.where(found < 0, _lowest(size, rows[held], offsets[held]), found)
+    found = np.where((found < 0) & twice, _lowest(size, rows[present], offsets[present]), found)
+    found = np.where(_of_winner(probes.other, winner), NO_OFFSET, found)  # rule 1: the dump is of another incarnation
     first_poll = _lowest(size, of_poll[poll_within], polls.offset[poll_within])
-    strange = ~known & is_committed
-    gone = ~known & ~is_committed & polled_within
-    others = _of_winner(probes.other, winner)  # rule 1: they do not meet what the dump holds
-    found = np.where(others, NO_OFFSET, found)
     return Assembled(
         probes=probes.take(winner[known]),
         seen=seen.take(known),
         found=found[known],
-        strangers=_placed(who.take(strange), found[strange]),
-        vanished=_placed(who.take(gone), first_poll[gone]),
+        strangers=_placed(who, found).take(~known & seen.committed),
+        vanished=_placed(who, first_poll).take(~known & ~seen.committed & seen.polled_within),
         copies=_placed(who.take(copies[0]), copies[1]),
     )
 
 
-def conclude(assembled: Assembled, partition: Slice, bracketed: Bool | None = None) -> Concluded:
+def conclude(assembled: Assembled, partition: Partition, bracketed: Bool) -> Concluded:
     """Judge everything assembled; ``bracketed``: of its probes, those whose neighbours' offsets lie within bounds."""
-    seen = assembled.seen
-    if bracketed is not None:
-        seen = Sightings(
-            **{name: getattr(seen, name) for name in Sightings.__slots__ if name != "bracketed"},
-            bracketed=bracketed,
-        )
     probes = assembled.probes
-    judgement = judge(probes, seen, partition.bounds)
-    tally = Tally()
-    tally.add(probes, judgement)
+    judgement = judge(probes, replace(assembled.seen, bracketed=bracketed), partition.bounds)
+    counts = VerdictCounts()
+    counts.add(probes, judgement)
     if partition.bounds is None:
-        nobody = assembled.strangers.take(slice(0, 0))
-        return Concluded(tally, probes, judgement, assembled.found, nobody, np.empty(0, np.uint8), nobody)
-    stands = partition.extents.place(assembled.strangers.who())
-    scope = stands != OUT_OF_SCOPE
+        return Concluded(counts, probes, judgement, assembled.found, Placed.zeros(), np.empty(0, np.uint8), {})
+    location = partition.extents.locate(assembled.strangers)
+    in_scope = location != OUT_OF_SCOPE
+    strangers = assembled.strangers.take(in_scope)
     verdicts = np.select(
-        [stands == BEYOND_NEWEST, stands == BEYOND_OLDER],
-        [PENDING, UNACKED_FOUND],
-        UNEXPECTED,
-    ).astype(np.uint8)[scope]
-    strangers = assembled.strangers.take(scope)
-    others = Placed.concat([strangers, assembled.vanished])
-    other_verdicts = np.concatenate([verdicts, np.full(len(assembled.vanished), LOST, dtype=np.uint8)])
-    for verdict in np.unique(other_verdicts):
-        tally.count(int(verdict), int((other_verdicts == verdict).sum()))
-    tally.anomaly("lost-write", len(assembled.vanished))
-    doubled = numbered(assembled.copies.who())[1]
-    tally.anomaly("duplicate", int(_member(doubled, strangers).sum()))
-    counted = Identities.concat([probes.who().take(judgement.duplicated), strangers.who()])
-    copies = assembled.copies.take(_member(assembled.copies, counted))
-    return Concluded(tally, probes, judgement, assembled.found, others, other_verdicts, copies)
+        [location == BEYOND_NEWEST, location == BEYOND_OLDER],
+        [Verdict.PENDING, Verdict.UNACKED_FOUND],
+        Verdict.UNEXPECTED,
+    )[in_scope]
+    vanished = assembled.vanished
+    other_verdicts = np.concatenate([verdicts, np.full(len(vanished), Verdict.LOST)]).astype(np.uint8)
+    counts.verdicts += np.bincount(other_verdicts, minlength=len(Verdict))
+    phantoms = strangers.take(verdicts == Verdict.UNEXPECTED)
+    doubled = numbered(assembled.copies)[1]
+    for anomaly, number in (
+        (LOST_WRITE, len(vanished)),
+        (PHANTOM, len(phantoms)),
+        (DUPLICATE, int((lookup(doubled, strangers) >= 0).sum())),
+    ):
+        counts.add_cases(anomaly, number)
+    doubtful = Identities.concat([probes.identities().take(judgement.duplicated), strangers.identities()])
+    copies = assembled.copies.take(lookup(assembled.copies, doubtful) >= 0)
+    return Concluded(
+        verdict_counts=counts,
+        probes=probes,
+        judgement=judgement,
+        found=assembled.found,
+        others=Placed.concat([strangers, vanished]),
+        other_verdicts=other_verdicts,
+        cases={LOST_WRITE: vanished, PHANTOM: phantoms, DUPLICATE: copies},
+    )
 
 
-class _Any:
-    """For each of so many identities: does any of its rows have the property?"""
-
-    def __init__(self, size: int) -> None:
-        self._size = size
-
-    def __call__(self, rows: I64, mask: Bool) -> Bool:
-        result = np.zeros(self._size, dtype=np.bool_)
-        result[rows[mask]] = True
-        return result
+def _any(size: int, numbers: I64) -> Bool:
+    """Return which of ``size`` identities are among ``numbers``."""
+    result = np.zeros(size, dtype=np.bool_)
+    result[numbers] = True
+    return result
 
 
 def _winners(probes: Probes, number: I64, size: int) -> I64:
@@ -223,11 +207,10 @@ def _of_winner(flags: Bool, winner: I64) -> Bool:
 
 
 def _copies(number: I64, offsets: I64) -> tuple[I64, I64]:
-    """Return (number, offset) of each offset but the lowest at which an identity stands."""
+    """Return (number, offset) of each offset but the lowest at which an identity is found."""
     order = np.lexsort((offsets, number))
     number, offsets = number[order], offsets[order]
-    same = number[1:] == number[:-1]
-    again = np.flatnonzero(same & (offsets[1:] != offsets[:-1])) + 1
+    again = np.flatnonzero((number[1:] == number[:-1]) & (offsets[1:] != offsets[:-1])) + 1
     return number[again], offsets[again]
 
 
@@ -239,12 +222,3 @@ def _lowest(size: int, number: I64, offsets: I64) -> I64:
 
 def _placed(who: Identities, offset: I64) -> Placed:
     return Placed(who.producer, who.generation, who.sequence, offset)
-
-
-def _member(rows: Identities, of: Identities) -> Bool:
-    """Return which rows have an identity that is in ``of``."""
-    number, _ = numbered(Identities.concat([of.who(), rows.who()]))
-    known = np.zeros(int(number.max()) + 1 if len(number) else 0, dtype=np.bool_)
-    known[number[: len(of)]] = True
-    result: Bool = known[number[len(of) :]]
-    return result

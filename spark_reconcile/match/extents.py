@@ -1,21 +1,15 @@
 """Which identities the probe log holds, in outline: enough for rule 10, small enough for the driver."""
 
-from __future__ import annotations
-
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 
-from spark_reconcile.columns import Found, by_producer
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from spark_reconcile.columns import I64, Bool, Identities
+from spark_reconcile.tables.columns import I64, Bool, Found, Identities, by_producer
 
 OUT_OF_SCOPE, BETWEEN, BEYOND_NEWEST, BEYOND_OLDER = range(4)
-"""Where a dump's own identity stands in the log: rule 10."""
+"""Where an identity that only the dump has lies in the log's own order (rule 10)."""
 
 BULK: Final = 100_000
 """Below this many rows those out of scope are kept: they prove that a poll's identity is not gone."""
@@ -32,10 +26,10 @@ class Extents:
     sequences: Mapping[tuple[int, int], tuple[int, int]]
     generations: Mapping[int, tuple[int, ...]]
 
-    def place(self, who: Identities) -> I64:
-        """Return for each identity that the log does not hold where it stands."""
-        result = np.full(len(who), BETWEEN, dtype=np.int64)
-        for producer, generation, rows in by_producer(who):
+    def locate(self, identities: Identities) -> I64:
+        """Return where each identity lies that the log does not hold."""
+        result = np.full(len(identities), BETWEEN, dtype=np.int64)
+        for producer, generation, rows in by_producer(identities):
             known = self.generations.get(producer)
             if known is None:
                 continue
@@ -48,18 +42,18 @@ class Extents:
                     result[rows] = beyond
                 else:
                     first, last = extent
-                    sequence = who.sequence[rows]
+                    sequence = identities.sequence[rows]
                     result[rows] = np.select([sequence < first, sequence > last], [OUT_OF_SCOPE, beyond], BETWEEN)
         return result
 
     def in_scope(self, rows: Found, above: int | None = None) -> Found:
-        """Return ``rows`` without those out of scope (and not at or ``above`` an offset), if there are many.
+        """Return ``rows`` without those out of scope (unless at or ``above`` an offset), if there are many rows.
 
-        They are no concern of this log's: an older slice, or a shorter retention than the topic's.
+        Such rows belong to an older slice of the log, or to a log whose retention is shorter than the topic's.
         """
         if len(rows) < BULK:
             return rows
-        keep: Bool = self.place(rows.who()) != OUT_OF_SCOPE
+        keep: Bool = self.locate(rows) != OUT_OF_SCOPE
         if above is not None:
             keep |= rows.offset >= above
         return rows.take(keep)

@@ -1,18 +1,15 @@
-"""Transactions of which a part is missing (rule 12): known only once every partition has spoken."""
+"""Transactions of which a part is missing (rule 12): known only once every partition is judged."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from spark_reconcile.columns import COMMITTED
-
-if TYPE_CHECKING:
-    from spark_reconcile.bounding import Place
-    from spark_reconcile.columns import Identities, Probes
-    from spark_reconcile.judging import Judgement
+from spark_reconcile.match.rules import Judgement
+from spark_reconcile.tables.bounds import Place
+from spark_reconcile.tables.columns import COMMITTED, Identities, Probes
 
 
 class Transaction(NamedTuple):
@@ -25,7 +22,7 @@ class Transaction(NamedTuple):
 
 
 class Write(NamedTuple):
-    """A write that should be there and is not."""
+    """A write that is missing."""
 
     place: Place
     sequence: int
@@ -36,16 +33,17 @@ class Write(NamedTuple):
 
 @dataclass(slots=True)
 class Fractures:
-    """Transactions of which something is known.
+    """Missing writes by transaction, and the open transactions of which some write was found (``proven``).
 
-    ``missing``: by transaction its writes that are not where they should be. ``proven``: open ones with a found write.
+    Example: transaction 9 wrote one probe to each of two partitions, and its commit's outcome is unknown. One partition
+    holds its probe, which proves the commit; the other partition should hold the other probe, and does not: fractured.
     """
 
     missing: dict[Transaction, list[Write]] = field(default_factory=dict)
     proven: set[Transaction] = field(default_factory=set)
 
     def add(self, place: Place, probes: Probes, judgement: Judgement) -> None:
-        """Take note of judged probes of one partition."""
+        """Note judged probes of one partition."""
         for row in np.flatnonzero(judgement.torn).tolist():
             write = Write(
                 place,
@@ -58,33 +56,27 @@ class Fractures:
         self.proven.update(_of(place, probes, row) for row in np.flatnonzero(judgement.proves).tolist())
 
     def merge(self, other: Fractures) -> None:
-        """Take over what another part of the work noted."""
+        """Add what another part of the work noted."""
         for transaction, writes in other.missing.items():
             self.missing.setdefault(transaction, []).extend(writes)
         self.proven |= other.proven
 
     def without(self, place: Place, retracted: Identities) -> Fractures:
-        """Return these without the writes of some identities of a partition, which will be judged anew.
+        """Return these without the writes of some identities of a partition, which are judged again.
 
-        Open transactions stay proven: a found write that is looked at again is found again.
+        Open transactions stay proven: a found write is found again at the second look.
         """
         if not len(retracted) or not self.missing:
             return self
-        gone = set(
-            zip(
-                *(column.tolist() for column in (retracted.producer, retracted.generation, retracted.sequence)),
-                strict=True,
-            )
-        )
-        kept = {
-            transaction: [
-                write
-                for write in writes
-                if write.place != place or (transaction.producer_id, transaction.generation, write.sequence) not in gone
-            ]
-            for transaction, writes in self.missing.items()
-        }
-        return Fractures({transaction: writes for transaction, writes in kept.items() if writes}, self.proven)
+        columns = (retracted.producer, retracted.generation, retracted.sequence)
+        gone = set(zip(*(column.tolist() for column in columns), strict=True))
+        kept = Fractures(proven=self.proven)
+        for transaction, writes in self.missing.items():
+            who = transaction.producer_id, transaction.generation
+            rest = [write for write in writes if write.place != place or (*who, write.sequence) not in gone]
+            if rest:
+                kept.missing[transaction] = rest
+        return kept
 
     def fractured(self) -> dict[Transaction, list[Write]]:
         """Return the fractured transactions with their missing writes."""

@@ -1,46 +1,49 @@
-"""One range of offsets of one partition: probe log and dump laid side by side (ARCHITECTURE decision 12).
+"""One range of offsets of one partition: probe log and dump side by side (ARCHITECTURE decision 12).
 
 Nearly every probe is settled where it was acknowledged: the record at its offset is it. `settle` counts those, judges
-by `judging.judge` what can be judged from that place alone, and hands out the *residue*: rows and polls that no probe
-of this place explains, probes without an offset, identities that the log has twice, and every probe here that shares
-an identity with one of these. Only the residue is looked at globally (residue.py).
+by `rules.judge` what can be judged from that offset alone, and returns what stays *unsettled*: rows and polls that no
+probe at their offset explains, probes without an offset, identities that the log has twice, and every probe here that
+shares an identity with one of these. Only that is joined over the whole partition (cross_range).
 
-What is said of a place is final whatever the cut into ranges: offsets with two identities (rule 14) and damaged ones
-(rule 8) are counted here. Pure: arrays in, arrays out.
+Example: of a million probes of a range, three were lost and one was appended twice, in the next range. The range
+settles all of them; the next range cannot settle the copy, and a second look then takes the probe back from here.
+
+What is found at one offset is final however the partition is cut into ranges: offsets with two identities (rule 14)
+and damaged ones (rule 8) are counted here. Pure: arrays in, arrays out.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 
-from spark_reconcile.columns import (
-    Columns,
+from spark_reconcile.match.alignment import Alignment, align
+from spark_reconcile.match.extents import Extents
+from spark_reconcile.match.ordering import Writes, writes
+from spark_reconcile.match.rules import Judgement, Sightings, judge
+from spark_reconcile.match.verdict_counts import VerdictCounts
+from spark_reconcile.tables.columns import (
+    I64,
+    Bounds,
     Damaged,
     Found,
     Identities,
+    Placed,
     Probes,
     by_producer,
     lookup,
     numbered,
 )
-from spark_reconcile.judging import Judgement, Sightings, judge, promised
-from spark_reconcile.laying import Layout, lay_out
-from spark_reconcile.ordering import Writes, writes
-from spark_reconcile.tally import Tally
-
-if TYPE_CHECKING:
-    from spark_reconcile.columns import I64, Bool, Bounds
-    from spark_reconcile.extents import Extents
 
 GAP: Final = 4096
-"""Sequences further apart than this are told as two runs, so that a stray one does not stretch its range."""
+"""Sequences further apart than this are two runs, so that a stray one does not stretch its range."""
 
 
 @dataclass(frozen=True, slots=True)
-class Slice:
+class Partition:
     """What is true of the whole partition: its bounds (None: not dumped) and which identities the log holds."""
 
     bounds: Bounds | None
@@ -48,7 +51,7 @@ class Slice:
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class RangeRows:
     """All rows of one partition with an offset in some range, in any order; and probes without an offset."""
 
     probes: Probes
@@ -56,44 +59,9 @@ class Piece:
     damaged: Damaged
     polls: Found
 
-
-@dataclass(frozen=True, slots=True)
-class Evidence(Columns):
-    """Bools beside rows of Probes: what stands at the acked offset, and what was polled there (see Sightings).
-
-    ``present``: a valid row within bounds, of either level, with this identity.
-    """
-
-    committed: Bool
-    held: Bool
-    present: Bool
-    damaged: Bool
-    taken: Bool
-    polled: Bool
-    polled_within: Bool
-    shown: Bool
-
-    def sightings(self) -> Sightings:
-        """Return these as sightings, as if nothing stood elsewhere."""
-        no = np.zeros(len(self.committed), dtype=np.bool_)
-        return Sightings(
-            committed=self.committed,
-            committed_here=self.committed,
-            held=self.held,
-            held_here=self.held,
-            copies=no,
-            damaged_here=self.damaged,
-            taken_here=self.taken,
-            polled=self.polled,
-            polled_within=self.polled_within,
-            shown=self.shown,
-            bracketed=no,
-        )
-
-    @classmethod
-    def none(cls, rows: int = 0) -> Evidence:
-        """Return evidence of nothing."""
-        return cls(*([np.zeros(rows, dtype=np.bool_)] * 8))
+    def align(self, bounds: Bounds | None) -> Alignment:
+        """Return the rows by offset."""
+        return align(self.probes, self.records, self.damaged, self.polls, bounds)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,140 +71,136 @@ class Runs(Identities):
     last: I64
 
     @classmethod
-    def none(cls) -> Runs:
-        """Return no runs."""
-        return cls(np.empty(0, np.int64), np.empty(0, np.int32), np.empty(0, np.int64), np.empty(0, np.int64))
+    def of(cls, producer: int, generation: int, first: I64, last: I64) -> Runs:
+        """Return runs of one producer's generation."""
+        return cls(np.full(len(first), producer), np.full(len(first), generation, dtype=np.int32), first, last)
 
 
 @dataclass(frozen=True, slots=True)
-class Residue:
-    """What one place could not settle: rows and polls without a probe there, and probes with what is known of each."""
+class Unsettled:
+    """What a range cannot settle alone: unexplained rows and polls, and probes with what is known of each."""
 
     probes: Probes
-    evidence: Evidence
+    seen: Sightings
     records: Found
     polls: Found
 
     def identities(self) -> Identities:
         """Return every identity in here, once."""
-        return numbered(Identities.concat([self.probes.who(), self.records.who(), self.polls.who()]))[1]
+        return _distinct(self.probes, self.records, self.polls)
 
     @classmethod
-    def concat(cls, parts: list[Residue]) -> Residue:
-        """Return all of ``parts``."""
+    def concat(cls, parts: Sequence[Unsettled]) -> Unsettled:
+        """Return all of ``parts``, empty for none."""
         return cls(
             Probes.concat([part.probes for part in parts]),
-            Evidence.concat([part.evidence for part in parts]),
+            Sightings.concat([part.seen for part in parts]),
             Found.concat([part.records for part in parts]),
             Found.concat([part.polls for part in parts]),
         )
 
 
 @dataclass(frozen=True, slots=True)
-class Conflicts(Identities):
-    """Offsets with two identities, once each, with one of these: the one acked there if there is such."""
-
-    offset: I64
-
-
-@dataclass(frozen=True, slots=True)
 class Settled:
-    """What one range says: counts, the judgements of what did not plainly survive, and the residue.
+    """What is known of one range: counts, the judgements of what did not plainly survive, and what is unsettled.
 
-    ``probes`` and ``judgement`` belong together, row by row; neither the tally nor they hold what is in the residue.
-    ``damaged``: offsets with an invalid row. ``runs``: of all placed probes, the residue's too. ``writes``: of
+    ``probes`` and ``judgement`` belong together, row by row; neither they nor the counts include what is unsettled.
+    ``conflicts``: offsets with two identities, each with one of these, the one acked there if there is one.
+    ``damaged``: offsets with an invalid row. ``runs``: of all placed probes, unsettled ones too. ``writes``: of
     transactions, in their order.
     """
 
-    tally: Tally
+    verdict_counts: VerdictCounts
     probes: Probes
     judgement: Judgement
-    conflicts: Conflicts
+    conflicts: Placed
     damaged: I64
-    residue: Residue
+    unsettled: Unsettled
     runs: Runs
     writes: Writes
 
 
-def settle(piece: Piece, partition: Slice) -> Settled:
-    """Settle all of a range that its own offsets settle, and return the rest as residue."""
-    layout = lay_out(piece.probes, piece.records, piece.damaged, piece.polls, partition.bounds)
-    placed, loose = layout.placed, layout.loose
-    evidence = _evidence(layout, partition.bounds)
-    records = partition.extents.in_scope(layout.strays)
-    polls = partition.extents.in_scope(layout.gone, above=partition.bounds.start if partition.bounds else 0)
+def settle(rows: RangeRows, partition: Partition) -> Settled:
+    """Settle all of a range that its own offsets settle, and return the rest as unsettled."""
+    bounds = partition.bounds
+    aligned = rows.align(bounds)
+    placed, unplaced = aligned.placed, aligned.unplaced
+    seen = _sightings(aligned, bounds)
+    records = partition.extents.in_scope(aligned.unexplained)
+    polls = partition.extents.in_scope(aligned.gone, above=bounds.start if bounds else 0)
     twice, runs = _runs(placed)
-    strange = numbered(Identities.concat([placed.who().take(twice), records.who(), polls.who(), loose.who()]))[1]
-    watched = lookup(placed, strange) >= 0
-    tally = Tally()
-    plainly = _plainly(placed, evidence, partition.bounds) & ~watched
-    tally.survived(placed, plainly)
+    watched = lookup(placed, _distinct(placed.take(twice), records, polls, unplaced)) >= 0
+    counts = VerdictCounts()
+    plainly = placed.promised & seen.committed & ~watched  # by far the most; no rule decides otherwise
+    counts.add_survivors(placed, plainly)
     doubtful = ~plainly & ~watched
     probes = placed.take(doubtful)
-    judgement = judge(probes, evidence.take(doubtful).sightings(), partition.bounds)
-    tally.add(probes, judgement)
+    judgement = judge(probes, seen.take(doubtful), bounds)
+    counts.add(probes, judgement)
     return Settled(
-        tally=tally,
+        verdict_counts=counts,
         probes=probes,
         judgement=judgement,
-        conflicts=_conflicts(layout),
-        damaged=layout.damaged,
-        residue=Residue(
-            Probes.concat([loose, placed.take(watched)]),
-            Evidence.concat([Evidence.none(len(loose)), evidence.take(watched)]),
+        conflicts=_conflicts(aligned),
+        damaged=aligned.damaged,
+        unsettled=Unsettled(
+            Probes.concat([unplaced, placed.take(watched)]),
+            Sightings.concat([Sightings.zeros(len(unplaced)), seen.take(watched)]),
             records,
             polls,
         ),
         runs=runs,
-        writes=writes(placed, evidence.committed),
+        writes=writes(placed, seen.committed),
     )
 
 
-def look_again(piece: Piece, partition: Slice, wanted: Identities) -> Residue:
+def look_again(rows: RangeRows, partition: Partition, wanted: Identities) -> Unsettled:
     """Return the placed probes of ``wanted`` in this range with what is known of each; no rows, no polls."""
-    layout = lay_out(piece.probes, piece.records, piece.damaged, piece.polls, partition.bounds)
-    mine = lookup(layout.placed, wanted) >= 0
-    evidence = _evidence(layout, partition.bounds)
-    return Residue(layout.placed.take(mine), evidence.take(mine), Found.none(), Found.none())
+    aligned = rows.align(partition.bounds)
+    mine = lookup(aligned.placed, wanted) >= 0
+    seen = _sightings(aligned, partition.bounds)
+    return Unsettled(aligned.placed.take(mine), seen.take(mine), Found.zeros(), Found.zeros())
 
 
-def recount(residue: Residue, bounds: Bounds | None) -> tuple[Tally, Judgement]:
-    """Return what `settle` counted for these probes while it knew no more than their own place."""
-    tally = Tally()
-    judgement = judge(residue.probes, residue.evidence.sightings(), bounds)
-    tally.add(residue.probes, judgement)
-    return tally, judgement
+def recount(unsettled: Unsettled, bounds: Bounds | None) -> VerdictCounts:
+    """Return what `settle` counted for these probes, judged by their own offset alone."""
+    counts = VerdictCounts()
+    counts.add(unsettled.probes, judge(unsettled.probes, unsettled.seen, bounds))
+    return counts
 
 
-def _plainly(probes: Probes, evidence: Evidence, bounds: Bounds | None) -> Bool:
-    """Return which probes are so plainly survivors that no rule needs to be asked: by far the most."""
-    if bounds is None:
-        return np.zeros(len(probes), dtype=np.bool_)
-    return promised(probes) & evidence.committed & ~probes.other
+def _distinct(*rows: Identities) -> Identities:
+    """Return every identity of these rows, once."""
+    return numbered(Identities.concat([some.identities() for some in rows]))[1]
 
 
-def _evidence(layout: Layout, bounds: Bounds | None) -> Evidence:
-    placed = layout.placed
+def _sightings(aligned: Alignment, bounds: Bounds | None) -> Sightings:
+    """Return what is found at the acked offset of each placed probe, as if no identity were found elsewhere."""
+    placed = aligned.placed
     inside = placed.offset >= (bounds.start if bounds is not None else 0)
     end = bounds.end if bounds is not None else 0
-    here = layout.here & inside
-    return Evidence(
+    here = aligned.here & inside
+    held = aligned.here_held & (placed.offset >= end)
+    no = np.zeros(len(placed), dtype=np.bool_)
+    return Sightings(
         committed=here,
-        held=layout.here_held & (placed.offset >= end),
-        present=here | layout.here_held,
-        damaged=np.isin(placed.offset, layout.damaged)
-        if len(layout.damaged)
-        else np.zeros(len(placed), dtype=np.bool_),
-        taken=layout.taken,
-        polled=layout.polled,
-        polled_within=layout.polled & inside & (placed.offset < end),
-        shown=layout.here | layout.polled,
+        committed_here=here,
+        held=held,
+        held_here=held,
+        present=here | aligned.here_held,
+        copies=no,
+        damaged_here=np.isin(placed.offset, aligned.damaged) if len(aligned.damaged) else no,
+        taken_here=aligned.taken,
+        polled=aligned.polled,
+        polled_within=aligned.polled & inside & (placed.offset < end),
+        shown=aligned.here | aligned.polled,
+        bracketed=no,
     )
 
 
 def _runs(placed: Probes) -> tuple[I64, Runs]:
-    """Return which rows have an identity that stands at two offsets here, and the runs of sequences."""
-    twice: list[I64] = []
+    """Return which rows have an identity that was acknowledged at two offsets here, and the runs of sequences."""
+    twice: list[I64] = [np.empty(0, dtype=np.int64)]
     runs: list[Runs] = []
     for producer, generation, rows in by_producer(placed):
         sequence = placed.sequence[rows]
@@ -246,25 +210,21 @@ def _runs(placed: Probes) -> tuple[I64, Runs]:
             sequence = sequence[order]
             step = np.diff(sequence)
             again = np.flatnonzero(step == 0)
-            if len(again):
-                twice.append(np.arange(len(placed))[rows][order[again]])
+            twice.append(np.arange(len(placed))[rows][order[again]])
         cut = np.flatnonzero(step > GAP)
         first = sequence[np.concatenate([[0], cut + 1])]
         last = sequence[np.concatenate([cut, [len(sequence) - 1]])]
-        runs.append(
-            Runs(np.full(len(first), producer), np.full(len(first), generation, dtype=np.int32), first, last),
-        )
-    rows_twice = np.concatenate(twice) if twice else np.empty(0, dtype=np.int64)
-    return rows_twice, Runs.concat(runs) if runs else Runs.none()
+        runs.append(Runs.of(producer, generation, first, last))
+    return np.concatenate(twice), Runs.concat(runs)
 
 
-def _conflicts(layout: Layout) -> Conflicts:
+def _conflicts(aligned: Alignment) -> Placed:
     """Return the offsets that two identities claim, among promised acks, polls and valid rows (rule 14)."""
-    disputed = layout.disputed
+    disputed = aligned.disputed
     if not len(disputed):
-        return Conflicts(np.empty(0, np.int64), np.empty(0, np.int32), np.empty(0, np.int64), disputed)
-    where = np.concatenate([offsets for _, offsets in layout.claims])
+        return Placed.zeros()
+    where = np.concatenate([rows.offset for rows in aligned.claims])
     claimed = np.flatnonzero(np.isin(where, disputed))
     _, first = np.unique(where[claimed], return_index=True)
-    who = Identities.concat([rows.who() for rows, _ in layout.claims]).take(claimed[first])
-    return Conflicts(who.producer, who.generation, who.sequence, disputed)
+    who = Identities.concat([rows.identities() for rows in aligned.claims]).take(claimed[first])
+    return Placed(who.producer, who.generation, who.sequence, disputed)

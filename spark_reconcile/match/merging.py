@@ -1,22 +1,30 @@
 """One partition from its ranges: where to look a second time, and what it all adds up to.
 
-An identity may have left traces in several ranges (a copy appended much later, an ack told twice, a record that moved).
-Each range says which identities its own offsets do not settle, and in outline which it holds (Runs). From these the
-driver knows the few places that must be looked at again, without a join over everything.
+An identity may have left traces in several ranges: a copy appended much later, an ack reported twice, a record that
+moved. Each range reports which identities its own offsets do not settle, and in outline which it holds (Runs). From
+these the driver knows the few ranges that must be looked at again, without a join over everything.
+
+Example: range 3 returns a record of 7/1/5 that no probe explains. Range 0 holds the sequences 0 to 900 of 7/1, so range
+0 is asked for 7/1/5 (`revisits`), takes back what it counted for it, and the two are judged together (`add_up`).
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from spark_reconcile.columns import (
+from spark_reconcile.match.cross_range import Concluded, assemble, conclude
+from spark_reconcile.match.kernel import Partition, RangeRows, Runs, Unsettled, look_again, recount
+from spark_reconcile.match.verdict_counts import VerdictCounts
+from spark_reconcile.tables.columns import (
+    I64,
     NEVER,
     NO_OFFSET,
     PLAIN,
-    Found,
+    Bool,
+    Bounds,
     Identities,
     Probes,
     by_producer,
@@ -24,14 +32,6 @@ from spark_reconcile.columns import (
     numbered,
     union,
 )
-from spark_reconcile.kernel import Evidence, Piece, Residue, Runs, Settled, Slice, look_again, recount, settle
-from spark_reconcile.residue import Concluded, assemble, conclude
-from spark_reconcile.tally import Tally
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
-
-    from spark_reconcile.columns import I64, Bool, Bounds
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,23 +60,20 @@ class Bracket:
 
 
 @dataclass(frozen=True, slots=True)
-class Whole:
-    """What a partition's ranges add up to; ``retracted`` has for each range the identities that its rows must not tell.
+class PartitionResult:
+    """What a partition's ranges add up to.
 
-    ``concluded`` is the judgement of everything retracted and of all residue.
+    ``retracted``: for each range the identities that the second look took back from its first. ``concluded``: the
+    judgement of everything retracted and of everything unsettled.
     """
 
-    tally: Tally
+    verdict_counts: VerdictCounts
     concluded: Concluded
     retracted: list[Identities]
 
 
-def wanted(ranges: Sequence[tuple[Identities, Runs]]) -> list[Runs]:
-    """Return for each range which of its placed probes must be told, though it thought them settled.
-
-    Args:
-        ranges: each one's residue's identities, and its runs.
-    """
+def revisits(ranges: Sequence[tuple[Identities, Runs]]) -> list[Runs]:
+    """Return for each range (unsettled identities, runs) which placed probes it must return, though it settled them."""
     watch: dict[tuple[int, int], list[tuple[I64, I64]]] = {}
     for identities, _ in ranges:
         for producer, generation, rows in by_producer(identities):
@@ -89,26 +86,20 @@ def wanted(ranges: Sequence[tuple[Identities, Runs]]) -> list[Runs]:
     result: list[list[Runs]] = [[] for _ in ranges]
     for (producer, generation), parts in owned.items():
         spans = [*watch.get((producer, generation), []), _overlaps(parts)]
-        first, last = union(np.concatenate([span[0] for span in spans]), np.concatenate([span[1] for span in spans]))
-        if not len(first):
+        wanted = union(np.concatenate([span[0] for span in spans]), np.concatenate([span[1] for span in spans]))
+        if not len(wanted[0]):
             continue
         for number, lows, highs in parts:
-            cut = _intersection((first, last), (lows, highs))
-            if len(cut[0]):
-                result[number].append(
-                    Runs(np.full(len(cut[0]), producer), np.full(len(cut[0]), generation, np.int32), cut[0], cut[1])
-                )
-    return [
-        _without(Runs.concat(parts), ranges[number][0]) if parts else Runs.none() for number, parts in enumerate(result)
-    ]
+            result[number].append(Runs.of(producer, generation, *_intersection(wanted, (lows, highs))))
+    return [_without(Runs.concat(parts), identities) for parts, (identities, _) in zip(result, ranges, strict=True)]
 
 
-def second_look(piece: Piece, partition: Slice, runs: Runs, told: Identities) -> Residue:
-    """Return the evidence of placed probes within ``runs`` that were not ``told`` at the first look."""
-    probes = piece.probes.take(piece.probes.offset >= 0)
-    near = probes.who().take(within(probes, runs))
-    fresh = numbered(near.take(lookup(near, told) < 0))[1]
-    return look_again(piece, partition, fresh)
+def second_look(rows: RangeRows, partition: Partition, runs: Runs, reported: Identities) -> Unsettled:
+    """Return the evidence of placed probes within ``runs`` that the first look has not ``reported`` as unsettled."""
+    probes = rows.probes.take(rows.probes.offset >= 0)
+    near = probes.identities().take(within(probes, runs))
+    fresh = numbered(near.take(lookup(near, reported) < 0))[1]
+    return look_again(rows, partition, fresh)
 
 
 def within(rows: Identities, runs: Runs) -> Bool:
@@ -126,18 +117,18 @@ def within(rows: Identities, runs: Runs) -> Bool:
     return result
 
 
-def neighbours(probes: Probes, wanted_ones: Identities) -> Bracket:
+def neighbours(probes: Probes, of: Identities) -> Bracket:
     """Return the brackets that these rows (a range's, or all) give."""
-    bracket = Bracket.unknown(len(wanted_ones))
+    bracket = Bracket.unknown(len(of))
     placed = probes.take((probes.offset >= 0) & ~probes.other)
     groups = {(producer, generation): rows for producer, generation, rows in by_producer(placed)}
-    for producer, generation, rows in by_producer(wanted_ones):
+    for producer, generation, rows in by_producer(of):
         mine = groups.get((producer, generation))
         if mine is None:
             continue
         order = np.lexsort((placed.offset[mine], placed.sequence[mine]))
         sequence, offset = placed.sequence[mine][order], placed.offset[mine][order]
-        target = wanted_ones.sequence[rows]
+        target = of.sequence[rows]
         at = np.searchsorted(sequence, target, side="left") - 1
         has = at >= 0
         at = np.searchsorted(sequence, sequence[np.maximum(at, 0)], side="left")
@@ -151,54 +142,32 @@ def neighbours(probes: Probes, wanted_ones: Identities) -> Bracket:
     return bracket
 
 
-def whole(
-    tallies: Iterable[Tally],
-    residues: Sequence[Residue],
-    again: Sequence[Residue],
-    partition: Slice,
+def add_up(
+    counts: Iterable[VerdictCounts],
+    unsettled: Sequence[Unsettled],
+    again: Sequence[Unsettled],
+    partition: Partition,
     bracket: Callable[[Identities], Bracket],
-) -> Whole:
-    """Add up a partition.
+) -> PartitionResult:
+    """Add up a partition from its ranges, each with one element of ``counts``, ``unsettled`` and ``again``.
 
-    Args:
-        tallies: one of each range's first look.
-        residues: the first looks' residue, one a range.
-        again: the second looks', one a range, empty ones too.
-        partition: what is true of the partition.
-        bracket: looks up the neighbours of identities; called only if there is such a case.
+    The first look of a range counted, and left ``unsettled``; its second look returned ``again``, empty ones too.
+    ``bracket`` looks up the neighbours of identities; it is called only if there is such a case.
     """
-    tally = Tally()
-    for counted in tallies:
-        tally += counted
+    total = VerdictCounts()
+    for counted in counts:
+        total += counted
     for part in again:
-        tally -= recount(part, partition.bounds)[0]
-    nothing = Residue(Probes.none(), Evidence.none(), Found.none(), Found.none())
-    assembled = assemble(Residue.concat([nothing, *residues, *again]), partition.bounds)
-    alone = assembled.unplaced()
-    bracketed = np.zeros(len(alone), dtype=np.bool_)
-    if alone.any() and partition.bounds is not None:
-        lonely = assembled.probes.take(alone)
-        bracketed[alone] = _enclosed(lonely, bracket(lonely.who()), partition.bounds)
+        total -= recount(part, partition.bounds)
+    assembled = assemble(Unsettled.concat([*unsettled, *again]), partition.bounds)
+    unplaced = assembled.unplaced()
+    bracketed = np.zeros(len(unplaced), dtype=np.bool_)
+    if unplaced.any() and partition.bounds is not None:
+        probes = assembled.probes.take(unplaced)
+        bracketed[unplaced] = _enclosed(probes, bracket(probes.identities()), partition.bounds)
     concluded = conclude(assembled, partition, bracketed)
-    tally += concluded.tally
-    return Whole(tally, concluded, [part.probes.who() for part in again])
-
-
-def reconcile(pieces: Sequence[Piece], partition: Slice) -> tuple[Whole, list[Settled]]:
-    """Reconcile a partition that is in memory, cut into ranges in any way: the whole of it in one process."""
-    first = [settle(piece, partition) for piece in pieces]
-    told = [part.residue.identities() for part in first]
-    runs = wanted([(identities, part.runs) for identities, part in zip(told, first, strict=True)])
-    again = [second_look(*look) for look in zip(pieces, [partition] * len(pieces), runs, told, strict=True)]
-
-    def bracket(identities: Identities) -> Bracket:
-        result = Bracket.unknown(len(identities))
-        for piece in pieces:
-            result = result.narrowed(neighbours(piece.probes, identities))
-        return result
-
-    result = whole([part.tally for part in first], [part.residue for part in first], again, partition, bracket)
-    return result, first
+    total += concluded.verdict_counts
+    return PartitionResult(total, concluded, [part.probes.identities() for part in again])
 
 
 def _enclosed(probes: Probes, bracket: Bracket, bounds: Bounds) -> Bool:
@@ -229,17 +198,11 @@ def _intersection(one: tuple[I64, I64], other: tuple[I64, I64]) -> tuple[I64, I6
     stop = np.searchsorted(one[0], highs, side="right")
     counts = np.maximum(stop - begin, 0)
     which = np.repeat(np.arange(len(lows)), counts)
-    if not len(which):
-        return one[0][:0], one[1][:0]
     step = np.arange(len(which)) - np.repeat(np.cumsum(counts) - counts, counts)
     at = np.repeat(begin, counts) + step
     return np.maximum(one[0][at], lows[which]), np.minimum(one[1][at], highs[which])
 
 
-def _without(runs: Runs, told: Identities) -> Runs:
-    """Return ``runs`` without those that hold nothing but one identity which was told already."""
-    single = runs.sequence == runs.last
-    known = lookup(runs.take(single), told) >= 0
-    keep = np.ones(len(runs), dtype=np.bool_)
-    keep[np.flatnonzero(single)[known]] = False
-    return runs.take(keep)
+def _without(runs: Runs, reported: Identities) -> Runs:
+    """Return ``runs`` without those of a single identity that was reported already."""
+    return runs.take((runs.sequence != runs.last) | (lookup(runs, reported) < 0))

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from spark_reconcile.columns import I64
+from spark_reconcile.tables.columns import I64
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,31 +1,28 @@
-"""In which order transactions wrote, and where that order may go round in a circle: G0 (ANOMALIES Part I, rule 11).
+"""In which order transactions wrote, and where that order may be a cycle: G0 (ANOMALIES Part I, rule 11).
 
-Two transactions depend on each other where one's write stands just before the other's among the transactional writes
-that a partition of the read_committed dump holds. Nearly all such edges lead from an earlier transaction to a later
-one, by began_at; a circle has to come back, so all of it lies within a stretch of time that edges leading back cover.
-A range therefore tells no more than its ends and those stretches (`of`), and once all are known, the few edges within
-them (`edges`): whatever is on no circle is peeled away where it lies. There are no wr edges: neither table tells what
-a transaction read, so G1c is for recorded histories (``canary check``).
+Example: partition 0 holds a write of T1, then one of T2; partition 1 holds T2, then T1. Each wrote before the other.
+
+An edge leads from one transaction to the other whose write comes next among the transactional writes that a partition
+of the read_committed dump holds. Nearly all edges lead from an earlier transaction to a later one, by began_at; a cycle
+has to come back, so all of it lies within a stretch of time that edges leading back cover. A range therefore reports no
+more than its ends and those stretches (`order_of`), and once all are known, the few edges within them (`edges`). There
+are no wr edges, because neither table says what a transaction read: G1c is for recorded histories (``canary check``).
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 
 from canary.anomalies.offline.cycles import Edges, shortest_cycles
-from spark_reconcile.columns import COMMITTED, NEVER, OPEN, Columns, union
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
-    from spark_reconcile.bounding import Place
-    from spark_reconcile.columns import I32, I64, Bool, Probes
+from spark_reconcile.tables.bounds import Place
+from spark_reconcile.tables.columns import COMMITTED, I32, I64, NEVER, OPEN, Bool, Columns, Probes, union
 
 MOST_EDGES: Final = 500_000
-"""Edges that the driver looks for circles among."""
+"""Edges among which the driver looks for cycles."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,12 +36,8 @@ class Writes(Columns):
     sequence: I64
     offset: I64
 
-    def __len__(self) -> int:
-        """Return how many there are."""
-        return len(self.offset)
-
     def changes(self) -> Bool:
-        """Return for each but the first whether it is another transaction's than the one before."""
+        """Return for each write but the first whether its transaction is another than that of the one before."""
         result: Bool = (
             (self.transaction[1:] != self.transaction[:-1])
             | (self.producer[1:] != self.producer[:-1])
@@ -52,16 +45,10 @@ class Writes(Columns):
         )
         return result
 
-    @classmethod
-    def none(cls) -> Writes:
-        """Return no writes."""
-        empty = np.empty(0, np.int64)
-        return cls(empty, np.empty(0, np.int32), empty, empty, empty, empty)
-
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """What a range says of the order: its first and last write (or none), and the stretches edges back cover.
+    """The order in a range: its first and last write (if any), and the stretches that edges leading back cover.
 
     ``edges``: how many it has, at most.
     """
@@ -71,14 +58,9 @@ class Order:
     until: I64
     edges: int = 0
 
-    @classmethod
-    def none(cls) -> Order:
-        """Return the order of a range without transactions."""
-        return cls(Writes.none(), np.empty(0, np.int64), np.empty(0, np.int64))
-
 
 class Step(NamedTuple):
-    """An edge of a circle: the later transaction's write, which stands right behind one of the earlier one's."""
+    """An edge of a cycle: the later transaction's write, which comes next after one of the earlier one's."""
 
     place: Place
     producer_id: int
@@ -91,38 +73,33 @@ class Step(NamedTuple):
 def writes(placed: Probes, found: Bool) -> Writes:
     """Return the writes of committed or open transactions that were ``found`` where they were acked, in order.
 
-    When their transactions began is left open (NEVER); see `dated`.
+    They have no time yet (NEVER); see `dated`.
     """
     use = found & ((placed.transaction_state == COMMITTED) | (placed.transaction_state == OPEN)) & ~placed.other
     if not use.any():
-        return Writes.none()
+        return Writes.zeros()
     rows = placed.take(use)
     never = np.full(len(rows), NEVER)
-    all_ = Writes(rows.producer, rows.generation, rows.transaction, never, rows.sequence, rows.offset)
-    fresh = np.ones(len(all_), dtype=np.bool_)
-    fresh[1:] = all_.changes()
-    return all_.take(fresh)
+    every = Writes(rows.producer, rows.generation, rows.transaction, never, rows.sequence, rows.offset)
+    return every.take(np.concatenate([[True], every.changes()]))
 
 
 def dated(some: Writes, began: I64) -> Writes:
-    """Return writes with when their transactions began, without those of which nobody knows (NEVER)."""
+    """Return writes with the times at which their transactions began, without those of unknown time (NEVER)."""
     return replace(some, began=began).take(began != NEVER)
 
 
-def of(some: Writes) -> Order:
-    """Return what a range's writes say of the order."""
+def order_of(some: Writes) -> Order:
+    """Return the order of a range's writes."""
     if not len(some):
-        return Order.none()
-    since, until = _back(some)
-    return Order(some.take(np.array([0, -1])), *union(since, until), edges=len(some) - 1)
+        return Order(some, np.empty(0, np.int64), np.empty(0, np.int64))
+    back = _leads_back(some.take(slice(None, -1)), some.take(slice(1, None)))
+    since, until = union(some.began[1:][back], some.began[:-1][back])
+    return Order(some.take(np.array([0, -1])), since, until, edges=len(some) - 1)
 
 
 def stretches(partitions: Iterable[Sequence[Order]]) -> tuple[I64, I64]:
-    """Return the stretches of time (first, last) in which circles may lie.
-
-    Args:
-        partitions: for each the orders of its ranges, ascending.
-    """
+    """Return the stretches of time (first, last) in which cycles may lie, from each partition's ranges, ascending."""
     since, until = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
     for orders in partitions:
         tail, head = _seams(orders)
@@ -141,7 +118,7 @@ def seams(orders: Sequence[Order], within: tuple[I64, I64]) -> tuple[Writes, Wri
 
 
 def _seams(orders: Sequence[Order]) -> tuple[Writes, Writes]:
-    ends = Writes.concat([Writes.none(), *(order.ends for order in orders)])  # two of each range that has any
+    ends = Writes.concat([order.ends for order in orders])  # two of each range that has any
     tail, head = ends.take(slice(1, -1, 2)), ends.take(slice(2, None, 2))
     differ = Writes.concat([tail, head]).take(np.arange(2 * len(tail)).reshape(2, -1).T.ravel()).changes()[::2]
     return tail.take(differ), head.take(differ)
@@ -150,7 +127,7 @@ def _seams(orders: Sequence[Order]) -> tuple[Writes, Writes]:
 def edges(some: Writes, within: tuple[I64, I64]) -> tuple[Writes, Writes]:
     """Return the edges (from, to) of which both ends lie in the same one of some stretches, each pair once."""
     if len(some) < 2 or not len(within[0]):
-        return Writes.none(), Writes.none()
+        return Writes.zeros(), Writes.zeros()
     inside = _stretch(some.began, within)
     near = np.flatnonzero((inside[1:] == inside[:-1]) & (inside[1:] >= 0))
     tail, head = some.take(near), some.take(near + 1)
@@ -160,10 +137,10 @@ def edges(some: Writes, within: tuple[I64, I64]) -> tuple[Writes, Writes]:
 
 
 def cycles(found: Mapping[Place, tuple[Writes, Writes]]) -> list[list[Step]]:
-    """Return a smallest circle of each strongly connected component, by the edges of every partition of a cluster."""
+    """Return a smallest cycle of each strongly connected component, by the edges of every partition of a cluster."""
     places = sorted(found)
-    tail = Writes.concat([Writes.none(), *(found[place][0] for place in places)])
-    head = Writes.concat([Writes.none(), *(found[place][1] for place in places)])
+    tail = Writes.concat([found[place][0] for place in places])
+    head = Writes.concat([found[place][1] for place in places])
     of_place = np.repeat(np.arange(len(places)), [len(found[place][0]) for place in places])
     both = Writes.concat([tail, head])
     order = np.lexsort((both.transaction, both.generation, both.producer, both.began))
@@ -172,42 +149,21 @@ def cycles(found: Mapping[Place, tuple[Writes, Writes]]) -> list[list[Step]]:
     number[order] = np.cumsum(np.concatenate([[0], ranked.changes()])) if len(both) else 0
     rows = np.arange(len(tail))
     graph = Edges(number[: len(tail)], number[len(tail) :], np.zeros(len(tail), np.bool_), rows)
+    columns = (head.producer, head.generation, head.transaction, head.sequence, head.offset)
     return [
-        [
-            Step(
-                places[of_place[row]],
-                int(head.producer[row]),
-                int(head.generation[row]),
-                int(head.transaction[row]),
-                int(head.sequence[row]),
-                int(head.offset[row]),
-            )
-            for row in cycle.why.tolist()
-        ]
+        [Step(places[of_place[row]], *(int(column[row]) for column in columns)) for row in cycle.why.tolist()]
         for cycle in shortest_cycles(graph, len(both), need_wr=False)
     ]
 
 
-def _back(some: Writes) -> tuple[I64, I64]:
-    """Return the stretches of time that edges leading back cover."""
-    back = _leads_back(some.take(slice(None, -1)), some.take(slice(1, None)))
-    return some.began[1:][back], some.began[:-1][back]
-
-
 def _leads_back(tail: Writes, head: Writes) -> Bool:
-    """Return which edges do not lead to a transaction that began later, or, at the same time, has a higher number."""
-    result = head.began < tail.began
-    even = np.flatnonzero(head.began == tail.began)
-    if len(even):
-        order = [
-            (getattr(head, name)[even], getattr(tail, name)[even]) for name in ("producer", "generation", "transaction")
-        ]
-        lower, same = np.zeros(len(even), dtype=np.bool_), np.ones(len(even), dtype=np.bool_)
-        for after, before in order:
-            lower |= same & (after < before)
-            same &= after == before
-        result[even] = lower
-    return result
+    """Return which edges lead to a transaction that began earlier, or at the same time and has a lower number."""
+    lower, same = np.zeros(len(tail), dtype=np.bool_), np.ones(len(tail), dtype=np.bool_)
+    for name in ("began", "producer", "generation", "transaction"):
+        after, before = getattr(head, name), getattr(tail, name)
+        lower |= same & (after < before)
+        same &= after == before
+    return lower
 
 
 def _stretch(began: I64, within: tuple[I64, I64]) -> I64:

@@ -1,44 +1,50 @@
-"""The rules 2 to 9 and 13 of RECONCILIATION.md, over columns: facts about identities in, one verdict each out.
+"""Rules 2 to 9 and 13 of RECONCILIATION.md, over columns: what is known of each identity in, one verdict each out.
 
-Pure, and the only place where a verdict is chosen: the kernel asks it about the many that are settled at their own
-offset, the residue about the few that are not.
+Example: the probe log says that identity 7/1/5 was acknowledged at offset 12. The dump covers offsets 0 to 20, holds
+7/1/5 at offset 15 and 7/2/0 at offset 12. The probe is *found*, but not where it was acknowledged, and its place is
+taken: the verdict is MOVED, it counts as a survivor, and offset 12 is one case of inconsistent-offsets.
+
+This is the only place where a verdict is chosen. It is sound for any part of the evidence that the caller has joined
+by identity: `kernel` asks about the many probes that are settled at their own offset, `cross_range` about the others.
+It cannot see what is not in the dump: beyond its bounds a probe is expired or pending, never lost, except for a
+destroyed tail (rule 4).
 """
 
-from __future__ import annotations
-
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from dataclasses import dataclass, replace
+from enum import IntEnum
+from typing import Final
 
 import numpy as np
 
-from canary.anomalies.expiry import least_age_ms
-from spark_reconcile.columns import ABORTED, ACKED, COMMITTED, FAILED, NEVER, OPEN, PLAIN, Columns
+from canary.anomalies.policy import least_age_ms
+from spark_reconcile.tables.columns import COMMITTED, NEVER, OPEN, U8, Bool, Bounds, Columns, Probes
 
-if TYPE_CHECKING:
-    from spark_reconcile.columns import U8, Bool, Bounds, Index, Probes
 
-VERDICTS: Final = (
-    "other-incarnation",
-    "aborted-read",
-    "duplicate",
-    "early-expiry",
-    "expired",
-    "pending",
-    "survived",
-    "corrupt",
-    "moved",
-    "lost",
-    "unacked-found",
-    "unacked-absent",
-    "unexpected",
-    "unjudged",
-)
-"""In the order of rule 6: the first that fits. The last is no verdict: the partition has no bounds."""
-OTHER, ABORTED_READ, DUPLICATE, EARLY, EXPIRED, PENDING, SURVIVED, CORRUPT, MOVED, LOST = range(10)
-UNACKED_FOUND, UNACKED_ABSENT, UNEXPECTED, UNJUDGED = range(10, 14)
+class Verdict(IntEnum):
+    """What became of an identity, in the order of rule 6: the first that fits."""
+
+    OTHER_INCARNATION = 0
+    ABORTED_READ = 1
+    DUPLICATE = 2
+    EARLY_EXPIRY = 3
+    EXPIRED = 4
+    PENDING = 5
+    SURVIVED = 6
+    CORRUPT = 7
+    MOVED = 8
+    LOST = 9
+    UNACKED_FOUND = 10
+    UNACKED_ABSENT = 11
+    UNEXPECTED = 12
+    UNJUDGED = 13
+    """No verdict: the partition has no bounds."""
+
+
+VERDICTS: Final = tuple(verdict.name.lower().replace("_", "-") for verdict in Verdict)
+"""Their names in verdicts/ and partitions/, by number."""
 
 TAIL_US: Final = 5 * 60 * 1_000_000
-"""Acked longer ago than this and beyond the end: a destroyed tail (rule 4)."""
+"""A probe beyond the log's end that was acknowledged longer ago than this is lost: its tail was destroyed (rule 4)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +52,8 @@ class Sightings(Columns):
     """What dump and polls say about each of n identities, n bools each.
 
     Of valid rows within bounds: ``committed`` in the read_committed dump, ``held`` in the read_uncommitted dump at or
-    above the LSO; ``..._here`` the same at the acked offset; ``copies`` at two offsets or more, whatever the level.
+    above the LSO; ``..._here`` the same at the acked offset; ``present`` in either dump, ``copies`` at two offsets or
+    more, whatever the level.
     Of the acked offset: ``damaged_here`` an invalid row, ``taken_here`` a valid row with another identity.
     Of read_committed polls: ``polled`` anywhere, ``polled_within`` the bounds. ``shown``: read_committed ever showed
     it, also below the bounds. ``bracketed``: acked without an offset, and its neighbours' offsets lie within bounds.
@@ -56,6 +63,7 @@ class Sightings(Columns):
     committed_here: Bool
     held: Bool
     held_here: Bool
+    present: Bool
     copies: Bool
     damaged_here: Bool
     taken_here: Bool
@@ -67,12 +75,12 @@ class Sightings(Columns):
 
 @dataclass(frozen=True, slots=True)
 class Judgement(Columns):
-    """For each of n identities its ``verdict`` (number of VERDICTS), what the table counts, and what is anomalous.
+    """For each of n identities its ``verdict``, what the table counts, and what is anomalous.
 
     ``attempted``, ``acked``, ``survivor``, ``acked_lost``, ``unacked_found``: rule 5. ``lost_write``, ``duplicated``:
-    anomalies that the verdict alone does not tell. ``torn``: a write of a committed or open transaction that should be
+    anomalies that do not follow from the verdict. ``torn``: a write of a committed or open transaction that should be
     there and is not; ``proves``: a found write of an open one (rule 12). ``voided``, ``unverified``: rules 1 and 4.
-    ``stray``: found elsewhere than acked (rule 7, for a note when nothing stands in its place). ``blind``: pending
+    ``moved``: found elsewhere than acked while no other identity is there (rule 7, for a note). ``blind``: pending
     only for want of read_uncommitted bounds (rule 3). ``promised``: rule 2, of this incarnation.
     """
 
@@ -88,58 +96,41 @@ class Judgement(Columns):
     proves: Bool
     voided: Bool
     unverified: Bool
-    stray: Bool
+    moved: Bool
     blind: Bool
     promised: Bool
-
-
-def promised(probes: Probes) -> Bool:
-    """Return which rows the cluster promised to keep (rule 2)."""
-    result: Bool = (probes.outcome == ACKED) & (probes.transaction_state <= COMMITTED)
-    return result
 
 
 def judge(probes: Probes, seen: Sightings, bounds: Bounds | None) -> Judgement:
     """Return the judgement of each identity; ``probes`` has one row each (rule 15 is the caller's)."""
     if bounds is None:
         return _unjudged(probes, seen)
-    own = ~probes.other
-    kept = promised(probes)
-    refused = (probes.outcome == FAILED) | (probes.transaction_state == ABORTED)
-    plain = probes.transaction_state == PLAIN
-    found = seen.committed | (kept & plain & seen.held)
-    found_here = seen.committed_here | (kept & plain & seen.held_here)
-    placed = probes.offset >= 0
-    between = placed & (probes.offset >= bounds.end) & (probes.offset < bounds.high)
-    below = placed & (probes.offset < bounds.start)
-    if bounds.uncommitted_start is not None:
-        below |= between & (probes.offset < bounds.uncommitted_start)
-    explained = _explained(probes, bounds)
+    own, kept, refused, placed = ~probes.other, probes.acknowledged, probes.refused, probes.offset >= 0
+    found = seen.committed | (kept & probes.plain & seen.held)
+    found_here = seen.committed_here | (kept & probes.plain & seen.held_here)
+    below, explained = _below(probes, bounds), _explained(probes, bounds)
     expired = below & explained
-    early = below & ~explained & kept
-    pending, blind = _pending(probes, seen, bounds, (kept, refused, plain, found, placed, between))
+    pending, blind = _pending(probes, seen, found, bounds)
     pending &= ~below
-    proven = seen.polled_within & ~found & ~refused
-    verdict = np.select(
-        [
-            probes.other,
-            refused & (seen.committed | seen.polled),
-            seen.copies,
-            early,
-            expired,
-            pending,
-            kept & (found_here | (found & ~placed)),
-            kept & seen.damaged_here,
-            kept & (seen.taken_here | found),
-            kept | proven,
-            found,
-        ],
-        [OTHER, ABORTED_READ, DUPLICATE, EARLY, EXPIRED, PENDING, SURVIVED, CORRUPT, MOVED, LOST, UNACKED_FOUND],
-        UNACKED_ABSENT,
-    ).astype(np.uint8)
+    first_that_fits = (
+        (probes.other, Verdict.OTHER_INCARNATION),
+        (refused & (seen.committed | seen.polled), Verdict.ABORTED_READ),
+        (seen.copies, Verdict.DUPLICATE),
+        (below & ~explained & kept, Verdict.EARLY_EXPIRY),
+        (expired, Verdict.EXPIRED),
+        (pending, Verdict.PENDING),
+        (kept & (found_here | (found & ~placed)), Verdict.SURVIVED),
+        (kept & seen.damaged_here, Verdict.CORRUPT),
+        (kept & (seen.taken_here | found), Verdict.MOVED),
+        (kept | (seen.polled_within & ~found & ~refused), Verdict.LOST),
+        (found, Verdict.UNACKED_FOUND),
+    )
+    conditions, verdicts = zip(*first_that_fits, strict=True)
+    verdict = np.select(conditions, verdicts, Verdict.UNACKED_ABSENT).astype(np.uint8)
     table = own & ~expired & ~pending
-    gone = (verdict == EARLY) | (verdict == CORRUPT)
-    within = placed & (probes.offset >= bounds.start) & (probes.offset < bounds.end)
+    gone = (verdict == Verdict.EARLY_EXPIRY) | (verdict == Verdict.CORRUPT)
+    within = (probes.offset >= max(0, bounds.start)) & (probes.offset < bounds.end)
+    is_open = probes.transaction_state == OPEN
     return Judgement(
         verdict=verdict,
         attempted=table,
@@ -147,16 +138,30 @@ def judge(probes: Probes, seen: Sightings, bounds: Bounds | None) -> Judgement:
         survivor=table & found & ~gone,
         acked_lost=table & kept & (~found | gone),
         unacked_found=table & ~kept & found,
-        lost_write=table & ((kept & ~found & ~gone) | (verdict == LOST)),
+        lost_write=table & ((kept & ~found & ~gone) | (verdict == Verdict.LOST)),
         duplicated=own & seen.copies,
-        torn=own & within & ~found & ((probes.transaction_state == COMMITTED) | (probes.transaction_state == OPEN)),
-        proves=own & found & (probes.transaction_state == OPEN),
+        torn=own & within & ~found & ((probes.transaction_state == COMMITTED) | is_open),
+        proves=own & found & is_open,
         voided=probes.other & kept,
         unverified=own & kept & expired & ~seen.shown,
-        stray=table & kept & placed & found & ~found_here & ~seen.taken_here,
-        blind=own & blind & (verdict == PENDING),
+        moved=table & kept & placed & found & ~found_here & ~seen.taken_here,
+        blind=own & blind & (verdict == Verdict.PENDING),
         promised=own & kept,
     )
+
+
+def _below(probes: Probes, bounds: Bounds) -> Bool:
+    """Return which acked offsets lie below what was dumped of their level."""
+    below = (probes.offset >= 0) & (probes.offset < bounds.start)
+    if bounds.uncommitted_start is not None:
+        below |= _between(probes, bounds) & (probes.offset < bounds.uncommitted_start)
+    return below
+
+
+def _between(probes: Probes, bounds: Bounds) -> Bool:
+    """Return which acked offsets lie between the LSO and the read_uncommitted end."""
+    result: Bool = (probes.offset >= max(0, bounds.end)) & (probes.offset < bounds.high)
+    return result
 
 
 def _explained(probes: Probes, bounds: Bounds) -> Bool:
@@ -169,52 +174,29 @@ def _explained(probes: Probes, bounds: Bounds) -> Bool:
     return result
 
 
-def _pending(
-    probes: Probes, seen: Sightings, bounds: Bounds, known: tuple[Bool, Bool, Bool, Bool, Bool, Bool]
-) -> tuple[Bool, Bool]:
-    """Return which identities nobody can judge yet (rules 3 and 4), and which of them only for want of a level."""
-    kept, refused, plain, found, placed, between = known
-    unplaced = kept & ~placed & ~found & ~seen.bracketed & ~seen.polled_within
+def _pending(probes: Probes, seen: Sightings, found: Bool, bounds: Bounds) -> tuple[Bool, Bool]:
+    """Return which identities cannot be judged yet (rules 3 and 4), and which only for want of a level."""
+    kept = probes.acknowledged
+    unplaced = kept & (probes.offset < 0) & ~found & ~seen.bracketed & ~seen.polled_within
+    above = probes.offset >= max(0, bounds.high)
     if not bounds.both:
-        above = placed & (probes.offset >= bounds.end)
         return above | unplaced, above & kept
-    above = placed & (probes.offset >= bounds.high)
     destroyed = kept & (probes.acked_at != NEVER) & (probes.acked_at < bounds.earlier - TAIL_US)
-    open_end = ~kept & ~refused & plain & ~seen.committed & seen.held
-    return (above & ~destroyed) | (between & ~plain) | open_end | unplaced, np.zeros(len(probes), dtype=np.bool_)
+    open_end = ~kept & ~probes.refused & probes.plain & ~seen.committed & seen.held
+    pending = (above & ~destroyed) | (_between(probes, bounds) & ~probes.plain) | open_end | unplaced
+    return pending, np.zeros(len(probes), dtype=np.bool_)
 
 
 def _unjudged(probes: Probes, seen: Sightings) -> Judgement:
     """Judge what needs no dump: another incarnation's, and what a read_committed poll showed though it was refused."""
-    refused = (probes.outcome == FAILED) | (probes.transaction_state == ABORTED)
-    verdict = np.select([probes.other, refused & seen.polled], [OTHER, ABORTED_READ], UNJUDGED).astype(np.uint8)
-    no = np.zeros(len(probes), dtype=np.bool_)
-    kept = promised(probes)
-    return Judgement(
-        verdict=verdict,
-        attempted=no,
-        acked=no,
-        survivor=no,
-        acked_lost=no,
-        unacked_found=no,
-        lost_write=no,
-        duplicated=no,
-        torn=no,
-        proves=no,
-        voided=probes.other & kept,
-        unverified=no,
-        stray=no,
-        blind=no,
-        promised=kept & ~probes.other,
+    verdict = np.select(
+        [probes.other, probes.refused & seen.polled],
+        [Verdict.OTHER_INCARNATION, Verdict.ABORTED_READ],
+        Verdict.UNJUDGED,
     )
-
-
-def nothing_seen(rows: int) -> Sightings:
-    """Return the sightings of identities that nobody saw anywhere."""
-    no = np.zeros(rows, dtype=np.bool_)
-    return Sightings(*([no] * 11))
-
-
-def chosen(mask: Bool) -> Index:
-    """Return the places where ``mask`` holds."""
-    return np.flatnonzero(mask)
+    return replace(
+        Judgement.zeros(len(probes)),
+        verdict=verdict.astype(np.uint8),
+        voided=probes.other & probes.acknowledged,
+        promised=probes.promised,
+    )

@@ -1,94 +1,66 @@
-"""Counts that add up: whatever is counted in pieces, and taken back when a second look says otherwise."""
+"""Counts of judged identities: added over ranges, and subtracted where a second look judges again."""
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, Self
+from typing import Final, Self
 
 import numpy as np
 
-from spark_reconcile.judging import (
-    ABORTED_READ,
-    EARLY,
-    SURVIVED,
-    UNEXPECTED,
-    UNJUDGED,
-    VERDICTS,
-    Judgement,
-)
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from spark_reconcile.columns import I64, Bool, Probes
+from spark_reconcile.match.anomalies import ANOMALIES, NightlyAnomaly
+from spark_reconcile.match.rules import VERDICTS, Judgement, Verdict
+from spark_reconcile.tables.columns import I64, Bool, Probes
 
 DAY_US: Final = 86_400_000_000
 _DAYS: Final = 1000
-"""Days that are made room for without looking which of them occur."""
+"""Up to so many days, one bin a day is cheaper than finding out which days occur."""
 TABLE: Final = ("attempted", "acked", "survivors", "acked_lost", "unacked_found")
-_SUMS: Final = {
-    "voided": "voided",
-    "unverified": "unverified",
-    "stray": "strays",
-    "blind": "blind",
-    "promised": "promised",
-}
+_NOTES: Final = ("voided", "unverified", "moved", "blind", "promised")
 
 
 @dataclass(slots=True)
-class Tally:
-    """``verdicts``: identities by verdict. ``table``: the five columns of rule 5 by (mode, day since the epoch).
+class VerdictCounts:
+    """Counts of identities by number of the verdict, and of cases by kind.
 
-    ``anomalies``: counts by name, of those that are counted by identity. ``notes``: voided, unverified, strays, blind
-    and promised of rules 1, 4, 7 and 3.
+    ``table``: the five columns of rule 5 by (mode, day since the epoch). ``notes``: by the names of those fields of a
+    Judgement that rules 1, 3, 4 and 7 count.
     """
 
     verdicts: I64 = field(default_factory=lambda: np.zeros(len(VERDICTS), dtype=np.int64))
     table: dict[tuple[str, int], I64] = field(default_factory=dict)
-    anomalies: dict[str, int] = field(default_factory=dict)
-    notes: dict[str, int] = field(default_factory=dict)
+    anomalies: Counter[str] = field(default_factory=Counter)
+    notes: Counter[str] = field(default_factory=Counter)
 
-    def survived(self, probes: Probes, plainly: Bool) -> None:
-        """Count those of ``probes`` that were promised and stand where they were acknowledged."""
+    def add_survivors(self, probes: Probes, plainly: Bool) -> None:
+        """Count those of ``probes`` that were promised and are at the offset where they were acknowledged."""
         number = int(np.count_nonzero(plainly))
-        self.verdicts[SURVIVED] += number
-        _add_to(self.notes, {"promised": number})
+        self.verdicts[Verdict.SURVIVED] += number
+        self.notes["promised"] += number
         nothing: Bool = np.zeros(len(probes), dtype=np.bool_)
         self._tabulate(probes, (plainly, plainly, plainly, nothing, nothing))
 
     def add(self, probes: Probes, judged: Judgement) -> None:
         """Count ``probes``, judged row by row."""
         self.verdicts += np.bincount(judged.verdict, minlength=len(VERDICTS))
-        _add_to(self.notes, {name: int(getattr(judged, of).sum()) for of, name in _SUMS.items()})
-        _add_to(
-            self.anomalies,
-            {
-                "lost-write": int(judged.lost_write.sum()),
-                "duplicate": int(judged.duplicated.sum()),
-                "G1a": int((judged.verdict == ABORTED_READ).sum()),
-                "early-expiry": int((judged.verdict == EARLY).sum()),
-                "phantom": int((judged.verdict == UNEXPECTED).sum()),
-            },
-        )
+        for name in _NOTES:
+            self.notes[name] += int(getattr(judged, name).sum())
+        for anomaly in ANOMALIES.values():
+            if anomaly.cases is not None:
+                self.add_cases(anomaly, int(anomaly.cases(judged).sum()))
         columns = (judged.attempted, judged.acked, judged.survivor, judged.acked_lost, judged.unacked_found)
         self._tabulate(probes, columns)
 
-    def count(self, verdict: int, times: int) -> None:
-        """Count identities that are in no probe log."""
-        self.verdicts[verdict] += times
-        if verdict == UNEXPECTED:
-            _add_to(self.anomalies, {"phantom": times})
+    def add_cases(self, anomaly: NightlyAnomaly, number: int) -> None:
+        """Count cases that are not found by looking at judged probes one by one."""
+        self.anomalies[anomaly.kind] += number
 
-    def anomaly(self, name: str, times: int) -> None:
-        """Count an anomaly."""
-        _add_to(self.anomalies, {name: times})
-
-    def __iadd__(self, other: Tally) -> Self:
-        """Add another tally."""
+    def __iadd__(self, other: VerdictCounts) -> Self:
+        """Add other counts."""
         return self._merge(other, 1)
 
-    def __isub__(self, other: Tally) -> Self:
-        """Take back another tally."""
+    def __isub__(self, other: VerdictCounts) -> Self:
+        """Subtract other counts."""
         return self._merge(other, -1)
 
     def total(self) -> dict[str, int]:
@@ -98,18 +70,16 @@ class Tally:
 
     def by_verdict(self) -> dict[str, int]:
         """Return the verdicts that occur, by name."""
-        return {
-            name: int(number)
-            for code, (name, number) in enumerate(zip(VERDICTS, self.verdicts, strict=True))
-            if number and code != UNJUDGED
-        }
+        numbers = zip(Verdict, VERDICTS, self.verdicts.tolist(), strict=True)
+        return {name: number for verdict, name, number in numbers if number and verdict != Verdict.UNJUDGED}
 
-    def _merge(self, other: Tally, sign: int) -> Self:
+    def _merge(self, other: VerdictCounts, sign: int) -> Self:
         self.verdicts += sign * other.verdicts
         for key, row in other.table.items():
-            self.table[key] = self.table.get(key, np.zeros(len(TABLE), dtype=np.int64)) + sign * row
-        _add_to(self.anomalies, other.anomalies, sign)
-        _add_to(self.notes, other.notes, sign)
+            self._put(key, sign * row)
+        for mine, more in ((self.anomalies, other.anomalies), (self.notes, other.notes)):
+            for name, number in more.items():
+                mine[name] += sign * number
         return self
 
     def _tabulate(self, probes: Probes, columns: tuple[Bool, ...]) -> None:
@@ -125,14 +95,8 @@ class Tally:
         counted = {id(column): np.bincount(key[column], minlength=modes * len(days)) for column in columns}
         cells = np.stack([counted[id(column)] for column in columns], axis=1)
         for cell in np.flatnonzero(cells[:, 0]).tolist():
-            self._put(probes.modes[cell // len(days)], int(days[cell % len(days)]), cells[cell].astype(np.int64))
+            key_of_cell = probes.modes[cell // len(days)], int(days[cell % len(days)])
+            self._put(key_of_cell, cells[cell].astype(np.int64))
 
-    def _put(self, mode: str, day: int, row: I64) -> None:
-        if row.any():
-            self.table[mode, day] = self.table.get((mode, day), np.zeros(len(TABLE), dtype=np.int64)) + row
-
-
-def _add_to(counts: dict[str, int], more: Mapping[str, int], sign: int = 1) -> None:
-    for name, number in more.items():
-        if number:
-            counts[name] = counts.get(name, 0) + sign * number
+    def _put(self, key: tuple[str, int], row: I64) -> None:
+        self.table[key] = self.table.get(key, np.zeros(len(TABLE), dtype=np.int64)) + row

@@ -1,32 +1,28 @@
-"""The probe log's many small files to few, in a process of its own: the scheduler starts it once an hour.
+"""Merges the probe log's small files, in a process that the scheduler starts once an hour.
 
-Never while a reconciliation reads: the scheduler claims none before this has ended, starts this only when none runs,
-and names the clusters that it leads: a reconciliation opens no other cluster's files. A failure is told and tried again
-an hour later; nothing is lost by it (storage.probe_log.compact).
+Never during a reconciliation: the scheduler claims none before this has ended, starts this only when none runs, and
+names the clusters that it leads, because other schedulers may be reading the files of other clusters. A failure is
+logged, and the next try comes an hour later; nothing is lost by it (storage.probe_log.compacting).
 """
-
-from __future__ import annotations
 
 import argparse
 import os
 import sys
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 import structlog
 
 from canary.settings import UserError, load
-from storage.probe_log import ProbeLogError, compact
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
+from storage.probe_log.compacting import compact
+from storage.probe_log.errors import ProbeLogError
 
 log = structlog.get_logger(__name__)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Compact the probe log that the settings name; exit status 1 if it could not be done now."""
-    parser = argparse.ArgumentParser(prog="python -m spark_reconcile.compaction", description=main.__doc__)
+    parser = argparse.ArgumentParser(prog="python -m spark_reconcile.nightly.compaction", description=main.__doc__)
     parser.add_argument("--config")
     parser.add_argument("--cluster", action="append")
     options, _ = parser.parse_known_args(arguments)

@@ -1,11 +1,10 @@
-"""When to reconcile, and who does it: ``canary schedule`` (ARCHITECTURE decision 9).
+"""``canary schedule``: decides when to reconcile, and starts the processes that do it (ARCHITECTURE decision 9).
 
-Several may run, with the same settings or others. Each cluster has a lease; the scheduler that holds it acts for that
-cluster, and every other one that has the cluster in its settings watches the lease's counter on its own clock and takes
-over when it stands still. APScheduler only knows the hours: its job asks for a reconciliation of each cluster that is
-due, and due is what the table `reconciliations` says, so a restart neither forgets a night nor does one twice. What is
-asked for, by the clock or through REST, is claimed within seconds by the scheduler that leads the cluster, and done by
-a child process, one at a time.
+Several schedulers may run, with the same settings or others. Each cluster has a lease. The scheduler that holds it acts
+for the cluster; the others watch the lease's counter on their own clocks, and take over when it stops. APScheduler only
+knows the hours; whether a cluster is due follows from the table `reconciliations`, so a restart neither forgets a night
+nor does one twice. The scheduler that leads a cluster claims its requests, scheduled or through REST, within seconds,
+and runs one child process at a time.
 """
 
 from __future__ import annotations
@@ -16,7 +15,9 @@ import secrets
 import signal
 import subprocess
 import sys
+import threading
 import time
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
@@ -24,36 +25,42 @@ from typing import TYPE_CHECKING, Any, Final
 
 import structlog
 
-from spark_reconcile.ticket import BY_THE_CLOCK, Ticket
-from storage.store import AHEAD_NS, Held, Lease, Purged, Store, StoreError
+from storage.store import Store, StoreError
+from storage.store.values import Held, Lease, Purged
 
 if TYPE_CHECKING:
-    import threading
-    from collections.abc import Callable, Iterable, Sequence
-
     from canary.settings import Settings
 
 log = structlog.get_logger(__name__)
 
+BY_THE_CLOCK: Final = "schedule"
+"""`requested_by` of a scheduled run."""
 DEAD_AFTER_S: Final = 15.0
-"""A lease whose counter stands still for so long has a dead holder."""
+"""The holder of a lease whose counter has not moved for so long is dead."""
 GRACE_S: Final = 10.0
-"""What a child is given to stop by itself."""
+"""How long a child may take to stop by itself."""
 TRIES: Final = 3
-"""A night that fails is tried again so often, RETRY_S apart."""
+"""A failing night is tried so often, RETRY_S apart."""
 RETRY_S: Final = 900.0
 _TICK_S: Final = 1.0
 _LOOK_S: Final = 30.0
-"""How often the table is asked whether a night is due, besides when an hour strikes."""
+"""How often the table is asked whether a night is due, besides at the scheduled hours."""
 _PR_SET_PDEATHSIG: Final = 1
-
-
 PURGE_S: Final = 3600.0
-"""How often what is beyond the store's retention is looked for."""
+"""How often rows beyond the store's retention are deleted."""
 COMPACT_S: Final = 3600.0
 """How often the probe log's small files are merged."""
-CHILD: Final = (sys.executable, "-m", "spark_reconcile.nightly")
-COMPACTS: Final = (sys.executable, "-m", "spark_reconcile.compaction")
+CHILD: Final = (sys.executable, "-m", "spark_reconcile.nightly.run")
+COMPACTS: Final = (sys.executable, "-m", "spark_reconcile.nightly.compaction")
+
+
+@dataclass(frozen=True, slots=True)
+class Ticket:
+    """A claimed row of `reconciliations`, and the holder that claimed it."""
+
+    reconciliation_id: str
+    holder: str
+    cluster: str
 
 
 def lease_name(cluster: str) -> str:
@@ -62,7 +69,7 @@ def lease_name(cluster: str) -> str:
 
 
 class Leadership:
-    """Which of our clusters we lead: those whose leases we hold; asked once a tick."""
+    """The clusters that this scheduler leads, because it holds their leases; renewed once a tick."""
 
     def __init__(
         self, store: Store, holder: str, clusters: Iterable[str], monotonic: Callable[[], float] = time.monotonic
@@ -75,10 +82,10 @@ class Leadership:
         self.mine: frozenset[str] = frozenset()
 
     def renew(self) -> frozenset[str]:
-        """Keep, get or wait for the leases; return the clusters that are ours.
+        """Renew the leases, or take those that are free; return the clusters that this scheduler leads.
 
         Raises:
-            StoreError: the store does not answer; what was ours may still be.
+            StoreError: the store does not answer; the leases held before may still be held.
         """
         answers = self._store.leases.hold(list(self._names), self._holder)
         mine = frozenset(self._names[name] for name, answer in answers.items() if self._ours(answer))
@@ -90,7 +97,7 @@ class Leadership:
         return mine
 
     def _ours(self, answer: Lease | Held) -> bool:
-        """Return whether a lease is ours, also because its holder's counter has stood still for so long."""
+        """Return whether this scheduler holds a lease; take it over if its holder is dead."""
         if isinstance(answer, Lease):
             return True
         now = self._monotonic()
@@ -102,7 +109,7 @@ class Leadership:
         return False
 
     def release(self) -> None:
-        """Let the next one act at once."""
+        """Release the leases, so that another scheduler can act at once."""
         mine, self.mine = self.mine, frozenset()
         for cluster in sorted(mine):
             self._store.leases.release(lease_name(cluster), self._holder)
@@ -117,17 +124,12 @@ class Job:
 
 
 def due(store: Store, cluster: str, fired: Callable[[datetime], datetime | None], now: datetime) -> bool:
-    """Return whether a cluster's night is due: an hour has struck since the last one, or that one failed a while ago.
+    """Return whether a night is due: a scheduled hour has come since the last one, or that one failed a while ago.
 
-    A cluster that was never reconciled is not: its first night comes when an hour strikes.
-
-    Args:
-        store: whose `reconciliations` decide.
-        cluster: its name.
-        fired: returns the first hour of the schedule after a time.
-        now: the time.
+    ``fired`` returns the first hour of the schedule after a time. A cluster that was never reconciled is not due: its
+    first night begins at a scheduled hour.
     """
-    rows = store.reconciliations(cluster, limit=TRIES, until_ns=_dated(now)).items
+    rows = store.reconciliations.page(cluster, limit=TRIES, now_ns=int(now.timestamp() * 1e9)).items
     if not rows or rows[0].state in {"requested", "running"}:
         return False
     newest = rows[0]
@@ -142,13 +144,8 @@ def due(store: Store, cluster: str, fired: Callable[[datetime], datetime | None]
     return tried < TRIES and now.timestamp() - ended >= RETRY_S
 
 
-def _dated(now: datetime) -> int:
-    """Return until when (ns) something may be dated; what is later was by a clock that was ahead."""
-    return int(now.timestamp() * 1e9) + AHEAD_NS
-
-
 def trigger(settings: Settings) -> Any:
-    """Return the hours of the schedule as APScheduler has them, None without any."""
+    """Return the hours of the schedule as an APScheduler trigger, None without a schedule."""
     from apscheduler.triggers.cron import CronTrigger  # noqa: PLC0415  # only where it runs
 
     cron = settings.schedule.reconcile
@@ -164,12 +161,8 @@ def following(hours: Any, after: datetime) -> datetime | None:
 class Scheduler:
     """The loop of ``canary schedule``.
 
-    Args:
-        settings: all of them.
-        store: connected and migrated.
-        options: what the child is told besides its ticket (``--config`` and the like).
-        command: the child that reconciles.
-        compacts: the child that merges the probe log's small files, every COMPACT_S, never while the other one reads.
+    Its children get ``options`` (``--config`` and the like). ``command`` reconciles. ``compacts`` merges the probe
+    log's small files every COMPACT_S, but never during a reconciliation.
     """
 
     def __init__(
@@ -186,36 +179,36 @@ class Scheduler:
         self._compacts = [*compacts, *options]
         self._compaction: subprocess.Popen[bytes] | None = None
         self._merging: frozenset[str] = frozenset()
-        """Clusters whose files the compaction merges."""
+        """The clusters whose files are being merged."""
         self._compacted = time.monotonic()
         self._holder = f"schedule-{secrets.token_hex(8)}"
         self._leadership = Leadership(store, self._holder, (cluster.name for cluster in settings.clusters))
         self._purge_due = float("-inf")
         self._swept: frozenset[str] = frozenset()
-        """Clusters that we lead and in whose name nothing runs that a dead scheduler began."""
+        """The led clusters whose rows of dead schedulers were ended."""
         self._job: Job | None = None
         self._struck = False
         self._looked = float("-inf")
         self._trigger = trigger(settings)
 
     def run(self, stopping: threading.Event) -> None:
-        """Act until told to stop; then end the child and give the lease back, within GRACE_S and a few seconds."""
+        """Act until ``stopping`` is set; then end the children and release the leases, in GRACE_S and a few seconds."""
         from apscheduler.schedulers.background import BackgroundScheduler  # noqa: PLC0415  # only where it runs
 
         clock = BackgroundScheduler(timezone=self._trigger.timezone if self._trigger is not None else UTC)
         if self._trigger is not None:
             clock.add_job(self._strike, self._trigger, coalesce=True, misfire_grace_time=None, max_instances=1)
         clock.start()
-        said: str | None = None
+        logged: str | None = None
         try:
             while not stopping.is_set():
                 try:
                     self._tick()
-                    said = None
+                    logged = None
                 except StoreError as error:
-                    if str(error) != said:
-                        said = str(error)
-                        log.warning("schedule_without_store", reason=said)
+                    if str(error) != logged:
+                        logged = str(error)
+                        log.warning("schedule_without_store", reason=logged)
                 stopping.wait(_TICK_S)
         finally:
             clock.shutdown(wait=False)
@@ -228,7 +221,7 @@ class Scheduler:
         if not self._merging <= led:
             self._end_compaction()
         if gained := led - self._swept:
-            left = self._store.abandon_reconciliations(self._holder, time.time_ns(), gained)
+            left = self._store.reconciliations.abandon(self._holder, time.time_ns(), gained)
             if left:
                 log.warning("reconciliations_abandoned", count=left)
         self._swept = led
@@ -240,27 +233,27 @@ class Scheduler:
             self._ended(self._job)
             self._job = None
         if self._job is None and not self._compacting(led):
-            claimed = self._store.claim_reconciliation(self._holder, time.time_ns(), led)
+            claimed = self._store.reconciliations.claim(self._holder, time.time_ns(), led)
             if claimed is not None:
                 self._job = self._begin(Ticket(claimed.id, self._holder, claimed.cluster))
-        self._purge(led)  # last: where the store refuses it, nights go on
+        self._purge(led)  # last: if the store refuses it, nights are done nevertheless
 
     def _purge(self, led: frozenset[str]) -> None:
-        """Delete a little of what is beyond retention; while there is more, go on in the next tick."""
+        """Delete some rows beyond retention; continue in the next tick while there are more."""
         now = time.monotonic()
         if now < self._purge_due:
             return
         self._purge_due = now + PURGE_S
         before_ns = time.time_ns() - int(self._settings.store.retention * 1e9)
-        purged = [self._store.purge(cluster, before_ns) for cluster in sorted(led)]
+        purged = [self._store.retention.purge(cluster, before_ns) for cluster in sorted(led)]
         if any(one != Purged(0, 0, 0, 0) for one in purged):
             log.info("store_purged", violations=sum(one.violations for one in purged))
             self._purge_due = now
 
     def _compacting(self, led: frozenset[str]) -> bool:
-        """Return whether small files are being merged now; begin it if it is time. Asked while nothing reconciles.
+        """Return whether small files are being merged; begin it if it is time. Called while no reconciliation runs.
 
-        Only files of clusters that we lead are: those of others may be read at this moment by who leads them.
+        Only files of led clusters are merged: the leaders of the others may be reading theirs.
         """
         if self._compaction is not None and self._compaction.poll() is not None:
             self._compaction, self._merging, self._compacted = None, frozenset(), time.monotonic()
@@ -270,19 +263,19 @@ class Scheduler:
         return self._compaction is not None
 
     def _strike(self) -> None:
-        """It is time: look at the table in the next tick (APScheduler's thread touches nothing else)."""
+        """A scheduled hour has come: ask the table in the next tick (APScheduler's thread does nothing else)."""
         self._struck = True
 
     def _ask(self, led: frozenset[str]) -> None:
-        """Ask for each of our clusters that is due; an hour that struck counts until the store has answered for all."""
+        """Request a night for each led cluster that is due; a scheduled hour counts until all were asked for."""
         struck, self._looked = self._struck, time.monotonic()
         if self._trigger is None:
             return
         now = datetime.now(UTC)
         for cluster in sorted(led):
-            never = not self._store.reconciliations(cluster, limit=1, until_ns=_dated(now)).items
+            never = not self._store.reconciliations.page(cluster, limit=1, now_ns=int(now.timestamp() * 1e9)).items
             if (never and struck) or due(self._store, cluster, partial(following, self._trigger), now):
-                self._store.request_reconciliation(cluster, BY_THE_CLOCK, time.time_ns())
+                self._store.reconciliations.request(cluster, BY_THE_CLOCK, time.time_ns())
         if struck:
             self._struck = False
 
@@ -293,14 +286,9 @@ class Scheduler:
         return Job(ticket, process)
 
     def _ended(self, job: Job) -> None:
-        """See to it that a child that died without a word has an end in the table, too."""
+        """End the row of a child that ended without doing so itself."""
         status = job.process.returncode
-        self._store.finish_reconciliation(
-            job.ticket.reconciliation_id,
-            job.ticket.holder,
-            time.time_ns(),
-            error=f"its process ended with status {status}",
-        )
+        self._finish(job.ticket, f"its process ended with status {status}")
         log.info("reconciliation_ended", cluster=job.ticket.cluster, status=status)
 
     def _stop(self) -> None:
@@ -313,11 +301,14 @@ class Scheduler:
             log.warning("schedule_left_without_store", reason=str(error))
 
     def _end(self, reason: str) -> None:
-        """End the child, gently first, and everything it started."""
+        """End the child and its row."""
         job, self._job = self._job, None
-        assert job is not None  # noqa: S101  # asked by both callers
+        assert job is not None  # noqa: S101  # both callers check it
         _ended(job.process)
-        self._store.finish_reconciliation(job.ticket.reconciliation_id, job.ticket.holder, time.time_ns(), error=reason)
+        self._finish(job.ticket, reason)
+
+    def _finish(self, ticket: Ticket, error: str) -> None:
+        self._store.reconciliations.finish(ticket.reconciliation_id, ticket.holder, time.time_ns(), error=error)
 
     def _end_compaction(self) -> None:
         compaction, self._compaction, self._merging = self._compaction, None, frozenset()
@@ -326,7 +317,7 @@ class Scheduler:
 
 
 def _child(command: Sequence[str]) -> subprocess.Popen[bytes]:
-    """Start a process in a session of its own that ends when we do."""
+    """Start a process, in a session of its own, that ends with this one."""
     parent = os.getpid()
     libc = ctypes.CDLL(None, use_errno=True)
 
@@ -343,7 +334,7 @@ def _child(command: Sequence[str]) -> subprocess.Popen[bytes]:
 
 
 def _ended(process: subprocess.Popen[bytes]) -> None:
-    """End a child and everything it started, gently first."""
+    """End a child and everything it started: SIGTERM, after GRACE_S SIGKILL."""
     if process.poll() is None:
         process.terminate()
         try:

@@ -1,31 +1,25 @@
 """What this run found against what the store already knew: every difference with its reason.
 
-A run finds what online checks find, and what only a re-read can know. What was found online and not here is explained
-by what this run judged: expired or made anew since, beyond the dump, found after it was taken, or there after all.
+A run finds what online checks find, and what only a re-read can know. Why it did not find what was found online follows
+from what it judged: the record expired since, its topic was created anew, it is beyond the dump, it was found after the
+dump was taken, or it is in the topic after all.
 """
 
-from __future__ import annotations
-
 from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
-import fsspec.core
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
-from storage.store import ViolationFilter
+from spark_reconcile.match.anomalies import ANOMALIES, LOST_WRITE
+from spark_reconcile.tables.parquet import result_batches
+from storage.store import Store
+from storage.store.values import StoredViolation, ViolationFilter
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-
-    from storage.store import Store, StoredViolation
-
-KINDS: Final = frozenset(
-    {"lost-write", "duplicate", "inconsistent-offsets", "corrupt", "phantom", "G1a", "fractured-transaction"}
-)
-"""What both decide, one violation for each case. (Early expiry is one a partition; the rest is online's alone.)"""
+KINDS: Final = frozenset(anomaly.kind for anomaly in ANOMALIES.values() if anomaly.compared)
+"""What both decide, with one violation for each case."""
 MOST: Final = 20_000
 """Violations looked at."""
 UNEXPLAINED: Final = "not explained: look at both"
@@ -33,17 +27,17 @@ UNEXPLAINED: Final = "not explained: look at both"
 
 @dataclass(slots=True)
 class Compared:
-    """Numbers of records. ``both``: found by both. ``only_here``, ``only_online``: by kind, of the latter why, too."""
+    """Numbers of records found by both, by this run only (by kind), and online only (by kind and reason)."""
 
     both: int = 0
     only_here: Counter[str] = field(default_factory=Counter)
     only_online: Counter[tuple[str, str]] = field(default_factory=Counter)
 
     def sentences(self) -> list[str]:
-        """Return it in words."""
+        """Return the comparison in words."""
         lines = [f"{self.both:,} violations were found online, too"] if self.both else []
         lines += [
-            f"{count:,} {kind} found by nobody before: only a re-read can know them"
+            f"{count:,} {kind} not found online: only a re-read can know them"
             for kind, count in sorted(self.only_here.items())
         ]
         lines += [
@@ -56,15 +50,10 @@ class Compared:
 def compare(
     store: Store, cluster: str, at_ns: int, bounds: Iterable[Mapping[str, Any]], out: str, dumped_ns: int
 ) -> Compared:
-    """Compare a run, recorded as seen at ``at_ns``, with what the store has.
+    """Compare a run of ``cluster`` with what the store, which has recorded the run, knows from elsewhere.
 
-    Args:
-        store: which has recorded the run.
-        cluster: whose.
-        at_ns: the sighting's time.
-        bounds: rows of the dump's bounds/.
-        out: the run's results.
-        dumped_ns: when the dump began.
+    ``at_ns`` is the time of the run's sightings, ``bounds`` are the rows of the dump's bounds/, ``out`` is the folder
+    of the run's results, ``dumped_ns`` is when the dump began.
     """
     compared = Compared()
     missing = []
@@ -90,7 +79,7 @@ def _known(store: Store, cluster: str) -> Iterator[StoredViolation]:
     cursor: str | None = None
     seen = 0
     while seen < MOST:
-        page = store.violations(ViolationFilter(cluster=cluster), cursor, 500)
+        page = store.violations.page(ViolationFilter(cluster=cluster), cursor, 500)
         yield from page.items
         seen += len(page.items)
         cursor = page.next_cursor
@@ -118,7 +107,7 @@ def _why(  # noqa: PLR0911  # one reason a line, the first that fits
         verdict = judged.get((violation.topic, who.partition, who.producer_id, who.generation, who.sequence))
         if verdict is not None:
             return f"judged {verdict} here"
-        if violation.kind == "lost-write":
+        if violation.kind == LOST_WRITE.kind:
             return "it is in the topic now, or its ledger is not in the probe log"
     if violation.offset is not None and violation.offset >= row["end_offset"]:
         return "beyond the end of the dump"
@@ -132,12 +121,8 @@ def _verdicts(out: str, missing: Sequence[StoredViolation]) -> dict[tuple[str, i
         return {}
     wanted = pa.array(sorted(sequences), pa.int64())
     found = {}
-    fs, root = fsspec.core.url_to_fs(f"{out.rstrip('/')}/verdicts")
-    for path in sorted(fs.find(root)):
-        with fs.open(path, "rb") as file, pq.ParquetFile(file) as parquet:
-            for batch in parquet.iter_batches(1 << 16):
-                near = batch.filter(pc.is_in(batch.column("sequence"), wanted))
-                for row in near.to_pylist():
-                    who = (row["producer_id"], row["generation"], row["sequence"])
-                    found[row["topic"], row["partition"], *who] = row["verdict"]
+    for batch in result_batches(out, "verdicts", 1 << 16):
+        for row in batch.filter(pc.is_in(batch.column("sequence"), wanted)).to_pylist():
+            who = (row["producer_id"], row["generation"], row["sequence"])
+            found[row["topic"], row["partition"], *who] = row["verdict"]
     return found

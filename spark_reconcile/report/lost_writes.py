@@ -5,9 +5,8 @@ from its row (`rebuilt`): the key is its identity, and everything in the value f
 but for the sub-microsecond digits of the sending time, which the probe log does not keep.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
 
 import fsspec.core
 import pyarrow as pa
@@ -17,15 +16,14 @@ import pyarrow.parquet as pq
 from canary.probe.batch import encode_keys
 from canary.probe.identity import Identity
 from canary.probe.record import DEFAULT_LENGTH, encode, key
-from spark_reconcile.output import CASE_SCHEMA, PartWriter
+from spark_reconcile.match.anomalies import ANOMALIES
+from spark_reconcile.report.output import CASE_SCHEMA
+from spark_reconcile.tables.writing import PartWriter
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-KINDS: Final = ("lost-write", "early-expiry")
-_UNTOLD: Final = ("found_offset", "evidence")
+_KINDS: Final = pa.array([anomaly.kind for anomaly in ANOMALIES.values() if anomaly.lost])
+_LEFT_OUT: Final = ("found_offset", "evidence")
 LOST_SCHEMA: Final = pa.schema(
-    [*(field for field in CASE_SCHEMA if field.name not in _UNTOLD), ("key", pa.binary())],
+    [*(field for field in CASE_SCHEMA if field.name not in _LEFT_OUT), ("key", pa.binary())],
 )
 _BATCH: Final = 65_536
 
@@ -41,7 +39,7 @@ def write(work: str, names: Sequence[str]) -> str | None:
         with fs.open(f"{root}/{name}", "rb") as file, pq.ParquetFile(file) as parquet:
             for batch in parquet.iter_batches(_BATCH):
                 rows = pa.Table.from_batches([batch])
-                rows = rows.filter(pc.and_(pc.is_in(rows["kind"], pa.array(KINDS)), pc.is_valid(rows["sequence"])))
+                rows = rows.filter(pc.and_(pc.is_in(rows["kind"], _KINDS), pc.is_valid(rows["sequence"])))
                 if len(rows):
                     stream = stream or PartWriter(work).stream(LOST_SCHEMA)
                     stream.write(_with_keys(rows))
@@ -49,13 +47,7 @@ def write(work: str, names: Sequence[str]) -> str | None:
 
 
 def rebuilt(row: Mapping[str, Any], tag: bytes, length: int = DEFAULT_LENGTH) -> tuple[bytes, bytes]:
-    """Return key and value of a lost probe.
-
-    Args:
-        row: of lost/.
-        tag: the topic's (`canary.probe.record.tag`).
-        length: bytes of a value; settings say it.
-    """
+    """Return key and value (``length`` bytes) of the probe in a row of lost/; ``tag`` is the topic's."""
     identity = Identity(row["producer_id"], row["generation"], row["partition"], row["sequence"])
     value = encode(
         identity,
@@ -72,4 +64,4 @@ def _with_keys(rows: pa.Table) -> pa.Table:
     names = ("producer_id", "generation", "partition", "sequence")
     keys = encode_keys(*(rows.column(name).to_numpy() for name in names))
     column = pa.array([one.tobytes() for one in keys], pa.binary())
-    return rows.drop_columns(list(_UNTOLD)).append_column("key", column).cast(LOST_SCHEMA)
+    return rows.drop_columns(list(_LEFT_OUT)).append_column("key", column).cast(LOST_SCHEMA)

@@ -1,33 +1,28 @@
-"""A run as one page that needs nothing else: the table, what is wrong and where, days and partitions."""
-
-from __future__ import annotations
+"""A run as one self-contained page: the table, anomalies and where they are, days and partitions."""
 
 import itertools
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta
 from importlib import resources
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import jinja2
 from markupsafe import Markup
 
 from canary.anomalies.catalogue import CATALOGUE
 from canary.anomalies.policy import severity
-from spark_reconcile.findings import cases
-from spark_reconcile.pictures import PICTURED, Loss, around
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from spark_reconcile.bounding import Place
-    from spark_reconcile.columns import I64
-    from spark_reconcile.tables import File
+from spark_reconcile.match.anomalies import LOST_WRITE
+from spark_reconcile.report.findings import cases
+from spark_reconcile.report.pictures import PICTURED, Loss, around
+from spark_reconcile.tables.bounds import Place
+from spark_reconcile.tables.columns import I64
+from spark_reconcile.tables.schema import File
 
 WORST: Final = 200
 """Cases shown on the page; all are in anomalies/."""
 _LOOKED_AT: Final = 20_000
-"""Cases among which the worst are looked for."""
+"""The worst are chosen among so many cases."""
 _PLACE: Final = "<!-- here and online -->"
-_EPOCH: Final = date(1970, 1, 1)
 
 _TABLE: Final = {
     "attempted": "attempted",
@@ -47,29 +42,17 @@ def render(
     tables: Mapping[Place, Mapping[tuple[str, int], I64]],
     out: str,
     files: Mapping[str, Sequence[File]],
-    *,
-    seconds: float | None = None,
 ) -> str:
-    """Return the page for a run whose anomalies/ and lost/ stand in ``out``, and whose input was ``files``."""
+    """Return the page for a run whose anomalies/ and lost/ are in ``out``, and whose input was ``files``."""
     shown = sorted(itertools.islice(cases(out), _LOOKED_AT), key=_badness)[: WORST + 1]
-    loss = Loss.of(f"{out.rstrip('/')}/lost")
+    loss = Loss.of(out)
     pictured = [case for case in _of_each_kind(shown) if case["offset"] is not None][:PICTURED]
-    table = summary["summary"]
-    rates = {
-        name: (f"{value:.6g}" if isinstance(value, float) else f"{value:,}")
-        for name, value in table.items()
-        if value is not None
-    }
-    page = resources.files("spark_reconcile").joinpath("report.html.jinja").read_text(encoding="utf-8")
-    environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined)
+    page = resources.files("spark_reconcile.report").joinpath("report.html.jinja").read_text(encoding="utf-8")
+    environment = jinja2.Environment(
+        autoescape=True, undefined=jinja2.StrictUndefined, finalize=lambda value: "" if value is None else value
+    )
     days = [
-        {
-            "place": place,
-            "mode": mode,
-            "day": (_EPOCH + timedelta(days=day)).isoformat(),
-            "numbers": row.tolist(),
-            "lost": bool(row[3]),
-        }
+        {"place": place, "mode": mode, "day": date(1970, 1, 1) + timedelta(days=day), "numbers": row.tolist()}
         for place, cells in sorted(tables.items())
         for (mode, day), row in sorted(cells.items())
     ]
@@ -77,32 +60,33 @@ def render(
         sentence=sentence(summary),
         bad=bool(summary["anomalies"] or summary["unjudged"]),
         made=datetime.now(UTC).isoformat(timespec="seconds"),
-        seconds=seconds,
-        table=[(words, rates.get(name, "-")) for name, words in _TABLE.items()],
+        table=[(words, _number(summary["summary"][name])) for name, words in _TABLE.items()],
         notes=summary["notes"],
         unjudged=summary["unjudged"],
-        anomalies=[
-            {"name": name, "count": count, "meaning": CATALOGUE[name].meaning, "do_first": CATALOGUE[name].do_first}
-            for name, count in summary["anomalies"].items()
-        ],
+        anomalies=[(CATALOGUE[name], count) for name, count in summary["anomalies"].items()],
         cases=shown[:WORST],
         more=len(shown) > WORST,
         verdicts=summary["verdicts"].items(),
         days=days,
         loss=None if loss is None else loss.svg(),
         pictures=[around(files, case) for case in pictured],
-        told=lambda value: "" if value is None else value,
     )
 
 
+def _number(value: float | None) -> str:
+    if value is None:
+        return "-"
+    return f"{value:,}" if isinstance(value, int) else f"{value:.6g}"
+
+
 def with_comparison(page: str, sentences: Sequence[str]) -> str:
-    """Return a page with how the run compares with what was known before, in the place kept for it."""
+    """Return a page with the comparison with what was found online, in the place reserved for it."""
     items = Markup("").join(Markup("<li>{}</li>\n").format(sentence) for sentence in sentences)
     return page.replace(_PLACE, f"<h2>Here and online</h2>\n<ul>\n{items}</ul>\n{_PLACE}")
 
 
 def _badness(case: Mapping[str, Any]) -> tuple[int, str, str, str, int, int]:
-    """Return what sorts the worst first: critical ones, then by place."""
+    """Return the key that sorts critical cases first, then by place."""
     rank = ("critical", "warning", "info").index(severity(case["kind"], case["mode"]))
     place = case["cluster"], case["topic"], case["partition"]
     return rank, case["kind"], *place, -1 if case["offset"] is None else case["offset"]
@@ -121,7 +105,7 @@ def sentence(summary: Mapping[str, Any]) -> str:
     """Return the whole run in one sentence."""
     acked, lost = summary["summary"]["acked"], summary["summary"]["acked_lost"]
     words = f"{lost:,} of {acked:,} acknowledged probes lost" if lost else f"none of {acked:,} acknowledged probes lost"
-    others = [f"{count} {name}" for name, count in summary["anomalies"].items() if name != "lost-write"]
+    others = [f"{count} {name}" for name, count in summary["anomalies"].items() if name != LOST_WRITE.kind]
     if others:
         words += ", " + ", ".join(others)
     if summary["unjudged"]:

@@ -1,26 +1,22 @@
-"""Pictures of a run, as SVG and rows that need nothing else: loss over time by partition, and the log around a case."""
+"""Pictures of a run, as SVG and rows of text: loss over time by partition, and the log around a case."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Final
+from importlib import resources
+from typing import Any, Final
 
-import fsspec.core
+import jinja2
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
-from markupsafe import Markup
 
-from spark_reconcile import reading
-from spark_reconcile.bounding import Place, described
-from spark_reconcile.columns import ISOLATIONS
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from spark_reconcile.tables import File
+from spark_reconcile.tables.bounds import Place, described
+from spark_reconcile.tables.columns import ISOLATIONS
+from spark_reconcile.tables.parquet import batches, result_batches
+from spark_reconcile.tables.schema import File
 
 MOST_PARTITIONS: Final = 40
 """Partitions in the picture of loss over time: those that lost most."""
@@ -38,73 +34,58 @@ _ROW, _LEFT, _WIDTH = 18, 260, 960
 
 @dataclass(frozen=True, slots=True)
 class Loss:
-    """When what was lost had been sent: counts by partition in equal parts of [begin, end), us since the epoch."""
+    """Lost writes by the time of sending: counts by partition in equal parts of [begin, end), us since the epoch."""
 
     begin: int
     end: int
     counts: Mapping[Place, Any]
 
     @classmethod
-    def of(cls, lost: str) -> Loss | None:
-        """Return what a run's lost/ says; None: nothing was lost."""
+    def of(cls, out: str) -> Loss | None:
+        """Return the picture of a run's lost/; None: nothing was lost."""
         ends = [0, 0]
-        for _, sent in _sent(lost):
+        for _, sent in _sent(out):
             ends = [min(ends[0] or int(sent.min()), int(sent.min())), max(ends[1], int(sent.max()))]
         if not ends[1]:
             return None
         begin, end = ends[0] // _HOUR_US * _HOUR_US, (ends[1] // _HOUR_US + 1) * _HOUR_US
         counts: dict[Place, Any] = {}
-        for place, sent in _sent(lost):
+        for place, sent in _sent(out):
             row = counts.setdefault(place, np.zeros(_BINS, dtype=np.int64))
             row += np.histogram(sent, bins=_BINS, range=(begin, end))[0]
         most = sorted(counts, key=lambda place: (-int(counts[place].sum()), place))[:MOST_PARTITIONS]
         return cls(begin, end, {place: counts[place] for place in sorted(most)})
 
-    def svg(self) -> Markup:
-        """Return a strip for each partition, the darker the more was lost."""
-        top = max(int(row.max()) for row in self.counts.values())
-        width = (_WIDTH - _LEFT) / _BINS
-        parts = []
-        for number, (place, row) in enumerate(self.counts.items()):
-            y = number * _ROW
-            words = Markup("{}").format(f"{place.cluster} {place.topic}-{place.partition}: {int(row.sum()):,}")
-            parts.append(f'<text x="0" y="{y + 13}">{words}</text>')
-            parts.append(f'<rect x="{_LEFT}" y="{y + 2}" width="{_WIDTH - _LEFT}" height="{_ROW - 4}" class="strip"/>')
-            for at in np.flatnonzero(row).tolist():
-                since = _moment(self.begin + at * (self.end - self.begin) // _BINS)
-                parts.append(
-                    f'<rect x="{_LEFT + at * width:.1f}" y="{y + 2}" width="{width:.1f}" height="{_ROW - 4}" '
-                    f'class="lost" opacity="{0.3 + 0.7 * int(row[at]) / top:.2f}">'
-                    f"<title>{int(row[at]):,} lost of those sent from {since} on</title></rect>"
-                )
-        y = len(self.counts) * _ROW + 14
-        parts.append(f'<text x="{_LEFT}" y="{y}">{_moment(self.begin)}</text>')
-        parts.append(f'<text x="{_WIDTH}" y="{y}" text-anchor="end">{_moment(self.end)}</text>')
-        body = "".join(parts)
-        label = "Lost writes by partition and the time they were sent"
-        return Markup(  # noqa: S704  # names were escaped where they went in
-            f'<svg viewBox="0 0 {_WIDTH} {y + 6}" role="img" aria-label="{label}">{body}</svg>'
+    def svg(self) -> str:
+        """Return a strip for each partition, darker where more was lost."""
+        page = resources.files("spark_reconcile.report").joinpath("loss.svg.jinja").read_text(encoding="utf-8")
+        return (
+            jinja2.Environment(autoescape=True)
+            .from_string(page)
+            .render(
+                counts={place: row.tolist() for place, row in self.counts.items()},
+                top=max(int(row.max()) for row in self.counts.values()),
+                moments=[_moment(self.begin + at * (self.end - self.begin) // _BINS) for at in range(_BINS + 1)],
+                row=_ROW,
+                left=_LEFT,
+                width=_WIDTH,
+                bin=(_WIDTH - _LEFT) / _BINS,
+            )
         )
 
 
-def _sent(lost: str) -> Iterator[tuple[Place, Any]]:
-    """Yield (partition, us since the epoch of each lost write)."""
-    fs, root = fsspec.core.url_to_fs(lost)
-    for path in sorted(fs.find(root)):
-        with fs.open(path, "rb") as file, pq.ParquetFile(file) as parquet:
-            for batch in parquet.iter_batches(_BATCH, columns=["cluster", "topic", "partition", "sent_at"]):
-                told = batch.filter(pc.is_valid(batch.column("sent_at")))
-                times = pa.Table.from_batches([told])
-                times = times.set_column(3, "sent_at", times["sent_at"].cast(pa.int64()))
-                for row in (
-                    times.group_by(["cluster", "topic", "partition"]).aggregate([("sent_at", "list")]).to_pylist()
-                ):
-                    yield Place(row["cluster"], row["topic"], row["partition"]), np.array(row["sent_at_list"])
+def _sent(out: str) -> Iterator[tuple[Place, Any]]:
+    """Yield (partition, us since the epoch of each lost write with a known time)."""
+    for batch in result_batches(out, "lost", _BATCH, [*Place._fields, "sent_at"]):
+        times = pa.Table.from_batches([batch.filter(pc.is_valid(batch.column("sent_at")))])
+        times = times.set_column(3, "sent_at", times["sent_at"].cast(pa.int64()))
+        for row in times.group_by(list(Place._fields)).aggregate([("sent_at", "list")]).to_pylist():
+            yield Place(row["cluster"], row["topic"], row["partition"]), np.array(row["sent_at_list"])
 
 
 @dataclass(frozen=True, slots=True)
 class Around:
-    """The log around a case: ``rows`` of (offset, then who was acked there, in the topic at each level, and polled)."""
+    """The log around a case: ``rows`` of (offset, identities acked there, in the topic at each level, and polled)."""
 
     title: str
     offset: int
@@ -115,7 +96,7 @@ _COLUMNS: Final = (("probes", None), ("records", ISOLATIONS[0]), ("records", ISO
 
 
 def around(files: Mapping[str, Sequence[File]], case: Mapping[str, Any]) -> Around:
-    """Return the log around a case with an offset, from the row groups whose footers do not deny it."""
+    """Return the log around a case with an offset, from the row groups that may hold it."""
     place = Place(case["cluster"], case["topic"], case["partition"])
     low, high = max(0, case["offset"] - REACH), case["offset"] + REACH
     cells: dict[int, list[list[str]]] = {offset: [[], [], [], []] for offset in range(low, high + 1)}
@@ -131,7 +112,7 @@ def around(files: Mapping[str, Sequence[File]], case: Mapping[str, Any]) -> Arou
 
 
 def _near(files: Sequence[File], place: Place, low: int, high: int) -> Iterator[Mapping[str, Any]]:
-    """Yield a table's rows around a place; none where footers do not tell, and too much would have to be read."""
+    """Yield a table's rows around an offset; none if footers leave too many row groups to read."""
     parts = [
         (file, group)
         for file in files
@@ -139,15 +120,12 @@ def _near(files: Sequence[File], place: Place, low: int, high: int) -> Iterator[
         if (group.low.get("offset") is None or group.low["offset"] <= high)
         and (group.high.get("offset") is None or group.high["offset"] >= low)
         and group.nulls.get("offset") != group.rows
-        and all(
-            str(file.given.get(name, group.only(name))) in {"None", str(value)}
-            for name, value in place._asdict().items()
-        )
+        and all(str(file.only(group, name)) in {"None", str(value)} for name, value in place._asdict().items())
     ]
     if sum(group.rows for _, group in parts) > MOST_ROWS:
         return
     for file, group in parts:
-        for table in reading.batches(file, [group.number]):
+        for table in batches(file, [group.number]):
             yield from _filtered(table, place, low, high).to_pylist()
 
 

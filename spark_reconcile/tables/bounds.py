@@ -1,21 +1,16 @@
-"""bounds/: what of each partition was dumped, at which level, and under which retention."""
+"""The table bounds/: the offsets that were dumped of each partition, by isolation level, and its retention."""
 
-from __future__ import annotations
-
+from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
-from spark_reconcile.columns import ISOLATIONS, Bounds
+import pyarrow as pa
+
 from spark_reconcile.errors import BadInputError
-from spark_reconcile.reading import read
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from collections.abc import Set as AbstractSet
-
-    import pyarrow as pa
-
-    from spark_reconcile.tables import File
+from spark_reconcile.tables.columns import ISOLATIONS, Bounds
+from spark_reconcile.tables.parquet import read
+from spark_reconcile.tables.schema import File
 
 _EITHER: Final = " or ".join(ISOLATIONS)
 
@@ -36,17 +31,17 @@ class Dumped:
     topic_ids: dict[tuple[str, str], frozenset[str]] = field(default_factory=dict)
 
     def ours(self, topic: tuple[str, str], named: AbstractSet[str]) -> frozenset[str | None]:
-        """Return the topic ids of the rows that meet the dump of a topic (rule 1); empty: all rows do.
+        """Return the topic ids of the rows that belong to the dump of a topic (rule 1); empty: all rows do.
 
-        None among them: so does a row without an id. Not where the log has ``named`` another id than the dump's: such
-        a row dates from before the cluster told ids, and may be of either incarnation.
+        None among them stands for a row without an id. If the log has ``named`` an id that the dump has not, a row
+        without one may be of either incarnation, and does not belong to the dump.
         """
         dumped: frozenset[str | None] = self.topic_ids.get(topic, frozenset())
         return dumped | {None} if dumped and named <= dumped else dumped
 
 
 def read_bounds(files: Sequence[File]) -> Dumped:
-    """Return what was dumped.
+    """Return the bounds and topic ids of a dump.
 
     Raises:
         BadInputError: two bounds for one partition and level, or none at read_committed, or an unknown level.
@@ -55,7 +50,7 @@ def read_bounds(files: Sequence[File]) -> Dumped:
 
 
 def dumped_of(tables: Sequence[tuple[str, pa.Table]]) -> Dumped:
-    """Return what these tables (path, rows) say was dumped; raises as read_bounds does."""
+    """Return the bounds and topic ids in tables (path, rows); raises as read_bounds does."""
     rows: dict[Place, dict[str, tuple[dict[str, Any], str]]] = {}
     ids: dict[tuple[str, str], set[str]] = {}
     for path, table in tables:
@@ -91,22 +86,14 @@ def _bounds(place: Place, levels: dict[str, tuple[dict[str, Any], str]]) -> Boun
             f"no read_committed bounds for {described(place)}",
             "dump that level too",
         )
-    result = Bounds(
+    held = uncommitted or {}
+    return Bounds(
         start=committed["earliest_offset"],
         end=committed["end_offset"],
         dumped_at=committed["dumped_at"],
         retention_ms=committed["retention_ms"],
         retention_bytes=committed["retention_bytes"],
-    )
-    if uncommitted is None:
-        return result
-    return Bounds(
-        start=result.start,
-        end=result.end,
-        dumped_at=result.dumped_at,
-        retention_ms=result.retention_ms,
-        retention_bytes=result.retention_bytes,
-        uncommitted_start=uncommitted["earliest_offset"],
-        uncommitted_end=uncommitted["end_offset"],
-        uncommitted_dumped_at=uncommitted["dumped_at"],
+        uncommitted_start=held.get("earliest_offset"),
+        uncommitted_end=held.get("end_offset"),
+        uncommitted_dumped_at=held.get("dumped_at"),
     )

@@ -6,14 +6,13 @@ Every class here is a struct of arrays of equal length n, one element a row of t
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING, Any, Final, Self, TypeAlias, TypeVar
+from functools import cache
+from typing import Any, Final, Self, TypeAlias, get_type_hints
 
 import numpy as np
 from numpy.typing import NDArray
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 I64: TypeAlias = NDArray[np.int64]
 I32: TypeAlias = NDArray[np.int32]
@@ -21,6 +20,7 @@ I16: TypeAlias = NDArray[np.int16]
 U8: TypeAlias = NDArray[np.uint8]
 Bool: TypeAlias = NDArray[np.bool_]
 Index: TypeAlias = NDArray[Any] | slice
+_TYPES: Final[dict[Any, type[np.generic]]] = {I64: np.int64, I32: np.int32, I16: np.int16, U8: np.uint8, Bool: np.bool_}
 
 NO_OFFSET: Final = -1
 NO_TRANSACTION: Final = int(np.iinfo(np.int64).min)
@@ -29,17 +29,18 @@ NEVER: Final = int(np.iinfo(np.int64).max)
 ACKED, FAILED, INDETERMINATE = 0, 1, 2
 OUTCOMES: Final = ("acked", "failed", "indeterminate")
 PLAIN, COMMITTED, ABORTED, OPEN = 0, 1, 2, 3
-TRANSACTION_OUTCOMES: Final = ("", "committed", "aborted", "indeterminate")
+TRANSACTION_OUTCOMES: Final = {"committed": COMMITTED, "aborted": ABORTED, "indeterminate": OPEN}
 COMMITTED_LEVEL, UNCOMMITTED_LEVEL = 1, 2
 ISOLATIONS: Final = ("read_committed", "read_uncommitted")
 
 
-C = TypeVar("C", bound="Columns")
-
-
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """Arrays of equal length. Fields that are no arrays are the same for every row."""
+    """Arrays of equal length. Fields that are no arrays hold for every row."""
+
+    def __len__(self) -> int:
+        """Return the number of rows."""
+        return len(getattr(self, fields(self)[0].name))
 
     def take(self, rows: Index) -> Self:
         """Return the rows chosen by a mask, an index or a slice."""
@@ -47,58 +48,71 @@ class Columns:
             if rows.all():
                 return self
             rows = np.flatnonzero(rows)  # so that a mask is gone through once, not once a column
-        return replace(self, **{name: column[rows] for name, column in self._arrays().items()})
+        return replace(self, **{name: getattr(self, name)[rows] for name in self._arrays()})
 
     @classmethod
     def concat(cls, parts: Sequence[Self]) -> Self:
-        """Return all rows of ``parts`` (at least one), in their order."""
-        return joined(parts)
+        """Return all rows of ``parts``, in their order."""
+        filled = [part for part in parts if len(part)]
+        if len(filled) < 2:
+            return filled[0] if filled else cls.zeros()
+        columns = {name: np.concatenate([getattr(part, name) for part in filled]) for name in cls._arrays()}
+        return replace(filled[0], **columns)
 
-    def _arrays(self) -> dict[str, NDArray[Any]]:
-        values = {field.name: getattr(self, field.name) for field in fields(self)}
-        return {name: value for name, value in values.items() if isinstance(value, np.ndarray)}
+    @classmethod
+    def zeros(cls, rows: int = 0) -> Self:
+        """Return so many rows of zeros or False."""
+        return cls(**{name: np.zeros(rows, kind) for name, kind in cls._arrays().items()})
+
+    @classmethod
+    def _arrays(cls) -> dict[str, type[np.generic]]:
+        """Return the element type of each field that is an array."""
+        return _arrays_of(cls)  # type: ignore[arg-type]  # mypy does not see that a class is hashable
 
 
-def joined(parts: Sequence[C]) -> C:
-    """Return all rows of ``parts`` (at least one), in their order."""
-    names = parts[0]._arrays()  # noqa: SLF001  # of the same module
-    some = next(iter(names))
-    filled = [part for part in parts if len(getattr(part, some))]
-    if len(filled) == 1 or len(parts) == 1:
-        return filled[0] if filled else parts[0]
-    return replace(parts[0], **{name: np.concatenate([getattr(part, name) for part in parts]) for name in names})
+@cache
+def _arrays_of(columns: type[Columns]) -> dict[str, type[np.generic]]:
+    """Return what `Columns._arrays` does, whether the module of a class evaluates its annotations or not."""
+    hints = get_type_hints(columns)
+    return {field.name: _TYPES[hints[field.name]] for field in fields(columns) if hints[field.name] in _TYPES}
 
 
 @dataclass(frozen=True, slots=True)
 class Identities(Columns):
-    """Who: with the partition, which is the same for all, the identity of a probe (ARCHITECTURE decision 1)."""
+    """With the partition, which is the same for all rows, the identities of probes (ARCHITECTURE decision 1)."""
 
     producer: I64
     generation: I32
     sequence: I64
 
-    def __len__(self) -> int:
-        """Return the number of rows."""
-        return len(self.sequence)
-
-    def who(self) -> Identities:
+    def identities(self) -> Identities:
         """Return the identities alone."""
         return Identities(self.producer, self.generation, self.sequence)
 
-    @classmethod
-    def nobody(cls) -> Identities:
-        """Return no identities."""
-        return Identities(np.empty(0, np.int64), np.empty(0, np.int32), np.empty(0, np.int64))
+    def changes(self) -> Bool:
+        """Return for each row but the first whether its identity is another than that of the row before."""
+        result: Bool = (
+            (self.sequence[1:] != self.sequence[:-1])
+            | (self.generation[1:] != self.generation[:-1])
+            | (self.producer[1:] != self.producer[:-1])
+        )
+        return result
 
 
 @dataclass(frozen=True, slots=True)
-class Probes(Identities):
+class Placed(Identities):
+    """Identities, each with an offset (NO_OFFSET: none)."""
+
+    offset: I64
+
+
+@dataclass(frozen=True, slots=True)
+class Probes(Placed):
     """Rows of probes/. ``transaction_state`` is PLAIN, COMMITTED, ABORTED or OPEN; ``other``: another incarnation's.
 
     ``mode`` numbers ``modes``. ``offset`` is NO_OFFSET, ``acked_at`` NEVER, ``transaction`` NO_TRANSACTION for null.
     """
 
-    offset: I64
     outcome: U8
     acked_at: I64
     sent_at: I64
@@ -108,31 +122,35 @@ class Probes(Identities):
     mode: I16
     modes: tuple[str, ...] = ()
 
-    @classmethod
-    def none(cls) -> Probes:
-        """Return no rows."""
-        return cls(
-            producer=np.empty(0, np.int64),
-            generation=np.empty(0, np.int32),
-            sequence=np.empty(0, np.int64),
-            offset=np.empty(0, np.int64),
-            outcome=np.empty(0, np.uint8),
-            acked_at=np.empty(0, np.int64),
-            sent_at=np.empty(0, np.int64),
-            transaction=np.empty(0, np.int64),
-            transaction_state=np.empty(0, np.uint8),
-            other=np.empty(0, np.bool_),
-            mode=np.empty(0, np.int16),
-        )
+    @property
+    def acknowledged(self) -> Bool:
+        """Which rows the cluster promised to keep, in any incarnation (rule 2)."""
+        result: Bool = (self.outcome == ACKED) & (self.transaction_state <= COMMITTED)
+        return result
+
+    @property
+    def promised(self) -> Bool:
+        """Which rows the cluster promised to keep in the dumped incarnation (rules 1 and 2)."""
+        return self.acknowledged & ~self.other
+
+    @property
+    def refused(self) -> Bool:
+        """Which rows are definitely not committed (rule 2)."""
+        result: Bool = (self.outcome == FAILED) | (self.transaction_state == ABORTED)
+        return result
+
+    @property
+    def plain(self) -> Bool:
+        """Which rows were sent without a transaction."""
+        result: Bool = self.transaction_state == PLAIN
+        return result
 
     @classmethod
     def concat(cls, parts: Sequence[Probes]) -> Probes:
-        """Return all rows of ``parts``, their modes numbered anew where they differ."""
+        """Return all rows of ``parts``, their modes numbered again where they differ."""
         filled = [part for part in parts if len(part)]
-        if not filled:
-            return parts[0] if parts else cls.none()
         modes = tuple(sorted({mode for part in filled for mode in part.modes}))
-        return joined([part.with_modes(modes) for part in filled])
+        return super(Probes, cls).concat([part.with_modes(modes) for part in filled])
 
     def with_modes(self, modes: tuple[str, ...]) -> Probes:
         """Return the same rows with ``mode`` numbering ``modes``, which has all of ours."""
@@ -143,38 +161,18 @@ class Probes(Identities):
 
 
 @dataclass(frozen=True, slots=True)
-class Found(Identities):
-    """Rows of records/ or polls/ that bear an identity, at ``offset``.
+class Found(Placed):
+    """Rows of records/ or polls/ with an identity. ``level``: COMMITTED_LEVEL or UNCOMMITTED_LEVEL."""
 
-    ``level``: COMMITTED_LEVEL or UNCOMMITTED_LEVEL.
-    """
-
-    offset: I64
     level: U8
-
-    @classmethod
-    def none(cls) -> Found:
-        """Return no rows."""
-        return cls(
-            np.empty(0, np.int64),
-            np.empty(0, np.int32),
-            np.empty(0, np.int64),
-            np.empty(0, np.int64),
-            np.empty(0, np.uint8),
-        )
 
 
 @dataclass(frozen=True, slots=True)
 class Damaged(Columns):
-    """Rows of records/ with valid=false: only where they stand is known."""
+    """Rows of records/ with valid=false: only their offset is known."""
 
     offset: I64
     level: U8
-
-    @classmethod
-    def none(cls) -> Damaged:
-        """Return no rows."""
-        return cls(np.empty(0, np.int64), np.empty(0, np.uint8))
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,11 +202,6 @@ class Bounds:
         return self.end if self.uncommitted_end is None else max(self.end, self.uncommitted_end)
 
     @property
-    def low(self) -> int:
-        """The lower of both starts."""
-        return self.start if self.uncommitted_start is None else min(self.start, self.uncommitted_start)
-
-    @property
     def earlier(self) -> int:
         """The earlier dumped_at."""
         return self.dumped_at if self.uncommitted_dumped_at is None else min(self.dumped_at, self.uncommitted_dumped_at)
@@ -222,7 +215,7 @@ def lookup(rows: Identities, wanted: Identities) -> I64:
     near = np.flatnonzero(np.isin(rows.sequence, wanted.sequence))
     if not len(near):
         return found
-    both = Identities.concat([wanted.who(), rows.who().take(near)])
+    both = Identities.concat([wanted.identities(), rows.identities().take(near)])
     number, _ = numbered(both)
     place = np.full(int(number.max()) + 1, -1, dtype=np.int64)
     place[number[: len(wanted)]] = np.arange(len(wanted))
@@ -233,22 +226,17 @@ def lookup(rows: Identities, wanted: Identities) -> I64:
 def numbered(rows: Identities) -> tuple[I64, Identities]:
     """Return for each row the number of its identity among the n different ones, and these in ascending order."""
     if not len(rows):
-        return np.empty(0, np.int64), rows.who()
+        return np.empty(0, np.int64), rows.identities()
     order = np.lexsort((rows.sequence, rows.generation, rows.producer))
-    ranked = rows.who().take(order)
-    fresh = np.ones(len(rows), dtype=np.bool_)
-    fresh[1:] = (
-        (ranked.sequence[1:] != ranked.sequence[:-1])
-        | (ranked.generation[1:] != ranked.generation[:-1])
-        | (ranked.producer[1:] != ranked.producer[:-1])
-    )
+    ranked = rows.identities().take(order)
+    fresh = np.concatenate([[True], ranked.changes()])
     number = np.empty(len(rows), dtype=np.int64)
     number[order] = np.cumsum(fresh) - 1
     return number, ranked.take(fresh)
 
 
 def by_producer(rows: Identities) -> list[tuple[int, int, Index]]:
-    """Return (producer_id, generation, rows of it in their order) for each producer's generation. Cheap for a few."""
+    """Return (producer_id, generation, its rows in their order) for each producer's generation. Cheap for a few."""
     groups: list[tuple[int, int, Index]] = []
     rest: I64 = np.arange(len(rows))
     whole = True
@@ -263,9 +251,7 @@ def by_producer(rows: Identities) -> list[tuple[int, int, Index]]:
         groups.append((int(producer), int(generation), rest[mine]))
         rest, whole = rest[~mine], False
     order = rest[np.lexsort((rows.generation[rest], rows.producer[rest]))]
-    edges = np.flatnonzero(
-        (np.diff(rows.producer[order]) != 0) | (np.diff(rows.generation[order]) != 0),
-    )
+    edges = np.flatnonzero((np.diff(rows.producer[order]) != 0) | (np.diff(rows.generation[order]) != 0))
     for part in np.split(order, edges + 1):
         part.sort()
         groups.append((int(rows.producer[part[0]]), int(rows.generation[part[0]]), part))
@@ -273,7 +259,7 @@ def by_producer(rows: Identities) -> list[tuple[int, int, Index]]:
 
 
 def union(first: I64, last: I64) -> tuple[I64, I64]:
-    """Return spans [first, last] that overlap as few that do not, in ascending order."""
+    """Return the union of spans [first, last] as spans that do not overlap, ascending."""
     order = np.argsort(first, kind="stable")
     first, last = first[order], last[order]
     if not len(first):

@@ -1,14 +1,15 @@
-"""The five tables of CONTRACTS "Probe log and dump": their columns, and where a folder departs from them.
+"""The five tables of CONTRACTS "Probe log and dump": their columns, and whether a folder has them.
 
 `inspect` opens the footer of every file, wherever it lies under the table's folder, before anything is computed, and
-raises BadInputError for the first thing that is not to the contract (RECONCILIATION rules 17 and 18).
+raises BadInputError for the first departure from the contract (RECONCILIATION rules 17 and 18).
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 from urllib.parse import unquote
 
 import fsspec
@@ -18,12 +19,11 @@ import pyarrow.parquet as pq
 import pyarrow.types as pt
 
 from spark_reconcile.errors import BadInputError
+from storage.probe_log.schemas import SCHEMAS, TYPES, schema_of
 from storage.probe_log.shipping import may_hold
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
 STRING, I32, I64, TIME, BOOL = "str", "i32", "i64", "ts", "bool"
+ARROW: Final = {name: TYPES[name] for name in (STRING, I32, I64, TIME, BOOL)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,48 +31,40 @@ class Column:
     """A column's type; ``nullable``: may be null; ``optional``: may be missing altogether."""
 
     type: str
-    nullable: bool = False
-    optional: bool = False
+    nullable: bool
+    optional: bool
 
 
-def _columns(text: str) -> dict[str, Column]:
-    result = {}
-    for part in text.split(","):
-        name, kind = part.split()
-        result[name] = Column(kind.rstrip("?*"), nullable=kind[-1] in "?*", optional=kind[-1] == "*")
-    return result
-
-
-PLACE: Final = "cluster str, topic str, topic_id str*, partition i32"
-TABLES: Final[dict[str, dict[str, Column]]] = {
-    "probes": _columns(
-        f"{PLACE}, producer_id i64, generation i32, sequence i64, mode str, transaction_id i64?, sent_at ts, "
-        "outcome str, offset i64?, acked_at ts?, leader_epoch i32?, error str?"
+_PLACE: Final = "cluster str, topic str, topic_id str?, partition i32, isolation str"
+_ARROW_SCHEMAS: Final = SCHEMAS | {
+    "records": schema_of(
+        f"{_PLACE}, offset i64, timestamp ts, producer_id i64?, generation i32?, sequence i64?, transaction_id i64?, "
+        "valid bool"
     ),
-    "transactions": _columns(
-        "cluster str, producer_id i64, generation i32, transaction_id i64, began_at ts, commit_at ts?, outcome str, "
-        "ended_at ts?, error str?"
-    ),
-    "polls": _columns(
-        f"{PLACE}, consumer_id str, isolation str, offset i64, producer_id i64, generation i32, sequence i64, "
-        "polled_at ts, leader_epoch i32?"
-    ),
-    "records": _columns(
-        f"{PLACE}, isolation str, offset i64, timestamp ts, producer_id i64?, generation i32?, sequence i64?, "
-        "transaction_id i64?, valid bool"
-    ),
-    "bounds": _columns(
-        f"{PLACE}, isolation str, earliest_offset i64, end_offset i64, dumped_at ts, retention_ms i64*, "
-        "retention_bytes i64*"
+    "bounds": schema_of(
+        f"{_PLACE}, earliest_offset i64, end_offset i64, dumped_at ts, retention_ms i64?, retention_bytes i64?"
     ),
 }
-"""``*`` marks a column that may be null and may be missing."""
+_OPTIONAL: Final = ("topic_id", "retention_ms", "retention_bytes")
+"""Columns that other writers may leave out."""
+_NAMES: Final = {kind: name for name, kind in ARROW.items()}
+TABLES: Final[dict[str, dict[str, Column]]] = {
+    table: {one.name: Column(_NAMES[one.type], one.nullable, one.name in _OPTIONAL) for one in schema}
+    for table, schema in _ARROW_SCHEMAS.items()
+}
 
-_TEXT: Final[Callable[[Any], bool]] = lambda t: (  # noqa: E731  # one of a row of type tests
-    pt.is_string(t) or pt.is_large_string(t) or pt.is_string_view(t)
-)
+
+def arrow_schema(table: str) -> pa.Schema:
+    """Return a table's columns as an Arrow schema."""
+    return pa.schema([(name, ARROW[column.type]) for name, column in TABLES[table].items()])
+
+
+def _is_text(kind: Any) -> bool:
+    return bool(pt.is_string(kind) or pt.is_large_string(kind) or pt.is_string_view(kind))
+
+
 _FITS: Final[dict[str, Callable[[Any], bool]]] = {
-    STRING: lambda t: _TEXT(t.value_type) if pt.is_dictionary(t) else _TEXT(t),
+    STRING: lambda kind: _is_text(kind.value_type if pt.is_dictionary(kind) else kind),
     I32: pt.is_int32,
     I64: pt.is_int64,
     TIME: pt.is_timestamp,
@@ -83,9 +75,9 @@ _FOOTER_THREADS: Final = 8
 
 @dataclass(frozen=True, slots=True)
 class RowGroup:
-    """What a footer says of a row group. ``low`` and ``high`` have the statistics of columns that have any.
+    """The footer's statistics of a row group; ``low`` and ``high`` by column, where the footer has them.
 
-    ``mixed``: that is of the rows of one partition, and the group has others.
+    ``mixed``: they are of one partition's rows only, and the group has rows of other partitions.
     """
 
     number: int
@@ -96,7 +88,7 @@ class RowGroup:
     mixed: bool = False
 
     def only(self, column: str) -> Any:
-        """Return the value of a column that has but one in this row group, as far as statistics go; else None."""
+        """Return the value of a column that has one value only in this row group, by statistics; else None."""
         if self.nulls.get(column, 1) or self.low.get(column) is None or self.low[column] != self.high[column]:
             return None
         return self.low[column]
@@ -104,7 +96,7 @@ class RowGroup:
 
 @dataclass(frozen=True, slots=True)
 class File:
-    """A Parquet file to the contract. ``given``: columns that its path tells (hive style) and it does not hold."""
+    """A Parquet file to the contract. ``given``: columns that only its path has (as in ``cluster=c/x.parquet``)."""
 
     path: str
     table: str
@@ -112,26 +104,23 @@ class File:
     columns: frozenset[str]
     groups: tuple[RowGroup, ...]
 
-    @property
-    def rows(self) -> int:
-        """The number of rows."""
-        return sum(group.rows for group in self.groups)
+    def only(self, group: RowGroup, column: str) -> Any:
+        """Return the value of a column that has one value only in a row group, by path or statistics; else None."""
+        return self.given.get(column, group.only(column))
 
     def may_have(self, cluster: str) -> bool:
-        """Return whether a row group may have a row of this cluster, by all its footer says."""
-        if "cluster" in self.given:
-            return self.given["cluster"] == cluster
-        return any(group.only("cluster") in {None, cluster} for group in self.groups)
+        """Return whether the file may have a row of this cluster, by path or footer."""
+        return any(self.only(group, "cluster") in {None, cluster} for group in self.groups)
 
     def bare(self) -> File:
-        """Return the file without what its footer says of row groups."""
+        """Return the file without the statistics of its row groups."""
         return replace(self, groups=())
 
 
 def inspect(folder: str, table: str, cluster: str | None = None) -> list[File]:
     """Return the files of a table under ``folder``/``table``, in the order of their paths.
 
-    With ``cluster`` those whose names tell that they hold another one's rows are passed over.
+    With ``cluster``, files that belong to another cluster by their names are left out.
 
     Raises:
         BadInputError: the folder is missing or has no file, a file is not Parquet, or a column is not to the contract.
@@ -159,7 +148,7 @@ def inspect(folder: str, table: str, cluster: str | None = None) -> list[File]:
 
 
 def _hidden(relative: str) -> bool:
-    """Return whether Spark and Hadoop would pass over a file: _SUCCESS, .x.crc and whatever lies in such folders."""
+    """Return whether Spark and Hadoop ignore a file: _SUCCESS, .x.crc and files in folders named so."""
     parts = relative.strip("/").split("/")
     return parts[-1].endswith(".crc") or any(
         part.startswith(".") or (part.startswith("_") and "=" not in part) for part in parts
@@ -169,8 +158,7 @@ def _hidden(relative: str) -> bool:
 def _inspect_file(fs: Any, path: str, relative: str, table: str) -> File:
     shown = fs.unstrip_protocol(path) if fs.protocol not in {"file", ("file", "local")} else path
     try:
-        size = fs.size(path)
-        if size == 0:
+        if fs.size(path) == 0:
             raise BadInputError(shown, "the file has 0 bytes", "a Parquet file of 0 rows is longer")
         with fs.open(path, "rb") as file:
             metadata = pq.read_metadata(file)
@@ -207,21 +195,12 @@ def _check(path: str, schema: pa.Schema, given: Mapping[str, str], table: str) -
 
 def _row_group(metadata: Any, number: int, schema: pa.Schema) -> RowGroup:
     group = metadata.row_group(number)
-    nulls: dict[str, int] = {}
-    low: dict[str, Any] = {}
-    high: dict[str, Any] = {}
-    for index in range(group.num_columns):
-        column = group.column(index)
-        name = column.path_in_schema
-        if name not in _OUTLINED or name not in schema.names or not column.is_stats_set:
-            continue
-        statistics = column.statistics
-        if statistics is None:
-            continue
-        if statistics.has_null_count:
-            nulls[name] = statistics.null_count
-        if statistics.has_min_max:
-            low[name], high[name] = statistics.min, statistics.max
+    columns = {column.path_in_schema: column for column in map(group.column, range(group.num_columns))}
+    named = {name: columns[name].statistics for name in _OUTLINED & columns.keys() & set(schema.names)}
+    known = {name: statistics for name, statistics in named.items() if statistics is not None}
+    nulls = {name: statistics.null_count for name, statistics in known.items() if statistics.has_null_count}
+    ends = {name: (statistics.min, statistics.max) for name, statistics in known.items() if statistics.has_min_max}
+    low, high = ({name: one[which] for name, one in ends.items()} for which in (0, 1))
     return RowGroup(number, group.num_rows, nulls, low, high)
 
 

@@ -1,18 +1,16 @@
 """Facts to one Arrow stream and back.
 
-The table is the wide one of canary.facts.COLUMNS (int -> int64, str -> string, bool -> bool, all nullable) plus
-``_kind``, the fact's number in FACT_KINDS. A batch carries only the columns that one of its facts has; a column that is
-not there is null. So a reader of an older or a later version agrees with the writer: a field that the batch lacks takes
-the dataclass's default, a column that no fact has any more is ignored, and facts of a kind that this version does not
-know are left out and logged (a later version wrote them; this version's tracker could not fold them either).
+The table has the columns of canary.facts.COLUMNS (int -> int64, str -> string, bool -> bool, all nullable) and
+``_kind``, the fact's number in FACT_KINDS. A batch has only the columns of the facts in it; a missing column is null.
+So versions can read each other: a field that the batch lacks takes the dataclass's default, a column that no fact has
+any more is ignored, and facts of an unknown kind, which a later version wrote, are left out and logged.
 """
-
-from __future__ import annotations
 
 import dataclasses
 import itertools
 import operator
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Collection, Sequence
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -21,9 +19,6 @@ import structlog
 import storage.arrow  # noqa: F401  # first
 from canary.facts import COLUMNS, FACT_KINDS, Fact
 from storage.ledger.errors import LedgerError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
 
 KIND_COLUMN = "_kind"
 _ARROW_TYPES: dict[type, Any] = {int: pa.int64(), str: pa.string(), bool: pa.bool_()}
@@ -52,7 +47,7 @@ def encode_facts(facts: Sequence[Fact]) -> bytes:
     """Return ``facts`` as one Arrow IPC stream (lz4), in their order.
 
     Raises:
-        TypeError: a value of a fact is not of its column's type (a bug in who made the fact).
+        TypeError: a value of a fact is not of its column's type (a bug where the fact was made).
     """
     count = len(facts)
     by_kind: dict[type, list[int]] = {}
@@ -84,16 +79,16 @@ def encode_facts(facts: Sequence[Fact]) -> bytes:
 def _array(values: list[Any], kind: type) -> Any:
     try:
         return pa.array(values, _ARROW_TYPES[kind])
-    except UnicodeEncodeError:  # half a surrogate pair in what a broken record or a client said
+    except UnicodeEncodeError:  # half a surrogate pair, from a broken record or a client's error text
         mended = [None if value is None else value.encode("utf-8", "backslashreplace").decode() for value in values]
         return pa.array(mended, _ARROW_TYPES[kind])
 
 
-def decode_facts(payload: bytes) -> list[Fact]:
-    """Return the facts of one encoded batch, in their order.
+def decode_facts(payload: bytes, kinds: Collection[type[Fact]] = FACT_KINDS) -> list[Fact]:
+    """Return the facts of one encoded batch that are of ``kinds``, in their order; no others are made.
 
     Raises:
-        LedgerError: the payload is no such stream, or lacks a field that has no default.
+        LedgerError: the payload is not such a stream, or lacks a field that has no default.
     """
     try:
         with pa.ipc.open_stream(payload) as stream:
@@ -108,6 +103,8 @@ def decode_facts(payload: bytes) -> list[Fact]:
             _log.warning("ledger_unknown_fact_kind", number=number, facts=len(rows))
             continue
         kind = FACT_KINDS[number]
+        if kind not in kinds:
+            continue
         part = table.take(rows) if len(rows) < len(numbers) else table
         present = [name for name in _FIELDS[kind] if name in part.column_names]
         missing = _REQUIRED[kind].difference(present)

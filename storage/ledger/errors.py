@@ -1,6 +1,4 @@
-"""What the ledger says when it cannot keep its promise."""
-
-from __future__ import annotations
+"""Errors of the ledger."""
 
 from canary.errors import UserError
 
@@ -8,12 +6,10 @@ from canary.errors import UserError
 class LedgerError(UserError):
     """The ledger cannot be read or made durable; the message names the file and the remedy. Exit status 3."""
 
-    def __init__(self, message: str, exit_status: int = 3) -> None:
-        super().__init__(message, exit_status)
+    exit_status = 3
 
 
 class LedgerLockedError(LedgerError):
     """Another live process holds the ledger's directory. Exit status 4, as for a lease that is held."""
 
-    def __init__(self, message: str) -> None:
-        super().__init__(message, 4)
+    exit_status = 4

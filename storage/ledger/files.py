@@ -1,26 +1,21 @@
-"""The system calls that make a file durable. Each raises OSError; who calls decides what that means."""
-
-from __future__ import annotations
+"""The system calls that make a file durable. Each raises OSError."""
 
 import errno
 import os
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
+from pathlib import Path
 
 
 @dataclass(frozen=True, slots=True)
 class Disk:
-    """How bytes reach the disk; tests give one that fails."""
+    """The system calls that write; tests give failing ones."""
 
     write: Callable[[int, memoryview], int] = os.write
     fsync: Callable[[int], None] = os.fsync
 
     def append(self, descriptor: int, data: bytes) -> None:
-        """Write all of ``data`` and fsync it; what was written to a file that has no name any more is lost with us."""
+        """Write all of ``data`` and fsync it; fail if the file was deleted, because no other process could read it."""
         rest = memoryview(data)
         while rest:
             rest = rest[self.write(descriptor, rest) :]
@@ -29,7 +24,7 @@ class Disk:
             raise FileNotFoundError(errno.ENOENT, "the file was deleted")
 
     def create(self, path: Path, data: bytes) -> int:
-        """Make ``path`` with ``data`` appear, whole and durable or not at all; return a descriptor to append to."""
+        """Make the file ``path`` with ``data``, whole and durable or not at all; return a descriptor to append to."""
         try:
             return self.replace(path, data)
         except BaseException:
@@ -37,10 +32,10 @@ class Disk:
             raise
 
     def replace(self, path: Path, data: bytes) -> int:
-        """Make ``data`` the content of ``path``, or leave what was there; return a descriptor to append to.
+        """Make ``data`` the content of ``path``, or leave the file as it is; return a descriptor to append to.
 
-        Writes a temporary file beside it, fsyncs, renames, and fsyncs the directory (should that fail, either content
-        may be found after a power cut).
+        Writes a temporary file beside it, fsyncs, renames, and fsyncs the directory (if that fails, a power cut may
+        leave either content).
         """
         temporary = path.with_name(f".{path.name}.tmp")
         descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND | os.O_CLOEXEC, 0o640)

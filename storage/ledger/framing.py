@@ -1,4 +1,4 @@
-"""Bytes of a segment: a header, then frames. All numbers little-endian.
+"""The bytes of a segment: a header, then frames. All numbers are little-endian.
 
 Header (48 bytes)::
 
@@ -18,15 +18,10 @@ Frame (20 bytes and the payload)::
 The header is followed by the CRC-32 of its 48 bytes (u32) and 4 zero bytes.
 """
 
-from __future__ import annotations
-
 import struct
 import zlib
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 FILE_MAGIC = b"KDCLEDG1"
 FRAME_MAGIC = b"KDCF"
@@ -42,7 +37,7 @@ FRAME_BYTES = _FRAME.size
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """Who a segment is, and how much of its predecessor counts."""
+    """Names a segment, and says how much of its predecessor counts."""
 
     ledger_id: bytes
     number: int
@@ -77,7 +72,7 @@ def _checksum(kind: int, payload: bytes | memoryview) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """Where a whole, intact frame's payload stands in its file."""
+    """The place of an intact frame's payload in its file."""
 
     kind: int
     start: int
@@ -106,8 +101,8 @@ def frame_length(header: bytes) -> int:
 def spoiled_snapshot(data: memoryview) -> int | None:
     """Return where a segment's first frame ends if it was a snapshot and is damaged; None if that is not certain.
 
-    A snapshot holds nothing that the facts before it do not tell, so recovery may pass over one, never over facts: its
-    kind and length are believed where they lead to a frame or to the end, or where the checksum confirms them.
+    Recovery may skip a snapshot, because it follows from the facts before it, but never facts. So the frame's kind and
+    length are believed only if they lead to a frame or to the end, or if the checksum confirms them.
     """
     start = HEADER_BYTES + FRAME_BYTES
     if len(data) < start:
@@ -121,10 +116,10 @@ def spoiled_snapshot(data: memoryview) -> int | None:
 
 
 def is_unfinished(data: memoryview, position: int) -> bool:
-    """Whether what stands from ``position`` on is the beginning of a frame that was never written to its end.
+    """Whether the bytes from ``position`` on are the beginning of a frame that was never written to its end.
 
-    A process that dies leaves such a beginning. A frame of its full length was altered, and so was one whose checksum
-    is right for what is there: its length was.
+    A process that dies leaves such a beginning. A bad frame of its full length was altered later, and so was one whose
+    checksum fits the bytes that are there: its length was altered.
     """
     start = position + FRAME_BYTES
     if start > len(data):
@@ -134,7 +129,7 @@ def is_unfinished(data: memoryview, position: int) -> bool:
 
 
 def _magics(data: memoryview, start: int) -> Iterator[int]:
-    """Yield every place from ``start`` on where a frame may begin."""
+    """Yield every position from ``start`` on where a frame may begin."""
     haystack = bytes(data)
     found = haystack.find(FRAME_MAGIC, start)
     while found >= 0:
@@ -143,5 +138,5 @@ def _magics(data: memoryview, start: int) -> Iterator[int]:
 
 
 def has_frame_after(data: memoryview, position: int) -> bool:
-    """Whether a whole, intact frame begins after ``position``: then what is bad there is damage, no torn tail."""
+    """Whether an intact frame begins after ``position``; then bad bytes there are damage, not a torn tail."""
     return any(frame_at(data, found) is not None for found in _magics(data, position + 1))

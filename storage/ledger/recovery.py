@@ -1,34 +1,28 @@
-"""From what a dead process left in the directory to the snapshot and the facts after it."""
-
-from __future__ import annotations
+"""Finds the last snapshot, and the facts after it, in the files that a dead process left."""
 
 import os
 import shutil
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import structlog
 
+from canary.facts import Fact
+from storage.ledger.files import Disk
 from storage.ledger.segment import Segment, read_header, scan_segment, segment_number, segment_paths
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from canary.facts import Fact
-    from storage.ledger.files import Disk
 
 _log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class Recovery:
-    """What the ledger remembers.
+    """The content of a recovered ledger.
 
-    ``state`` is the last snapshot (None: there never was one, or it is lost and ``damage`` says so) and ``facts`` what
-    was appended after it, in order, batch by batch. ``torn`` says what was dropped because its writing never finished
-    (normal after a kill); ``damage`` says where whole data went bad (never normal): ``facts`` end before it.
-    ``spoiled`` says which later snapshots are bad; the one before them and the facts since tell the same.
+    ``state`` is the last snapshot (None: there never was one, or it is lost, see ``damage``), ``facts`` the batches
+    appended after it, in order. ``torn``: what was dropped because it was not written to its end (normal after a kill).
+    ``damage``: where whole data went bad (never normal); ``facts`` end before it. ``spoiled``: later snapshots that are
+    bad; the one before them and the facts since replace them.
     """
 
     state: bytes | None
@@ -40,7 +34,7 @@ class Recovery:
 
 @dataclass(frozen=True, slots=True)
 class Chain:
-    """The segments that count, oldest first, from the last snapshot on; and the files that are set aside."""
+    """The segments that count, oldest first, from the last snapshot on, and the stray files to set aside."""
 
     segments: list[Segment]
     strays: list[Path]
@@ -86,7 +80,7 @@ def find_chain(directory: Path) -> Chain:
 def repair(chain: Chain, disk: Disk) -> None:
     """Set the bad files aside and cut the last segment after its last whole frame.
 
-    The order makes a crash in the midst harmless: the next recovery finds the same damage again.
+    In this order a crash in between is harmless: the next recovery finds the same damage again.
     """
     for path in reversed(chain.strays):
         path.replace(path.with_name(path.name + ".damaged"))
@@ -112,7 +106,7 @@ def repair(chain: Chain, disk: Disk) -> None:
 
 
 def recovery_of(chain: Chain) -> Recovery:
-    """Return the chain's snapshot and facts; the facts are read as they are asked for."""
+    """Return the chain's snapshot and facts; the facts are read lazily."""
     state = chain.segments[0].snapshot() if chain.segments else None
 
     def facts() -> Iterator[list[Fact]]:

@@ -1,11 +1,11 @@
-"""One segment, read: which frames are whole, and what is wrong with the rest."""
-
-from __future__ import annotations
+"""Reads a segment: which frames are whole, and what is wrong with the rest."""
 
 import re
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from pathlib import Path
 
+from canary.facts import FACT_KINDS, Fact
 from storage.ledger.codec import decode_facts
 from storage.ledger.errors import LedgerError
 from storage.ledger.framing import (
@@ -22,12 +22,6 @@ from storage.ledger.framing import (
     is_unfinished,
     spoiled_snapshot,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from canary.facts import Fact
 
 _NAME = re.compile(r"segment-(\d{10})\.ledger")
 
@@ -56,12 +50,11 @@ def segment_paths(directory: Path) -> list[Path]:
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """What a segment's file holds.
+    """The content of a segment's file.
 
-    ``header`` is None when it is not readable. ``good_bytes`` end after the last whole frame. ``torn`` is what was
-    dropped at the end because its writing was never finished; ``damage`` is what should be there and is not, after
-    which nothing is read; ``spoiled`` says that it begins with a snapshot that cannot be read, which ``frames`` lack.
-    All None: all is well.
+    ``header`` is None if it is unreadable. ``good_bytes`` end after the last whole frame. ``torn``: an end that was
+    never written completely, and was dropped. ``damage``: bytes that were complete once and are bad; nothing after them
+    is read. ``spoiled``: the segment begins with an unreadable snapshot, which ``frames`` lack.
     """
 
     path: Path
@@ -75,7 +68,7 @@ class Segment:
 
     @property
     def has_snapshot(self) -> bool:
-        """Whether the segment begins with a snapshot, which makes everything before it unneeded."""
+        """Whether the segment begins with a snapshot; then the segments before it are not needed."""
         return bool(self.frames) and self.frames[0].kind == SNAPSHOT
 
     def snapshot(self) -> bytes | None:
@@ -86,15 +79,15 @@ class Segment:
         """
         return self._payload(self.frames[0]) if self.has_snapshot else None
 
-    def batches(self) -> Iterator[list[Fact]]:
-        """Yield the segment's batches of facts in order, read from the file one by one.
+    def batches(self, kinds: Collection[type[Fact]] = FACT_KINDS) -> Iterator[list[Fact]]:
+        """Yield the facts of ``kinds`` in order, batch by batch as they are read from the file.
 
         Raises:
             LedgerError: the file cannot be read, or a batch not decoded.
         """
         for frame in self.frames:
             if frame.kind == FACTS:
-                yield decode_facts(self._payload(frame))
+                yield decode_facts(self._payload(frame), kinds)
 
     def _payload(self, frame: Frame) -> bytes:
         try:
@@ -113,7 +106,7 @@ def scan_segment(path: Path, counted: int | None) -> Segment:
 
     Args:
         path: the segment's file.
-        counted: how many bytes of it count, as its successor says; None when it has none (then an unreadable end is
+        counted: how many bytes of it count, as its successor says; None without a successor (then an unreadable end is
             torn if no whole frame follows it, else damage).
 
     Raises:
@@ -127,7 +120,7 @@ def scan_segment(path: Path, counted: int | None) -> Segment:
     data = memoryview(content)[:counted]
     header = decode_header(data)
     if header is not None and (header.number != number or header.previous >= number):
-        header = None  # another file's: followed, it could lead round in a circle
+        header = None  # of another file; to follow it could lead into a cycle
     if header is None and counted != 0:
         return Segment(path, number, None, [], 0, None, f"{path.name}: the header is damaged")
     position = min(HEADER_BYTES, len(data))
@@ -151,14 +144,14 @@ def scan_segment(path: Path, counted: int | None) -> Segment:
 
 
 def read_segment(path: Path) -> Segment:
-    """Read the segment at ``path``, believing its successor (if there is one) about how much of it counts.
+    """Read the segment at ``path``, as far as it counts by its successor's header (if it has a successor).
 
     Raises:
-        LedgerError: the file is no segment or cannot be read.
+        LedgerError: the file is not a segment or cannot be read.
     """
     number = segment_number(path)
     counted = None
-    for later in reversed(segment_paths(path.parent)):  # of two successors the last one counts, as in recovery
+    for later in reversed(segment_paths(path.parent)):  # the last of two successors counts, as in recovery
         header = read_header(later)
         if header is not None and header.previous == number:
             counted = header.previous_bytes

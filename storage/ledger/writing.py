@@ -1,6 +1,4 @@
-"""The ledger as the runner holds it."""
-
-from __future__ import annotations
+"""The ledger that a runner appends to."""
 
 import fcntl
 import itertools
@@ -8,10 +6,13 @@ import os
 import re
 import secrets
 import time
-from typing import TYPE_CHECKING, Self
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Self
 
 import structlog
 
+from canary.facts import Fact
 from storage.ledger.codec import encode_facts
 from storage.ledger.errors import LedgerError, LedgerLockedError
 from storage.ledger.files import Disk
@@ -19,99 +20,57 @@ from storage.ledger.framing import FACTS, SNAPSHOT, Header, encode_frame
 from storage.ledger.recovery import Recovery, find_chain, ledger_id_of, recovery_of, repair
 from storage.ledger.segment import begins_with_snapshot, read_segment, segment_path, segment_paths
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from pathlib import Path
-
-    from canary.facts import Fact
-
 _log = structlog.get_logger(__name__)
 _ANY_SEGMENT = re.compile(r"segment-(\d{10})\.ledger.*")
 
 
 class Ledger:
-    """An append-only record of facts in one directory, held by one process. Not for several threads at once.
+    """An append-only record of facts in one directory, which one process holds. Not for several threads at once.
 
-    Make it with ``open``; call ``recover`` before the first ``append``. ``errors`` counts failed writes and fsyncs
-    since then, also those that a new segment healed, and what ``recover`` found damaged.
+    Call ``recover`` before the first ``append``. ``errors`` counts failed writes and fsyncs, also those after which a
+    new segment could be written, and damage that ``recover`` found.
+
+    Args:
+        directory: one for each (runner, cluster), on a local disk; made if missing.
+        segment_bytes: size from which ``due`` asks for a seal.
+        segment_age_s: age in s from which ``due`` asks for a seal.
+        disk: the system calls; tests give failing ones.
+        monotonic: clock for the age, in s.
+
+    Raises:
+        LedgerLockedError: another live process holds it.
+        LedgerError: the directory cannot be made, read or written.
     """
 
     def __init__(
         self,
-        directory: Path,
-        lock: int,
-        *,
-        segment_bytes: int,
-        segment_age_s: float,
-        disk: Disk,
-        monotonic: Callable[[], float],
-    ) -> None:
-        self.directory = directory
-        self.errors = 0
-        self._said: str | None = None
-        self._lock = lock
-        self._segment_bytes = segment_bytes
-        self._segment_age_s = segment_age_s
-        self._disk = disk
-        self._monotonic = monotonic
-        self._ledger_id = ledger_id_of(directory) or secrets.token_bytes(16)
-        numbers = [int(match[1]) for path in directory.iterdir() if (match := _ANY_SEGMENT.fullmatch(path.name))]
-        self._number = max(numbers, default=0)  # the highest ever used here, also by files set aside
-        self._previous = (0, 0)  # number and bytes of the last segment that counts
-        self._descriptor: int | None = None
-        self._began = 0.0
-        self._recovered = not numbers
-        self._unneeded: set[Path] = set()
-
-    @classmethod
-    def open(
-        cls,
         directory: Path,
         *,
         segment_bytes: int = 64 * 1024 * 1024,
         segment_age_s: float = 45.0,
         disk: Disk | None = None,
         monotonic: Callable[[], float] = time.monotonic,
-    ) -> Ledger:
-        """Lock ``directory`` (made if missing) and return its ledger.
-
-        Args:
-            directory: one for each (runner, cluster), on a local disk.
-            segment_bytes: size from which ``due`` asks for a seal.
-            segment_age_s: age in s from which ``due`` asks for a seal.
-            disk: the system calls; tests give failing ones.
-            monotonic: clock for the age, in s.
-
-        Raises:
-            LedgerLockedError: another live process holds it.
-            LedgerError: the directory cannot be made, read or written.
-        """
+    ) -> None:
+        self.directory = directory
+        self.errors = 0
+        self._failure: str | None = None
+        self._segment_bytes = segment_bytes
+        self._segment_age_s = segment_age_s
+        self._disk = disk or Disk()
+        self._monotonic = monotonic
+        self._lock = _locked(directory)
         try:
-            directory.mkdir(parents=True, exist_ok=True)
-            lock = os.open(directory / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o640)
+            self._ledger_id = ledger_id_of(directory) or secrets.token_bytes(16)
+            numbers = [int(match[1]) for path in directory.iterdir() if (match := _ANY_SEGMENT.fullmatch(path.name))]
         except OSError as error:
-            raise LedgerError(
-                f"the ledger's directory {directory} cannot be used: {error.strerror}; see ledger.directory"
-            ) from error
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            os.close(lock)
-            raise LedgerLockedError(
-                f"the ledger {directory} is held by another live process; stop it, or set another ledger.directory"
-            ) from error
-        try:
-            return cls(
-                directory,
-                lock,
-                segment_bytes=segment_bytes,
-                segment_age_s=segment_age_s,
-                disk=disk or Disk(),
-                monotonic=monotonic,
-            )
-        except OSError as error:
-            os.close(lock)
+            os.close(self._lock)
             raise LedgerError(f"the ledger {directory} cannot be read: {error.strerror}") from error
+        self._number = max(numbers, default=0)  # the highest ever used here, also by files set aside
+        self._previous = (0, 0)  # number and bytes of the last segment that counts
+        self._descriptor: int | None = None
+        self._began = 0.0
+        self._recovered = not numbers
+        self._unneeded: set[Path] = set()
 
     def __enter__(self) -> Self:
         """Return the ledger itself; leaving closes it."""
@@ -122,7 +81,7 @@ class Ledger:
         self.close()
 
     def close(self) -> None:
-        """Let go of the files and the lock. What was appended stays; nothing more can be."""
+        """Close the files and release the lock; nothing can be appended any more."""
         if self._descriptor is not None:
             os.close(self._descriptor)
             self._descriptor = None
@@ -132,7 +91,7 @@ class Ledger:
 
     @property
     def ledger_id(self) -> str:
-        """The directory's own random name (32 hex): another after it was wiped."""
+        """The directory's random id (32 hex digits); a wiped directory gets another one."""
         return self._ledger_id.hex()
 
     @property
@@ -144,14 +103,14 @@ class Ledger:
 
     @property
     def failing(self) -> str | None:
-        """What failed last, and in which ledger; None if a segment was begun since, or nothing ever failed."""
-        return None if self._said is None else f"the ledger {self.directory} fails: {self._said}"
+        """The last failure, with the ledger's name; None if a segment was begun since, or no write ever failed."""
+        return None if self._failure is None else f"the ledger {self.directory} fails: {self._failure}"
 
     def recover(self) -> Recovery:
-        """Return the last snapshot and what came after it; repair what a dead process left unfinished.
+        """Return the last snapshot and the facts after it; repair what a dead process left unfinished.
 
         Raises:
-            LedgerError: the directory cannot be read, or not be repaired.
+            LedgerError: the directory cannot be read or repaired.
         """
         try:
             chain = find_chain(self.directory)
@@ -170,11 +129,11 @@ class Ledger:
         return recovery
 
     def append(self, facts: Sequence[Fact]) -> None:
-        """Make ``facts`` durable, in their order; they are when this returns.
+        """Make ``facts`` durable, in their order.
 
         Raises:
-            LedgerError: they could not be made durable, in a new segment neither (disk full, disk broken). They may
-                or may not be recovered; the ledger stays usable, and appending them again is right.
+            LedgerError: they could not be written durably, not even into a new segment (disk full, disk broken). They
+                may or may not be recovered; the ledger stays usable, and appending them again is right.
         """
         if not facts:
             return
@@ -198,7 +157,7 @@ class Ledger:
             The path of the segment that was closed; None if none was being written.
 
         Raises:
-            LedgerError: the snapshot could not be made durable; the old segment goes on.
+            LedgerError: the snapshot could not be made durable; the old segment is written further.
         """
         sealed = segment_path(self.directory, self._previous[0]) if self._descriptor is not None else None
         old = self._descriptor
@@ -209,7 +168,7 @@ class Ledger:
         return sealed
 
     def sealed(self) -> list[Path]:
-        """Return the segments that are not being written any more, oldest first (a former process's too).
+        """Return the segments that are not written any more, oldest first, also those of earlier processes.
 
         Raises:
             LedgerError: the directory cannot be read (too many open files, say).
@@ -222,10 +181,10 @@ class Ledger:
             raise LedgerError(f"the ledger {self.directory} cannot be read: {error.strerror}") from error
 
     def drop(self, path: Path) -> None:
-        """Let a sealed segment be deleted as soon as two later ones begin with an intact snapshot.
+        """Delete a sealed segment as soon as two later ones begin with an intact snapshot.
 
-        Two, so that when the last snapshot rots the one before it and the facts since tell the same. A damaged segment
-        is kept aside as ``….damaged``.
+        Two, because if the last snapshot rots, the one before it and the facts since replace it. A damaged segment is
+        set aside as ``….damaged``.
         """
         self._unneeded.add(path)
         self._delete()
@@ -272,26 +231,26 @@ class Ledger:
                         f"the ledger {self.directory} cannot be written: {error.strerror}; free or repair the disk"
                     ) from error
             else:
-                self._descriptor, self._said = descriptor, None
+                self._descriptor, self._failure = descriptor, None
                 self._previous = (self._number, len(header) + len(frame))
                 self._began = self._monotonic()
                 return
 
     def _failed(self, error: OSError) -> None:
         self.errors += 1
-        if error.strerror != self._said:  # once, however often it is tried again
-            self._said = error.strerror
+        if error.strerror != self._failure:  # logged once, however often it is tried again
+            self._failure = error.strerror
             _log.error("ledger_write_failed", directory=str(self.directory), error=str(error))
 
     def _close(self, descriptor: int) -> None:
-        """Close a file that is not written to any more: what counts of it is durable whatever close() says."""
+        """Close a file that is not written any more; all of it that counts is durable, even if close() fails."""
         try:
             os.close(descriptor)
         except OSError as error:
             self._failed(error)
 
     def _abandon(self) -> None:
-        """Never write to the current file again, and cut off what may have reached it of the failed batch."""
+        """Never write to the current file again, and cut off any part of the failed batch that reached it."""
         if self._descriptor is None:
             return
         number, size = self._previous
@@ -301,3 +260,22 @@ class Ledger:
             _log.info("ledger_not_cut", segment=number, error=str(error))
         self._close(self._descriptor)
         self._descriptor = None
+
+
+def _locked(directory: Path) -> int:
+    """Make the directory if it is missing; return the descriptor of its lock, which this process then holds."""
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        lock = os.open(directory / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o640)
+    except OSError as error:
+        raise LedgerError(
+            f"the ledger's directory {directory} cannot be used: {error.strerror}; see ledger.directory"
+        ) from error
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        os.close(lock)
+        raise LedgerLockedError(
+            f"the ledger {directory} is held by another live process; stop it, or set another ledger.directory"
+        ) from error
+    return lock

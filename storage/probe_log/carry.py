@@ -1,16 +1,18 @@
 """What one segment hands to the next: probes and transactions without an outcome, ids of topics, modes of producers.
 
-The carry stands beside the ledger as ``probe-log.carry`` and names the last segment that it covers, so that a segment
-that was shipped but not dropped before a crash is not converted twice with the wrong carry. It is one line of JSON and
-the CRC-32 of it: a number that rots would have segments skipped.
+The carry is the file ``probe-log.carry`` beside the ledger: one line of JSON and its CRC-32, because a segment number
+that rots would have segments skipped. It names the last segment that it covers: a segment that was shipped, but not
+dropped before a crash, must not be converted again with a later carry.
 """
 
 from __future__ import annotations
 
 import os
 import zlib
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from pathlib import Path
+from typing import NamedTuple
 
 import orjson
 import structlog
@@ -18,18 +20,13 @@ import structlog
 from canary.probe.identity import Identity
 from storage.ledger.files import Disk
 from storage.probe_log.errors import ProbeLogError
-from storage.probe_log.incarnations import Place
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
 
 _log = structlog.get_logger(__name__)
 _VERSION = 1
 
 
 class OpenProbe(NamedTuple):
-    """A probe that was sent and has no outcome yet; ``topic_id`` is what its Place says."""
+    """A probe that was sent and has no outcome yet; ``topic_id`` is `Place.seen` of its sending."""
 
     topic: str
     topic_id: str | None
@@ -63,7 +60,7 @@ class Carry:
     dead_ids: Mapping[str, list[str]] = field(default_factory=dict)
     modes: Mapping[int, str] = field(default_factory=dict)
     marked: Mapping[GenerationKey, str] = field(default_factory=dict)
-    """For which incarnation of its topic a generation's records are marked: of those that may still write."""
+    """The topic id in the records of each generation that may still write."""
 
     def encode(self) -> bytes:
         """Return the carry as JSON, and its checksum (8 hex digits) in a line below."""
@@ -84,10 +81,10 @@ class Carry:
 
     @staticmethod
     def decode(data: bytes) -> Carry:
-        """Return what ``encode`` wrote.
+        """Return the carry that ``encode`` wrote.
 
         Raises:
-            ValueError: it is something else.
+            ValueError: the data is something else.
         """
         data, line, checksum = data.partition(b"\n")  # a version before 0.3 wrote no checksum
         if line and checksum != b"%08x" % zlib.crc32(data):
@@ -108,10 +105,6 @@ class Carry:
             )
         except (KeyError, TypeError, IndexError) as error:
             raise ValueError(f"no carry of the probe log: {error}") from error
-
-    def place(self, probe: OpenProbe) -> Place:
-        """Return where a carried probe stands among the samples of the next segment: before them all."""
-        return Place(probe.topic_id, 0)
 
 
 def load_carry(path: Path) -> Carry:

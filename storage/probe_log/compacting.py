@@ -1,32 +1,27 @@
-"""Many small files to few: a file a minute is quick to ship and slow to read.
+"""Merges small files of the probe log: a file a minute is quick to ship and slow to read.
 
-Files of consecutive segments (one cluster, runner, ledger, table and day) become one, sorted again, whose name carries
-the first and the last segment's number; then they are deleted. A crash in between leaves both: the small ones, whose
-numbers lie within a merged range, are deleted by the next run; until then equal rows count once (RECONCILIATION 15).
-A reader that lists before and reads after may miss a file that is gone: it lists again (ProbeLogReader does); do not
-compact while Spark reads.
+Files of consecutive segments (one cluster, runner, ledger, table and day) become one sorted file, whose name has the
+first and the last segment's number; then the small files are deleted. After a crash in between both exist: the next run
+deletes small files whose numbers lie within a merged range, and until then equal rows count once (RECONCILIATION rule
+15). A reader may find a file gone that it has listed; it lists again (ProbeLogReader does). Do not compact while Spark
+reads.
 """
-
-from __future__ import annotations
 
 import posixpath
 import re
+from collections.abc import Collection
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from storage.probe_log.errors import ProbeLogError
-from storage.probe_log.schemas import POLLS, PROBES, SORTED_BY, TRANSACTIONS
-from storage.probe_log.shipping import list_files, may_hold, open_url, said, write_table
-
-if TYPE_CHECKING:
-    from collections.abc import Collection
+from storage.probe_log.schemas import SCHEMAS, SORTED_BY
+from storage.probe_log.shipping import list_files, may_hold, one_line, open_url, write_table
 
 MAX_ROWS = 4_000_000
 _NAME = re.compile(r"(?P<who>.+--.+--[0-9a-f]*)-(?P<first>\d{10})(?:-(?P<last>\d{10}))?\.parquet")
-_SCHEMAS = {"probes": PROBES, "transactions": TRANSACTIONS, "polls": POLLS}
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,11 +38,11 @@ class _File:
 
 
 def compact(url: str, clusters: Collection[str] | None = None, *, keep: int = 60, at_least: int = 30) -> int:
-    """Merge small files; return how many there are fewer.
+    """Merge small files; return by how many their number fell.
 
     Args:
         url: the probe log.
-        clusters: whose files; None: everybody's.
+        clusters: the clusters whose files are merged; None: all.
         keep: so many of the newest files of each (table, cluster, runner, ledger) stay as they are.
         at_least: fewer files of one day than this are not worth merging, unless their day is over.
 
@@ -68,7 +63,7 @@ def compact(url: str, clusters: Collection[str] | None = None, *, keep: int = 60
     except ProbeLogError:
         raise
     except Exception as error:  # noqa: BLE001  # every fsspec back end raises its own kinds
-        raise ProbeLogError(f"the probe log {url} cannot be compacted: {said(error)}") from None
+        raise ProbeLogError(f"the probe log {url} cannot be compacted: {one_line(error)}") from None
     return fewer
 
 
@@ -78,7 +73,7 @@ def _compact_one(filesystem: Any, table: str, files: list[_File], keep: int, at_
     single = []
     for file in sorted((file for file in files if not file.merged), key=lambda file: file.first):
         if any(range_.first <= file.first <= range_.last for range_ in merged):
-            filesystem.rm_file(file.path)  # left over by a crash
+            filesystem.rm_file(file.path)  # a crash came before it was deleted
             fewer += 1
         else:
             single.append(file)
@@ -93,7 +88,7 @@ def _compact_one(filesystem: Any, table: str, files: list[_File], keep: int, at_
 
 
 def _merge(filesystem: Any, table: str, files: list[_File]) -> int:
-    """Merge files in their order, MAX_ROWS at a time; return how many there are fewer."""
+    """Merge files in their order, MAX_ROWS at a time; return by how many their number fell."""
     fewer = 0
     parts: list[_File] = []
     tables: list[pa.Table] = []
@@ -109,7 +104,7 @@ def _merge(filesystem: Any, table: str, files: list[_File]) -> int:
             parts, tables = [], []
         if file is not None:
             with filesystem.open(file.path, "rb") as opened:
-                tables.append(pq.ParquetFile(opened).read().cast(_SCHEMAS[table]))
+                tables.append(pq.ParquetFile(opened).read().cast(SCHEMAS[table]))
             parts.append(file)
     return fewer
 
@@ -117,6 +112,6 @@ def _merge(filesystem: Any, table: str, files: list[_File]) -> int:
 def _parse(path: str) -> _File | None:
     match = _NAME.fullmatch(posixpath.basename(path))
     if match is None:
-        return None  # not ours: left alone
+        return None  # written by another program
     first = int(match["first"])
     return _File(path, posixpath.basename(posixpath.dirname(path)), match["who"], first, int(match["last"] or first))

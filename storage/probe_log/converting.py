@@ -1,60 +1,38 @@
 """Facts of one segment to rows of the three tables. Pure: the same facts and the same carry give the same tables."""
 
-from __future__ import annotations
-
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any, NamedTuple, TypeAlias
 
 import pyarrow as pa
 
-from canary.facts import (
-    Aborted,
-    Acked,
-    CommitAsked,
-    Committed,
-    Fact,
-    Failed,
-    GenerationBegan,
-    Indeterminate,
-    Polled,
-    RunnerStarted,
-    Sent,
-    TopicGone,
-    TopicSeen,
-    TransactionBegan,
-    TransactionIndeterminate,
-    WatchAsked,
-)
+from canary import facts as f
 from canary.probe.identity import Identity
 from storage.probe_log.carry import Carry, OpenProbe, OpenTransaction, TransactionKey
 from storage.probe_log.incarnations import UNKNOWN, Incarnations, Place
-from storage.probe_log.schemas import POLLS, PROBES, SORTED_BY, TRANSACTIONS
+from storage.probe_log.schemas import SCHEMAS, SORTED_BY
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
+Outcome: TypeAlias = f.Acked | f.Failed | f.Indeterminate
+Transactional: TypeAlias = f.TransactionBegan | f.CommitAsked | f.Committed | f.Aborted | f.TransactionIndeterminate
 _UNKNOWN_MODE = "unknown"
-_ENDED = (Committed, Aborted, TransactionIndeterminate)
 
 
 @dataclass(frozen=True, slots=True)
 class Converted:
-    """The tables of one segment (schemas PROBES, TRANSACTIONS, POLLS, sorted), and what the next segment needs.
+    """The ``tables`` of one segment (by name, as SCHEMAS has them, sorted), and what the next segment needs.
 
     ``first_at_ns`` is the time of the segment's first fact, None if it has none. ``voided`` counts acks and polls whose
-    incarnation nobody can say.
+    incarnation is unknown.
     """
 
-    probes: pa.Table
-    transactions: pa.Table
-    polls: pa.Table
+    tables: Mapping[str, pa.Table]
     carry: Carry
     first_at_ns: int | None
     voided: int
 
 
 @dataclass(slots=True)
-class _Row:
+class _Probe:
     """A row of probes/ in the making; ``sent`` and ``resolved`` are its places among the samples of the topic's id."""
 
     topic: str
@@ -69,8 +47,18 @@ class _Row:
     error: str | None = None
 
 
+class _Transaction(NamedTuple):
+    """A row of transactions/ without its key."""
+
+    began_at_ns: int
+    commit_at_ns: int | None
+    outcome: str
+    ended_at_ns: int | None
+    error: str | None
+
+
 def convert(
-    batches: Iterable[Sequence[Fact]], *, cluster: str, carry: Carry, later: Mapping[str, str] | None = None
+    batches: Iterable[Sequence[f.Fact]], *, cluster: str, carry: Carry, later: Mapping[str, str] | None = None
 ) -> Converted:
     """Turn a segment's facts into tables.
 
@@ -78,7 +66,7 @@ def convert(
         batches: the segment's facts, in ledger order.
         cluster: the cluster's name, for the first column.
         carry: what the segment before handed on (``Carry()`` for the first).
-        later: topic to the id that the following segment tells first (incarnations.first_told).
+        later: the id that the following segment tells first, by topic (incarnations.first_told).
 
     Returns:
         The tables and the next carry, whose ``ledger_id`` and ``segment`` are the old ones.
@@ -93,46 +81,45 @@ def convert(
 class _Conversion:
     def __init__(self, carry: Carry) -> None:
         self._carry = carry
-        self._open: dict[Identity, _Row] = {
-            identity: _Row(probe.topic, probe.mode, probe.transaction_id, probe.sent_at_ns, carry.place(probe))
-            for identity, probe in carry.probes.items()
+        self._open: dict[Identity, _Probe] = {  # a carried probe lies before all samples of this segment
+            identity: _Probe(one.topic, one.mode, one.transaction_id, one.sent_at_ns, Place(one.topic_id, 0))
+            for identity, one in carry.probes.items()
         }
-        self._rows: dict[Identity, _Row] = {}
+        self._probes: dict[Identity, _Probe] = {}
         self._open_transactions = dict(carry.transactions)
-        self._transactions: dict[TransactionKey, tuple[Any, ...]] = {}
-        self._polls: list[tuple[Polled, Place]] = []
+        self._transactions: dict[TransactionKey, _Transaction] = {}
+        self._polls: list[tuple[f.Polled, Place]] = []
         self._incarnations = Incarnations(carry.topic_ids, carry.dead_ids)
         self._modes = dict(carry.modes)
         self._marked = dict(carry.marked)
         self._first_at_ns: int | None = None
         self._voided = 0
 
-    def take(self, fact: Fact) -> None:
+    def take(self, fact: f.Fact) -> None:
         if self._first_at_ns is None:
             self._first_at_ns = fact.at_ns
         match fact:
-            case Polled():
+            case f.Polled():
                 self._polls.append((fact, self._incarnations.here(fact.topic)))
-            case Sent():
-                identity = Identity(fact.producer_id, fact.generation, fact.partition, fact.sequence)
-                row = _Row(fact.topic, fact.mode, fact.transaction_id, fact.at_ns, self._sent_here(fact))
-                self._rows[identity] = self._open[identity] = row
-            case Acked() | Failed() | Indeterminate():
+            case f.Sent():
+                probe = _Probe(fact.topic, fact.mode, fact.transaction_id, fact.at_ns, self._sent_here(fact))
+                self._probes[_identity(fact)] = self._open[_identity(fact)] = probe
+            case f.Acked() | f.Failed() | f.Indeterminate():
                 self._resolve(fact)
-            case WatchAsked() | TopicSeen() | TopicGone():
+            case f.WatchAsked() | f.TopicSeen() | f.TopicGone():
                 self._incarnations.take(fact)
-            case TransactionBegan() | CommitAsked() | Committed() | Aborted() | TransactionIndeterminate():
+            case f.TransactionBegan() | f.CommitAsked() | f.Committed() | f.Aborted() | f.TransactionIndeterminate():
                 self._transaction(fact)
-            case GenerationBegan():
+            case f.GenerationBegan():
                 self._began(fact)
-            case RunnerStarted():
+            case f.RunnerStarted():
                 self._restarted()
             case _:
                 pass  # evidence of other kinds: not in the probe log
 
-    def _began(self, fact: GenerationBegan) -> None:
+    def _began(self, fact: f.GenerationBegan) -> None:
         self._modes[fact.producer_id] = fact.mode
-        # The generation before may still have delivery reports under way, an older one has not.
+        # Delivery reports of the generation before may still come; an older generation has none under way.
         oldest = (fact.producer_id, fact.generation - 1)
         for identity in [i for i in self._open if i.producer_id == oldest[0] and i.generation < oldest[1]]:
             del self._open[identity]
@@ -141,134 +128,107 @@ class _Conversion:
         if fact.topic_id is not None:
             self._marked[fact.producer_id, fact.generation] = fact.topic_id
 
-    def _sent_here(self, fact: Sent | Acked | Failed | Indeterminate) -> Place:
+    def _sent_here(self, fact: f.Sent | Outcome) -> Place:
         here = self._incarnations.here(fact.topic)
         return Place(self._marked.get((fact.producer_id, fact.generation), here.seen), here.asked)
 
-    def _resolve(self, fact: Acked | Failed | Indeterminate) -> None:
-        identity = Identity(fact.producer_id, fact.generation, fact.partition, fact.sequence)
-        row = self._open.pop(identity, None) or self._rows.get(identity)
-        if row is None:  # its sending was lost with a damaged segment, or its outcome was told before and got better
-            sent_at_ns = fact.at_ns - (fact.latency_ns or 0) if isinstance(fact, Acked) else fact.at_ns
+    def _resolve(self, fact: Outcome) -> None:
+        identity = _identity(fact)
+        probe = self._open.pop(identity, None) or self._probes.get(identity)
+        if probe is None:  # its Sent was lost with a damaged segment, or it had a worse outcome in an earlier segment
+            sent_at_ns = fact.at_ns - (fact.latency_ns or 0) if isinstance(fact, f.Acked) else fact.at_ns
             mode = self._modes.get(fact.producer_id, _UNKNOWN_MODE)
-            row = _Row(fact.topic, mode, None, sent_at_ns, self._sent_here(fact))
-        self._rows[identity] = row
-        if row.outcome == "acked":
-            return  # told twice
-        row.resolved = self._incarnations.here(fact.topic)
-        if isinstance(fact, Acked):
-            row.outcome, row.offset, row.acked_at_ns, row.error = "acked", fact.offset, fact.at_ns, None
+            probe = _Probe(fact.topic, mode, None, sent_at_ns, self._sent_here(fact))
+        self._probes[identity] = probe
+        if probe.outcome == "acked":  # a second report
+            return
+        probe.resolved = self._incarnations.here(fact.topic)
+        if isinstance(fact, f.Acked):
+            probe.outcome, probe.offset, probe.acked_at_ns, probe.error = "acked", fact.offset, fact.at_ns, None
         else:
-            row.outcome = "failed" if isinstance(fact, Failed) else "indeterminate"
-            row.error = fact.error
+            probe.outcome = "failed" if isinstance(fact, f.Failed) else "indeterminate"
+            probe.error = fact.error
 
-    def _transaction(
-        self, fact: TransactionBegan | CommitAsked | Committed | Aborted | TransactionIndeterminate
-    ) -> None:
+    def _transaction(self, fact: Transactional) -> None:
         key = (fact.producer_id, fact.generation, fact.transaction_id)
-        if isinstance(fact, TransactionBegan):
+        if isinstance(fact, f.TransactionBegan):
             self._open_transactions[key] = OpenTransaction(fact.at_ns, None)
             return
         known = self._open_transactions.get(key) or OpenTransaction(fact.at_ns, None)
-        if isinstance(fact, CommitAsked):
+        if isinstance(fact, f.CommitAsked):
             self._open_transactions[key] = OpenTransaction(known.began_at_ns, fact.at_ns)
             return
         self._open_transactions.pop(key, None)
-        before = self._transactions.get(key)
-        if before is not None:  # settled after all
-            known = OpenTransaction(before[3], before[4])
-        outcome = {Committed: "committed", Aborted: "aborted"}.get(type(fact), "indeterminate")
-        error = None if isinstance(fact, Committed) else fact.error
-        self._transactions[key] = (*key, known.began_at_ns, known.commit_at_ns, outcome, fact.at_ns, error)
+        before = self._transactions.get(key, known)  # it may have ended as indeterminate before
+        outcome = {f.Committed: "committed", f.Aborted: "aborted"}.get(type(fact), "indeterminate")
+        error = None if isinstance(fact, f.Committed) else fact.error
+        self._transactions[key] = _Transaction(before.began_at_ns, before.commit_at_ns, outcome, fact.at_ns, error)
 
     def _restarted(self) -> None:
         """The process that awaited outcomes is dead: what was open stays indeterminate."""
         self._open.clear()
         for key, known in self._open_transactions.items():
-            why = "the canary ended before it knew"
-            self._transactions[key] = (*key, known.began_at_ns, known.commit_at_ns, "indeterminate", None, why)
+            self._transactions[key] = _Transaction(*known, "indeterminate", None, "the canary ended before it knew")
         self._open_transactions.clear()
 
     def result(self, cluster: str, later: Mapping[str, str]) -> Converted:
-        probes = self._probe_table(cluster, later)
-        polls = self._poll_table(cluster, later)
-        transactions = _table(TRANSACTIONS, [(cluster, *row) for row in self._transactions.values()], "transactions")
-        topics = self._incarnations.topics
+        rows = {
+            "polls": self._poll_rows(cluster, later),
+            "transactions": [(cluster, *key, *row) for key, row in self._transactions.items()],
+            "probes": self._probe_rows(cluster, later),
+        }
         carry = Carry(
             self._carry.ledger_id,
             self._carry.segment,
             {
-                identity: OpenProbe(row.topic, row.sent.seen, row.mode, row.transaction_id, row.sent_at_ns)
-                for identity, row in self._open.items()
+                identity: OpenProbe(one.topic, one.sent.seen, one.mode, one.transaction_id, one.sent_at_ns)
+                for identity, one in self._open.items()
             },
             self._open_transactions,
-            {name: topic.seen for name, topic in topics.items()},
-            {name: topic.dead for name, topic in topics.items() if topic.dead},
+            self._incarnations.seen(),
+            self._incarnations.dead(),
             self._modes,
             self._marked,
         )
-        return Converted(probes, transactions, polls, carry, self._first_at_ns, self._voided)
+        tables = {name: _table(name, some) for name, some in rows.items()}
+        return Converted(tables, carry, self._first_at_ns, self._voided)
 
-    def _probe_table(self, cluster: str, later: Mapping[str, str]) -> pa.Table:
+    def _probe_rows(self, cluster: str, later: Mapping[str, str]) -> list[tuple[Any, ...]]:
         rows = []
-        for identity, row in self._rows.items():
-            topic_id = self._incarnations.enclosed(row.topic, row.sent, row.resolved or row.sent, later)
+        for identity, one in self._probes.items():
+            topic_id = self._incarnations.enclosed(one.topic, one.sent, one.resolved or one.sent, later)
+            outcome = one.outcome, one.offset, one.acked_at_ns, None, one.error
             if topic_id == UNKNOWN:
                 topic_id = None
-                if row.outcome == "acked":
+                if one.outcome == "acked":
                     self._voided += 1
-                    row.outcome = "indeterminate"
-                    row.error = f"acked at offset {row.offset}, of which incarnation of the topic nobody can say"
-                    row.offset = row.acked_at_ns = None
-            rows.append(
-                (
-                    cluster,
-                    row.topic,
-                    topic_id,
-                    identity.partition,
-                    identity.producer_id,
-                    identity.generation,
-                    identity.sequence,
-                    row.mode,
-                    row.transaction_id,
-                    row.sent_at_ns,
-                    row.outcome,
-                    row.offset,
-                    row.acked_at_ns,
-                    None,
-                    row.error,
-                )
-            )
-        return _table(PROBES, rows, "probes")
+                    why = f"acked at offset {one.offset}, in an unknown incarnation of the topic"
+                    outcome = "indeterminate", None, None, None, why
+            place = cluster, one.topic, topic_id, identity.partition
+            who = identity.producer_id, identity.generation, identity.sequence
+            rows.append((*place, *who, one.mode, one.transaction_id, one.sent_at_ns, *outcome))
+        return rows
 
-    def _poll_table(self, cluster: str, later: Mapping[str, str]) -> pa.Table:
+    def _poll_rows(self, cluster: str, later: Mapping[str, str]) -> list[tuple[Any, ...]]:
         rows = []
         for fact, place in self._polls:
             topic_id = self._incarnations.enclosed(fact.topic, place, place, later)
             if topic_id == UNKNOWN:
                 self._voided += 1
                 continue
-            rows.append(
-                (
-                    cluster,
-                    fact.topic,
-                    topic_id,
-                    fact.partition,
-                    fact.consumer,
-                    fact.isolation,
-                    fact.offset,
-                    fact.producer_id,
-                    fact.generation,
-                    fact.sequence,
-                    fact.at_ns,
-                    fact.leader_epoch,
-                )
-            )
-        return _table(POLLS, rows, "polls")
+            read = cluster, fact.topic, topic_id, fact.partition, fact.consumer, fact.isolation, fact.offset
+            who = fact.producer_id, fact.generation, fact.sequence
+            rows.append((*read, *who, fact.at_ns, fact.leader_epoch))
+        return rows
 
 
-def _table(schema: pa.Schema, rows: list[tuple[Any, ...]], name: str) -> pa.Table:
-    """Return rows (times in ns) as a table of ``schema``, sorted as SORTED_BY[name] says."""
+def _identity(fact: f.Sent | Outcome) -> Identity:
+    return Identity(fact.producer_id, fact.generation, fact.partition, fact.sequence)
+
+
+def _table(name: str, rows: list[tuple[Any, ...]]) -> pa.Table:
+    """Return rows (times in ns) as the table ``name``, sorted."""
+    schema = SCHEMAS[name]
     columns = zip(*rows, strict=True) if rows else [()] * len(schema)
     arrays = []
     for values, column in zip(columns, schema, strict=True):

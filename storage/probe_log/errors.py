@@ -1,6 +1,4 @@
-"""What the probe log says when it cannot be written or read."""
-
-from __future__ import annotations
+"""Errors of the probe log."""
 
 from canary.errors import UserError
 
@@ -8,12 +6,11 @@ from canary.errors import UserError
 class ProbeLogError(UserError):
     """The probe log cannot be reached, written or read; the message names the place. Exit status 3."""
 
-    def __init__(self, message: str, exit_status: int = 3) -> None:
-        super().__init__(message, exit_status)
+    exit_status = 3
 
 
 class NothingThereError(ProbeLogError):
-    """There is no file, of a cluster or at all: nothing was shipped yet, or runners write to another place."""
+    """The probe log has no file (of a cluster): nothing was shipped yet, or runners write to another place."""
 
     def __init__(self, url: str, cluster: str | None) -> None:
         of = "" if cluster is None else f" of cluster {cluster}"

@@ -1,37 +1,33 @@
-"""Which incarnation of its topic a fact belongs to (ARCHITECTURE decision 7), for rows in a file.
+"""Which incarnation of its topic a row of the probe log belongs to: the rule of `canary.facts.incarnation`, in a file.
 
-A fact is enclosed by two samples of the topic's id: the last that was answered before it, and the first that was
-*asked* after it. Both the same: that is its topic_id. Different, or the topic was gone: nobody can say which of two
-logs the fact speaks of. Such a row must not be judged against either log, and a null topic_id alone would not do that,
-because null may meet any dump. So an ack becomes indeterminate (its error says why), and a poll is left out.
+A row of an unknown incarnation must not be judged against either log. A null topic_id would not prevent that, because a
+row without one may belong to any dump; so such an ack becomes indeterminate (its error says why), and such a poll is
+left out.
 
 Before the first sample ever, the first one counts. At the end of a segment whose successor holds no later sample, the
 last one counts.
 """
 
-from __future__ import annotations
-
 from bisect import bisect_right
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-from canary.facts import TopicGone, TopicSeen, WatchAsked
+from canary.facts import Fact, TopicGone, TopicSeen, WatchAsked
+from canary.facts.incarnation import Sighting, sighting
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
-    from canary.facts import Fact
-
+SAMPLES = (WatchAsked, TopicSeen, TopicGone)
+"""The facts that tell ids of topics."""
 GONE = ""
-"""Stands for the id of a topic that does not exist."""
+"""In the place of an id: the topic does not exist."""
 UNKNOWN = "?"
-"""Stands for the id of a fact that two different samples enclose."""
+"""In the place of an id: two different samples enclose the fact."""
 
 
 class Place(NamedTuple):
-    """Where a fact stands among the samples: the id last told (None: no sample yet), and how many were asked.
+    """Where a fact lies among the samples: the id last answered (None: no sample yet), and how many were asked.
 
-    For a probe whose record is marked for an incarnation that is known, that one's id: nobody finds it in another.
+    For a probe whose record is marked for a known incarnation, ``seen`` is that one's id: no other log can hold it.
     """
 
     seen: str | None
@@ -40,29 +36,38 @@ class Place(NamedTuple):
 
 @dataclass(slots=True)
 class TopicIds:
-    """The samples of one topic. ``told`` is False while the cluster has told no id (older brokers never do)."""
+    """The samples of one topic: ``ids[n]`` is the answer to the question number ``asked[n]``."""
 
-    seen: str | None = None
-    told: bool = False
-    dead: list[str] = field(default_factory=list)
+    known: str | None = None
+    gone: bool = False
+    former: list[str] = field(default_factory=list)
     asked: list[int] = field(default_factory=list)
-    ids: list[str | None] = field(default_factory=list)
+    ids: list[str] = field(default_factory=list)
+
+    @property
+    def seen(self) -> str | None:
+        """The last answer: an id, GONE, or None before the first one."""
+        return GONE if self.gone else self.known
 
     def sample(self, asked: int, topic_id: str | None) -> None:
-        """Take an answer to the question number ``asked`` (0: one of a segment before)."""
-        if topic_id is None or topic_id in self.dead:
-            return  # not told, or by a broker that has not heard yet of the new one
-        if self.told and self.seen not in {None, GONE, topic_id}:
-            self.dead.append(str(self.seen))
-        self.told = True
-        self.seen = topic_id
+        """Take an answer to the question number ``asked`` (0: one of an earlier segment)."""
+        if topic_id is None:
+            return
+        if topic_id != GONE:
+            found = sighting(topic_id, self.known, self.former)
+            if found is Sighting.STALE:
+                return
+            if found is Sighting.NEW:
+                self.former.append(str(self.known))
+            self.known = topic_id
+        self.gone = topic_id == GONE
         self.asked.append(max(asked, self.asked[-1] if self.asked else 0))
         self.ids.append(topic_id)
 
     def enclosed(self, first: Place, last: Place, later: str | None) -> str | None:
-        """Return the id of what began at ``first`` and ended at ``last``; None if no id is told, or UNKNOWN.
+        """Return the id of what began at ``first`` and ended at ``last``; None if no broker tells ids, or UNKNOWN.
 
-        ``later`` is the id that the following segment tells first, None if it tells none.
+        ``later``: the first answer in the following segment, None if it has none.
         """
         position = bisect_right(self.asked, last.asked)
         after = self.ids[position] if position < len(self.ids) else later
@@ -74,14 +79,34 @@ class TopicIds:
 
 
 class Incarnations:
-    """The samples of every topic within one segment, in ledger order."""
+    """The samples of every topic within one segment, in ledger order.
+
+    Args:
+        seen: by topic, the last answer in the segments before (`TopicIds.seen`).
+        dead: by topic, the ids that a later answer contradicted; with GONE, the last of them is the topic's own.
+    """
 
     def __init__(self, seen: Mapping[str, str | None], dead: Mapping[str, Sequence[str]]) -> None:
         self.topics: dict[str, TopicIds] = {}
         for topic, topic_id in seen.items():
-            self.topics[topic] = TopicIds(topic_id, topic_id is not None, list(dead.get(topic, ())))
+            former, known = list(dead.get(topic, ())), topic_id
+            if topic_id == GONE:
+                known = former.pop() if former else None
+            self.topics[topic] = TopicIds(known, topic_id == GONE, former)
         self._questions: dict[int, int] = {}
         self._asked = 0
+
+    def seen(self) -> dict[str, str | None]:
+        """Return the last answer by topic, as the next segment takes it."""
+        return {name: topic.seen for name, topic in self.topics.items()}
+
+    def dead(self) -> dict[str, list[str]]:
+        """Return the contradicted ids by topic, as the next segment takes them."""
+        found = {
+            name: [*topic.former, *([topic.known] if topic.gone and topic.known is not None else [])]
+            for name, topic in self.topics.items()
+        }
+        return {name: ids for name, ids in found.items() if ids}
 
     def take(self, fact: WatchAsked | TopicSeen | TopicGone) -> None:
         """Take one fact about samples."""
@@ -89,38 +114,38 @@ class Incarnations:
             self._asked += 1
             self._questions[fact.sample] = self._asked
             return
-        topic_id = fact.topic_id if isinstance(fact, TopicSeen) else GONE
-        self._topic(fact.topic).sample(self._questions.get(fact.sample, 0), topic_id)
+        self._topic(fact.topic).sample(self._questions.get(fact.sample, 0), _answer(fact))
 
     def here(self, topic: str) -> Place:
         """Return the place of a fact that comes now."""
         return Place(self._topic(topic).seen, self._asked)
 
     def enclosed(self, topic: str, first: Place, last: Place, later: Mapping[str, str]) -> str | None:
-        """Return the topic_id of a fact, None if no id is told, or UNKNOWN."""
+        """Return the topic_id of a fact; see TopicIds.enclosed."""
         return self._topic(topic).enclosed(first, last, later.get(topic))
 
     def _topic(self, topic: str) -> TopicIds:
-        found = self.topics.get(topic)
-        if found is None:
-            found = self.topics[topic] = TopicIds()
-        return found
+        return self.topics.setdefault(topic, TopicIds())
+
+
+def _answer(fact: TopicSeen | TopicGone) -> str | None:
+    return fact.topic_id if isinstance(fact, TopicSeen) else GONE
 
 
 def first_told(batches: Iterable[Sequence[Fact]], topics: Iterable[str]) -> dict[str, str]:
-    """Return the id that each of ``topics`` is first told to have, asked and answered within ``batches``."""
+    """Return the first answer for each of ``topics`` that was both asked and given within ``batches``."""
     missing = set(topics)
     asked: set[int] = set()
-    told: dict[str, str] = {}
+    answers: dict[str, str] = {}
     for batch in batches:
         for fact in batch:
             if isinstance(fact, WatchAsked):
                 asked.add(fact.sample)
             elif isinstance(fact, TopicSeen | TopicGone) and fact.topic in missing and fact.sample in asked:
-                topic_id = fact.topic_id if isinstance(fact, TopicSeen) else GONE
+                topic_id = _answer(fact)
                 if topic_id is not None:
-                    told[fact.topic] = topic_id
+                    answers[fact.topic] = topic_id
                     missing.discard(fact.topic)
         if not missing:
             break
-    return told
+    return answers

@@ -1,9 +1,10 @@
-"""Questions to the probe log: the life of one probe, and what stands at some offsets. Pure reads of Parquet."""
+"""Questions to the probe log: the life of one probe, the identities at some offsets, the rows of some time."""
 
-from __future__ import annotations
-
+import functools
+import operator
 import posixpath
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -12,46 +13,33 @@ from pyarrow.fs import FSSpecHandler, PyFileSystem
 from pyarrow.fs import LocalFileSystem as ArrowLocal
 
 from canary.extras import require_for_url
+from canary.probe.identity import Identity
 from storage.probe_log.errors import NothingThereError, ProbeLogError
-from storage.probe_log.schemas import POLLS, PROBES, TIME, TRANSACTIONS
+from storage.probe_log.schemas import SCHEMAS, TIME
 from storage.probe_log.shipping import list_files, may_hold, open_url
-from storage.probe_log.windows import MOST_ROWS, Window, WindowRows, WindowTooLargeError, moment
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from canary.probe.identity import Identity
+from storage.probe_log.windows import (
+    MOST_ROWS,
+    Window,
+    WindowRows,
+    WindowTooLargeError,
+    identity_of,
+    moment,
+    transaction_of,
+)
 
 Row = dict[str, Any]
 _BETTER = {"acked": 0, "failed": 1, "indeterminate": 2}
 _FINAL = {"committed": 0, "aborted": 1, "indeterminate": 2}
 _TRIES = 3
-_BEFORE_NS = 3600 * 10**9
-"""So long before its last probe a transaction may have begun (brokers allow 15 minutes by default)."""
-
-
-def find_probe(url: str, identity: Identity) -> Mapping[str, Any] | None:
-    """Return the life of one probe, as far as the probe log knows it; None if it does not know it at all.
-
-    Returns:
-        ``probe``: its row of probes/ (RECONCILIATION 15 decides between several) or None; ``transaction``: its
-        transaction's row or None; ``polls``: its rows of polls/, in the order of time. Times are datetimes in UTC.
-
-    Raises:
-        ProbeLogError: the place cannot be read; NothingThereError: it holds nothing at all.
-    """
-    return ProbeLogReader(url).find(identity)
-
-
-def rows_between(
-    url: str, cluster: str, topic: str, partition: int, start: int, end: int, limit: int = 1000
-) -> Sequence[Mapping[str, Any]]:
-    """Return who stands at the offsets [start, end) of a partition; see ProbeLogReader.between."""
-    return ProbeLogReader(url).between(cluster, topic, partition, start, end, limit)
+_LONGEST_TRANSACTION_NS = 3600 * 10**9
+"""A transaction of a window's probes began at most so long before the window (brokers allow 15 minutes by default)."""
 
 
 class ProbeLogReader:
-    """The probe log at a URL. Opens nothing until it is asked; safe for several threads.
+    """The probe log at a URL. Reads nothing until it is asked; safe for several threads.
+
+    Every method raises ProbeLogError if the place cannot be read, and NothingThereError if it holds no file that the
+    question could be answered from.
 
     Raises:
         UserError: the URL needs an extra that is not installed.
@@ -62,55 +50,40 @@ class ProbeLogReader:
         self._url = url
 
     def find(self, identity: Identity) -> Mapping[str, Any] | None:
-        """Return the life of one probe; see find_probe."""
-        wanted = (
-            (pc.field("producer_id") == identity.producer_id)
-            & (pc.field("generation") == identity.generation)
-            & (pc.field("partition") == identity.partition)
-            & (pc.field("sequence") == identity.sequence)
-        )
-        rows = self._read("probes", PROBES, wanted)
-        polls = list({tuple(row.values()): row for row in self._read("polls", POLLS, wanted)}.values())
+        """Return the life of one probe, as far as the probe log knows it; None if it does not know it at all.
+
+        Returns:
+            ``probe``: its row of probes/ (RECONCILIATION rule 15 decides between several) or None; ``transaction``: its
+            transaction's row or None; ``polls``: its rows of polls/, in the order of time. Times are datetimes in UTC.
+        """
+        wanted = _where(**identity._asdict())
+        rows = self._read("probes", wanted)
+        polls = list({tuple(row.values()): row for row in self._read("polls", wanted)}.values())
         if not rows and not polls:
             return None
         probe = min(rows, key=_preference, default=None)
         transaction = None
         if probe is not None and probe["transaction_id"] is not None:
-            found = self._read(
-                "transactions",
-                TRANSACTIONS,
-                (pc.field("producer_id") == identity.producer_id)
-                & (pc.field("generation") == identity.generation)
-                & (pc.field("transaction_id") == probe["transaction_id"]),
-            )
+            name = {key: probe[key] for key in ("producer_id", "generation", "transaction_id")}
+            found = self._read("transactions", _where(**name))
             transaction = min(found, key=lambda row: _FINAL.get(row["outcome"], 9), default=None)
         return {"probe": probe, "transaction": transaction, "polls": sorted(polls, key=lambda row: row["polled_at"])}
 
     def between(
         self, cluster: str, topic: str, partition: int, start: int, end: int, limit: int
     ) -> Sequence[Mapping[str, Any]]:
-        """Return who stands at the offsets [start, end) of a partition, by acks and by polls.
+        """Return the identities at the offsets [start, end) of a partition, by acks and by polls.
 
         Returns:
             At most ``limit`` rows, by offset and identity: topic_id, partition, offset, producer_id, generation,
             sequence, outcome (None if only polls know it), seen_by (names of consumers, sorted). Two rows with one
             offset and one topic_id are two identities that claim it.
-
-        Raises:
-            ProbeLogError: the place cannot be read; NothingThereError: it holds nothing of the cluster.
         """
-        place = (
-            (pc.field("cluster") == cluster)
-            & (pc.field("topic") == topic)
-            & (pc.field("partition") == partition)
-            & (pc.field("offset") >= start)
-            & (pc.field("offset") < end)
-        )
+        place = _where(cluster=cluster, topic=topic, partition=partition) & _within("offset", start, end)
         found: dict[tuple[Any, ...], Row] = {}
-        for row in self._read("probes", PROBES, place, cluster=cluster, first=limit):
-            item = found.setdefault(_claim(row), _item(row))
-            item["outcome"] = row["outcome"]
-        for row in self._read("polls", POLLS, place, cluster=cluster, first=limit):
+        for row in self._read("probes", place, cluster=cluster, first=limit):
+            found.setdefault(_claim(row), _item(row))["outcome"] = row["outcome"]
+        for row in self._read("polls", place, cluster=cluster, first=limit):
             found.setdefault(_claim(row), _item(row))["seen_by"].add(row["consumer_id"])
         ordered = sorted(found.items(), key=lambda claim: tuple((part is not None, part) for part in claim[0]))
         return [{**item, "seen_by": sorted(item["seen_by"])} for _, item in ordered[:limit]]
@@ -119,50 +92,33 @@ class ProbeLogReader:
         """Return the rows of a time: probes sent in it, their transactions, and the polls of it.
 
         Raises:
-            ProbeLogError: the place cannot be read; NothingThereError: it holds nothing of the cluster;
-                WindowTooLargeError: the window holds more rows than fit.
+            WindowTooLargeError: the window holds more rows than fit.
         """
-        begin, end = pa.scalar(moment(wanted.begin_ns), TIME), pa.scalar(moment(wanted.end_ns), TIME)
-        place = pc.field("cluster") == wanted.cluster
-        if wanted.topic is not None:
-            place &= pc.field("topic") == wanted.topic
-        if wanted.partition is not None:
-            place &= pc.field("partition") == wanted.partition
-        times = (pc.field("sent_at") >= begin) & (pc.field("sent_at") < end)
-        probes: dict[tuple[Any, ...], Row] = {}
-        for row in self._read("probes", PROBES, place & times, cluster=wanted.cluster):
-            name = (row["producer_id"], row["generation"], row["partition"], row["sequence"])
-            probes[name] = min(probes.get(name, row), row, key=_preference)
-        polled = (pc.field("polled_at") >= begin) & (pc.field("polled_at") < end)
-        polls = {tuple(row.values()): row for row in self._read("polls", POLLS, place & polled, cluster=wanted.cluster)}
+        cluster = wanted.cluster
+        begin, end = _time(wanted.begin_ns), _time(wanted.end_ns)
+        place = _where(cluster=cluster, topic=wanted.topic, partition=wanted.partition)
+        probes: dict[tuple[int, ...], Row] = {}
+        for row in self._read("probes", place & _within("sent_at", begin, end), cluster=cluster):
+            identity = identity_of(row)
+            probes[identity] = min(probes.get(identity, row), row, key=_preference)
+        polled = self._read("polls", place & _within("polled_at", begin, end), cluster=cluster)
+        polls = {tuple(row.values()): row for row in polled}
         if len(probes) + len(polls) > MOST_ROWS:
             raise WindowTooLargeError(
                 f"the window holds {len(probes) + len(polls):,} rows, more than {MOST_ROWS:,}; "
                 "take a shorter one, or one partition"
             )
-        names = {
-            (row["producer_id"], row["generation"], row["transaction_id"])
-            for row in probes.values()
-            if row["transaction_id"] is not None
-        }
+        names = {transaction_of(row) for row in probes.values() if row["transaction_id"] is not None}
         transactions: list[Row] = []
         if names:
-            own = (
-                (pc.field("cluster") == wanted.cluster)
-                & (pc.field("began_at") >= pa.scalar(moment(wanted.begin_ns - _BEFORE_NS), TIME))
-                & (pc.field("began_at") < end)
-            )
-            found = self._read("transactions", TRANSACTIONS, own, cluster=wanted.cluster)
-            transactions = [
-                row for row in found if (row["producer_id"], row["generation"], row["transaction_id"]) in names
-            ]
+            began = _within("began_at", _time(wanted.begin_ns - _LONGEST_TRANSACTION_NS), end)
+            found = self._read("transactions", _where(cluster=cluster) & began, cluster=cluster)
+            transactions = [row for row in found if transaction_of(row) in names]
         return WindowRows(list(probes.values()), transactions, list(polls.values()))
 
-    def _read(
-        self, table: str, schema: pa.Schema, wanted: Any, *, cluster: str | None = None, first: int | None = None
-    ) -> list[Row]:
+    def _read(self, table: str, wanted: Any, *, cluster: str | None = None, first: int | None = None) -> list[Row]:
         """Return the rows of a table that fit; with ``first``, enough of them to know the first offsets."""
-        import pyarrow.dataset as ds  # noqa: PLC0415  # only who reads needs it
+        import pyarrow.dataset as ds  # noqa: PLC0415  # loads much, and shipping does without
 
         for attempt in range(_TRIES):
             try:
@@ -175,7 +131,7 @@ class ProbeLogReader:
                     return []
                 local = isinstance(filesystem, LocalFileSystem)
                 arrow = ArrowLocal() if local else PyFileSystem(FSSpecHandler(filesystem))
-                dataset = ds.dataset(paths, schema=schema, format="parquet", filesystem=arrow)
+                dataset = ds.dataset(paths, schema=SCHEMAS[table], format="parquet", filesystem=arrow)
                 if first is None:
                     return list(dataset.to_table(filter=wanted).to_pylist())
                 return _first_offsets(dataset, wanted, first)
@@ -207,6 +163,21 @@ def _first_offsets(dataset: Any, wanted: Any, first: int) -> list[Row]:
             table = table.filter(pc.field("offset") <= highest[-1])
         rows += table.to_pylist()
     return rows
+
+
+def _where(**values: Any) -> Any:
+    """Return the condition that columns have these values; None: any."""
+    conditions = (pc.field(name) == value for name, value in values.items() if value is not None)
+    return functools.reduce(operator.and_, conditions)
+
+
+def _within(column: str, begin: Any, end: Any) -> Any:
+    """Return the condition that a column is in [begin, end)."""
+    return (pc.field(column) >= begin) & (pc.field(column) < end)
+
+
+def _time(ns: int) -> pa.Scalar:
+    return pa.scalar(moment(ns), TIME)
 
 
 def _claim(row: Row) -> tuple[Any, ...]:

@@ -1,69 +1,39 @@
 """The columns of CONTRACTS "Probe log and dump", exactly."""
 
-from __future__ import annotations
-
 import pyarrow as pa
 
 import storage.arrow  # noqa: F401  # first
 
 TIME = pa.timestamp("us", tz="UTC")
+TYPES = {
+    "str": pa.string(),
+    "i32": pa.int32(),
+    "i64": pa.int64(),
+    "ts": TIME,
+    "bool": pa.bool_(),
+    "day": pa.date32(),
+}
 
 
-def _schema(**columns: pa.DataType) -> pa.Schema:
-    """Return a schema; a name that ends in ``_or_null`` may be null (and loses that ending)."""
-    return pa.schema(
-        [
-            pa.field(name.removesuffix("_or_null"), kind, nullable=name.endswith("_or_null"))
-            for name, kind in columns.items()
-        ]
-    )
+def schema_of(text: str) -> pa.Schema:
+    """Return the columns in a text like ``topic str, offset i64?``; ``?`` marks one that may be null."""
+    columns = (part.split() for part in text.split(","))
+    return pa.schema([pa.field(name, TYPES[kind.rstrip("?")], nullable=kind.endswith("?")) for name, kind in columns])
 
 
-PROBES = _schema(
-    cluster=pa.string(),
-    topic=pa.string(),
-    topic_id_or_null=pa.string(),
-    partition=pa.int32(),
-    producer_id=pa.int64(),
-    generation=pa.int32(),
-    sequence=pa.int64(),
-    mode=pa.string(),
-    transaction_id_or_null=pa.int64(),
-    sent_at=TIME,
-    outcome=pa.string(),
-    offset_or_null=pa.int64(),
-    acked_at_or_null=TIME,
-    leader_epoch_or_null=pa.int32(),
-    error_or_null=pa.string(),
+_PLACE = "cluster str, topic str, topic_id str?, partition i32"
+_IDENTITY = "producer_id i64, generation i32, sequence i64"
+PROBES = schema_of(
+    f"{_PLACE}, {_IDENTITY}, mode str, transaction_id i64?, sent_at ts, outcome str, offset i64?, acked_at ts?, "
+    "leader_epoch i32?, error str?"
 )
-
-TRANSACTIONS = _schema(
-    cluster=pa.string(),
-    producer_id=pa.int64(),
-    generation=pa.int32(),
-    transaction_id=pa.int64(),
-    began_at=TIME,
-    commit_at_or_null=TIME,
-    outcome=pa.string(),
-    ended_at_or_null=TIME,
-    error_or_null=pa.string(),
+TRANSACTIONS = schema_of(
+    "cluster str, producer_id i64, generation i32, transaction_id i64, began_at ts, commit_at ts?, outcome str, "
+    "ended_at ts?, error str?"
 )
+POLLS = schema_of(f"{_PLACE}, consumer_id str, isolation str, offset i64, {_IDENTITY}, polled_at ts, leader_epoch i32?")
 
-POLLS = _schema(
-    cluster=pa.string(),
-    topic=pa.string(),
-    topic_id_or_null=pa.string(),
-    partition=pa.int32(),
-    consumer_id=pa.string(),
-    isolation=pa.string(),
-    offset=pa.int64(),
-    producer_id=pa.int64(),
-    generation=pa.int32(),
-    sequence=pa.int64(),
-    polled_at=TIME,
-    leader_epoch_or_null=pa.int32(),
-)
-
+SCHEMAS = {"probes": PROBES, "transactions": TRANSACTIONS, "polls": POLLS}
 SORTED_BY: dict[str, tuple[str, ...]] = {
     "probes": ("topic", "partition", "offset", "producer_id", "generation", "sequence"),
     "transactions": ("producer_id", "generation", "transaction_id"),

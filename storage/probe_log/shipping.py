@@ -1,16 +1,15 @@
-"""Tables to files at a URL, and files that are old away from it."""
-
-from __future__ import annotations
+"""Writes the tables of a segment as files at a URL, and deletes the files of days beyond retention."""
 
 import dataclasses
 import os
 import posixpath
 import secrets
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import quote
 
 import fsspec
@@ -26,22 +25,19 @@ from storage.ledger.segment import segment_number, segment_paths
 from storage.probe_log.carry import Carry, load_carry, save_carry
 from storage.probe_log.converting import Converted, convert
 from storage.probe_log.errors import ProbeLogError
-from storage.probe_log.incarnations import first_told
+from storage.probe_log.incarnations import SAMPLES, first_told
 from storage.probe_log.schemas import SORTED_BY
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 CARRY_FILE = "probe-log.carry"
 ROW_GROUP_ROWS = 65_536
 PARTITION_ROWS = 2048
-"""A file with so many rows a partition has row groups of one partition each: those are quick to reconcile."""
+"""From so many rows for each partition on, a row group holds one partition only: Spark reads just those it needs."""
 _log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class Shipped:
-    """What became of one segment. ``probes``, ``transactions``, ``polls``: rows; ``already``: it was shipped before."""
+    """The result for one segment: rows by table; ``already``: an earlier call has shipped it."""
 
     segment: int
     probes: int = 0
@@ -55,8 +51,8 @@ class Shipped:
 def ship_segment(segment: Path, *, url: str, cluster: str, runner: str) -> Shipped:
     """Convert a sealed segment and ship it; after that the ledger may drop it.
 
-    Segments go in their order, one after the other: the carry beside them (``probe-log.carry``) says how far it came.
-    Doing it again after a crash writes the same files again, or nothing.
+    Segments are shipped in their order; the carry beside them (``probe-log.carry``) names the last one. Shipping one
+    again after a crash writes the same files again, or nothing.
 
     Args:
         segment: a path of Ledger.sealed().
@@ -76,28 +72,20 @@ def ship_segment(segment: Path, *, url: str, cluster: str, runner: str) -> Shipp
         carry = Carry(ledger_id)
     if read.number <= carry.segment:
         return Shipped(read.number, already=True)
-    for other in segment_paths(segment.parent):
+    paths = segment_paths(segment.parent)
+    for other in paths:
         if carry.segment < segment_number(other) < read.number:
             raise ProbeLogError(f"{other} has to be shipped before {segment}: what was open in it is not known yet")
-    later: dict[str, str] = {}
-    for other in segment_paths(segment.parent):
-        if other.name > segment.name:
-            for topic, topic_id in first_told(read_segment(other).batches(), carry.topic_ids).items():
-                later.setdefault(topic, topic_id)
-            break
+    following = next((other for other in paths if other.name > segment.name), None)
+    samples = read_segment(following).batches(SAMPLES) if following is not None else ()
+    later = first_told(samples, carry.topic_ids)
     converted = convert(read.batches(), cluster=cluster, carry=carry, later=later)
     ship(converted, url=url, name=f"{safe_name(cluster)}--{safe_name(runner)}--{ledger_id[:12]}-{read.number:010d}")
     save_carry(carry_path, dataclasses.replace(converted.carry, ledger_id=ledger_id, segment=read.number))
     if read.damage is not None:
         _log.error("probe_log_segment_damaged", what=read.damage)
-    return Shipped(
-        read.number,
-        converted.probes.num_rows,
-        converted.transactions.num_rows,
-        converted.polls.num_rows,
-        converted.voided,
-        damage=read.damage,
-    )
+    rows = {table: content.num_rows for table, content in converted.tables.items()}
+    return Shipped(read.number, **rows, voided=converted.voided, damage=read.damage)
 
 
 def ship(converted: Converted, *, url: str, name: str) -> None:
@@ -110,10 +98,9 @@ def ship(converted: Converted, *, url: str, name: str) -> None:
         return
     day = datetime.fromtimestamp(converted.first_at_ns // 1_000_000_000, UTC).date().isoformat()
     filesystem, root = open_url(url)
-    # Probes last: a promise never stands there before what excuses it.
-    tables = {"polls": converted.polls, "transactions": converted.transactions, "probes": converted.probes}
-    for table, rows in tables.items():
-        write_table(filesystem, posixpath.join(root, table, day, f"{name}.parquet"), rows, SORTED_BY[table])
+    for table in ("polls", "transactions", "probes"):  # no probe appears before the transaction that excuses it
+        path = posixpath.join(root, table, day, f"{name}.parquet")
+        write_table(filesystem, path, converted.tables[table], SORTED_BY[table])
 
 
 def write_table(filesystem: Any, path: str, rows: pa.Table, sorted_by: tuple[str, ...]) -> None:
@@ -130,7 +117,7 @@ def write_table(filesystem: Any, path: str, rows: pa.Table, sorted_by: tuple[str
             filesystem.makedirs(posixpath.dirname(path), exist_ok=True)
             filesystem.pipe_file(path, data)
     except Exception as error:  # noqa: BLE001  # every fsspec back end raises its own kinds
-        raise ProbeLogError(f"the probe log {path} cannot be written: {said(error)}") from None
+        raise ProbeLogError(f"the probe log {path} cannot be written: {one_line(error)}") from None
 
 
 def drop_old(url: str, before_ns: int) -> int:
@@ -149,7 +136,7 @@ def drop_old(url: str, before_ns: int) -> int:
                     filesystem.rm_file(path)
                     dropped += 1
     except Exception as error:  # noqa: BLE001  # every fsspec back end raises its own kinds
-        raise ProbeLogError(f"old files of the probe log {url} cannot be deleted: {said(error)}") from None
+        raise ProbeLogError(f"old files of the probe log {url} cannot be deleted: {one_line(error)}") from None
     return dropped
 
 
@@ -162,7 +149,7 @@ def open_url(url: str) -> tuple[Any, str]:
     try:
         filesystem, path = fsspec.core.url_to_fs(url)
     except (ValueError, ImportError, OSError) as error:
-        raise ProbeLogError(f"probe_log.url cannot be used: {said(error)}", 2) from None
+        raise ProbeLogError(f"probe_log.url cannot be used: {one_line(error)}", 2) from None
     return filesystem, path
 
 
@@ -188,7 +175,7 @@ def _parquet(table: pa.Table, sorted_by: tuple[str, ...]) -> bytes:
 
 
 def _edges(table: pa.Table) -> list[int]:
-    """Return where row groups must begin, and the end: with the partitions, unless these have only a few rows each."""
+    """Return where row groups begin, and the end: at every partition, unless partitions have few rows each."""
     if "partition" not in table.schema.names or not len(table):
         return [0, len(table)]
     topic = table.column("topic").combine_chunks().dictionary_encode().indices.to_numpy(zero_copy_only=False)
@@ -221,10 +208,10 @@ def safe_name(name: str) -> str:
 
 
 def try_out(url: str) -> None:
-    """Write a small file where the probe log is to be, read it, delete it, and every folder that was made for it.
+    """Write a small file at the URL, read it and delete it, with every folder that was made for it.
 
     Raises:
-        ProbeLogError: one of these cannot be done.
+        ProbeLogError: one of these steps failed.
     """
     filesystem, root = open_url(url)
     path, text = posixpath.join(root, f".canary-check-{secrets.token_hex(8)}"), secrets.token_bytes(16)
@@ -240,18 +227,18 @@ def try_out(url: str) -> None:
         for folder in made:
             folder.rmdir()
     except Exception as error:  # noqa: BLE001  # every fsspec back end raises its own kinds
-        raise ProbeLogError(f"no file can be written, read and deleted at {url}: {said(error)}") from None
+        raise ProbeLogError(f"no file can be written, read and deleted at {url}: {one_line(error)}") from None
     if read != text:
-        raise ProbeLogError(f"a file that was written at {url} is read as another one")
+        raise ProbeLogError(f"a file that was written at {url} is read back with other content")
 
 
 def may_hold(path: str, cluster: str) -> bool:
-    """Return whether a file may hold rows of ``cluster``: names that the canary gives tell."""
+    """Return whether a file may hold rows of ``cluster``, by its name if the canary gave it."""
     name = posixpath.basename(path)
     return name.count("--") != 2 or name.startswith(f"{safe_name(cluster)}--")  # cluster--runner--segment
 
 
-def said(error: BaseException) -> str:
-    """Return an exception's words on one line."""
+def one_line(error: BaseException) -> str:
+    """Return an exception's text on one line."""
     words = getattr(error, "strerror", None) or str(error) or type(error).__name__
     return " ".join(str(words).split())[:300]

@@ -1,20 +1,16 @@
-"""What the probe log tells of a time: raw rows, as a Jepsen history, and as unseen over time. Functions over rows."""
-
-from __future__ import annotations
+"""The probe log's rows of some hours, as a Jepsen history and as acknowledged but unread probes over time."""
 
 import heapq
 from bisect import bisect_right
 from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import groupby
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from canary.history import Operation
+from canary.history.operation import Operation
 from storage.probe_log.errors import ProbeLogError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 MOST_ROWS = 2_000_000
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -26,7 +22,7 @@ class WindowTooLargeError(ProbeLogError):
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """Probes sent in [begin_ns, end_ns) and polls in it, of a cluster, or of one topic or partition of it."""
+    """Asks for probes sent and polls made in [begin_ns, end_ns), of a cluster, or of one topic or partition of it."""
 
     cluster: str
     begin_ns: int
@@ -37,7 +33,7 @@ class Window:
 
 @dataclass(frozen=True, slots=True)
 class WindowRows:
-    """Rows of the three tables; an identity has one row in ``probes``, the one that counts (RECONCILIATION 15)."""
+    """Rows of the three tables; an identity has one row in ``probes``, the one that counts (RECONCILIATION rule 15)."""
 
     probes: Sequence[Mapping[str, Any]]
     transactions: Sequence[Mapping[str, Any]]
@@ -58,11 +54,15 @@ def nanoseconds(when: datetime) -> int:
 def as_history(rows: WindowRows) -> Iterator[Operation]:
     """Yield the rows as a history, in real-time order.
 
-    A send is an operation of a process of its own producer (which has as many processes as it had sends in flight at
-    once), what one transaction sent is one operation, and the records that a consumer was given at one moment are one
-    poll of its process, which began by taking the keys by assign. Keys are "topic-partition" (with the topic's id if
-    the window holds several incarnations), values "producer/generation/partition/sequence". Of a partition with
-    transactions only read_committed consumers are told: to the others aborted records are no surprise.
+    * Each producer has as many processes as it had sends in flight at once. A send is one operation, and so is all that
+      one transaction sent.
+    * Each consumer is one process. It begins with an assign of its keys; the records it received at one moment are one
+      poll.
+    * Keys are "topic-partition" (with the topic's id if the window holds several incarnations), values are
+      "producer/generation/partition/sequence".
+
+    Of a partition with transactions the history has read_committed consumers only: the others rightly read aborted
+    records.
     """
     key_of = _keys([*rows.probes, *rows.polls])
     processes = _Processes()
@@ -77,7 +77,7 @@ Moment = tuple[int, int, dict[str, Any]]
 
 
 class _Processes:
-    """Numbers for processes: one that is free again is given out again, one that crashed never is."""
+    """Numbers for processes: an idle one is used again, a crashed one never."""
 
     def __init__(self) -> None:
         self._next = 0
@@ -100,14 +100,12 @@ class _Processes:
 
 
 def _sends(rows: WindowRows, key_of: Any, processes: _Processes) -> Iterator[Moment]:
-    ended = {(row["producer_id"], row["generation"], row["transaction_id"]): row for row in rows.transactions}
+    ended = {transaction_of(row): row for row in rows.transactions}
     groups: dict[Any, list[Mapping[str, Any]]] = defaultdict(list)
     for row in rows.probes:
         producer = (row["producer_id"], row["generation"])
-        own = (
-            row["transaction_id"] if row["transaction_id"] is not None else ("alone", row["partition"], row["sequence"])
-        )
-        groups[*producer, own].append(row)
+        alone = ("alone", row["partition"], row["sequence"])
+        groups[*producer, alone if row["transaction_id"] is None else row["transaction_id"]].append(row)
     begun = sorted(groups.items(), key=lambda one: min(row["sent_at"] for row in one[1]))
     for name, members in begun:
         begin = nanoseconds(min(row["sent_at"] for row in members))
@@ -121,25 +119,15 @@ def _sends(rows: WindowRows, key_of: Any, processes: _Processes) -> Iterator[Mom
         end_ns = max(begin, nanoseconds(end)) if end is not None else begin
         process = processes.take(name[:2], begin, None if kind == "info" else end_ns)
         asked = [["send", key_of(row), _value(row)] for row in members]
-        told = [["send", key_of(row), [row["offset"], _value(row)]] for row in members]
+        answered = [["send", key_of(row), [row["offset"], _value(row)]] for row in members] if kind == "ok" else asked
         yield begin, 1, {"process": process, "type": "invoke", "f": function, "value": asked}
-        yield (
-            end_ns,
-            2,
-            {
-                "process": process,
-                "type": kind,
-                "f": function,
-                "value": told if kind == "ok" else asked,
-                "error": error,
-            },
-        )
+        yield end_ns, 2, {"process": process, "type": kind, "f": function, "value": answered, "error": error}
 
 
 def _polls(rows: WindowRows, key_of: Any, processes: _Processes) -> Iterator[Moment]:
     transactional = {key_of(row) for row in rows.probes if row["transaction_id"] is not None}
-    told = [row for row in rows.polls if row["isolation"] == "read_committed" or key_of(row) not in transactional]
-    by_consumer = sorted(told, key=lambda row: (row["consumer_id"], row["polled_at"], key_of(row), row["offset"]))
+    shown = [row for row in rows.polls if row["isolation"] == "read_committed" or key_of(row) not in transactional]
+    by_consumer = sorted(shown, key=lambda row: (row["consumer_id"], row["polled_at"], key_of(row), row["offset"]))
     for _, records in groupby(by_consumer, key=lambda row: row["consumer_id"]):
         polls = [(at, list(group)) for at, group in groupby(records, key=lambda row: row["polled_at"])]
         process = processes.new()
@@ -182,26 +170,21 @@ class Unseen:
 def unseen_over_time(rows: WindowRows, times: Sequence[int]) -> dict[tuple[str, int, str], list[Unseen]]:
     """Return, by (topic, partition, consumer), what was acknowledged and not yet read at each of ``times`` (ns).
 
-    Every consumer that read anything in the window counts for each partition; aborted and undecided transactions'
-    records count for nobody.
+    Every consumer that read anything in the window counts for each partition. Records of aborted and undecided
+    transactions do not count.
     """
-    committed = {
-        (row["producer_id"], row["generation"], row["transaction_id"])
-        for row in rows.transactions
-        if row["outcome"] == "committed"
-    }
+    committed = {transaction_of(row) for row in rows.transactions if row["outcome"] == "committed"}
     consumers = sorted({row["consumer_id"] for row in rows.polls})
     first_read: dict[tuple[str, Any], int] = {}
     for row in rows.polls:
-        place = (row["consumer_id"], _identity(row))
+        place = (row["consumer_id"], identity_of(row))
         at = nanoseconds(row["polled_at"])
         first_read[place] = min(at, first_read.get(place, at))
     acked: dict[tuple[str, int], list[tuple[int, Any]]] = defaultdict(list)
     for row in rows.probes:
-        transaction = (row["producer_id"], row["generation"], row["transaction_id"])
-        if row["outcome"] == "acked" and (row["transaction_id"] is None or transaction in committed):
+        if row["outcome"] == "acked" and (row["transaction_id"] is None or transaction_of(row) in committed):
             since = nanoseconds(row["acked_at"] or row["sent_at"])
-            acked[row["topic"], row["partition"]].append((since, _identity(row)))
+            acked[row["topic"], row["partition"]].append((since, identity_of(row)))
     found: dict[tuple[str, int, str], list[Unseen]] = {}
     for (topic, partition), probes in sorted(acked.items()):
         for consumer in consumers:
@@ -211,7 +194,7 @@ def unseen_over_time(rows: WindowRows, times: Sequence[int]) -> dict[tuple[str, 
 
 
 def _waiting(waits: Sequence[tuple[int, int | None]], times: Sequence[int]) -> list[Unseen]:
-    """Return how many of (from, until or None) hold at each time, and since when the oldest does."""
+    """Return how many of the intervals (begin, end or None) contain each time, and the age of the oldest of them."""
     never = sorted(since for since, until in waits if until is None)
     ends = sorted((since, until) for since, until in waits if until is not None and until > since)
     points = []
@@ -228,5 +211,11 @@ def _waiting(waits: Sequence[tuple[int, int | None]], times: Sequence[int]) -> l
     return points
 
 
-def _identity(row: Mapping[str, Any]) -> tuple[int, int, int, int]:
+def transaction_of(row: Mapping[str, Any]) -> tuple[int, int, int]:
+    """Return the transaction in a row of probes/ or transactions/; its last part is None for a probe without one."""
+    return row["producer_id"], row["generation"], row["transaction_id"]
+
+
+def identity_of(row: Mapping[str, Any]) -> tuple[int, int, int, int]:
+    """Return the identity in a row of probes/ or polls/."""
     return row["producer_id"], row["generation"], row["partition"], row["sequence"]

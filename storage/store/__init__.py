@@ -1,54 +1,12 @@
-"""The store: what was derived, in SQLite or PostgreSQL, for the API, the scheduler and the next runner.
+"""The store: results in SQLite or PostgreSQL, for the API, the scheduler and the next start of a runner.
 
-It is the truth for metrics (ARCHITECTURE decision 10) and for who may write (identities' generations, leases), and it
-may be away: probing goes on without it. Every method of Store runs one transaction and raises StoreError, with the
-database's name and without its password, when the database does not answer; calling again is always right (what is
-recorded is keyed, what is taken is taken by compare-and-set).
+It is the source of the metrics (ARCHITECTURE decision 10) and decides which process may write (generations, leases).
+Probing goes on while it is away. `Store` holds a repository for each family of tables, like ``store.violations``. Every
+method of a repository runs one transaction and raises StoreError when the database does not answer. Calling it again is
+always right: records have keys, and leases and generations are taken by compare-and-set.
 """
 
-from storage.store.errors import BadValueError, StoreError
-from storage.store.leases import Leases
-from storage.store.pages import BadCursorError, Page
-from storage.store.retention import StillProbedError
-from storage.store.store import AHEAD_NS, Store
-from storage.store.values import (
-    Action,
-    Held,
-    Incident,
-    IncidentFilter,
-    Lease,
-    Maintenance,
-    Purged,
-    Reconciliation,
-    Sighting,
-    StoredViolation,
-    Token,
-    View,
-    ViolationCount,
-    ViolationFilter,
-)
+from storage.store.errors import StoreError
+from storage.store.store import Store
 
-__all__ = [
-    "AHEAD_NS",
-    "Action",
-    "BadCursorError",
-    "BadValueError",
-    "Held",
-    "Incident",
-    "IncidentFilter",
-    "Lease",
-    "Leases",
-    "Maintenance",
-    "Page",
-    "Purged",
-    "Reconciliation",
-    "Sighting",
-    "StillProbedError",
-    "Store",
-    "StoreError",
-    "StoredViolation",
-    "Token",
-    "View",
-    "ViolationCount",
-    "ViolationFilter",
-]
+__all__ = ["Store", "StoreError"]

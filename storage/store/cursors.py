@@ -1,28 +1,22 @@
-"""Lists in pages: newest first, by an opaque cursor that stays right while rows are added."""
-
-from __future__ import annotations
+"""Pages of a list, newest first, with an opaque cursor that stays valid while rows are added."""
 
 import base64
 import binascii
 import json
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
-from sqlalchemy import ColumnElement, tuple_
+from sqlalchemy import Column, ColumnElement, Connection, Select, tuple_
 
 from storage.store.errors import StoreError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from sqlalchemy import Connection, Select
 
 T = TypeVar("T")
 MAX_LIMIT = 1000
 
 
 class BadCursorError(StoreError):
-    """The cursor is none that a list gave out. Exit status 2."""
+    """The cursor is not from a page of this list. Exit status 2."""
 
     def __init__(self) -> None:
         super().__init__("the cursor is not one that this list gave; begin again without a cursor", 2)
@@ -30,7 +24,7 @@ class BadCursorError(StoreError):
 
 @dataclass(frozen=True, slots=True)
 class Page(Generic[T]):
-    """Some items of a list, and where the next ones are (None: these were the last)."""
+    """Some items of a list, and the cursor of the next page (None: this is the last)."""
 
     items: list[T]
     next_cursor: str | None
@@ -39,30 +33,22 @@ class Page(Generic[T]):
 def read_page(
     connection: Connection,
     query: Select[Any],
-    keys: tuple[Any, Any],
-    *,
+    at: Column[Any],
+    make: Callable[[Any], T],
     cursor: str | None,
     limit: int,
-    make: Callable[[Any], T],
 ) -> Page[T]:
-    """Run ``query`` for one page, ordered by ``keys`` (ns and id), newest first.
-
-    Args:
-        connection: a reading transaction.
-        query: what to select, with every filter.
-        keys: the ORM columns of the time in ns and the id, which the rows have too.
-        cursor: Page.next_cursor of the page before, or None.
-        limit: how many items at most (1 to 1000).
-        make: row to item.
+    """Return what ``make`` makes of ``limit`` (1 to 1000) rows of ``query``, newest first by ``at`` (ns) and id.
 
     Raises:
-        BadCursorError: the cursor is none of ours.
+        BadCursorError: ``cursor`` is not from this list.
     """
+    keys = at, at.table.c.id
     limit = max(1, min(limit, MAX_LIMIT))
     if cursor is not None:
         before: ColumnElement[bool] = tuple_(*keys) < tuple_(*_decode(cursor))
         query = query.where(before)
-    rows = connection.execute(query.order_by(keys[0].desc(), keys[1].desc()).limit(limit + 1)).all()
+    rows = connection.execute(query.order_by(*(key.desc() for key in keys)).limit(limit + 1)).all()
     more = len(rows) > limit
     rows = rows[:limit]
     next_cursor = _encode(*(getattr(rows[-1], key.key) for key in keys)) if more else None

@@ -1,30 +1,29 @@
 """One engine for SQLite or PostgreSQL, and one kind of error.
 
-SQLite: WAL, synchronous=FULL (a power cut forgets no committed generation), 10 s busy timeout, foreign keys on. A
-writing transaction begins IMMEDIATE: it waits for its turn at the start, where the busy timeout helps, and not in the
-middle, where SQLite would refuse at once.
-PostgreSQL: psycopg 3, READ COMMITTED. Connections are tried before use; connecting, waiting for a lock and running a
-statement have limits, so that a dead database costs a caller seconds, not for ever.
+SQLite: WAL, synchronous=FULL (a committed generation survives a power cut), 10 s busy timeout, foreign keys on. A
+writing transaction begins IMMEDIATE: it waits for the lock at its start, where the busy timeout applies; in the middle
+SQLite would refuse at once.
+PostgreSQL: psycopg 3, READ COMMITTED. Connections are tested before use; connecting, waiting for a lock and running a
+statement have time limits, so that a dead database delays a caller for seconds only.
 """
-
-from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, TypeVar
 
 import orjson
-from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url, text
+from sqlalchemy import URL, Column, Connection, Engine, Select, create_engine, event, make_url, text
 from sqlalchemy.exc import ArgumentError, DataError, NoSuchModuleError, SQLAlchemyError
 from sqlalchemy.pool import QueuePool
 
 from canary.extras import require
+from storage.store.cursors import Page, read_page
 from storage.store.errors import BadValueError, StoreError
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+T = TypeVar("T")
 
 _WRITING = "canary_writing"
 _CONNECT_S = 5
@@ -33,7 +32,7 @@ _LOCK_MS = 10_000
 
 
 class Database:
-    """A database by URL. Opens nothing until it is used; safe for several threads."""
+    """The database at a URL, opened at first use; safe for several threads."""
 
     def __init__(self, url: str) -> None:
         self._url = _parse(url)
@@ -57,7 +56,7 @@ class Database:
         """Run the body in a transaction that is committed at its end and rolled back on an exception.
 
         Args:
-            serial: transactions with the same word run one after the other, in every process.
+            serial: transactions with the same word run one after the other, across processes.
 
         Raises:
             StoreError: the database cannot be reached or refuses.
@@ -80,12 +79,12 @@ class Database:
         except DataError as error:
             raise BadValueError(f"the store cannot hold such a value: {error.orig}") from None
         except SQLAlchemyError as error:
-            raise StoreError(f"the store {self.name} {self._said(error)}") from None
+            raise StoreError(f"the store {self.name} {self._message(error)}") from None
         except OSError as error:
             raise StoreError(f"the store {self.name} cannot be used: {error.strerror or error}") from None
 
-    def _said(self, error: SQLAlchemyError) -> str:
-        """Return what the driver said, on one line, without statement, parameters or password."""
+    def _message(self, error: SQLAlchemyError) -> str:
+        """Return the driver's message on one line, without statement, parameters or password."""
         origin = getattr(error, "orig", None) or error
         words = re.sub(r"\s+", " ", str(origin)).strip()
         if self._url.password:
@@ -93,6 +92,31 @@ class Database:
         if "no such table" in words or "UndefinedTable" in type(origin).__name__:
             return f"has no tables yet or old ones ({words[:200]}); run: canary db upgrade"
         return f"does not answer: {words[:400] or type(origin).__name__}"
+
+
+class Repository:
+    """A family of tables in a database. Every public method runs one transaction and may raise StoreError."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def _one(self, query: Select[Any], make: Callable[[Any], T]) -> T | None:
+        """Return what ``make`` makes of the only row of ``query``, None without one."""
+        with self._database.reading() as connection:
+            row = connection.execute(query).one_or_none()
+        return None if row is None else make(row)
+
+    def _all(self, query: Select[Any], make: Callable[[Any], T]) -> list[T]:
+        """Return what ``make`` makes of each row of ``query``."""
+        with self._database.reading() as connection:
+            return [make(row) for row in connection.execute(query)]
+
+    def _page(
+        self, query: Select[Any], at: Column[Any], make: Callable[[Any], T], cursor: str | None, limit: int
+    ) -> Page[T]:
+        """Return a page of ``query``, newest first by the time ``at``, see `read_page`."""
+        with self._database.reading() as connection:
+            return read_page(connection, query, at, make, cursor, limit)
 
 
 def _parse(url: str) -> URL:
@@ -114,11 +138,11 @@ def _parse(url: str) -> URL:
 
 
 def _json(value: object) -> str:
-    """Return JSON; what has no JSON form (evidence is written by many hands) becomes its text, NaN null."""
+    """Return JSON; values without a JSON form (in evidence) become their text, NaN becomes null."""
     option = orjson.OPT_NON_STR_KEYS | orjson.OPT_SERIALIZE_NUMPY
     try:
         return orjson.dumps(value, default=str, option=option).decode()
-    except TypeError:  # half a surrogate pair, an integer above 64 bits
+    except TypeError:  # a lone surrogate, an integer above 64 bits
         mended = json.dumps(value, default=str, ensure_ascii=False).encode("utf-8", "replace")
         return orjson.dumps(json.loads(mended, parse_int=_integer)).decode()
 
@@ -149,7 +173,7 @@ def _postgresql(url: URL) -> Engine:
 
     @event.listens_for(engine, "connect")
     def prepare(connection: Any, _record: object) -> None:
-        with connection.cursor() as cursor:  # by SET and not by options=: a pooler in between refuses those
+        with connection.cursor() as cursor:  # SET, because poolers refuse options=
             cursor.execute(f"SET statement_timeout = {_STATEMENT_MS}")
             cursor.execute(f"SET lock_timeout = {_LOCK_MS}")
         connection.commit()
@@ -174,7 +198,7 @@ def _sqlite(url: URL) -> Engine:
 
     @event.listens_for(engine, "connect")
     def prepare(connection: Any, _record: object) -> None:
-        connection.isolation_level = None  # transactions begin below, not when the driver thinks so
+        connection.isolation_level = None  # the driver begins no transactions; "begin" below does
         cursor = connection.cursor()
         for pragma in ("busy_timeout=10000", "journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON"):
             cursor.execute(f"PRAGMA {pragma}")

@@ -1,21 +1,14 @@
-"""Bring the tables up to date, by the Alembic migrations packaged here; safe when several processes begin at once.
+"""Bring the tables up to date with the Alembic migrations in this package; safe for concurrent processes.
 
-Alembic is loaded only by the one process that has something to migrate.
+Alembic is loaded only by a process that has something to migrate.
 """
 
-from __future__ import annotations
-
 from importlib.resources import files
-from typing import TYPE_CHECKING
 
-from sqlalchemy import inspect, text
+from sqlalchemy import Connection, inspect, text
 
+from storage.store.database import Database
 from storage.store.errors import StoreError
-
-if TYPE_CHECKING:
-    from sqlalchemy import Connection
-
-    from storage.store.database import Database
 
 _VERSIONS = files("storage.store") / "migrations" / "versions"
 
@@ -34,7 +27,7 @@ def upgrade(database: Database) -> None:
 
 
 def newest() -> str:
-    """Return the revision that this version of the canary makes: the number of the last migration's file."""
+    """Return the revision of this version of the canary: the number of the last migration's file."""
     return max(file.name[1:5] for file in _VERSIONS.iterdir() if file.name.startswith("m"))
 
 

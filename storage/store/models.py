@@ -1,285 +1,183 @@
-"""The tables. Portable between SQLite and PostgreSQL; every time is a BIGINT of ns since the epoch (UTC)."""
+"""The tables, for SQLite and PostgreSQL. Every time is a BIGINT of ns since the epoch (UTC).
 
-from __future__ import annotations
+The table of a value (`storage.store.values`) has a column for each of its fields: ``partition: int | None`` becomes a
+BIGINT that may be NULL. Only what a value does not say is written here.
+"""
 
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Mapping, Sequence
+from dataclasses import fields
+from typing import Any, Final, Literal, get_args, get_origin
 
-from sqlalchemy import (
-    JSON,
-    BigInteger,
-    Boolean,
-    Column,
-    ColumnElement,
-    Index,
-    Integer,
-    LargeBinary,
-    MetaData,
-    String,
-    Table,
-    Text,
+from sqlalchemy import JSON, BigInteger, Boolean, Column, Index, Integer, LargeBinary, MetaData, String, Table, Text
+
+from storage.store.values import (
+    Action,
+    Incident,
+    Lease,
+    Maintenance,
+    Reconciliation,
+    StoredViolation,
+    Token,
+    TopologySpan,
+    View,
+    ViolationCount,
 )
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-NAMES: Final = {
-    "ix": "ix_%(table_name)s_%(column_0_N_name)s",
-    "uq": "uq_%(table_name)s_%(column_0_N_name)s",
-    "pk": "pk_%(table_name)s",
-}
-
-
-class Base:
-    """All tables; with names for their indexes, so that migrations can speak of them.
-
-    A table is a class whose attributes are its columns, and stands for the table in statements. SQLAlchemy's own form
-    of that brings its ORM, which nobody here uses: 6 MiB and 0.1 CPU-s in every process.
-    """
-
-    metadata: Final = MetaData(naming_convention=NAMES)
-    __table__: Table
-
-    def __init_subclass__(cls, *, table: str, indexes: Sequence[Index] = ()) -> None:
-        """Make the table of a class that says its name and what is indexed."""
-        columns = {name: value for name, value in vars(cls).items() if isinstance(value, Column)}
-        for name, column in columns.items():
-            column.name = column.key = name
-        cls.__table__ = Table(table, Base.metadata, *columns.values(), *indexes)
-
-    @classmethod
-    def __clause_element__(cls) -> Table:
-        """Return what SQLAlchemy is to take the class for."""
-        return cls.__table__
+METADATA: Final = MetaData(
+    naming_convention={
+        "ix": "ix_%(table_name)s_%(column_0_N_name)s",
+        "uq": "uq_%(table_name)s_%(column_0_N_name)s",
+        "pk": "pk_%(table_name)s",
+    }
+)
+_TYPES: Final[Mapping[Any, Any]] = {int: BigInteger, str: Text, bytes: LargeBinary, Literal: Text, Mapping: JSON}
 
 
-class InstallationRow(Base, table="installation"):
-    """One row: the name that this installation gave itself (it goes into every probe's tag)."""
-
-    id: ColumnElement[int] = Column(Integer, primary_key=True)
-    name: ColumnElement[str] = Column(String(32), nullable=False)
-
-
-class ClusterRow(Base, table="clusters"):
-    """The cluster.id that was first found behind a configured cluster's address."""
-
-    name: ColumnElement[str] = Column(Text, primary_key=True)
-    cluster_id: ColumnElement[str] = Column(Text, nullable=False)
-
-
-class ProducerRow(Base, table="producers"):
-    """The first producer id of (cluster, runner, topic, mode), for its transactional ids and groups to be named after.
-
-    ``generation`` is what versions before 0.3 knew; GenerationRow has it now.
-    """
-
-    cluster: ColumnElement[str] = Column(Text, primary_key=True)
-    runner: ColumnElement[str] = Column(Text, primary_key=True)
-    topic: ColumnElement[str] = Column(Text, primary_key=True)
-    mode: ColumnElement[str] = Column(Text, primary_key=True)
-    producer_id: ColumnElement[int] = Column(BigInteger, unique=True, nullable=False)
-    generation: ColumnElement[int] = Column(BigInteger, default=0, nullable=False)
+def _table(
+    name: str, of: type, *others: Column[Any] | Index, keys: Sequence[str] = (), without: Sequence[str] = ()
+) -> Table:
+    """Return the table of a value; ``others`` has the columns that differ from its fields or are not among them."""
+    passed_over = {*without, *(one.name for one in others if isinstance(one, Column))}
+    columns = [
+        _column(field.name, field.type, primary_key=field.name in keys)
+        for field in fields(of)
+        if field.name not in passed_over
+    ]
+    return Table(name, METADATA, *columns, *others)
 
 
-class GenerationRow(Base, table="generations"):
-    """The last generation of every producer id that was ever written under: one for each start of a runner's mode."""
-
-    producer_id: ColumnElement[int] = Column(BigInteger, primary_key=True, autoincrement=False)
-    cluster: ColumnElement[str] = Column(Text, nullable=False)
-    generation: ColumnElement[int] = Column(BigInteger, nullable=False)
+def _column(name: str, hint: Any, *, primary_key: bool) -> Column[Any]:
+    kinds = [get_origin(hint) or hint] if get_origin(hint) in _TYPES else [*get_args(hint)] or [hint]
+    known = next(kind for kind in kinds if kind is not type(None))
+    return Column(name, _TYPES[get_origin(known) or known], nullable=type(None) in kinds, primary_key=primary_key)
 
 
-class ViolationRow(
-    Base,
-    table="violations",
-    indexes=[
-        Index(None, "first_seen_ns", "id"),
-        Index(None, "cluster", "kind", "topic", "partition", "offset"),
-        Index(None, "cluster", "kind", "topic", "partition", "last_offset"),
-        Index(None, "incident_id"),
-        Index(None, "state", "cluster", "kind", "severity"),
-    ],
-):
-    """One violation for ever; ``id`` is Violation.key(cluster). Its place is its first record's.
-
-    ``last_offset``, ``last_identity`` and ``records`` (the runs: offset, count, first identity) are set of ranges only.
-    ``closed_ns``: when it was resolved, by a person or because it ended. ``ended_ns``: when the condition that it is
-    ended, whoever resolved it before or since; None while it holds, and of what is no condition.
-    """
-
-    id: ColumnElement[str] = Column(String(32), primary_key=True)
-    kind: ColumnElement[str] = Column(Text, nullable=False)
-    severity: ColumnElement[str] = Column(Text, nullable=False)
-    cluster: ColumnElement[str] = Column(Text, nullable=False)
-    topic: ColumnElement[str] = Column(Text, nullable=False)
-    topic_id: ColumnElement[str] = Column(Text, nullable=False)
-    partition: ColumnElement[int] = Column(BigInteger)
-    offset: ColumnElement[int] = Column(BigInteger)
-    producer_id: ColumnElement[int] = Column(BigInteger)
-    generation: ColumnElement[int] = Column(BigInteger)
-    identity_partition: ColumnElement[int] = Column(BigInteger)
-    sequence: ColumnElement[int] = Column(BigInteger)
-    last_offset: ColumnElement[int] = Column(BigInteger)
-    record_count: ColumnElement[int] = Column(BigInteger, nullable=False, server_default="1")
-    last_identity: ColumnElement[list[int]] = Column(JSON(none_as_null=True))
-    records: ColumnElement[list[Any]] = Column(JSON(none_as_null=True))
-    mode: ColumnElement[str] = Column(Text)
-    state: ColumnElement[str] = Column(Text, nullable=False)
-    reason: ColumnElement[str] = Column(Text)
-    note: ColumnElement[str] = Column(Text)
-    first_seen_ns: ColumnElement[int] = Column(BigInteger, nullable=False)
-    last_seen_ns: ColumnElement[int] = Column(BigInteger, nullable=False)
-    closed_ns: ColumnElement[int] = Column(BigInteger)
-    ended_ns: ColumnElement[int] = Column(BigInteger)
-    sightings: ColumnElement[list[Any]] = Column(JSON, nullable=False)
-    incident_id: ColumnElement[str] = Column(String(32), nullable=False)
-    summary: ColumnElement[str] = Column(Text, nullable=False)
-    evidence: ColumnElement[dict[str, Any]] = Column(JSON, nullable=False)
+def _id(length: int = 32) -> Column[Any]:
+    return Column("id", String(length), primary_key=True)
 
 
-class ForgottenRow(
-    Base,
-    table="forgotten_violations",
-    indexes=[
-        Index(None, "cluster", "topic", "partition", "offset"),
-        Index(None, "cluster", "topic", "partition", "last_offset"),
-    ],
-):
-    """Id and records of a violation that retention deleted: seen again it is not new. Of old ones the id alone."""
+INSTALLATION: Final = Table(
+    "installation",
+    METADATA,
+    Column("id", Integer, primary_key=True),
+    Column("name", String(32), nullable=False),
+)
+"""One row: the name of this installation, which is in every probe's tag."""
 
-    id: ColumnElement[str] = Column(String(32), primary_key=True)
-    cluster: ColumnElement[str] = Column(Text)
-    kind: ColumnElement[str] = Column(Text)
-    topic: ColumnElement[str] = Column(Text)
-    topic_id: ColumnElement[str] = Column(Text)
-    partition: ColumnElement[int] = Column(BigInteger)
-    offset: ColumnElement[int] = Column(BigInteger)
-    last_offset: ColumnElement[int] = Column(BigInteger)
-    producer_id: ColumnElement[int] = Column(BigInteger)
-    generation: ColumnElement[int] = Column(BigInteger)
-    identity_partition: ColumnElement[int] = Column(BigInteger)
-    sequence: ColumnElement[int] = Column(BigInteger)
-    records: ColumnElement[list[Any]] = Column(JSON(none_as_null=True))
+CLUSTERS: Final = Table(
+    "clusters",
+    METADATA,
+    Column("name", Text, primary_key=True),
+    Column("cluster_id", Text, nullable=False),
+)
+"""The cluster.id first seen at a configured cluster's address."""
 
+PRODUCERS: Final = Table(
+    "producers",
+    METADATA,
+    *(Column(name, Text, primary_key=True) for name in ("cluster", "runner", "topic", "mode")),
+    Column("producer_id", BigInteger, unique=True, nullable=False),
+    Column("generation", BigInteger, default=0, nullable=False),
+)
+"""The first producer id of (cluster, runner, topic, mode); transactional ids and groups are named after it.
 
-class ViolationTotalRow(Base, table="violation_totals"):
-    """How many distinct violations were ever found; only rises, whatever retention deletes."""
+``generation`` was used before version 0.3; GENERATIONS replaces it.
+"""
 
-    cluster: ColumnElement[str] = Column(Text, primary_key=True)
-    kind: ColumnElement[str] = Column(Text, primary_key=True)
-    severity: ColumnElement[str] = Column(Text, primary_key=True)
-    total: ColumnElement[int] = Column(BigInteger, nullable=False)
+GENERATIONS: Final = Table(
+    "generations",
+    METADATA,
+    Column("producer_id", BigInteger, primary_key=True, autoincrement=False),
+    Column("cluster", Text, nullable=False),
+    Column("generation", BigInteger, nullable=False),
+)
+"""The last generation of every producer id; each start of a runner has one of each mode."""
 
+VIOLATIONS: Final = _table(
+    "violations",
+    StoredViolation,
+    _id(),
+    *(Column(name, BigInteger) for name in ("producer_id", "generation", "identity_partition", "sequence")),
+    Column("record_count", BigInteger, nullable=False, server_default="1"),
+    Column("last_identity", JSON(none_as_null=True)),
+    Column("records", JSON(none_as_null=True)),
+    Column("ended_ns", BigInteger),
+    Column("sightings", JSON, nullable=False),
+    Column("incident_id", String(32), nullable=False),
+    Index(None, "first_seen_ns", "id"),
+    Index(None, "cluster", "kind", "topic", "partition", "offset"),
+    Index(None, "cluster", "kind", "topic", "partition", "last_offset"),
+    Index(None, "incident_id"),
+    Index(None, "state", "cluster", "kind", "severity"),
+    without=("identity", "count"),
+)
+"""Violations, kept for ever; ``id`` is Violation.key(cluster), the place is that of the first record.
 
-class IncidentRow(Base, table="incidents", indexes=[Index(None, "place", "last_ns"), Index(None, "first_ns", "id")]):
-    """What belongs together; ``id`` is the id of the violation that began it."""
+``last_offset``, ``last_identity`` and ``records`` (runs of offset, count, first identity) are of ranges only.
+``closed_ns``: when it was resolved, by a person or because it ended. ``ended_ns``: when a condition ended, also one
+that a person had resolved; NULL while it holds, and for violations that are no conditions.
+"""
 
-    id: ColumnElement[str] = Column(String(32), primary_key=True)
-    place: ColumnElement[str] = Column(Text, nullable=False)
-    cluster: ColumnElement[str] = Column(Text, nullable=False)
-    topic: ColumnElement[str] = Column(Text, nullable=False)
-    topic_id: ColumnElement[str] = Column(Text, nullable=False)
-    partition: ColumnElement[int] = Column(BigInteger)
-    lead_id: ColumnElement[str] = Column(String(32), nullable=False)
-    lead_ns: ColumnElement[int] = Column(BigInteger, nullable=False)
-    kind: ColumnElement[str] = Column(Text, nullable=False)
-    severity: ColumnElement[str] = Column(Text, nullable=False)
-    summary: ColumnElement[str] = Column(Text, nullable=False)
-    state: ColumnElement[str] = Column(Text, nullable=False)
-    reason: ColumnElement[str] = Column(Text)
-    note: ColumnElement[str] = Column(Text)
-    first_ns: ColumnElement[int] = Column(BigInteger, nullable=False)
-    last_ns: ColumnElement[int] = Column(BigInteger, nullable=False)
+_KEPT: Final = (
+    *("cluster", "kind", "topic", "topic_id", "partition", "offset", "last_offset"),
+    *("producer_id", "generation", "identity_partition", "sequence", "records"),
+)
 
+FORGOTTEN: Final = Table(
+    "forgotten_violations",
+    METADATA,
+    _id(),
+    *(Column(name, VIOLATIONS.c[name].type) for name in _KEPT),
+    Index(None, "cluster", "topic", "partition", "offset"),
+    Index(None, "cluster", "topic", "partition", "last_offset"),
+)
+"""Id and records of violations that retention deleted: seen again they are not new. Old rows have only the id."""
 
-class TopologyRow(
-    Base, table="topology_changes", indexes=[Index(None, "at_ns", "id"), Index(None, "cluster", "topic", "until_ns")]
-):
-    """What was so in a topology from ``at_ns`` to ``until_ns`` (NULL: it is so); see storage.store.topology."""
+VIOLATION_TOTALS: Final = _table(
+    "violation_totals", ViolationCount, keys=("cluster", "kind", "severity"), without=("open",)
+)
+"""How many records were ever found in violations; retention does not lower it."""
 
-    id: ColumnElement[str] = Column(String(32), primary_key=True)
-    cluster: ColumnElement[str] = Column(Text, nullable=False)
-    subject: ColumnElement[str] = Column(Text, nullable=False)
-    topic: ColumnElement[str] = Column(Text, nullable=False)
-    number: ColumnElement[int] = Column(BigInteger, nullable=False)
-    leader: ColumnElement[int] = Column(BigInteger)
-    replicas: ColumnElement[str] = Column(Text, nullable=False)
-    isr: ColumnElement[str] = Column(Text, nullable=False)
-    detail: ColumnElement[str] = Column(Text, nullable=False)
-    at_ns: ColumnElement[int] = Column(BigInteger, nullable=False)
-    until_ns: ColumnElement[int] = Column(BigInteger)
-    leader_epoch: ColumnElement[int] = Column(BigInteger)
+INCIDENTS: Final = _table(
+    "incidents",
+    Incident,
+    _id(),
+    Column("place", Text, nullable=False),
+    Column("lead_id", String(32), nullable=False),
+    Column("lead_ns", BigInteger, nullable=False),
+    Index(None, "place", "last_ns"),
+    Index(None, "first_ns", "id"),
+)
+"""Violations of one place and time; ``id`` is the id of the first one recorded."""
 
+TOPOLOGY: Final = _table(
+    "topology_changes",
+    TopologySpan,
+    _id(),
+    Column("replicas", Text, nullable=False),
+    Column("isr", Text, nullable=False),
+    Index(None, "at_ns", "id"),
+    Index(None, "cluster", "topic", "until_ns"),
+)
+"""The states of the topology; see repositories.topology."""
 
-class ViewRow(Base, table="views"):
-    """The last view that a runner flushed of a cluster."""
+VIEWS: Final = _table("views", View, keys=("cluster", "runner"))
 
-    cluster: ColumnElement[str] = Column(Text, primary_key=True)
-    runner: ColumnElement[str] = Column(Text, primary_key=True)
-    at_ns: ColumnElement[int] = Column(BigInteger, nullable=False)
-    view: ColumnElement[bytes] = Column(LargeBinary, nullable=False)
+RECONCILIATIONS: Final = _table(
+    "reconciliations",
+    Reconciliation,
+    _id(),
+    Index(None, "requested_ns", "id"),
+    Index(None, "state", "cluster", "ended_ns"),
+)
 
+LEASES: Final = _table("leases", Lease, Column("released", Boolean, nullable=False), keys=("name",))
+"""The holders of exclusive tasks; ``counter`` rises with every renewal and every new holder, and never falls."""
 
-class ReconciliationRow(
-    Base,
-    table="reconciliations",
-    indexes=[Index(None, "requested_ns", "id"), Index(None, "state", "cluster", "ended_ns")],
-):
-    """One run of the nightly (or asked for) reconciliation."""
+TOKENS: Final = _table("tokens", Token, _id(16), Column("digest", String(64), nullable=False))
+"""The tokens of the API; ``digest`` is the SHA-256 of the random secret."""
 
-    id: ColumnElement[str] = Column(String(32), primary_key=True)
-    cluster: ColumnElement[str] = Column(Text, nullable=False)
-    state: ColumnElement[str] = Column(Text, nullable=False)
-    requested_by: ColumnElement[str] = Column(Text, nullable=False)
-    holder: ColumnElement[str] = Column(Text)
-    requested_ns: ColumnElement[int] = Column(BigInteger, nullable=False)
-    started_ns: ColumnElement[int] = Column(BigInteger)
-    ended_ns: ColumnElement[int] = Column(BigInteger)
-    progress: ColumnElement[str] = Column(Text)
-    bounds: ColumnElement[dict[str, Any]] = Column(JSON, nullable=False)
-    summary: ColumnElement[dict[str, Any]] = Column(JSON, nullable=False)
-    verdicts: ColumnElement[dict[str, Any]] = Column(JSON, nullable=False)
-    report: ColumnElement[str] = Column(Text)
-    error: ColumnElement[str] = Column(Text)
+ACTIONS: Final = _table("actions", Action, _id(), Index(None, "at_ns", "id"))
+"""What people did; rows are only added."""
 
-
-class LeaseRow(Base, table="leases"):
-    """Who may do a thing alone; ``counter`` rises with every heartbeat and every change of hands, and never falls."""
-
-    name: ColumnElement[str] = Column(Text, primary_key=True)
-    holder: ColumnElement[str] = Column(Text, nullable=False)
-    counter: ColumnElement[int] = Column(BigInteger, nullable=False)
-    released: ColumnElement[bool] = Column(Boolean, nullable=False)
-
-
-class TokenRow(Base, table="tokens"):
-    """A token of the API: what it allows, and the SHA-256 of its random secret."""
-
-    id: ColumnElement[str] = Column(String(16), primary_key=True)
-    name: ColumnElement[str] = Column(Text, nullable=False)
-    scope: ColumnElement[str] = Column(Text, nullable=False)
-    digest: ColumnElement[str] = Column(String(64), nullable=False)
-    created_ns: ColumnElement[int] = Column(BigInteger, nullable=False)
-    expires_ns: ColumnElement[int] = Column(BigInteger)
-    revoked_ns: ColumnElement[int] = Column(BigInteger)
-
-
-class ActionRow(Base, table="actions", indexes=[Index(None, "at_ns", "id")]):
-    """What somebody did through the API or the command line; only added to."""
-
-    id: ColumnElement[str] = Column(String(32), primary_key=True)
-    at_ns: ColumnElement[int] = Column(BigInteger, nullable=False)
-    actor: ColumnElement[str] = Column(Text, nullable=False)
-    action: ColumnElement[str] = Column(Text, nullable=False)
-    target: ColumnElement[str] = Column(Text, nullable=False)
-    detail: ColumnElement[dict[str, Any]] = Column(JSON, nullable=False)
-
-
-class MaintenanceRow(Base, table="maintenance", indexes=[Index(None, "begin_ns", "id")]):
-    """A planned window; ``cluster`` null: of all of them."""
-
-    id: ColumnElement[str] = Column(String(32), primary_key=True)
-    cluster: ColumnElement[str] = Column(Text)
-    begin_ns: ColumnElement[int] = Column(BigInteger, nullable=False)
-    end_ns: ColumnElement[int] = Column(BigInteger, nullable=False)
-    reason: ColumnElement[str] = Column(Text, nullable=False)
-    requested_by: ColumnElement[str] = Column(Text, nullable=False)
+MAINTENANCE: Final = _table("maintenance", Maintenance, _id(), Index(None, "begin_ns", "id"))

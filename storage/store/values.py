@@ -1,15 +1,11 @@
-"""What the store gives out: frozen values, times in ns since the epoch."""
+"""The values that the store returns: frozen, times in ns since the epoch."""
 
-from __future__ import annotations
-
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from canary.anomalies.violation import Records
-    from canary.probe.identity import Identity
+from canary.anomalies.violation import Records
+from canary.probe.identity import Identity
 
 State = Literal["open", "acknowledged", "resolved"]
 Reason = Literal["lost", "planned", "false", "ended"]
@@ -19,7 +15,7 @@ ReconciliationState = Literal["requested", "running", "succeeded", "failed"]
 
 @dataclass(frozen=True, slots=True)
 class Sighting:
-    """Who saw a violation, and when."""
+    """The part that saw a violation (``by``), and when."""
 
     by: str
     at_ns: int
@@ -27,11 +23,10 @@ class Sighting:
 
 @dataclass(frozen=True, slots=True)
 class StoredViolation:
-    """A violation as the store knows it (fields as canary.anomalies.violation, CONTRACTS "REST").
+    """A stored violation (fields as in canary.anomalies.violation, CONTRACTS "REST").
 
-    ``offset`` and ``identity`` are those of the first of its ``count`` records; a range has ``records``, its runs.
-    ``evidence`` and ``records`` are empty in lists. ``reason`` is why it was resolved; "ended" is a condition that held
-    no more.
+    ``offset`` and ``identity`` belong to the first of its ``count`` records; a range has ``records``, its runs.
+    ``evidence`` and ``records`` are empty in lists. ``reason`` is why it was resolved; "ended": the condition ended.
     """
 
     id: str
@@ -59,12 +54,17 @@ class StoredViolation:
     last_identity: Identity | None = None
     records: Sequence[Records] = ()
 
+    @property
+    def planned(self) -> bool:
+        """Whether it was found in a planned window."""
+        return self.reason == "planned"
+
 
 @dataclass(frozen=True, slots=True)
 class ViolationFilter:
-    """Which violations to list; None = any. ``since_ns``, ``until_ns``: seen at some time in between, both included.
+    """Which violations to list; None = any.
 
-    ``offset``: of this one, or of a range that holds it.
+    ``since_ns`` and ``until_ns``: seen between them, both included. ``offset``: at it, or in a range that contains it.
     """
 
     kind: str | None = None
@@ -81,7 +81,7 @@ class ViolationFilter:
 
 @dataclass(frozen=True, slots=True)
 class ViolationCount:
-    """Records, not rows. ``total``: ever found with this severity (never falls); ``open``: those in the state open."""
+    """Counts of records. ``total``: ever found with this severity (never falls); ``open``: in open violations."""
 
     cluster: str
     kind: str
@@ -91,8 +91,8 @@ class ViolationCount:
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
-    """How many records of a kind were found and have one state, first seen from ``first_ns`` to ``last_ns``."""
+class ViolationGroup:
+    """How many records count in a group of violations, which were first seen from ``first_ns`` to ``last_ns``."""
 
     cluster: str
     kind: str
@@ -107,7 +107,7 @@ class Standing:
 
 @dataclass(frozen=True, slots=True)
 class Incident:
-    """Violations of one place and time; ``lead_id``, ``kind`` and ``summary`` are the first cause's."""
+    """Violations of one place and time; ``lead_id``, ``kind`` and ``summary`` are those of the first cause."""
 
     id: str
     cluster: str
@@ -127,7 +127,7 @@ class Incident:
 
 @dataclass(frozen=True, slots=True)
 class IncidentFilter:
-    """Which incidents to list; None = any. ``kind``: those that hold a violation of this kind."""
+    """Which incidents to list; None = any. ``kind``: those that contain a violation of this kind."""
 
     cluster: str | None = None
     kind: str | None = None
@@ -151,7 +151,7 @@ class View:
 
 @dataclass(frozen=True, slots=True)
 class Reconciliation:
-    """One reconciliation, asked for, running or done. ``report`` is where its report stands."""
+    """A reconciliation. ``report`` is the place of its report."""
 
     id: str
     cluster: str
@@ -171,7 +171,7 @@ class Reconciliation:
 
 @dataclass(frozen=True, slots=True)
 class Lease:
-    """The lease ``name`` is ours."""
+    """A lease that we hold."""
 
     name: str
     holder: str
@@ -180,7 +180,7 @@ class Lease:
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """The lease ``name`` is another's; it is alive while ``counter`` rises (watch it on your own monotonic clock)."""
+    """A lease that another process holds; it is alive while ``counter`` rises (measured on our monotonic clock)."""
 
     name: str
     holder: str
@@ -189,7 +189,7 @@ class Held:
 
 @dataclass(frozen=True, slots=True)
 class Purged:
-    """How many rows were deleted; ``changes`` are those of the topology's timeline."""
+    """How many rows were deleted; ``changes``: of the topology."""
 
     violations: int
     incidents: int
@@ -209,13 +209,13 @@ class Token:
     revoked_ns: int | None
 
     def valid(self, at_ns: int) -> bool:
-        """Return whether it opens anything at this moment."""
+        """Return whether it is neither revoked nor expired."""
         return self.revoked_ns is None and (self.expires_ns is None or at_ns < self.expires_ns)
 
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """What somebody did: ``action`` like "acknowledge", ``target`` like "incident 4f…"."""
+    """An action of a person: ``action`` like "acknowledge", ``target`` like "incident 4f…"."""
 
     id: str
     at_ns: int
@@ -227,7 +227,7 @@ class Action:
 
 @dataclass(frozen=True, slots=True)
 class Maintenance:
-    """A planned window [begin_ns, end_ns); what is found in it is recorded as planned. ``cluster`` None: all."""
+    """A planned window [begin_ns, end_ns); violations found in it are recorded as planned. ``cluster`` None: all."""
 
     id: str
     cluster: str | None
@@ -235,3 +235,33 @@ class Maintenance:
     end_ns: int
     reason: str
     requested_by: str
+
+
+@dataclass(frozen=True, slots=True)
+class TopologySpan:
+    """A state from ``at_ns`` to ``until_ns`` (ns since the epoch; None: it lasts)."""
+
+    id: str
+    cluster: str
+    subject: str
+    topic: str
+    number: int
+    leader: int | None
+    replicas: tuple[int, ...]
+    isr: tuple[int, ...]
+    detail: str
+    at_ns: int
+    until_ns: int | None
+    leader_epoch: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TopologyFilter:
+    """Which spans; None = any. ``since_ns`` and ``until_ns``: in force at some time between them, both included."""
+
+    cluster: str | None = None
+    subject: str | None = None
+    topic: str | None = None
+    number: int | None = None
+    since_ns: int | None = None
+    until_ns: int | None = None

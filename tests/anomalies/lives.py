@@ -12,7 +12,7 @@ import orjson
 from canary import facts as f
 from canary.anomalies.offline import Options, check
 from canary.anomalies.online import Tracker
-from canary.history import load
+from canary.history.reading import load
 from canary.probe.identity import Identity
 from tests.generators.retelling import Retelling
 from tests.generators.simulator import simulate

@@ -15,12 +15,14 @@ LIVES = 2_000
 
 def test_what_was_destroyed_is_said_and_nothing_else_whatever_else_happens() -> None:
     out_of_order_by_a_cut_and_expired = 786808643, 3006460, 932478807, 612563607, 829064752
+    out_of_order_with_one_that_a_leader_acknowledged_alone = 2137857213
     in_doubt_before_one_that_was_lost = 111931595
     written_under_a_consumer_by_a_generation_that_was_forgotten = 1961138345
     dated_by_a_clock_that_was_ahead = 1336820596
     acknowledged_after_the_cut_that_destroyed_it = 16172623
     known = (
         *out_of_order_by_a_cut_and_expired,
+        out_of_order_with_one_that_a_leader_acknowledged_alone,
         in_doubt_before_one_that_was_lost,
         written_under_a_consumer_by_a_generation_that_was_forgotten,
         dated_by_a_clock_that_was_ahead,

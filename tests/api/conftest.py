@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from api import create_app, metrics
+from api import create_app
+from api.metrics import collect
 from storage.store import Store
 from tests.api.serving import Client, ProbeLogFake, settings, view
 
@@ -20,8 +21,8 @@ if TYPE_CHECKING:
 @pytest.fixture(autouse=True)
 def patience(monkeypatch: pytest.MonkeyPatch) -> float:
     """Let /metrics wait for the store as long as a stalled machine takes; the seconds that it waits else."""
-    shipped = metrics.STORE_TIMEOUT_S
-    monkeypatch.setattr(metrics, "STORE_TIMEOUT_S", 60.0)
+    shipped = collect.STORE_TIMEOUT_S
+    monkeypatch.setattr(collect, "STORE_TIMEOUT_S", 60.0)
     return shipped
 
 
@@ -44,5 +45,5 @@ def store(tmp_path: Path, migrated: Path) -> Iterator[Store]:
 @pytest.fixture
 def client(store: Store) -> Client:
     """The application over a store in which the runner of "prod" reported just now."""
-    store.save_view("prod", "canary-0", time.time_ns(), view())
+    store.views.save("prod", "canary-0", time.time_ns(), view())
     return Client(create_app(settings("prod"), store, ProbeLogFake()))

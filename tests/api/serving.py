@@ -14,6 +14,8 @@ from canary.anomalies.violation import Records, Violation
 from canary.probe.identity import Identity
 from canary.settings.serving import ApiSettings
 from storage.probe_log.windows import WindowRows
+from storage.store import Store
+from storage.store.database import Database
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -21,7 +23,10 @@ if TYPE_CHECKING:
     from fastapi import FastAPI
 
     from canary.settings import Settings
+    from storage.probe_log.reading import ProbeLogReader
     from storage.probe_log.windows import Window
+else:
+    ProbeLogReader = object  # its module loads Arrow
 
 NOW_NS = time.time_ns()
 BIG = 2**63 - 5
@@ -142,10 +147,13 @@ class Client:
         return asyncio.run(asked())
 
 
-class ProbeLogFake:
+class ProbeLogFake(ProbeLogReader):
     """Knows one probe, and offsets 10 to 29."""
 
-    def find(self, identity: Identity, /) -> Mapping[str, Any] | None:
+    def __init__(self) -> None:
+        pass
+
+    def find(self, identity: Identity) -> Mapping[str, Any] | None:
         if identity != Identity(BIG, 3, 1, 7):
             return None
         place = {"cluster": "prod", "topic": "durability-canary"}
@@ -156,7 +164,7 @@ class ProbeLogFake:
         }
 
     def between(
-        self, cluster: str, topic: str, partition: int, start: int, end: int, limit: int, /
+        self, cluster: str, topic: str, partition: int, start: int, end: int, limit: int = 1000
     ) -> Sequence[Mapping[str, Any]]:
         assert (cluster, topic, partition) == ("prod", "durability-canary", 1)
         rows = [
@@ -174,13 +182,19 @@ class ProbeLogFake:
         ]
         return rows[:limit]
 
-    def window(self, _wanted: Window, /) -> WindowRows:
+    def window(self, wanted: Window) -> WindowRows:  # noqa: ARG002  # as the real one
         return WindowRows([], [], [])
 
 
-class BrokenStore:
-    """A store of which every method does ``instead``: raises, or hangs."""
+class BrokenStore(Store):
+    """A store whose repositories' methods all do ``instead``: raise, or hang."""
 
+    def __init__(self, instead: Callable[[], Any]) -> None:
+        for name in vars(Store(Database("sqlite:///unused"))):
+            setattr(self, name, _BrokenRepository(instead))
+
+
+class _BrokenRepository:
     def __init__(self, instead: Callable[[], Any]) -> None:
         self._instead = instead
 

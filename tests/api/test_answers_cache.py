@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from api import create_app
-from api.answers import Answers
+from api.responses import Answers
 from tests.api.serving import Client, ProbeLogFake, lost, settings, view
 
 if TYPE_CHECKING:
@@ -120,12 +120,12 @@ async def test_one_who_goes_away_does_not_take_the_others_along() -> None:
 
 
 def test_an_acknowledgement_shows_at_once(store: Store) -> None:
-    store.save_view("prod", "canary-0", time.time_ns(), view())
-    store.record("prod", [lost(1)])
+    store.views.save("prod", "canary-0", time.time_ns(), view())
+    store.violations.record("prod", [lost(1)])
     client = Client(create_app(settings("prod", answers_cache="5s"), store, ProbeLogFake()))
     listed = client.get("/api/v1/violations").json()["items"][0]
     assert listed["state"] == "open"
-    store.record("prod", [lost(2)])
+    store.violations.record("prod", [lost(2)])
     assert len(client.get("/api/v1/violations").json()["items"]) == 1  # kept
     assert client.post(f"/api/v1/violations/{listed['id']}/acknowledge", {"note": "me"}).status_code == 200
     states = {row["id"]: row["state"] for row in client.get("/api/v1/violations").json()["items"]}

@@ -11,8 +11,8 @@ from joserfc import jwk, jwt
 from structlog.testing import capture_logs
 
 from api import create_app
-from api.auth import MOST_RECORDED, Failures
-from api.oidc import Provider, ProviderError
+from api.access.auth import MOST_RECORDED, Failures
+from api.access.oidc import Provider, ProviderError
 from canary.settings.serving import ApiSettings, OidcSettings
 from storage.store import Store, StoreError
 from tests.api.serving import Client, ProbeLogFake, lost, settings, view
@@ -27,7 +27,7 @@ WRONG = f"canary_{'0' * 16}_{'b' * 43}"
 
 @pytest.fixture
 def guarded(store: Store) -> Client:
-    store.save_view("prod", "canary-0", time.time_ns(), view())
+    store.views.save("prod", "canary-0", time.time_ns(), view())
     return Client(create_app(settings("prod", auth={"required": "always"}), store, ProbeLogFake()))
 
 
@@ -44,7 +44,7 @@ def bearer(token: str) -> dict[str, str]:
 
 
 def token(store: Store, scope: Any = "read", **more: Any) -> str:
-    return store.create_token("ann", scope, time.time_ns(), **more)[0]
+    return store.tokens.create("ann", scope, time.time_ns(), **more)[0]
 
 
 def test_without_a_token_nothing_but_healthz_answers(guarded: Client) -> None:
@@ -61,7 +61,7 @@ def test_without_a_token_nothing_but_healthz_answers(guarded: Client) -> None:
 
 
 def test_the_settings_may_open_metrics_and_readiness(store: Store) -> None:
-    store.save_view("prod", "canary-0", time.time_ns(), view())
+    store.views.save("prod", "canary-0", time.time_ns(), view())
     opened = settings("prod", auth={"required": "always", "open": ("metrics", "readyz")})
     client = Client(create_app(opened, store, ProbeLogFake()))
     assert [client.get(path).status_code for path in ("/metrics", "/readyz", "/", LISTS)] == [200, 200, 401, 401]
@@ -69,24 +69,26 @@ def test_the_settings_may_open_metrics_and_readiness(store: Store) -> None:
 
 
 def test_a_read_token_reads_and_changes_nothing(guarded: Client, store: Store) -> None:
-    store.record("prod", [lost(1)])
-    (row,) = store.violations().items
+    store.violations.record("prod", [lost(1)])
+    (row,) = store.violations.page().items
     reader = bearer(token(store))
     assert guarded.ask("GET", LISTS, headers=reader).status_code == 200
     assert guarded.post(f"{LISTS}/{row.id}/acknowledge", {}, headers=reader).status_code == 403
     for path, methods in guarded.app.openapi()["paths"].items():
         for method in {"post", "put", "patch", "delete"} & set(methods):
             assert guarded.ask(method.upper(), path, headers=reader).status_code == 403
-    assert store.violation(row.id).state == "open"  # type: ignore[union-attr]
-    assert {(one.actor, one.action, one.detail["status"]) for one in store.actions().items} == {("ann", "refused", 403)}
+    assert store.violations.get(row.id).state == "open"  # type: ignore[union-attr]
+    assert {(one.actor, one.action, one.detail["status"]) for one in store.actions.page().items} == {
+        ("ann", "refused", 403)
+    }
 
 
 def test_an_operate_token_operates_and_the_record_says_who(guarded: Client, store: Store) -> None:
-    store.record("prod", [lost(1)])
-    (row,) = store.violations().items
+    store.violations.record("prod", [lost(1)])
+    (row,) = store.violations.page().items
     answer = guarded.post(f"{LISTS}/{row.id}/acknowledge", {"note": "mine"}, headers=bearer(token(store, "operate")))
     assert answer.status_code == 200
-    (action,) = store.actions().items
+    (action,) = store.actions.page().items
     assert (action.actor, action.action, action.target) == ("ann", "acknowledge", f"violation {row.id}")
     listed = guarded.ask("GET", "/api/v1/actions", headers=bearer(token(store))).json()["items"]
     assert listed[0]["detail"] == {"note": "mine"}
@@ -94,16 +96,16 @@ def test_an_operate_token_operates_and_the_record_says_who(guarded: Client, stor
 
 
 def test_what_cannot_be_written_down_is_not_done(guarded: Client, store: Store, monkeypatch: Any) -> None:
-    store.record("prod", [lost(1)])
-    (row,) = store.violations().items
+    store.violations.record("prod", [lost(1)])
+    (row,) = store.violations.page().items
     credential = bearer(token(store, "operate"))
 
     def away(*_: object) -> None:
         raise StoreError("away")
 
-    monkeypatch.setattr(store, "note_action", away)
+    monkeypatch.setattr(store.actions, "record", away)
     assert guarded.post(f"{LISTS}/{row.id}/acknowledge", {}, headers=credential).status_code == 503
-    assert store.violation(row.id).state == "open"  # type: ignore[union-attr]
+    assert store.violations.get(row.id).state == "open"  # type: ignore[union-attr]
 
 
 def test_a_browser_gives_the_token_as_a_password(guarded: Client, store: Store) -> None:
@@ -114,8 +116,8 @@ def test_a_browser_gives_the_token_as_a_password(guarded: Client, store: Store) 
 
 
 def test_a_revoked_or_expired_token_opens_nothing(guarded: Client, store: Store) -> None:
-    words, kept = store.create_token("ann", "read", time.time_ns())
-    store.revoke_token(kept.id, time.time_ns())
+    words, kept = store.tokens.create("ann", "read", time.time_ns())
+    store.tokens.revoke(kept.id, time.time_ns())
     assert guarded.ask("GET", LISTS, headers=bearer(words)).status_code == 401
     expired = token(store, expires_ns=time.time_ns() - 1)
     assert guarded.ask("GET", LISTS, headers=bearer(expired)).status_code == 401
@@ -140,7 +142,7 @@ def test_failed_attempts_are_in_the_record_with_where_they_came_from_until_they_
     guarded.ask("POST", f"{LISTS}/%00/acknowledge", headers=reader | {"X-Forwarded-For": "10.1.2.3"})
     for _ in range(30):
         guarded.ask("GET", LISTS, headers=bearer(WRONG))
-    *wrong, forbidden = store.actions().items
+    *wrong, forbidden = store.actions.page().items
     assert (forbidden.actor, forbidden.action, forbidden.target) == ("ann", "refused", f"POST {LISTS}/%00/acknowledge")
     assert forbidden.detail == {
         "address": "127.0.0.1",
@@ -161,7 +163,7 @@ def test_what_a_client_makes_up_hides_no_address_that_a_proxy_adds(guarded: Clie
         [("X-Forwarded-For", "x"), ("X-Forwarded-For", "10.1.2.3")],
     ):
         guarded.ask("GET", LISTS, headers=[*bearer(WRONG).items(), *made_up])
-        said = str(store.actions().items[0].detail["forwarded_for"])
+        said = str(store.actions.page().items[0].detail["forwarded_for"])
         assert said.endswith(", 10.1.2.3")
         assert len(said) <= 200
 
@@ -170,7 +172,7 @@ def test_a_refusal_needs_no_store(guarded: Client, store: Store, monkeypatch: An
     def away(*_: object) -> None:
         raise StoreError("away")
 
-    monkeypatch.setattr(store, "note_action", away)
+    monkeypatch.setattr(store.actions, "record", away)
     assert guarded.ask("GET", LISTS, headers=bearer(WRONG)).status_code == 401
 
 
@@ -184,8 +186,8 @@ def test_all_addresses_together_record_no_more_than_a_hundred_failures_a_minute(
 
 @pytest.mark.parametrize("needed", ["always", "never"])
 def test_a_name_that_is_not_ours_opens_nothing(store: Store, needed: str) -> None:
-    store.record("prod", [lost(1)])
-    (row,) = store.violations().items
+    store.violations.record("prod", [lost(1)])
+    (row,) = store.violations.page().items
     told: dict[str, Any] = {
         "url": "https://canary.example:8443/",
         "hosts": ("canary", "*.Internal"),
@@ -207,8 +209,8 @@ def test_a_name_that_is_not_ours_opens_nothing(store: Store, needed: str) -> Non
     known = ("localhost:8080", "LOCALHOST", "127.0.0.1:1", "[::1]:8080", "10.2.3.4:8080", "canary.example", "canary:80")
     for host in (*known, "a.internal", "a.b.internal.:80"):
         assert client.ask("GET", LISTS, headers=operator | {"Host": host}).status_code == 200, host
-    assert store.violation(row.id).state == "open"  # type: ignore[union-attr]
-    assert {one.detail["status"] for one in store.actions().items} == {421}
+    assert store.violations.get(row.id).state == "open"  # type: ignore[union-attr]
+    assert {one.detail["status"] for one in store.actions.page().items} == {421}
 
 
 def test_loopback_names_alone_are_known_unless_told_otherwise(store: Store) -> None:
@@ -242,8 +244,8 @@ def test_no_token_is_needed_on_loopback_alone_unless_told_otherwise() -> None:
 
 
 def test_a_page_of_another_site_changes_nothing(client: Client, store: Store) -> None:
-    store.record("prod", [lost(1)])
-    (row,) = store.violations().items
+    store.violations.record("prod", [lost(1)])
+    (row,) = store.violations.page().items
     path = f"{LISTS}/{row.id}/acknowledge"
     for headers in (
         {"Sec-Fetch-Site": "cross-site"},
@@ -261,7 +263,7 @@ def test_a_store_that_is_away_lets_nobody_in(guarded: Client, store: Store, monk
         raise StoreError("away")
 
     credential = bearer(token(store))
-    monkeypatch.setattr(store, "token", away)
+    monkeypatch.setattr(store.tokens, "verify", away)
     assert guarded.ask("GET", LISTS, headers=credential).status_code == 503
 
 

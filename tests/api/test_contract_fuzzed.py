@@ -14,7 +14,8 @@ from schemathesis.checks import CHECKS
 from schemathesis.core.result import Ok
 
 from api import create_app
-from storage.probe_log import PROBES, ProbeLogReader
+from storage.probe_log.reading import ProbeLogReader
+from storage.probe_log.schemas import PROBES
 from storage.store import Store
 from tests.api import serving
 from tests.support.seeds import examples
@@ -34,9 +35,9 @@ def schema(tmp_path_factory: pytest.TempPathFactory) -> BaseSchema:
     directory: Path = tmp_path_factory.mktemp("fuzzed")
     store = Store.connect(f"sqlite:///{directory}/store.db", timeout=5)
     store.upgrade()
-    store.save_view("prod", "canary-0", time.time_ns() + 3600 * 10**9, serving.view())
-    store.record("prod", [serving.lost(n) for n in range(5)])
-    token, _ = store.create_token("fuzz", "operate", time.time_ns())
+    store.views.save("prod", "canary-0", time.time_ns() + 3600 * 10**9, serving.view())
+    store.violations.record("prod", [serving.lost(n) for n in range(5)])
+    token, _ = store.tokens.create("fuzz", "operate", time.time_ns())
     (directory / "log" / "probes").mkdir(parents=True)
     pq.write_table(PROBES.empty_table(), directory / "log" / "probes" / "prod--canary-0--ab-0000000001.parquet")
     told = serving.settings("prod", auth={"required": "always"}, hosts=("testserver",))

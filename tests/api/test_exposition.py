@@ -9,9 +9,11 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, gene
 from prometheus_client.openmetrics.exposition import generate_latest as generate_openmetrics
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
 
-from api.exposition import exposition
-from api.views import Series, Value
-from canary.metrics import METRICS
+from api.knowledge.views import Series, read_views
+from api.metrics.text_format import exposition
+from canary.metrics import METRICS, Measurement, Published
+from canary.metrics.published import dumps
+from storage.store.values import View
 
 if TYPE_CHECKING:
     import pytest
@@ -21,8 +23,8 @@ if TYPE_CHECKING:
 NASTY = 'a "quoted" back\\slash\nand a line'
 
 
-def every_metric() -> dict[Series, Value]:
-    series: dict[Series, Value] = {}
+def every_metric() -> Series:
+    series: Series = {}
     for entry in METRICS.values():
         if entry.source != "runner":
             continue
@@ -30,17 +32,18 @@ def every_metric() -> dict[Series, Value]:
             labels = tuple(text for _ in entry.labels[1:])
             if entry.type == "histogram":
                 counts = tuple(range(len(entry.buckets) + 1))
-                series[entry.name, labels] = Value(12.5, counts)
+                one = Measurement(entry.name, labels, 12.5, counts)
             else:
-                series[entry.name, labels] = Value(math.inf if entry.type == "gauge" and text == "0" else 3)
+                one = Measurement(entry.name, labels, math.inf if entry.type == "gauge" and text == "0" else 3)
+            series.setdefault(entry.name, {})[labels] = one
     return series
 
 
-def in_memory(series: dict[Series, Value], monkeypatch: pytest.MonkeyPatch) -> CollectorRegistry:
+def in_memory(series: Series, monkeypatch: pytest.MonkeyPatch) -> CollectorRegistry:
     monkeypatch.setattr(metrics, "_use_created", False)
     registry = CollectorRegistry(auto_describe=False)
     for entry in METRICS.values():
-        members = {labels: value for (name, labels), value in series.items() if name == entry.name}
+        members = series.get(entry.name)
         if not members:
             continue
         if entry.type == "histogram":
@@ -75,12 +78,14 @@ def test_openmetrics_too(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_series_with_labels_or_buckets_of_another_version_is_left_out() -> None:
-    strange: dict[Series, Value] = {
-        ("canary_log_end_offset", ("only a topic",)): Value(1),
-        ("canary_produce_latency_seconds", ("t", "0", "m")): Value(1, (1, 2)),
-        ("canary_log_end_offset", ("t", "0")): Value(7),
-    }
-    lines = [line for line in exposition({"prod": strange}, openmetrics=False).splitlines() if line[0] != "#"]
+    strange = (
+        Measurement("canary_log_end_offset", ("only a topic",), 1),
+        Measurement("canary_produce_latency_seconds", ("t", "0", "m"), 1, (1, 2)),
+        Measurement("canary_log_end_offset", ("t", "0"), 7),
+    )
+    clusters = read_views([View("prod", "canary-0", 1, dumps(Published(measurements=strange)))], 1)
+    text = exposition({"prod": clusters["prod"].series}, openmetrics=False)
+    lines = [line for line in text.splitlines() if line[0] != "#"]
     assert lines == ['canary_log_end_offset{cluster="prod",partition="0",topic="t"} 7.0']
 
 

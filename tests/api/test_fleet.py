@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from api import create_app, views
-from canary.runner.keeper import claim
+from api import create_app
+from api.knowledge import views
+from canary.runner.supervision.lease import claim
 from storage.store import Store
 from tests.api.serving import Client, ProbeLogFake, lost, settings, view
 
@@ -54,7 +55,7 @@ def test_a_fleet_is_shown_whole(postgres: Postgres, tmp_path: Path, monkeypatch:
                         if claim(store, cluster, runner, ledger, threading.Event()) is None:
                             trouble.append(f"{cluster} {runner} has no lease")
                     shown = view(acked=100 * turn, shard=[share, shares])
-                    store.save_view(cluster, runner, time.time_ns(), shown)
+                    store.views.save(cluster, runner, time.time_ns(), shown)
 
     threads = [threading.Thread(target=work, args=(everybody[at::10],)) for at in range(10)]
     for thread in threads:
@@ -65,7 +66,7 @@ def test_a_fleet_is_shown_whole(postgres: Postgres, tmp_path: Path, monkeypatch:
     assert not any(thread.is_alive() for thread in threads)
     monkeypatch.setattr(views, "FRESH_S", 600.0)  # reported a moment ago, however long the machine took since
     with Store.connect(url, timeout=60) as store:
-        assert len(store.views()) == len(everybody) == CLUSTERS + 10 * (SHARES - 1)
+        assert len(store.views.all()) == len(everybody) == CLUSTERS + 10 * (SHARES - 1)
         client = Client(create_app(settings(), store, ProbeLogFake()))
         listed = client.get("/api/v1/clusters").json()["items"]
         assert [one["name"] for one in listed] == sorted({cluster for cluster, *_ in everybody})
@@ -79,8 +80,8 @@ def test_a_fleet_is_shown_whole(postgres: Postgres, tmp_path: Path, monkeypatch:
         assert len(_samples(client, "canary_violations_total")) == CLUSTERS  # each kind of each cluster, at 0
         assert client.get("/").text.count('<section class="cluster"') == CLUSTERS
 
-        store.record("cluster-07", [lost(1)])
-        store.save_view("cluster-10", "canary-1", time.time_ns() - 3600 * 10**9, view(shard=[1, 3]))
+        store.violations.record("cluster-07", [lost(1)])
+        store.views.save("cluster-10", "canary-1", time.time_ns() - 3600 * 10**9, view(shard=[1, 3]))
         assert "cluster-07 has lost 1 acknowledged write" in client.get("/").text
         unwell = [one["name"] for one in client.get("/api/v1/clusters").json()["items"] if not one["healthy"]]
         assert unwell == ["cluster-07", "cluster-10"]

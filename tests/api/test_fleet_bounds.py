@@ -27,9 +27,9 @@ def fleet_store(store_url: str) -> Iterator[Store]:
 
 
 def reconciled(store: Store, cluster: str, ended_ns: int, lost: int = 0, error: str | None = None) -> None:
-    made = store.request_reconciliation(cluster, "schedule", ended_ns - 2)
-    store.claim_reconciliation("one", ended_ns - 1)
-    store.finish_reconciliation(made.id, "one", ended_ns, verdicts={"lost": lost}, error=error)
+    made = store.reconciliations.request(cluster, "schedule", ended_ns - 2)
+    store.reconciliations.claim("one", ended_ns - 1)
+    store.reconciliations.finish(made.id, "one", ended_ns, verdicts={"lost": lost}, error=error)
 
 
 def test_the_last_good_night_of_a_cluster_is_told_however_many_others_had_since(fleet_store: Store) -> None:
@@ -51,24 +51,24 @@ def test_the_last_good_night_of_a_cluster_is_told_however_many_others_had_since(
 
 def test_a_loss_under_care_is_no_less_so_for_what_others_acknowledged_since(fleet_store: Store) -> None:
     for cluster in ("busy", "quiet"):
-        fleet_store.save_view(cluster, "canary-0", time.time_ns(), view())
-    fleet_store.record("quiet", [lost(1, at_ns=NOW_NS - 1000)])
-    fleet_store.record("busy", [lost(n, at_ns=NOW_NS) for n in range(1500)])
-    for incident in fleet_store.incidents().items:
-        fleet_store.acknowledge_incident(incident.id)
+        fleet_store.views.save(cluster, "canary-0", time.time_ns(), view())
+    fleet_store.violations.record("quiet", [lost(1, at_ns=NOW_NS - 1000)])
+    fleet_store.violations.record("busy", [lost(n, at_ns=NOW_NS) for n in range(1500)])
+    for incident in fleet_store.incidents.page().items:
+        fleet_store.incidents.acknowledge(incident.id)
     client = Client(create_app(settings("busy", "quiet"), fleet_store, ProbeLogFake()))
     for cluster in ("busy", "quiet"):
         assert client.get(f"/api/v1/clusters/{cluster}/summary").json()["healthy"] is False
-    assert {row.cluster: (row.state, row.records) for row in fleet_store.standing()} == {
+    assert {row.cluster: (row.state, row.records) for row in fleet_store.violations.groups()} == {
         "busy": ("acknowledged", 1500),
         "quiet": ("acknowledged", 1),
     }
 
 
 def test_a_window_that_holds_is_known_however_many_are_planned_later(fleet_store: Store) -> None:
-    fleet_store.plan_maintenance("busy", NOW_NS - DAY_NS, NOW_NS + DAY_NS, "upgrade", "ann")
+    fleet_store.maintenance.plan("busy", NOW_NS - DAY_NS, NOW_NS + DAY_NS, "upgrade", "ann")
     for week in range(1, 211):
-        fleet_store.plan_maintenance("quiet", NOW_NS + week * 7 * DAY_NS, NOW_NS + week * 8 * DAY_NS, "weekly", "ann")
+        fleet_store.maintenance.plan("quiet", NOW_NS + week * 7 * DAY_NS, NOW_NS + week * 8 * DAY_NS, "weekly", "ann")
     text = Client(create_app(settings("busy", "quiet"), fleet_store, ProbeLogFake())).get("/metrics").text
     assert 'canary_quiet{cluster="busy",reason="maintenance"} 1.0' in text
     assert 'canary_quiet{cluster="quiet"' not in text

@@ -6,7 +6,7 @@ import time
 from typing import TYPE_CHECKING
 
 from api import create_app
-from storage.store.leases import runner_lease
+from storage.store.repositories.leases import runner_lease
 from tests.api.serving import Client, ProbeLogFake, lost, settings, view
 
 if TYPE_CHECKING:
@@ -14,11 +14,11 @@ if TYPE_CHECKING:
 
 
 def filled(store: Store, cluster: str) -> None:
-    store.save_view(cluster, "canary-0", time.time_ns(), view())
-    store.record(cluster, [lost(1)])
-    made = store.request_reconciliation(cluster, "schedule", 1)
-    store.claim_reconciliation("one", 2)
-    store.finish_reconciliation(made.id, "one", 3, verdicts={"lost": 1})
+    store.views.save(cluster, "canary-0", time.time_ns(), view())
+    store.violations.record(cluster, [lost(1)])
+    made = store.reconciliations.request(cluster, "schedule", 1)
+    store.reconciliations.claim("one", 2)
+    store.reconciliations.finish(made.id, "one", 3, verdicts={"lost": 1})
 
 
 def test_a_forgotten_cluster_is_on_no_page_in_no_list_and_has_no_series(store: Store) -> None:

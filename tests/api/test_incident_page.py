@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 from api import create_app
-from api.incident_list import SHOWN
-from api.incident_pages import plotly_name
-from api.pictures import timeline
+from api.knowledge.evidence import Survived, survived
+from api.pages.incident import plotly_name
+from api.pages.incident_list import SHOWN
+from api.pages.pictures import timeline
 from api.shapes import moment
-from api.survived import Survived, survived
 from canary.anomalies.topology_change import TopologyChange
-from storage.store.topology import TopologySpan
+from storage.store.values import TopologySpan
 from tests.api.serving import Client, ProbeLogFake, lost, settings
 
 if TYPE_CHECKING:
@@ -38,10 +38,10 @@ def changes() -> list[TopologyChange]:
 
 @pytest.fixture
 def incident(client: Client, store: Store) -> str:
-    store.record_topology("prod", changes())
-    store.record("prod", [lost(1, at_ns=NOW), lost(2, at_ns=NOW + SECOND)])
+    store.topology.record("prod", changes())
+    store.violations.record("prod", [lost(1, at_ns=NOW), lost(2, at_ns=NOW + SECOND)])
     assert client.get("/").status_code == 200
-    return store.incidents().items[0].id
+    return store.incidents.page().items[0].id
 
 
 def words(html: str) -> str:
@@ -79,9 +79,11 @@ def test_what_stands_in_the_data_cannot_leave_its_element() -> None:
 
 def test_the_log_around_the_offset_is_shown(store: Store) -> None:
     found = lost(1, at_ns=NOW)
-    store.record("prod", [type(found)(**{name: getattr(found, name) for name in found.__slots__} | {"offset": 20})])
+    store.violations.record(
+        "prod", [type(found)(**{name: getattr(found, name) for name in found.__slots__} | {"offset": 20})]
+    )
     client = Client(create_app(settings("prod"), store, ProbeLogFake()))
-    said = words(client.get(f"/incidents/{store.incidents().items[0].id}").text)
+    said = words(client.get(f"/incidents/{store.incidents.page().items[0].id}").text)
     assert "The log around offset 20 of durability-canary-1" in said
     assert said.count("20 here") == 2  # two identities claim it
 
@@ -91,15 +93,15 @@ def test_the_forms_acknowledge_and_resolve_and_go_back(client: Client, store: St
     place = f"/incidents/{incident}"
     answer = client.ask("POST", f"{place}/acknowledge", content="note=it+is+me", headers=headers)
     assert (answer.status_code, answer.headers["location"]) == (303, place)
-    row = store.incident(incident)
+    row = store.incidents.get(incident)
     assert row is not None
     assert (row.state, row.note) == ("acknowledged", "it is me")
     assert client.ask("POST", f"{place}/resolve", content="reason=nonsense", headers=headers).status_code == 422
     assert client.ask("POST", f"{place}/resolve", content="reason=lost", headers=headers).status_code == 303
-    assert "Deal with it" not in client.get(place).text
+    assert "Acknowledge or resolve" not in client.get(place).text
     assert client.ask("POST", f"{place}/resolve", content="reason=lost", headers={"Origin": "x"}).status_code == 403
     assert client.ask("POST", f"{place}/acknowledge", content=b"note=" + b"x" * 30_000).status_code == 413
-    assert [action.action for action in store.actions().items] == ["refused", "resolve", "acknowledge"]
+    assert [action.action for action in store.actions.page().items] == ["refused", "resolve", "acknowledge"]
 
 
 def test_an_incident_that_is_not_there_is_said_so(client: Client) -> None:
@@ -116,39 +118,39 @@ def test_what_else_was_exposed_stands_in_the_page(client: Client, store: Store) 
         TopologyChange(NOW - 5 * SECOND, "partition", topic, 1, leader=1, replicas="1,2,3", isr="1,2,3")
         for topic in ("durability-canary", "orders")
     ]
-    store.record_topology("prod", [*alone, *back])
-    store.record("prod", [lost(1, at_ns=NOW)])
-    said = words(client.get(f"/incidents/{store.incidents().items[0].id}").text)
+    store.topology.record("prod", [*alone, *back])
+    store.violations.record("prod", [lost(1, at_ns=NOW)])
+    said = words(client.get(f"/incidents/{store.incidents.page().items[0].id}").text)
     assert "1 other partition had the same leader and shrunken ISR at that time" in said
     assert "orders-1 2 2 of 3" in said
 
 
 def test_an_alarm_leads_to_the_only_incident_and_to_the_list_of_several(client: Client, store: Store) -> None:
-    store.record("prod", [lost(1, at_ns=NOW - 86_400 * SECOND)])
-    first = store.incidents().items[0].id
+    store.violations.record("prod", [lost(1, at_ns=NOW - 86_400 * SECOND)])
+    first = store.incidents.page().items[0].id
     alone = client.get("/incidents", cluster="prod", kind="lost-write")
     assert (alone.status_code, alone.headers["location"]) == (303, f"/incidents/{first}")
     assert client.get("/incidents", cluster="prod").status_code == 200
-    store.record("prod", [lost(5000, at_ns=NOW)])
+    store.violations.record("prod", [lost(5000, at_ns=NOW)])
     several = client.get("/incidents", cluster="prod", kind="lost-write")
     assert several.status_code == 200
     assert len(re.findall(r'href="/incidents/\w+"', several.text)) == 2
     nothing = client.get("/incidents", cluster="other", kind="lost-write")
     assert words(nothing.text).count("None.") == 2
-    store.resolve_incident(first, "lost", NOW)
+    store.incidents.resolve(first, "lost", NOW)
     assert client.get("/incidents", cluster="prod", kind="lost-write").status_code == 303
 
 
 def test_an_alarm_leads_to_its_incident_however_many_newer_ones_there_are(client: Client, store: Store) -> None:
-    store.record("prod", [lost(1, at_ns=NOW - 86_400 * SECOND)])
-    first = store.incidents().items[0].id
+    store.violations.record("prod", [lost(1, at_ns=NOW - 86_400 * SECOND)])
+    first = store.incidents.page().items[0].id
     newer = lost(1, at_ns=NOW, kind="under-replicated", severity="warning")
-    store.record("prod", [replace(newer, partition=number) for number in range(SHOWN)])
+    store.violations.record("prod", [replace(newer, partition=number) for number in range(SHOWN)])
     assert client.get("/incidents", cluster="prod", kind="lost-write").headers["location"] == f"/incidents/{first}"
 
 
 def test_the_status_page_counts_what_was_survived(client: Client, store: Store) -> None:
-    store.record_topology("prod", changes())
+    store.topology.record("prod", changes())
     said = words(client.get("/").text)
     assert "1 leader election, 1 broker restart, 1 time short of replicas" in said
 

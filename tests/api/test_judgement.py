@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
-from api.judgement import RULES, judge, loss_bound, lost_writes, overall
+from api.judgement.safety import RULES, judge, loss_bound, lost_writes, overall
+from api.knowledge.views import read_views
 from api.state import Knowledge
-from api.views import read_views
-from storage.store.values import Standing, View
+from storage.store.values import View, ViolationGroup
 from tests.api.serving import NOW_NS, lost, view
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from api.judgement import Judgement
-    from api.views import ClusterView
+    from api.judgement.safety import Judgement
+    from api.knowledge.views import ClusterView
     from storage.store import Store
     from tests.api.serving import Client
 
@@ -64,23 +64,23 @@ def cluster(sight: str) -> ClusterView:
     return read_views(rows, NOW_NS, ["prod"])["prod"]
 
 
-def standing(place: dict[str, Any], fate: str, name: str = "prod") -> list[Standing]:
+def groups_of(place: dict[str, Any], fate: str, name: str = "prod") -> list[ViolationGroup]:
     became = FATES[fate]
-    return [] if became is None else [Standing(cluster=name, first_ns=FOUND, last_ns=FOUND, **place, **became)]
+    return [] if became is None else [ViolationGroup(cluster=name, first_ns=FOUND, last_ns=FOUND, **place, **became)]
 
 
-def knowledge(*rows: Standing) -> Knowledge:
+def knowledge(*rows: ViolationGroup) -> Knowledge:
     return Knowledge(NOW_NS, {}, (), (), rows)
 
 
-def every_combination() -> Iterator[tuple[dict[str, str], dict[str, Any] | None, str, tuple[Standing, ...]]]:
+def every_combination() -> Iterator[tuple[dict[str, str], dict[str, Any] | None, str, tuple[ViolationGroup, ...]]]:
     for *few, kind in ((*KINDS[:2], KINDS[2]), (*KINDS[:2], KINDS[3])):
         for fates in itertools.product(FATES, repeat=3):
             places = [*zip((*few, kind), fates, strict=True)]
-            rows = [row for place, fate in places for row in standing(place, fate)]
+            rows = [row for place, fate in places for row in groups_of(place, fate)]
             named = {f"{place['kind']} {place['mode']}": fate for place, fate in places}
             for aside in ASIDE:
-                beside = standing(aside, "open") if aside else []
+                beside = groups_of(aside, "open") if aside else []
                 for sight in SIGHT:
                     yield named, aside, sight, (*rows, *beside)
 
@@ -125,18 +125,18 @@ def test_nothing_is_said_that_is_not_so_whatever_was_found_and_whatever_is_seen(
 
 def test_a_loss_that_was_resolved_is_named_for_ever() -> None:
     place = KINDS[0]
-    said = judge(cluster("live"), knowledge(*standing(place, "lost"))).sentence
+    said = judge(cluster("live"), knowledge(*groups_of(place, "lost"))).sentence
     assert said == "prod lost 500 acknowledged writes on 2026-01-01, resolved; nothing since."
-    said = judge(cluster("late"), knowledge(*standing(place, "planned"))).sentence
+    said = judge(cluster("late"), knowledge(*groups_of(place, "planned"))).sentence
     assert said == (
         "prod lost 500 acknowledged writes on 2026-01-01, planned; nothing since; "
         "an acknowledged probe has waited 80 s to be read."
     )
-    said = judge(cluster("silent"), knowledge(*standing(place, "lost"))).sentence
+    said = judge(cluster("silent"), knowledge(*groups_of(place, "lost"))).sentence
     assert said == (
         "The canary of prod has not reported for 60 s. prod lost 500 acknowledged writes on 2026-01-01, resolved."
     )
-    (row,) = standing(place, "lost")
+    (row,) = groups_of(place, "lost")
     later = replace(row, kind="truncation", records=1, last_ns=FOUND + 3 * DAY_NS)
     said = judge(cluster("live"), knowledge(row, later)).sentence
     assert said == (
@@ -146,16 +146,16 @@ def test_a_loss_that_was_resolved_is_named_for_ever() -> None:
 
 
 def test_what_other_topics_lost_is_named_like_what_probes_lost(client: Client, store: Store) -> None:
-    store.record("prod", [lost(1, kind="offset-regression")])
-    store.resolve_incident(store.incidents().items[0].id, "planned", NOW_NS)
+    store.violations.record("prod", [lost(1, kind="offset-regression")])
+    store.incidents.resolve(store.incidents.page().items[0].id, "planned", NOW_NS)
     said = client.get("/api/v1/clusters/prod/summary").json()["sentence"]
     assert said.startswith("prod lost data (offset-regression) on ")
 
 
 def test_what_acks_of_one_lost_is_no_alarm_and_is_not_hidden() -> None:
-    said = judge(cluster("live"), knowledge(*standing(KINDS[1], "open")))
+    said = judge(cluster("live"), knowledge(*groups_of(KINDS[1], "open")))
     shadow = frozenset({("prod", "shadow"), ("prod", "maintenance")})  # no alert fires: the page tells it all the same
-    assert judge(cluster("live"), replace(knowledge(*standing(KINDS[1], "open")), quiet=shadow)) == said
+    assert judge(cluster("live"), replace(knowledge(*groups_of(KINDS[1], "open")), quiet=shadow)) == said
     assert (said.level, said.sentence) == (
         "watch",
         "prod lost 3 acknowledged writes with acks=1 on 2026-01-01, not resolved; 3 warnings are open.",
@@ -163,22 +163,22 @@ def test_what_acks_of_one_lost_is_no_alarm_and_is_not_hidden() -> None:
 
 
 def test_what_is_open_comes_first_and_what_was_before_is_not_forgotten() -> None:
-    rows = (*standing(KINDS[0], "lost"), *standing(KINDS[3], "acknowledged"))
+    rows = (*groups_of(KINDS[0], "lost"), *groups_of(KINDS[3], "acknowledged"))
     said = judge(cluster("silent"), knowledge(*rows)).sentence
     assert said == (
-        "prod has 1 critical violation not resolved: Duplicate write; somebody has acknowledged that. "
+        "prod has 1 critical violation not resolved: Duplicate write; an operator has acknowledged that. "
         "The canary of prod has not reported for 60 s. prod lost 500 acknowledged writes on 2026-01-01, resolved."
     )
 
 
-def judged(name: str, sight: str, *rows: Standing) -> Judgement:
+def judged(name: str, sight: str, *rows: ViolationGroup) -> Judgement:
     named = replace(cluster(sight), name=name)
     return judge(named, knowledge(*(replace(row, cluster=name) for row in rows)))
 
 
 def test_the_answer_for_all_is_the_worst_and_names_every_loss() -> None:
-    good, lossy = judged("a", "live"), judged("b", "live", *standing(KINDS[0], "lost"))
-    late, broken = judged("c", "late"), judged("d", "live", *standing(KINDS[0], "open"))
+    good, lossy = judged("a", "live"), judged("b", "live", *groups_of(KINDS[0], "lost"))
+    late, broken = judged("c", "late"), judged("d", "live", *groups_of(KINDS[0], "open"))
     assert overall([good, good]).sentence == "All 2 clusters have kept every write that they acknowledged."
     assert overall([good, lossy]).sentence == lossy.sentence
     assert overall([late, lossy]).sentence == f"{late.sentence} {lossy.sentence}"
@@ -201,7 +201,7 @@ def test_every_rule_says_something_of_some_cluster() -> None:
         told_ns=NOW_NS,
     )
     views["short"] = read_views([View("prod", "canary-0", NOW_NS, short)], NOW_NS)["prod"]
-    rows = [row for place in (*KINDS, *ASIDE[1:]) for row in standing(place or {}, "open")]
+    rows = [row for place in (*KINDS, *ASIDE[1:]) for row in groups_of(place or {}, "open")]
     for number, (_, rule) in enumerate(RULES):
         if any(rule(one, rows) for one in views.values()):
             silent.discard(number)
@@ -213,11 +213,13 @@ def test_only_a_false_alarm_leaves_what_was_ever_lost_and_the_bound(
     client: Client, store: Store, reason: Any, ever: int
 ) -> None:
     before = client.get("/api/v1/clusters/prod/summary").json()["loss_rate_upper_95"]
-    store.record("prod", [lost(1), lost(2)])
-    store.record("prod", [replace(lost(2), by="reconcile"), replace(lost(1), severity="critical", by="reconcile")])
-    (incident,) = store.incidents().items
-    store.resolve_incident(incident.id, reason, time.time_ns())
-    assert lost_writes("prod", store.standing()) == ever
+    store.violations.record("prod", [lost(1), lost(2)])
+    store.violations.record(
+        "prod", [replace(lost(2), by="reconcile"), replace(lost(1), severity="critical", by="reconcile")]
+    )
+    (incident,) = store.incidents.page().items
+    store.incidents.resolve(incident.id, reason, time.time_ns())
+    assert lost_writes("prod", store.violations.groups()) == ever
     page = client.get("/").text
     assert f"{ever} lost in 300 acknowledged probes" in page
     assert ("Every promise that was checked was kept" in page) == (not ever)
@@ -225,41 +227,41 @@ def test_only_a_false_alarm_leaves_what_was_ever_lost_and_the_bound(
     assert ("lost 2 acknowledged writes on" in page) == bool(ever)
     bound = client.get("/api/v1/clusters/prod/summary").json()["loss_rate_upper_95"]
     assert (bound > before) == bool(ever)
-    assert loss_bound(cluster("live"), store.standing()) == pytest.approx(bound)
+    assert loss_bound(cluster("live"), store.violations.groups()) == pytest.approx(bound)
 
 
 def test_a_violation_that_became_worse_is_one_lost_write(store: Store) -> None:
-    store.record("prod", [lost(1, severity="warning")])
-    store.record("prod", [lost(1)])
-    assert sum(row.total for row in store.violation_counts()) == 2  # under each severity, for ever
-    assert lost_writes("prod", store.standing()) == 1
+    store.violations.record("prod", [lost(1, severity="warning")])
+    store.violations.record("prod", [lost(1)])
+    assert sum(row.total for row in store.violations.counts()) == 2  # under each severity, for ever
+    assert lost_writes("prod", store.violations.groups()) == 1
 
 
 def test_a_loss_outlives_retention_and_a_no_is_never_beside_kept_promises(client: Client, store: Store) -> None:
-    store.record("prod", [lost(1), replace(lost(2), partition=2, kind="duplicate")])
-    for incident in store.incidents().items:
-        store.acknowledge_incident(incident.id)
+    store.violations.record("prod", [lost(1), replace(lost(2), partition=2, kind="duplicate")])
+    for incident in store.incidents.page().items:
+        store.incidents.acknowledge(incident.id)
     page = client.get("/").text
     assert "<strong>No.</strong>" in page
     assert "Every promise that was checked was kept" not in page
-    for incident in store.incidents().items:
-        store.resolve_incident(incident.id, "lost" if incident.kind == "lost-write" else "planned", NOW_NS)
+    for incident in store.incidents.page().items:
+        store.incidents.resolve(incident.id, "lost" if incident.kind == "lost-write" else "planned", NOW_NS)
     far = NOW_NS + 1000 * DAY_NS
-    store.purge("prod", far)
-    assert {row.kind for row in store.violations().items} == {"lost-write", "duplicate"}
+    store.retention.purge("prod", far)
+    assert {row.kind for row in store.violations.page().items} == {"lost-write", "duplicate"}
     assert "prod lost 1 acknowledged write on" in client.get("/").text
 
 
 def test_a_promise_that_was_broken_is_never_called_kept_once_retention_has_passed(client: Client, store: Store) -> None:
-    store.record("prod", [replace(lost(1), kind="duplicate")])
-    store.resolve_incident(store.incidents().items[0].id, "planned", NOW_NS)
+    store.violations.record("prod", [replace(lost(1), kind="duplicate")])
+    store.incidents.resolve(store.incidents.page().items[0].id, "planned", NOW_NS)
     for _ in range(2):
         assert "Every promise that was checked was kept" not in client.get("/").text
-        store.purge("prod", NOW_NS + 1000 * DAY_NS)
+        store.retention.purge("prod", NOW_NS + 1000 * DAY_NS)
 
 
 def test_what_is_unknown_is_said_before_what_was_lost(client: Client, store: Store) -> None:
-    store.record("prod", [replace(lost(1), kind="blind", partition=None, offset=None, identity=None)])
+    store.violations.record("prod", [replace(lost(1), kind="blind", partition=None, offset=None, identity=None)])
     summary = client.get("/api/v1/clusters/prod/summary").json()
     assert summary["sentence"] == "Nothing is known of prod now: we cannot look."
     assert summary["healthy"] is False

@@ -9,9 +9,9 @@ import httpx
 import pytest
 
 from api import create_app
-from api.cardinality import by_topic
+from api.metrics.cardinality import by_topic
 from api.server import ApiServer, ServeError
-from api.views import Value
+from canary.metrics import Measurement
 from canary.settings.serving import TlsSettings
 from tests.api.serving import Client, ProbeLogFake, settings, view
 from tests.support.certificates import self_signed
@@ -19,11 +19,12 @@ from tests.support.certificates import self_signed
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from api.knowledge.views import Series
     from storage.store import Store
 
 
 def test_one_series_for_each_topic_when_told_so(store: Store) -> None:
-    store.save_view("prod", "canary-0", time.time_ns(), view())
+    store.views.save("prod", "canary-0", time.time_ns(), view())
     client = Client(create_app(settings("prod", cardinality="topic"), store, ProbeLogFake()))
     text = client.get("/metrics").text
     assert 'partition="*"' in text
@@ -38,20 +39,22 @@ def test_of_gauges_the_worst_partition_is_told() -> None:
     def place(number: int) -> tuple[str, ...]:
         return "t", str(number)
 
-    found = by_topic(
-        {
-            ("canary_partition_isr", place(0)): Value(3),
-            ("canary_partition_isr", place(1)): Value(1),
-            ("canary_partition_under_min_isr", place(0)): Value(0),
-            ("canary_partition_under_min_isr", place(1)): Value(1),
-            ("canary_unseen_probes", (*place(0), "c")): Value(2),
-            ("canary_unseen_probes", (*place(1), "c")): Value(3),
-            ("canary_produce_latency_seconds", (*place(0), "m")): Value(0.5, (1, 0)),
-            ("canary_produce_latency_seconds", (*place(1), "m")): Value(0.25, (0, 2)),
-            ("canary_suspects", ("lost-write",)): Value(4),
-        }
-    )
-    values = {name: (value.value, value.counts) for (name, _), value in found.items()}
+    measurements = [
+        Measurement("canary_partition_isr", place(0), 3),
+        Measurement("canary_partition_isr", place(1), 1),
+        Measurement("canary_partition_under_min_isr", place(0), 0),
+        Measurement("canary_partition_under_min_isr", place(1), 1),
+        Measurement("canary_unseen_probes", (*place(0), "c"), 2),
+        Measurement("canary_unseen_probes", (*place(1), "c"), 3),
+        Measurement("canary_produce_latency_seconds", (*place(0), "m"), 0.5, (1, 0)),
+        Measurement("canary_produce_latency_seconds", (*place(1), "m"), 0.25, (0, 2)),
+        Measurement("canary_suspects", ("lost-write",), 4),
+    ]
+    series: Series = {}
+    for one in measurements:
+        series.setdefault(one.name, {})[one.labels] = one
+    found = by_topic(series)
+    values = {name: (one.value, one.counts) for name, members in found.items() for one in members.values()}
     assert values == {
         "canary_partition_isr": (1, ()),
         "canary_partition_under_min_isr": (1, ()),
@@ -62,11 +65,11 @@ def test_of_gauges_the_worst_partition_is_told() -> None:
 
 
 def test_scrapes_of_one_second_share_a_rendering_and_the_next_one_is_new(store: Store) -> None:
-    store.save_view("prod", "canary-0", time.time_ns(), view(acked=100))
+    store.views.save("prod", "canary-0", time.time_ns(), view(acked=100))
     cached = Client(create_app(settings("prod", metrics_cache="10s"), store, ProbeLogFake()))
     fresh = Client(create_app(settings("prod", metrics_cache="0s"), store, ProbeLogFake()))
     first = cached.get("/metrics").text
-    store.save_view("prod", "canary-0", time.time_ns(), view(acked=200))
+    store.views.save("prod", "canary-0", time.time_ns(), view(acked=200))
     assert cached.get("/metrics").text == first
     assert fresh.get("/metrics").text != first
 

@@ -10,7 +10,8 @@ from prometheus_client.parser import text_string_to_metric_families
 from pydantic import ValidationError
 from starlette.requests import Request
 
-from api import create_app, metrics
+from api import create_app
+from api.metrics import collect
 from canary.anomalies.catalogue import CATALOGUE
 from canary.metrics import METRICS
 from canary.settings.serving import ApiSettings
@@ -49,13 +50,13 @@ def test_every_kind_is_there_at_0_before_anything_happened(client: Client) -> No
 
 def test_a_violation_is_counted_once_however_often_it_is_seen(client: Client, store: Store) -> None:
     for _ in range(3):
-        store.record("prod", [lost(1), lost(2)])
+        store.violations.record("prod", [lost(1), lost(2)])
     assert total(scrape(client), "canary_violations_total", kind="lost-write", severity="critical") == 2
     assert total(scrape(client), "canary_violations_open", kind="lost-write") == 2
 
 
 def test_counters_and_histograms_of_two_runners_are_summed_and_gauges_are_not(client: Client, store: Store) -> None:
-    store.save_view("prod", "canary-1", time.time_ns(), view(acked=40))
+    store.views.save("prod", "canary-1", time.time_ns(), view(acked=40))
     samples = scrape(client)
     assert total(samples, "canary_probes_acked_total", cluster="prod") == 3 * 140
     assert total(samples, "canary_produce_latency_seconds_count", partition="0") == 140
@@ -67,16 +68,16 @@ def test_a_share_is_missing_when_its_runner_does_not_live(store: Store) -> None:
     client = Client(create_app(settings("prod", "new"), store))
     now = time.time_ns()
     for share in range(3):
-        store.save_view("prod", f"canary-{share}", now, view(shard=[share, 3]))
+        store.views.save("prod", f"canary-{share}", now, view(shard=[share, 3]))
     assert total(scrape(client), "canary_shards_missing", cluster="prod") == 0
     assert total(scrape(client), "canary_shards_missing", cluster="new") == 0
-    store.save_view("prod", "canary-1", now - 60 * 10**9, view(shard=[1, 3]))
+    store.views.save("prod", "canary-1", now - 60 * 10**9, view(shard=[1, 3]))
     assert total(scrape(client), "canary_shards_missing", cluster="prod") == 1
     for share in range(3):
-        store.save_view("prod", f"canary-{share}", now - 60 * 10**9, view(shard=[share, 3]))
+        store.views.save("prod", f"canary-{share}", now - 60 * 10**9, view(shard=[share, 3]))
     assert total(scrape(client), "canary_shards_missing", cluster="prod") == 3
     for share in range(2):  # there are two now, and the third is gone for ever
-        store.save_view("prod", f"canary-{share}", now, view(shard=[share, 2]))
+        store.views.save("prod", f"canary-{share}", now, view(shard=[share, 2]))
     assert total(scrape(client), "canary_shards_missing", cluster="prod") == 0
 
 
@@ -85,28 +86,28 @@ def test_brokers_that_some_share_probes_are_probed(store: Store) -> None:
     for share, leaders in ((0, [1, 2]), (1, [2, 3])):  # of brokers 1 to 4
         rows = [partition(2 * number + share, leader=leader) for number, leader in enumerate(leaders)]
         more = [["canary_brokers_without_probe", [], 2]]
-        store.save_view("prod", f"canary-{share}", time.time_ns(), view(partitions=rows, more=more, shard=[share, 2]))
+        store.views.save("prod", f"canary-{share}", time.time_ns(), view(partitions=rows, more=more, shard=[share, 2]))
     assert total(scrape(client), "canary_brokers_without_probe", cluster="prod") == 1
 
 
 def test_findings_of_the_audit_are_counted_by_check(client: Client, store: Store) -> None:
     finding = {"check": "min-isr", "severity": "critical"}
     findings = [finding, finding, {"check": "rack", "severity": "info"}]
-    store.save_view("prod", "canary-0", time.time_ns(), view(audit={"at_ns": NOW_NS, "findings": findings}))
+    store.views.save("prod", "canary-0", time.time_ns(), view(audit={"at_ns": NOW_NS, "findings": findings}))
     samples = scrape(client)
     assert total(samples, "canary_audit_check_findings", check="min-isr", severity="critical") == 2
     assert total(samples, "canary_audit_check_findings") == 3
 
 
 def test_incidents_have_a_series_until_they_are_resolved(client: Client, store: Store) -> None:
-    store.record("prod", [lost(1)])
-    incident = store.incidents().items[0]
+    store.violations.record("prod", [lost(1)])
+    incident = store.incidents.page().items[0]
     wanted = {"incident": incident.id, "kind": "lost-write", "partition": "1", "severity": "critical"}
     name = "canary_incident_begin_timestamp_seconds"
     assert total(scrape(client), name, **wanted) == pytest.approx(NOW_NS / 1e9, abs=1)
-    store.acknowledge_incident(incident.id)
+    store.incidents.acknowledge(incident.id)
     assert total(scrape(client), name, **wanted) > 0
-    store.resolve_incident(incident.id, "lost", NOW_NS)
+    store.incidents.resolve(incident.id, "lost", NOW_NS)
     assert total(scrape(client), name) == 0
 
 
@@ -147,7 +148,7 @@ def test_scrapes_at_one_moment_wait_together_for_a_store_that_hangs() -> None:
 
     async def scrapes() -> list[bytes]:
         request = Request({"type": "http", "headers": [], "app": app})
-        waiting = [asyncio.ensure_future(metrics.metrics(request)) for _ in range(3)]
+        waiting = [asyncio.ensure_future(collect.metrics(request, app.state.canary)) for _ in range(3)]
         await asyncio.sleep(0)  # each has come to where it waits
         released.set()
         return [bytes(answer.body) for answer in await asyncio.gather(*waiting)]
@@ -169,7 +170,7 @@ def test_histogram_buckets_are_cumulated(client: Client) -> None:
 
 def test_a_dead_runners_counters_stay_and_its_gauges_go(client: Client, store: Store) -> None:
     before = total(scrape(client), "canary_probes_acked_total")
-    store.save_view("prod", "canary-0", time.time_ns() - 3_600_000_000_000, view())
+    store.views.save("prod", "canary-0", time.time_ns() - 3_600_000_000_000, view())
     samples = scrape(client)
     assert total(samples, "canary_probes_acked_total") == before
     assert not [name for name, _ in samples if name == "canary_log_end_offset"]
@@ -177,7 +178,7 @@ def test_a_dead_runners_counters_stay_and_its_gauges_go(client: Client, store: S
 
 
 def test_a_configured_cluster_that_no_runner_ever_probed_has_a_heartbeat_as_old_as_can_be(store: Store) -> None:
-    store.save_view("prod", "canary-0", time.time_ns(), view())
+    store.views.save("prod", "canary-0", time.time_ns(), view())
     samples = scrape(Client(create_app(settings("prod", "new"), store)))
     name = "canary_runner_heartbeat_timestamp_seconds"
     assert samples[name, (("cluster", "new"), ("runner", ""))] == 0
@@ -186,14 +187,14 @@ def test_a_configured_cluster_that_no_runner_ever_probed_has_a_heartbeat_as_old_
 
 def test_the_loss_rate_is_bounded_from_what_was_acknowledged_and_lost(client: Client, store: Store) -> None:
     assert total(scrape(client), "canary_loss_rate_upper_bound") == pytest.approx(1 - 0.05 ** (1 / 300), rel=1e-9)
-    store.record("prod", [lost(1)])
+    store.violations.record("prod", [lost(1)])
     assert total(scrape(client), "canary_loss_rate_upper_bound") == pytest.approx(0.015717, rel=1e-3)
 
 
 def test_the_last_reconciliation_that_ended_well_is_shown(client: Client, store: Store) -> None:
-    asked = store.request_reconciliation("prod", "test", NOW_NS)
-    assert store.claim_reconciliation("me", NOW_NS)
-    store.finish_reconciliation(
+    asked = store.reconciliations.request("prod", "test", NOW_NS)
+    assert store.reconciliations.claim("me", NOW_NS)
+    store.reconciliations.finish(
         asked.id, "me", NOW_NS, summary={"unjudged": [{"partition": 1}]}, verdicts={"survived": 299, "lost": 1}
     )
     samples = scrape(client)
@@ -204,9 +205,9 @@ def test_the_last_reconciliation_that_ended_well_is_shown(client: Client, store:
 
 def test_a_reconciliation_that_a_clock_dated_ahead_hides_no_missed_night(client: Client, store: Store) -> None:
     for ended_ns in (NOW_NS, time.time_ns() + 86_400 * 10**9):
-        asked = store.request_reconciliation("prod", "test", ended_ns)
-        assert store.claim_reconciliation("me", ended_ns)
-        store.finish_reconciliation(asked.id, "me", ended_ns)
+        asked = store.reconciliations.request("prod", "test", ended_ns)
+        assert store.reconciliations.claim("me", ended_ns)
+        store.reconciliations.finish(asked.id, "me", ended_ns)
     shown = total(scrape(client), "canary_reconcile_last_success_timestamp_seconds")
     assert shown == pytest.approx(NOW_NS / 1e9, abs=1)
 
@@ -217,8 +218,8 @@ def test_what_nights_are_missed_by_is_told_also_by_a_runner_that_is_dead_and_of_
     began_ns = NOW_NS - 50 * 10**9
     for name, night_s, ago_s in (("canary-0", 86400.0, 3600), ("canary-1", 21600.0, 7200)):
         content = view(since_ns=began_ns, night_s=night_s)
-        store.save_view("prod", name, time.time_ns() - ago_s * 10**9, content)
-    store.save_view("unscheduled", "canary-0", time.time_ns(), view())
+        store.views.save("prod", name, time.time_ns() - ago_s * 10**9, content)
+    store.views.save("unscheduled", "canary-0", time.time_ns(), view())
     samples = scrape(Client(create_app(settings("prod", "new"), store)))
     series = {labels: value for (name, labels), value in samples.items() if name == "canary_reconcile_interval_seconds"}
     assert series == {(("cluster", "prod"),): 86400}
@@ -239,7 +240,7 @@ def hang() -> None:
 def test_without_the_store_metrics_answer_within_2_s_and_show_nothing_stale(
     how: object, patience: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(metrics, "STORE_TIMEOUT_S", patience)
+    monkeypatch.setattr(collect, "STORE_TIMEOUT_S", patience)
     client = Client(create_app(settings("prod"), BrokenStore(how)))  # type: ignore[arg-type]
     took: list[float] = []
     while len(took) < 3 or (len(took) < 10 and min(took) >= 2):  # the machine has other things to do as well
@@ -259,7 +260,7 @@ def test_only_metrics_of_the_catalogue_are_shown(client: Client, store: Store) -
         ["canary_suspects", ["too", "many"], 1],
         ["canary_suspects", ["lost-write"], 2],
     ]
-    store.save_view("prod", "canary-0", time.time_ns(), view(more=strange))
+    store.views.save("prod", "canary-0", time.time_ns(), view(more=strange))
     samples = scrape(client)
     assert total(samples, "canary_suspects") == 2
     endings = ("_bucket", "_count", "_sum", "_created")
@@ -269,7 +270,7 @@ def test_only_metrics_of_the_catalogue_are_shown(client: Client, store: Store) -
 
 
 def test_a_view_that_cannot_be_read_hides_no_other(client: Client, store: Store) -> None:
-    store.save_view("other", "canary-9", time.time_ns(), b"{")
+    store.views.save("other", "canary-9", time.time_ns(), b"{")
     assert total(scrape(client), "canary_probes_acked_total", cluster="prod") == 300
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from api import create_app
 from canary.anomalies.topology_change import TopologyChange
-from storage.probe_log import ProbeLogReader
+from storage.probe_log.reading import ProbeLogReader
 from storage.probe_log.schemas import PROBES
 from tests.api.serving import NOW_NS, Client, ProbeLogFake, settings, view
 
@@ -27,8 +27,8 @@ BY_CLUSTER = (*BY_PARTITION, "audit", "reconciliations")
 @pytest.fixture
 def asked(store: Store, tmp_path: Path) -> Client:
     """An application over a probe log that has files of prod, and no row."""
-    store.save_view("prod", "canary-0", NOW_NS, view())
-    store.record_topology("prod", [TopologyChange(1, "partition", "orders", 4, leader=1, replicas="1,2", isr="1,2")])
+    store.views.save("prod", "canary-0", NOW_NS, view())
+    store.topology.record("prod", [TopologyChange(1, "partition", "orders", 4, leader=1, replicas="1,2", isr="1,2")])
     (tmp_path / "probes").mkdir()
     pq.write_table(pa.Table.from_pylist([], schema=PROBES), tmp_path / "probes" / "prod--r--ab-0000000001.parquet")
     return Client(create_app(settings("prod"), store, ProbeLogReader(str(tmp_path))))

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from api import create_app
-from storage.probe_log import ProbeLogReader
+from storage.probe_log.reading import ProbeLogReader
 from storage.probe_log.schemas import POLLS, PROBES
 from storage.probe_log.windows import Window, WindowRows, WindowTooLargeError
 from tests.api.serving import BIG, Client, lost, settings, view
@@ -56,7 +56,7 @@ def test_a_probe_log_that_nothing_was_shipped_to_yet_is_no_error(
     store: Store, tmp_path: Path, since: str | None
 ) -> None:
     if since is not None:
-        store.save_view("prod", "canary-0", time.time_ns(), view(since_ns=time.time_ns() - 60 * 10**9))
+        store.views.save("prod", "canary-0", time.time_ns(), view(since_ns=time.time_ns() - 60 * 10**9))
     client = Client(create_app(settings("prod"), store, ProbeLogReader(str(tmp_path / "none"))))
     assert client.get("/api/v1/probes/1/1/0/0").status_code == 404
     assert client.get("/api/v1/log", **PLACE).json()["items"] == []
@@ -65,9 +65,9 @@ def test_a_probe_log_that_nothing_was_shipped_to_yet_is_no_error(
 
 
 def test_a_probe_log_that_is_not_where_the_api_reads_it_is_said_to_be(store: Store, tmp_path: Path) -> None:
-    store.save_view("prod", "canary-0", time.time_ns(), view())
-    store.save_view("other", "canary-0", time.time_ns(), view())
-    store.record("prod", [lost(1)])
+    store.views.save("prod", "canary-0", time.time_ns(), view())
+    store.views.save("other", "canary-0", time.time_ns(), view())
+    store.violations.record("prod", [lost(1)])
     (tmp_path / "empty").mkdir()
     for place in ("none", "empty"):
         client = Client(create_app(settings("prod"), store, ProbeLogReader(str(tmp_path / place))))
@@ -92,7 +92,7 @@ def test_too_long_a_window_is_the_askers_to_mend(store: Store, tmp_path: Path) -
         def window(self, _wanted: Window) -> WindowRows:
             raise WindowTooLargeError("the window holds too much")
 
-    store.save_view("prod", "canary-0", time.time_ns(), view())
+    store.views.save("prod", "canary-0", time.time_ns(), view())
     client = Client(create_app(settings("prod"), store, Full(str(tmp_path))))
     for path, more in (("unseen", {}), ("export", TIME)):
         answer = client.get(f"/api/v1/{path}", **PLACE, **more)

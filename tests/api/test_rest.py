@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from api import create_app
-from api.shapes import Listing, ViolationOut
+from api.rest.violations import ViolationOut
+from api.shapes import Listing
 from canary.anomalies.catalogue import CATALOGUE
 from canary.anomalies.online import Tracker
 from canary.facts import MemoryLost
-from storage.store import BadValueError, StoreError
+from storage.store import StoreError
+from storage.store.errors import BadValueError
 from tests.api.serving import BIG, NOW_NS, BrokenStore, Client, lost, settings, view
 
 if TYPE_CHECKING:
@@ -56,7 +58,7 @@ def test_a_quiet_cluster_is_healthy_and_says_how_sure_that_is(client: Client) ->
 
 
 def test_a_lost_write_makes_the_cluster_unhealthy_until_it_is_resolved(client: Client, store: Store) -> None:
-    store.record("prod", [lost(1)])
+    store.violations.record("prod", [lost(1)])
     body = client.get(f"{API}/clusters/prod/summary").json()
     assert body["healthy"] is False
     assert body["sentence"] == "prod has lost 1 acknowledged write."
@@ -75,7 +77,7 @@ def test_a_time_that_the_canary_has_forgotten_is_unknown_until_a_reconciliation_
     tracker = Tracker()
     tracker.fold([MemoryLost(NOW_NS, NOW_NS - 60 * 10**9, "the ledger's disk is another one")])
     (violation,) = tracker.drain().violations
-    store.record("prod", [violation])
+    store.violations.record("prod", [violation])
     for _ in range(2):
         body = client.get(f"{API}/clusters/prod/summary").json()
         assert body["healthy"] is False
@@ -86,30 +88,30 @@ def test_a_time_that_the_canary_has_forgotten_is_unknown_until_a_reconciliation_
         assert "kept every write" not in page
         (incident,) = client.get(f"{API}/incidents").json()["items"]
         client.post(f"{API}/incidents/{incident['id']}/acknowledge", {"note": "on it"})
-    store.end([violation.key("prod")], NOW_NS)
+    store.violations.end([violation.key("prod")], NOW_NS)
     assert "kept every write" in client.get(f"{API}/clusters/prod/summary").json()["sentence"]
 
 
 def test_a_cluster_whose_runner_is_silent_is_not_healthy(client: Client, store: Store) -> None:
-    store.save_view("prod", "canary-0", time.time_ns() - 60_000_000_000, view())
+    store.views.save("prod", "canary-0", time.time_ns() - 60_000_000_000, view())
     body = client.get(f"{API}/clusters/prod/summary").json()
     assert body["healthy"] is False
     assert re.search(r"not reported for 6\d s", body["sentence"])
 
 
 def test_a_runner_that_waits_says_what_for(client: Client, store: Store) -> None:
-    store.save_view("prod", "canary-0", time.time_ns(), view(waiting_for="topic: no answer"))
+    store.views.save("prod", "canary-0", time.time_ns(), view(waiting_for="topic: no answer"))
     assert "cannot judge now: topic: no answer" in client.get(f"{API}/clusters/prod/summary").json()["sentence"]
 
 
 def test_a_canary_that_sees_nothing_says_so_and_not_that_promises_are_broken(client: Client, store: Store) -> None:
-    store.record("prod", [lost(1, kind="blind")])
+    store.violations.record("prod", [lost(1, kind="blind")])
     body = client.get(f"{API}/clusters/prod/summary").json()
     assert body["healthy"] is False
     assert body["sentence"] == "Nothing is known of prod now: we cannot look."
-    store.save_view("prod", "canary-0", time.time_ns(), view(waiting_for="describe_cluster: _TIMED_OUT: no answer"))
+    store.views.save("prod", "canary-0", time.time_ns(), view(waiting_for="describe_cluster: _TIMED_OUT: no answer"))
     assert "describe_cluster: _TIMED_OUT" in client.get(f"{API}/clusters/prod/summary").json()["sentence"]
-    store.record("prod", [lost(2)])
+    store.violations.record("prod", [lost(2)])
     said = client.get(f"{API}/clusters/prod/summary").json()["sentence"]
     assert said.startswith("prod has lost 1 acknowledged write. The canary of prod cannot judge now: describe_cluster")
 
@@ -117,12 +119,12 @@ def test_a_canary_that_sees_nothing_says_so_and_not_that_promises_are_broken(cli
 def test_a_partition_that_takes_no_writes_is_named_on_the_page(client: Client, store: Store) -> None:
     for seconds, healthy in ((0, "has kept every write"), (7, "1 partition takes no writes")):
         more = [["canary_unacknowledged_seconds", ["durability-canary", "1", "2"], seconds]]
-        store.save_view("prod", "canary-0", time.time_ns(), view(more=more))
+        store.views.save("prod", "canary-0", time.time_ns(), view(more=more))
         assert healthy in client.get(f"{API}/clusters/prod/summary").json()["sentence"]
 
 
 def test_clusters_lists_what_is_configured_and_what_was_reported(client: Client, store: Store) -> None:
-    store.save_view("elsewhere", "canary-7", time.time_ns(), view())
+    store.views.save("elsewhere", "canary-7", time.time_ns(), view())
     body = client.get(f"{API}/clusters").json()
     assert [item["name"] for item in body["items"]] == ["elsewhere", "prod"]
     assert body["items"][0]["runners"][0]["name"] == "canary-7"
@@ -137,7 +139,7 @@ def test_partitions_are_given_as_the_runner_sees_them(client: Client) -> None:
 
 
 def test_identities_keep_all_63_bits(client: Client, store: Store) -> None:
-    store.record("prod", [lost(7)])
+    store.violations.record("prod", [lost(7)])
     (item,) = client.get(f"{API}/violations").json()["items"]
     assert item["identity"] == {"producer_id": BIG, "generation": 3, "partition": 1, "sequence": 7}
     assert str(BIG) in client.get(f"{API}/violations").text
@@ -147,8 +149,8 @@ def test_identities_keep_all_63_bits(client: Client, store: Store) -> None:
 
 
 def test_violations_are_filtered_and_paged_through(client: Client, store: Store) -> None:
-    store.record("prod", [lost(n, at_ns=NOW_NS + n) for n in range(25)])
-    store.record("prod", [lost(99, kind="duplicate", severity="warning")])
+    store.violations.record("prod", [lost(n, at_ns=NOW_NS + n) for n in range(25)])
+    store.violations.record("prod", [lost(99, kind="duplicate", severity="warning")])
     seen: list[str] = []
     cursor: str | None = None
     while True:
@@ -167,7 +169,7 @@ def test_violations_are_filtered_and_paged_through(client: Client, store: Store)
 
 
 def test_a_range_is_one_violation_and_every_total_counts_its_records(client: Client, store: Store) -> None:
-    store.record("prod", [lost(1, count=2_500_000), lost(5_000_000)])
+    store.violations.record("prod", [lost(1, count=2_500_000), lost(5_000_000)])
     (row,) = client.get("/api/v1/violations", offset=2000).json()["items"]
     assert (row["offset"], row["last_offset"], row["count"]) == (1001, 2_501_000, 2_500_000)
     assert (row["identity"]["sequence"], row["last_identity"]["sequence"]) == (1, 2_500_000)
@@ -184,11 +186,11 @@ def test_a_range_is_one_violation_and_every_total_counts_its_records(client: Cli
     assert float(line.removeprefix(series)) == 2_500_001
     client.post(f"/api/v1/incidents/{row['incident_id']}/acknowledge", {"note": ""})
     sentence = client.get("/api/v1/clusters/prod/summary").json()["sentence"]
-    assert sentence == "prod has lost 2,500,001 acknowledged writes; somebody has acknowledged that."
+    assert sentence == "prod has lost 2,500,001 acknowledged writes; an operator has acknowledged that."
 
 
 def test_a_violation_has_evidence_and_advice_and_can_be_acknowledged(client: Client, store: Store) -> None:
-    store.record("prod", [lost(1)])
+    store.violations.record("prod", [lost(1)])
     key = lost(1).key("prod")
     body = client.get(f"{API}/violations/{key}").json()
     assert body["evidence"]["acked_offset"] == 1001
@@ -201,7 +203,7 @@ def test_a_violation_has_evidence_and_advice_and_can_be_acknowledged(client: Cli
 
 
 def test_an_incident_gathers_its_violations_and_resolves_them_all(client: Client, store: Store) -> None:
-    store.record("prod", [lost(1), lost(2)])
+    store.violations.record("prod", [lost(1), lost(2)])
     (incident,) = client.get(f"{API}/incidents", state="open").json()["items"]
     body = client.post(f"{API}/incidents/{incident['id']}/resolve", {"reason": "planned", "note": "drill"}).json()
     assert (body["state"], body["reason"], len(body["violations"])) == ("resolved", "planned", 2)
@@ -317,7 +319,7 @@ def test_health_needs_no_store() -> None:
 
 def test_ready_means_that_a_runner_reported_lately(client: Client, store: Store) -> None:
     assert client.get("/readyz").status_code == 200
-    store.save_view("prod", "canary-0", time.time_ns() - 20_000_000_000, view())
+    store.views.save("prod", "canary-0", time.time_ns() - 20_000_000_000, view())
     assert re.search(r"not reported for 2\d s", problem(client.get("/readyz"), 503)["detail"])
     idle = Client(create_app(settings("new"), store))
     assert "No runner has reported on new" in problem(idle.get("/readyz"), 503)["detail"]
@@ -330,7 +332,7 @@ def test_the_document_describes_every_route(client: Client) -> None:
 
 
 def test_a_list_is_written_as_its_shape_would_be(client: Client, store: Store) -> None:
-    store.record("prod", [lost(1), dataclasses.replace(lost(2), partition=None, offset=None, identity=None)])
+    store.violations.record("prod", [lost(1), dataclasses.replace(lost(2), partition=None, offset=None, identity=None)])
     answer = client.get("/api/v1/violations")
     assert answer.json() == json.loads(Listing[ViolationOut].model_validate_json(answer.text).model_dump_json())
     one = answer.json()["items"][0]

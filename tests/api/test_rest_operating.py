@@ -15,8 +15,9 @@ import pytest
 from api import create_app
 from api.server import ApiServer
 from canary.anomalies.offline import Verdict, check
-from canary.history import load
-from storage.probe_log import POLLS, PROBES, TRANSACTIONS, ProbeLogReader
+from canary.history.reading import load
+from storage.probe_log.reading import ProbeLogReader
+from storage.probe_log.schemas import POLLS, PROBES, TRANSACTIONS
 from tests.api.serving import Client, ProbeLogFake, lost, settings
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ def test_a_planned_window_is_planned_listed_and_ended(client: Client, store: Sto
     made = client.post("/api/v1/maintenance", window())
     assert made.status_code == 201
     assert made.json()["active"] is True
-    store.record("prod", [lost(1, at_ns=time.time_ns())])
+    store.violations.record("prod", [lost(1, at_ns=time.time_ns())])
     (found,) = client.get("/api/v1/violations").json()["items"]
     assert (found["state"], found["planned"]) == ("acknowledged", True)
     assert (
@@ -49,7 +50,7 @@ def test_a_planned_window_is_planned_listed_and_ended(client: Client, store: Sto
     assert ended.json()["active"] is False
     (listed,) = client.get("/api/v1/maintenance").json()["items"]
     assert listed["id"] == made.json()["id"]
-    assert [row.action for row in store.actions().items] == ["end-maintenance", "plan-maintenance"]
+    assert [row.action for row in store.actions.page().items] == ["end-maintenance", "plan-maintenance"]
 
 
 def test_a_window_that_makes_no_sense_is_refused(client: Client) -> None:
@@ -77,7 +78,7 @@ def test_an_unchanged_list_is_not_sent_again(client: Client, store: Store) -> No
     tag = first.headers["etag"]
     again = client.ask("GET", "/api/v1/violations", headers={"If-None-Match": f'"x", {tag}'})
     assert (again.status_code, again.content, again.headers["etag"]) == (304, b"", tag)
-    store.record("prod", [lost(1)])
+    store.violations.record("prod", [lost(1)])
     assert client.ask("GET", "/api/v1/violations", headers={"If-None-Match": tag}).status_code == 200
 
 
@@ -175,13 +176,13 @@ def test_what_a_transaction_sent_is_one_operation(tmp_path: Path, store: Store) 
 
 
 def test_the_export_of_a_violation_begins_before_its_probe_was_sent(history: Client, store: Store) -> None:
-    store.record("prod", [lost(1, at_ns=time.time_ns())])
-    (row,) = store.violations().items
+    store.violations.record("prod", [lost(1, at_ns=time.time_ns())])
+    (row,) = store.violations.page().items
     answer = history.get(f"/api/v1/violations/{row.id}/export", around=1200)
     assert answer.headers["content-disposition"] == f'attachment; filename="violation-{row.id}.jsonl"'
     assert len(answer.text.splitlines()) > 20
     assert history.get("/api/v1/violations/none/export").status_code == 404
-    (incident,) = store.incidents().items
+    (incident,) = store.incidents.page().items
     assert history.get(f"/api/v1/incidents/{incident.id}/export", format="edn").status_code == 200
 
 
@@ -205,8 +206,8 @@ def test_unseen_over_time_rises_while_a_probe_is_unread(history: Client) -> None
 
 def test_events_tell_what_is_new_and_what_changes(store: Store) -> None:
     app = create_app(settings("prod"), store, ProbeLogFake())
-    store.record("prod", [lost(1)])
-    old = store.violations().items[0]
+    store.violations.record("prod", [lost(1)])
+    old = store.violations.page().items[0]
     with (
         ApiServer(app, "127.0.0.1", 0) as server,
         httpx.stream("GET", f"{server.address}/api/v1/stream", timeout=20) as stream,
@@ -214,18 +215,18 @@ def test_events_tell_what_is_new_and_what_changes(store: Store) -> None:
         assert stream.headers["content-type"].startswith("text/event-stream")
         lines = stream.iter_lines()
         assert next(lines) == "retry: 2000"
-        store.record("prod", [lost(2, at_ns=time.time_ns())])
+        store.violations.record("prod", [lost(2, at_ns=time.time_ns())])
         seen = [json.loads(line.removeprefix("data: ")) for line in _until(lines, "data:")]
         assert seen[-1]["offset"] == 1002
-        store.acknowledge(old.id, "mine")
+        store.violations.acknowledge(old.id, "mine")
         seen = [json.loads(line.removeprefix("data: ")) for line in _until(lines, "data:")]
         assert (seen[-1]["id"], seen[-1]["state"]) == (old.id, "acknowledged")
 
 
 def test_events_go_on_where_a_connection_broke_off(store: Store) -> None:
     app = create_app(settings("prod"), store, ProbeLogFake())
-    store.record("prod", [lost(1), lost(2, at_ns=time.time_ns())])
-    first = min(row.first_seen_ns for row in store.violations().items)
+    store.violations.record("prod", [lost(1), lost(2, at_ns=time.time_ns())])
+    first = min(row.first_seen_ns for row in store.violations.page().items)
     with (
         ApiServer(app, "127.0.0.1", 0) as server,
         httpx.stream(

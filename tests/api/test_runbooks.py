@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from canary.anomalies.catalogue import CATALOGUE
-from dashboards.rules import groups
+from dashboards.rules import GROUPS
 from tests.api.serving import lost
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from storage.store import Store
     from tests.api.serving import Client
 
-RULES = [rule for rules in groups().values() for rule in rules]
+RULES = [rule for rules in GROUPS.values() for rule in rules]
 
 
 def plain(html: str) -> str:
@@ -44,8 +44,8 @@ def test_every_kind_of_violation_has_its_runbook_with_an_alert_or_without(client
 
 
 def test_pages_and_violations_lead_to_the_runbook(client: Client, store: Store) -> None:
-    store.record("prod", [lost(1)])
-    (row,) = store.violations().items
+    store.violations.record("prod", [lost(1)])
+    (row,) = store.violations.page().items
     for page in ("/", f"/violations/{row.id}", f"/incidents/{row.incident_id}"):
         assert 'href="/runbooks/lost-write"' in client.get(page).text, page
     assert client.get(f"/api/v1/violations/{row.id}").json()["runbook"] == "/runbooks/lost-write"

@@ -69,7 +69,7 @@ def test_the_address_of_a_failed_attempt_is_the_peers_whatever_its_headers_say(s
     with ApiServer(create_app(settings(auth={"required": "always"}), store), "127.0.0.1", 0) as server:
         headers = {"Authorization": "Bearer wrong", "X-Forwarded-For": "10.1.2.3"}
         assert httpx.get(f"{server.address}/", headers=headers, timeout=60).status_code == 401
-    (attempt,) = store.actions().items
+    (attempt,) = store.actions.page().items
     assert (attempt.detail["address"], attempt.detail["forwarded_for"]) == ("127.0.0.1", "10.1.2.3")
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from api import create_app
-from canary.runner.troubles import Trouble, blindness
+from canary.runner.publishing.troubles import Trouble, blindness
 from tests.api.serving import Client, ProbeLogFake, settings, view
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ def ago(seconds: float) -> int:
 
 def shown(store: Store, *, judged_s: float = 0, told_s: float = 0, runner: str = "canary-0", **more: Any) -> None:
     """Store a view of a runner whose judge came on so long ago, and whose process spoke so long ago."""
-    store.save_view("prod", runner, ago(judged_s), view(told_ns=ago(told_s), **more))
+    store.views.save("prod", runner, ago(judged_s), view(told_ns=ago(told_s), **more))
 
 
 def sentence(client: Client) -> str:
@@ -45,7 +45,7 @@ def ready(client: Client) -> str:
 def test_a_ledger_that_cannot_be_written_is_named(client: Client, store: Store, judged_s: float) -> None:
     shown(store, judged_s=judged_s, troubles=[[LEDGER, True], [AUDITOR, False]], more=FAILING)
     assert sentence(client) == f"The canary of prod judges nothing: {LEDGER}."
-    assert "Nobody can say" in client.get("/", refresh="off").text
+    assert "Unknown." in client.get("/", refresh="off").text
     assert ready(client).startswith(f"The canary of prod judges nothing: {LEDGER}.")
     text = client.get("/metrics").text
     assert 'canary_part_failing{cluster="prod",part="ledger /data/ledger"} 1' in text
@@ -106,7 +106,7 @@ def test_nothing_was_kept_as_long_as_nothing_was_read(client: Client, store: Sto
 
 def test_blindness_is_no_broken_promise(client: Client, store: Store) -> None:
     shown(store)
-    store.record("prod", [blindness("canary-0", {"queue": Trouble("facts wait", blind=True)}, ago(1))])
+    store.violations.record("prod", [blindness("canary-0", {"queue": Trouble("facts wait", blind=True)}, ago(1))])
     assert sentence(client) == "Nothing is known of prod now: we cannot look."
 
 

@@ -13,7 +13,7 @@ from api import create_app
 from canary.anomalies.topology_change import TopologyChange
 from canary.anomalies.violation import Violation
 from canary.probe.identity import Identity
-from storage.store.topology import TopologyFilter
+from storage.store.values import TopologyFilter
 from tests.api.serving import Client, ProbeLogFake, settings, view
 
 if TYPE_CHECKING:
@@ -31,7 +31,16 @@ def at(second: int, topic: str, number: int, leader: int, isr: str, replicas: st
 
 def lost(second: int, partition: int = 0) -> Violation:
     at_ns = T0 + second * S
-    return Violation("lost-write", "critical", "probes", "", partition, 17, None, None, at_ns, "online", "gone")
+    return Violation(
+        kind="lost-write",
+        severity="critical",
+        topic="probes",
+        partition=partition,
+        offset=17,
+        at_ns=at_ns,
+        by="online",
+        summary="gone",
+    )
 
 
 def exposed(client: Client, violation: Violation) -> tuple[str, list[tuple[str, int]]]:
@@ -58,8 +67,8 @@ def test_exposed_is_exactly_what_had_the_same_leader_and_the_same_shrunken_isr(s
         at(90, "probes", 0, 2, "1,2,3"),
         at(95, "later", 0, 1, "1"),
     ]
-    store.record_topology("prod", changes)
-    store.record("prod", [lost(85)])
+    store.topology.record("prod", changes)
+    store.violations.record("prod", [lost(85)])
     assert exposed(client, lost(85)) == ("same leader and shrunken ISR", [("orders", 0), ("orders", 1)])
 
 
@@ -75,16 +84,16 @@ def test_what_shrinks_after_the_loss_was_seen_is_not_exposed_by_it_though_it_is_
         at(300, "probes", 0, 1, "1"),
         at(300, "orders", 1, 1, "1"),
     ]
-    store.record_topology("prod", changes)
-    store.record("prod", [lost(85)])
-    store.record("prod", [lost(400)])
+    store.topology.record("prod", changes)
+    store.violations.record("prod", [lost(85)])
+    store.violations.record("prod", [lost(400)])
     assert exposed(client, lost(85)) == ("same leader and shrunken ISR", [("orders", 0)])
 
 
 class LogOf(ProbeLogFake):
     """Knows when one probe was acknowledged."""
 
-    def find(self, identity: Identity, /) -> Mapping[str, Any] | None:
+    def find(self, identity: Identity) -> Mapping[str, Any] | None:
         return {"probe": {"acked_at": datetime.fromtimestamp(T0 / 1e9, UTC)}} if identity.sequence == 1 else None
 
 
@@ -103,28 +112,28 @@ def test_a_loss_that_is_seen_late_is_exposed_by_what_was_so_since_its_acknowledg
         at(90, "probes", 0, 1, "1,2,3"),
         at(90, "orders", 0, 1, "1,2,3"),
     ]
-    store.record_topology("prod", changes)
-    store.record("prod", late)
+    store.topology.record("prod", changes)
+    store.violations.record("prod", late)
     assert exposed(client, late[0]) == ("same leader and shrunken ISR", [("orders", 0)])
     assert exposed(client, late[1]) == ("same leader", [("orders", 0), ("orders", 1)]), "nobody knows since when"
 
 
 def test_without_a_shrunken_isr_whatever_had_the_same_leader_is_named_as_that(store: Store, client: Client) -> None:
-    store.record_topology(
+    store.topology.record(
         "prod", [at(0, "probes", 0, 1, "1,2,3"), at(0, "orders", 0, 1, "1,2,3"), at(0, "orders", 1, 2, "1,2,3")]
     )
-    store.record("prod", [lost(85)])
+    store.violations.record("prod", [lost(85)])
     assert exposed(client, lost(85)) == ("same leader", [("orders", 0)])
 
 
 def test_a_violation_that_nothing_is_known_around_exposes_nothing(store: Store, client: Client) -> None:
-    store.record("prod", [lost(85)])
+    store.violations.record("prod", [lost(85)])
     assert exposed(client, lost(85)) == ("unknown", [])
     assert client.get("/api/v1/violations/none/exposure").status_code == 404
 
 
 def test_the_evidence_holds_the_topology_before_and_after(store: Store, client: Client) -> None:
-    store.record_topology(
+    store.topology.record(
         "prod",
         [
             TopologyChange(T0 - S, "broker", "", 1, detail="b1:9092"),
@@ -134,7 +143,7 @@ def test_the_evidence_holds_the_topology_before_and_after(store: Store, client: 
             at(80, "probes", 0, 2, "2"),
         ],
     )
-    store.record("prod", [lost(75)])
+    store.violations.record("prod", [lost(75)])
     around = client.get(f"/api/v1/violations/{lost(75).key('prod')}").json()["evidence"]["topology"]
     assert [(one["subject"], one["leader"], one["address"]) for one in around] == [
         ("broker", None, "b1:9092"),
@@ -146,24 +155,24 @@ def test_the_evidence_holds_the_topology_before_and_after(store: Store, client: 
 
 def test_the_timeline_holds_changes_only_and_pages(store: Store, client: Client) -> None:
     changes = [at(second, "orders", 0, 1 + second % 2, "1,2") for second in range(5)]
-    assert store.record_topology("prod", changes) == 5
-    assert store.record_topology("prod", changes) == 0, "told again, nothing is added"
-    assert store.record_topology("prod", [at(9, "orders", 0, 1, "1,2")]) == 0, "so already"
+    assert store.topology.record("prod", changes) == 5
+    assert store.topology.record("prod", changes) == 0, "told again, nothing is added"
+    assert store.topology.record("prod", [at(9, "orders", 0, 1, "1,2")]) == 0, "so already"
     first = client.get("/api/v1/topology", topic="orders", limit=3).json()
     second = client.get("/api/v1/topology", topic="orders", limit=3, cursor=first["next_cursor"]).json()
     leaders = [one["leader"] for one in (*first["items"], *second["items"])]
     assert leaders == [1, 2, 1, 2, 1]
     assert first["items"][0]["until"] is None
-    store.record_topology("prod", [TopologyChange(T0 + 20 * S, "topic", "orders", 0, detail="gone")])
+    store.topology.record("prod", [TopologyChange(T0 + 20 * S, "topic", "orders", 0, detail="gone")])
     now = TopologyFilter("prod", since_ns=T0 + 30 * S)
-    assert store.topology_spans(now) == []
+    assert store.topology.spans(now) == []
 
 
 def test_the_audit_is_what_the_runner_last_found(store: Store) -> None:
     found: dict[str, Any] = orjson.loads(view())
     finding = {"check": "c", "severity": "critical", "where": "topic x", "found": "f", "why": "w", "change": "c"}
     found["audit"] = {"at_ns": T0, "findings": [finding], "notes": [{"where": "brokers", "text": "t"}]}
-    store.save_view("prod", "canary-0", time.time_ns(), orjson.dumps(found))
+    store.views.save("prod", "canary-0", time.time_ns(), orjson.dumps(found))
     client = Client(create_app(settings("prod"), store, ProbeLogFake()))
     answer = client.get("/api/v1/audit").json()
     assert answer["items"] == [{"cluster": "prod", **finding}]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import orjson
 
 from storage.store import Store
-from storage.store.models import IncidentRow, ViolationRow, ViolationTotalRow
+from storage.store.models import INCIDENTS, VIOLATION_TOTALS, VIOLATIONS
 from tests.api.serving import partition
 
 if TYPE_CHECKING:
@@ -28,9 +28,9 @@ def fill(url: str, violations: int) -> None:
         total = {"cluster": "prod", "kind": "lost-write", "severity": "critical", "total": violations}
         with store._database.writing() as connection:
             for at in range(0, violations, 10_000):
-                connection.execute(ViolationRow.__table__.insert(), rows[at : at + 10_000])
-            connection.execute(IncidentRow.__table__.insert(), incidents)
-            connection.execute(ViolationTotalRow.__table__.insert(), [total])
+                connection.execute(VIOLATIONS.insert(), rows[at : at + 10_000])
+            connection.execute(INCIDENTS.insert(), incidents)
+            connection.execute(VIOLATION_TOTALS.insert(), [total])
 
 
 def _violation(number: int, at_ns: int, violations: int) -> dict[str, object]:

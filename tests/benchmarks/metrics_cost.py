@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
-from api.metrics import render_text
+from api.knowledge.views import read_views
+from api.metrics.collect import render_text
 from api.state import Knowledge
-from api.views import read_views
 from canary.metrics import METRICS
 from canary.settings.serving import ApiSettings
 from storage.store.values import View
@@ -18,7 +18,7 @@ from storage.store.values import View
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from api.views import ClusterView
+    from api.knowledge.views import ClusterView
 
 KINDS = {"counter": Counter, "gauge": Gauge, "histogram": Histogram}
 
@@ -26,21 +26,20 @@ KINDS = {"counter": Counter, "gauge": Gauge, "histogram": Histogram}
 def in_memory(cluster: ClusterView) -> CollectorRegistry:
     """Return a registry in which every series of ``cluster`` is a child that lives, as in any instrumented program."""
     registry = CollectorRegistry(auto_describe=False)
-    made: dict[str, Counter | Gauge | Histogram] = {}
-    for (name, labels), value in cluster.series.items():
+    for name, members in cluster.series.items():
         entry = METRICS[name]
-        if name not in made:
-            more = {"buckets": entry.buckets} if entry.type == "histogram" else {}
-            made[name] = KINDS[entry.type](name, entry.help, entry.labels, registry=registry, **more)
-        child = made[name].labels(cluster.name, *labels)
-        if isinstance(child, Histogram):
-            for bucket, count in zip(child._buckets, value.counts, strict=True):
-                bucket.inc(count)
-            child._sum.inc(value.value)
-        elif isinstance(child, Counter):
-            child.inc(value.value)
-        else:
-            child.set(value.value)
+        more = {"buckets": entry.buckets} if entry.type == "histogram" else {}
+        metric = KINDS[entry.type](name, entry.help, entry.labels, registry=registry, **more)
+        for labels, one in members.items():
+            child = metric.labels(cluster.name, *labels)
+            if isinstance(child, Histogram):
+                for bucket, count in zip(child._buckets, one.counts, strict=True):
+                    bucket.inc(count)
+                child._sum.inc(one.value)
+            elif isinstance(child, Counter):
+                child.inc(one.value)
+            else:
+                child.set(one.value)
     return registry
 
 

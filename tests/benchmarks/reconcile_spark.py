@@ -6,9 +6,9 @@ import json
 import sys
 from pathlib import Path
 
-from spark_reconcile import running
-from spark_reconcile.inputs import look
-from spark_reconcile.session import session
+from spark_reconcile.job import driver
+from spark_reconcile.job.inputs import look
+from spark_reconcile.job.session import session
 
 if __name__ == "__main__":
     folder = Path(sys.argv[-1])
@@ -19,5 +19,5 @@ if __name__ == "__main__":
     else:
         inputs = look(str(folder / "log"), str(folder / "dump"))
         with session("benchmark", light=True) as spark:
-            report = running.run(spark, inputs, str(folder / "out"))
+            report = driver.run(spark, inputs, str(folder / "out"))
         sys.stdout.write(json.dumps(report.summary) + "\n")

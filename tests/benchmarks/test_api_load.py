@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 from prometheus_client import metrics
 
-from api.views import read_views
+from api.knowledge.views import read_views
 from storage.store import Store
 from storage.store.values import View
 from tests.benchmarks.api_asking import Load, Served, ask, serving
@@ -37,7 +37,7 @@ def api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     url = f"sqlite:///{tmp_path_factory.mktemp('store')}/store.db"
     fill(url, VIOLATIONS)
     with Store.connect(url, timeout=5) as store:
-        store.save_view("prod", "canary-0", time.time_ns() + 3600 * 10**9, wide_view(3))
+        store.views.save("prod", "canary-0", time.time_ns() + 3600 * 10**9, wide_view(3))
     with serving(url) as served:
         yield served
 

@@ -14,7 +14,8 @@ import typer
 import yaml
 
 import canary.cli as command_line
-from canary.cli import app, config, logging, session
+from canary.cli import app, logging, session
+from canary.cli.admin import config
 from canary.settings import UserError
 from tests.support.command import canary
 
@@ -157,8 +158,7 @@ def _fake(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
         if error:
             raise error
 
-    fake.command("act")(act)
-    session.add_shared_options(fake)
+    fake.command("act")(session.with_shared_options(act))
     monkeypatch.setattr(command_line, "app", fake)
     return seen
 

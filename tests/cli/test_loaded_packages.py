@@ -94,10 +94,10 @@ def test_a_process_at_work_has_loaded_nothing_that_its_work_does_not_need(
 LITTLE: Final = {
     "import canary.cli": NOT_LOADED["up"] | {"structlog", "pydantic"},
     "import storage.store": NEVER | ARROW | {"alembic", "sqlalchemy.orm", "pydantic"},
-    "import storage.ledger as ledger; ledger.decode_facts(ledger.encode_facts([]))": NEVER,
-    "from contextlib import suppress; from canary.probe import Identity; "
-    "from storage.probe_log import NothingThereError, find_probe\n"
-    "with suppress(NothingThereError): find_probe('/nowhere', Identity(1, 1, 1, 1))": NEVER,
+    "import storage.ledger.codec as codec; codec.decode_facts(codec.encode_facts([]))": NEVER,
+    "from contextlib import suppress; from canary.probe.identity import Identity; "
+    "from storage.probe_log.errors import NothingThereError; from storage.probe_log.reading import ProbeLogReader\n"
+    "with suppress(NothingThereError): ProbeLogReader('/nowhere').find(Identity(1, 1, 1, 1))": NEVER,
 }
 """What may not have been loaded after some lines of Python: for --help, the store, the ledger, the probe log."""
 

@@ -43,7 +43,7 @@ def test_a_token_is_made_listed_and_revoked(place: Path) -> None:
     assert made.status == 0, made.err
     text = made.out.strip()
     with store_of(place) as store:
-        token = store.token(text, time.time_ns())
+        token = store.tokens.verify(text, time.time_ns())
         assert token is not None
         assert (token.name, token.scope) == ("grafana", "operate")
         assert token.expires_ns == pytest.approx(time.time_ns() + 90 * 86_400 * 10**9, rel=1e-3)
@@ -51,8 +51,8 @@ def test_a_token_is_made_listed_and_revoked(place: Path) -> None:
         assert (row["id"], row["state"]) == (token.id, "valid")
         assert text not in run(place, "token", "list").out
         assert run(place, "token", "revoke", text).status == 0
-        assert store.token(text, time.time_ns()) is None
-        assert [action.action for action in store.actions().items] == ["revoke-token", "create-token"]
+        assert store.tokens.verify(text, time.time_ns()) is None
+        assert [action.action for action in store.actions.page().items] == ["revoke-token", "create-token"]
         made = json.loads(run(place, "token", "create", "x", "--json").out)
         left = datetime.fromisoformat(made["expires_at"]) - datetime.now(UTC)
         assert timedelta(days=89) < left <= timedelta(days=90), "told nothing, it expires"
@@ -66,7 +66,7 @@ def test_a_test_of_the_alarm_opens_and_ends(place: Path) -> None:
     ran = run(place, "alert", "test", "--for", "1", "--json")
     assert ran.status == 0, ran.err
     with store_of(place) as store:
-        row = store.violation(json.loads(ran.out)["violation"])
+        row = store.violations.get(json.loads(ran.out)["violation"])
         assert row is not None
         assert (row.kind, row.severity, row.state, row.reason) == ("alert-test", "critical", "resolved", "ended")
     assert run(place, "alert", "test", "--cluster", "other", "--for", "1").status == 2
@@ -88,18 +88,18 @@ def test_a_decommissioned_cluster_is_forgotten(place: Path) -> None:
     with store_of(place) as store:
         store.upgrade()
         for cluster in ("prod", "old"):
-            store.save_view(cluster, "canary-0", time.time_ns(), b"{}")
+            store.views.save(cluster, "canary-0", time.time_ns(), b"{}")
         done = run(place, "forget", "old")
         assert (done.status, done.out, done.err) == (
             0,
             "old is forgotten: 0 violations, 0 incidents, 0 reconciliations\n",
             "",
         )
-        assert store.clusters() == ["prod"]
-        assert store.actions().items[0].target == "cluster old"
+        assert store.retention.clusters() == ["prod"]
+        assert store.actions.page().items[0].target == "cluster old"
         unknown = run(place, "forget", "old")
         assert (unknown.status, "it does of: prod" in unknown.err) == (2, True)
         named = run(place, "forget", "prod", "--json")
         assert json.loads(named.out) == {"cluster": "prod", "violations": 0, "incidents": 0, "reconciliations": 0}
-        store.save_view("prod", "canary-0", time.time_ns(), b"{}")
+        store.views.save("prod", "canary-0", time.time_ns(), b"{}")
         assert "still in" in run(place, "forget", "prod").err

@@ -12,9 +12,9 @@ import pytest
 import yaml
 
 from canary.anomalies.catalogue import CATALOGUE
-from dashboards.__main__ import ROOT
-from dashboards.boards import boards
-from dashboards.rules import alert_name, groups
+from dashboards.__main__ import GENERATED, ROOT
+from dashboards.boards.catalogue import boards
+from dashboards.rules import GROUPS, alert_name
 from tests.support.grafana import queries
 
 if TYPE_CHECKING:
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.e2e
 
-RULES = ROOT / "dashboards" / "generated" / "rules.yml"
+RULES = ROOT / GENERATED / "rules.yml"
 REPLICAS = ('instance="a:8080", pod="a", job="canary"', 'instance="b:8080", pod="b", job="canary"')
-DESCRIPTIONS = {rule.name: rule for rules in groups().values() for rule in rules}
+DESCRIPTIONS = {rule.name: rule for rules in GROUPS.values() for rule in rules}
 DAY = 86400
 
 Series = dict[str, str]

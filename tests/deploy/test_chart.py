@@ -13,12 +13,12 @@ import kubernetes_validate
 import pytest
 import yaml
 
-from canary.settings import Settings
+from canary.settings import Settings, load
 from canary.settings.kafka import SECRETS
 from canary.settings.serving import ApiSettings
 from dashboards.__main__ import ROOT
-from dashboards.boards import boards
-from dashboards.rules import groups
+from dashboards.boards.catalogue import boards
+from dashboards.rules import GROUPS
 from tests.support.command import canary
 
 if TYPE_CHECKING:
@@ -146,7 +146,7 @@ def test_each_runner_has_its_share_and_other_parts_have_none() -> None:
     assert alone["replicas"] == 1
     assert "SHARD" not in json.dumps(alone)
     given = dict(CLUSTERS, CANARY_CLUSTERS__0__SHARD="2/3")
-    assert Settings.load(None, given).clusters[0].share.mine(6) == (2, 5)
+    assert load(None, given).clusters[0].share.mine(6) == (2, 5)
 
 
 @pytest.mark.e2e
@@ -330,7 +330,7 @@ def test_settings_and_rules_in_the_chart_are_the_real_ones() -> None:
     settings = objects["ConfigMap/x-settings"]["data"]["canary.yaml"]
     assert Settings.model_validate(yaml.safe_load(settings)).clusters[0].name == "prod"
     names = {rule["alert"] for group in objects["PrometheusRule/x"]["spec"]["groups"] for rule in group["rules"]}
-    assert names == {rule.name for rules in groups().values() for rule in rules}
+    assert names == {rule.name for rules in GROUPS.values() for rule in rules}
     shown = {name: json.loads(text) for name, text in objects["ConfigMap/x-dashboards"]["data"].items()}
     assert shown == {f"{uid}.json": json.loads(text) for uid, text in boards().items()}
 

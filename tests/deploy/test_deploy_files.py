@@ -13,8 +13,9 @@ from typing import Any
 import pytest
 import yaml
 
-from canary.settings import Settings
-from dashboards.boards import boards
+from canary.settings import load
+from dashboards.__main__ import GENERATED
+from dashboards.boards.catalogue import boards
 
 ROOT = Path(__file__).parent.parent.parent
 DEPLOY = ROOT / "deploy"
@@ -62,7 +63,8 @@ def test_prometheus_reaches_the_canary_by_a_name_that_it_knows_and_links_lead_to
 
 
 def test_prometheus_loads_the_generated_rules() -> None:
-    (target,) = (target for target, source in mounts("prometheus").items() if source.endswith("generated/rules.yml"))
+    rules = ROOT / GENERATED / "rules.yml"
+    (target,) = (target for target, source in mounts("prometheus").items() if (DEPLOY / source).resolve() == rules)
     (pattern,) = read("prometheus.yml")["rule_files"]
     assert Path(target).match(pattern)
 
@@ -97,7 +99,7 @@ def test_alerts_reach_a_receiver_by_severity() -> None:
 
 
 def test_alerts_that_are_inhibited_exist() -> None:
-    rules = yaml.safe_load((ROOT / "dashboards" / "generated" / "rules.yml").read_text(encoding="utf-8"))
+    rules = yaml.safe_load((ROOT / GENERATED / "rules.yml").read_text(encoding="utf-8"))
     alerts = [rule["alert"] for group in rules["groups"] for rule in group["rules"]]
     for rule in read("alertmanager.yml")["inhibit_rules"]:
         for matcher in rule["source_matchers"] + rule["target_matchers"]:
@@ -106,9 +108,7 @@ def test_alerts_that_are_inhibited_exist() -> None:
 
 
 def test_the_example_settings_are_accepted() -> None:
-    settings = Settings.load(
-        DEPLOY / "canary.example.yaml", {"CANARY_STORE__URL": "postgresql+psycopg://c:p@postgres/c"}
-    )
+    settings = load(DEPLOY / "canary.example.yaml", {"CANARY_STORE__URL": "postgresql+psycopg://c:p@postgres/c"})
     assert settings.clusters[0].name == "prod"
     assert not settings.clusters[0].embedded
     for path in (settings.ledger.directory, settings.probe_log.url):
@@ -171,7 +171,7 @@ def test_the_image_has_every_package_of_the_wheel() -> None:
 
 def test_the_image_brings_what_spark_needs_to_read_from_kafka() -> None:
     build, last = (DEPLOY / "Dockerfile").read_text(encoding="utf-8").rsplit("\nFROM ", 1)
-    assert build.index("uv sync") < build.index("-m spark_reconcile.connector")
+    assert build.index("uv sync") < build.index("-m spark_reconcile.dump.connector")
     assert "COPY --from=build /opt/canary /opt/canary" in last
     assert "/opt/canary/" in (DEPLOY / "spark/Dockerfile").read_text(encoding="utf-8").split("SPARK_HOME=")[1]
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     Canary = Callable[..., subprocess.CompletedProcess[str]]
 
 ROOT = Path(__file__).parent.parent.parent
-SHIPPED = ("canary", "api", "storage", "spark_reconcile", "dashboards/generated")
+SHIPPED = ("canary", "api", "storage", "spark_reconcile")
 
 
 def uv(*arguments: str | Path) -> None:
@@ -73,11 +73,14 @@ def history(tmp_path: Path) -> Path:
 def test_everything_in_the_packages_is_shipped_and_nothing_else(wheel: Path) -> None:
     names = {name for name in ZipFile(wheel).namelist() if ".dist-info/" not in name}
     files = {path for folder in SHIPPED for path in (ROOT / folder).rglob("*") if path.is_file()}
-    assert names == {str(path.relative_to(ROOT)) for path in files if "__pycache__" not in path.parts}
+    chart = ROOT / "deploy/helm/kafka-durability-canary/files"
+    made = {f"dashboards/generated/grafana/{path.name}" for path in (chart / "dashboards").iterdir()}
+    made.add("dashboards/generated/rules.yml")
+    assert names == made | {str(path.relative_to(ROOT)) for path in files if "__pycache__" not in path.parts}
     for kind in ("templates/status.html", "static/canary.css", "m0001_first_tables.py", "script.py.mako", "rules.yml"):
         assert any(name.endswith(kind) for name in names), kind
-    assert {f"{package}/py.typed" for package in SHIPPED if "/" not in package} <= names
-    assert "canary/lab/pinned/kafka-4.1.0.txt" in names
+    assert {f"{package}/py.typed" for package in SHIPPED} <= names
+    assert "canary/lab/jars/pinned/kafka-4.1.0.txt" in names
 
 
 def test_the_base_install_has_no_extra_and_has_its_commands(environment: Path, canary: Canary) -> None:

@@ -18,9 +18,9 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from api.state import ALERT_TEST
 from canary.lab.state import free_ports
-from dashboards.__main__ import ROOT
-from dashboards.boards import boards
-from dashboards.rules import groups
+from dashboards.__main__ import GENERATED, ROOT
+from dashboards.boards.catalogue import boards
+from dashboards.rules import GROUPS
 from storage.store import Store
 from tests.support.grafana import queries
 from tests.support.process import Canary
@@ -106,7 +106,7 @@ def monitoring(directory: Path, canary_port: int, pager: str) -> Iterator[str]:
 
 def _forgetful_rules() -> Any:
     """Return the rules as shipped, of which those of violations forget what is new sooner."""
-    rules = yaml.safe_load((ROOT / "dashboards/generated/rules.yml").read_text())
+    rules = yaml.safe_load((ROOT / GENERATED / "rules.yml").read_text())
     (anomalies,) = (group for group in rules["groups"] if group["name"] == "kafka-durability")
     for rule in anomalies["rules"]:
         assert rule["expr"].count(NEW_SHIPPED) == 1
@@ -210,11 +210,11 @@ def _reconciled(url: str) -> None:
     """Write down a reconciliation that ended well, as the scheduler does (the nightly job has tests of its own)."""
     now = time.time_ns()
     with Store.connect(url, timeout=PATIENCE_S) as store:
-        store.request_reconciliation("t", "e2e", now)
-        claimed = store.claim_reconciliation("e2e", now)
+        store.reconciliations.request("t", "e2e", now)
+        claimed = store.reconciliations.claim("e2e", now)
         assert claimed is not None
         verdicts = {"survived": 100, "lost": 0, "pending": 3}
-        assert store.finish_reconciliation(claimed.id, "e2e", now, summary={"unjudged": []}, verdicts=verdicts)
+        assert store.reconciliations.finish(claimed.id, "e2e", now, summary={"unjudged": []}, verdicts=verdicts)
 
 
 def _foreign(bootstrap: str, topic: str) -> None:
@@ -258,7 +258,7 @@ def _every_query_answers(prometheus: str, since: float) -> None:
     asked = {(uid, one) for uid, text in boards().items() for one in queries(json.loads(text))}
     # a panel that shows only what fails is empty while nothing does
     empty = {(uid, one.removesuffix(" > 0")) for uid, one in asked if not any(name in one for name in OFF)}
-    for rules in groups().values():
+    for rules in GROUPS.values():
         for rule in rules:
             asked.add((rule.name, rule.expression))
             for name, braces in set(re.findall(r"(canary_\w+)(\{[^}]*\})?", rule.expression)):

@@ -22,7 +22,7 @@ import yaml
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from canary.errors import FAILED
-from dashboards.__main__ import ROOT
+from dashboards.__main__ import GENERATED, ROOT
 from tests.support.disk import SmallDisk, small_disk
 from tests.support.process import Canary
 from tests.support.prometheus import PATIENCE_S, prometheus
@@ -171,7 +171,7 @@ class Fleet:
 def watched(directory: Path, api: Canary, runners: dict[str, Canary]) -> Iterator[Watch]:
     """Run them all, and Prometheus with the files of the repository, until every cluster is probed."""
     config = yaml.safe_load((ROOT / "deploy/prometheus.yml").read_text())
-    config["rule_files"] = [str(ROOT / "dashboards/generated/rules.yml")]
+    config["rule_files"] = [str(ROOT / GENERATED / "rules.yml")]
     del config["alerting"]
     with ExitStack() as running:
         for canary in (api, *runners.values()):

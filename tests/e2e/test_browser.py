@@ -73,11 +73,11 @@ def site(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
         pages = ["/", "/docs"]
         now = time.time_ns()
         if request.param != "empty":
-            store.save_view("prod", "canary-0", now + 3600 * SECOND, view())
-            store.record_topology("prod", _timeline(now))
+            store.views.save("prod", "canary-0", now + 3600 * SECOND, view())
+            store.topology.record("prod", _timeline(now))
         if request.param == "broken":
-            store.record("prod", [lost(n, at_ns=now - n * SECOND) for n in range(8)])
-            incident, found = store.incidents().items[0], store.violations().items[0]
+            store.violations.record("prod", [lost(n, at_ns=now - n * SECOND) for n in range(8)])
+            incident, found = store.incidents.page().items[0], store.violations.page().items[0]
             pages += [f"/incidents/{incident.id}", f"/violations/{found.id}"]
         pages.append("/incidents")
         app = create_app(settings("prod"), store, ProbeLogFake())

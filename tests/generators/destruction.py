@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from canary import facts as f
 from canary.anomalies.online import Tracker
 from tests.generators.wild import seeded
+from tests.support.bench import positions
 from tests.support.ranges import one_by_one
 
 if TYPE_CHECKING:
@@ -108,7 +109,7 @@ class Life:
                 break
         self.next_generation()
         for name in (RC, RU):
-            known = self.tracker.positions(TOPIC, name)
+            known = positions(self.tracker, TOPIC, name)
             self.place(name, known.get(0, self.start if self.topic_id > 1 else self.end), "assigned")
 
     def next_generation(self) -> None:

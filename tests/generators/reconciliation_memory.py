@@ -7,32 +7,36 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from spark_reconcile import reading
-from spark_reconcile.bounding import Place, dumped_of
-from spark_reconcile.columns import Damaged, Found, Probes
-from spark_reconcile.extents import Extents
-from spark_reconcile.fractures import Fractures
-from spark_reconcile.judging import SURVIVED, UNJUDGED, VERDICTS
-from spark_reconcile.kernel import Piece, Slice
-from spark_reconcile.merging import reconcile
-from spark_reconcile.splitting import split
-from spark_reconcile.tables import File
-from spark_reconcile.tally import Tally
-from spark_reconcile.transactions import transactions_of
+from spark_reconcile.job.partitioning import split
+from spark_reconcile.match.extents import Extents
+from spark_reconcile.match.fractures import Fractures
+from spark_reconcile.match.kernel import Partition, RangeRows, settle
+from spark_reconcile.match.merging import Bracket, add_up, neighbours, revisits, second_look
+from spark_reconcile.match.rules import VERDICTS, Verdict
+from spark_reconcile.match.verdict_counts import VerdictCounts
+from spark_reconcile.tables import parquet
+from spark_reconcile.tables.bounds import Place, dumped_of
+from spark_reconcile.tables.columns import Damaged, Found, Probes
+from spark_reconcile.tables.rows import polls_of, probes_of, records_of, transactions_of
+from spark_reconcile.tables.schema import File
 from tests.generators.reconciliation_nights import arrow
 
 if TYPE_CHECKING:
     import random
+    from collections.abc import Sequence
 
     import pyarrow as pa
 
+    from spark_reconcile.match.kernel import Settled
+    from spark_reconcile.match.merging import PartitionResult
+    from spark_reconcile.tables.columns import Identities
     from tests.generators.reconciliation_oracle import Night
 
 
 def shaped(night: Night, table: str) -> pa.Table:
     raw = arrow(getattr(night, table), table)
     file = File(table, table, {}, frozenset(raw.schema.names), ())
-    return reading.shaped(raw, file, reading.USED[table])
+    return parquet.shaped(raw, file, parquet.USED[table])
 
 
 def reconciled(  # noqa: C901  # the driver's work, in one piece
@@ -58,7 +62,7 @@ def reconciled(  # noqa: C901  # the driver's work, in one piece
     for place, (probes, *_) in columns.items():
         for producer, generation in zip(probes.producer.tolist(), probes.generation.tolist(), strict=True):
             generations.setdefault((place.cluster, producer), set()).add(generation)
-    tally, fractures, anomalies = Tally(), Fractures(), {"corrupt": 0, "inconsistent-offsets": 0}
+    counts, fractures, anomalies = VerdictCounts(), Fractures(), {"corrupt": 0, "inconsistent-offsets": 0}
     verdicts: dict[tuple[Any, ...], tuple[str, int | None]] = {}
     unjudged = []
     for place, (probes, records, damaged, polls) in sorted(columns.items()):
@@ -67,22 +71,22 @@ def reconciled(  # noqa: C901  # the driver's work, in one piece
             first, last = sequences.get(who[:2], (who[2], who[2]))
             sequences[who[:2]] = min(first, who[2]), max(last, who[2])
         known = {who: tuple(sorted(all_)) for (cluster, who), all_ in generations.items() if cluster == place.cluster}
-        partition = Slice(dumped.bounds.get(place), Extents(sequences, known))
+        partition = Partition(dumped.bounds.get(place), Extents(sequences, known))
         edges = [-1, *cuts, 1 << 40]
         loose = np.array([order.randrange(len(edges) - 1) for _ in range(len(probes))])
-        pieces = []
+        ranges = []
         for number, (low, high) in enumerate(pairwise(edges)):
             mine = (probes.offset >= max(low, 0)) & (probes.offset < high) | ((probes.offset < 0) & (loose == number))
-            pieces.append(
-                Piece(
+            ranges.append(
+                RangeRows(
                     probes.take(mine),
                     records.take((records.offset >= low) & (records.offset < high)),
                     damaged.take((damaged.offset >= low) & (damaged.offset < high)),
                     polls.take((polls.offset >= low) & (polls.offset < high)),
                 )
             )
-        whole, settled = reconcile(pieces, partition)
-        tally += whole.tally
+        whole, settled = reconcile(ranges, partition)
+        counts += whole.verdict_counts
         for part, retracted in zip(settled, whole.retracted, strict=True):
             gone = {
                 (p, g, s)
@@ -115,34 +119,51 @@ def reconciled(  # noqa: C901  # the driver's work, in one piece
             verdicts,
             place,
             done.others,
-            np.where(done.other_verdicts == 9, -1, done.others.offset),
+            np.where(done.other_verdicts == Verdict.LOST, -1, done.others.offset),
             done.other_verdicts,
         )
-        if partition.bounds is None and whole.tally.notes.get("promised"):
+        if partition.bounds is None and whole.verdict_counts.notes.get("promised"):
             unjudged.append(tuple(place))
-    anomalies |= tally.anomalies | {"fractured-transaction": len(fractures.fractured())}
+    anomalies |= counts.anomalies | {"fractured-transaction": len(fractures.fractured())}
     return {
-        "table": tally.total(),
+        "table": counts.total(),
         "anomalies": {name: number for name, number in sorted(anomalies.items()) if number},
-        "counts": dict(sorted(tally.by_verdict().items())),
+        "counts": dict(sorted(counts.by_verdict().items())),
         "verdicts": verdicts,
-        "unverified": tally.notes.get("unverified", 0),
-        "voided": tally.notes.get("voided", 0),
+        "unverified": counts.notes.get("unverified", 0),
+        "voided": counts.notes.get("voided", 0),
         "unjudged": sorted(unjudged),
     }
+
+
+def reconcile(ranges: Sequence[RangeRows], partition: Partition) -> tuple[PartitionResult, list[Settled]]:
+    """Reconcile a partition that is in memory, cut into ranges in any way: the driver's and all tasks' work."""
+    first = [settle(rows, partition) for rows in ranges]
+    reported = [part.unsettled.identities() for part in first]
+    runs = revisits([(identities, part.runs) for identities, part in zip(reported, first, strict=True)])
+    again = [second_look(rows, partition, ask, known) for rows, ask, known in zip(ranges, runs, reported, strict=True)]
+
+    def bracket(identities: Identities) -> Bracket:
+        result = Bracket.unknown(len(identities))
+        for rows in ranges:
+            result = result.narrowed(neighbours(rows.probes, identities))
+        return result
+
+    counts, unsettled = [part.verdict_counts for part in first], [part.unsettled for part in first]
+    return add_up(counts, unsettled, again, partition, bracket), first
 
 
 def _columns(
     place: Place, tables: dict[str, list[pa.Table]], ids: frozenset[str | None], transactions: Any
 ) -> tuple[Probes, Found, Damaged, Found]:
-    probes = [reading.probes(rows, place.cluster, ids, transactions, "probes") for rows in tables.get("probes", [])]
-    records = [reading.records(rows, ids, "records") for rows in tables.get("records", [])]
-    polls = [reading.polls(rows, ids, "polls") for rows in tables.get("polls", [])]
+    probes = [probes_of(rows, place.cluster, ids, transactions, "probes") for rows in tables.get("probes", [])]
+    records = [records_of(rows, ids, "records") for rows in tables.get("records", [])]
+    polls = [polls_of(rows, ids, "polls") for rows in tables.get("polls", [])]
     return (
         Probes.concat(probes),
-        Found.concat([Found.none(), *(found for found, _ in records)]),
-        Damaged.concat([Damaged.none(), *(damaged for _, damaged in records)]),
-        Found.concat([Found.none(), *polls]),
+        Found.concat([Found.zeros(), *(found for found, _ in records)]),
+        Damaged.concat([Damaged.zeros(), *(damaged for _, damaged in records)]),
+        Found.concat([Found.zeros(), *polls]),
     )
 
 
@@ -150,7 +171,7 @@ def _tell(verdicts: dict[Any, Any], place: Place, rows: Any, offsets: Any, codes
     for producer, generation, sequence, offset, code in zip(
         *(column.tolist() for column in (rows.producer, rows.generation, rows.sequence, offsets, codes)), strict=True
     ):
-        if code not in (SURVIVED, UNJUDGED):
+        if code not in (Verdict.SURVIVED, Verdict.UNJUDGED):
             key = (*place, producer, generation, sequence)
             assert key not in verdicts, f"two verdicts for {key}"
             verdicts[key] = VERDICTS[code], None if offset < 0 else offset

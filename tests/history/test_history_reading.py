@@ -9,7 +9,11 @@ import orjson
 import pytest
 
 from canary.anomalies.offline import check
-from canary.history import History, HistoryError, load, load_operations, write_jsonl
+from canary.history.columns import History
+from canary.history.errors import HistoryError
+from canary.history.operation import Operation
+from canary.history.reading import load
+from canary.history.writing import write_jsonl
 from tests.generators.simulator import simulate
 from tests.generators.wild import seeded, wild_history
 from tests.support.seeds import cases
@@ -224,7 +228,7 @@ def test_jepsens_own_printing_is_read() -> None:
 
 def test_a_history_survives_being_written() -> None:
     history = simulate(5).history()
-    operations = list(load_operations(io.BytesIO(lines(history)), "h"))
+    operations = [Operation(**row) for row in history]
     file = io.BytesIO()
     assert write_jsonl(operations, file) == len(history)
     assert [orjson.loads(line) for line in file.getvalue().splitlines()] == history

@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 from confluent_kafka import Producer
 
-from canary.client.honesty import ACKS_OF_ONE, IDEMPOTENT, DishonestClientError, confessing, require
-from canary.client.quiet import quiet_logger
+from canary.kafka.effective_config import ACKS_OF_ONE, IDEMPOTENT, DishonestClientError, logging_properties, require
+from canary.kafka.quiet import quiet_logger
 
 
 def ask(promised: dict[str, str], **properties: object) -> None:
     logger = quiet_logger("asked")
     given = {name.replace("_", "."): value for name, value in properties.items()}
-    config, confession = confessing({"test.mock.num.brokers": 1, **given}, logger)
+    config, confession = logging_properties({"test.mock.num.brokers": 1, **given}, logger)
     require(Producer(config, logger=logger), confession, promised)
 
 

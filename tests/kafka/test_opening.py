@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException
 
-from canary.client.opening import opened, opened_in_time
+from canary.kafka.opening import opened, opened_in_time
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -28,7 +28,7 @@ def failing(code: int, times: int) -> Callable[[], str]:
 
 
 def test_a_refused_client_is_told_and_made_later(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("canary.client.opening._AGAIN_S", 0.0)
+    monkeypatch.setattr("canary.kafka.opening._AGAIN_S", 0.0)
     told: list[KafkaError] = []
     make = failing(KafkaError.SASL_AUTHENTICATION_FAILED, 2)
     assert opened_in_time(make, told.append, threading.Event()) == "client"

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from canary.client.epochs import watching_epochs
-from canary.client.honesty import confessing
-from canary.client.quiet import quiet_logger
+from canary.kafka.effective_config import logging_properties
+from canary.kafka.producer_epochs import watching_epochs
+from canary.kafka.quiet import quiet_logger
 
 BUMP = (
     "[producer-5] [thrd:127.0.0.1:9092/1]: Beginning partition drain in state Assigned for PID{Id:1001,Epoch:0} "
@@ -26,7 +26,7 @@ def test_a_drain_before_a_new_epoch_is_heard_and_one_before_a_retry_is_not(line:
     bumps: list[str] = []
     logger = quiet_logger("client")
     config = watching_epochs({"debug": "broker"}, logger, bumps.append)
-    config, _ = confessing(config, logger)
+    config, _ = logging_properties(config, logger)
     assert config["debug"] == "broker,eos,conf"
     logger.debug("%s %s", "DRAIN", line)
     assert bumps == heard

@@ -12,7 +12,8 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from canary.lab import CONTROLLER, Lab, LabError, wire
+from canary.kafka import wire
+from canary.lab import CONTROLLER, Lab, LabError, NodeProperties
 from tests.support.waiting import until
 
 pytestmark = [pytest.mark.kafka, pytest.mark.quick]
@@ -198,7 +199,7 @@ def test_a_broker_can_be_added_with_its_rack_and_removed(lab: Lab) -> None:
 
 def test_after_a_crash_of_everything_it_starts_again_with_its_data(tmp_path: Path) -> None:
     """Pid files are left behind; one of them now names a living stranger."""
-    lab = Lab(tmp_path, brokers=1, broker_properties={"min.insync.replicas": 1}, die_with_parent=True)
+    lab = Lab(tmp_path, brokers=1, properties=NodeProperties({"min.insync.replicas": 1}), die_with_parent=True)
     lab.start()
     create_small_topic(lab)
     produce(lab, "t", ["a"])
@@ -218,7 +219,7 @@ def test_after_a_crash_of_everything_it_starts_again_with_its_data(tmp_path: Pat
 
 
 def test_a_lab_without_its_controller_stops_at_once(tmp_path: Path) -> None:
-    lab = Lab(tmp_path, brokers=1, broker_properties={"min.insync.replicas": 1}, die_with_parent=True)
+    lab = Lab(tmp_path, brokers=1, properties=NodeProperties({"min.insync.replicas": 1}), die_with_parent=True)
     lab.start()
     lab.pause(CONTROLLER)
     began = time.time()
@@ -235,7 +236,7 @@ def arguments(process: psutil.Process) -> list[str]:
 
 
 def test_a_broker_that_cannot_start_says_why_and_nothing_stays_behind(tmp_path: Path) -> None:
-    lab = Lab(tmp_path, brokers=1, broker_properties={"num.io.threads": "none"}, die_with_parent=True)
+    lab = Lab(tmp_path, brokers=1, properties=NodeProperties({"num.io.threads": "none"}), die_with_parent=True)
     with pytest.raises(LabError, match=r"num\.io\.threads"):
         lab.start()
     assert [node.state for node in lab.status()] == ["stopped", "stopped"]

@@ -6,14 +6,15 @@ from pathlib import Path
 import psutil
 import pytest
 
-from canary.lab import Lab, classes, jars, site
+from canary.lab import Lab, site
+from canary.lab.jars import cache, classes
 
 
 def test_without_an_archive_one_is_written_and_with_one_it_is_used(tmp_path: Path) -> None:
     lib, home = tmp_path / "lib", tmp_path / "lab" / "broker-1"
     lib.mkdir()
     home.mkdir(parents=True)
-    java = jars.java()
+    java = cache.java()
     assert classes.flags(lib, java) == ()
     assert classes.writing(lib, java, home) == (f"-XX:ArchiveClassesAtExit={home}/classes.jsa",)
     classes.keep(lib, java, home)  # it was killed: there is nothing to keep
@@ -31,7 +32,7 @@ def test_without_an_archive_one_is_written_and_with_one_it_is_used(tmp_path: Pat
 def test_brokers_start_with_the_archive_that_an_earlier_one_left(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    fetched = jars.fetch()
+    fetched = cache.fetch()
     shutil.copytree(fetched, tmp_path / fetched.name, ignore=shutil.ignore_patterns("classes-*"))
     monkeypatch.setenv("CANARY_CACHE", str(tmp_path))
     monkeypatch.setattr(site, "_STOP_S", 120.0)  # the archive is written at the end, which takes long on a busy machine

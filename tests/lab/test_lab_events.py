@@ -11,7 +11,8 @@ import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from canary.lab import CONTROLLER
-from canary.lab.events import RETURNING_S, Event, events, note, unasked
+from canary.lab.events import Event, events, note
+from tests.support.expulsions import RETURNING_S, unasked
 from tests.support.waiting import until
 
 if TYPE_CHECKING:

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING
 import pytest
 from confluent_kafka.admin import AdminClient
 
-from canary.lab import Lab, LabError, jars
-from canary.lab.jars import Jar
+from canary.lab import Lab, LabError
+from canary.lab.jars import cache, pinned_jars
+from canary.lab.jars.pinned_jars import Jar
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -74,7 +75,7 @@ def repository(monkeypatch: pytest.MonkeyPatch) -> Iterator[Repository]:
         thread = threading.Thread(target=server.serve_forever, args=(0.05,))
         thread.start()
         monkeypatch.setenv("CANARY_MAVEN_URL", f"http://me:hunter77@127.0.0.1:{server.server_port}/maven2/")
-        monkeypatch.setattr(jars, "pinned", lambda _: PINS)
+        monkeypatch.setattr(cache, "pinned", lambda _: PINS)
         yield server
         server.shutdown()
         thread.join()
@@ -82,40 +83,40 @@ def repository(monkeypatch: pytest.MonkeyPatch) -> Iterator[Repository]:
 
 def test_every_pinned_jar_is_fetched_with_its_progress(tmp_path: Path, repository: Repository) -> None:
     steps: list[tuple[int, int]] = []
-    lib = jars.fetch(VERSION, lambda _what, done, total: steps.append((done, total)), cache=tmp_path)
+    lib = cache.fetch(VERSION, lambda _what, done, total: steps.append((done, total)), cache=tmp_path)
     assert {path.name: path.read_bytes() for path in lib.iterdir()} == {jar.name: content(jar.name) for jar in PINS}
     assert steps == [(done, len(PINS)) for done in range(1, len(PINS) + 1)]
-    assert jars.is_fetched(VERSION, cache=tmp_path)
+    assert cache.is_fetched(VERSION, cache=tmp_path)
     assert set(repository.asked.values()) == {1}
 
 
 def test_the_second_time_nothing_is_asked(tmp_path: Path, repository: Repository) -> None:
-    first = jars.fetch(VERSION, cache=tmp_path)
-    assert jars.fetch(VERSION, cache=tmp_path) == first
+    first = cache.fetch(VERSION, cache=tmp_path)
+    assert cache.fetch(VERSION, cache=tmp_path) == first
     assert repository.asked.total() == len(PINS)
 
 
 def test_two_who_fetch_at_once_fetch_once(tmp_path: Path, repository: Repository) -> None:
-    threads = [threading.Thread(target=jars.fetch, args=(VERSION,), kwargs={"cache": tmp_path}) for _ in range(2)]
+    threads = [threading.Thread(target=cache.fetch, args=(VERSION,), kwargs={"cache": tmp_path}) for _ in range(2)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
     assert repository.asked.total() == len(PINS)
-    assert jars.is_fetched(VERSION, cache=tmp_path)
+    assert cache.is_fetched(VERSION, cache=tmp_path)
 
 
 def test_a_repository_in_trouble_is_asked_again(tmp_path: Path, repository: Repository) -> None:
     repository.status[PINS[3].name] = [503, 500]
-    jars.fetch(VERSION, cache=tmp_path)
+    cache.fetch(VERSION, cache=tmp_path)
     assert repository.asked[PINS[3].name] == 3
 
 
 def refused(tmp_path: Path) -> str:
     """Return why a fetch ends, after it has left nothing that looks complete."""
     with pytest.raises(LabError) as caught:
-        jars.fetch(VERSION, cache=tmp_path)
-    assert not jars.is_fetched(VERSION, cache=tmp_path)
+        cache.fetch(VERSION, cache=tmp_path)
+    assert not cache.is_fetched(VERSION, cache=tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == [f"kafka-{VERSION}.lock"]
     assert "hunter77" not in str(caught.value)
     return str(caught.value)
@@ -147,26 +148,26 @@ def test_a_fetch_that_is_interrupted_leaves_nothing_that_looks_complete(tmp_path
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        jars.fetch(VERSION, interrupt, cache=tmp_path)
+        cache.fetch(VERSION, interrupt, cache=tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == [f"kafka-{VERSION}.lock"]
-    assert jars.fetch(VERSION, cache=tmp_path).is_dir()
+    assert cache.fetch(VERSION, cache=tmp_path).is_dir()
     assert set(repository.asked) == {jar.name for jar in PINS}
 
 
 @pytest.mark.parametrize("version", ["latest", "2.8.0", "4.1"])
 def test_a_version_that_is_not_pinned_is_refused_before_anything_is_fetched(tmp_path: Path, version: str) -> None:
-    with pytest.raises(LabError, match=rf"Kafka {version}; it knows .*{jars.DEFAULT_VERSION}") as caught:
-        jars.fetch(version, cache=tmp_path / "cache")
+    with pytest.raises(LabError, match=rf"Kafka {version}; it knows .*{pinned_jars.DEFAULT_VERSION}") as caught:
+        cache.fetch(version, cache=tmp_path / "cache")
     assert caught.value.exit_status == 2
     assert not (tmp_path / "cache").exists()
 
 
 def test_pinned_lists_are_whole() -> None:
-    versions = jars.pinned_versions()
-    assert {"3.4.0", "3.9.1", jars.DEFAULT_VERSION, "4.3.1"} <= set(versions)
-    assert versions == sorted(versions, key=jars.version_tuple)
+    versions = pinned_jars.pinned_versions()
+    assert {"3.4.0", "3.9.1", pinned_jars.DEFAULT_VERSION, "4.3.1"} <= set(versions)
+    assert versions == sorted(versions, key=pinned_jars.version_tuple)
     for version in versions:
-        found = jars.pinned(version)
+        found = pinned_jars.pinned(version)
         names = [jar.name for jar in found]
         assert len(set(names)) == len(names)
         assert {f"kafka_2.13-{version}.jar", f"kafka-clients-{version}.jar"} <= set(names)
@@ -178,16 +179,16 @@ def test_without_java_the_remedy_is_named(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setenv("PATH", "/nowhere")
     with pytest.raises(LabError, match="install Java 17"):
-        jars.java()
+        cache.java()
 
 
 @pytest.mark.slow
 @pytest.mark.kafka
-@pytest.mark.parametrize("version", jars.pinned_versions())
+@pytest.mark.parametrize("version", pinned_jars.pinned_versions())
 def test_brokers_of_every_pinned_version_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: str) -> None:
     monkeypatch.setenv("CANARY_CACHE", str(tmp_path / "cache"))
-    lib = jars.fetch(version)
-    assert {path.name for path in lib.iterdir()} == {jar.name for jar in jars.pinned(version)}
+    lib = cache.fetch(version)
+    assert {path.name for path in lib.iterdir()} == {jar.name for jar in pinned_jars.pinned(version)}
     with Lab(tmp_path / "lab", brokers=1, version=version, die_with_parent=True) as lab:
         assert [node.state for node in lab.status()] == ["running", "running"]
         metadata = AdminClient({"bootstrap.servers": lab.bootstrap, "log_level": 0}).list_topics(timeout=30)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from canary import facts as f
 from canary.anomalies.online.state import Probed, State
-from canary.metrics import measurements
+from canary.metrics import measured
 from tests.support.bench import PRODUCER, TOPIC, Bench
 
 OUTCOMES = ("sent", "acked", "failed", "indeterminate")
 
 
 def series(state: State, name: str) -> dict[tuple[str, ...], float]:
-    return {m.labels: m.value for m in measurements(state) if m.name == name}
+    return {m.labels: m.value for m in measured(state).measurements if m.name == name}
 
 
 def test_every_counter_of_what_is_to_be_probed_is_there_at_0_before_the_cluster_answers() -> None:

@@ -8,17 +8,28 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from canary.probe import MAGIC, MODES, REASONS, Identity, Probe, Refusal, decode, encode, key
 from canary.probe.batch import (
     BLOCK,
     INTACT,
     BinaryBuffers,
-    as_bytes,
     decode_batch,
-    encode_batch,
     encode_keys,
 )
-from canary.probe.record import MODE_NAMES, REFUSALS, _checksum
+from canary.probe.identity import Identity
+from canary.probe.record import (
+    MAGIC,
+    MODE_NAMES,
+    MODES,
+    REASONS,
+    REFUSALS,
+    Probe,
+    Refusal,
+    _checksum,
+    decode,
+    encode,
+    key,
+)
+from tests.support.probe_batches import as_bytes, encode_batch
 
 OURS = b"ours"
 I63 = st.integers(0, 2**63 - 1)

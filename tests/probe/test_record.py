@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from canary.probe import MAGIC, MODES, Identity, Probe, Refusal, decode, encode, identity_of_key, key, tag
-from canary.probe.record import MASK, PRIME, SEED
+from canary.probe.identity import Identity
+from canary.probe.record import MAGIC, MASK, MODES, PRIME, SEED, Probe, Refusal, decode, encode, key, tag
 
 I63 = st.integers(0, 2**63 - 1)
 I31 = st.integers(0, 2**31 - 1)
@@ -160,12 +160,7 @@ def test_decoding_never_raises(noise: bytes, ours: bool) -> None:  # noqa: FBT00
 @given(IDENTITIES)
 def test_the_key_is_the_identity(identity: Identity) -> None:
     assert len(key(identity)) == 24
-    assert identity_of_key(key(identity)) == identity
-
-
-@pytest.mark.parametrize("value", [None, b"", b"x" * 23, b"x" * 25])
-def test_a_key_of_another_shape_is_no_identity(value: bytes | None) -> None:
-    assert identity_of_key(value) is None
+    assert Identity(*struct.unpack("<qiiq", key(identity))) == identity
 
 
 def test_a_tag_depends_on_each_of_its_parts_and_where_they_end() -> None:

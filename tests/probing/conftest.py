@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from confluent_kafka.admin import AdminClient
 
-from canary.client.recording import Recording
-from canary.probing.topic import ensure_topic
+from canary.kafka.topic_creation import ensure_topic
+from tests.support.recording import Recording
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -8,14 +8,16 @@ import pytest
 from confluent_kafka import Producer
 
 from canary.anomalies.online import Tracker
-from canary.client.ports import SteadyClock
-from canary.client.quiet import calm
-from canary.client.recording import Recording
 from canary.facts import Aborted, GenerationBegan, Polled, RunnerStarted, Sent
-from canary.probing import reading
-from canary.probing.idempotent import Renewal
-from canary.probing.tail import TailConsumer
+from canary.kafka.quiet import calm
+from canary.probing.base import Renewal
+from canary.probing.readers import consumer as reading
+from canary.probing.readers.tail import Start, TailConsumer
 from canary.probing.transactional import TransactionalProducer
+from canary.threads.ports import SteadyClock
+from tests.support.ranges import one_by_one
+from tests.support.recording import Recording
+from tests.support.wiring import wired
 
 if TYPE_CHECKING:
     from canary.facts import Fact
@@ -40,27 +42,23 @@ def test_each_aborted_record_that_is_shown_is_flagged_within_a_second_of_its_rea
     address = next(iter(cluster.list_topics(timeout=30).brokers.values()))
     config: dict[str, Any] = {"bootstrap.servers": f"{address.host}:{address.port}"}
     inbox, clock = Recording(), SteadyClock()
-    tail = TailConsumer(
-        config, "read_committed", "read_committed",
-        topic=TOPIC, positions={0: 0}, tag=TAG, inbox=inbox, clock=clock,
-    )  # fmt: skip
+    tail = TailConsumer(config, "read_committed", "read_committed", TOPIC, Start({0: 0}, TAG), inbox, clock)
     producer = TransactionalProducer(
         lambda one: config | {"transactional.id": one, "transaction.timeout.ms": 20000, "message.timeout.ms": 10000},
-        TOPIC,
-        Renewal(1, TAG, (0,)),
-        producer_id=7,
-        mode="transactional",
-        interval_s=0.05,
-        spread=1,
-        records=2,
-        abort_percent=50,
-        abandon_every_s=3600,
-        deliver_s=10,
-        most_ids=1,
-        record_length=96,
-        inbox=inbox,
-        clock=clock,
-        renew=lambda _reason: Renewal(2, TAG, (0,)),
+        wired(
+            inbox,
+            "transactional",
+            TOPIC,
+            clock=clock,
+            under=Renewal(1, TAG, (0,)),
+            renew=lambda _reason: Renewal(2, TAG, (0,)),
+            interval=0.05,
+            partitions=1,
+            abort_percent=50,
+            abandon_every=3600,
+            timeout=20,
+            most_ids=1,
+        ),
         seed=1,
     )
     inbox.put(
@@ -95,7 +93,7 @@ def folded(facts: list[Fact]) -> dict[tuple[int, int], int]:
     found: dict[tuple[int, int], int] = {}
     for fact in facts:
         tracker.fold([fact])
-        for violation in tracker.drain().violations:
+        for violation in (one for several in tracker.drain().violations for one in one_by_one(several)):
             if violation.kind == "G1a" and violation.identity is not None:
                 key = (violation.identity.generation, violation.identity.sequence)
                 assert key not in found, "each is flagged once"

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError, TopicPartition
 
-from canary.client.ports import SteadyClock
-from canary.client.recording import Recording
 from canary.facts import GroupOffset
 from canary.probing import group
+from tests.support.recording import Recording
+from tests.support.wiring import wired
 
 
 class Coordinator:
@@ -42,9 +42,7 @@ def inbox(monkeypatch: pytest.MonkeyPatch) -> Recording:
 
 
 def a_group(inbox: Recording) -> group.GroupProbe:
-    return group.GroupProbe(
-        {"group.id": "g"}, "t", members=1, interval_s=1.0, rebalance_every_s=9.0, inbox=inbox, clock=SteadyClock()
-    )
+    return group.GroupProbe({"group.id": "g"}, wired(inbox, "group", members=1, interval=1.0, rebalance_every=9.0))
 
 
 def told(inbox: Recording, reason: str) -> list[int | None]:

@@ -11,43 +11,27 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
-from canary.client.ports import SteadyClock
-from canary.client.recording import Recording
 from canary.facts import Acked, ClientError, Failed, Indeterminate, Sent
 from canary.probing import idempotent
-from canary.probing.idempotent import IdempotentProducer, Renewal
+from canary.probing.base import Renewal
+from canary.probing.idempotent import IdempotentProducer
+from tests.support.recording import Recording
 from tests.support.waiting import until
+from tests.support.wiring import TAG, wired
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
-TAG = b"tag1"
 MOCK = {"test.mock.num.brokers": 3, "allow.auto.create.topics": True}  # nobody else makes the mock's topic
 
 
-def unasked(reason: str) -> Renewal:
-    raise AssertionError(f"nobody should ask for a new generation: {reason}")
-
-
-def producer(inbox: Recording, **others: Any) -> IdempotentProducer:
-    values: dict[str, Any] = {
-        "config": MOCK,
-        "topic": "canary",
-        "partitions": range(3),
-        "producer_id": 7,
-        "generation": 1,
-        "tag": TAG,
-        "mode": "idempotent",
-        "interval_s": 0.02,
-        "record_length": 96,
-        "inbox": inbox,
-        "clock": SteadyClock(),
-        "renew": unasked,
-        "max_in_flight": 1_000_000,  # however long this thread stalls: the sender goes on
-        "patience_s": 3600,
-        **others,
+def producer(inbox: Recording, partitions: Sequence[int] = range(3), **others: Any) -> IdempotentProducer:
+    bounds = {  # however long this thread stalls, the sender goes on
+        "max_in_flight": others.pop("max_in_flight", 1_000_000),
+        "patience_s": others.pop("patience_s", 3600),
     }
-    return IdempotentProducer(**values)
+    values = {"interval": 0.02, "under": Renewal(1, TAG, partitions), **others}
+    return IdempotentProducer(MOCK, wired(inbox, topic="canary", **values), **bounds)
 
 
 class StandingClock:
@@ -140,7 +124,7 @@ def test_a_probe_is_told_before_the_client_has_it(inbox: Recording, fakes: list[
 
 
 def test_only_an_exception_of_produce_itself_is_a_failure(inbox: Recording, fakes: list[FakeClient]) -> None:
-    sender = producer(inbox, partitions=[0], interval_s=0.05)
+    sender = producer(inbox, partitions=[0], interval=0.05)
     sender.start()
     inbox.wait(lambda: len(inbox.of(Sent)) >= 2)
     fakes[0].raising = BufferError("Local: Queue full")
@@ -193,7 +177,7 @@ def test_silence_is_answered_with_few_probes_and_slowness_is_not_taken_for_it(
     inbox: Recording, fakes: list[FakeClient]
 ) -> None:
     clock = StandingClock()
-    sender = producer(inbox, partitions=[0], interval_s=0.005, patience_s=0.1, clock=clock)
+    sender = producer(inbox, partitions=[0], interval=0.005, patience_s=0.1, clock=clock)
     sender.start()
     inbox.wait(lambda: len(inbox.of(Sent)) >= 8)  # as long as the oldest is young
     assert sender.skipped[0] == 0

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from canary.anomalies.violation import RereadRequest
-from canary.probing.reread import _Queue
-from canary.probing.tail import nearest
-from canary.probing.topic import Broker, spread
+from canary.kafka.topic_creation import Broker, spread
+from canary.probing.readers.reread import _Queue
+from canary.probing.readers.tail import nearest
 
 
 @pytest.mark.parametrize(
@@ -56,7 +56,7 @@ def test_the_oldest_reread_goes_first_but_a_partition_is_read_by_one_at_a_time()
     third = queue.take(0)
     assert third is not None
     assert third.request_id == 1
-    assert len(queue) == 0
+    assert not queue._waiting
 
 
 def test_a_partition_that_was_silent_waits_for_the_others() -> None:

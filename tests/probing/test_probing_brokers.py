@@ -10,7 +10,6 @@ from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from canary.anomalies.violation import RereadRequest
-from canary.client.ports import SteadyClock
 from canary.facts import (
     Aborted,
     Acked,
@@ -28,45 +27,39 @@ from canary.facts import (
     RereadEnded,
     Sent,
 )
+from canary.kafka.topic_creation import TopicError, ensure_topic
 from canary.lab import CONTROLLER
-from canary.probing.idempotent import IdempotentProducer, Renewal
-from canary.probing.reading import Target
+from canary.probing.base import Renewal
+from canary.probing.idempotent import IdempotentProducer
+from canary.probing.readers.reread import RereadWorker
+from canary.probing.readers.tail import Start, TailConsumer
 from canary.probing.relay import Relay
-from canary.probing.reread import RereadWorker
-from canary.probing.tail import TailConsumer
-from canary.probing.topic import TopicError, ensure_topic
+from canary.threads.ports import SteadyClock
 from tests.support.topics import as_known
 from tests.support.waiting import until
+from tests.support.wiring import TAG, wired
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from canary.client.recording import Recording
     from canary.facts import Isolation
+    from canary.kafka.topic_creation import Found
     from canary.lab import Lab
-    from canary.probing.topic import Found
+    from tests.support.recording import Recording
 
 pytestmark = pytest.mark.kafka
 
-TAG = b"tag1"
 CLOCK = SteadyClock()
 
 
 def sender(config: dict[str, object], topic: str, inbox: Recording, **others: Any) -> IdempotentProducer:
-    values: dict[str, Any] = {
-        "producer_id": 7,
-        "generation": 1,
-        "tag": TAG,
-        "mode": "idempotent",
-        "interval_s": 0.05,
-        "record_length": 96,
-        "flush_s": 30,  # for an ack on a busy machine
-        "inbox": inbox,
-        "clock": CLOCK,
-        "renew": lambda _: Renewal(2, TAG, range(3)),
-        **others,
+    bounds: dict[str, Any] = {  # a stop waits for an ack on a busy machine
+        "flush_s": others.pop("flush_s", 30),
+        **{name: others.pop(name) for name in ("max_in_flight", "patience_s") if name in others},
     }
-    return IdempotentProducer(config, topic, values.pop("partitions", range(3)), **values)
+    under = Renewal(others.pop("generation", 1), TAG, others.pop("partitions", range(3)))
+    values = {"interval": 0.05, "clock": CLOCK, "renew": lambda _: Renewal(2, TAG, range(3)), **others}
+    return IdempotentProducer(config, wired(inbox, topic=topic, under=under, **values), **bounds)
 
 
 def tail(
@@ -77,7 +70,7 @@ def tail(
     positions: dict[int, int] | None = None,
 ) -> TailConsumer:
     at = positions or dict.fromkeys(range(3), 0)
-    return TailConsumer(config, isolation, isolation, topic=topic, positions=at, tag=TAG, inbox=inbox, clock=CLOCK)
+    return TailConsumer(config, isolation, isolation, topic, Start(at, TAG), inbox, CLOCK)
 
 
 def rereader(config: dict[str, object], inbox: Recording, **others: Any) -> RereadWorker:
@@ -206,7 +199,7 @@ def filled(
     config: dict[str, object], topic: str, inbox: Recording, started: Callable[[Any], Any], each: int
 ) -> dict[int, int]:
     """Write at least ``each`` probes to every partition; return the end of each."""
-    producer = started(sender(config, topic, inbox, interval_s=0.01))
+    producer = started(sender(config, topic, inbox, interval=0.01))
     inbox.wait(lambda: all(sum(f.partition == p for f in inbox.of(Acked)) >= each for p in range(3)), 120)
     stopped(producer)
     return {p: 1 + max(f.offset or 0 for f in inbox.of(Acked) if f.partition == p) for p in range(3)}
@@ -344,19 +337,17 @@ def test_a_rebalance_in_a_relays_transaction_aborts_it_and_everything_is_taken_o
         {**config, "transactional.id": out, "transaction.timeout.ms": 60000, "message.timeout.ms": 60000},
         {**config, "group.id": out, "session.timeout.ms": 6000, "heartbeat.interval.ms": 300},
         topic,
-        out,
-        Renewal(1, TAG, range(3)),
-        targets=lambda _: Target(None, TAG, (0,)),
-        producer_id=9,
-        mode="relay",
-        interval_s=0.2,
-        most=500,
-        deliver_s=5.0,
-        record_length=96,
-        inbox=inbox,
-        clock=CLOCK,
-        renew=lambda _: Renewal(2, TAG, range(3)),
-        rebalance_every_s=3.0,
+        wired(
+            inbox,
+            "relay",
+            out,
+            producer_id=9,
+            clock=CLOCK,
+            renew=lambda _: Renewal(2, TAG, range(3)),
+            interval=0.2,
+            timeout=5.0 / 0.6,
+            rebalance_every=3.0,
+        ),
     )
     started(relay)
     inbox.wait(lambda: sum("rebalance" in (f.error or "") for f in inbox.of(Aborted)) >= 2, 180)
@@ -376,7 +367,7 @@ def test_frozen_brokers_cost_no_core_and_do_not_hold_up_the_stop(
     lab: Lab, config: dict[str, object], topic: str, inbox: Recording, started: Callable[[Any], Any]
 ) -> None:
     readers = [started(tail(config, topic, inbox, i)) for i in ("read_committed", "read_uncommitted")]
-    producer = started(sender(config, topic, inbox, interval_s=0.1, flush_s=0.5))
+    producer = started(sender(config, topic, inbox, interval=0.1, flush_s=0.5))
     inbox.wait(lambda: len(inbox.of(Polled)) >= 60, 120)
     for broker in lab.brokers:
         lab.pause(broker)

@@ -14,19 +14,20 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from canary.client.ports import SteadyClock
 from canary.facts import Acked, Indeterminate
 from canary.probe.record import Probe, decode
+from canary.probing.base import Renewal
+from canary.probing.book import Book
 from canary.probing.coordinators import STATE_TOPIC, choose, state_partition
-from canary.probing.idempotent import Renewal
-from canary.probing.session import Book, Session
+from canary.probing.session import Session
 from tests.support.process import records
+from tests.support.wiring import wired
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from canary.client.recording import Recording
     from canary.lab import Lab
+    from tests.support.recording import Recording
 
 pytestmark = [pytest.mark.kafka, pytest.mark.quick]
 
@@ -58,7 +59,8 @@ def test_a_purged_write_that_was_appended_costs_no_write_of_the_next_transaction
         topic, num_partitions=1, replica_assignment=[[LEADER, SUCCESSOR, FROZEN]], config={"min.insync.replicas": "2"}
     )
     admin.create_topics([new])[topic].result(20)
-    book = Book(topic, "transactional", 7, 96, Renewal(1, b"tagg", (0,)), inbox, SteadyClock())
+    under = Renewal(1, b"tagg", (0,))
+    book = Book(wired(inbox, "transactional", topic, under=under), under)
     initialised(Session(config | {"transactional.id": "first"}, book, "first"))  # makes the coordinators' topic
     states = admin.list_topics(STATE_TOPIC, timeout=10).topics[STATE_TOPIC].partitions.values()
     leaders = {state.id: state.leader for state in states}

@@ -10,14 +10,14 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException, Producer
 
 from canary.anomalies.violation import RereadRequest
-from canary.client.ports import SteadyClock
-from canary.client.recording import Recording
 from canary.facts import Polled, Positioned, RereadEnded
 from canary.probe.identity import Identity
 from canary.probe.record import encode
-from canary.probing import reread
-from canary.probing.reread import RereadWorker, _Queue, _Range, _Reader
-from canary.probing.tail import ASK_S
+from canary.probing.readers import reread
+from canary.probing.readers.reread import RereadWorker, _Queue, _Range
+from canary.probing.readers.tail import ASK_S
+from canary.threads.ports import SteadyClock
+from tests.support.recording import Recording
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -159,10 +159,8 @@ class Client:
         return []
 
 
-def reader(inbox: Recording, silence_s: float = 0.3, **config: object) -> _Reader:
-    return _Reader(
-        "reader", lambda: config, lambda _: TAG, inbox=inbox, clock=CLOCK, queue=_Queue(), silence_s=silence_s
-    )
+def reader(inbox: Recording, silence_s: float = 0.3, **config: object) -> RereadWorker:
+    return RereadWorker(lambda: config, lambda _: TAG, inbox, CLOCK, silence_s=silence_s)
 
 
 def test_a_range_is_assigned_at_the_first_offset_that_the_log_has() -> None:
@@ -303,7 +301,7 @@ def answers(config: dict[str, Any]) -> Iterator[Callable[..., tuple[Recording, d
         worker = RereadWorker(made, tags, inbox, CLOCK, silence_s=30, threads=1)
         for one in requests:
             worker.ask(one)
-        assert worker.waiting == len(requests)
+        assert len(worker._queue._waiting) == len(requests)
         worker.start()
         started.append(worker)
         inbox.wait(lambda: len(inbox.of(RereadEnded)) == len(requests))

@@ -9,18 +9,22 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
-from canary.client.ports import SteadyClock
-from canary.client.recording import Recording
 from canary.facts import Aborted, ClientError, TransactionBegan
 from canary.probe.identity import Identity
 from canary.probing import session as sessions
-from canary.probing import tail as tails
-from canary.probing.idempotent import Renewal
-from canary.probing.session import Book, Open, Session
-from canary.probing.tail import TailConsumer
+from canary.probing.base import Renewal
+from canary.probing.book import Book
+from canary.probing.readers import tail as tails
+from canary.probing.readers.tail import Start, TailConsumer
+from canary.probing.session import Session
+from canary.threads.ports import SteadyClock
+from tests.support.recording import Recording
+from tests.support.wiring import wired
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
+    from canary.probing.book import Open
 
 
 class FakeClient:
@@ -59,7 +63,8 @@ def inbox() -> Recording:
 
 @pytest.fixture
 def book(inbox: Recording) -> Book:
-    return Book("t", "relay", 7, 96, Renewal(1, b"tagg", (0,)), inbox, SteadyClock())
+    under = Renewal(1, b"tagg", (0,))
+    return Book(wired(inbox, "relay", under=under), under)
 
 
 @pytest.fixture
@@ -68,7 +73,7 @@ def open_with(book: Book) -> Callable[[FakeClient], Session]:
 
     def opened(client: FakeClient) -> Session:
         session = Session({}, book, "relay")
-        session._client = client  # instead of librdkafka's
+        session.client = client  # instead of librdkafka's
         assert session.begin()
         return session
 
@@ -210,16 +215,8 @@ def test_a_reader_whose_token_is_refused_says_so_and_stops_when_told(
         raise KafkaException(KafkaError(KafkaError.SASL_AUTHENTICATION_FAILED))
 
     monkeypatch.setattr(tails, "open_consumer", refuse)
-    reader = TailConsumer(
-        {},
-        "read_committed",
-        "read_committed",
-        topic="t",
-        positions={0: 0},
-        tag=b"tagg",
-        inbox=inbox,
-        clock=SteadyClock(),
-    )
+    start = Start({0: 0}, b"tagg")
+    reader = TailConsumer({}, "read_committed", "read_committed", "t", start, inbox, SteadyClock())
     reader.start()
     inbox.wait(lambda: inbox.of(ClientError))
     assert reader.alive

@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
-from canary.client.pauses import Pause
-from canary.client.ports import SteadyClock
-from canary.client.recording import Recording
 from canary.probing import fencing, idempotent, relay, transactional
-from canary.probing.idempotent import IdempotentProducer, Renewal
-from canary.probing.reading import Target
+from canary.probing.base import Renewal
+from canary.probing.idempotent import IdempotentProducer
+from canary.threads.backoff import Pause
+from tests.support.recording import Recording
+from tests.support.wiring import TAG, wired
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-TAG = b"tag1"
+UNDER = Renewal(1, TAG, [0])
 PAUSES = [1, 2, 4, 8, 16, 32, 60, 60]
 """From one generation to the next, in s; the one after the first death begins at once."""
 
@@ -34,7 +34,7 @@ class Time:
     def govern(self, part: Any) -> Any:
         self.part = part
         part.stopping.wait = self.wait
-        part._succession.pause = Pause(lambda: self.now)
+        part.pause = Pause(lambda: self.now)
         return part
 
     def wait(self, seconds: float) -> bool:
@@ -96,20 +96,7 @@ class DeadSession:
 
 
 def idempotent_producer(time: Time) -> IdempotentProducer:
-    return IdempotentProducer(
-        {},
-        "t",
-        [0],
-        producer_id=7,
-        generation=1,
-        tag=TAG,
-        mode="idempotent",
-        interval_s=0.1,
-        record_length=96,
-        inbox=Recording(),
-        clock=SteadyClock(),
-        renew=time.renew,
-    )
+    return IdempotentProducer({}, wired(Recording(), under=UNDER, renew=time.renew))
 
 
 @pytest.fixture
@@ -142,23 +129,10 @@ def test_a_producer_that_is_stopped_while_it_waits_for_its_next_generation_ends_
     assert time.renewals == []
 
 
-COMMON: dict[str, Any] = {"producer_id": 7, "mode": "m", "interval_s": 0.001, "deliver_s": 1, "record_length": 96}
-MADE: dict[str, Callable[..., Any]] = {
-    "transactional": lambda **more: transactional.TransactionalProducer(
-        lambda _: {},
-        "t",
-        Renewal(1, TAG, [0]),
-        spread=1,
-        records=1,
-        abort_percent=0,
-        abandon_every_s=3600,
-        most_ids=2,
-        **more,
-    ),
-    "fencing": lambda **more: fencing.FencingProbe({}, "t", Renewal(1, TAG, [0]), **more),
-    "relay": lambda **more: relay.Relay(
-        {}, {}, "s", "t", Renewal(1, TAG, [0]), targets=lambda _: Target(None, TAG, (0,)), most=1, **more
-    ),
+MADE: dict[str, Callable[[Any], Any]] = {
+    "transactional": lambda wiring: transactional.TransactionalProducer(lambda _: {}, wiring),
+    "fencing": lambda wiring: fencing.FencingProbe({}, wiring),
+    "relay": lambda wiring: relay.Relay({}, {}, "s", wiring),
 }
 
 
@@ -168,7 +142,7 @@ def test_transactional_clients_that_are_closed_at_once_begin_few_generations(
 ) -> None:
     for module in (transactional, fencing, relay):
         monkeypatch.setattr(module, "Session", DeadSession)
-    part = time.govern(MADE[mode](inbox=Recording(), clock=SteadyClock(), renew=time.renew, **COMMON))
+    part = time.govern(MADE[mode](wired(Recording(), mode, interval=0.001, under=UNDER, renew=time.renew)))
     if mode == "relay":  # which begins one only when it is given something
         while not part.stopping.is_set():
             part._session.begin()
@@ -177,3 +151,16 @@ def test_transactional_clients_that_are_closed_at_once_begin_few_generations(
         part.run()
     assert len(time.pauses) == len(PAUSES)
     assert all(waited >= pause for waited, pause in zip(time.pauses, PAUSES, strict=True))
+
+
+def test_an_order_of_an_earlier_generation_than_the_writers_own_came_too_late(
+    time: Time, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Sequences of that generation were used already."""
+    monkeypatch.setattr(idempotent, "Producer", lambda *_, **__: DeadClient())
+    monkeypatch.setattr(idempotent, "require", lambda *_: None)
+    part = idempotent_producer(time)
+    for generation, expected in ((3, 3), (2, 3), (3, 3), (4, 4)):
+        part.retarget(generation, TAG, [0, 1])
+        part._obey()
+        assert part._under.generation == expected

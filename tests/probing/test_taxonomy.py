@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import KafkaError
 
-from canary.probing.taxonomy import TABLE, Proof, Where, proof
+from canary.kafka.transaction_errors import TABLE, Proof, Where, proof
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError, KafkaException, Uuid
 
-from canary.probing.topic import TopicError, ensure_topic
+from canary.kafka.topic_creation import TopicError, ensure_topic
 
 
 class Flux:

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from canary.client.ports import SteadyClock
-from canary.client.recording import Recording
 from canary.facts import Aborted, Acked, CommitAsked, Committed, Sent, TransactionBegan, TransactionIndeterminate
-from canary.probing.idempotent import Renewal
+from canary.probing.base import Renewal
 from canary.probing.transactional import TransactionalProducer
+from tests.support.recording import Recording
+from tests.support.wiring import wired
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -52,23 +52,21 @@ def producer(inbox: Recording, owner: Owner) -> Iterator[TransactionalProducer]:
             "transaction.timeout.ms": 10000,
             "message.timeout.ms": 10000,
         },
-        "t",
-        Renewal(1, TAG, (0, 1, 2)),
-        producer_id=7,
-        mode="transactional",
-        interval_s=0.01,
-        spread=2,
-        records=3,
-        abort_percent=30,
-        abandon_every_s=0.4,
-        deliver_s=5,
-        most_ids=3,
-        record_length=96,
-        inbox=inbox,
-        clock=SteadyClock(),
-        renew=owner.renew,
+        wired(
+            inbox,
+            "transactional",
+            under=Renewal(1, TAG, (0, 1, 2)),
+            renew=owner.renew,
+            interval=0.01,
+            partitions=2,
+            records=3,
+            abort_percent=30,
+            abandon_every=0.4,
+            timeout=10,
+            most_ids=3,
+        ),
         seed=3,
-    )  # fmt: skip
+    )
     part.start()
     yield part
     assert part.stop(30)

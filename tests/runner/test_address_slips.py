@@ -10,11 +10,12 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 
 from canary.facts import ClusterSeen
-from canary.runner import asking
-from canary.runner.cluster import ClusterRunner
+from canary.runner.cluster import connection
+from canary.runner.cluster.cluster import ClusterRunner
 from canary.settings import load
 from canary.watching.sampler import Watcher
-from storage.store import Store, ViolationFilter
+from storage.store import Store
+from storage.store.values import ViolationFilter
 from tests.support.process import START_S
 from tests.support.waiting import until
 
@@ -41,7 +42,7 @@ def store(tmp_path: Path) -> Iterator[Store]:
 def slipped(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
     """While it is set, the brokers say that they are another cluster."""
     slip = threading.Event()
-    cluster_id, seen = asking.cluster_id, Watcher._cluster
+    cluster_id, seen = connection.cluster_id, Watcher._cluster
 
     def other(watcher: Watcher, future: Any) -> list[Any]:
         facts = seen(watcher, future)
@@ -51,7 +52,7 @@ def slipped(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
         ]
 
     monkeypatch.setattr(Watcher, "_cluster", other)
-    monkeypatch.setattr(asking, "cluster_id", lambda admin: "another" if slip.is_set() else cluster_id(admin))
+    monkeypatch.setattr(connection, "cluster_id", lambda admin: "another" if slip.is_set() else cluster_id(admin))
     return slip
 
 
@@ -68,13 +69,13 @@ def settings(lab: Lab, tmp_path: Path) -> Settings:
 
 def acked(runner: ClusterRunner) -> int:
     shown = runner.published
-    return sum(p["acked"] for p in shown.view.get("partitions", ())) if shown is not None else 0
+    return sum(p.acked for p in shown.partitions) if shown is not None else 0
 
 
 def all_seen(runner: ClusterRunner) -> bool:
     shown = runner.published
     assert shown is not None
-    return all(one["unseen"] == 0 for p in shown.view["partitions"] for one in p["consumers"].values())
+    return shown.all_seen
 
 
 def goes_on(runner: ClusterRunner, before: int = 0) -> None:
@@ -84,13 +85,13 @@ def goes_on(runner: ClusterRunner, before: int = 0) -> None:
 
 
 def told(store: Store) -> list[tuple[str, str]]:
-    page = store.violations(ViolationFilter(), None, 500)
+    page = store.violations.page(ViolationFilter(), None, 500)
     return [(v.kind, v.state) for v in page.items if v.severity != "info"]
 
 
 def sightings(store: Store) -> int:
     """Return when it was last said that another cluster answers (ns), 0 if never."""
-    page = store.violations(ViolationFilter(kind="another-cluster"), None, 500)
+    page = store.violations.page(ViolationFilter(kind="another-cluster"), None, 500)
     return max((v.last_seen_ns for v in page.items), default=0)
 
 

@@ -16,8 +16,9 @@ from confluent_kafka.admin import (
     UserScramCredentialUpsertion,
 )
 
+from canary.lab import NodeProperties
 from canary.lab.state import CONTROLLER, free_ports
-from canary.runner.rotation import CredentialFiles
+from canary.runner.supervision.credentials import CredentialFiles
 from canary.settings import load, producer_config
 from canary.settings.credentials import FileSecret, files_of, token_of
 from canary.settings.kafka import properties, revealed
@@ -128,7 +129,8 @@ def guarded_lab(tmp_path: Path) -> Iterator[tuple[Lab, str]]:
             f'{_LOGIN}.oauthbearer.OAuthBearerLoginModule required unsecuredLoginStringClaim_sub="broker";'
         ),
     }
-    lab = Watched(tmp_path / "lab", brokers=1, profile="quick", broker_overrides={1: overrides}, die_with_parent=True)
+    properties = NodeProperties(single={1: overrides})
+    lab = Watched(tmp_path / "lab", brokers=1, profile="quick", properties=properties, die_with_parent=True)
     lab._site.wanted.ports.update({CONTROLLER: controller, 1: open_port})
     with lab:
         yield lab, f"127.0.0.1:{guarded}"

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import orjson
 import pytest
 
-from canary.client.ports import SteadyClock
-from canary.metrics import Measurement
-from canary.runner import flush
-from canary.runner.flush import Flusher
-from canary.runner.troubles import Trouble, blindness
-from canary.settings.sharing import Share
+from canary.metrics import Measurement, Published
+from canary.runner.publishing import flusher as flush
+from canary.runner.publishing.flusher import Flusher
+from canary.runner.publishing.troubles import Trouble, blindness
+from canary.threads.ports import SteadyClock
 from storage.store import Store
 from storage.store.values import ViolationFilter
+from tests.support.contexts import context
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -32,17 +31,15 @@ def test_a_view_tells_the_share_and_when_certificates_expire(tmp_path: Path, mon
 
     monkeypatch.setattr(flush, "expiries", expiries)
     judged_ns = time.time_ns() - 3 * 10**9
-    shown = SimpleNamespace(
-        view={"version": 1}, judged_ns=judged_ns, measurements=[Measurement("canary_leader_epoch", ("t", "0"), 3)]
-    )
+    shown = Published(now_ns=1, judged_ns=judged_ns, measurements=(Measurement("canary_leader_epoch", ("t", "0"), 3),))
     with Store.connect(f"sqlite:///{tmp_path}/store.db", timeout=5) as store:
         store.upgrade()
-        flusher = Flusher(store, "prod", "canary-1", SteadyClock(), latest=lambda: cast("Any", shown))
-        flusher.share, flusher.properties = Share(1, 3), {"ssl.ca.location": "ca.pem"}
-        flusher.night_s = 86400.0
+        kafka = {"bootstrap.servers": "127.0.0.1:1", "ssl.ca.location": "ca.pem"}
+        shared = context(store, "prod", "canary-1", shard="1/3", kafka=kafka, reconcile="0 3 * * *")
+        flusher = Flusher(shared, latest=lambda: shown)
         assert flusher.flush()
         assert flusher.flush()
-        (row,) = store.views()
+        (row,) = store.views.all()
     told = orjson.loads(row.view)
     assert told["shard"] == [1, 3]
     assert told["night_s"] == 86400
@@ -50,7 +47,9 @@ def test_a_view_tells_the_share_and_when_certificates_expire(tmp_path: Path, mon
         ["canary_leader_epoch", ["t", "0"], 3],
         ["canary_certificate_expiry_timestamp_seconds", ["client"], 1234.0],
     ]
-    assert asked == [{"ssl.ca.location": "ca.pem"}], "files are not read anew with every view"
+    assert asked == [{"bootstrap.servers": "127.0.0.1:1", "ssl.ca.location": "ca.pem"}], (
+        "files are not read anew with every view"
+    )
     assert row.at_ns == judged_ns, "the heartbeat is the judge's"
     assert time.time_ns() - told["told_ns"] < 60 * 10**9
 
@@ -62,11 +61,11 @@ def test_the_heartbeat_is_of_now_though_the_system_s_clock_was_set_since_the_sta
     """Or the machine was suspended: what the canary goes by began before that, and never steps."""
     clock = SteadyClock()
     monkeypatch.setattr(clock, "_offset", clock._offset - set_s * 10**9)
-    shown = SimpleNamespace(view={"version": 1}, judged_ns=clock.now_ns(), measurements=[])
+    shown = Published(now_ns=1, judged_ns=clock.now_ns())
     with Store.connect(f"sqlite:///{tmp_path}/store.db", timeout=5) as store:
         store.upgrade()
-        assert Flusher(store, "prod", "canary-1", clock, latest=lambda: cast("Any", shown)).flush()
-        (row,) = store.views()
+        assert Flusher(context(store, "prod", "canary-1", clock=clock), latest=lambda: shown).flush()
+        (row,) = store.views.all()
     for at_ns in (row.at_ns, orjson.loads(row.view)["told_ns"]):
         assert abs(time.time_ns() - at_ns) < 60 * 10**9
 
@@ -78,18 +77,18 @@ def flushed(flusher: Flusher, parts: dict[str, Trouble | None]) -> dict[str, Any
     """Flush once, and return what is shown then."""
     flusher.troubles = lambda: parts
     assert flusher.flush()
-    (row,) = flusher._store.views()
+    (row,) = flusher._store.views.all()
     told: dict[str, Any] = orjson.loads(row.view)
     return told
 
 
 def blind(store: Store, state: str) -> list[str]:
-    return [row.summary for row in store.violations(ViolationFilter(kind="blind", state=state)).items]
+    return [row.summary for row in store.violations.page(ViolationFilter(kind="blind", state=state)).items]
 
 
 def flusher_of(store: Store) -> Flusher:
-    shown = SimpleNamespace(view={"version": 1}, judged_ns=1, measurements=[])
-    return Flusher(store, "prod", "canary-0", SteadyClock(), latest=lambda: cast("Any", shown))
+    shown = Published(now_ns=1, judged_ns=1)
+    return Flusher(context(store, "prod", "canary-0"), latest=lambda: shown)
 
 
 def test_what_keeps_a_runner_from_judging_is_shown_and_said_once_and_taken_back(tmp_path: Path) -> None:
@@ -115,21 +114,21 @@ def test_what_keeps_a_runner_from_judging_is_shown_and_said_once_and_taken_back(
         assert (blind(store, "open"), blind(store, "resolved")) == ([], [said])
         flushed(flusher, {"ledger /l": LEDGER})
         assert (blind(store, "open"), blind(store, "resolved")) == ([said], [said])
-        assert sum(row.total for row in store.violation_counts() if row.kind == "blind") == 2
+        assert sum(row.total for row in store.violations.counts() if row.kind == "blind") == 2
 
 
 def test_what_a_predecessor_could_not_take_back_is_ended_and_what_others_said_is_not(tmp_path: Path) -> None:
     with Store.connect(f"sqlite:///{tmp_path}/store.db", timeout=5) as store:
         store.upgrade()
-        store.record(
+        store.violations.record(
             "prod", [blindness("canary-00", {"queue": LEDGER}, 7), blindness("canary-0", {"queue": LEDGER}, 8)]
         )
-        store.record("other", [blindness("canary-0", {"queue": LEDGER}, 9)])
+        store.violations.record("other", [blindness("canary-0", {"queue": LEDGER}, 9)])
         refused = blindness("canary-0", {}, 10)
-        store.record("prod", [dataclasses.replace(refused, topic_id="", summary="refused")])
+        store.violations.record("prod", [dataclasses.replace(refused, topic_id="", summary="refused")])
         flusher = flusher_of(store)
         flusher.violations([blindness("canary-0", {"x": LEDGER}, 6)])  # kept by the ledger, not delivered
         flushed(flusher, {"flusher": LEDGER})
-        left = store.violations(ViolationFilter(kind="blind", state="open")).items
+        left = store.violations.page(ViolationFilter(kind="blind", state="open")).items
         assert sorted(row.first_seen_ns for row in left)[:3] == [7, 9, 10]
         assert len(left) == 4, "and its own"

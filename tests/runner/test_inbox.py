@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 
 from canary import facts as f
-from canary.runner.inbox import FactQueue
+from canary.runner.publishing.inbox import FactQueue
 
 
 def ticks(*numbers: int) -> list[f.Fact]:

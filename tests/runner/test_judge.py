@@ -15,13 +15,14 @@ import structlog
 from canary import facts as f
 from canary.anomalies.online import Findings, Tracker
 from canary.anomalies.violation import RereadRequest
-from canary.client.ports import SteadyClock
-from canary.runner import envelope
-from canary.runner import judge as judging
-from canary.runner.inbox import FactQueue
-from canary.runner.judge import Judge
+from canary.runner.publishing import judge as judging
+from canary.runner.publishing import snapshot
+from canary.runner.publishing.inbox import FactQueue
+from canary.runner.publishing.judge import Judge
+from canary.threads.ports import SteadyClock
 from storage.ledger import Ledger
 from storage.ledger.files import Disk
+from tests.support.contexts import context
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -69,15 +70,10 @@ class Bench:
 
     def judge(self, fsync_interval: float = 60.0) -> Judge:
         flusher: Any = self.flushed
-        return Judge(
-            self.ledger,
-            self.tracker,
-            inbox=self.inbox,
-            findings=self.findings,
-            flusher=flusher,
-            clock=SteadyClock(),
-            fsync_interval=fsync_interval,
-        )
+        shared = context(inbox=self.inbox)
+        judge = Judge(shared, self.ledger, self.tracker, findings=self.findings, flusher=flusher)
+        judge._fsync_interval = fsync_interval
+        return judge
 
 
 @pytest.fixture
@@ -89,7 +85,7 @@ def bench(tmp_path: Path) -> Iterator[Bench]:
             raise OSError(errno.ENOSPC, "No space left on device")
         os.fsync(descriptor)
 
-    with Ledger.open(tmp_path, disk=Disk(fsync=fsync), segment_bytes=3000, segment_age_s=3600) as ledger:
+    with Ledger(tmp_path, disk=Disk(fsync=fsync), segment_bytes=3000, segment_age_s=3600) as ledger:
         yield Bench(ledger, full)
 
 
@@ -104,7 +100,7 @@ def refused(code: str = "SASL_AUTHENTICATION_FAILED") -> f.Fact:
 
 
 def remembered(directory: Path) -> list[f.Fact]:
-    with Ledger.open(directory) as ledger:
+    with Ledger(directory) as ledger:
         return [fact for batch in ledger.recover().facts for fact in batch]
 
 
@@ -115,7 +111,7 @@ def test_added_partitions_are_published_before_anybody_is_told_to_go_there(bench
     assert bench.findings.empty()
     assert judge._judge(seen(2, 5))
     assert bench.findings.get_nowait().renewed == ["t"]
-    assert [topic["partitions"] for topic in judge.published.view["topics"]] == [5]
+    assert [topic.partitions for topic in judge.published.topics] == [5]
 
 
 def test_nothing_is_folded_before_it_is_durable(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -167,7 +163,7 @@ def test_while_nothing_can_be_made_durable_this_is_shown_and_the_judge_s_progres
     assert [one["canary_ledger_pending_rows"] for one in values] == [3, 3, 3]
     assert values[0]["canary_ledger_errors_total"] < values[2]["canary_ledger_errors_total"]
     assert {published.judged_ns for published in shown} == {before}
-    assert shown[0].at_ns < shown[2].at_ns
+    assert shown[0].now_ns < shown[2].now_ns
     judge._publish()
     assert judge.published.judged_ns > before
     assert bench.inbox.pending == 0
@@ -212,12 +208,12 @@ def test_a_judge_outlives_too_many_open_files(
     try:
         no_more_files(True)
         bench.inbox.put([f.Tick(n) for n in range(1000)])  # the segment is due from here on
-        assert judge.wait_for(lambda published: published.facts == 1001, 60)
+        assert judge.wait_for(lambda published: published.ordinal == 1001, 60)
         listed = bench.ledger.errors
         assert judge.wait_for(lambda _: bench.ledger.errors > listed + 4, 60)
         assert judge.failing == f"the ledger {bench.ledger.directory} fails: Too many open files"
         no_more_files(False)
-        assert judge.wait_for(lambda published: len(published.sealed) == 1 and judge.failing is None, 60)
+        assert judge.wait_for(lambda _: len(judge.sealed) == 1 and judge.failing is None, 60)
     finally:
         no_more_files(False)
         judge.stop(60)
@@ -243,9 +239,9 @@ def test_each_reason_to_act_is_told_to_the_runner(bench: Bench) -> None:
     reasons = [Findings(renewed=["t"]), Findings(unknown_producers=[7]), Findings(stopped="another cluster"),
                Findings(rereads=[RereadRequest(1, "t", 0, "read_committed", 0, 1, "confirm")])]  # fmt: skip
     for findings in reasons:
-        judge._tell(findings)
+        judge._deliver(findings)
         assert bench.findings.get_nowait() is findings
-    judge._tell(Findings())
+    judge._deliver(Findings())
     assert bench.findings.empty()
 
 
@@ -253,14 +249,14 @@ def test_a_segment_that_is_due_is_sealed_with_all_that_the_store_has_not_yet(ben
     judge = bench.judge()
     judge._judge([refused()])
     bench.flushed.over = list(bench.flushed.said)
-    judge._tidy()
+    judge._tidy_ledger()
     assert bench.ledger.sealed() == []
     judge._judge([f.Tick(n) for n in range(1000)])
-    judge._tidy()
+    judge._tidy_ledger()
     assert len(bench.ledger.sealed()) == 1
     bench.ledger.close()
-    with Ledger.open(tmp_path) as ledger:
-        tracker, undelivered, ended = envelope.unseal(ledger.recover().state)
+    with Ledger(tmp_path) as ledger:
+        tracker, undelivered, ended = snapshot.unseal(ledger.recover().state)
     assert tracker.state.ordinal == 1001
     assert [violation.kind for violation in undelivered] == ["blind"]
     assert [violation.kind for violation in ended] == ["blind"]
@@ -273,11 +269,11 @@ def test_segments_in_the_probe_log_are_dropped_once_and_one_that_is_needed_stays
     judge._seal()
     sealed, before = bench.ledger.sealed()
     judge._publish()
-    assert judge.published.sealed == (sealed, before)
+    assert judge.sealed == (sealed, before)
     current = sealed.with_name("segment-0000000003.ledger")
     for path in (current, before, sealed):
         judge.drop(path)
-    judge._tidy()
+    judge._tidy_ledger()
     assert current.exists()
     assert before.exists()
     assert not sealed.exists()
@@ -304,8 +300,8 @@ def test_what_is_published_is_of_now_and_counts_what_waits(bench: Bench) -> None
     judge._seal()
     judge._publish()
     published = judge.published
-    assert published.facts == 1
-    assert published.at_ns > before
+    assert published.ordinal == 1
+    assert published.now_ns > before
     assert bench.tracker.state.now_ns > before
     values = {one.name: one.value for one in published.measurements}
     assert values["canary_ledger_pending_rows"] == 2
@@ -317,11 +313,11 @@ def test_all_that_waits_is_judged_before_the_end_and_sealed(bench: Bench, tmp_pa
     bench.inbox.put([f.Tick(n) for n in range(5)])
     judge.ask_stop()
     judge.run()
-    assert judge.published.facts == 5
-    assert len(judge.published.sealed) == 1
-    with Ledger.open(tmp_path) as ledger:
+    assert judge.published.ordinal == 5
+    assert len(judge.sealed) == 1
+    with Ledger(tmp_path) as ledger:
         recovery = ledger.recover()
-        assert envelope.unseal(recovery.state)[0].state.ordinal == 5
+        assert snapshot.unseal(recovery.state)[0].state.ordinal == 5
         assert list(recovery.facts) == []
 
 
@@ -334,11 +330,11 @@ def test_time_passes_also_where_nothing_happens(bench: Bench, monkeypatch: pytes
     judge._seal()
     judge.start()
     try:
-        assert judge.wait_for(lambda published: published.facts >= 3, 60)
-        sealed, before = judge.published.sealed
+        assert judge.wait_for(lambda published: published.ordinal >= 3, 60)
+        sealed, before = judge.sealed
         judge.drop(sealed)
-        assert judge.wait_for(lambda published: published.sealed == (before,), 60)
-        assert not judge.wait_for(lambda published: published.facts < 0, 0.01)
+        assert judge.wait_for(lambda _: judge.sealed == (before,), 60)
+        assert not judge.wait_for(lambda published: published.ordinal < 0, 0.01)
     finally:
         judge.stop(60)
     assert judge.failure is None
@@ -350,9 +346,9 @@ def test_no_tick_comes_before_its_time(bench: Bench, monkeypatch: pytest.MonkeyP
     judge.start()
     try:
         bench.inbox.put([f.Tick(1)])
-        assert judge.wait_for(lambda published: published.facts > 0, 60)
-        again = judge.published.at_ns
-        assert judge.wait_for(lambda published: published.at_ns > again, 60)
+        assert judge.wait_for(lambda published: published.ordinal > 0, 60)
+        again = judge.published.now_ns
+        assert judge.wait_for(lambda published: published.now_ns > again, 60)
     finally:
         judge.stop(60)
-    assert judge.published.facts == 1
+    assert judge.published.ordinal == 1

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
-from canary.client import answers
-from canary.client.answers import PATIENCE_S
-from canary.probing.topic import TopicError
-from canary.runner.managing import existing, make
-from canary.runner.planning import Change
+from canary.kafka import responses
+from canary.kafka.responses import PATIENCE_S
+from canary.kafka.topic_creation import TopicError
+from canary.runner.topics.changes import existing, make
+from canary.runner.topics.planning import Change
 
 MORE = Change("add-partitions", "probes", "planned before", ((4, 1, 2),))
 
@@ -71,7 +71,7 @@ def test_a_cluster_that_names_a_dead_controller_is_asked_again() -> None:
 
 
 def test_a_cluster_that_never_answers_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(answers, "PATIENCE_S", 0.5)
+    monkeypatch.setattr(responses, "PATIENCE_S", 0.5)
     never = Waiting(1000)
     with pytest.raises(TopicError, match=r"could not read the settings of topic 'probes'.*reachable"):
         existing(never, "probes", [])

@@ -5,11 +5,12 @@ from __future__ import annotations
 import shutil
 from typing import TYPE_CHECKING
 
-from canary.client.ports import SteadyClock
-from canary.runner import envelope
-from canary.runner.flush import Flusher
+from canary.runner.publishing import snapshot
+from canary.runner.publishing.flusher import Flusher
 from storage.ledger import Ledger
-from storage.store import Store, ViolationCount
+from storage.store import Store
+from storage.store.values import ViolationCount
+from tests.support.contexts import context
 from tests.support.massive import MANY, Massive, cut, knowing
 from tests.support.steps import steps
 
@@ -22,8 +23,8 @@ if TYPE_CHECKING:
 def cut_before_it_was_flushed(directory: Path, n: int) -> None:
     """Leave the ledger of a canary that knew ``n`` probes, saw them cut off, and was killed before the store heard."""
     bench = knowing(n)
-    with Ledger.open(directory / "alive") as ledger:
-        ledger.seal(envelope.seal(bench.tracker, ()))
+    with Ledger(directory / "alive") as ledger:
+        ledger.seal(snapshot.seal(bench.tracker, ()))
 
         def fold(*facts: f.Fact) -> None:
             ledger.append(facts)
@@ -37,10 +38,10 @@ def cut_before_it_was_flushed(directory: Path, n: int) -> None:
 
 def replay(directory: Path, store: Store) -> None:
     """Begin where it was killed: fold what the ledger holds, and give the store what was found."""
-    with Ledger.open(directory / "killed") as ledger:
+    with Ledger(directory / "killed") as ledger:
         recovery = ledger.recover()
-        tracker, undelivered, _ = envelope.unseal(recovery.state)
-        flusher = Flusher(store, "c", "canary-0", SteadyClock())
+        tracker, undelivered, _ = snapshot.unseal(recovery.state)
+        flusher = Flusher(context(store, runner="canary-0"))
         flusher.violations(undelivered)
         for batch in recovery.facts:
             tracker.fold(batch)
@@ -57,7 +58,7 @@ def test_ten_million_lost_at_once_are_told_after_a_kill_and_counted_once(tmp_pat
             store.upgrade()
             work.append(steps(lambda directory=directory, store=store: replay(directory, store)))  # type: ignore[misc]
             replay(directory, store)  # killed once more, before the next snapshot
-            lost = [(row.offset, row.last_offset) for row in store.violations().items if row.kind == "lost-write"]
+            lost = [(row.offset, row.last_offset) for row in store.violations.page().items if row.kind == "lost-write"]
             assert lost == [(10, n + 9)]
-            assert ViolationCount("c", "lost-write", "critical", n, n) in store.violation_counts()
+            assert ViolationCount("c", "lost-write", "critical", n, n) in store.violations.counts()
     assert work[1] < 1.1 * work[0], "what telling a loss takes does not grow with it"

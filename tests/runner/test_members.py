@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from canary.runner import auditing
+from canary.runner.cluster import audit
 from canary.settings import ClusterSettings
 
 if TYPE_CHECKING:
@@ -50,12 +50,12 @@ def cluster(**redpanda: str) -> ClusterSettings:
 
 
 def test_members_are_asked_for_at_the_address_that_is_set_with_its_credentials(admin_url: str) -> None:
-    members = auditing.members(cluster(admin_url=admin_url, username="u", password="p"))  # noqa: S106  # a test's
+    members = audit.members(cluster(admin_url=admin_url, username="u", password="p"))  # noqa: S106  # a test's
     assert members is not None
     assert [(one.id, one.membership) for one in members] == [(0, "active"), (1, "draining")]
 
 
 def test_members_are_not_known_without_an_address_or_an_answer(admin_url: str, free_port: int) -> None:
-    assert auditing.members(cluster()) is None
-    assert auditing.members(cluster(admin_url=admin_url)) is None
-    assert auditing.members(cluster(admin_url=f"http://127.0.0.1:{free_port}")) is None
+    assert audit.members(cluster()) is None
+    assert audit.members(cluster(admin_url=admin_url)) is None
+    assert audit.members(cluster(admin_url=f"http://127.0.0.1:{free_port}")) is None

@@ -9,21 +9,25 @@ import shutil
 import threading
 from typing import TYPE_CHECKING, Any
 
-import orjson
 import pytest
 
 from canary import facts as f
-from canary.anomalies.online import Tracker, view
-from canary.client.ports import SteadyClock
-from canary.runner import asking, envelope, keeper, memory
-from canary.runner.cluster import ClusterRunner
-from canary.runner.probes import is_known
-from canary.runner.topics import Identities
+from canary.anomalies.online import Tracker
+from canary.metrics import measured
+from canary.metrics.published import dumps
+from canary.runner.cluster import connection, memory
+from canary.runner.cluster.cluster import ClusterRunner
+from canary.runner.cluster.identities import Identities
+from canary.runner.cluster.workloads import is_known
+from canary.runner.publishing import snapshot
+from canary.runner.supervision import lease
 from canary.settings import Settings, load
 from storage.ledger import Ledger
 from storage.ledger.files import Disk
 from storage.ledger.segment import segment_paths
-from storage.store import Store, ViolationFilter
+from storage.store import Store
+from storage.store.values import ViolationFilter
+from tests.support.contexts import context
 from tests.support.seeds import cases
 from tests.support.waiting import until
 
@@ -39,7 +43,7 @@ END_NS = 10**9
 def written(directory: Path) -> Tracker:
     """Leave a ledger as a runner does that was killed: a segment that is kept for safety, and the one it wrote to."""
     tracker = Tracker()
-    with Ledger.open(directory) as ledger:
+    with Ledger(directory) as ledger:
 
         def take(*facts: f.Fact) -> None:
             ledger.append(facts)
@@ -48,7 +52,7 @@ def written(directory: Path) -> Tracker:
         take(f.RunnerStarted(1, "r", "1", HOME), f.GenerationBegan(2, TOPIC, "idempotent", 7, 1))
         for sequence in range(4):
             if sequence % 2 == 0:
-                ledger.seal(envelope.seal(tracker, tracker.drain().violations))
+                ledger.seal(snapshot.seal(tracker, tracker.drain().violations))
             take(f.Sent(10 + sequence, TOPIC, 0, 7, 1, sequence, "idempotent"))
             take(f.Acked(20 + sequence, TOPIC, 0, 7, 1, sequence, sequence))
         for path in ledger.sealed():
@@ -59,12 +63,12 @@ def written(directory: Path) -> Tracker:
 
 def recalled(directory: Path, shown: bytes | None) -> tuple[bytes, f.MemoryLost | None]:
     """Return the state that a start begins with, and what it says that it has forgotten."""
-    with Ledger.open(directory, disk=Disk(fsync=lambda _: None)) as ledger:
+    with Ledger(directory, disk=Disk(fsync=lambda _: None)) as ledger:
         recovery = ledger.recover()
-        tracker, _, _ = envelope.unseal(recovery.state)
+        tracker, _, _ = snapshot.unseal(recovery.state)
         for batch in recovery.facts:
             tracker.fold(batch)
-    return tracker.dump(), memory.lost(tracker.state, recovery.damage, shown, HOME, END_NS)
+    return tracker.dump(), memory.memory_lost(tracker.state, recovery.damage, shown, HOME, END_NS)
 
 
 def alterations(path: Path, *, long: bool) -> Iterator[tuple[str, bytes]]:
@@ -83,7 +87,7 @@ def alterations(path: Path, *, long: bool) -> Iterator[tuple[str, bytes]]:
 
 def test_whatever_rots_or_is_cut_off_is_recalled_or_said_to_be_forgotten(tmp_path: Path, *, long: bool) -> None:
     tracker = written(tmp_path / "ledger")
-    full, shown = tracker.dump(), orjson.dumps(view(tracker.state))
+    full, shown = tracker.dump(), dumps(measured(tracker.state))
     files = {path.name: path.read_bytes() for path in segment_paths(tmp_path / "ledger")}
     assert recalled(tmp_path / "ledger", shown) == (full, None)
     directory = tmp_path / "rotten"
@@ -113,7 +117,7 @@ def test_one_rotten_bit_in_the_last_snapshot_costs_nothing(tmp_path: Path) -> No
 
 def test_what_is_forgotten_is_said_with_its_time(tmp_path: Path) -> None:
     tracker = written(tmp_path)
-    shown = orjson.dumps(view(tracker.state))
+    shown = dumps(measured(tracker.state))
     _, last = segment_paths(tmp_path)
     frames = last.read_bytes()
     last.write_bytes(frames[: frames.rindex(b"KDCF")])  # a whole number of frames
@@ -131,8 +135,8 @@ def test_what_is_forgotten_is_said_with_its_time(tmp_path: Path) -> None:
 
 def test_a_ledger_of_another_installation_says_so(tmp_path: Path) -> None:
     state = written(tmp_path).state
-    assert memory.lost(state, None, None, HOME, END_NS) is None
-    other = memory.lost(state, None, None, "b" * 32, END_NS)
+    assert memory.memory_lost(state, None, None, HOME, END_NS) is None
+    other = memory.memory_lost(state, None, None, "b" * 32, END_NS)
     assert other is not None
     assert other.reason == "the ledger belongs to another installation than the store"
 
@@ -162,9 +166,9 @@ def test_nothing_is_known_of_a_partition_because_a_process_before_had_asked(
         ]
     )
     share = settings.clusters[0].share
-    assert is_known(view(tracker.state), TOPIC, share)
-    with Ledger.open(tmp_path / "c" / "r") as ledger:
-        ledger.seal(envelope.seal(tracker, []))
+    assert is_known(measured(tracker.state), TOPIC, share)
+    with Ledger(tmp_path / "c" / "r") as ledger:
+        ledger.seal(snapshot.seal(tracker, []))
     refused, append, seen = [OSError(errno.ENOSPC, "full")] * 2, Disk.append, list[bool]()
 
     def full(disk: Disk, descriptor: int, data: bytes) -> None:
@@ -174,11 +178,11 @@ def test_nothing_is_known_of_a_partition_because_a_process_before_had_asked(
 
     def probes(runner: ClusterRunner, *_: object) -> bool:
         assert runner.published is not None
-        seen.append(is_known(runner.published.view, TOPIC, share))
+        seen.append(is_known(runner.published, TOPIC, share))
         return False
 
     monkeypatch.setattr(Disk, "append", full)
-    monkeypatch.setattr(asking, "cluster_id", lambda _: "cluster")
+    monkeypatch.setattr(connection, "cluster_id", lambda _: "cluster")
     monkeypatch.setattr(ClusterRunner, "_probe_one", probes)
     with Store.connect(f"sqlite:///{tmp_path}/store.db", timeout=60) as store:
         store.upgrade()
@@ -195,21 +199,21 @@ def test_what_is_forgotten_is_said_though_the_last_that_is_known_is_that_nothing
     """Another cluster answered behind the address, and the facts since the snapshot are gone."""
 
     def no_answer(_: object) -> str:
-        raise asking.NoAnswerError("no answer", "_TRANSPORT")
+        raise connection.NoAnswerError("no answer", "_TRANSPORT")
 
-    monkeypatch.setattr(asking, "cluster_id", no_answer)
+    monkeypatch.setattr(connection, "cluster_id", no_answer)
     settings = of(tmp_path)
     tracker = Tracker()
     tracker.state.stopped = "another cluster answers"
-    with Ledger.open(tmp_path / "c" / "r") as ledger:
-        ledger.seal(envelope.seal(tracker, []))
+    with Ledger(tmp_path / "c" / "r") as ledger:
+        ledger.seal(snapshot.seal(tracker, []))
     with Store.connect(f"sqlite:///{tmp_path}/store.db", timeout=60) as store:
         store.upgrade()
-        store.save_view("c", "r", 1, b'{"ordinal": 7}')
+        store.views.save("c", "r", 1, b'{"ordinal": 7}')
         runner = ClusterRunner(settings, settings.clusters[0], store)
         runner.start()
         try:
-            until(lambda: store.violations(ViolationFilter(kind="memory-lost")).items, 60, "it is said")
+            until(lambda: store.violations.page(ViolationFilter(kind="memory-lost")).items, 60, "it is said")
         finally:
             runner.stop(60)
 
@@ -218,7 +222,7 @@ def test_a_holder_that_rotted_is_no_predecessor_and_no_traceback(tmp_path: Path)
     (tmp_path / "holder").write_bytes(b"\xff\xfe\x00")
     with Store.connect(f"sqlite:///{tmp_path}/store.db", timeout=0) as store:
         store.upgrade()
-        holder = keeper.claim(store, "c", "r", tmp_path, threading.Event())
+        holder = lease.claim(store, "c", "r", tmp_path, threading.Event())
     assert (tmp_path / "holder").read_text() == holder
 
 
@@ -261,29 +265,18 @@ class World:
         inbox = Inbox()
         with (
             Store.connect(f"sqlite:///{directory}/store.db", timeout=0) as store,
-            Ledger.open(directory / "ledger") as ledger,
+            Ledger(directory / "ledger") as ledger,
         ):
             store.upgrade()
             recovery = ledger.recover()
-            tracker, _, _ = envelope.unseal(recovery.state)
+            tracker, _, _ = snapshot.unseal(recovery.state)
             for batch in recovery.facts:
                 tracker.fold(batch)
-            installation = store.installation(tracker.state.installation)
+            installation = store.identities.installation(tracker.state.installation)
             producers = tracker.state.producers
             mine = [(key, one.generation) for key, one in producers.items() if one.mode == "plain"]
             known = (mine[0][0], max(generation for _, generation in mine)) if mine else None
-            identities = Identities(
-                store,
-                inbox,  # type: ignore[arg-type]  # what it uses of one
-                SteadyClock(),
-                cluster="c",
-                cluster_id="id",
-                runner="r",
-                topic=TOPIC,
-                mode="plain",
-                installation=installation,
-                known=known,
-            )
+            identities = Identities(context(store, inbox=inbox), (installation, "id"), TOPIC, "plain", known)
             identities.begin()
             for _ in range(renewals):
                 identities.renew("another one")

@@ -14,6 +14,7 @@ import structlog
 from confluent_kafka import ConsumerGroupTopicPartitions, ElectionType, KafkaException
 from confluent_kafka.admin import AdminClient
 
+from canary.lab import NodeProperties
 from canary.lab.state import CONTROLLER
 from tests.support.labs import Watched, mend
 from tests.support.process import START_S, Canary
@@ -214,6 +215,6 @@ def test_all_modes_under_faults(lab: Lab, tmp_path: Path, *, long: bool) -> None
 def test_all_modes_under_faults_on_kafka_3_9(tmp_path: Path, *, long: bool) -> None:
     safe = {"min.insync.replicas": 2}
     with Watched(
-        tmp_path / "lab", version="3.9.1", profile="quick", broker_properties=safe, die_with_parent=True
+        tmp_path / "lab", version="3.9.1", profile="quick", properties=NodeProperties(safe), die_with_parent=True
     ) as lab:
         live_through_faults(lab, tmp_path / "canary", 600 if long else 45, 11, REBALANCED)

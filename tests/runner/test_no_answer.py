@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from canary.runner import asking
-from canary.runner import cluster as cluster_module
-from canary.runner.cluster import ClusterRunner, probed
+from canary.runner.cluster import connection
+from canary.runner.cluster.cluster import ClusterRunner
+from canary.runner.cluster.memory import probed
 from canary.settings import load
 from storage.store import Store
 from tests.support.waiting import until
@@ -37,19 +37,19 @@ def test_a_cluster_that_never_answered_has_series_at_0_and_says_what_it_waits_fo
 
     def no_answer(_admin: object) -> str:
         asked.append(1)
-        raise asking.NoAnswerError("the cluster does not answer", "_TRANSPORT")
+        raise connection.NoAnswerError("the cluster does not answer", "_TRANSPORT")
 
-    monkeypatch.setattr(asking, "cluster_id", no_answer)
-    monkeypatch.setattr(cluster_module, "_PATIENCE_S", 0.01)
+    monkeypatch.setattr(connection, "cluster_id", no_answer)
+    monkeypatch.setattr(connection, "_PATIENCE_S", 0.01)
     with Store.connect(f"sqlite:///{tmp_path}/store.db", timeout=60) as store:
         store.upgrade()
         configured = settings(tmp_path, ALL)
         runner = ClusterRunner(configured, configured.clusters[0], store)
         runner.start()
         try:
-            until(lambda: runner.published is not None and runner.published.view.get("waiting_for"), 30, "it is said")
+            until(lambda: runner.published is not None and runner.published.waiting_for, 30, "it is said")
             assert runner.published is not None
-            assert "_TRANSPORT: the cluster does not answer" in runner.published.view["waiting_for"]
+            assert "_TRANSPORT: the cluster does not answer" in (runner.published.waiting_for or "")
             acked = {m.labels: m.value for m in runner.published.measurements if m.name == "canary_probes_acked_total"}
             main = {("t", str(p), "idempotent"): 0 for p in range(4)}
             assert acked == main | {("t-plain", str(p), "plain"): 0 for p in range(4)}

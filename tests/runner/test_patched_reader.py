@@ -14,12 +14,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from canary.probe.record import Probe, decode
-from canary.probing import tail
-from canary.probing.reading import take
+from canary.probing.readers import tail
+from canary.probing.readers.consumer import take
 from canary.probing.session import Session
-from canary.runner.cluster import ClusterRunner
+from canary.runner.cluster.cluster import ClusterRunner
 from canary.settings import load
-from storage.store import Store, ViolationFilter
+from storage.store import Store
+from storage.store.values import ViolationFilter
 from tests.support.process import START_S
 from tests.support.waiting import BUSY, until
 
@@ -212,7 +213,7 @@ def store(tmp_path: Path) -> Iterator[Store]:
 
 
 def violations(store: Store) -> list[Place]:
-    page = store.violations(ViolationFilter(), None, 500)
+    page = store.violations.page(ViolationFilter(), None, 500)
     return sorted((v.kind, v.topic, v.partition or 0, v.offset or 0) for v in page.items if v.severity != "info")
 
 
@@ -220,8 +221,8 @@ def quiet(runner: ClusterRunner) -> bool:
     """Say whether nothing is in doubt, nor read again, nor waits for the store, in three looks of a second each."""
     for _ in range(3):
         assert runner.published is not None
-        view = runner.published.view
-        if view["suspects"] or any(p["rereading"] for p in view["partitions"]):
+        shown = runner.published
+        if shown.suspects or any(p.rereading for p in shown.partitions):
             return False
         time.sleep(1)  # a round of watching
     return True

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from canary.probing.topic import Broker
-from canary.runner.planning import Change, Existing, Plan, Wanted, plan
-from canary.watching.beyond import Member
+from canary.kafka.topic_creation import Broker
+from canary.runner.topics.planning import Change, Existing, Plan, Wanted, plan
+from canary.watching.vendor_api import Member
 
 CONFIG = {"min.insync.replicas": "2"}
 WANTED = Wanted("probes", 3, 3, CONFIG)

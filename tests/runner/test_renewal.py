@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from canary.client.ports import SteadyClock
-from canary.client.recording import Recording
 from canary.facts import GenerationBegan
-from canary.runner.probes import TopicProbes
-from canary.runner.topics import Identities
-from canary.settings import Settings
+from canary.metrics.published import ConsumerView, PartitionView, Published, TopicView
+from canary.runner.cluster.identities import Identities
+from canary.runner.cluster.workloads import TopicProbes, start_positions
 from storage.store import Store, StoreError
+from tests.support.contexts import context
+from tests.support.recording import Recording
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -34,8 +34,8 @@ class Everybody:
         self.told.append(told)
 
 
-def view(topic_id: str, partitions: int) -> dict[str, Any]:
-    return {"topics": [{"topic": TOPIC, "topic_id": topic_id, "partitions": partitions}], "partitions": []}
+def view(topic_id: str, partitions: int) -> Published:
+    return Published(topics=(TopicView(TOPIC, topic_id, partitions=partitions),))
 
 
 @dataclass
@@ -52,34 +52,14 @@ class Bench:
 
 @pytest.fixture
 def bench(tmp_path: Path) -> Iterator[Bench]:
-    inbox, clock, writer, tail = Recording(), SteadyClock(), Everybody(), Everybody()
-    settings = {"name": "c", "kafka": {"bootstrap.servers": "127.0.0.1:1"}, "topic": {"name": TOPIC}}
-    (cluster,) = Settings.model_validate({"clusters": [settings]}).clusters
+    inbox, writer, tail = Recording(), Everybody(), Everybody()
     make: Any = lambda *_: writer  # noqa: E731
     with Store.connect(f"sqlite:///{tmp_path}/store.db", timeout=60) as store:
         store.upgrade()
-        identities = Identities(
-            store,
-            inbox,
-            clock,
-            cluster="c",
-            cluster_id="id",
-            runner="r",
-            topic=TOPIC,
-            mode="idempotent",
-            installation="a" * 32,
-            known=None,
-        )
-        probes = TopicProbes(
-            cluster,
-            TOPIC,
-            {"idempotent": identities},
-            make=make,
-            inbox=inbox,
-            clock=clock,
-            sending=True,
-            may_start=lambda *_: True,
-        )
+        shared = context(store, inbox=inbox, topic={"name": TOPIC})
+        identities = Identities(shared, ("a" * 32, "id"), TOPIC, "idempotent", None)
+        probes = TopicProbes(shared, TOPIC, make=make, sending=True, may_start=lambda *_: True)
+        probes.identities["idempotent"] = identities
         probes.writers["idempotent"], probes.tails["read_committed"] = writer, tail  # type: ignore[assignment]
         identities.aim("first", (0, 1))
         identities.begin()
@@ -110,7 +90,7 @@ def test_who_has_no_generation_for_a_new_incarnation_while_the_store_is_away_goe
         raise StoreError("away")
 
     with monkeypatch.context() as outage:
-        outage.setattr(bench.store, "next_generation", away)
+        outage.setattr(bench.store.identities, "next_generation", away)
         bench.probes.renew(view("second", 3))
         bench.probes.renew(view("second", 4))
         bench.identities.stock()
@@ -127,3 +107,15 @@ def test_who_has_no_generation_for_a_new_incarnation_while_the_store_is_away_goe
 
 def told(inbox: Recording) -> Sequence[tuple[int, str | None]]:
     return [(fact.generation, fact.topic_id) for fact in inbox.of(GenerationBegan)]
+
+
+@pytest.mark.parametrize(("incarnations", "fresh"), [(1, 90), (2, 5)])
+def test_a_reader_that_is_started_again_leaves_out_no_partition(incarnations: int, fresh: int) -> None:
+    partitions = (
+        PartitionView(TOPIC, 0, start=5, end=90, consumers={"rc": ConsumerView("read_committed", position=40)}),
+        PartitionView(TOPIC, 1, start=5, end=90),
+        PartitionView(TOPIC, 2),  # of a topic that has just grown: its end is not known yet
+        PartitionView(TOPIC, 3, end=1),  # of an incarnation that had more
+    )
+    shown = Published(topics=(TopicView(TOPIC, partitions=3, incarnations=incarnations),), partitions=partitions)
+    assert start_positions(shown, TOPIC, "rc") == {0: 40, 1: fresh, 2: 0}

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from canary.lab import LabError
-from canary.probing.tail import TailConsumer
-from canary.runner.cluster import ClusterRunner
+from canary.probing.readers.tail import TailConsumer
+from canary.runner.cluster.cluster import ClusterRunner
 from canary.settings import load
-from storage.store import Store, ViolationFilter
+from storage.store import Store
+from storage.store.values import ViolationFilter
 from tests.support.process import START_S
 from tests.support.waiting import until
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from canary.lab import Lab
+    from canary.metrics.published import PartitionView
 
 pytestmark = [pytest.mark.kafka, pytest.mark.quick]
 
@@ -38,19 +40,18 @@ def store(tmp_path: Path) -> Iterator[Store]:
         yield opened
 
 
-def partition(runner: ClusterRunner) -> dict[str, Any]:
+def partition(runner: ClusterRunner) -> PartitionView:
     assert runner.published is not None
-    found: dict[str, Any] = runner.published.view["partitions"][0]
-    return found
+    return runner.published.partitions[0]
 
 
 def read_to(runner: ClusterRunner) -> int:
-    return int(partition(runner)["consumers"]["read_committed"]["position"])
+    return partition(runner).consumers["read_committed"].position
 
 
 def all_read(runner: ClusterRunner) -> bool:
     now = partition(runner)
-    return now["acked"] > 60 and all(one["unseen"] == 0 for one in now["consumers"].values())
+    return now.acked > 60 and all(one.unseen == 0 for one in now.consumers.values())
 
 
 def leads(lab: Lab, after: int) -> bool:
@@ -63,7 +64,7 @@ def leads(lab: Lab, after: int) -> bool:
 
 def lost(store: Store) -> dict[int, int]:
     """Return the offset of each lost write, and when that was said (ns); nothing else stands between lost ones here."""
-    page = store.violations(ViolationFilter(kind="lost-write"), None, 500)
+    page = store.violations.page(ViolationFilter(kind="lost-write"), None, 500)
     return {v.offset + i: v.first_seen_ns for v in page.items if v.offset is not None for i in range(v.count)}
 
 
@@ -101,12 +102,12 @@ def test_what_was_read_and_then_replaced_is_flagged_soon_though_the_tail_consume
         new_leader_ns = time.time_ns()
         gone = set(range(cut.after, end))
         until(lambda: lost(store).keys() >= gone, 60, f"{gone} are flagged")
-        until(lambda: partition(runner)["end"] > end, 30, "other probes stand in their places")
+        until(lambda: (partition(runner).end or 0) > end, 30, "other probes stand in their places")
     finally:
         runner.stop(15)
     assert lost(store).keys() == gone
     assert (max(lost(store).values()) - new_leader_ns) / 1e9 < WITHIN_S
-    page = store.violations(ViolationFilter(), None, 500)
+    page = store.violations.page(ViolationFilter(), None, 500)
     kinds = {v.kind for v in page.items if v.severity != "info"}
     # for a while there was one replica in sync, then no leader; and what stands there now was passed over indeed
     true = {"isr-of-one", "offline-partition", "poll-skip"}

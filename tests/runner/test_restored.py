@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import shutil
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
-from canary.runner.cluster import ClusterRunner
+from canary.runner.cluster.cluster import ClusterRunner
 from canary.settings import Settings, load
 from storage.ledger.segment import segment_paths
-from storage.store import Store, ViolationFilter
+from storage.store import Store
+from storage.store.values import ViolationFilter
 from tests.support.process import START_S
 from tests.support.waiting import until
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from canary.lab import Lab
+    from canary.metrics.published import PartitionView
 
 pytestmark = pytest.mark.kafka
 
@@ -42,23 +44,22 @@ def live(settings: Settings) -> tuple[set[str], int]:
             until(lambda: read_since(runner, asked_ns), 120, "everything retained is read again")
         finally:
             runner.stop(15)
-        found = store.violations(ViolationFilter(), None, 500).items
+        found = store.violations.page(ViolationFilter(), None, 500).items
     said = {one.kind for one in found if one.severity != "info"}
     return said, sum(one.kind == "memory-lost" for one in found)
 
 
-def partitions(runner: ClusterRunner) -> list[dict[str, Any]]:
+def partitions(runner: ClusterRunner) -> tuple[PartitionView, ...]:
     assert runner.published is not None
-    found: list[dict[str, Any]] = runner.published.view["partitions"]
-    return found
+    return runner.published.partitions
 
 
 def acked(runner: ClusterRunner) -> int:
-    return sum(int(p["acked"]) for p in partitions(runner))
+    return sum(p.acked for p in partitions(runner))
 
 
 def read_since(runner: ClusterRunner, asked_ns: int) -> bool:
-    if all(p["scrubbed_ns"] > asked_ns for p in partitions(runner)):
+    if all(p.scrubbed_ns > asked_ns for p in partitions(runner)):
         return True
     runner.read_again(asked_ns)
     return False

@@ -7,14 +7,14 @@ import subprocess
 import sys
 import threading
 import time
-from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from canary.lab import Lab, LabError
 from canary.lab.state import free_ports
-from canary.runner import smoke as rounds
+from canary.metrics.published import ConsumerView, PartitionView, Published
+from canary.processes import smoke as rounds
 from canary.settings import load
 from tests.support.process import START_S, Canary
 from tests.support.waiting import until
@@ -81,16 +81,13 @@ class Runner:
 
     name = "t"
     alive = True
-    partition: ClassVar[dict[str, Any]] = {
-        **dict.fromkeys(("sent", "acked", "failed", "indeterminate"), 1),
-        "scrubbed_ns": 1,
-        "rereading": False,
-        "consumers": {"read_committed": {"seen": 1, "unseen": 0}},
-    }
+    partition = PartitionView(
+        "t", 0, sent=1, acked=1, failed=1, indeterminate=1, scrubbed_ns=1, consumers={"rc": ConsumerView("rc", seen=1)}
+    )
 
     def __init__(self) -> None:
         self.probing = threading.Event()
-        self.published = SimpleNamespace(view={"partitions": [self.partition]})
+        self.published = Published(partitions=(self.partition,))
         self.began = self.ended = 0.0
 
     def start(self) -> None:

@@ -16,33 +16,37 @@ import pytest
 import canary
 from canary import facts as f
 from canary.anomalies.online import Tracker
-from canary.client.pauses import Pauses
-from canary.client.ports import SteadyClock
-from canary.client.worker import Worker, in_background
 from canary.errors import FAILED, UserError
 from canary.lab.state import free_ports
-from canary.probing.reread import RereadWorker, _Reader
-from canary.runner import cluster, supervise, supervision
-from canary.runner.cluster import ClusterRunner
-from canary.runner.flush import Flusher
-from canary.runner.inbox import FactQueue
-from canary.runner.keeper import TAKEN
-from canary.runner.shipping import Shipper
-from canary.runner.supervision import PARTS, Supervisor
-from canary.runner.troubles import Trouble
+from canary.probing.base import Writer
+from canary.probing.readers.reread import RereadWorker
+from canary.processes import run
+from canary.runner.cluster import cluster
+from canary.runner.cluster.cluster import ClusterRunner
+from canary.runner.publishing.flusher import Flusher
+from canary.runner.publishing.inbox import FactQueue
+from canary.runner.publishing.shipper import Shipper
+from canary.runner.publishing.troubles import Trouble
+from canary.runner.supervision import supervisor as supervising
+from canary.runner.supervision.lease import TAKEN
+from canary.runner.supervision.supervisor import PARTS, Supervisor
 from canary.settings import load
+from canary.threads.backoff import Pauses
+from canary.threads.ports import SteadyClock
+from canary.threads.worker import Worker, in_background
 from storage.ledger import Ledger, LedgerError
 from storage.ledger.files import Disk
 from storage.store import Store
-from storage.store.leases import runner_lease
+from storage.store.repositories.leases import runner_lease
 from storage.store.values import Lease, ViolationFilter
+from tests.support.contexts import context
 from tests.support.disk import small_disk
 from tests.support.waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from canary.runner.judge import Judge
+    from canary.runner.publishing.judge import Judge
     from canary.settings import Settings
 
 
@@ -55,15 +59,17 @@ def test_every_thread_of_a_runner_is_in_the_table() -> None:
     for module in pkgutil.walk_packages(canary.__path__, "canary."):
         importlib.import_module(module.name)
     ours = {part for part in subclasses(Worker) if part.__module__.startswith("canary.")}
-    whole, pieces = {ClusterRunner, Supervisor}, {_Reader}
-    assert ours - whole - pieces | {RereadWorker} == set(PARTS)
+    whole = {ClusterRunner, Supervisor}
+    writers = subclasses(Writer)
+    assert ours - whole - writers == set(PARTS)
+    assert len(writers) > 4
     assert [part.__name__ for part, rule in PARTS.items() if not rule.again] == ["Judge"]
 
 
 @pytest.fixture
 def flusher(monkeypatch: pytest.MonkeyPatch) -> Flusher:
     """One that never comes to its work: it stands for any part that is started again."""
-    part = Flusher(cast("Any", None), "prod", "canary-0", SteadyClock())
+    part = Flusher(context())
     monkeypatch.setattr(part, "flush", lambda: 1 / 0)
     return part
 
@@ -83,40 +89,40 @@ def test_a_part_that_ends_is_started_again_and_said_to_fail_when_it_does_so_agai
     supervisor._pauses = Pauses(lambda: at[0])
     supervisor.begin(flusher)
     ended(flusher)
-    first = flusher._thread
+    first = flusher._threads[0]
     supervisor.look()
-    assert flusher._thread is not first
+    assert flusher._threads[0] is not first
     assert supervisor.troubles(judge()) == {"ledger /ledger": None, "queue": None, "flusher": None}
     ended(flusher)
-    second = flusher._thread
+    second = flusher._threads[0]
     supervisor.look()
-    assert flusher._thread is second, "not before the pause is over"
+    assert flusher._threads[0] is second, "not before the pause is over"
     at[0] = 1.0
     supervisor.look()
-    assert flusher._thread is not second
+    assert flusher._threads[0] is not second
     words = "its flusher ends again and again (ZeroDivisionError('division by zero'))"
     assert supervisor.troubles(judge())["flusher"] == Trouble(words, blind=True)
     ended(flusher)
     supervisor.leave(flusher)
-    third = flusher._thread
+    third = flusher._threads[0]
     at[0] = 10.0
     supervisor.look()
-    assert flusher._thread is third
+    assert flusher._threads[0] is third
     assert given_up == []
 
 
 def test_readers_that_ended_are_started_again_and_the_others_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
     rereads = RereadWorker(cast("Any", None), cast("Any", None), cast("Any", None), SteadyClock())
-    broken, whole = rereads._readers
-    monkeypatch.setattr(broken, "_queue", None)
+    take, breaks = rereads._queue.take, iter([True])
+    monkeypatch.setattr(rereads._queue, "take", lambda timeout: 1 / 0 if next(breaks, False) else take(timeout))
     supervisor = Supervisor(FactQueue(), print)
     supervisor.begin(rereads)
-    ended(broken)
-    thread = whole._thread
-    monkeypatch.undo()
+    ended(rereads)
+    broken, whole = sorted(rereads._threads, key=threading.Thread.is_alive)
     supervisor.look()
     assert rereads.alive
-    assert whole._thread is thread
+    assert whole in rereads._threads
+    assert broken not in rereads._threads
     assert rereads.stop(60)
 
 
@@ -127,7 +133,7 @@ def test_a_ledger_that_cannot_be_written_and_a_queue_that_stays_full_are_trouble
     supervisor = Supervisor(inbox, print)
     inbox.put([f.Tick(1)])
     assert supervisor.troubles(judge())["queue"] is None, "a burst is none"
-    monkeypatch.setattr(supervision, "CROWDED_S", 0.0)
+    monkeypatch.setattr(supervising, "CROWDED_S", 0.0)
     queue = supervisor.troubles(judge())["queue"]
     assert queue is not None
     assert queue.blind
@@ -142,12 +148,12 @@ def test_a_ledger_that_cannot_be_written_and_a_queue_that_stays_full_are_trouble
 
 def test_a_probe_log_that_cannot_be_written_is_a_trouble_until_it_can(tmp_path: Path) -> None:
     """What was shipped is all that the night reconciles."""
-    with Ledger.open(tmp_path / "ledger") as ledger:
+    with Ledger(tmp_path / "ledger") as ledger:
         ledger.append([f.Tick(1)])
         sealed = ledger.seal(b"")
-        judge_ = SimpleNamespace(published=SimpleNamespace(sealed=[sealed]), drop=ledger.drop)
+        judge_ = SimpleNamespace(sealed=(sealed,), drop=ledger.drop)
         (tmp_path / "file").touch()
-        shipper = Shipper(f"{tmp_path}/file/log", "prod", "canary-0", cast("Any", judge_), retention_s=1.0)
+        shipper = Shipper(context(probe_log=f"{tmp_path}/file/log"), cast("Any", judge_))
         supervisor = Supervisor(FactQueue(), print)
         supervisor._parts.append(shipper)
         assert supervisor.troubles(judge())["shipper"] is None
@@ -206,7 +212,7 @@ def test_a_judge_that_ends_ends_the_process_with_a_message_while_its_cluster_doe
     patience.start()
     try:
         with pytest.raises(UserError, match=r"^cluster prod: .*its judge ended: MemoryError\(\)") as raised:
-            supervise.run(settings, stopping)
+            run.run(settings, stopping)
     finally:
         patience.cancel()
     assert raised.value.exit_status == FAILED
@@ -223,7 +229,7 @@ def test_a_runner_that_fails_ends_the_others_of_its_process(
     patience.start()
     try:
         with pytest.raises(UserError, match="cluster-other failed: ZeroDivisionError"):
-            supervise.run(both, stopping)
+            run.run(both, stopping)
     finally:
         patience.cancel()
     assert not stopping.is_set()
@@ -234,19 +240,19 @@ def test_a_cluster_whose_ledger_cannot_be_opened_is_begun_again_while_others_run
 ) -> None:
     (first,) = settings.clusters
     both = settings.model_copy(update={"clusters": [first, first.model_copy(update={"name": "other"})]})
-    used, refused = Ledger.open, list[Path]()
+    refused = list[Path]()
 
     def scarce(directory: Path, **more: Any) -> Ledger:
         if directory.parent.name == "other" and len(refused) < 2:
             refused.append(directory)
             raise LedgerError(f"the ledger's directory {directory} cannot be used: Too many open files")
-        return used(directory, **more)
+        return Ledger(directory, **more)
 
-    monkeypatch.setattr(Ledger, "open", scarce)
-    process = in_background(lambda: supervise.run(both, stopping), "process")
+    monkeypatch.setattr("canary.runner.cluster.cluster.Ledger", scarce)
+    process = in_background(lambda: run.run(both, stopping), "process")
     with Store.connect(settings.store.url.get_secret_value(), timeout=10) as store:
         store.upgrade()
-        until(lambda: {view.cluster for view in store.views()} == {"prod", "other"}, 30, "both are looked at")
+        until(lambda: {view.cluster for view in store.views.all()} == {"prod", "other"}, 30, "both are looked at")
     stopping.set()
     process.join(60)
     assert not process.is_alive()
@@ -279,7 +285,7 @@ def test_a_runner_whose_lease_is_taken_ends_though_its_cluster_does_not_answer(s
         runner = ClusterRunner(settings, settings.clusters[0], store)
         runner.start()
         try:
-            until(store.views, 30, "it shows what it knows")
+            until(store.views.all, 30, "it shows what it knows")
             until(lambda: take_over(store, lease), 30, "its lease is taken")
             until(lambda: not runner.alive, 30, "it ends")
         finally:
@@ -325,13 +331,13 @@ def test_a_disk_that_hangs_stops_the_heartbeat_and_a_full_queue_is_said_until_it
 
     monkeypatch.setattr(Disk, "append", waits)
     monkeypatch.setattr(cluster, "FactQueue", partial(FactQueue, pause_at=2))
-    monkeypatch.setattr(supervision, "CROWDED_S", 0.0)
+    monkeypatch.setattr(supervising, "CROWDED_S", 0.0)
     with Store.connect(settings.store.url.get_secret_value(), timeout=10) as store:
         store.upgrade()
 
         def shown() -> tuple[int, int]:
             """When the judge came on, and when the process spoke, as the store has it."""
-            (row,) = store.views()
+            (row,) = store.views.all()
             return row.at_ns, orjson.loads(row.view)["told_ns"]
 
         def spoken() -> int:
@@ -344,7 +350,7 @@ def test_a_disk_that_hangs_stops_the_heartbeat_and_a_full_queue_is_said_until_it
         runner = ClusterRunner(settings, settings.clusters[0], store)
         runner.start()
         try:
-            until(store.views, 30, "something is shown")
+            until(store.views.all, 30, "something is shown")
             answers.clear()
             runner._inbox.put([f.Tick(1), f.Tick(2)])
             until(lambda: open_blindness(store), 30, "a full queue is said")
@@ -371,4 +377,4 @@ def fails(*_: object) -> None:
 
 
 def open_blindness(store: Store) -> list[Any]:
-    return list(store.violations(ViolationFilter(kind="blind", state="open"), None, 10).items)
+    return list(store.violations.page(ViolationFilter(kind="blind", state="open"), None, 10).items)

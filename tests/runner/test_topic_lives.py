@@ -18,11 +18,11 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from canary.client.ports import SteadyClock
-from canary.client.recording import Recording
 from canary.facts import Polled
-from canary.probing.tail import TailConsumer
+from canary.probing.readers.tail import Start, TailConsumer
+from canary.threads.ports import SteadyClock
 from tests.support.process import Canary
+from tests.support.recording import Recording
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -174,11 +174,10 @@ def test_a_reader_of_a_rack_reads_from_followers_there(lab: Lab, admin: AdminCli
         config,
         "rack-c",
         "read_committed",
-        topic="followed",
-        positions={0: 0},
-        tag=b"tag1",
-        inbox=inbox,
-        clock=SteadyClock(),
+        "followed",
+        Start({0: 0}, b"tag1"),
+        inbox,
+        SteadyClock(),
     )
     producer = Producer({"bootstrap.servers": lab.bootstrap})
     reader.start()

@@ -9,6 +9,7 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from canary.lab import NodeProperties
 from tests.support.labs import Watched
 from tests.support.process import Canary
 
@@ -29,8 +30,7 @@ def unsafe_lab(tmp_path: Path) -> Iterator[Lab]:
     with Watched(
         tmp_path / "lab",
         profile="quick",
-        broker_properties=UNSAFE,
-        controller_properties={"unclean.leader.election.enable": "true"},
+        properties=NodeProperties(UNSAFE, {"unclean.leader.election.enable": "true"}),
         die_with_parent=True,
     ) as running:
         yield running

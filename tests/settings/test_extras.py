@@ -12,7 +12,7 @@ from structlog.testing import capture_logs
 
 from canary import extras
 from canary.cli import main
-from canary.runner import group
+from canary.processes import up
 from canary.settings import load
 from storage.store import Store
 from storage.store.database import Database
@@ -113,6 +113,6 @@ def test_what_needs_no_extra_is_not_refused(tmp_path: Path) -> None:
 def test_up_without_spark_starts_the_others_and_says_once_how_to_have_the_nights() -> None:
     settings = load(None, {"CANARY_CLUSTERS__0__KAFKA__BOOTSTRAP_SERVERS": "127.0.0.1:1"})
     with capture_logs() as logs:
-        assert group.parts(settings) == ("run", "serve")
+        assert up.parts(settings) == ("run", "serve")
     assert [entry["event"] for entry in logs] == ["nights_are_not_reconciled"]
     assert "pip install 'kafka-durability-canary[spark]'" in logs[0]["reason"]

@@ -113,6 +113,7 @@ def test_security_passes_through_and_secrets_are_hidden(tmp_path: Path) -> None:
             "CANARY_CLUSTERS__0__KAFKA__SSL_KEY_PEM_FILE": str(key),
             "CANARY_CLUSTERS__0__KAFKA__SASL_OAUTHBEARER_CLIENT_SECRET": "hunter44",
             "CANARY_CLUSTERS__0__KAFKA__SASL_OAUTHBEARER_ASSERTION_PRIVATE_KEY_FILE": "/a/path",
+            "CANARY_CLUSTERS__0__WATCH__REDPANDA__PASSWORD": "hunter77",
             "CANARY_STORE__URL": "postgresql+psycopg://me:hunter55@db/canary?sslpassword=hunter66",
         },
     )
@@ -124,7 +125,7 @@ def test_security_passes_through_and_secrets_are_hidden(tmp_path: Path) -> None:
     for shown in (repr(settings), settings.model_dump_json(), repr(redacted(settings))):
         assert "hunter" not in shown
     assert redacted(settings)["store"]["url"].startswith("postgresql+psycopg://me:****")
-    assert {"hunter22", "hunter44", "hunter55"} <= secrets_of(settings)
+    assert {"hunter22", "hunter44", "hunter55", "hunter77"} <= secrets_of(settings)
 
 
 def test_a_secret_in_a_file_is_overridden_by_the_environment(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from canary.settings import Settings, SettingsError, load
+from canary.settings.fields import models_in
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -32,7 +33,7 @@ def refusal(path: Path | None, environ: Mapping[str, str] = NOTHING) -> Settings
 
 
 def test_without_a_file_everything_has_a_safe_default() -> None:
-    settings = Settings.load(None, NOTHING)
+    settings = load(None, NOTHING)
     (cluster,) = settings.clusters
     assert cluster.embedded
     assert (cluster.topic.name, cluster.topic.partitions, cluster.topic.replication_factor) == (
@@ -196,8 +197,9 @@ def test_what_is_wrong_is_named_with_file_line_field_and_remedy(
 ) -> None:
     yaml_file.write_text(text)
     error = refusal(yaml_file)
-    assert (error.file, error.line, error.field) == (str(yaml_file), line, field)
-    assert error.remedy
+    first = error.problems[0]
+    assert (first.source, first.line, first.field) == (str(yaml_file), line, field)
+    assert first.remedy
     assert str(error).startswith(f"{yaml_file}:{line}: ")
     assert said in str(error)
 
@@ -222,7 +224,8 @@ def test_what_is_wrong_is_named_with_file_line_field_and_remedy(
 )
 def test_a_wrong_variable_is_named(variable: str, value: str, field: str, said: str) -> None:
     error = refusal(None, {variable: value})
-    assert (error.file, error.line, error.field) == (variable, None, field)
+    first = error.problems[0]
+    assert (first.source, first.line, first.field) == (variable, None, field)
     assert said in str(error)
 
 
@@ -241,7 +244,7 @@ def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
 
 def test_a_file_that_refers_to_itself_is_no_trap(yaml_file: Path) -> None:
     yaml_file.write_text("api: &a\n  port: *a\n")
-    assert refusal(yaml_file).field == "api.port"
+    assert refusal(yaml_file).problems[0].field == "api.port"
 
 
 def test_no_error_shows_a_secret(yaml_file: Path) -> None:
@@ -254,11 +257,9 @@ def test_no_error_shows_a_secret(yaml_file: Path) -> None:
 
 
 def models(model: type[BaseModel], seen: set[type[BaseModel]]) -> set[type[BaseModel]]:
-    from canary.settings.loading import _models_in  # noqa: PLC0415  # only here
-
     seen.add(model)
     for described in model.model_fields.values():
-        for inner in _models_in(described.annotation):
+        for inner, _ in models_in(described.annotation):
             models(inner, seen)
     return seen
 

@@ -6,9 +6,9 @@ import pytest
 from pydantic import ValidationError
 
 from canary.facts import Listed, PartitionSeen, Polled
-from canary.runner.sharing import keeps
+from canary.runner.cluster.shares import keeps
 from canary.settings import ClusterSettings
-from canary.settings.sharing import Share
+from canary.settings.clusters import Share
 
 
 def cluster(shard: str = "0/1", **more: Any) -> ClusterSettings:

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from spark_reconcile.session import session
+from spark_reconcile.job.session import session
 from tests.generators.reconciliation_nights import arrow
 
 if TYPE_CHECKING:

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING
 import pyarrow.parquet as pq
 
 from canary.settings import load
-from spark_reconcile import nightly
-from spark_reconcile.dump import Dumped
-from spark_reconcile.session import session
-from spark_reconcile.ticket import Ticket
+from spark_reconcile.dump.dumping import Dumped
+from spark_reconcile.job.session import session
+from spark_reconcile.nightly import run
+from spark_reconcile.nightly.scheduler import Ticket
 from storage.store import Store
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from spark_reconcile.dump import Wanted
+    from spark_reconcile.dump.dumping import Wanted
 
 
 def reconcile(folder: Path, which: str, spark: SparkSession) -> None:
@@ -37,7 +37,7 @@ def reconcile(folder: Path, which: str, spark: SparkSession) -> None:
 
     settings = load(folder / "canary.yaml", os.environ)
     with Store.connect(settings.store.url.get_secret_value(), timeout=60) as store:
-        nightly.run(settings, store, Ticket(which, "me", "c"), spark, settle_s=0, dump=dump)
+        run.run(settings, store, Ticket(which, "me", "c"), spark, settle_s=0, dump=dump)
 
 
 if __name__ == "__main__":

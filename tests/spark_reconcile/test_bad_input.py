@@ -9,9 +9,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from canary.cli import main
-from spark_reconcile import running
 from spark_reconcile.errors import BadInputError
-from spark_reconcile.inputs import look
+from spark_reconcile.job import driver
+from spark_reconcile.job.inputs import look
 from tests.generators.reconciliation_full import full_night
 from tests.generators.reconciliation_nights import bound
 from tests.generators.reconciliation_oracle import RU
@@ -175,8 +175,8 @@ def test_a_value_that_is_none_of_the_known_is_named(
     change(getattr(night, table)[2])
     root = written(night)
     with pytest.raises(BadInputError, match=word) as refused:
-        running.run(spark, look(str(root / "log"), str(root / "dump")), str(root / "out"))
-    assert "part-0.parquet" in refused.value.message
+        driver.run(spark, look(str(root / "log"), str(root / "dump")), str(root / "out"))
+    assert "part-0.parquet" in str(refused.value)
     assert not (root / "out" / "summary.json").exists()
 
 
@@ -196,4 +196,4 @@ def test_a_page_damaged_in_the_midst_is_named(spark: SparkSession, written: Call
     content[4:400] = bytes(396)
     file.write_bytes(bytes(content))
     with pytest.raises(BadInputError, match=r"part-0\.parquet"):
-        running.run(spark, look(str(root / "log"), str(root / "dump")), str(root / "out"))
+        driver.run(spark, look(str(root / "log"), str(root / "dump")), str(root / "out"))

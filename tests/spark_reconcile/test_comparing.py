@@ -10,9 +10,9 @@ import pytest
 
 from canary.anomalies.violation import Violation
 from canary.probe.identity import Identity
-from spark_reconcile.comparing import UNEXPLAINED, compare
-from spark_reconcile.output import VERDICT_SCHEMA
-from spark_reconcile.report import _PLACE, with_comparison
+from spark_reconcile.report.comparison import UNEXPLAINED, compare
+from spark_reconcile.report.output import VERDICT_SCHEMA
+from spark_reconcile.report.page import _PLACE, with_comparison
 from storage.store import Store
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def seen(store: Store, offset: int, by: Any = "online", at_ns: int = 500, **more
     violation = Violation(
         severity="critical", offset=offset, mode="idempotent", at_ns=at_ns, by=by, summary="", **known
     )
-    store.record("c", [violation])
+    store.violations.record("c", [violation])
 
 
 def compared(store: Store, tmp_path: Path) -> Any:

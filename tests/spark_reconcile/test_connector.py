@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 import pyspark
 import pytest
 
-from canary.lab import jars
-from spark_reconcile import connector
+from canary.lab.jars import pinned_jars
+from spark_reconcile.dump import connector
 from spark_reconcile.errors import UnreachableError
 from tests.spark_reconcile.test_dump import Writer, made
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from canary.lab import Lab
 
 SPARK = Path(pyspark.__file__).parent
-NAMES = [jar.name for jar in jars.pinned_connector()]
+NAMES = [jar.name for jar in pinned_jars.pinned_connector()]
 
 
 @pytest.fixture
@@ -70,7 +70,7 @@ def test_the_pinned_list_fits_spark_and_repeats_nothing_that_spark_has() -> None
     assert not {re.sub(r"-[\d.]+\.jar", "", name) for name in NAMES} & {
         re.sub(r"-[\d.]+\.jar", "", one.name) for one in SPARK.glob("jars/*.jar")
     }
-    assert all(re.fullmatch(r"[0-9a-f]{128}", jar.sha512) for jar in jars.pinned_connector())
+    assert all(re.fullmatch(r"[0-9a-f]{128}", jar.sha512) for jar in pinned_jars.pinned_connector())
 
 
 @pytest.mark.kafka
@@ -93,4 +93,4 @@ def test_what_an_image_has_reads_from_kafka_without_the_internet(
     ran = subprocess.run([sys.executable, "-m", "canary.cli", *command], capture_output=True, text=True, check=False)
     assert ran.returncode == 0, ran.stdout + ran.stderr
     assert f"{topic}, read_committed: 5 records" in ran.stdout
-    assert not (tmp_path / "empty" / jars.CONNECTOR).exists()
+    assert not (tmp_path / "empty" / pinned_jars.CONNECTOR).exists()

@@ -9,8 +9,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from canary.anomalies.violation import MOST_RUNS, Violation
-from spark_reconcile import findings
-from spark_reconcile.output import CASE_SCHEMA
+from spark_reconcile.report import findings
+from spark_reconcile.report.output import CASE_SCHEMA
 from tests.support import seeds
 from tests.support.ranges import one_by_one
 from tests.support.steps import steps

@@ -10,9 +10,9 @@ import pytest
 
 from canary.anomalies import policy
 from canary.anomalies.catalogue import CATALOGUE
-from canary.cli.history_report import severity_of
-from spark_reconcile import findings
-from spark_reconcile.output import CASE_SCHEMA, TABLE_SCHEMA
+from canary.cli.data.history_report import severity_of
+from spark_reconcile.report import findings
+from spark_reconcile.report.output import CASE_SCHEMA, TABLE_SCHEMA
 from storage.store import Store
 from tests.support.bench import Bench
 from tests.support.ranges import one_by_one
@@ -74,9 +74,9 @@ def test_a_loss_weighs_at_night_what_it_weighs_online_and_is_counted_once(
     assert {(one.severity, one.mode) for one in (*said, *again)} == {(severity, mode)}
     with Store.connect(f"sqlite:///{tmp_path}/store.db", timeout=60) as store:
         store.upgrade()
-        assert store.record("c", said) == sum(one.count for one in said) == 4
-        assert store.record("c", again) == 0
-        assert {(row.kind, row.severity): row.total for row in store.violation_counts()} == {
+        assert store.violations.record("c", said) == sum(one.count for one in said) == 4
+        assert store.violations.record("c", again) == 0
+        assert {(row.kind, row.severity): row.total for row in store.violations.counts()} == {
             ("lost-write", severity): 3,
             ("inconsistent-offsets", severity): 1,
         }

@@ -9,8 +9,9 @@ import orjson
 import pytest
 
 from canary.anomalies.offline import Options, check
-from canary.history import HistoryError, load
-from spark_reconcile.history_check import check_file
+from canary.history.errors import HistoryError
+from canary.history.reading import load
+from spark_reconcile.history.check import check_file
 from tests.generators.injections import INJECTIONS
 from tests.generators.simulator import simulate
 from tests.generators.wild import seeded, wild_history

@@ -6,8 +6,8 @@ from concurrent.futures import Future
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
-from spark_reconcile import kafka_bounds
-from spark_reconcile.kafka_bounds import Cluster, Topic
+from spark_reconcile.dump import kafka_bounds
+from spark_reconcile.dump.kafka_bounds import Cluster, Topic
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -11,10 +11,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from spark_reconcile.columns import ISOLATIONS
-from spark_reconcile.dump import BOUNDS, Part
-from spark_reconcile.ends import End
-from spark_reconcile.keeping import FULL_EVERY_NS, Kept, expiry_ns, keep, kept, recognised
+from spark_reconcile.dump.dumping import BOUNDS, Part
+from spark_reconcile.dump.fingerprints import End
+from spark_reconcile.dump.kept_dump import FULL_EVERY_NS, Kept, expiry_ns, keep, kept, recognised
+from spark_reconcile.tables.columns import ISOLATIONS
 from tests.support.seeds import cases
 
 if TYPE_CHECKING:

@@ -9,10 +9,12 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spark_reconcile import extents, reading
-from spark_reconcile.columns import COMMITTED_LEVEL, Bounds, Damaged, Found, Probes
-from spark_reconcile.kernel import Piece, Slice, settle
-from spark_reconcile.transactions import transactions_of
+from spark_reconcile.match import extents
+from spark_reconcile.match.kernel import Partition, RangeRows, Runs, settle
+from spark_reconcile.match.ordering import Writes
+from spark_reconcile.match.rules import Judgement, Sightings
+from spark_reconcile.tables.columns import COMMITTED_LEVEL, Bounds, Columns, Damaged, Found, Probes
+from spark_reconcile.tables.rows import probes_of, transactions_of
 from tests.generators import reconciliation_oracle as oracle
 from tests.generators.reconciliation_memory import reconciled, shaped
 from tests.generators.reconciliation_nights import bound, nights, probe, record
@@ -66,19 +68,27 @@ def test_of_very_many_rows_those_of_older_logs_are_left_out_but_polls_only_below
 ) -> None:
     """A poll within bounds is looked for in the topic, whoever it is; below them nobody can look any more."""
     bounds = Bounds(start=5, end=20, dumped_at=0, retention_ms=None, retention_bytes=None)
-    log = Slice(bounds, extents.Extents({(7, 2): (0, 9)}, {7: (2,)}))
-    piece = Piece(Probes.none(), found((1, 6), (2, 7)), Damaged.none(), found((1, 4), (1, 8), (2, 3)))
-    few = settle(piece, log).residue
+    log = Partition(bounds, extents.Extents({(7, 2): (0, 9)}, {7: (2,)}))
+    rows = RangeRows(Probes.zeros(), found((1, 6), (2, 7)), Damaged.zeros(), found((1, 4), (1, 8), (2, 3)))
+    few = settle(rows, log).unsettled
     assert (few.records.offset.tolist(), sorted(few.polls.offset.tolist())) == ([6, 7], [3, 4, 8])
     monkeypatch.setattr(extents, "BULK", 2)
-    many = settle(piece, log).residue
+    many = settle(rows, log).unsettled
     assert (many.records.offset.tolist(), sorted(many.polls.offset.tolist())) == ([7], [3, 8])
 
 
 def test_an_offset_of_two_is_told_with_the_one_that_was_acknowledged_there() -> None:
     bounds = Bounds(start=0, end=20, dumped_at=0, retention_ms=None, retention_bytes=None)
     night = oracle.Night(probes=[probe(0, 6)])
-    acked = reading.probes(shaped(night, "probes"), "c", frozenset(), transactions_of([]), "probes")
-    piece = Piece(acked, found((1, 5), (2, 6)), Damaged.none(), Found.none())
-    told = settle(piece, Slice(bounds, extents.Extents({}, {}))).conflicts
+    acked = probes_of(shaped(night, "probes"), "c", frozenset(), transactions_of([]), "probes")
+    rows = RangeRows(acked, found((1, 5), (2, 6)), Damaged.zeros(), Found.zeros())
+    told = settle(rows, Partition(bounds, extents.Extents({}, {}))).conflicts
     assert (told.offset.tolist(), told.generation.tolist(), told.sequence.tolist()) == ([6], [1], [0])
+
+
+def test_the_columns_of_every_class_are_cut_and_joined_however_its_module_writes_annotations() -> None:
+    kinds: tuple[type[Columns], ...] = (Sightings, Judgement, Probes, Runs, Writes)
+    for kind in kinds:
+        one = kind.zeros(3)
+        assert len(one.take(np.array([True, False, True]))) == 2
+        assert len(kind.concat([one, one])) == 6

@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from canary.errors import UserError
-from spark_reconcile import running
+from spark_reconcile.job import driver
 from storage.store import Store
 from tests.benchmarks import reconcile_data
 from tests.spark_reconcile import one_night
@@ -76,10 +76,10 @@ def settings(folder: Path, night: Path) -> None:
 def claimed(folder: Path) -> str:
     """Return the one row of the store, running again if it was ended."""
     with Store.connect(f"sqlite:///{folder}/store.db", timeout=5) as store:
-        for known in store.reconciliations("c").items:
+        for known in store.reconciliations.page("c").items:
             return known.id
-        store.request_reconciliation("c", "test", 10**18)
-        row = store.claim_reconciliation("me", 10**18)
+        store.reconciliations.request("c", "test", 10**18)
+        row = store.reconciliations.claim("me", 10**18)
         assert row is not None
         return row.id
 
@@ -109,12 +109,12 @@ def left(folder: Path) -> dict[str, Any]:
     with Store.connect(f"sqlite:///{folder}/store.db", timeout=5) as store:
         rows, cursor = [], None
         while True:
-            page = store.violations(limit=500, cursor=cursor)
+            page = store.violations.page(limit=500, cursor=cursor)
             rows += page.items
             cursor = page.next_cursor
             if cursor is None:
                 break
-        (run,) = store.reconciliations("c").items
+        (run,) = store.reconciliations.page("c").items
         assert run.state == "succeeded"
     out = folder / "reconciliations" / "c" / run.id / "out"
     assert not (out / "_work").exists()
@@ -206,18 +206,18 @@ def test_a_cluster_that_is_forgotten_meanwhile_stays_forgotten(
     with Store.connect(f"sqlite:///{tmp_path}/one/store.db", timeout=5) as store:
 
         def reconcile(*_: object) -> None:
-            store.forget("c", time.time_ns())
+            store.retention.forget("c", time.time_ns())
 
-        monkeypatch.setattr(running, "run", reconcile)
+        monkeypatch.setattr(driver, "run", reconcile)
         with pytest.raises(UserError, match="it was forgotten"):
             one_night.reconcile(tmp_path / "one", which, spark)
-        assert store.clusters() == []
-        assert not store.violations().items
+        assert store.retention.clusters() == []
+        assert not store.violations.page().items
 
 
 def finished(folder: Path) -> bool:
     with Store.connect(f"sqlite:///{folder}/store.db", timeout=5) as store:
-        (run,) = store.reconciliations("c").items
+        (run,) = store.reconciliations.page("c").items
         return run.state == "succeeded"
 
 

@@ -12,9 +12,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from canary.anomalies.offline import Options, check
-from canary.history import load
-from spark_reconcile import findings, ordering, ranges, running, sources
-from spark_reconcile.inputs import look
+from canary.history.reading import load
+from spark_reconcile.job import driver, ranges, sources
+from spark_reconcile.job.inputs import look
+from spark_reconcile.match import ordering
+from spark_reconcile.report import findings
 from tests.generators import reconciliation_oracle as oracle
 from tests.generators.reconciliation_nights import MINUTE, NOW, bound, probe, record, transaction
 from tests.spark_reconcile.test_history_engine import Inline
@@ -96,7 +98,7 @@ def test_circles_are_those_of_the_recorded_history(
 def circles_of(night: oracle.Night, history: bytes, root: Path) -> int:
     """Reconcile a night, compare its circles with those of the history, and return how many there are."""
     spark: Any = Inline()
-    report = running.run(spark, look(str(root / "log"), str(root / "dump")), str(root / "out"))
+    report = driver.run(spark, look(str(root / "log"), str(root / "dump")), str(root / "out"))
     expected = check(load(io.BytesIO(history), "history"), Options(ww_deps=True))
     told = [case for case in findings.cases(str(root / "out")) if case["kind"] == "G0"]
     assert report.summary["anomalies"].get("G0", 0) == len(told)
@@ -128,7 +130,7 @@ def test_too_many_dependencies_are_told_and_nothing_is_judged(
     seed = next(seed for seed in range(60) if len(interleaved(seed)[0].probes) > 30)
     root = written(interleaved(seed)[0], small_groups)
     spark: Any = Inline()
-    summary = running.run(spark, look(str(root / "log"), str(root / "dump")), str(root / "out")).summary
+    summary = driver.run(spark, look(str(root / "log"), str(root / "dump")), str(root / "out")).summary
     assert "G0" not in summary["anomalies"]
     assert any("no cycles (G0) were looked for" in note and "more than 1" in note for note in summary["notes"])
 
@@ -145,4 +147,4 @@ def test_one_after_the_other_is_no_reason_to_look_twice(
     monkeypatch.setattr(sources.Direct, "edges", None)
     spark: Any = Inline()
     root = written(night, small_groups)
-    assert running.run(spark, look(str(root / "log"), str(root / "dump")), str(root / "out")).exit_status == 0
+    assert driver.run(spark, look(str(root / "log"), str(root / "dump")), str(root / "out")).exit_status == 0

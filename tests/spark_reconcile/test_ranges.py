@@ -8,8 +8,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from spark_reconcile import ranges, running, sources
-from spark_reconcile.inputs import look, outlined
+from spark_reconcile.job import driver, ranges, sources
+from spark_reconcile.job.inputs import look, outlined
 from storage.probe_log import shipping
 from tests.benchmarks import reconcile_data
 from tests.generators import reconciliation_oracle as oracle
@@ -47,7 +47,7 @@ def test_mixed_row_groups_are_read_for_each_partition(
     parts = ranges.mixed(inputs.files)
     assert ranges.plan(inputs.files, outlined(spark, parts)) is not None
     assert bool(parts) == (ranges.plan(inputs.files) is None)
-    summary = running.run(spark, inputs, str(root / "out")).summary
+    summary = driver.run(spark, inputs, str(root / "out")).summary
     expected = oracle.verdicts(night)
     assert {name: n for name, n in summary["anomalies"].items() if name != "G0"} == expected["anomalies"]
     assert summary["verdicts"] == expected["counts"]
@@ -91,13 +91,13 @@ def test_a_second_look_reads_the_row_groups_it_needs_and_changes_nothing(
     def counted(part: ranges.Range, *more: Any) -> ranges.Range:
         narrow = ranges.narrowed(part, *more)
         for number, one in enumerate((part, narrow)):
-            read[number] += sum(share.rows for shares in (one.probes, one.records, one.polls) for share in shares)
+            read[number] += sum(share.rows for shares in one.shares.values() for share in shares)
         return narrow
 
     monkeypatch.setattr(sources, "narrowed", counted)
     spark: Any = Inline()
     inputs = look(str(tmp_path / "log"), str(tmp_path / "dump"))
-    summary = running.run(spark, inputs, str(tmp_path / "out")).summary
+    summary = driver.run(spark, inputs, str(tmp_path / "out")).summary
     assert summary["verdicts"] == planted["verdicts"]
     assert summary["anomalies"] == planted["anomalies"]
     assert 0 < read[1] < 0.8 * read[0]

@@ -14,7 +14,8 @@ import pytest
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, OffsetSpec
 
-from spark_reconcile.comparing import KINDS, UNEXPLAINED
+from canary.lab import NodeProperties
+from spark_reconcile.report.comparison import KINDS, UNEXPLAINED
 from tests.support.labs import Watched
 from tests.support.process import Canary
 
@@ -98,7 +99,7 @@ def test_spark_finds_what_was_found_online_and_explains_the_rest(tmp_path: Path,
         "log.segment.delete.delay.ms": 1000,
         "log.initial.task.delay.ms": 500,
     }
-    with Watched(tmp_path / "lab", profile="quick", broker_properties=brisk, die_with_parent=True) as lab:
+    with Watched(tmp_path / "lab", profile="quick", properties=NodeProperties(brisk), die_with_parent=True) as lab:
         settings["clusters"][0]["kafka"] = {"bootstrap.servers": lab.bootstrap}
         parts = ("run", "serve", "schedule")
         with Canary(tmp_path / "c", lab.bootstrap, TOPIC, settings=settings, parts=parts) as canary:

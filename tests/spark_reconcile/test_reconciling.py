@@ -13,9 +13,9 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
 
-from spark_reconcile import ranges, running, sources
-from spark_reconcile.inputs import look
-from spark_reconcile.judging import VERDICTS
+from spark_reconcile.job import driver, ranges, sources
+from spark_reconcile.job.inputs import look
+from spark_reconcile.match.rules import VERDICTS
 from tests.generators import reconciliation_oracle as oracle
 from tests.generators.reconciliation_full import full_night
 from tests.generators.reconciliation_nights import bound, poll, probe, record
@@ -32,7 +32,7 @@ pytestmark = pytest.mark.spark
 def reconciled(spark: SparkSession, root: Path) -> dict[str, Any]:
     """Reconcile, and say what is in the result's folder in the oracle's words."""
     out = root / "out"
-    report = running.run(spark, look(str(root / "log"), str(root / "dump")), str(out))
+    report = driver.run(spark, look(str(root / "log"), str(root / "dump")), str(out))
     summary = json.loads((out / "summary.json").read_text())
     assert summary == json.loads(json.dumps(report.summary))
     rows = pq.read_table(out / "verdicts").to_pylist()
@@ -147,12 +147,12 @@ def test_footers_that_lie_cost_time_and_nothing_else(
     def lying(files: dict[str, Any], _outlines: Any) -> list[ranges.Range] | None:
         plan = truth(files)
         assert plan is not None
-        share = plan[0].probes[0]
+        share = plan[0].shares["probes"][0]
         moved = dataclasses.replace(share, low=(share.low or 0) + 1)
-        first = ranges.Range(*(plan[0].place, 0, plan[0].low, plan[0].high), (moved,), plan[0].records, plan[0].polls)
+        first = dataclasses.replace(plan[0], shares={**plan[0].shares, "probes": (moved,)})
         return [first, *plan[1:]]
 
-    monkeypatch.setattr(running, "plan", lying)
+    monkeypatch.setattr(driver, "plan", lying)
     assert reconciled(spark, root) == oracle.verdicts(night)
 
 
@@ -164,7 +164,7 @@ def test_a_second_run_leaves_the_same_and_nothing_twice(spark: SparkSession, wri
 
 def test_an_empty_night_is_clean(spark: SparkSession, written: Callable[..., Path]) -> None:
     root = written(oracle.Night())
-    report = running.run(spark, look(str(root / "log"), str(root / "dump")), str(root / "out"))
+    report = driver.run(spark, look(str(root / "log"), str(root / "dump")), str(root / "out"))
     assert report.exit_status == 0
     assert report.summary["summary"]["loss_rate_upper_95"] is None
 
@@ -173,7 +173,7 @@ def test_a_promise_in_a_partition_that_was_not_dumped_is_inconclusive(
     spark: SparkSession, written: Callable[..., Path]
 ) -> None:
     root = written(oracle.Night(probes=[probe(0, 0)]))
-    report = running.run(spark, look(str(root / "log"), str(root / "dump")), str(root / "out"))
+    report = driver.run(spark, look(str(root / "log"), str(root / "dump")), str(root / "out"))
     assert report.exit_status == 3
     assert report.summary["unjudged"] == [{"cluster": "c", "topic": "t", "partition": 0}]
 
@@ -189,7 +189,7 @@ def test_a_promise_from_before_the_topic_id_was_known_is_void_once_the_topic_was
         bounds=[bound(level, 0, 9, topic_id="B") for level in (oracle.RC, oracle.RU)],
     )
     root = written(night)
-    report = running.run(spark, look(str(root / "log"), str(root / "dump")), str(root / "out"))
+    report = driver.run(spark, look(str(root / "log"), str(root / "dump")), str(root / "out"))
     assert report.summary["verdicts"] == {"other-incarnation": 3, "survived": 1}
     assert (report.exit_status, report.summary["voided"], report.summary["anomalies"]) == (0, 3, {})
 
@@ -200,14 +200,14 @@ def test_a_log_shorter_than_the_topic_is_no_violation(spark: SparkSession, writt
     night.transactions = night.polls = []
     night.records = [record(10 + sequence, sequence) for sequence in range(9)]
     root = written(night)
-    report = running.run(spark, look(str(root / "log"), str(root / "dump")), str(root / "out"))
+    report = driver.run(spark, look(str(root / "log"), str(root / "dump")), str(root / "out"))
     assert report.exit_status == 0
     assert report.summary["verdicts"] == {"survived": 2, "pending": 2}
 
 
 def test_the_day_table_adds_up_to_the_summary(spark: SparkSession, written: Callable[..., Path]) -> None:
     root = written(full_night())
-    report = running.run(spark, look(str(root / "log"), str(root / "dump")), str(root / "out"))
+    report = driver.run(spark, look(str(root / "log"), str(root / "dump")), str(root / "out"))
     table = pq.read_table(root / "out" / "table")
     for name in ("attempted", "acked", "survivors", "acked_lost", "unacked_found"):
         assert pc.sum(table.column(name)).as_py() == report.summary["summary"][name]
@@ -217,7 +217,7 @@ def test_the_day_table_adds_up_to_the_summary(spark: SparkSession, written: Call
 
 def test_every_anomaly_has_its_place(spark: SparkSession, written: Callable[..., Path]) -> None:
     root = written(full_night())
-    report = running.run(spark, look(str(root / "log"), str(root / "dump")), str(root / "out"))
+    report = driver.run(spark, look(str(root / "log"), str(root / "dump")), str(root / "out"))
     cases = pq.read_table(root / "out" / "anomalies").to_pylist()
     counts: dict[str, int] = {}
     for case in cases:

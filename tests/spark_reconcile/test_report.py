@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from spark_reconcile import pictures
-from spark_reconcile.bounding import Place
-from spark_reconcile.inputs import look
-from spark_reconcile.lost import LOST_SCHEMA
-from spark_reconcile.pictures import Loss, around
+from spark_reconcile.job.inputs import look
+from spark_reconcile.report import pictures
+from spark_reconcile.report.lost_writes import LOST_SCHEMA
+from spark_reconcile.report.pictures import Loss, around
+from spark_reconcile.tables.bounds import Place
 from tests.generators.reconciliation_full import full_night
 from tests.generators.reconciliation_nights import MINUTE, NOW
 
@@ -53,7 +53,8 @@ def test_loss_over_time_adds_up_by_partition(tmp_path: Path) -> None:
         | {"sent_at": None if sent is None else sent}
         for topic, partition, sent in lost
     ]
-    pq.write_table(pa.Table.from_pylist(rows, LOST_SCHEMA), tmp_path / "a.parquet")
+    (tmp_path / "lost").mkdir()
+    pq.write_table(pa.Table.from_pylist(rows, LOST_SCHEMA), tmp_path / "lost" / "a.parquet")
     loss = Loss.of(str(tmp_path))
     assert loss is not None
     sums = {place: int(row.sum()) for place, row in loss.counts.items()}
@@ -66,5 +67,6 @@ def test_loss_over_time_adds_up_by_partition(tmp_path: Path) -> None:
 
 
 def test_where_nothing_is_lost_there_is_no_picture_of_it(tmp_path: Path) -> None:
-    pq.write_table(LOST_SCHEMA.empty_table(), tmp_path / "a.parquet")
+    (tmp_path / "lost").mkdir()
+    pq.write_table(LOST_SCHEMA.empty_table(), tmp_path / "lost" / "a.parquet")
     assert Loss.of(str(tmp_path)) is None

@@ -14,10 +14,12 @@ import pyarrow.parquet as pq
 import pytest
 
 from canary.settings import load
-from spark_reconcile import compaction, schedule
-from spark_reconcile.nightly import _next_ns
-from spark_reconcile.schedule import Leadership, Scheduler, due, lease_name
-from storage.store import Held, Lease, Store, StoreError
+from spark_reconcile.nightly import compaction
+from spark_reconcile.nightly import scheduler as schedule
+from spark_reconcile.nightly.run import _next_ns
+from spark_reconcile.nightly.scheduler import Leadership, Scheduler, due, lease_name
+from storage.store import Store, StoreError
+from storage.store.values import Held, Lease
 from tests.generators.reconciliation_nights import arrow, probe
 from tests.support import waiting
 
@@ -35,7 +37,7 @@ from storage.store import Store
 named = dict(zip(sys.argv[1::2], sys.argv[2::2]))
 with Store.connect({url!r}, timeout=5) as store:
     ours = named["--reconciliation"], named["--holder"]
-    store.finish_reconciliation(*ours, time.time_ns(), verdicts={{"survived": 1}})
+    store.reconciliations.finish(*ours, time.time_ns(), verdicts={{"survived": 1}})
 """
 HANGS = "import signal, subprocess, sys, time; signal.signal(15, signal.SIG_IGN)\n"
 HANGS += "subprocess.run([sys.executable, '-c', 'import time; time.sleep(600)'])"
@@ -113,15 +115,15 @@ def test_a_request_is_done_within_seconds(
     settings: Settings, store: Store, running: Callable[..., threading.Event]
 ) -> None:
     running(finishes(settings))
-    store.request_reconciliation("c", "api", time.time_ns())
-    row = until(lambda: next(iter(store.reconciliations("c", "succeeded").items), None))
+    store.reconciliations.request("c", "api", time.time_ns())
+    row = until(lambda: next(iter(store.reconciliations.page("c", "succeeded").items), None))
     assert row.verdicts == {"survived": 1}
 
 
 def test_a_child_that_dies_without_a_word_is_a_failure(store: Store, running: Callable[..., threading.Event]) -> None:
     running("import os; os._exit(9)")
-    store.request_reconciliation("c", "api", time.time_ns())
-    row = until(lambda: next(iter(store.reconciliations("c", "failed").items), None))
+    store.reconciliations.request("c", "api", time.time_ns())
+    row = until(lambda: next(iter(store.reconciliations.page("c", "failed").items), None))
     assert "status 9" in (row.error or "")
 
 
@@ -131,11 +133,11 @@ def test_stopping_ends_a_child_that_will_not_and_all_it_started(
     monkeypatch.setattr(schedule, "GRACE_S", 1.0)
     others = psutil.Process().children(recursive=True)
     stopping = running(HANGS)
-    store.request_reconciliation("c", "api", time.time_ns())
-    until(lambda: store.reconciliations("c", "running").items)
+    store.reconciliations.request("c", "api", time.time_ns())
+    until(lambda: store.reconciliations.page("c", "running").items)
     children = until(lambda: two_besides(others))
     stopping.set()
-    row = until(lambda: next(iter(store.reconciliations("c", "failed").items), None))
+    row = until(lambda: next(iter(store.reconciliations.page("c", "failed").items), None))
     assert row.error == "the scheduler was stopped"
     until(lambda: all(map(ended, children)))
 
@@ -143,10 +145,10 @@ def test_stopping_ends_a_child_that_will_not_and_all_it_started(
 def test_what_a_dead_scheduler_left_running_is_ended(
     settings: Settings, store: Store, running: Callable[..., threading.Event]
 ) -> None:
-    store.request_reconciliation("c", "api", time.time_ns())
-    store.claim_reconciliation("dead", time.time_ns())
+    store.reconciliations.request("c", "api", time.time_ns())
+    store.reconciliations.claim("dead", time.time_ns())
     running(finishes(settings))
-    row = until(lambda: next(iter(store.reconciliations("c", "failed").items), None))
+    row = until(lambda: next(iter(store.reconciliations.page("c", "failed").items), None))
     assert row.error == "the process that ran it ended"
 
 
@@ -167,10 +169,10 @@ def test_a_claim_whose_answer_was_lost_is_done_all_the_same(
     settings: Settings, store: Store, running: Callable[..., threading.Event], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lost: list[object] = []
-    monkeypatch.setattr(store, "claim_reconciliation", refuses_once(store.claim_reconciliation, lost, after=True))
-    store.request_reconciliation("c", "schedule", time.time_ns())
+    monkeypatch.setattr(store.reconciliations, "claim", refuses_once(store.reconciliations.claim, lost, after=True))
+    store.reconciliations.request("c", "schedule", time.time_ns())
     running(finishes(settings))
-    until(lambda: store.reconciliations("c", "succeeded").items)
+    until(lambda: store.reconciliations.page("c", "succeeded").items)
     assert lost
 
 
@@ -180,10 +182,10 @@ def test_what_cannot_be_deleted_keeps_no_night_from_being_done(
     def refuse(*_: object) -> None:
         raise StoreError("a lock is held")
 
-    monkeypatch.setattr(store, "purge", refuse)
-    store.request_reconciliation("c", "schedule", time.time_ns())
+    monkeypatch.setattr(store.retention, "purge", refuse)
+    store.reconciliations.request("c", "schedule", time.time_ns())
     running(finishes(settings))
-    until(lambda: store.reconciliations("c", "succeeded").items)
+    until(lambda: store.reconciliations.page("c", "succeeded").items)
 
 
 def test_the_first_hour_of_a_cluster_is_not_missed_because_the_store_did_not_answer_then(
@@ -192,12 +194,12 @@ def test_the_first_hour_of_a_cluster_is_not_missed_because_the_store_did_not_ans
     scheduler = Scheduler(settings, store, (), [sys.executable, "-c", ""])
     scheduler._strike()
     failed: list[object] = []
-    monkeypatch.setattr(store, "reconciliations", refuses_once(store.reconciliations, failed, after=False))
+    monkeypatch.setattr(store.reconciliations, "page", refuses_once(store.reconciliations.page, failed, after=False))
     with pytest.raises(StoreError):
         scheduler._tick()
-    assert not store.reconciliations("c").items
+    assert not store.reconciliations.page("c").items
     scheduler._tick()
-    assert len(store.reconciliations("c").items) == 1
+    assert len(store.reconciliations.page("c").items) == 1
     scheduler._stop()
 
 
@@ -205,11 +207,11 @@ def test_a_missed_night_is_made_up_for_at_the_start(
     settings: Settings, store: Store, running: Callable[..., threading.Event]
 ) -> None:
     before = time.time_ns() - 25 * HOUR * 10**9
-    made = store.request_reconciliation("c", "schedule", before)
-    store.claim_reconciliation("x", before)
-    store.finish_reconciliation(made.id, "x", before)
+    made = store.reconciliations.request("c", "schedule", before)
+    store.reconciliations.claim("x", before)
+    store.reconciliations.finish(made.id, "x", before)
     running(finishes(settings))
-    until(lambda: len(store.reconciliations("c", "succeeded").items) == 2)
+    until(lambda: len(store.reconciliations.page("c", "succeeded").items) == 2)
 
 
 def test_a_new_canary_does_not_reconcile_before_its_hour(
@@ -218,7 +220,7 @@ def test_a_new_canary_does_not_reconcile_before_its_hour(
     running(finishes(settings))
     first = until(lambda: turns(store))
     until(lambda: turns(store) >= first + 3)  # two whole ticks in which nothing must happen
-    assert not store.reconciliations("c").items
+    assert not store.reconciliations.page("c").items
 
 
 WAITS = """
@@ -246,8 +248,8 @@ def test_small_files_are_merged_again_and_again_but_never_while_a_reconciliation
     reconciles = WAITS.format(paths=[str(reads), str(merges), str(read)]) + finishes(settings)
     running(reconciles, WAITS.format(paths=[str(merges), str(reads), str(merged)]))
     until(merges.exists)
-    store.request_reconciliation("c", "api", time.time_ns())
-    until(lambda: next(iter(store.reconciliations("c", "succeeded").items), None))
+    store.reconciliations.request("c", "api", time.time_ns())
+    until(lambda: next(iter(store.reconciliations.page("c", "succeeded").items), None))
     assert read.exists()
     assert merged.exists()
     merged.unlink()
@@ -262,9 +264,9 @@ def test_what_is_beyond_the_stores_retention_is_deleted_at_the_start_and_again(
     for when in (lately, long_ago):
         done(store, when, "no broker")
     running(finishes(settings))
-    until(lambda: len(store.reconciliations("c", "failed").items) == 1)
+    until(lambda: len(store.reconciliations.page("c", "failed").items) == 1)
     done(store, long_ago, "no broker")
-    until(lambda: len(store.reconciliations("c", "failed").items) == 1)
+    until(lambda: len(store.reconciliations.page("c", "failed").items) == 1)
 
 
 def test_a_compaction_at_work_ends_with_the_scheduler(
@@ -306,9 +308,9 @@ def nightly(after: datetime) -> datetime:
 
 def done(store: Store, when: datetime, error: str | None = None, by: str = "schedule") -> None:
     at_ns = int(when.timestamp()) * 10**9
-    made = store.request_reconciliation("c", by, at_ns)
-    store.claim_reconciliation("x", at_ns)
-    store.finish_reconciliation(made.id, "x", at_ns, error=error)
+    made = store.reconciliations.request("c", by, at_ns)
+    store.reconciliations.claim("x", at_ns)
+    store.reconciliations.finish(made.id, "x", at_ns, error=error)
 
 
 def test_a_night_that_was_done_is_not_due_again(store: Store) -> None:
@@ -344,7 +346,7 @@ def test_a_night_that_a_clock_dated_ahead_stands_for_none(store: Store) -> None:
 
 
 def test_one_at_work_is_not_asked_for_again(store: Store) -> None:
-    store.request_reconciliation("c", "schedule", int(at(3).timestamp()) * 10**9)
+    store.reconciliations.request("c", "schedule", int(at(3).timestamp()) * 10**9)
     assert not due(store, "c", nightly, at(4, day=12))
 
 

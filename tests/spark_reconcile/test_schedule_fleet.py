@@ -13,10 +13,11 @@ import pytest
 
 from canary.settings import load
 from spark_reconcile.errors import BadInputError
-from spark_reconcile.inputs import look
-from spark_reconcile.schedule import Leadership, Scheduler, lease_name
-from storage.probe_log import compact
-from storage.store import Held, Lease, Store
+from spark_reconcile.job.inputs import look
+from spark_reconcile.nightly.scheduler import Leadership, Scheduler, lease_name
+from storage.probe_log.compacting import compact
+from storage.store import Store
+from storage.store.values import Held, Lease
 from tests.generators.reconciliation_nights import arrow, probe
 from tests.spark_reconcile.test_schedule import until
 from tests.support.scheduling import at_work
@@ -34,7 +35,7 @@ named = dict(zip(sys.argv[1::2], sys.argv[2::2]))
 ours = named["--reconciliation"], named["--holder"]
 with Store.connect({url!r}, timeout=60) as store:
     known = named["--cluster"] in {clusters!r}
-    store.finish_reconciliation(*ours, time.time_ns(), error=None if known else "not in the settings", report={name!r})
+    store.reconciliations.finish(*ours, time.time_ns(), error=None if known else "not in the settings", report={name!r})
 """
 
 
@@ -62,9 +63,9 @@ def scheduler(folder: Path, url: str, name: str, *clusters: str) -> Iterator[Non
 
 def succeeded(store: Store, *clusters: str) -> dict[str, str | None]:
     """Return who reconciled each of the clusters, once all of them are."""
-    until(lambda: all(store.reconciliations(cluster, "succeeded").items for cluster in clusters))
-    assert not store.reconciliations(state="failed").items
-    return {cluster: store.reconciliations(cluster, "succeeded").items[0].report for cluster in clusters}
+    until(lambda: all(store.reconciliations.page(cluster, "succeeded").items for cluster in clusters))
+    assert not store.reconciliations.page(state="failed").items
+    return {cluster: store.reconciliations.page(cluster, "succeeded").items[0].report for cluster in clusters}
 
 
 def turn(store: Store, cluster: str) -> int:
@@ -79,7 +80,7 @@ def turn(store: Store, cluster: str) -> int:
 def test_each_scheduler_does_what_its_own_clusters_are_asked_for(store: Store, store_url: str, tmp_path: Path) -> None:
     with scheduler(tmp_path, store_url, "one", "prod-a"), scheduler(tmp_path, store_url, "two", "prod-b"):
         for cluster in ("prod-b", "prod-a"):
-            store.request_reconciliation(cluster, "api", time.time_ns())
+            store.reconciliations.request(cluster, "api", time.time_ns())
         assert succeeded(store, "prod-a", "prod-b") == {"prod-a": "one", "prod-b": "two"}
 
 
@@ -88,11 +89,11 @@ def test_each_scheduler_makes_up_for_its_own_clusters_missed_night(
 ) -> None:
     before = time.time_ns() - 25 * HOUR_NS
     for cluster in ("prod-a", "prod-b"):
-        missed = store.request_reconciliation(cluster, "schedule", before)
-        store.claim_reconciliation("x", before)
-        store.finish_reconciliation(missed.id, "x", before)
+        missed = store.reconciliations.request(cluster, "schedule", before)
+        store.reconciliations.claim("x", before)
+        store.reconciliations.finish(missed.id, "x", before)
     with scheduler(tmp_path, store_url, "one", "prod-a"), scheduler(tmp_path, store_url, "two", "prod-b"):
-        until(lambda: all(len(store.reconciliations(one, "succeeded").items) == 2 for one in ("prod-a", "prod-b")))
+        until(lambda: all(len(store.reconciliations.page(one, "succeeded").items) == 2 for one in ("prod-a", "prod-b")))
     assert succeeded(store, "prod-a", "prod-b") == {"prod-a": "one", "prod-b": "two"}
 
 
@@ -104,7 +105,7 @@ def test_a_cluster_of_two_schedulers_is_done_by_the_one_that_leads_it(
         with scheduler(tmp_path, store_url, "two", "prod-b", "prod-c"):
             until(lambda: turn(store, "prod-c"))
             for cluster in ("prod-a", "prod-b", "prod-c"):
-                store.request_reconciliation(cluster, "api", time.time_ns())
+                store.reconciliations.request(cluster, "api", time.time_ns())
             done = succeeded(store, "prod-a", "prod-b", "prod-c")
     assert done == {"prod-a": "one", "prod-b": "one", "prod-c": "two"}
 
@@ -112,16 +113,16 @@ def test_a_cluster_of_two_schedulers_is_done_by_the_one_that_leads_it(
 def test_nobody_else_touches_what_a_cluster_that_it_does_not_have_waits_for_or_runs(
     store: Store, store_url: str, tmp_path: Path
 ) -> None:
-    running = store.request_reconciliation("prod-b", "api", 1)
-    store.claim_reconciliation("alive", time.time_ns())
-    waiting = store.request_reconciliation("prod-c", "api", 2)
+    running = store.reconciliations.request("prod-b", "api", 1)
+    store.reconciliations.claim("alive", time.time_ns())
+    waiting = store.reconciliations.request("prod-c", "api", 2)
     with scheduler(tmp_path, store_url, "one", "prod-a"):
-        store.request_reconciliation("prod-a", "api", time.time_ns())
+        store.reconciliations.request("prod-a", "api", time.time_ns())
         assert succeeded(store, "prod-a") == {"prod-a": "one"}
         first = until(lambda: turn(store, "prod-a"))
         until(lambda: turn(store, "prod-a") >= first + 3)  # two whole ticks in which nothing must happen
     for asked, state in ((running, "running"), (waiting, "requested")):
-        row = store.reconciliation(asked.id)
+        row = store.reconciliations.get(asked.id)
         assert row is not None
         assert row.state == state
 

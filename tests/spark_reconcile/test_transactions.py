@@ -7,8 +7,8 @@ import random
 import numpy as np
 import pytest
 
-from spark_reconcile.columns import ABORTED, COMMITTED, NEVER, NO_TRANSACTION, OPEN, PLAIN
-from spark_reconcile.transactions import Outcomes, Transactions
+from spark_reconcile.tables.columns import ABORTED, COMMITTED, NEVER, NO_TRANSACTION, OPEN, PLAIN
+from spark_reconcile.tables.transactions import Outcomes, Transactions
 
 STATES = {"committed": COMMITTED, "aborted": ABORTED, "indeterminate": OPEN}
 

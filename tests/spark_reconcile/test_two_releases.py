@@ -11,7 +11,7 @@ import fsspec
 import pytest
 
 from canary.settings import load
-from spark_reconcile.schedule import Scheduler
+from spark_reconcile.nightly.scheduler import Scheduler
 from storage.store import Store
 from tests.support.process import Canary
 from tests.support.s3 import object_store
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from canary.lab import Lab
-    from storage.store import Reconciliation
+    from storage.store.values import Reconciliation
     from tests.support.postgres import Postgres
 
 CLUSTERS = ("prod-a", "prod-b")
@@ -56,7 +56,7 @@ def scheduler(canary: Canary, store: Store) -> AbstractContextManager[None]:
 
 def nights(store: Store, cluster: str, by: str) -> list[Reconciliation]:
     """Return the good nights of a cluster; a bad one ends the test."""
-    rows = store.reconciliations(cluster).items
+    rows = store.reconciliations.page(cluster).items
     assert not [row.error for row in rows if row.state == "failed"]
     return [row for row in rows if row.state == "succeeded" and row.requested_by == by]
 
@@ -67,7 +67,7 @@ def enough(store: Store, cluster: str, by: str, count: int) -> bool:
 
 def asked_for(store: Store, cluster: str) -> bool:
     """Ask for a night as REST does; False while the clock has asked for one that has not begun, and is enough."""
-    return store.request_reconciliation(cluster, "api", time.time_ns()).requested_by == "api"
+    return store.reconciliations.request(cluster, "api", time.time_ns()).requested_by == "api"
 
 
 @pytest.mark.slow
@@ -103,4 +103,4 @@ def test_both_clusters_are_reconciled_for_three_nights_by_the_clock_and_when_ask
                 not_shipped = {"pending", "unacked-found"}  # the last segment, and acks in it
                 assert row.verdicts.keys() <= {"survived"} | not_shipped
                 assert str(row.report).startswith(f"{canary.directory}/"), "by its own release"
-        assert not store.violations().items
+        assert not store.violations.page().items

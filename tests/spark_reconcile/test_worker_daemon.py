@@ -18,7 +18,7 @@ def test_a_task_costs_no_import_no_look_into_archives_and_no_search_for_garbage(
         import zipimport  # noqa: PLC0415
 
         forget = zipimport.zipimporter.invalidate_caches
-        return "spark_reconcile.tasks" in sys.modules, gc.get_freeze_count(), forget.__module__
+        return "spark_reconcile.job.tasks" in sys.modules, gc.get_freeze_count(), forget.__module__
 
     ((imported, frozen, forget),) = spark.sparkContext.parallelize([0], 1).map(seen).collect()
     assert imported

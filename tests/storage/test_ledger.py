@@ -14,7 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from canary.facts import Fact, Sent, Tick
-from storage.ledger import Ledger, LedgerError, LedgerLockedError, read_segment
+from storage.ledger import Ledger, LedgerError, read_segment
+from storage.ledger.errors import LedgerLockedError
 from storage.ledger.files import Disk
 from storage.ledger.segment import segment_paths
 from tests.support.forks import begun, until_the_end
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
 def write_for_ever(said: Connection, directory: Path) -> NoReturn:
     """Append and seal, and say up to which number it was promised."""
-    ledger = Ledger.open(directory)
+    ledger = Ledger(directory)
     recovery = ledger.recover()
     n = max([int(recovery.state or b"-1"), *(fact.at_ns for batch in recovery.facts for fact in batch)])
     while True:
@@ -41,7 +42,7 @@ def write_for_ever(said: Connection, directory: Path) -> NoReturn:
 
 
 def remembered(directory: Path) -> tuple[bytes | None, list[Fact], str | None, str | None]:
-    with Ledger.open(directory) as ledger:
+    with Ledger(directory) as ledger:
         recovery = ledger.recover()
         return recovery.state, [fact for batch in recovery.facts for fact in batch], recovery.torn, recovery.damage
 
@@ -51,14 +52,14 @@ def ticks(start: int, stop: int) -> list[Fact]:
 
 
 def test_what_was_appended_is_recovered_in_order(tmp_path: Path) -> None:
-    with Ledger.open(tmp_path) as ledger:
+    with Ledger(tmp_path) as ledger:
         ledger.append(ticks(0, 3))
         ledger.append([Sent(3, "t", 0, 1, 1, 0, "plain")])
     assert remembered(tmp_path) == (None, [*ticks(0, 3), Sent(3, "t", 0, 1, 1, 0, "plain")], None, None)
 
 
 def test_a_snapshot_covers_what_was_before_it(tmp_path: Path) -> None:
-    with Ledger.open(tmp_path) as ledger:
+    with Ledger(tmp_path) as ledger:
         assert ledger.seal(b"nothing yet") is None
         ledger.append(ticks(0, 3))
         sealed = ledger.seal(b"three")
@@ -71,30 +72,30 @@ def test_a_snapshot_covers_what_was_before_it(tmp_path: Path) -> None:
 
 def test_writing_goes_on_in_a_new_segment_after_a_restart(tmp_path: Path) -> None:
     for n in range(4):
-        with Ledger.open(tmp_path) as ledger:
+        with Ledger(tmp_path) as ledger:
             ledger.recover()
             ledger.append(ticks(n, n + 1))
     assert remembered(tmp_path) == (None, ticks(0, 4), None, None)
 
 
 def test_appending_before_recovering_is_refused(tmp_path: Path) -> None:
-    with Ledger.open(tmp_path) as ledger:
+    with Ledger(tmp_path) as ledger:
         ledger.append(ticks(0, 1))
-    with Ledger.open(tmp_path) as ledger, pytest.raises(LedgerError, match="recover"):
+    with Ledger(tmp_path) as ledger, pytest.raises(LedgerError, match="recover"):
         ledger.append(ticks(1, 2))
 
 
 def test_a_second_process_is_refused(tmp_path: Path) -> None:
-    with Ledger.open(tmp_path), pytest.raises(LedgerLockedError, match="another live process") as refusal:
-        Ledger.open(tmp_path)
+    with Ledger(tmp_path), pytest.raises(LedgerLockedError, match="another live process") as refusal:
+        Ledger(tmp_path)
     assert refusal.value.exit_status == 4
-    Ledger.open(tmp_path).close()
+    Ledger(tmp_path).close()
 
 
 def test_nothing_is_dropped_before_two_later_snapshots_are_durable(tmp_path: Path) -> None:
-    with Ledger.open(tmp_path) as ledger:
+    with Ledger(tmp_path) as ledger:
         ledger.append(ticks(0, 1))
-    with Ledger.open(tmp_path) as ledger:
+    with Ledger(tmp_path) as ledger:
         ledger.recover()
         ledger.append(ticks(1, 2))
         (old,) = ledger.sealed()
@@ -113,7 +114,7 @@ def test_nothing_is_dropped_before_two_later_snapshots_are_durable(tmp_path: Pat
 def test_a_segment_is_due_by_size_and_by_age(tmp_path: Path) -> None:
     now = [0.0]
     answers = []
-    with Ledger.open(tmp_path, segment_bytes=2000, segment_age_s=10, monotonic=lambda: now[0]) as ledger:
+    with Ledger(tmp_path, segment_bytes=2000, segment_age_s=10, monotonic=lambda: now[0]) as ledger:
         answers.append(ledger.due)
         ledger.append(ticks(0, 1))
         answers.append(ledger.due)
@@ -127,7 +128,7 @@ def test_a_segment_is_due_by_size_and_by_age(tmp_path: Path) -> None:
 
 
 def build(directory: Path, batches: int, seal_after: int | None) -> None:
-    with Ledger.open(directory) as ledger:
+    with Ledger(directory) as ledger:
         for n in range(batches):
             ledger.append(ticks(2 * n, 2 * n + 2))
             if n == seal_after:
@@ -180,7 +181,7 @@ def test_a_flipped_bit_is_never_believed_and_never_passed_over(
             assert torn or damage
         if damage:
             assert list(directory.glob("*.damaged")), "the file is kept"
-        with Ledger.open(directory) as ledger:  # and the ledger is of use again
+        with Ledger(directory) as ledger:  # and the ledger is of use again
             ledger.recover()
             ledger.append(ticks(len(found), len(found) + 1))
         state, facts, torn, damage = remembered(directory)
@@ -202,7 +203,7 @@ def test_damage_in_the_middle_ends_the_facts_before_it_and_is_told_from_a_torn_t
 
 def test_a_lost_segment_is_damage_and_its_successors_facts_are_not_folded_without_it(tmp_path: Path) -> None:
     for n in range(3):
-        with Ledger.open(tmp_path) as ledger:
+        with Ledger(tmp_path) as ledger:
             ledger.recover()
             ledger.append(ticks(n, n + 1))
     segment_paths(tmp_path)[1].unlink()
@@ -227,7 +228,7 @@ def failing(calls: dict[int, OSError], real: Callable[[int], None] = os.fsync) -
 
 
 def test_after_a_failed_fsync_the_batch_stands_once_in_a_new_segment(tmp_path: Path) -> None:
-    with Ledger.open(tmp_path, disk=failing({4: OSError(errno.EIO, "I/O error")})) as ledger:
+    with Ledger(tmp_path, disk=failing({4: OSError(errno.EIO, "I/O error")})) as ledger:
         ledger.append(ticks(0, 1))
         ledger.append(ticks(1, 2))
         ledger.append(ticks(2, 3))
@@ -244,7 +245,7 @@ def test_a_failed_batch_that_reached_the_old_file_after_all_does_not_count_twice
         raise OSError(errno.EIO, "I/O error")
 
     monkeypatch.setattr(os, "ftruncate", cannot)
-    with Ledger.open(tmp_path, disk=failing({3: OSError(errno.EIO, "I/O error")})) as ledger:
+    with Ledger(tmp_path, disk=failing({3: OSError(errno.EIO, "I/O error")})) as ledger:
         ledger.append(ticks(0, 1))
         ledger.append(ticks(1, 2))
     assert remembered(tmp_path) == (None, ticks(0, 2), None, None)
@@ -254,7 +255,7 @@ def test_a_failed_batch_that_reached_the_old_file_after_all_does_not_count_twice
 
 def test_a_disk_that_stays_full_raises_and_appending_works_again_when_there_is_room(tmp_path: Path) -> None:
     full = OSError(errno.ENOSPC, "No space left on device")
-    with Ledger.open(tmp_path, disk=failing({3: full, 4: full, 5: full})) as ledger:
+    with Ledger(tmp_path, disk=failing({3: full, 4: full, 5: full})) as ledger:
         ledger.append(ticks(0, 1))
         with pytest.raises(LedgerError, match="No space left"):
             ledger.append(ticks(1, 2))
@@ -265,7 +266,7 @@ def test_a_disk_that_stays_full_raises_and_appending_works_again_when_there_is_r
 
 def test_a_ledger_that_cannot_be_read_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Not with a traceback, which would end the other clusters of the process, too."""
-    with Ledger.open(tmp_path) as ledger:
+    with Ledger(tmp_path) as ledger:
         ledger.append(ticks(0, 1))
 
     def denied(*_: object) -> NoReturn:
@@ -274,8 +275,8 @@ def test_a_ledger_that_cannot_be_read_says_so(tmp_path: Path, monkeypatch: pytes
     with monkeypatch.context() as denying:
         denying.setattr(Path, "iterdir", denied)
         with pytest.raises(LedgerError, match=f"{tmp_path} cannot be read: Permission denied"):
-            Ledger.open(tmp_path)
-    with Ledger.open(tmp_path) as ledger:
+            Ledger(tmp_path)
+    with Ledger(tmp_path) as ledger:
         monkeypatch.setattr(Path, "iterdir", denied)
         with pytest.raises(LedgerError, match=f"{tmp_path} cannot be read or repaired: Permission denied"):
             ledger.recover()
@@ -284,7 +285,7 @@ def test_a_ledger_that_cannot_be_read_says_so(tmp_path: Path, monkeypatch: pytes
 def test_what_is_written_to_a_deleted_file_is_not_durable(tmp_path: Path) -> None:
     """The system calls succeed, and a restart finds nothing."""
     directory = tmp_path / "ledger"
-    with Ledger.open(directory) as ledger:
+    with Ledger(directory) as ledger:
         ledger.append(ticks(0, 1))
         shutil.rmtree(directory)
         for _ in range(2):
@@ -298,7 +299,7 @@ def test_what_is_written_to_a_deleted_file_is_not_durable(tmp_path: Path) -> Non
 
 def test_a_snapshot_that_cannot_be_written_leaves_the_old_segment_in_use(tmp_path: Path) -> None:
     full = OSError(errno.ENOSPC, "No space left on device")
-    with Ledger.open(tmp_path, disk=failing({3: full, 4: full})) as ledger:
+    with Ledger(tmp_path, disk=failing({3: full, 4: full})) as ledger:
         ledger.append(ticks(0, 1))
         with pytest.raises(LedgerError):
             ledger.seal(b"one")
@@ -315,7 +316,7 @@ from canary.facts import Tick
 from storage.ledger import Ledger
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_FSIZE, (4000, 4000))
-ledger = Ledger.open(Path({str(tmp_path)!r}))
+ledger = Ledger(Path({str(tmp_path)!r}))
 for n in range(40):
     ledger.append([Tick(n)])
 print(ledger.errors)

@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from canary.facts import COLUMNS, FACT_KINDS, ClientError, Fact, Sent, Tick
-from storage.ledger import LedgerError, decode_facts, encode_facts
+from canary.facts import COLUMNS, FACT_KINDS, ClientError, Fact, Sent, Tick, TopicGone, WatchAsked
+from storage.ledger import LedgerError
+from storage.ledger.codec import decode_facts, encode_facts
 
 if TYPE_CHECKING:
     from hypothesis.strategies import SearchStrategy
@@ -45,6 +46,13 @@ def rewritten(payload: bytes, change: Any) -> bytes:
     with pa.ipc.new_stream(sink, table.schema) as stream:
         stream.write_table(table)
     return bytes(sink.getvalue())
+
+
+def test_facts_of_some_kinds_are_decoded_alone_and_keep_their_order() -> None:
+    asked, gone = WatchAsked(1, 1), TopicGone(3, 1, "t")
+    payload = encode_facts([asked, Tick(2), gone, Tick(4), asked])
+    assert decode_facts(payload, (WatchAsked, TopicGone)) == [asked, gone, asked]
+    assert decode_facts(payload, ()) == []
 
 
 def test_a_column_of_a_later_version_is_ignored_and_a_missing_one_takes_its_default() -> None:

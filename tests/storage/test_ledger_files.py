@@ -48,7 +48,7 @@ def flip(path: Path, at: int, bits: int = 1) -> None:
 
 def segments(directory: Path, *states: bytes, batches: int = 2) -> list[Path]:
     """Write a segment for each state (and one before), each with batches of two ticks; return their paths."""
-    with Ledger.open(directory) as ledger:
+    with Ledger(directory) as ledger:
         n = 0
         for state in (None, *states):
             if state is not None:
@@ -62,7 +62,7 @@ def segments(directory: Path, *states: bytes, batches: int = 2) -> list[Path]:
 def restarts(directory: Path, processes: int) -> list[Path]:
     """Let one process after the other append a tick, each in a segment of its own without a snapshot."""
     for n in range(processes):
-        with Ledger.open(directory) as ledger:
+        with Ledger(directory) as ledger:
             ledger.recover()
             ledger.append(ticks(n, n + 1))
     return segment_paths(directory)
@@ -103,7 +103,7 @@ def test_what_follows_is_a_frame_only_if_it_is_intact_and_begins_later() -> None
 def test_a_next_process_leaves_the_files_of_the_one_before_as_they_are(tmp_path: Path) -> None:
     (first,) = segments(tmp_path)
     content = first.read_bytes()
-    with Ledger.open(tmp_path) as ledger:
+    with Ledger(tmp_path) as ledger:
         ledger.recover()
         ledger.append(ticks(4, 5))
     assert [path.name for path in segment_paths(tmp_path)] == [first.name, "segment-0000000002.ledger"]
@@ -170,7 +170,7 @@ def test_a_rotten_length_of_a_snapshot_is_not_believed(tmp_path: Path, bit: int)
     """So many bytes fit in no memory, and the judge would end of it, again and again."""
     first, second, third, last = segments(tmp_path, b"a", b"b", b"c")
     flip(third, HEADER_BYTES + 8 + bit // 8, 1 << bit % 8)
-    with Ledger.open(tmp_path) as ledger:
+    with Ledger(tmp_path) as ledger:
         ledger.recover()
         ledger.drop(first)
     assert segment_paths(tmp_path) == [second, third, last]
@@ -187,7 +187,7 @@ def test_a_segment_that_changes_while_it_is_read_is_not_believed(tmp_path: Path)
 
 def test_a_chain_goes_back_to_the_last_snapshot_and_no_further(tmp_path: Path) -> None:
     former = segments(tmp_path, b"a", b"b")
-    with Ledger.open(tmp_path) as ledger:
+    with Ledger(tmp_path) as ledger:
         ledger.recover()
         ledger.append(ticks(90, 91))
     assert segment_paths(tmp_path)[:3] == former, "what is not needed is not damaged"
@@ -205,7 +205,7 @@ def test_a_last_segment_without_its_header_is_set_aside_and_the_one_before_goes_
     assert (state, facts, torn, damage) == (None, ticks(0, 2), None, f"{third.name}: the header is damaged")
     assert not third.exists()
     assert third.with_name(third.name + ".damaged").read_bytes() == content
-    with Ledger.open(tmp_path) as ledger:
+    with Ledger(tmp_path) as ledger:
         ledger.recover()
         ledger.append(ticks(2, 3))
     fourth = segment_paths(tmp_path)[-1]
@@ -220,7 +220,7 @@ def test_a_last_segment_without_its_header_is_set_aside_and_the_one_before_goes_
 def test_the_process_that_sets_a_last_segment_aside_goes_on_from_the_one_before(tmp_path: Path) -> None:
     _, second, third = restarts(tmp_path, 3)
     flip(third, 0)
-    with Ledger.open(tmp_path) as ledger:
+    with Ledger(tmp_path) as ledger:
         ledger.recover()
         ledger.append(ticks(2, 3))
     header = decode_header(segment_paths(tmp_path)[-1].read_bytes())
@@ -232,7 +232,7 @@ def test_the_process_that_sets_a_last_segment_aside_goes_on_from_the_one_before(
 def test_the_only_segment_without_its_header_leaves_an_empty_ledger(tmp_path: Path) -> None:
     (path,) = segments(tmp_path)
     flip(path, 0)
-    with Ledger.open(tmp_path) as ledger:
+    with Ledger(tmp_path) as ledger:
         assert list(ledger.recover().facts) == []
         ledger.append(ticks(5, 6))
     assert remembered(tmp_path) == (None, ticks(5, 6), None, None)
@@ -285,7 +285,7 @@ def test_a_torn_tail_is_cut_durably(tmp_path: Path) -> None:
         synced.append(os.fstat(descriptor).st_size)
         os.fsync(descriptor)
 
-    with Ledger.open(tmp_path, disk=Disk(fsync=fsync)) as ledger:
+    with Ledger(tmp_path, disk=Disk(fsync=fsync)) as ledger:
         assert "were never finished" in (ledger.recover().torn or "")
     assert path.stat().st_size == size
     assert synced == [size]
@@ -302,17 +302,17 @@ def test_a_damaged_segment_is_replaced_durably(tmp_path: Path) -> None:
         directories.append(stat.S_ISDIR(os.fstat(descriptor).st_mode))
         os.fsync(descriptor)
 
-    with Ledger.open(tmp_path, disk=Disk(fsync=fsync)) as ledger:
+    with Ledger(tmp_path, disk=Disk(fsync=fsync)) as ledger:
         ledger.recover()
     assert directories == [False, True, True]
 
 
 def test_a_ledger_keeps_its_name_though_its_last_segment_is_damaged(tmp_path: Path) -> None:
     paths = restarts(tmp_path, 2)
-    with Ledger.open(tmp_path) as ledger:
+    with Ledger(tmp_path) as ledger:
         name = ledger.ledger_id
     flip(paths[1], 0)
-    with Ledger.open(tmp_path) as ledger:
+    with Ledger(tmp_path) as ledger:
         assert ledger.ledger_id == name
     assert ledger_id_of(tmp_path) == bytes.fromhex(name)
 
@@ -326,7 +326,7 @@ def test_what_a_killed_process_was_about_to_rename_is_removed(tmp_path: Path) ->
 
 
 def test_nothing_is_written_for_nothing_and_nothing_after_the_end(tmp_path: Path) -> None:
-    with Ledger.open(tmp_path) as ledger:
+    with Ledger(tmp_path) as ledger:
         ledger.append([])
         assert segment_paths(tmp_path) == []
         assert not ledger.due
@@ -343,15 +343,15 @@ def test_each_batch_stands_once(tmp_path: Path) -> None:
 def test_a_segment_is_due_by_its_bytes_and_by_its_age(tmp_path: Path) -> None:
     now = [100.0]
     due: list[bool] = []
-    with Ledger.open(tmp_path / "a", segment_age_s=1e9) as ledger:
+    with Ledger(tmp_path / "a", segment_age_s=1e9) as ledger:
         ledger.append(ticks(0, 1))
         size = segment_paths(tmp_path / "a")[0].stat().st_size
     for limit in (size, size + 1):
-        with Ledger.open(tmp_path / f"{limit}", segment_bytes=limit, segment_age_s=1e9) as ledger:
+        with Ledger(tmp_path / f"{limit}", segment_bytes=limit, segment_age_s=1e9) as ledger:
             ledger.append(ticks(0, 1))
             due.append(ledger.due)
     assert due == [True, False]
-    with Ledger.open(tmp_path / "age", segment_age_s=10, monotonic=lambda: now[0]) as ledger:
+    with Ledger(tmp_path / "age", segment_age_s=10, monotonic=lambda: now[0]) as ledger:
         ledger.append(ticks(0, 1))
         for seconds in (9.75, 0.25):
             now[0] += seconds
@@ -362,7 +362,7 @@ def test_a_segment_is_due_by_its_bytes_and_by_its_age(tmp_path: Path) -> None:
 
 
 def test_sealing_closes_the_segment_before_and_names_it(tmp_path: Path) -> None:
-    with Ledger.open(tmp_path) as ledger:
+    with Ledger(tmp_path) as ledger:
         assert ledger.seal(b"") is None
         open_files = psutil.Process().num_fds()
         assert ledger.seal(b"") == segment_paths(tmp_path)[0]
@@ -373,7 +373,7 @@ def test_sealing_closes_the_segment_before_and_names_it(tmp_path: Path) -> None:
 def test_a_segment_is_deleted_when_two_later_ones_begin_with_an_intact_snapshot(tmp_path: Path) -> None:
     paths = segments(tmp_path, b"a", b"b", b"c")
     flip(paths[3], HEADER_BYTES + FRAME_BYTES)
-    with Ledger.open(tmp_path) as ledger:
+    with Ledger(tmp_path) as ledger:
         for path in reversed(paths):
             ledger.drop(path)
         assert segment_paths(tmp_path) == paths[1:], "the last one has rotted"
@@ -391,7 +391,7 @@ def test_a_directory_that_cannot_be_read_stops_no_seal_and_what_is_not_needed_is
     def no_descriptor(_: Path) -> list[Path]:
         raise OSError(errno.EMFILE, "Too many open files")
 
-    with Ledger.open(tmp_path) as ledger:
+    with Ledger(tmp_path) as ledger:
         ledger.recover()
         with monkeypatch.context() as broken:
             broken.setattr(writing, "segment_paths", no_descriptor)
@@ -405,7 +405,7 @@ def test_a_directory_that_cannot_be_read_stops_no_seal_and_what_is_not_needed_is
 
 def test_what_is_not_told_to_be_dropped_stays(tmp_path: Path) -> None:
     paths = segments(tmp_path, b"a", b"b", b"c")
-    with Ledger.open(tmp_path) as ledger:
+    with Ledger(tmp_path) as ledger:
         ledger.drop(paths[1])
     assert segment_paths(tmp_path) == [paths[0], *paths[2:]]
 
@@ -413,7 +413,7 @@ def test_what_is_not_told_to_be_dropped_stays(tmp_path: Path) -> None:
 def test_a_damaged_segment_is_not_dropped_but_set_aside(tmp_path: Path) -> None:
     first, second, third = segments(tmp_path, b"a", b"b")
     flip(first, first.stat().st_size - 1)
-    with Ledger.open(tmp_path) as ledger:
+    with Ledger(tmp_path) as ledger:
         ledger.drop(first)
     kept = [path.name for path in sorted(tmp_path.glob("segment-*"))]
     assert kept == [first.name + ".damaged", second.name, third.name]
@@ -424,7 +424,7 @@ def test_a_rotten_snapshot_is_told_again_by_the_one_before_and_the_facts_since(t
     frame = HEADER_BYTES
     for at, what in ((0, "magic"), (4, "kind"), (8, "length"), (13, "length"), (16, "checksum"), (20, "payload")):
         flip(third, frame + at)
-        with Ledger.open(tmp_path) as ledger:
+        with Ledger(tmp_path) as ledger:
             recovery = ledger.recover()
             assert (recovery.state, ledger.errors) == (b"a", 1), what
             assert [fact for batch in recovery.facts for fact in batch] == ticks(4, 12), what
@@ -449,7 +449,7 @@ def test_a_first_frame_that_may_be_facts_is_never_passed_over(tmp_path: Path) ->
 
 
 def test_a_rotten_snapshot_that_nothing_stands_before_is_damage(tmp_path: Path) -> None:
-    with Ledger.open(tmp_path) as ledger:
+    with Ledger(tmp_path) as ledger:
         ledger.seal(b"state")
     (path,) = segment_paths(tmp_path)
     flip(path, HEADER_BYTES + FRAME_BYTES)
@@ -499,7 +499,7 @@ def test_a_failed_write_is_tried_once_more_in_another_file_and_counted(tmp_path:
             raise OSError(errno.EIO, "I/O error")
         os.fsync(descriptor)
 
-    with Ledger.open(tmp_path, disk=Disk(fsync=fsync)) as ledger:
+    with Ledger(tmp_path, disk=Disk(fsync=fsync)) as ledger:
         ledger.append(ticks(0, 1))
         assert ledger.errors == 1
         assert [path.name for path in segment_paths(tmp_path)] == ["segment-0000000002.ledger"]

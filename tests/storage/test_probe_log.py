@@ -15,24 +15,14 @@ from canary.facts import Acked, Committed, Fact, Polled, Sent, TransactionBegan
 from canary.probe.identity import Identity
 from storage.ledger import Ledger
 from storage.ledger.files import Disk
-from storage.probe_log import (
-    PROBES,
-    Carry,
-    NothingThereError,
-    ProbeLogError,
-    ProbeLogReader,
-    Shipped,
-    compact,
-    drop_old,
-    find_probe,
-    load_carry,
-    rows_between,
-    save_carry,
-    ship_segment,
-    try_out,
-)
 from storage.probe_log import compacting as compacting_module
 from storage.probe_log import shipping as shipping_module
+from storage.probe_log.carry import Carry, load_carry, save_carry
+from storage.probe_log.compacting import compact
+from storage.probe_log.errors import NothingThereError, ProbeLogError
+from storage.probe_log.reading import ProbeLogReader
+from storage.probe_log.schemas import PROBES
+from storage.probe_log.shipping import Shipped, drop_old, ship_segment, try_out
 from storage.probe_log.windows import Window
 
 if TYPE_CHECKING:
@@ -57,7 +47,7 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
 
 @pytest.fixture
 def ledger(tmp_path: Path) -> Iterator[Ledger]:
-    with Ledger.open(tmp_path / "ledger") as opened:
+    with Ledger(tmp_path / "ledger") as opened:
         yield opened
 
 
@@ -117,11 +107,11 @@ def test_an_outcome_after_the_seal_reaches_the_log_with_what_was_known_before(le
     first = sealed(ledger, [sent])
     second = sealed(ledger, [acked])
     ship(first, url)
-    found = find_probe(url, Identity(7, 1, 0, 4))
+    found = ProbeLogReader(url).find(Identity(7, 1, 0, 4))
     assert found is not None
     assert found["probe"]["outcome"] == "indeterminate"
     ship(second, url)
-    found = find_probe(url, Identity(7, 1, 0, 4))
+    found = ProbeLogReader(url).find(Identity(7, 1, 0, 4))
     assert found is not None
     assert (found["probe"]["outcome"], found["probe"]["offset"], found["probe"]["mode"]) == ("acked", 40, "plain")
 
@@ -137,7 +127,7 @@ def test_segments_are_not_shipped_out_of_order(ledger: Ledger, url: str) -> None
 
 def test_a_wiped_ledger_overwrites_nothing_that_was_shipped_before(tmp_path: Path, url: str) -> None:
     for n in range(2):
-        with Ledger.open(tmp_path / f"disk{n}") as ledger:
+        with Ledger(tmp_path / f"disk{n}") as ledger:
             ship(sealed(ledger, probe(n)), url)
     assert len(files(url)) == 6
 
@@ -193,7 +183,7 @@ def test_the_life_of_one_probe(ledger: Ledger, url: str) -> None:
     assert [(poll["consumer_id"], poll["polled_at"]) for poll in found["polls"]] == [
         ("read_committed", DAY + timedelta(milliseconds=2))
     ]
-    assert find_probe(url, Identity(7, 1, 0, 99)) is None
+    assert ProbeLogReader(url).find(Identity(7, 1, 0, 99)) is None
 
 
 def test_who_stands_at_some_offsets(ledger: Ledger, url: str) -> None:
@@ -205,7 +195,7 @@ def test_who_stands_at_some_offsets(ledger: Ledger, url: str) -> None:
     ship(sealed(ledger, [intruder, again]), url)
 
     def found(start: int, end: int, limit: int = 100) -> list[tuple[int, int, Any, Any]]:
-        rows = rows_between(url, "c", "t", 0, start, end, limit)
+        rows = ProbeLogReader(url).between("c", "t", 0, start, end, limit)
         return [(row["offset"], row["producer_id"], row["outcome"], row["seen_by"]) for row in rows]
 
     assert found(20, 31) == [
@@ -216,22 +206,22 @@ def test_who_stands_at_some_offsets(ledger: Ledger, url: str) -> None:
     assert [row[0] for row in found(0, 2**63 - 1)] == [0, 10, 20, *range(20, 200, 10)]
     assert [row[0] for row in found(95, 2**63 - 1, 3)] == [100, 110, 120]
     assert found(1000, 2000) == []
-    assert rows_between(url, "c", "u", 0, 0, 100) == []
+    assert ProbeLogReader(url).between("c", "u", 0, 0, 100, 1000) == []
 
 
 def test_names_of_clusters_are_not_mixed_up(ledger: Ledger, tmp_path: Path, url: str) -> None:
     ship(sealed(ledger, probe(1)), url, "eu/a--b")
-    with Ledger.open(tmp_path / "other") as other:
+    with Ledger(tmp_path / "other") as other:
         ship(sealed(other, probe(2)), url, "eu")
-    assert [row["offset"] for row in rows_between(url, "eu/a--b", "t", 0, 0, 100)] == [10]
-    assert [row["offset"] for row in rows_between(url, "eu", "t", 0, 0, 100)] == [20]
+    assert [row["offset"] for row in ProbeLogReader(url).between("eu/a--b", "t", 0, 0, 100, 1000)] == [10]
+    assert [row["offset"] for row in ProbeLogReader(url).between("eu", "t", 0, 0, 100, 1000)] == [20]
 
 
 def test_a_file_that_is_no_parquet_is_an_error_with_the_place(tmp_path: Path) -> None:
     (tmp_path / "probes").mkdir()
     (tmp_path / "probes" / "x.parquet").write_bytes(b"PAR1 not")
     with pytest.raises(ProbeLogError, match="cannot be read"):
-        find_probe(str(tmp_path), Identity(7, 1, 0, 1))
+        ProbeLogReader(str(tmp_path)).find(Identity(7, 1, 0, 1))
 
 
 def test_retention_deletes_whole_days_that_are_over(ledger: Ledger, url: str) -> None:
@@ -247,18 +237,18 @@ def test_retention_deletes_whole_days_that_are_over(ledger: Ledger, url: str) ->
 def test_compacting_changes_no_answer_and_keeps_the_newest_files(ledger: Ledger, url: str) -> None:
     for n in range(8):
         ship(sealed(ledger, probe(n)), url)
-    before = rows_between(url, "c", "t", 0, 0, 1000)
+    before = ProbeLogReader(url).between("c", "t", 0, 0, 1000, 1000)
     assert compact(url, keep=2, at_least=7) == 0, "not worth it yet"
     assert compact(url, keep=2, at_least=6) == 15
     assert compact(url, keep=2, at_least=1) == 0
     assert len(files(url)) == 9
-    assert rows_between(url, "c", "t", 0, 0, 1000) == before
-    found = find_probe(url, Identity(7, 1, 0, 3))
+    assert ProbeLogReader(url).between("c", "t", 0, 0, 1000, 1000) == before
+    found = ProbeLogReader(url).find(Identity(7, 1, 0, 3))
     assert found is not None
     assert found["probe"]["offset"] == 30
     assert len(found["polls"]) == 1
     ship(sealed(ledger, probe(8)), url)
-    assert len(rows_between(url, "c", "t", 0, 0, 1000)) == 9
+    assert len(ProbeLogReader(url).between("c", "t", 0, 0, 1000, 1000)) == 9
 
 
 def test_a_crash_while_compacting_loses_nothing_and_doubles_nothing(
@@ -275,13 +265,13 @@ def test_a_crash_while_compacting_loses_nothing_and_doubles_nothing(
         patch.setattr(type(filesystem), "rm_file", crash)
         with pytest.raises(ProbeLogError, match="cannot be compacted"):
             compact(url, keep=0, at_least=1)
-    assert len(rows_between(url, "c", "t", 0, 0, 1000)) == 4
-    doubled = find_probe(url, Identity(7, 1, 0, 2))
+    assert len(ProbeLogReader(url).between("c", "t", 0, 0, 1000, 1000)) == 4
+    doubled = ProbeLogReader(url).find(Identity(7, 1, 0, 2))
     assert doubled is not None
     assert len(doubled["polls"]) == 1
     compact(url, keep=0, at_least=1)
     assert len(files(url)) == 3
-    found = find_probe(url, Identity(7, 1, 0, 2))
+    found = ProbeLogReader(url).find(Identity(7, 1, 0, 2))
     assert found is not None
     assert len(found["polls"]) == 1
 
@@ -315,7 +305,7 @@ def test_a_place_that_cannot_be_written_or_read_is_named(tmp_path: Path, monkeyp
     ):
         try_out(f"{tmp_path}/file/log")
     monkeypatch.setattr(LocalFileSystem, "cat_file", lambda *_: b"of before")
-    with pytest.raises(ProbeLogError, match="is read as another one"):
+    with pytest.raises(ProbeLogError, match="is read back with other content"):
         try_out(str(tmp_path / "log"))
 
 

@@ -27,8 +27,10 @@ from canary.facts import (
     WatchAsked,
 )
 from canary.probe.identity import Identity
-from storage.probe_log import POLLS, PROBES, TRANSACTIONS, Carry, Converted, convert
+from storage.probe_log.carry import Carry
+from storage.probe_log.converting import Converted, convert
 from storage.probe_log.incarnations import first_told
+from storage.probe_log.schemas import POLLS, PROBES, TRANSACTIONS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -57,18 +59,21 @@ def run(facts: Sequence[Fact], carry: Carry | None = None, later: dict[str, str]
 
 
 def outcomes(converted: Converted) -> dict[int, tuple[str, int | None, str | None]]:
-    return {row["sequence"]: (row["outcome"], row["offset"], row["topic_id"]) for row in converted.probes.to_pylist()}
+    return {
+        row["sequence"]: (row["outcome"], row["offset"], row["topic_id"])
+        for row in converted.tables["probes"].to_pylist()
+    }
 
 
 def test_the_tables_have_exactly_the_columns_and_types_of_the_contract() -> None:
     done = run([sent(0), acked(0), polled(0), TransactionBegan(1, "m", 7, 1, 0), Committed(2, 7, 1, 0)])
-    for table, schema in ((done.probes, PROBES), (done.transactions, TRANSACTIONS), (done.polls, POLLS)):
-        assert table.schema == schema
-        assert table.num_rows == 1
-        table.validate(full=True)
+    for name, schema in (("probes", PROBES), ("transactions", TRANSACTIONS), ("polls", POLLS)):
+        assert done.tables[name].schema == schema
+        assert done.tables[name].num_rows == 1
+        done.tables[name].validate(full=True)
     assert PROBES.field("sent_at").type == pa.timestamp("us", tz="UTC")
     empty = run([])
-    assert (empty.probes.schema, empty.probes.num_rows, empty.first_at_ns) == (PROBES, 0, None)
+    assert (empty.tables["probes"].schema, empty.tables["probes"].num_rows, empty.first_at_ns) == (PROBES, 0, None)
 
 
 def test_every_identity_sent_has_a_row_and_without_an_outcome_it_is_indeterminate() -> None:
@@ -88,7 +93,7 @@ def test_every_identity_sent_has_a_row_and_without_an_outcome_it_is_indeterminat
         3: "acked",
         4: "indeterminate",
     }
-    rows = done.probes.to_pylist()
+    rows = done.tables["probes"].to_pylist()
     assert [row["offset"] for row in rows] == [0, None, None, None, None], "sorted by offset, nulls last"
     assert {row["sequence"]: row["error"] for row in rows}[1] == "queue full"
     assert set(done.carry.probes) == {Identity(7, 1, 0, 4)}
@@ -97,12 +102,14 @@ def test_every_identity_sent_has_a_row_and_without_an_outcome_it_is_indeterminat
 def test_an_outcome_in_the_next_segment_makes_a_second_row_with_all_that_was_known() -> None:
     first = run([GenerationBegan(0, "t", "plain", 7, 1), sent(0, 1_234_567_891, transaction_id=9)])
     second = run([acked(0, 5 * S, 40)], Carry.decode(first.carry.encode()))
-    (row,) = second.probes.to_pylist()
+    (row,) = second.tables["probes"].to_pylist()
     assert (row["outcome"], row["offset"], row["mode"], row["transaction_id"]) == ("acked", 40, "plain", 9)
     assert row["sent_at"].microsecond == 234_567
     assert row["acked_at"].timestamp() == 5
     assert not second.carry.probes
-    assert run([acked(0, 6 * S, 41)], second.carry).probes.to_pylist()[0]["mode"] == "plain", "told again: a row again"
+    assert run([acked(0, 6 * S, 41)], second.carry).tables["probes"].to_pylist()[0]["mode"] == "plain", (
+        "told again: a row again"
+    )
 
 
 def test_an_ack_outweighs_what_was_said_before_and_the_first_ack_counts() -> None:
@@ -115,8 +122,8 @@ def test_a_restart_leaves_what_was_open_indeterminate_for_good() -> None:
     second = run([RunnerStarted(9, "r", "1")], first.carry)
     assert not second.carry.probes
     assert not second.carry.transactions
-    assert second.probes.num_rows == 0
-    (row,) = second.transactions.to_pylist()
+    assert second.tables["probes"].num_rows == 0
+    (row,) = second.tables["transactions"].to_pylist()
     assert (row["transaction_id"], row["outcome"], row["ended_at"]) == (3, "indeterminate", None)
 
 
@@ -128,7 +135,7 @@ def test_a_generation_long_dead_is_not_carried_for_ever() -> None:
 
 def test_a_transaction_has_one_row_where_it_ended() -> None:
     first = run([TransactionBegan(1 * S, "m", 7, 1, n) for n in range(4)])
-    assert first.transactions.num_rows == 0
+    assert first.tables["transactions"].num_rows == 0
     second = run(
         [
             CommitAsked(2 * S, 7, 1, 0),
@@ -140,7 +147,7 @@ def test_a_transaction_has_one_row_where_it_ended() -> None:
         ],
         Carry.decode(first.carry.encode()),
     )
-    rows = {row["transaction_id"]: row for row in second.transactions.to_pylist()}
+    rows = {row["transaction_id"]: row for row in second.tables["transactions"].to_pylist()}
     assert {n: row["outcome"] for n, row in rows.items()} == {0: "committed", 1: "aborted", 2: "committed"}
     assert rows[0]["began_at"].timestamp() == 1
     assert rows[0]["commit_at"].timestamp() == 2
@@ -151,7 +158,7 @@ def test_a_transaction_has_one_row_where_it_ended() -> None:
 
 def test_polls_keep_rereads_too() -> None:
     done = run([polled(1), polled(0), polled(1, 4 * S, "reread-1")])
-    assert [(row["offset"], row["consumer_id"]) for row in done.polls.to_pylist()] == [
+    assert [(row["offset"], row["consumer_id"]) for row in done.tables["polls"].to_pylist()] == [
         (0, "read_committed"),
         (1, "read_committed"),
         (1, "reread-1"),
@@ -161,15 +168,15 @@ def test_polls_keep_rereads_too() -> None:
 def test_a_row_between_two_equal_samples_has_their_topic_id() -> None:
     done = run([*sample(1, "A"), sent(0), acked(0), polled(0), *sample(2, "A")])
     assert outcomes(done) == {0: ("acked", 0, "A")}
-    assert done.polls.to_pylist()[0]["topic_id"] == "A"
+    assert done.tables["polls"].to_pylist()[0]["topic_id"] == "A"
 
 
 @pytest.mark.parametrize("after", [sample(2, "B"), [WatchAsked(2, 2), TopicGone(2, 2, "t")]])
 def test_between_two_different_samples_an_ack_promises_nothing_and_a_poll_proves_nothing(after: list[Fact]) -> None:
     done = run([*sample(1, "A"), sent(0), acked(0), polled(0), *after])
     assert outcomes(done) == {0: ("indeterminate", None, None)}
-    assert "acked at offset 0" in done.probes.to_pylist()[0]["error"]
-    assert done.polls.num_rows == 0
+    assert "acked at offset 0" in done.tables["probes"].to_pylist()[0]["error"]
+    assert done.tables["polls"].num_rows == 0
     assert done.voided == 2
 
 
@@ -200,6 +207,30 @@ def test_a_broker_that_still_tells_the_dead_id_is_not_believed() -> None:
     assert outcomes(first) == {0: ("acked", 0, "B")}
     second = run([*sample(5, "A"), sent(1), acked(1), *sample(6, "B")], Carry.decode(first.carry.encode()))
     assert outcomes(second) == {1: ("acked", 1, "B")}
+
+
+def test_a_topic_that_some_brokers_do_not_know_for_a_while_is_the_same_one() -> None:
+    """Brokers that come up answer that there is no such topic; its id is not a former one's for that."""
+    gone: list[Fact] = [WatchAsked(2, 2), TopicGone(2, 2, "t")]
+    whole: list[Fact] = [
+        *sample(1, "A"),
+        sent(0),
+        *gone,
+        *sample(3, "A"),
+        sent(1),
+        acked(1),
+        polled(1),
+        *sample(4, "A"),
+    ]
+    for cut in range(len(whole)):
+        first = run(whole[:cut])
+        second = run(whole[cut:], Carry.decode(first.carry.encode()))
+        assert (outcomes(first) | outcomes(second))[1] == ("acked", 1, "A"), cut
+    again: list[Fact] = [*sample(5, "B"), *sample(6, "A"), sent(2), acked(2), *sample(7, "B")]
+    assert outcomes(run(again, Carry.decode(run(whole[:-2]).carry.encode()))) == {2: ("acked", 2, "B")}
+    assert outcomes(run(again, Carry.decode(run(whole[:5]).carry.encode()))) == {2: ("acked", 2, "B")}, (
+        "while it is gone"
+    )
 
 
 def test_what_is_marked_for_the_former_incarnation_is_of_no_other() -> None:

@@ -8,11 +8,12 @@ from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from sqlalchemy import text
 
-from storage.store import Held, Lease, Store, StoreError, View
+from storage.store import Store, StoreError
 from storage.store.database import Database
 from storage.store.migrating import newest
 from storage.store.migrations.versions import m0007_generations
-from storage.store.models import Base
+from storage.store.models import METADATA
+from storage.store.values import Held, Lease, View
 from tests.support.forks import at_once
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 def test_the_migrations_make_exactly_the_models_tables(store: Store) -> None:
     with store._database.reading() as connection:
-        assert compare_metadata(MigrationContext.configure(connection), Base.metadata) == []
+        assert compare_metadata(MigrationContext.configure(connection), METADATA) == []
     assert store.current() == newest()
     store.upgrade()
 
@@ -45,7 +46,7 @@ def test_a_store_of_a_later_version_is_refused(store: Store) -> None:
 
 def test_a_store_without_tables_says_what_to_run(store_url: str) -> None:
     with Store.connect(store_url, timeout=1) as store, pytest.raises(StoreError, match="canary db upgrade"):
-        store.installation()
+        store.identities.installation()
 
 
 def test_sqlite_is_as_durable_as_promised(tmp_path: Path) -> None:
@@ -120,32 +121,32 @@ def test_a_store_that_was_away_answers_again_on_the_same_object(store: Store, re
 
 
 def test_who_we_are_is_minted_once(store: Store, store_url: str) -> None:
-    assert len(store.installation()) == 32
-    first = store.producer("c", "r", "t", "idempotent").first
+    assert len(store.identities.installation()) == 32
+    first = store.identities.producer("c", "r", "t", "idempotent").first
     assert 0 <= first < 2**63
-    assert store.remember_cluster("c", "abc") == "abc"
+    assert store.identities.remember_cluster("c", "abc") == "abc"
     with Store.connect(store_url, timeout=1) as again:
-        assert again.installation() == store.installation()
-        assert again.producer("c", "r", "t", "idempotent").first == first
-        assert again.producer("c", "r", "t", "plain").first != first
-        assert again.remember_cluster("c", "other") == "abc"
+        assert again.identities.installation() == store.identities.installation()
+        assert again.identities.producer("c", "r", "t", "idempotent").first == first
+        assert again.identities.producer("c", "r", "t", "plain").first != first
+        assert again.identities.remember_cluster("c", "other") == "abc"
 
 
 def test_no_two_starts_write_under_the_same_producer_id(store: Store) -> None:
-    begun = [store.producer("c", "r", "t", "plain") for _ in range(20)]
+    begun = [store.identities.producer("c", "r", "t", "plain") for _ in range(20)]
     assert len({producer.producer_id for producer in begun}) == 20
     assert {producer.first for producer in begun} == {begun[0].producer_id}
 
 
 def test_a_store_that_lost_its_memory_takes_what_the_ledger_knows(store: Store) -> None:
-    assert store.installation(known="a" * 32) == "a" * 32
-    assert store.installation() == "a" * 32
-    assert store.installation(known="b" * 32) == "b" * 32, "nobody has written under the other one"
-    begun = store.producer("c", "r", "t", "plain", known=4711)
+    assert store.identities.installation(known="a" * 32) == "a" * 32
+    assert store.identities.installation() == "a" * 32
+    assert store.identities.installation(known="b" * 32) == "b" * 32, "nobody has written under the other one"
+    begun = store.identities.producer("c", "r", "t", "plain", known=4711)
     assert begun.first == 4711
     assert begun.producer_id != 4711
-    assert store.producer("c", "r", "t", "plain", known=4712).first == 4711
-    assert store.installation(known="c" * 32) == "b" * 32, "others write under it"
+    assert store.identities.producer("c", "r", "t", "plain", known=4712).first == 4711
+    assert store.identities.installation(known="c" * 32) == "b" * 32, "others write under it"
 
 
 def test_what_was_written_under_before_the_upgrade_is_known_after_it(store: Store) -> None:
@@ -157,35 +158,37 @@ def test_what_was_written_under_before_the_upgrade_is_known_after_it(store: Stor
         )
         connection.execute(text("INSERT INTO producers VALUES ('c', 'r', 't', 'plain', 4711, 9)"))
     store.upgrade()
-    assert store.generation(4711) == 9
-    assert store.generations("c") == {4711: 9}
-    assert store.producer("c", "r", "t", "plain").first == 4711, "groups and transactional ids keep their names"
+    assert store.identities.generation(4711) == 9
+    assert store.identities.generations("c") == {4711: 9}
+    assert store.identities.producer("c", "r", "t", "plain").first == 4711, (
+        "groups and transactional ids keep their names"
+    )
 
 
 def test_a_generation_is_above_all_that_the_store_knows(store: Store) -> None:
-    assert store.generation(4711) is None
-    assert store.next_generation(4711, 18, "c") == 18
-    assert store.next_generation(4711, 1, "c") == 19
-    assert store.generation(4711) == 19
-    assert store.generation(4712) is None
-    store.next_generation(4712, 3, "other")
-    assert store.generations("c") == {4711: 19}
+    assert store.identities.generation(4711) is None
+    assert store.identities.next_generation(4711, 18, "c") == 18
+    assert store.identities.next_generation(4711, 1, "c") == 19
+    assert store.identities.generation(4711) == 19
+    assert store.identities.generation(4712) is None
+    store.identities.next_generation(4712, 3, "other")
+    assert store.identities.generations("c") == {4711: 19}
 
 
 def test_the_last_view_of_a_runner(store: Store) -> None:
-    store.save_view("c", "r", 1, b"{}")
-    store.save_view("c", "r", 2, b"{1}")
-    assert store.view("c", "r") == View("c", "r", 2, b"{1}")
-    assert store.view("c", "other") is None
+    store.views.save("c", "r", 1, b"{}")
+    store.views.save("c", "r", 2, b"{1}")
+    assert store.views.get("c", "r") == View("c", "r", 2, b"{1}")
+    assert store.views.get("c", "other") is None
 
 
 def sixty_generations(url: str, producer: int) -> list[int]:
     with Store.connect(url, timeout=60) as store:
-        return [store.next_generation(producer, 1, "c") for _ in range(60)]
+        return [store.identities.next_generation(producer, 1, "c") for _ in range(60)]
 
 
 def test_two_processes_never_get_the_same_generation(store: Store, store_url: str) -> None:
-    producer = store.producer("c", "r", "t", "plain").producer_id
+    producer = store.identities.producer("c", "r", "t", "plain").producer_id
     one, other = at_once(sixty_generations, store_url, producer)
     assert sorted(one + other) == list(range(1, 121))
 
@@ -220,28 +223,30 @@ def test_of_several_processes_that_take_over_a_dead_lease_one_wins(store: Store,
 
 
 def test_a_view_replaces_the_one_before(store: Store) -> None:
-    store.save_view("c", "r", 1, b"old")
-    store.save_view("c", "r", 2, b"\x00new")
-    store.save_view("b", "r", 3, b"other")
-    assert [(view.cluster, view.at_ns, view.view) for view in store.views()] == [
+    store.views.save("c", "r", 1, b"old")
+    store.views.save("c", "r", 2, b"\x00new")
+    store.views.save("b", "r", 3, b"other")
+    assert [(view.cluster, view.at_ns, view.view) for view in store.views.all()] == [
         ("b", 3, b"other"),
         ("c", 2, b"\x00new"),
     ]
 
 
 def test_a_reconciliation_is_asked_for_once_claimed_once_and_finished_by_its_owner(store: Store) -> None:
-    asked = store.request_reconciliation("c", "api", 10)
+    asked = store.reconciliations.request("c", "api", 10)
     assert asked.state == "requested"
-    assert store.request_reconciliation("c", "clock", 11).id == asked.id
-    other = store.request_reconciliation("d", "clock", 12)
-    begun = store.claim_reconciliation("one", 20)
+    assert store.reconciliations.request("c", "clock", 11).id == asked.id
+    other = store.reconciliations.request("d", "clock", 12)
+    begun = store.reconciliations.claim("one", 20)
     assert begun is not None
     assert (begun.id, begun.state, begun.started_ns, begun.holder) == (asked.id, "running", 20, "one")
-    assert store.progress_reconciliation(asked.id, "one", "dumping")
-    assert not store.progress_reconciliation(asked.id, "two", "dumping")
-    assert not store.finish_reconciliation(asked.id, "two", 30)
-    assert store.finish_reconciliation(asked.id, "one", 30, summary={"acked": 3}, verdicts={"lost": 1}, report="r.html")
-    done = store.reconciliation(asked.id)
+    assert store.reconciliations.progress(asked.id, "one", "dumping")
+    assert not store.reconciliations.progress(asked.id, "two", "dumping")
+    assert not store.reconciliations.finish(asked.id, "two", 30)
+    assert store.reconciliations.finish(
+        asked.id, "one", 30, summary={"acked": 3}, verdicts={"lost": 1}, report="r.html"
+    )
+    done = store.reconciliations.get(asked.id)
     assert done is not None
     assert (done.state, done.ended_ns, done.summary, done.verdicts, done.report) == (
         "succeeded",
@@ -250,29 +255,29 @@ def test_a_reconciliation_is_asked_for_once_claimed_once_and_finished_by_its_own
         {"lost": 1},
         "r.html",
     )
-    second = store.claim_reconciliation("one", 40)
+    second = store.reconciliations.claim("one", 40)
     assert second is not None
     assert second.id == other.id
-    again = store.claim_reconciliation("one", 41)
+    again = store.reconciliations.claim("one", 41)
     assert again is not None, "the answer to a claim may be lost on the way"
     assert (again.id, again.started_ns) == (other.id, 41)
-    assert store.claim_reconciliation("two", 42) is None
-    assert store.abandon_reconciliations("one", 50) == 0
-    assert store.abandon_reconciliations("two", 50) == 1
-    assert [run.state for run in store.reconciliations().items] == ["failed", "succeeded"]
-    assert [run.id for run in store.reconciliations(cluster="c").items] == [asked.id]
-    page = store.reconciliations(limit=1)
-    assert [run.id for run in store.reconciliations(cursor=page.next_cursor, limit=1).items] == [asked.id]
+    assert store.reconciliations.claim("two", 42) is None
+    assert store.reconciliations.abandon("one", 50) == 0
+    assert store.reconciliations.abandon("two", 50) == 1
+    assert [run.state for run in store.reconciliations.page().items] == ["failed", "succeeded"]
+    assert [run.id for run in store.reconciliations.page(cluster="c").items] == [asked.id]
+    page = store.reconciliations.page(limit=1)
+    assert [run.id for run in store.reconciliations.page(cursor=page.next_cursor, limit=1).items] == [asked.id]
 
 
 def claimed_by_turns(url: str) -> list[str]:
     with Store.connect(url, timeout=60) as store:
-        claims = [store.claim_reconciliation(f"{os.getpid()} {turn}", 2) for turn in range(30)]
+        claims = [store.reconciliations.claim(f"{os.getpid()} {turn}", 2) for turn in range(30)]
         return [claim.cluster for claim in claims if claim]
 
 
 def test_a_request_is_claimed_by_one_of_two_processes(store: Store, store_url: str) -> None:
     for cluster in "abcdefgh":
-        store.request_reconciliation(cluster, "test", 1)
+        store.reconciliations.request(cluster, "test", 1)
     one, other = at_once(claimed_by_turns, store_url)
     assert sorted(one + other) == list("abcdefgh")

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from sqlalchemy import text
 
 from canary.anomalies.violation import Violation
-from storage.store import IncidentFilter, ViolationFilter
+from storage.store.values import IncidentFilter, ViolationFilter
 
 if TYPE_CHECKING:
     from storage.store import Store
@@ -32,30 +32,30 @@ def found(offset: int, at_ns: int) -> Violation:
 
 
 def test_a_token_opens_what_it_says_until_it_is_revoked(store: Store) -> None:
-    words, token = store.create_token("ci", "read", NOW)
-    assert store.token(words, NOW) == token
-    assert store.revoke_token(token.id, NOW + 1) is not None
-    assert store.token(words, NOW + 2) is None
-    assert [one.revoked_ns for one in store.tokens()] == [NOW + 1]
-    assert store.revoke_token("0" * 16, NOW) is None
+    words, token = store.tokens.create("ci", "read", NOW)
+    assert store.tokens.verify(words, NOW) == token
+    assert store.tokens.revoke(token.id, NOW + 1) is not None
+    assert store.tokens.verify(words, NOW + 2) is None
+    assert [one.revoked_ns for one in store.tokens.all()] == [NOW + 1]
+    assert store.tokens.revoke("0" * 16, NOW) is None
 
 
 def test_a_token_ends_when_it_expires(store: Store) -> None:
-    words, _ = store.create_token("ci", "operate", NOW, NOW + MINUTE)
-    assert store.token(words, NOW + MINUTE - 1) is not None
-    assert store.token(words, NOW + MINUTE) is None
+    words, _ = store.tokens.create("ci", "operate", NOW, NOW + MINUTE)
+    assert store.tokens.verify(words, NOW + MINUTE - 1) is not None
+    assert store.tokens.verify(words, NOW + MINUTE) is None
 
 
 def test_another_secret_with_a_known_id_opens_nothing(store: Store) -> None:
-    words, _ = store.create_token("ci", "read", NOW)
+    words, _ = store.tokens.create("ci", "read", NOW)
     other = words[:-43] + ("A" * 43)
-    assert store.token(other, NOW) is None
+    assert store.tokens.verify(other, NOW) is None
     for nonsense in ("", "canary_", words + "x", words[:-1], "canary_zz_" + "A" * 43):
-        assert store.token(nonsense, NOW) is None
+        assert store.tokens.verify(nonsense, NOW) is None
 
 
 def test_nothing_in_the_store_opens_anything(store: Store) -> None:
-    words, _ = store.create_token("ci", "read", NOW)
+    words, _ = store.tokens.create("ci", "read", NOW)
     with store._database.reading() as connection:
         kept = str(connection.execute(text("SELECT * FROM tokens")).all())
     assert words[-43:] not in kept
@@ -63,56 +63,56 @@ def test_nothing_in_the_store_opens_anything(store: Store) -> None:
 
 def test_actions_are_listed_newest_first_in_pages(store: Store) -> None:
     for n in range(3):
-        store.note_action("ann", "acknowledge", f"incident {n}", NOW + n, {"note": "x"})
-    page = store.actions(limit=2)
+        store.actions.record("ann", "acknowledge", f"incident {n}", NOW + n, {"note": "x"})
+    page = store.actions.page(limit=2)
     assert [action.target for action in page.items] == ["incident 2", "incident 1"]
-    assert [action.target for action in store.actions(page.next_cursor, 2).items] == ["incident 0"]
+    assert [action.target for action in store.actions.page(page.next_cursor, 2).items] == ["incident 0"]
 
 
 def test_what_is_found_in_a_planned_window_is_recorded_and_alarms_nobody(store: Store) -> None:
-    store.plan_maintenance("c", NOW, NOW + MINUTE, "upgrade", "ann")
-    assert store.record("c", [found(1, NOW)]) == 1
-    (row,) = store.violations().items
+    store.maintenance.plan("c", NOW, NOW + MINUTE, "upgrade", "ann")
+    assert store.violations.record("c", [found(1, NOW)]) == 1
+    (row,) = store.violations.page().items
     assert (row.state, row.reason, row.note) == ("acknowledged", "planned", "In a planned window: upgrade")
-    (count,) = store.violation_counts()
+    (count,) = store.violations.counts()
     assert (count.total, count.open) == (1, 0)
-    assert store.incidents(IncidentFilter(state="acknowledged")).items[0].reason == "planned"
+    assert store.incidents.page(IncidentFilter(state="acknowledged")).items[0].reason == "planned"
 
 
 def test_a_window_covers_its_cluster_and_its_time_alone(store: Store) -> None:
-    store.plan_maintenance("c", NOW, NOW + MINUTE, "upgrade", "ann")
-    store.record("d", [found(1, NOW)])
-    store.record("c", [found(2, NOW + MINUTE), found(3, NOW - 1)])
-    assert len(store.violations(ViolationFilter(state="open")).items) == 3
-    store.plan_maintenance(None, NOW + 5 * MINUTE, NOW + 6 * MINUTE, "all of them", "ann")
-    store.record("d", [found(4, NOW + 5 * MINUTE)])
-    assert len(store.violations(ViolationFilter(state="acknowledged")).items) == 1
+    store.maintenance.plan("c", NOW, NOW + MINUTE, "upgrade", "ann")
+    store.violations.record("d", [found(1, NOW)])
+    store.violations.record("c", [found(2, NOW + MINUTE), found(3, NOW - 1)])
+    assert len(store.violations.page(ViolationFilter(state="open")).items) == 3
+    store.maintenance.plan(None, NOW + 5 * MINUTE, NOW + 6 * MINUTE, "all of them", "ann")
+    store.violations.record("d", [found(4, NOW + 5 * MINUTE)])
+    assert len(store.violations.page(ViolationFilter(state="acknowledged")).items) == 1
 
 
 def test_something_unplanned_opens_the_incident_of_a_window_again(store: Store) -> None:
-    store.plan_maintenance("c", NOW, NOW + MINUTE, "upgrade", "ann")
-    store.record("c", [found(1, NOW)])
-    store.record("c", [found(2, NOW + 2 * MINUTE)])
-    (incident,) = store.incidents().items
+    store.maintenance.plan("c", NOW, NOW + MINUTE, "upgrade", "ann")
+    store.violations.record("c", [found(1, NOW)])
+    store.violations.record("c", [found(2, NOW + 2 * MINUTE)])
+    (incident,) = store.incidents.page().items
     assert (incident.state, incident.reason) == ("open", None)
 
 
 def test_something_planned_opens_no_incident_that_somebody_is_on(store: Store) -> None:
-    store.record("c", [found(1, NOW - 1)])
-    store.acknowledge_incident(store.incidents().items[0].id, "mine")
-    store.plan_maintenance("c", NOW, NOW + MINUTE, "upgrade", "ann")
-    store.record("c", [found(2, NOW)])
-    assert store.incidents().items[0].state == "acknowledged"
+    store.violations.record("c", [found(1, NOW - 1)])
+    store.incidents.acknowledge(store.incidents.page().items[0].id, "mine")
+    store.maintenance.plan("c", NOW, NOW + MINUTE, "upgrade", "ann")
+    store.violations.record("c", [found(2, NOW)])
+    assert store.incidents.page().items[0].state == "acknowledged"
 
 
 def test_a_window_can_be_ended_early_and_one_not_begun_never_was(store: Store) -> None:
-    begun = store.plan_maintenance("c", NOW, NOW + 10 * MINUTE, "upgrade", "ann")
-    later = store.plan_maintenance("c", NOW + 5 * MINUTE, NOW + 6 * MINUTE, "later", "ann")
-    ended = store.end_maintenance(begun.id, NOW + MINUTE)
+    begun = store.maintenance.plan("c", NOW, NOW + 10 * MINUTE, "upgrade", "ann")
+    later = store.maintenance.plan("c", NOW + 5 * MINUTE, NOW + 6 * MINUTE, "later", "ann")
+    ended = store.maintenance.end(begun.id, NOW + MINUTE)
     assert ended is not None
     assert ended.end_ns == NOW + MINUTE
-    store.end_maintenance(later.id, NOW + MINUTE)
-    assert [window.id for window in store.maintenance().items] == [begun.id]
-    assert store.end_maintenance("none", NOW) is None
-    store.record("c", [found(1, NOW + 2 * MINUTE)])
-    assert store.violations().items[0].state == "open"
+    store.maintenance.end(later.id, NOW + MINUTE)
+    assert [window.id for window in store.maintenance.page().items] == [begun.id]
+    assert store.maintenance.end("none", NOW) is None
+    store.violations.record("c", [found(1, NOW + 2 * MINUTE)])
+    assert store.violations.page().items[0].state == "open"

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Literal
 import pytest
 
 from canary.anomalies.topology_change import TopologyChange
-from storage.store import Purged, StillProbedError, ViolationCount, ViolationFilter
-from storage.store.leases import runner_lease
-from storage.store.topology import TopologyFilter
+from storage.store.repositories.leases import runner_lease
+from storage.store.repositories.retention import StillProbedError
+from storage.store.values import Purged, TopologyFilter, ViolationCount, ViolationFilter
 from tests.storage.test_store_violations import T0, lost
 
 if TYPE_CHECKING:
@@ -31,83 +31,83 @@ def condition(at_ns: int = T0) -> Violation:
 
 
 def reconciled(store: Store, at_ns: int, cluster: str = "c", error: str | None = None) -> str:
-    made = store.request_reconciliation(cluster, "test", at_ns)
-    store.claim_reconciliation("one", at_ns, [cluster])
-    store.finish_reconciliation(made.id, "one", at_ns, error=error)
+    made = store.reconciliations.request(cluster, "test", at_ns)
+    store.reconciliations.claim("one", at_ns, [cluster])
+    store.reconciliations.finish(made.id, "one", at_ns, error=error)
     return made.id
 
 
 def resolved(
     store: Store, cluster: str, *violations: Violation, reason: Literal["lost", "planned", "false"] = "false"
 ) -> None:
-    store.record(cluster, violations)
+    store.violations.record(cluster, violations)
     for violation in violations:
-        row = store.violation(violation.key(cluster))
+        row = store.violations.get(violation.key(cluster))
         assert row is not None
-        store.resolve_incident(row.incident_id, reason, T0 + 1)
+        store.incidents.resolve(row.incident_id, reason, T0 + 1)
 
 
 def test_what_was_resolved_long_ago_goes_but_not_that_it_was_counted(store: Store) -> None:
     resolved(store, "c", warned(1), warned(2))
     resolved(store, "d", warned(1))
-    store.record("c", [warned(3)])
-    assert store.purge("c", T0 + 1) == NOTHING
-    assert store.purge("c", T0 + 2) == Purged(2, 2, 0, 0)
-    assert store.purge("c", T0 + 2) == NOTHING
-    assert [row.offset for row in store.violations(ViolationFilter(cluster="c")).items] == [3]
-    assert len(store.violations(ViolationFilter(cluster="d")).items) == 1, "another cluster is another's business"
-    assert store.record("c", [warned(1, T0 + 5)]) == 0
-    assert store.violation_counts()[0] == ViolationCount("c", "phantom", "warning", 3, 1)
+    store.violations.record("c", [warned(3)])
+    assert store.retention.purge("c", T0 + 1) == NOTHING
+    assert store.retention.purge("c", T0 + 2) == Purged(2, 2, 0, 0)
+    assert store.retention.purge("c", T0 + 2) == NOTHING
+    assert [row.offset for row in store.violations.page(ViolationFilter(cluster="c")).items] == [3]
+    assert len(store.violations.page(ViolationFilter(cluster="d")).items) == 1, "another cluster is another's business"
+    assert store.violations.record("c", [warned(1, T0 + 5)]) == 0
+    assert store.violations.counts()[0] == ViolationCount("c", "phantom", "warning", 3, 1)
 
 
 def test_a_loss_that_a_person_resolved_stays_for_ever(store: Store) -> None:
     resolved(store, "c", lost(1), reason="lost")
     resolved(store, "c", lost(2))
-    store.purge("c", LATER)
-    assert [row.reason for row in store.violations().items] == ["lost"], "a false alarm does not"
+    store.retention.purge("c", LATER)
+    assert [row.reason for row in store.violations.page().items] == ["lost"], "a false alarm does not"
 
 
 def test_a_condition_that_ended_long_ago_rings_when_it_holds_again(store: Store) -> None:
-    store.record("c", [condition()])
-    store.end([condition().key("c")], T0 + 1)
-    assert store.purge("c", LATER) == Purged(1, 1, 0, 0)
-    assert store.record("c", [condition(LATER)]) == 1
-    assert [row.state for row in store.violations().items] == ["open"]
+    store.violations.record("c", [condition()])
+    store.violations.end([condition().key("c")], T0 + 1)
+    assert store.retention.purge("c", LATER) == Purged(1, 1, 0, 0)
+    assert store.violations.record("c", [condition(LATER)]) == 1
+    assert [row.state for row in store.violations.page().items] == ["open"]
 
 
 def test_a_condition_that_a_person_resolved_and_nobody_ended_rings_when_it_holds_again(store: Store) -> None:
     held = lost(1, kind="stalled", severity="warning", identity=None, evidence={"since_ns": T0})
     resolved(store, "c", held)
-    assert store.purge("c", LATER) == Purged(1, 1, 0, 0)
-    assert store.record("c", [replace(held, at_ns=LATER + 1, evidence={"since_ns": LATER})]) == 1
-    assert [row.state for row in store.violations().items] == ["open"]
+    assert store.retention.purge("c", LATER) == Purged(1, 1, 0, 0)
+    assert store.violations.record("c", [replace(held, at_ns=LATER + 1, evidence={"since_ns": LATER})]) == 1
+    assert [row.state for row in store.violations.page().items] == ["open"]
 
 
 def test_a_broken_promise_that_was_planned_counts_for_ever(store: Store) -> None:
     resolved(store, "c", lost(1, kind="phantom"), reason="planned")
     resolved(store, "c", lost(2, kind="phantom"))
-    store.purge("c", LATER)
-    assert [(row.reason, row.records) for row in store.standing()] == [("planned", 1)]
+    store.retention.purge("c", LATER)
+    assert [(row.reason, row.records) for row in store.violations.groups()] == [("planned", 1)]
 
 
 def test_the_last_good_night_stays_however_old_and_what_waits_or_runs_does(store: Store) -> None:
     old = [reconciled(store, at_ns) for at_ns in (10, 20)]
     reconciled(store, 30, error="no broker")
     other = reconciled(store, 5, "d")
-    waiting = store.request_reconciliation("c", "test", 40)
-    assert store.purge("c", 100) == Purged(0, 0, 2, 0)
-    assert {row.id for row in store.reconciliations().items} == {old[1], other, waiting.id}
-    assert {row.cluster: row.id for row in store.last_successes(100)} == {"c": old[1], "d": other}
+    waiting = store.reconciliations.request("c", "test", 40)
+    assert store.retention.purge("c", 100) == Purged(0, 0, 2, 0)
+    assert {row.id for row in store.reconciliations.page().items} == {old[1], other, waiting.id}
+    assert {row.cluster: row.id for row in store.reconciliations.last_successes(100)} == {"c": old[1], "d": other}
 
 
 def test_the_timeline_keeps_what_is_so_and_counters_keep_all_their_views(store: Store) -> None:
     for at_ns, detail in ((1, "a:9092"), (2, ""), (3, "a:9092")):
-        store.record_topology("c", [TopologyChange(at_ns, "broker", "", 1, detail=detail)])
-    store.save_view("c", "gone", 1, b"")
-    store.save_view("c", "here", 99, b"")
-    assert store.purge("c", 100) == Purged(0, 0, 0, 2)
-    assert [span.until_ns for span in store.topology(TopologyFilter("c")).items] == [None]
-    assert [view.runner for view in store.views()] == ["gone", "here"]
+        store.topology.record("c", [TopologyChange(at_ns, "broker", "", 1, detail=detail)])
+    store.views.save("c", "gone", 1, b"")
+    store.views.save("c", "here", 99, b"")
+    assert store.retention.purge("c", 100) == Purged(0, 0, 0, 2)
+    assert [span.until_ns for span in store.topology.page(TopologyFilter("c")).items] == [None]
+    assert [view.runner for view in store.views.all()] == ["gone", "here"]
 
 
 def test_a_little_at_a_time_until_there_is_no_more(store: Store) -> None:
@@ -115,7 +115,7 @@ def test_a_little_at_a_time_until_there_is_no_more(store: Store) -> None:
     for n in range(7):
         reconciled(store, n + 1)
     purged = []
-    while (one := store.purge("c", LATER, most=10)) != NOTHING:
+    while (one := store.retention.purge("c", LATER, most=10)) != NOTHING:
         purged.append(one)
         assert len(purged) < 10
     assert [one.violations for one in purged] == [10, 10, 5]
@@ -123,48 +123,48 @@ def test_a_little_at_a_time_until_there_is_no_more(store: Store) -> None:
 
 
 def filled(store: Store, cluster: str) -> None:
-    store.remember_cluster(cluster, f"id of {cluster}")
-    store.save_view(cluster, "r", T0, b"")
-    store.record(cluster, [lost(1), warned(2)])
+    store.identities.remember_cluster(cluster, f"id of {cluster}")
+    store.views.save(cluster, "r", T0, b"")
+    store.violations.record(cluster, [lost(1), warned(2)])
     reconciled(store, 1, cluster)
-    store.record_topology(cluster, [TopologyChange(1, "broker", "", 1, detail="a:9092")])
-    store.plan_maintenance(cluster, 1, 2, "upgrade", "ann")
+    store.topology.record(cluster, [TopologyChange(1, "broker", "", 1, detail="a:9092")])
+    store.maintenance.plan(cluster, 1, 2, "upgrade", "ann")
 
 
 def test_a_forgotten_cluster_is_nowhere_and_what_was_written_there_is_still_known_for_ours(store: Store) -> None:
     for cluster in ("c", "d"):
         filled(store, cluster)
-    producer = store.producer("c", "r", "t", "idempotent")
-    generation = store.next_generation(producer.first, 1, "c")
-    assert store.clusters() == ["c", "d"]
-    assert store.forget("nobody", T0) is None
-    assert store.forget("c", T0) == Purged(2, 2, 1, 1)
-    assert store.forget("c", T0) is None
-    assert store.clusters() == ["d"]
-    assert {view.cluster for view in store.views()} == {"d"}
-    assert {row.cluster for row in store.violation_counts()} == {"d"}
-    assert {row.cluster for row in store.violations().items} == {"d"}
-    assert {row.cluster for row in store.incidents().items} == {"d"}
-    assert {row.cluster for row in store.reconciliations().items} == {"d"}
-    assert {span.cluster for span in store.topology(TopologyFilter()).items} == {"d"}
-    assert {window.cluster for window in store.maintenance().items} == {"d"}
-    assert store.remember_cluster("c", "another one of that name") == "another one of that name"
-    assert store.generations("c") == {producer.first: generation}
-    again = store.producer("c", "r", "t", "idempotent")
+    producer = store.identities.producer("c", "r", "t", "idempotent")
+    generation = store.identities.next_generation(producer.first, 1, "c")
+    assert store.retention.clusters() == ["c", "d"]
+    assert store.retention.forget("nobody", T0) is None
+    assert store.retention.forget("c", T0) == Purged(2, 2, 1, 1)
+    assert store.retention.forget("c", T0) is None
+    assert store.retention.clusters() == ["d"]
+    assert {view.cluster for view in store.views.all()} == {"d"}
+    assert {row.cluster for row in store.violations.counts()} == {"d"}
+    assert {row.cluster for row in store.violations.page().items} == {"d"}
+    assert {row.cluster for row in store.incidents.page().items} == {"d"}
+    assert {row.cluster for row in store.reconciliations.page().items} == {"d"}
+    assert {span.cluster for span in store.topology.page(TopologyFilter()).items} == {"d"}
+    assert {window.cluster for window in store.maintenance.page().items} == {"d"}
+    assert store.identities.remember_cluster("c", "another one of that name") == "another one of that name"
+    assert store.identities.generations("c") == {producer.first: generation}
+    again = store.identities.producer("c", "r", "t", "idempotent")
     assert again.first == producer.first
     assert again.producer_id != producer.producer_id
-    assert store.next_generation(again.first, 1, "c") > generation
-    assert store.record("c", [lost(1)]) == 1, "found again it is said again"
+    assert store.identities.next_generation(again.first, 1, "c") > generation
+    assert store.violations.record("c", [lost(1)]) == 1, "found again it is said again"
 
 
 def test_a_cluster_that_a_runner_probes_is_not_forgotten(store: Store) -> None:
     filled(store, "c")
     store.leases.acquire(runner_lease("c", "r"), "process")
     with pytest.raises(StillProbedError, match="runner r probes c"):
-        store.forget("c", T0 + 14 * 10**9)
-    assert len(store.views()) == 1
+        store.retention.forget("c", T0 + 14 * 10**9)
+    assert len(store.views.all()) == 1
     store.leases.release(runner_lease("c", "r"), "process")
-    assert store.forget("c", T0 + 14 * 10**9) is not None
+    assert store.retention.forget("c", T0 + 14 * 10**9) is not None
     filled(store, "c")
     store.leases.acquire(runner_lease("c", "r"), "killed")
-    assert store.forget("c", T0 + 15 * 10**9) is not None
+    assert store.retention.forget("c", T0 + 15 * 10**9) is not None

@@ -9,15 +9,10 @@ import pytest
 
 from canary.anomalies.violation import SENT_AGAIN, SightedBy, Violation
 from canary.probe.identity import Identity
-from storage.store import (
-    BadCursorError,
-    BadValueError,
-    IncidentFilter,
-    Sighting,
-    Store,
-    ViolationCount,
-    ViolationFilter,
-)
+from storage.store import Store
+from storage.store.cursors import BadCursorError
+from storage.store.errors import BadValueError
+from storage.store.values import IncidentFilter, Sighting, ViolationCount, ViolationFilter
 
 MINUTE = 60_000_000_000
 T0 = 1_760_000_000_000_000_000
@@ -42,10 +37,10 @@ def lost(offset: int, at_ns: int = T0, by: SightedBy = "online", **changes: Any)
 
 
 def test_a_violation_is_new_once(store: Store) -> None:
-    assert store.record("c", [lost(1), lost(2), lost(1)]) == 2
-    assert store.record("c", [lost(1), lost(3)]) == 1
-    assert store.record("d", [lost(1)]) == 1
-    assert store.violation_counts() == [
+    assert store.violations.record("c", [lost(1), lost(2), lost(1)]) == 2
+    assert store.violations.record("c", [lost(1), lost(3)]) == 1
+    assert store.violations.record("d", [lost(1)]) == 1
+    assert store.violations.counts() == [
         ViolationCount("c", "lost-write", "critical", 3, 3),
         ViolationCount("d", "lost-write", "critical", 1, 1),
     ]
@@ -54,8 +49,8 @@ def test_a_violation_is_new_once(store: Store) -> None:
 def test_everything_said_of_a_violation_comes_back(store: Store) -> None:
     awkward = {"why": "a\x00b\ud800", "rate": float("nan"), "deep": [1, {"x": None}], "id": 2**63 - 1, "big": 2**70}
     violation = lost(4, summary="NUL \x00 and half \ud800", evidence=awkward)
-    store.record("c", [violation])
-    kept = store.violation(violation.key("c"))
+    store.violations.record("c", [violation])
+    kept = store.violations.get(violation.key("c"))
     assert kept is not None
     assert (kept.kind, kept.severity, kept.cluster, kept.topic, kept.topic_id) == (
         "lost-write",
@@ -72,15 +67,15 @@ def test_everything_said_of_a_violation_comes_back(store: Store) -> None:
     assert kept.evidence["id"] == 2**63 - 1
     assert kept.evidence["big"] == str(2**70)
     assert kept.evidence["rate"] is None
-    assert store.violations().items[0].evidence == {}
-    assert store.violation("unknown") is None
+    assert store.violations.page().items[0].evidence == {}
+    assert store.violations.get("unknown") is None
 
 
 def test_a_sighting_is_kept_for_a_new_witness_or_a_later_time_only(store: Store) -> None:
-    store.record("c", [lost(1)])
-    store.record("c", [lost(1)])
-    store.record("c", [lost(1, T0 + 5), lost(1, T0 - 5), lost(1, T0 + 3, "reconcile")])
-    kept = store.violation(lost(1).key("c"))
+    store.violations.record("c", [lost(1)])
+    store.violations.record("c", [lost(1)])
+    store.violations.record("c", [lost(1, T0 + 5), lost(1, T0 - 5), lost(1, T0 + 3, "reconcile")])
+    kept = store.violations.get(lost(1).key("c"))
     assert kept is not None
     assert kept.sightings == (Sighting("online", T0), Sighting("online", T0 + 5), Sighting("reconcile", T0 + 3))
     assert (kept.first_seen_ns, kept.last_seen_ns) == (T0 - 5, T0 + 5)
@@ -88,149 +83,152 @@ def test_a_sighting_is_kept_for_a_new_witness_or_a_later_time_only(store: Store)
 
 def test_a_condition_seen_for_days_keeps_its_first_sightings_and_its_last(store: Store) -> None:
     for n in range(50):
-        store.record("c", [lost(1, T0 + n)])
-    kept = store.violation(lost(1).key("c"))
+        store.violations.record("c", [lost(1, T0 + n)])
+    kept = store.violations.get(lost(1).key("c"))
     assert kept is not None
     assert len(kept.sightings) == 10
     assert (kept.sightings[0].at_ns, kept.sightings[-1].at_ns) == (T0, T0 + 49)
 
 
 def test_a_copy_that_the_client_made_is_not_made_worse_by_who_does_not_know_that(store: Store) -> None:
-    store.record("c", [lost(1, kind="duplicate", severity="warning", evidence={SENT_AGAIN: True})])
-    assert store.record("c", [lost(1, T0 + 1, kind="duplicate", severity="critical", by="reconcile")]) == 0
-    (kept,) = store.violations().items
+    store.violations.record("c", [lost(1, kind="duplicate", severity="warning", evidence={SENT_AGAIN: True})])
+    assert store.violations.record("c", [lost(1, T0 + 1, kind="duplicate", severity="critical", by="reconcile")]) == 0
+    (kept,) = store.violations.page().items
     assert (kept.severity, len(kept.sightings)) == ("warning", 2)
-    assert [incident.severity for incident in store.incidents().items] == ["warning"]
+    assert [incident.severity for incident in store.incidents.page().items] == ["warning"]
 
 
 def test_a_violation_becomes_worse_and_never_milder(store: Store) -> None:
-    store.record("c", [lost(1, severity="warning")])
-    assert store.record("c", [lost(1, T0 + 1, severity="critical")]) == 0
-    store.record("c", [lost(1, T0 + 2, severity="info")])
-    kept = store.violation(lost(1).key("c"))
+    store.violations.record("c", [lost(1, severity="warning")])
+    assert store.violations.record("c", [lost(1, T0 + 1, severity="critical")]) == 0
+    store.violations.record("c", [lost(1, T0 + 2, severity="info")])
+    kept = store.violations.get(lost(1).key("c"))
     assert kept is not None
     assert kept.severity == "critical"
-    assert [incident.severity for incident in store.incidents().items] == ["critical"]
-    assert store.violation_counts() == [
+    assert [incident.severity for incident in store.incidents.page().items] == ["critical"]
+    assert store.violations.counts() == [
         ViolationCount("c", "lost-write", "critical", 1, 1),
         ViolationCount("c", "lost-write", "warning", 1, 0),  # a counter never falls
     ]
 
 
 def test_an_unconfirmed_violation_is_confirmed_and_not_taken_back(store: Store) -> None:
-    store.record("c", [lost(1, evidence={"confirmed": False, "why": "no answer for 5 s"})])
-    store.record("c", [lost(1, T0 + 1, evidence={"confirmed": True, "read": "absent"}, summary="confirmed")])
-    store.record("c", [lost(1, T0 + 2, evidence={"confirmed": False})])
-    kept = store.violation(lost(1).key("c"))
+    store.violations.record("c", [lost(1, evidence={"confirmed": False, "why": "no answer for 5 s"})])
+    store.violations.record("c", [lost(1, T0 + 1, evidence={"confirmed": True, "read": "absent"}, summary="confirmed")])
+    store.violations.record("c", [lost(1, T0 + 2, evidence={"confirmed": False})])
+    kept = store.violations.get(lost(1).key("c"))
     assert kept is not None
     assert kept.evidence == {"confirmed": True, "read": "absent", "why": "no answer for 5 s"}
     assert kept.summary == "confirmed"
 
 
 def test_violations_of_one_place_and_time_share_an_incident_led_by_the_first(store: Store) -> None:
-    store.record("c", [lost(2, T0 + MINUTE), lost(3, T0 + 9 * MINUTE)])
-    store.record("c", [lost(1, T0, kind="truncation"), lost(4, T0 + 30 * MINUTE), lost(5, T0, partition=1)])
-    rows = {row.offset: row.incident_id for row in store.violations().items}
+    store.violations.record("c", [lost(2, T0 + MINUTE), lost(3, T0 + 9 * MINUTE)])
+    store.violations.record("c", [lost(1, T0, kind="truncation"), lost(4, T0 + 30 * MINUTE), lost(5, T0, partition=1)])
+    rows = {row.offset: row.incident_id for row in store.violations.page().items}
     assert rows[1] == rows[2] == rows[3] == lost(2).key("c")
     assert len(set(rows.values())) == 3
-    first = store.incident(rows[1])
+    first = store.incidents.get(rows[1])
     assert first is not None
     assert (first.kind, first.lead_id) == ("truncation", lost(1, kind="truncation").key("c"))
     assert (first.first_ns, first.last_ns) == (T0, T0 + 9 * MINUTE)
-    assert [row.offset for row in store.violations(ViolationFilter(incident_id=rows[1])).items] == [3, 2, 1]
+    assert [row.offset for row in store.violations.page(ViolationFilter(incident_id=rows[1])).items] == [3, 2, 1]
 
 
 def test_kinds_without_a_partition_gather_by_kind_and_incarnation(store: Store) -> None:
     def wide(kind: str, offset: int) -> Violation:
         return lost(offset, kind=kind, partition=None, identity=None)
 
-    store.record("c", [wide("topic-recreated", 1), wide("topic-recreated", 2), wide("blind", 3), lost(4)])
-    rows = {row.offset: row.incident_id for row in store.violations().items}
+    store.violations.record("c", [wide("topic-recreated", 1), wide("topic-recreated", 2), wide("blind", 3), lost(4)])
+    rows = {row.offset: row.incident_id for row in store.violations.page().items}
     assert rows[1] == rows[2]
     assert len(set(rows.values())) == 3
 
 
 def test_an_incident_is_acknowledged_and_resolved_with_all_of_its_violations(store: Store) -> None:
-    store.record("c", [lost(1), lost(2)])
-    incident = store.incidents().items[0]
-    acknowledged = store.acknowledge_incident(incident.id, "looking")
+    store.violations.record("c", [lost(1), lost(2)])
+    incident = store.incidents.page().items[0]
+    acknowledged = store.incidents.acknowledge(incident.id, "looking")
     assert acknowledged is not None
     assert (acknowledged.state, acknowledged.note) == ("acknowledged", "looking")
-    assert {row.state for row in store.violations().items} == {"acknowledged"}
-    store.record("c", [lost(3)])
-    reopened = store.incident(incident.id)
+    assert {row.state for row in store.violations.page().items} == {"acknowledged"}
+    store.violations.record("c", [lost(3)])
+    reopened = store.incidents.get(incident.id)
     assert reopened is not None
     assert reopened.state == "open"
-    store.resolve_incident(incident.id, "lost", T0 + 1)
-    assert {(row.state, row.reason) for row in store.violations().items} == {("resolved", "lost")}
-    store.record("c", [lost(1, T0 + MINUTE, "reconcile")])
-    seen_again = store.violation(lost(1).key("c"))
+    store.incidents.resolve(incident.id, "lost", T0 + 1)
+    assert {(row.state, row.reason) for row in store.violations.page().items} == {("resolved", "lost")}
+    store.violations.record("c", [lost(1, T0 + MINUTE, "reconcile")])
+    seen_again = store.violations.get(lost(1).key("c"))
     assert seen_again is not None
     assert seen_again.state == "resolved", "a person's word stands"
-    store.record("c", [lost(4, T0 + MINUTE)])
-    assert len(store.incidents().items) == 2
-    assert store.resolve_incident("unknown", "false", 1) is None
+    store.violations.record("c", [lost(4, T0 + MINUTE)])
+    assert len(store.incidents.page().items) == 2
+    assert store.incidents.resolve("unknown", "false", 1) is None
 
 
 def test_a_violation_is_acknowledged(store: Store) -> None:
-    store.record("c", [lost(1)])
-    kept = store.acknowledge(lost(1).key("c"), "mine")
+    store.violations.record("c", [lost(1)])
+    kept = store.violations.acknowledge(lost(1).key("c"), "mine")
     assert kept is not None
     assert (kept.state, kept.note) == ("acknowledged", "mine")
-    assert store.violation_counts() == [ViolationCount("c", "lost-write", "critical", 1, 0)]
-    assert store.acknowledge("unknown", None) is None
+    assert store.violations.counts() == [ViolationCount("c", "lost-write", "critical", 1, 0)]
+    assert store.violations.acknowledge("unknown", None) is None
 
 
 def test_a_condition_ends_and_is_open_again_when_it_comes_back(store: Store) -> None:
     condition = lost(1, kind="under-min-isr", severity="warning")
     key = condition.key("c")
-    store.record("c", [condition])
-    assert store.end([key, "unknown"], T0 + 10) == 1
-    assert store.end([key], T0 + 11) == 0
-    assert [incident.state for incident in store.incidents().items] == ["resolved"]
-    store.record("c", [condition])
-    ended = store.violation(key)
+    store.violations.record("c", [condition])
+    assert store.violations.end([key, "unknown"], T0 + 10) == 1
+    assert store.violations.end([key], T0 + 11) == 0
+    assert [incident.state for incident in store.incidents.page().items] == ["resolved"]
+    store.violations.record("c", [condition])
+    ended = store.violations.get(key)
     assert ended is not None
     assert (ended.state, ended.reason, ended.closed_ns) == ("resolved", "ended", T0 + 10)
-    store.record("c", [dataclasses.replace(condition, at_ns=T0 + 20)])
-    back = store.violation(key)
+    store.violations.record("c", [dataclasses.replace(condition, at_ns=T0 + 20)])
+    back = store.violations.get(key)
     assert back is not None
     assert (back.state, back.reason) == ("open", None)
-    assert store.violation_counts() == [ViolationCount("c", "under-min-isr", "warning", 1, 1)]
+    assert store.violations.counts() == [ViolationCount("c", "under-min-isr", "warning", 1, 1)]
 
 
 def test_pages_give_each_violation_once_while_new_ones_come(store: Store) -> None:
-    store.record("c", [lost(n, T0 + n // 3) for n in range(20)])
+    store.violations.record("c", [lost(n, T0 + n // 3) for n in range(20)])
     seen: list[int | None] = []
     cursor = None
     while True:
-        page = store.violations(ViolationFilter(cluster="c"), cursor, 3)
+        page = store.violations.page(ViolationFilter(cluster="c"), cursor, 3)
         seen += [row.offset for row in page.items]
         if page.next_cursor is None:
             break
         cursor = page.next_cursor
-        store.record("c", [lost(100 + len(seen), T0 + 1000)])
+        store.violations.record("c", [lost(100 + len(seen), T0 + 1000)])
     assert sorted(seen, key=int.__index__) == list(range(20))  # type: ignore[arg-type]
-    assert len(store.violations(limit=0).items) == 1
+    assert len(store.violations.page(limit=0).items) == 1
 
 
 def test_a_strange_cursor_is_refused(store: Store) -> None:
     for cursor in ("", "x", "bm8", "WzEsMl0", "Wzk5OTk5OTk5OTk5OTk5OTk5OTk5OSwiYSJd", "é", "W3RydWUsMV0"):
         with pytest.raises(BadCursorError):
-            pytest.fail(f"{cursor!r} gave {store.violations(cursor=cursor)}")
+            pytest.fail(f"{cursor!r} gave {store.violations.page(cursor=cursor)}")
 
 
 def test_a_value_that_no_row_can_have_finds_nothing_or_is_refused_and_the_store_is_there(store: Store) -> None:
-    for ask in (lambda: store.violation("\0"), lambda: store.violations(cursor="WzEsICJhXHUwMDAwIl0").next_cursor):
+    for ask in (
+        lambda: store.violations.get("\0"),
+        lambda: store.violations.page(cursor="WzEsICJhXHUwMDAwIl0").next_cursor,
+    ):
         with contextlib.suppress(BadValueError):  # PostgreSQL; to SQLite it is a text like others
             assert ask() is None
 
 
 def test_filters_narrow_the_list(store: Store) -> None:
     first = lost(1, partition=5)
-    store.record("c", [first, lost(2, T0 + 10, kind="corrupt", topic="u")])
-    store.record("d", [lost(3, T0 + 20, severity="warning")])
-    store.acknowledge(first.key("c"), None)
+    store.violations.record("c", [first, lost(2, T0 + 10, kind="corrupt", topic="u")])
+    store.violations.record("d", [lost(3, T0 + 20, severity="warning")])
+    store.violations.acknowledge(first.key("c"), None)
     expected = [
         (ViolationFilter(), {1, 2, 3}),
         (ViolationFilter(kind="corrupt"), {2}),
@@ -244,7 +242,7 @@ def test_filters_narrow_the_list(store: Store) -> None:
         (ViolationFilter(state="acknowledged"), {1}),
         (ViolationFilter(kind="corrupt", cluster="d"), set()),
     ]
-    found = [(wanted, {row.offset for row in store.violations(wanted).items}) for wanted, _ in expected]
+    found = [(wanted, {row.offset for row in store.violations.page(wanted).items}) for wanted, _ in expected]
     assert found == expected
 
 
@@ -254,7 +252,8 @@ def test_runner_and_scheduler_may_record_the_same_violations_at_once(store: Stor
     def work(by: SightedBy) -> None:
         with Store.connect(store_url, timeout=60) as mine:
             new.extend(
-                mine.record("c", [lost(n, T0, by) for n in range(start, start + 10)]) for start in range(0, 60, 5)
+                mine.violations.record("c", [lost(n, T0, by) for n in range(start, start + 10)])
+                for start in range(0, 60, 5)
             )
 
     threads = [threading.Thread(target=work, args=(by,)) for by in ("online", "reconcile", "scrub")]
@@ -264,16 +263,16 @@ def test_runner_and_scheduler_may_record_the_same_violations_at_once(store: Stor
         thread.join()
     assert len(new) == 36
     assert sum(new) == 65
-    assert store.violation_counts() == [ViolationCount("c", "lost-write", "critical", 65, 65)]
-    assert len(store.incidents().items) == 1
-    assert {len(row.sightings) for row in store.violations(limit=100).items} == {3}
+    assert store.violations.counts() == [ViolationCount("c", "lost-write", "critical", 65, 65)]
+    assert len(store.incidents.page().items) == 1
+    assert {len(row.sightings) for row in store.violations.page(limit=100).items} == {3}
 
 
 def test_incidents_are_filtered(store: Store) -> None:
-    store.record("c", [lost(1), lost(2, T0 + 60 * MINUTE, partition=1, severity="info")])
+    store.violations.record("c", [lost(1), lost(2, T0 + 60 * MINUTE, partition=1, severity="info")])
 
     def found(wanted: IncidentFilter) -> list[int | None]:
-        return [incident.partition for incident in store.incidents(wanted).items]
+        return [incident.partition for incident in store.incidents.page(wanted).items]
 
     assert found(IncidentFilter()) == [1, 0]
     assert found(IncidentFilter(partition=0)) == [0]

@@ -21,6 +21,13 @@ PRODUCER = 77
 RC, RU = "read_committed", "read_uncommitted"
 
 
+def positions(tracker: Tracker, topic: str, consumer: str) -> dict[int, int]:
+    """Return partition to the offset from which ``consumer`` goes on in the present incarnation."""
+    known = tracker.state.topics.get(topic)
+    logs = known.logs if known is not None else {}
+    return {p: log.readers[consumer].position for p, log in logs.items() if consumer in log.readers}
+
+
 @dataclass
 class Bench:
     """One partition, one producer, two tail consumers."""

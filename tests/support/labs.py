@@ -6,23 +6,23 @@ from typing import TYPE_CHECKING, Any, Final
 
 from confluent_kafka.admin import AdminClient
 
-from canary.lab import Lab
+from canary.lab import Lab, NodeProperties
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from canary.lab.properties import Profile
+    from canary.lab.state import Profile
 
-SHARED: Final[dict[str, Any]] = {
-    "broker_properties": {
+SHARED: Final = NodeProperties(
+    {
         "min.insync.replicas": 2,
         "log.retention.check.interval.ms": 500,
         "log.initial.task.delay.ms": 500,
         "replica.selector.class": "org.apache.kafka.common.replica.RackAwareReplicaSelector",
     },
-    "broker_overrides": {1: {"broker.rack": "a"}, 2: {"broker.rack": "b"}, 3: {"broker.rack": "c"}},
-}
+    single={1: {"broker.rack": "a"}, 2: {"broker.rack": "b"}, 3: {"broker.rack": "c"}},
+)
 """Brokers in racks of their own that serve reads to their rack, and look twice a second for what is expired."""
 PROFILES: Final[dict[Profile, dict[str, Any]]] = {
     "calm": {},
@@ -55,7 +55,7 @@ def shared(profile: Profile, make_directory: Callable[[], Path]) -> Lab:
     """
     if profile not in _shared:
         discard()
-        lab = Watched(make_directory(), profile=profile, **SHARED, **PROFILES[profile], die_with_parent=True)
+        lab = Watched(make_directory(), profile=profile, properties=SHARED, **PROFILES[profile], die_with_parent=True)
         lab.start()
         _shared[profile] = lab
     return _shared[profile]

@@ -8,7 +8,8 @@ from canary import facts as f
 from tests.support.bench import RC, RU, TOPIC, Bench
 
 if TYPE_CHECKING:
-    from canary.anomalies.online.state import Log, Stream
+    from canary.anomalies.online.log import Log
+    from canary.anomalies.online.stream import Stream
 
 MANY = 10_000_000
 

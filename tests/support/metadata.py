@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from canary.anomalies.online import Tracker
 from canary.facts import ClusterSeen, Fact, RunnerStarted, TopologySeen, WatchedListed
-from canary.watching.others import Others
+from canary.watching.other_topics import OtherTopics
 from canary.watching.selection import Selection
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ class Rounds:
     """Rounds of watching all topics, with the offsets of one; each is judged and stored as the runner does."""
 
     def __init__(self, store: Store, named: str) -> None:
-        self.others = Others(Selection(["*"], [named]))
+        self.others = OtherTopics(Selection(["*"], [named]))
         self.tracker = Tracker()
         self.tracker.fold([RunnerStarted(1, "canary-0", "test")])
         self._store = store
@@ -62,5 +62,5 @@ class Rounds:
         ]
         self.tracker.fold(facts)
         judged = time.process_time()
-        rows = self._store.record_topology("t", self.tracker.drain().changes)
+        rows = self._store.topology.record("t", self.tracker.drain().changes)
         return Cost(judged - began, time.process_time() - judged, rows)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from spark_reconcile.schedule import Scheduler
+    from spark_reconcile.nightly.scheduler import Scheduler
 
 
 @contextmanager

@@ -18,7 +18,7 @@ import httpx
 from confluent_kafka import KafkaException
 
 from canary.lab import LabError
-from canary.lab.events import unasked
+from tests.support.expulsions import unasked
 from tests.support.labs import known
 
 if TYPE_CHECKING:

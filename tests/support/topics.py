@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from canary.lab import wire
+from canary.kafka import wire
 
 if TYPE_CHECKING:
     from canary.lab import Lab

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from canary.client.pauses import LONGEST_S, STEADY_S, Pause, Pauses
+from canary.threads.backoff import LONGEST_S, STEADY_S, Pause, Pauses
 
 
 class At:

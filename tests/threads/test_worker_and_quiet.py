@@ -8,11 +8,11 @@ import time
 import structlog
 from confluent_kafka import KafkaError
 
-from canary.client.ports import SteadyClock
-from canary.client.quiet import ErrorReporter, Gate, calm, quiet_logger
-from canary.client.recording import Recording
-from canary.client.worker import Worker
 from canary.facts import ClientError
+from canary.kafka.quiet import ErrorReporter, Gate, calm, quiet_logger
+from canary.threads.ports import SteadyClock
+from canary.threads.worker import Worker
+from tests.support.recording import Recording
 
 
 class Sleeper(Worker):

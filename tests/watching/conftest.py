@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from confluent_kafka.admin import AdminClient
 
-from canary.client.recording import Recording
+from tests.support.recording import Recording
 
 if TYPE_CHECKING:
     from canary.lab import Lab

@@ -6,8 +6,8 @@ import dataclasses
 
 import pytest
 
-from canary.watching.audited import Audited, AuditedBroker, AuditedTopic, Setting
-from canary.watching.findings import FLUSH_NOTE, audit
+from canary.watching.audit.checks import FLUSH_NOTE, check
+from canary.watching.audit.cluster_config import BrokerConfig, ClusterConfig, Setting, TopicConfig
 
 GOOD_BROKER = {
     "unclean.leader.election.enable": Setting("false", "default"),
@@ -26,7 +26,7 @@ GOOD_TOPIC = {
 REPLICAS = [[1, 2, 3], [2, 3, 1]]
 
 
-def cluster(**topic: Setting | str) -> Audited:
+def cluster(**topic: Setting | str) -> ClusterConfig:
     settings = {
         **GOOD_TOPIC,
         **{
@@ -34,31 +34,31 @@ def cluster(**topic: Setting | str) -> Audited:
             for name, value in topic.items()
         },
     }
-    brokers = [AuditedBroker(number, None, GOOD_BROKER) for number in (1, 2, 3)]
+    brokers = [BrokerConfig(number, None, GOOD_BROKER) for number in (1, 2, 3)]
     topics = [
-        AuditedTopic("probes", "probe", REPLICAS, settings),
-        AuditedTopic("__consumer_offsets", "internal", REPLICAS, GOOD_TOPIC),
+        TopicConfig("probes", "probe", REPLICAS, settings),
+        TopicConfig("__consumer_offsets", "internal", REPLICAS, GOOD_TOPIC),
     ]
-    return Audited(brokers, topics, 86_400.0, probe_rates={"probes": 960.0})
+    return ClusterConfig(brokers, topics, 86_400.0, probe_rates={"probes": 960.0})
 
 
-def with_broker(what: Audited, **settings: str) -> Audited:
+def with_broker(what: ClusterConfig, **settings: str) -> ClusterConfig:
     changed = {**GOOD_BROKER, **{name.replace("_", "."): Setting(value, "broker") for name, value in settings.items()}}
     return dataclasses.replace(what, brokers=[dataclasses.replace(one, settings=changed) for one in what.brokers])
 
 
-def found(what: Audited) -> list[tuple[str, str, str]]:
-    return [(one.check, one.severity, one.where) for one in audit(what).findings]
+def found(what: ClusterConfig) -> list[tuple[str, str, str]]:
+    return [(one.check, one.severity, one.where) for one in check(what).findings]
 
 
 def test_a_good_cluster_has_no_finding_and_is_told_of_the_page_cache() -> None:
-    done = audit(cluster())
+    done = check(cluster())
     assert done.findings == ()
     assert FLUSH_NOTE in [note.text for note in done.notes]
 
 
-def noted(what: Audited) -> str:
-    return " ".join(f"{note.where}: {note.text}" for note in audit(what).notes)
+def noted(what: ClusterConfig) -> str:
+    return " ".join(f"{note.where}: {note.text}" for note in check(what).notes)
 
 
 def test_what_is_kafkas_own_default_is_a_note() -> None:
@@ -116,9 +116,9 @@ def test_enough_bytes_kept_are_enough() -> None:
         ),
     ],
 )
-def test_one_bad_setting_is_one_finding(what: Audited, expected: tuple[str, str, str]) -> None:
+def test_one_bad_setting_is_one_finding(what: ClusterConfig, expected: tuple[str, str, str]) -> None:
     assert found(what) == [expected]
-    (one,) = audit(what).findings
+    (one,) = check(what).findings
     assert one.why
     assert one.change
 
@@ -141,7 +141,7 @@ def test_replication_factors_racks_and_mixed_versions() -> None:
     ]
     some = [dataclasses.replace(b, rack="a" if b.id < 3 else None) for b in good.brokers]
     assert found(dataclasses.replace(good, brokers=some)) == [("racks", "warning", "broker 3")]
-    racks = [dataclasses.replace(b, rack="a" if b.id < 4 else "b") for b in (*good.brokers, AuditedBroker(4, "b"))]
+    racks = [dataclasses.replace(b, rack="a" if b.id < 4 else "b") for b in (*good.brokers, BrokerConfig(4, "b"))]
     assert [where for _, _, where in found(dataclasses.replace(good, brokers=racks))] == [
         "topic __consumer_offsets",
         "topic probes",

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from canary.watching.certificates import MOST, expiries, expiry_s, file_expiry_s
+from canary.watching.audit.certificates import MOST, expiries, expiry_s, file_expiry_s
 from tests.support.certificates import self_signed
 
 if TYPE_CHECKING:

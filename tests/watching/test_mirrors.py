@@ -4,27 +4,27 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from canary.watching.audited import Audited, AuditedBroker, AuditedTopic, Setting
-from canary.watching.findings import audit
+from canary.watching.audit.checks import check
+from canary.watching.audit.cluster_config import BrokerConfig, ClusterConfig, Setting, TopicConfig
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from canary.watching.audited import Role
+    from canary.watching.audit.cluster_config import Role
 
 THREE = [[1, 2, 3]]
 
 
-def topic(name: str, replicas: list[list[int]], **settings: str) -> AuditedTopic:
+def topic(name: str, replicas: list[list[int]], **settings: str) -> TopicConfig:
     made = {key.replace("_", "."): Setting(value, "topic") for key, value in settings.items()}
     role: Role = "probe" if name == "probes-mirror" else "production"
-    return AuditedTopic(name, role, replicas, {"retention.ms": Setting("604800000", "default")} | made)
+    return TopicConfig(name, role, replicas, {"retention.ms": Setting("604800000", "default")} | made)
 
 
-def drift(*topics: AuditedTopic, mirrors: Mapping[str, str] | None = None) -> list[tuple[str, str]]:
-    brokers = [AuditedBroker(number, None) for number in (1, 2, 3)]
-    what = Audited(brokers, topics, mirrors={"probes-mirror": "orders"} if mirrors is None else mirrors)
-    return [(one.where, one.found) for one in audit(what).findings if one.check == "mirror-drift"]
+def drift(*topics: TopicConfig, mirrors: Mapping[str, str] | None = None) -> list[tuple[str, str]]:
+    brokers = [BrokerConfig(number, None) for number in (1, 2, 3)]
+    what = ClusterConfig(brokers, topics, mirrors={"probes-mirror": "orders"} if mirrors is None else mirrors)
+    return [(one.where, one.found) for one in check(what).findings if one.check == "mirror-drift"]
 
 
 def test_a_mirror_that_is_set_alike_is_no_finding() -> None:

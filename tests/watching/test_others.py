@@ -7,22 +7,22 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from canary.facts import Fact, WatchedGone, WatchedPartition
-from canary.watching.others import Others
+from canary.watching.other_topics import OtherTopics
 from canary.watching.selection import Selection
 from storage.store import Store
-from storage.store.topology import TopologyFilter
+from storage.store.values import TopologyFilter
 from tests.support.metadata import Rounds, metadata
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 
-def told(others: Others, answer: Any, sample: int = 1) -> list[Fact]:
+def told(others: OtherTopics, answer: Any, sample: int = 1) -> list[Fact]:
     return others.seen(answer, ["probes"], sample, sample, time.thread_time())
 
 
 def test_what_was_told_is_not_told_again_and_a_change_is_told_alone() -> None:
-    others = Others(Selection(["*"]))
+    others = OtherTopics(Selection(["*"]))
     topics = {"orders": 2, "probes": 3}
     assert [
         (f.topic, f.partition, f.isr) for f in told(others, metadata(topics)) if isinstance(f, WatchedPartition)
@@ -41,7 +41,7 @@ def test_what_was_told_is_not_told_again_and_a_change_is_told_alone() -> None:
 
 def test_settings_that_nobody_told_are_asked_for_again_soon_and_those_that_were_told_a_minute_later() -> None:
     now = [0.0]
-    others = Others(Selection(["*"]), monotonic=lambda: now[0])
+    others = OtherTopics(Selection(["*"]), monotonic=lambda: now[0])
     told(others, metadata({"orders": 1}, {("orders", 0): (1, [1])}))
     assert others.unconfigured() == ["orders"]
     others.unanswered("orders")
@@ -56,7 +56,7 @@ def test_settings_that_nobody_told_are_asked_for_again_soon_and_those_that_were_
 
 
 def test_a_topic_is_gone_when_two_answers_do_not_have_it() -> None:
-    others = Others(Selection(["*"]))
+    others = OtherTopics(Selection(["*"]))
     told(others, metadata({"a": 1, "b": 1}))
     assert told(others, metadata({"a": 1})) == []
     assert told(others, metadata({"a": 1})) == [WatchedGone(1, 1, "b")]
@@ -64,14 +64,14 @@ def test_a_topic_is_gone_when_two_answers_do_not_have_it() -> None:
 
 
 def test_a_broker_that_knows_nothing_yet_is_not_believed() -> None:
-    others = Others(Selection(["*"]))
+    others = OtherTopics(Selection(["*"]))
     told(others, metadata({"a": 1, "b": 1}))
     for _ in range(3):
         assert told(others, metadata({})) == []
 
 
 def test_only_what_was_selected_is_watched() -> None:
-    others = Others(Selection(["orders-*"], ["payments:1"]))
+    others = OtherTopics(Selection(["orders-*"], ["payments:1"]))
     told(others, metadata({"orders-1": 1, "payments": 3, "else": 1}))
     assert others.named([]) == ["payments"]
     assert others.partitions("payments") == [1]
@@ -91,7 +91,7 @@ def test_a_round_of_ten_thousand_partitions_costs_less_than_a_second_and_stores_
         assert first.judged < 1.0
         assert statistics.median(cost.judged + cost.stored for cost in rounds) < 1.0
         assert a_round(metadata(topics, {("topic-7", 3): (2, [2, 3])})).rows == 1
-        spans = store.topology_spans(TopologyFilter("t"))
+        spans = store.topology.spans(TopologyFilter("t"))
         assert len(spans) == 10_001
         assert {span.leader_epoch for span in spans if span.topic == "topic-0"} == {1}
         assert len(a_round.tracker.dump()) < 4_000_000, "bytes of a snapshot"

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 import httpx
 import pytest
 
-from canary.watching.audit import _with_beyond
-from canary.watching.audited import Audited, AuditedBroker, AuditedTopic, Setting
-from canary.watching.beyond import KafkaAlone, NotAvailableError, Placement
-from canary.watching.findings import audit
-from canary.watching.redpanda import RedpandaAdmin
+from canary.watching.audit.checks import check
+from canary.watching.audit.cluster_config import BrokerConfig, ClusterConfig, Setting, TopicConfig
+from canary.watching.audit.collection import with_vendor_api
+from canary.watching.redpanda_api import RedpandaAdmin
+from canary.watching.vendor_api import NotAvailableError, Placement, VendorApi
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -92,10 +92,10 @@ def redpanda(**changed: Any) -> RedpandaAdmin:
     return RedpandaAdmin("http://admin", transport=httpx.MockTransport(answer))
 
 
-def found(*, topics: tuple[AuditedTopic, ...] = (), **changed: Any) -> list[tuple[str, str, str]]:
-    what = Audited([AuditedBroker(number, "r1") for number in range(3)], topics, 86_400.0)
+def found(*, topics: tuple[TopicConfig, ...] = (), **changed: Any) -> list[tuple[str, str, str]]:
+    what = ClusterConfig([BrokerConfig(number, "r1") for number in range(3)], topics, 86_400.0)
     with redpanda(**changed) as api:
-        done = audit(_with_beyond(what, api))
+        done = check(with_vendor_api(what, api))
     assert all(one.why and one.change for one in done.findings)
     return [(one.check, one.severity, one.found) for one in done.findings]
 
@@ -155,12 +155,12 @@ def no_json(_: httpx.Request) -> httpx.Response:
 def test_what_it_does_not_tell_is_not_available_here_and_the_audit_goes_on(
     answer: Callable[[httpx.Request], httpx.Response],
 ) -> None:
-    what = Audited([AuditedBroker(0, None)], [AuditedTopic("t", "production", [[0], [0]], {})], None)
+    what = ClusterConfig([BrokerConfig(0, None)], [TopicConfig("t", "production", [[0], [0]], {})], None)
     with RedpandaAdmin("http://admin", transport=httpx.MockTransport(answer)) as api:
         for ask in (api.members, api.health, lambda: api.partitions("kafka", "t"), lambda: api.replicas_left(1)):
             with pytest.raises(NotAvailableError):
                 ask()
-        told = _with_beyond(what, api)
+        told = with_vendor_api(what, api)
     assert told.topics == what.topics
     notes = [note.text for note in told.notes]
     assert notes
@@ -168,12 +168,12 @@ def test_what_it_does_not_tell_is_not_available_here_and_the_audit_goes_on(
 
 
 def test_with_the_kafka_protocol_alone_one_note_says_what_is_not_available() -> None:
-    (note,) = _with_beyond(Audited([], []), KafkaAlone()).notes
+    (note,) = with_vendor_api(ClusterConfig([], []), VendorApi()).notes
     assert note.text == (
         "Not available here: broker versions and membership, health, the cluster's own configuration "
         "(the Kafka protocol of this client has no call)."
     )
-    for ask in (lambda: KafkaAlone().partitions("kafka", "t"), lambda: KafkaAlone().replicas_left(1)):
+    for ask in (lambda: VendorApi().partitions("kafka", "t"), lambda: VendorApi().replicas_left(1)):
         with pytest.raises(NotAvailableError):
             ask()
 
@@ -181,7 +181,7 @@ def test_with_the_kafka_protocol_alone_one_note_says_what_is_not_available() -> 
 def test_a_redpanda_that_is_set_well_has_no_finding_and_its_state_is_noted() -> None:
     assert found() == []
     with redpanda() as api:
-        notes = [note.text for note in _with_beyond(Audited([AuditedBroker(0, None)], []), api).notes]
+        notes = [note.text for note in with_vendor_api(ClusterConfig([BrokerConfig(0, None)], []), api).notes]
     assert notes == [
         "It is being decommissioned: 41 replicas are left on it.",
         "It is not healthy: nodes down [2], 1 partitions without a leader, 2 under-replicated.",
@@ -222,7 +222,7 @@ def test_what_is_made_counts_and_not_with_what_it_would_be_made() -> None:
 
 
 def test_write_caching_of_one_topic_is_a_finding_unless_the_cluster_forbids_it() -> None:
-    topic = AuditedTopic("t", "production", [[0, 1, 2]], {"write.caching": Setting("true", "topic")})
+    topic = TopicConfig("t", "production", [[0, 1, 2]], {"write.caching": Setting("true", "topic")})
     assert found(topics=(topic,)) == [("write-caching", "warning", "write.caching=true")]
     assert found(topics=(topic,), cluster_config=CONFIG | {"write_caching_default": "disabled"}) == []
 

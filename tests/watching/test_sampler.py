@@ -10,8 +10,6 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import NewPartitions, NewTopic
 
-from canary.client.ports import SteadyClock
-from canary.client.recording import Recording
 from canary.facts import (
     ClusterSeen,
     Listed,
@@ -23,8 +21,10 @@ from canary.facts import (
     WatchFailed,
 )
 from canary.lab import LabError
-from canary.watching import sampler
+from canary.threads.ports import SteadyClock
+from canary.watching import own_topics
 from canary.watching.sampler import Watcher
+from tests.support.recording import Recording
 from tests.support.topics import as_known
 from tests.support.waiting import until
 
@@ -91,8 +91,8 @@ def test_a_round_tells_everything_after_it_was_announced(
     watcher: Watcher,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(sampler, "REPEAT_S", 3600.0)
-    monkeypatch.setattr(sampler, "CONFIGURED_S", 3600.0)
+    monkeypatch.setattr(own_topics, "REPEAT_S", 3600.0)
+    monkeypatch.setattr(own_topics, "CONFIGURED_S", 3600.0)
     made(lab, admin, topic, **{"retention.ms": "12345", "min.insync.replicas": "2"})
     producer = Producer(config)
     for _ in range(7):

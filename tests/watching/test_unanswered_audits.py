@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
-from canary.client.ports import SteadyClock
-from canary.watching.audit import Auditor, UnreachableError, collect
-from canary.watching.findings import audit
+from canary.threads.ports import SteadyClock
+from canary.watching.audit.auditor import Auditor
+from canary.watching.audit.checks import check
+from canary.watching.audit.collection import UnreachableError, collect
 from canary.watching.selection import Selection
 
 UNSAFE = {
@@ -55,7 +56,7 @@ def done(outcome: Any) -> Future[Any]:
 
 def audited(cluster: Cluster) -> list[str]:
     """Return the checks that found something in the probe topic."""
-    found = audit(collect(cluster, {"probes"}, Selection()))
+    found = check(collect(cluster, {"probes"}, Selection()))
     return [one.check for one in found.findings if one.where == "topic probes"]
 
 

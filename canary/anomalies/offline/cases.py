@@ -1,18 +1,13 @@
 """Cases of one anomaly, made when they are looked at: a million of them costs nothing until someone reads them."""
 
-from __future__ import annotations
-
-from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, overload
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, overload
 
 Case = Mapping[str, Any]
 """The evidence of one case: JSON values only, under the names of ANOMALIES Part I."""
 
 MAX_SKIPPED = 256
-"""A case that skipped more than so many messages names only the first of them; ``delta`` tells how many there are."""
+"""A case that skipped more than so many messages names only the first of them; ``delta`` is how many there are."""
 
 
 class Cases(Sequence[Case]):

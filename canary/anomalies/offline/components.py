@@ -5,8 +5,6 @@ operations completed, so nearly all edges go forward; whatever can be on no cycl
 looks.
 """
 
-from __future__ import annotations
-
 from collections import deque
 from typing import Any
 

@@ -7,23 +7,18 @@ G1c. There are no rw edges: a consumer that has not seen something yet is merely
 For each strongly connected component one shortest cycle is the witness: enough to convince, short enough to read.
 """
 
-from __future__ import annotations
-
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from canary.anomalies.offline.cases import Case, Cases
 from canary.anomalies.offline.components import components, core, shortest_cycle
-from canary.anomalies.offline.tables import NONE
+from canary.anomalies.offline.tables import NONE, Tables
 from canary.history.columns import INVOKE
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from canary.anomalies.offline.tables import Tables
 
 Column = NDArray[Any]
 
@@ -37,14 +32,15 @@ class Edges:
     wr: Column
     why: Column
 
-    def __getitem__(self, rows: Column) -> Edges:
+    def __getitem__(self, rows: Column) -> Self:
         """Return some of them."""
-        return Edges(self.tail[rows], self.head[rows], self.wr[rows], self.why[rows])
+        return type(self)(self.tail[rows], self.head[rows], self.wr[rows], self.why[rows])
 
 
 def write_cycles(tables: Tables) -> Cases:
     """Return the cases of G0: ops, and for each edge from, to, type, key, the values and a sentence."""
-    return _cases(tables, shortest_cycles(write_dependencies(tables), len(tables.history), need_wr=False))
+    cycles = shortest_cycles(write_dependencies(tables), len(tables.history), need_wr=False)
+    return cases_of(cycles, tables.op, partial(_evidence, tables))
 
 
 def circular_information_flow(tables: Tables, *, ww_deps: bool) -> Cases:
@@ -52,7 +48,8 @@ def circular_information_flow(tables: Tables, *, ww_deps: bool) -> Cases:
     edges = read_dependencies(tables, tables.history.send_op[tables.history.type[tables.history.send_op] != INVOKE])
     if ww_deps:
         edges = joined((write_dependencies(tables), edges))
-    return _cases(tables, shortest_cycles(edges, len(tables.history), need_wr=True))
+    cycles = shortest_cycles(edges, len(tables.history), need_wr=True)
+    return cases_of(cycles, tables.op, partial(_evidence, tables))
 
 
 def write_dependencies(tables: Tables) -> Edges:
@@ -108,17 +105,16 @@ def shortest_cycles(edges: Edges, nodes: int, *, need_wr: bool) -> list[Edges]:
     return cycles
 
 
-def evidence(tables: Tables, edges: Edges, number: int) -> dict[str, Any]:
+def _evidence(tables: Tables, edges: Edges, number: int) -> dict[str, Any]:
     """Return key and value of an edge, and for ww the value that follows."""
     why = edges.why[number]
     if edges.wr[number]:
-        message = int(tables.read_message[why])
-        return {"key": tables.key(message), "value": tables.value(message)}
+        return tables.named(int(tables.read_message[why]))
     message, following = int(tables.slot_message[why]), int(tables.slot_message[why + 1])
-    return {"key": tables.key(message), "value": tables.value(message), "next": tables.value(following)}
+    return {**tables.named(message), "next": tables.value(following)}
 
 
-def explain(steps: Iterable[tuple[int, int, dict[str, Any]]]) -> Case:
+def _explained(steps: Iterable[tuple[int, int, dict[str, Any]]]) -> Case:
     """Return the case of a cycle of (index of operation, index of operation, evidence)."""
     edges = []
     for a, b, known in steps:
@@ -131,12 +127,14 @@ def explain(steps: Iterable[tuple[int, int, dict[str, Any]]]) -> Case:
     return {"ops": [step["from"] for step in edges], "edges": edges}
 
 
-def _cases(tables: Tables, cycles: list[Edges]) -> Cases:
+def cases_of(
+    cycles: Sequence[Edges], op: Callable[[Any], int], evidence: Callable[[Edges, int], dict[str, Any]]
+) -> Cases:
+    """Return the cases of cycles; ``op``: a row's operation, ``evidence``: key and values of the edge with a number."""
+
     def case(number: int) -> Case:
         cycle = cycles[number]
-        return explain(
-            (tables.op(cycle.tail[n]), tables.op(cycle.head[n]), evidence(tables, cycle, n))
-            for n in range(len(cycle.tail))
-        )
+        steps = zip(map(op, cycle.tail), map(op, cycle.head), strict=True)
+        return _explained((a, b, evidence(cycle, n)) for n, (a, b) in enumerate(steps))
 
     return Cases(len(cycles), case)

@@ -1,23 +1,16 @@
 """Rules on the log alone: inconsistent-offsets, duplicate, phantom (ANOMALIES Part I, rules 1, 2 and 12)."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from canary.anomalies.offline.cases import Case, Cases
-from canary.anomalies.offline.tables import NONE
-
-if TYPE_CHECKING:
-    from canary.anomalies.offline.tables import Tables
+from canary.anomalies.offline.tables import NONE, Tables
 
 
 def inconsistent_offsets(tables: Tables) -> Cases:
-    """Two or more values at one offset of a key: key, offset, index, values, ops (the first to say each value).
+    """Two or more values at one offset of a key: key, offset, index, values, ops (the first to show each value).
 
-    Excluded are the places that failed sends claim, and those of indeterminate sends that nothing proves: those never
-    came into the log.
+    Not counted are offsets of failed sends, and of indeterminate sends that nothing proves: those never came into the
+    log.
     """
     slots, messages, rows = tables.conflicts
     distinct, start = np.unique(slots, return_index=True)
@@ -42,7 +35,7 @@ def inconsistent_offsets(tables: Tables) -> Cases:
 
 
 def duplicate(tables: Tables) -> Cases:
-    """One value at two or more offsets of its key: key, value, count, offsets, ops (the first to say each offset).
+    """One value at two or more offsets of its key: key, value, count, offsets, ops (the first to show each offset).
 
     The same value read again at the same offset is none: that is a poll that went back.
     """
@@ -55,8 +48,7 @@ def duplicate(tables: Tables) -> Cases:
         here = slice(start[number], end[number])
         offsets = tables.slot_offset[slots[here]].tolist()
         return {
-            "key": tables.key(message),
-            "value": tables.value(message),
+            **tables.named(message),
             "count": len(offsets),
             "offsets": offsets,
             "ops": [tables.op(row) for row in rows[here]],
@@ -66,9 +58,9 @@ def duplicate(tables: Tables) -> Cases:
 
 
 def phantom(tables: Tables) -> Cases:
-    """A value polled that nobody set out to send: key, value, offset (null if not known), reader (the first).
+    """A polled value that no operation tried to send: key, value, offset (null if not known), reader (the first).
 
-    An invocation that never completed counts as setting out.
+    An invocation that never completed counts as a try.
     """
     messages = np.flatnonzero(~tables.message_invoked)  # so they come from reads
 
@@ -76,8 +68,7 @@ def phantom(tables: Tables) -> Cases:
         message = int(messages[number])
         slot = int(tables.message_first[message])
         return {
-            "key": tables.key(message),
-            "value": tables.value(message),
+            **tables.named(message),
             "offset": None if slot == NONE else int(tables.slot_offset[slot]),
             "reader": tables.op(tables.message_first_reader[message]),
         }

@@ -1,22 +1,16 @@
 """Numbers about a history that are no errors: lag behind real time, unseen messages over time, consumption, orders."""
 
-from __future__ import annotations
-
 from bisect import bisect_left
 from collections import Counter, defaultdict
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from canary.anomalies.offline.read_rules import NEVER, unseen_messages
-from canary.history.columns import ASSIGN, INFO, OK, POLL, SUBSCRIBE, TXN, UNKNOWN
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from canary.anomalies.offline.tables import Tables
-    from canary.history import History
+from canary.anomalies.offline.tables import Tables
+from canary.history.columns import ASSIGN, INFO, OK, POLL, SUBSCRIBE, TXN, UNKNOWN, History
 
 Column = NDArray[Any]
 
@@ -24,20 +18,18 @@ Column = NDArray[Any]
 def realtime_lag(history: History) -> list[dict[str, Any]]:
     """Return for each ok poll or txn, and each key its process held: time (of its invocation), process, key, lag in ns.
 
-    The lag is the least time for which what the process had seen of the key cannot have been all of it. Once anybody
-    was told of an offset, every position below it was outdated, from that moment at the latest. An assign starts new
-    keys before offset 0 and keeps the others; a subscribe forgets all of them until they are polled.
+    The lag is the least time for which what the process had seen of the key cannot have been all of it. Once an
+    offset is known to any process, every position below it is outdated, from then on at the latest. An assign starts
+    new keys before offset 0 and keeps the others; a subscribe forgets all of them until they are polled.
     """
-    known = _highest_offsets(history)
     records: defaultdict[int, tuple[list[int], list[int]]] = defaultdict(lambda: ([], []))
-    for op, key, offset in known:
+    by_op: defaultdict[int, list[tuple[int, int]]] = defaultdict(list)
+    for op, key, offset in _highest_offsets(history):
+        by_op[op].append((key, offset))
         offsets, times = records[key]
         if not offsets or offset > offsets[-1]:
             offsets.append(offset)
             times.append(int(history.time[op]))
-    by_op: defaultdict[int, list[tuple[int, int]]] = defaultdict(list)
-    for op, key, offset in known:
-        by_op[op].append((key, offset))
     held = _held(history)
     positions: dict[int, dict[int, int]] = {}
     points: list[dict[str, Any]] = []

@@ -1,26 +1,21 @@
 """Rules on order: do consumers skip or go back, do sends go up (ANOMALIES Part I, rules 7 to 10).
 
 All of them compare two values u and v that follow each other, by delta = index of v - index of u in the version order:
-1 is right, more is a skip, less is going back. Where one of the two has no place there, nothing is said.
+1 is right, more is a skip, less is going back. If either has no index there, no error is made.
 
 *Internal* rules look at neighbours within one operation, *external* ones at the last value of one operation and the
 first of the next of the same process.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from canary.anomalies.offline.cases import MAX_SKIPPED, Case, Cases
-from canary.anomalies.offline.tables import NONE
+from canary.anomalies.offline.tables import NONE, Tables
 from canary.history.columns import ASSIGN, INFO, INVOKE, OK, SUBSCRIBE
-
-if TYPE_CHECKING:
-    from canary.anomalies.offline.tables import Tables
 
 Column = NDArray[Any]
 
@@ -34,9 +29,9 @@ class Neighbours:
     left_op: Column
     right_op: Column
 
-    def __getitem__(self, rows: Column) -> Neighbours:
+    def __getitem__(self, rows: Column) -> Self:
         """Return some of them."""
-        return Neighbours(self.left[rows], self.right[rows], self.left_op[rows], self.right_op[rows])
+        return type(self)(self.left[rows], self.right[rows], self.left_op[rows], self.right_op[rows])
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +54,7 @@ def internal_polls(tables: Tables) -> tuple[Cases, Cases]:
     """
     history = tables.history
     place = tables.message_place[tables.read_message]
-    wrong = _unsteady(place)
+    wrong = _differ(place[:-1], place[1:])
     starts = history.segment_start[(history.segment_length > 0) & (history.segment_start > 0)]
     wrong[starts - 1] = False
     within = np.flatnonzero(wrong)
@@ -148,10 +143,7 @@ def _read_groups(tables: Tables) -> tuple[Groups, tuple[Column, Column]]:
 def _consecutive(tables: Tables, groups: Groups, moves: Column) -> Neighbours:
     """Return (last of the group before, first of this) for each process and key.
 
-    Args:
-        tables: The base tables.
-        groups: What was read or sent.
-        moves: Which of them a later one is compared to.
+    ``moves`` marks the groups that a later one is compared to.
     """
     history = tables.history
     whose = tables.process[groups.op] * max(1, len(history.keys)) + groups.key
@@ -176,7 +168,7 @@ def _consecutive(tables: Tables, groups: Groups, moves: Column) -> Neighbours:
 
 
 def _dropped(tables: Tables, whose: Column, since: Column, until: Column) -> Column:
-    """Tell for which (process, key) an assign or subscribe between two operations left out the key.
+    """Return for which (process, key) an assign or subscribe between two operations left out the key.
 
     There were fewer of them in between that name the key than there were of the process at all.
     """
@@ -210,14 +202,9 @@ def _place(tables: Tables, message: Column) -> Column:
 
 
 def _differ(left: Column, right: Column) -> Column:
-    """Tell where both places are known and the right one is not the next after the left."""
+    """Return where both places are known and the right one is not the next after the left."""
     differ: Column = (left != NONE) & (right != NONE) & (right - left != 1)
     return differ
-
-
-def _unsteady(place: Column) -> Column:
-    """Tell for each row and the next whether they differ, as ``_differ`` does."""
-    return _differ(place[:-1], place[1:])
 
 
 def _split(tables: Tables, pairs: Neighbours, *, internal: bool) -> tuple[Cases, Cases]:

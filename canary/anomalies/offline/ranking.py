@@ -1,7 +1,5 @@
 """Dense numbers for pairs of (key, something), in linear time where the something is dense itself."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,13 +14,7 @@ _SPARE = 8
 
 @dataclass(frozen=True, slots=True)
 class Ranking:
-    """Distinct pairs (key, x), sorted.
-
-    Attributes:
-        rank: For each pair that was given, its number among the distinct ones, int32.
-        key: Key of each distinct pair.
-        x: The other half of each distinct pair.
-    """
+    """Distinct pairs (``key``, ``x``), sorted; ``rank`` is the number among them of each pair that was given, int32."""
 
     rank: Column
     key: Column

@@ -1,18 +1,13 @@
 """Rules on who read what: G1a, precommitted-read, lost-write, unseen (ANOMALIES Part I, rules 3 to 6)."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from canary.anomalies.offline.cases import Case, Cases
-from canary.anomalies.offline.tables import NONE
+from canary.anomalies.offline.tables import NONE, Tables
 from canary.history.columns import INVOKE, OK, TXN
-
-if TYPE_CHECKING:
-    from canary.anomalies.offline.tables import Tables
 
 Column = NDArray[Any]
 NEVER = np.iinfo(np.int32).max
@@ -31,8 +26,7 @@ def aborted_read(tables: Tables) -> Cases:
         read = reads[number]
         message = int(tables.read_message[read])
         return {
-            "key": tables.key(message),
-            "value": tables.value(message),
+            **tables.named(message),
             "writer": tables.op(tables.message_failed_writer[message]),
             "reader": tables.op(tables.read_op[read]),
         }
@@ -58,12 +52,8 @@ def precommitted_read(tables: Tables) -> Cases:
     reads = reads[first]
 
     def case(number: int) -> Case:
-        message = int(tables.read_message[reads[number]])
-        return {
-            "op": tables.op(tables.read_op[reads[number]]),
-            "key": tables.key(message),
-            "value": tables.value(message),
-        }
+        read = reads[number]
+        return {"op": tables.op(tables.read_op[read]), **tables.named(int(tables.read_message[read]))}
 
     return Cases(len(reads), case)
 
@@ -99,8 +89,7 @@ def lost_write(tables: Tables) -> Cases:
         reader = int(max_read[key[message]])
         slot = int(bound[key[message]])
         return {
-            "key": tables.key(message),
-            "value": tables.value(message),
+            **tables.named(message),
             "index": tables.index(int(first[message])),
             "offset": int(tables.slot_offset[first[message]]),
             "max_read_index": tables.index(slot),

@@ -1,20 +1,14 @@
 """All rules over one history."""
 
-from __future__ import annotations
-
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from canary.anomalies import policy
 from canary.anomalies.catalogue import CATALOGUE
 from canary.anomalies.offline import cycles, log_rules, order_rules, read_rules, tables
-from canary.history.columns import OK, TXN
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from canary.anomalies.offline.cases import Cases
-    from canary.anomalies.offline.tables import Tables
-    from canary.history import History
+from canary.anomalies.offline.cases import Case, Cases
+from canary.anomalies.offline.tables import Tables
+from canary.history.columns import OK, TXN, History
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,16 +27,11 @@ class Options:
     @property
     def allowed(self) -> frozenset[str]:
         """Names of the anomalies that do not make a history invalid."""
-        names = {"int-send-skip", "G0"}
-        if "subscribe" in self.sub_via:
-            names |= {"poll-skip", "nonmonotonic-poll"}
-        if self.ww_deps:
-            names |= {"G1c"}
-        return frozenset(names)
+        return policy.allowed(self.sub_via | ({"ww_deps"} if self.ww_deps else frozenset()))
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class Conclusion:
     """What is wrong with a history.
 
     Attributes:
@@ -50,14 +39,12 @@ class Verdict:
         allowed: Those names among them that the protocol allows.
         operations: Number of operations in the history.
         confirmed: Whether any send, poll or txn was ok; a history in which none was proves nothing and is not valid.
-        tables: What it was concluded from.
     """
 
-    anomalies: Mapping[str, Cases]
+    anomalies: Mapping[str, Sequence[Case]]
     allowed: frozenset[str]
     operations: int
     confirmed: bool
-    tables: Tables
 
     @property
     def valid(self) -> bool:
@@ -68,6 +55,13 @@ class Verdict:
     def counts(self) -> dict[str, int]:
         """Number of cases by name."""
         return {name: len(cases) for name, cases in self.anomalies.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict(Conclusion):
+    """What is wrong with a history that is in memory, and the ``tables`` it was concluded from."""
+
+    tables: Tables
 
 
 def check(history: History, options: Options | None = None) -> Verdict:

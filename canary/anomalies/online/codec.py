@@ -1,7 +1,5 @@
 """The tracker's state to bytes and back: JSON, by the types of the dataclasses, so that no field is forgotten."""
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 import types
@@ -46,14 +44,8 @@ def _plain(value: Any) -> Any:
 
 @functools.cache
 def _fields(kind: type) -> dict[str, Any]:
-    hints = typing.get_type_hints(kind, localns=_names())
+    hints = typing.get_type_hints(kind)
     return {field.name: hints[field.name] for field in dataclasses.fields(kind)}
-
-
-def _names() -> dict[str, Any]:
-    from canary.probe.identity import Identity  # noqa: PLC0415  # named in annotations that are strings
-
-    return {"Identity": Identity, "Mapping": dict}
 
 
 def _build(hint: Any, value: Any) -> Any:  # noqa: PLR0911  # one for each shape
@@ -63,12 +55,11 @@ def _build(hint: Any, value: Any) -> Any:  # noqa: PLR0911  # one for each shape
     if origin in (typing.Union, types.UnionType):
         (inner,) = (part for part in typing.get_args(hint) if part is not type(None))
         return _build(inner, value)
-    if origin is typing.Literal:
-        return value
     if origin is dict:
         key, item = typing.get_args(hint)
         pairs = value.items() if isinstance(value, dict) else value
-        return {_key(key, k): _build(item, v) for k, v in pairs}
+        read = tuple if typing.get_origin(key) is tuple else key
+        return {read(k): _build(item, v) for k, v in pairs}
     if origin is list:
         (item,) = typing.get_args(hint)
         return list(value) if item in (int, str) else [_build(item, v) for v in value]
@@ -76,13 +67,9 @@ def _build(hint: Any, value: Any) -> Any:  # noqa: PLR0911  # one for each shape
         (item, _) = typing.get_args(hint)
         return tuple(_build(item, v) for v in value)
     if isinstance(hint, type) and issubclass(hint, tuple):
-        kinds = typing.get_type_hints(hint, localns=_names()).values()
+        kinds = typing.get_type_hints(hint).values()
         return hint(*(_build(kind, v) for kind, v in zip(kinds, value, strict=True)))
     if dataclasses.is_dataclass(hint):
         fields = _fields(cast("type", hint))
         return cast("Any", hint)(**{name: _build(fields[name], v) for name, v in value.items() if name in fields})
     return value
-
-
-def _key(hint: Any, value: Any) -> Any:
-    return tuple(value) if typing.get_origin(hint) is tuple else value

@@ -1,27 +1,23 @@
-"""Streams: made with their first probe, and forgotten where a producer may begin generations for ever.
+"""Streams: made with their first probe, and forgotten where a producer begins generations again and again.
 
-The mode ``fencing`` begins a generation with every round. One is over in a partition when a later one writes, nothing
-of it waits for anything, and the log's start has passed all that it wrote. What is read of it after that was appended
-after its fencing: that the generation is over is all one needs to know.
+The mode ``fencing`` begins a generation in every round. A generation is over in a partition when a later one writes,
+none of its probes is open or unseen, and the log's start has passed all of them. A record of it that is read after that
+was appended after its fencing; the fact that the generation is over suffices to judge it.
 
-Any mode begins a generation when its client dies, again and again while a right is missing. One that wrote nothing is
-retired when the next one begins, and forgotten when the read_uncommitted consumer has passed an end of the log that was
-listed after that: had anything of it been written, it would have been read. Generations that wrote something are as
-many as the runner's starts and its clients' deaths, and are kept: a copy is a copy, however old the first.
+Every mode begins a generation when its client dies, which repeats while a right is missing. A generation that wrote
+nothing is retired when the next one begins, and forgotten when the read_uncommitted consumer has passed an end of the
+log that was listed after that: had it written anything, it would have been read. Generations that wrote something are
+kept, because a later read of their probes is a copy; there are as many as starts of the runner and deaths of clients.
 """
 
-from __future__ import annotations
-
+from collections.abc import Iterator
 from itertools import dropwhile, islice
-from typing import TYPE_CHECKING
 
-from canary.anomalies.online.state import Retired, Stream
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from canary.anomalies.online.scope import Scope
-    from canary.anomalies.online.state import Log, State, Topic
+from canary.anomalies.online.log import Log, Retired
+from canary.anomalies.online.scope import Scope
+from canary.anomalies.online.state import State, Topic
+from canary.anomalies.online.stream import Stream
+from canary.anomalies.policy import FENCED
 
 
 def begin(topic: Topic, key: tuple[int, int, int], mode: str) -> Stream:
@@ -48,7 +44,7 @@ def forget(scope: Scope, topic: Topic, log: Log) -> None:
 
 
 def _unused(scope: Scope, log: Log, streams: list[Stream]) -> list[Stream]:
-    """Return those that nothing refers to."""
+    """Return the streams that nothing refers to."""
     used = {*log.claims.tags, *(run.tag for run in log.missing), *(one.tag for one in log.unplaced)}
     used |= {held.tag for held in log.held.values()}.union(*(runs.tags for runs in log.held_at.values()))
     used |= {run[3] for reread in log.rereads.values() for run in reread.expected}
@@ -64,16 +60,16 @@ def _drop(topic: Topic, stream: Stream) -> None:
 
 
 def _is_over(scope: Scope, topic: Topic, stream: Stream) -> bool:
-    if stream.mode != "fencing" or (stream.producer_id, stream.generation, stream.partition) not in topic.index:
+    if stream.mode not in FENCED or (stream.producer_id, stream.generation, stream.partition) not in topic.index:
         return False
     waits = stream.open or stream.unplaced or stream.places.keys or any(stream.unseen.values())
     return not waits and len(list(islice(later(scope.state, stream), 2))) > 1
 
 
 def later(state: State, stream: Stream) -> Iterator[tuple[int, int]]:
-    """Yield (producer_id, generation) of what took over from a stream, in order.
+    """Yield (producer_id, generation) of each successor of a stream, in order.
 
-    That is each later generation of its producer, and of the producers that later starts of the runner brought.
+    These are later generations of its producer, and the generations of the producers of later starts.
     """
     own = state.producers.get(stream.producer_id)
     if own is None:
@@ -88,17 +84,17 @@ def later(state: State, stream: Stream) -> Iterator[tuple[int, int]]:
 
 
 def retire(scope: Scope, topic: Topic, mode: str) -> None:
-    """Another generation begins: those of the mode before it, of former starts too, may be forgotten soon."""
+    """Another generation begins: earlier ones of the mode, of former starts too, may soon be forgotten."""
     for (_, _, partition), tag in topic.index.items():
-        if topic.streams[tag].mode == mode != "fencing":
+        if topic.streams[tag].mode == mode and mode not in FENCED:
             topic.logs[partition].retired.setdefault(tag, Retired(scope.state.ordinal))
 
 
 def forget_retired(scope: Scope, topic: Topic, log: Log, asked_ordinal: int, end: int) -> None:
     """Forget the retired streams that wrote nothing; the log's ``end`` was asked for at ``asked_ordinal``.
 
-    A consumer that stands above the end has not read what was written since the log was cut under it; nor may one have
-    while a question is open.
+    A consumer above the end has not read what was written since the log was cut below it; nor may a consumer have
+    done so while a question about the log is open.
     """
     for one in log.retired.values():
         if one.end is None and asked_ordinal >= one.ordinal:

@@ -1,22 +1,19 @@
-"""Which incarnation of a topic facts belong to, and what a new one voids (decision 7)."""
+"""Incarnations: which topic id facts belong to, and what a new id voids (decision 7)."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
-from canary.anomalies.online import liveness, losses, retention, topology, wrong_cluster
+from canary import facts as f
+from canary.anomalies.online.losses import confirmation
+from canary.anomalies.online.rules import retention, wrong_cluster
+from canary.anomalies.online.scope import Scope, Where
 from canary.anomalies.online.state import Ask, Topic
-
-if TYPE_CHECKING:
-    from canary import facts as f
-    from canary.anomalies.online.scope import Scope
+from canary.anomalies.online.topology import liveness, timeline
+from canary.facts.incarnation import Sighting, sighting
 
 _ASKS_KEPT = 8
 _RETENTIONS_KEPT = 5
 
 
 def watch_asked(scope: Scope, fact: f.WatchAsked) -> None:
-    """A round of questions begins: its answers are judged against what is known now, and nothing later."""
+    """A round of questions begins: its answers are judged against what is known now."""
     state = scope.state
     ends: dict[str, dict[int, list[int | None]]] = {
         name: {p: [log.replicated_end] for p, log in topic.logs.items()} for name, topic in state.topics.items()
@@ -34,27 +31,28 @@ def watch_failed(scope: Scope, fact: f.WatchFailed) -> None:
 
 
 def topic_seen(scope: Scope, fact: f.TopicSeen) -> None:
-    """The topic's id: the same one brackets the facts before the question; another one voids them."""
+    """The topic's id: the same id confirms the facts before the question, another id voids them."""
     state = scope.state
     liveness.answered(scope)
     topic = scope.topic(fact.topic)
-    if fact.topic_id is not None and fact.topic_id in topic.dead_ids:
-        return  # a broker that has not heard yet
-    topology.topic_seen(scope, fact.topic, fact.topic_id)
+    found = sighting(fact.topic_id, topic.topic_id, topic.dead_ids)
+    if found is Sighting.STALE:
+        return
+    timeline.topic_seen(scope, fact.topic, fact.topic_id)
     asked = state.asks.get(fact.sample)
     state.watch_error = None
     if not topic.known:
         topic.known, topic.unmarked = True, fact.topic_id is None
-    elif fact.topic_id != topic.topic_id and fact.topic_id is not None and topic.topic_id is not None:
+    elif found is Sighting.NEW:
         _recreated(scope, topic, fact)
         return
-    topic.topic_id = topic.topic_id or fact.topic_id  # brokers that are upgraded tell it some day
+    topic.topic_id = topic.topic_id or fact.topic_id  # brokers tell it after an upgrade
     topic.gone_since_ns, topic.fresh = None, True
     if topic.partitions not in (0, fact.partitions):
-        scope.renewed.append(fact.topic)
+        scope.found.renewed.append(fact.topic)
     topic.partitions = fact.partitions
     if asked is not None:
-        losses.release(scope, topic, asked.ordinal)
+        confirmation.release(scope, topic, asked.ordinal)
 
 
 def _recreated(scope: Scope, old: Topic, fact: f.TopicSeen) -> None:
@@ -83,37 +81,32 @@ def _recreated(scope: Scope, old: Topic, fact: f.TopicSeen) -> None:
     for transaction in state.transactions.values():
         transaction.writes = [w for w in transaction.writes if w[0] != old.name]
         transaction.reads = [r for r in transaction.reads if r[0] != old.name]
-    scope.renewed.append(old.name)
-    scope.emit(
-        scope.violation(
-            "topic-recreated",
-            new,
-            None,
-            None,
-            None,
-            f"topic {old.name} was deleted and made again: {old.promises} promises of its former incarnation are void",
-            evidence={"former_topic_id": old.topic_id, "topic_id": fact.topic_id, "promises_voided": old.promises},
-            by="watch",
-        )
+    scope.found.renewed.append(old.name)
+    scope.report(
+        "topic-recreated",
+        Where(new),
+        f"topic {old.name} was deleted and made again: {old.promises} promises of its former incarnation are void",
+        evidence={"former_topic_id": old.topic_id, "topic_id": fact.topic_id, "promises_voided": old.promises},
+        by="watch",
     )
 
 
 def topic_gone(scope: Scope, fact: f.TopicGone) -> None:
-    """The topic does not exist at the moment; nothing is judged until it does."""
+    """The topic does not exist; nothing is judged until it does."""
     topic = scope.topic(fact.topic)
     if topic.gone_since_ns is None:
         topic.gone_since_ns = fact.at_ns
-        topology.topic_gone(scope, fact.topic)
+        timeline.topic_gone(scope, fact.topic)
 
 
 def topic_configured(scope: Scope, fact: f.TopicConfigured) -> None:
-    """The retention in force, which settles advances of the start seen before."""
+    """The retention in force, by which earlier advances of the start are judged."""
     topic = scope.topic(fact.topic)
     if topic.retention_ms is not None and topic.retention_ms != fact.retention_ms:
         topic.former_retentions = [*topic.former_retentions, [fact.at_ns, topic.retention_ms]][-_RETENTIONS_KEPT:]
     topic.retention_ms, topic.retention_bytes = fact.retention_ms, fact.retention_bytes
     topic.min_insync_replicas = fact.min_insync_replicas
-    topology.topic_of(scope, fact.topic, ours=True).min_isr = fact.min_insync_replicas
+    timeline.topic_of(scope, fact.topic, ours=True).min_isr = fact.min_insync_replicas
     topic.compacted = fact.cleanup_policy is not None and "delete" not in fact.cleanup_policy
     for log in topic.logs.values():
         retention.settle_expiry(scope, topic, log)

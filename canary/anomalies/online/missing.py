@@ -1,36 +1,21 @@
-"""The questions that the engine asks before it says anything: what is missing, and which range to read again."""
+"""Missing probes: promised, and not found at their offsets. The first step to a loss (see the package losses)."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
-from canary.anomalies.online.intervals import IntervalSet
-from canary.anomalies.online.state import Missing, Wanted
-
-if TYPE_CHECKING:
-    from canary.anomalies.online.scope import Scope
-    from canary.anomalies.online.state import Log, Stream
-
-SCRUB = "scrub"
-"""Reason of the scrubber's requests."""
-TAIL_RECORDS = 10_000
-"""Records at the end of a log that are re-read at least, after each change of leader."""
-TAIL_CAP = 1_000_000
-"""And at most; what lies further back is the scrubber's and the nightly job's."""
+from canary.anomalies.online.log import Log, Missing
+from canary.anomalies.online.scope import Probes, Scope
+from canary.anomalies.online.sets.intervals import IntervalSet
+from canary.anomalies.online.state import Topic
+from canary.anomalies.online.stream import Stream
 
 SKIPPED = frozenset({"skipped"})
-"""Why something is missing that a consumer was given the neighbours of."""
+"""Reasons of probes that a consumer skipped: it was given their neighbours."""
 PASSED = SKIPPED | {"late-ack", "late-place"}
-"""Why something is missing that a consumer passed without delivering it, by where it stood, at least."""
-
-_EPOCHS_KEPT = 20
+"""Reasons of probes that a consumer passed without a delivery, at least by its position."""
 
 
-def miss(
-    scope: Scope, log: Log, stream: Stream, offset: int, n: int, sequence: int, why: str, *, given: bool = False
-) -> None:
-    """Note that promised identities were not where they should be, unless that is known already."""
+def miss(scope: Scope, probes: Probes, why: str, *, given: bool = False) -> None:
+    """Note probes that were not found at their offsets, unless that is known already."""
     state = scope.state
+    _, log, stream, sequence, n, offset = probes
     if stream.lost.covers(sequence, sequence + n):
         return
     if _among(log, log.sought, stream.tag, sequence, n):
@@ -41,7 +26,7 @@ def miss(
 
 
 def seek(log: Log, missing: Missing) -> None:
-    """Put it among what is missing."""
+    """Add to what is missing."""
     log.missing.append(missing)
     sets = (log.sought, log.absent) if missing.state == "absent" else (log.sought,)
     for by_stream in sets:
@@ -56,12 +41,26 @@ def known_absent(log: Log, tag: int, a: int, b: int) -> bool:
 
 
 def _among(log: Log, by_stream: dict[int, IntervalSet], tag: int, sequence: int, n: int) -> bool:
-    """Say whether some may be in ``missing``: to walk through that for each of very many would take for ever."""
+    """Say whether any may be in ``missing``, without a walk through all of it."""
     if not log.missing:
         log.sought.clear()
         log.absent.clear()
     sequences = by_stream.get(tag)
     return sequences is not None and sequences.overlaps(sequence, sequence + n)
+
+
+def absent(scope: Scope, topic: Topic, log: Log, missing: Missing) -> None:
+    """A fresh re-read (or the log's end) proves them absent: they claim no place, and wait for confirmation."""
+    stream = topic.streams[missing.tag]
+    a, b, shift = missing.offset, missing.offset + missing.count, missing.sequence - missing.offset
+    for run in log.claims.aligned(a, b, shift, missing.tag):
+        for offsets in (log.claims, log.promised, log.copies):
+            offsets.remove(run.key, run.end)
+    if missing.why == "moved":
+        return  # it is at another offset, and the probe at this one has contradicted it already
+    for x, y in stream.lost.without(missing.sequence, missing.sequence + missing.count):
+        if not known_absent(log, missing.tag, x, y):
+            seek(log, missing.part(x, y - x, scope.state.ordinal, state="absent", confirmed=missing.confirmed))
 
 
 def not_given(log: Log, stream: Stream, a: int, b: int, past: int | None = None) -> IntervalSet:
@@ -82,57 +81,8 @@ def not_given(log: Log, stream: Stream, a: int, b: int, past: int | None = None)
     return waiting
 
 
-def await_no_more(log: Log, stream: Stream, offset: int, a: int, b: int) -> None:
-    """Sequences [a, b) are there, from ``offset`` on; whoever stands behind them will not be given them any more."""
+def stop_awaiting(log: Log, stream: Stream, offset: int, a: int, b: int) -> None:
+    """Sequences [a, b) are there, from ``offset`` on; a consumer beyond them will not be given them any more."""
     for name, unseen in stream.unseen.items():
         reader = log.readers.get(name)
         unseen.remove(a, b if reader is None else min(b, a + reader.position - offset))
-
-
-def epoch_changed(scope: Scope, log: Log, epoch: int) -> None:
-    """A new leader: what stood at the end of the log is looked at again (decision 6; why-fsync)."""
-    if log.epoch is not None:
-        note_change(scope, log, {"leader_epoch": [log.epoch, epoch]})
-        log.ends_before_epochs.append(log.known_end)
-        del log.ends_before_epochs[:-_EPOCHS_KEPT]
-        # the former leader's are there for all, or gone: the next one lists no end before it knows (KIP-207)
-        log.alone.remove(0, log.alone_listed)
-        want_tail(scope, log, "epoch")
-    log.epoch = epoch
-
-
-def note_change(scope: Scope, log: Log, change: dict[str, object]) -> None:
-    """Remember a change of leader, epoch or ISR as evidence."""
-    log.changes.append({"at_ns": scope.state.now_ns, **change})
-    del log.changes[:-10]
-
-
-def want_tail(scope: Scope, log: Log, reason: str, offset: int | None = None) -> None:
-    """Ask for a re-read of the log's end, from what was promised since the ISR was last full (and from ``offset``)."""
-    end = log.known_end
-    start = min(log.full_isr_end, end - TAIL_RECORDS, end if offset is None else offset - 1)
-    want(scope, log, max(start, log.start, end - TAIL_CAP, 0), end, reason)
-
-
-def want(scope: Scope, log: Log, start: int, end: int, reason: str) -> None:
-    """Ask for a re-read of [start, end); it is merged with what is wanted already."""
-    if start >= end:
-        return
-    if log.wanted is None:
-        log.wanted = Wanted(start, end, reason)
-        return
-    log.wanted.start = min(log.wanted.start, start)
-    log.wanted.end = max(log.wanted.end, end)
-    log.wanted.not_before_ordinal = min(log.wanted.not_before_ordinal, scope.state.ordinal)
-
-
-def scrub_ended(scope: Scope, log: Log, reached: int) -> None:
-    """A chunk of the scrubber's was read as far as ``reached``."""
-    log.scrub_at = max(log.scrub_at, reached)
-    if log.scrub_at >= log.scrub_goal:
-        scrub_finished(scope, log)
-
-
-def scrub_finished(scope: Scope, log: Log) -> None:
-    """The scrubber has been through; the next pass begins at the log's start."""
-    log.scrubbed_ns, log.scrub_at, log.scrub_goal = scope.state.now_ns, log.start, 0

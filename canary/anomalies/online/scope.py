@@ -1,43 +1,30 @@
-"""What a rule has at hand while it folds one stretch of facts: the state, and where to put what it finds."""
-
-from __future__ import annotations
+"""The scope of one fold: the state, and the findings of the rules."""
 
 import itertools
-from bisect import bisect_left, bisect_right
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple, Self
 
 from canary.anomalies import policy
-from canary.anomalies.online.intervals import IntervalSet
-from canary.anomalies.online.runs import RunMap
-from canary.anomalies.online.state import (
-    LATENCY_BUCKETS,
-    Held,
-    Histogram,
-    Log,
-    Meters,
-    State,
-    Stream,
-    Topic,
-    Transaction,
-)
-from canary.anomalies.online.topology_found import errors_around, events_around
-from canary.anomalies.violation import RereadRequest, Violation
+from canary.anomalies.online.log import Held, Log
+from canary.anomalies.online.meters import Meters
+from canary.anomalies.online.sets.intervals import IntervalSet
+from canary.anomalies.online.sets.runs import RunMap
+from canary.anomalies.online.state import State, Topic, Transaction
+from canary.anomalies.online.stream import Stream
+from canary.anomalies.online.topology.state import Topology
+from canary.anomalies.topology_change import TopologyChange
+from canary.anomalies.violation import Records, RereadRequest, Violation
+from canary.probe.identity import Identity
+from canary.workloads.catalogue import WORKLOADS
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from canary.anomalies.topology_change import TopologyChange
-    from canary.anomalies.violation import Records
-    from canary.probe.identity import Identity
-
-TRANSACTIONAL = frozenset({"transactional", "relay", "fencing"})
-"""Modes whose writes promise nothing until their transaction committed."""
+TRANSACTIONAL = frozenset(one.name for one in WORKLOADS.values() if one.transactional)
+"""Modes whose writes promise nothing until their transaction has committed."""
 REREAD_PREFIX = "reread-"
 NEIGHBOURS = 5
 """Claims shown on either side of a disputed offset."""
 _KINDS_AT_ONCE = 4
-"""So many kinds may be held of the same record, one after the other."""
+"""The last so many held violations may be continued by the next record."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,32 +47,66 @@ class Found:
         return (violation.kind, violation.mode, violation.severity) == (self.kind, self.mode, severity)
 
 
+class Where(NamedTuple):
+    """The place of a violation, None where its kind has none; ``topic`` by its name if it may be any topic."""
+
+    topic: Topic | str
+    partition: int | None = None
+    offset: int | None = None
+    identity: Identity | None = None
+
+
+class Probes(NamedTuple):
+    """``n`` consecutive probes of one stream, from ``sequence`` on, at consecutive offsets from ``offset`` on."""
+
+    topic: Topic
+    log: Log
+    stream: Stream
+    sequence: int
+    n: int
+    offset: int
+
+    @property
+    def end(self) -> int:
+        """The last sequence plus one."""
+        return self.sequence + self.n
+
+    def part(self, a: int, b: int) -> Self:
+        """Return those with the sequences [a, b)."""
+        return self._replace(sequence=a, n=b - a, offset=self.offset + a - self.sequence)
+
+    @property
+    def records(self) -> Records:
+        """The same, as the records of a violation."""
+        return Records(self.offset, self.n, self.stream.identity(self.sequence))
+
+
+@dataclass(slots=True)
+class Findings:
+    """What a stretch of facts led to. Everything in it may come again after a replay: receivers are idempotent."""
+
+    violations: list[Violation] = field(default_factory=list)
+    rereads: list[RereadRequest] = field(default_factory=list)
+    renewed: list[str] = field(default_factory=list)
+    """Topics whose clients must be renewed: another incarnation, or more partitions."""
+    unknown_producers: list[int] = field(default_factory=list)
+    """Producer ids to look up in the store; the answer is a ProducerLooked fact."""
+    stopped: str | None = None
+    """Why nothing is judged from now on, until a RunnerStarted: every client must be closed, and the cluster asked."""
+    ended: list[Violation] = field(default_factory=list)
+    """Conditions that ended; one that is also in ``violations`` was reported before it ended."""
+    changes: list[TopologyChange] = field(default_factory=list)
+    """What changed in the topology of the cluster."""
+
+
+@dataclass(slots=True)
 class Scope:
     """State and findings of one stretch of facts."""
 
-    __slots__ = (
-        "changes",
-        "ended",
-        "judged",
-        "renewed",
-        "rereads",
-        "state",
-        "stopped",
-        "unknown_producers",
-        "violations",
-    )
-
-    def __init__(self, state: State) -> None:
-        """Begin a stretch on ``state``."""
-        self.state = state
-        self.violations: list[Violation] = []
-        self.rereads: list[RereadRequest] = []
-        self.renewed: list[str] = []
-        self.unknown_producers: set[int] = set()
-        self.ended: list[Violation] = []
-        self.changes: list[TopologyChange] = []
-        self.stopped: str | None = None
-        self.judged = 0  # of the violations so many were looked at as evidence of unclean elections
+    state: State
+    found: Findings = field(default_factory=Findings)
+    judged: int = 0
+    """So many violations were looked at as evidence of unclean elections."""
 
     # what is where
 
@@ -102,6 +123,11 @@ class Scope:
         if log is None:
             log = topic.logs[partition] = Log(partition)
         return log
+
+    def place(self, topic: str, partition: int) -> tuple[Topic, Log]:
+        """Return the topic and the partition's log, made when they are new."""
+        known = self.topic(topic)
+        return known, self.log(known, partition)
 
     def meters(self, topic: str, partition: int) -> Meters:
         """Return the counters of a partition, made when it is new."""
@@ -129,10 +155,7 @@ class Scope:
     def violation(
         self,
         kind: str,
-        topic: Topic,
-        partition: int | None,
-        offset: int | None,
-        identity: Identity | None,
+        where: Where,
         summary: str,
         *,
         mode: str | None = None,
@@ -142,20 +165,23 @@ class Scope:
     ) -> Violation:
         """Return a violation of this moment, with what is known around its place."""
         evidence = dict(evidence or {})
-        log = topic.logs.get(partition) if partition is not None else None
-        if log is not None:
-            evidence.setdefault("partition_state", self.surroundings(topic, log, offset))
-        if errors := errors_around(self.state):
+        named = where.topic if isinstance(where.topic, str) else where.topic.name
+        ours = self.state.topics.get(named) if isinstance(where.topic, str) else where.topic
+        known = ours or self.state.topology.topics.get(named)
+        state = _surroundings(ours, where) if ours is not None else _place(self.state.topology, where)
+        if state is not None:
+            evidence.setdefault("partition_state", state)
+        if errors := self.state.recent_errors():
             evidence.setdefault("client_errors", errors)
-        evidence.setdefault("cluster_events", events_around(self.state))
+        evidence.setdefault("cluster_events", self.state.recent_events())
         return Violation(
             kind=kind,
-            severity=severity or policy.severity(kind, mode),  # type: ignore[arg-type]  # plain values within the engine
-            topic=topic.name,
-            topic_id=topic.topic_id or "",
-            partition=partition,
-            offset=offset,
-            identity=identity,
+            severity=severity or policy.severity(kind, mode, probed=ours is not None),  # type: ignore[arg-type]
+            topic=named,
+            topic_id=(known and known.topic_id) or "",
+            partition=where.partition,
+            offset=where.offset,
+            identity=where.identity,
             mode=mode,
             at_ns=self.state.now_ns,
             by=by,  # type: ignore[arg-type]
@@ -163,37 +189,48 @@ class Scope:
             evidence=evidence,
         )
 
+    def of_records(
+        self, kind: str, topic: Topic, log: Log, runs: Sequence[Records], summary: str, **more: Any
+    ) -> Violation:
+        """Return a violation of this moment about ``runs``; ``more`` is as for :meth:`violation`."""
+        where = Where(topic, log.partition, runs[0].offset, runs[0].identity)
+        return self.violation(kind, where, summary, **more).about(runs)
+
     def emit(self, violation: Violation) -> None:
-        """Say it now."""
-        self.violations.append(violation)
+        """Report a violation."""
+        self.found.violations.append(violation)
+
+    def report(self, kind: str, where: Where, summary: str, **more: Any) -> Violation:
+        """Report a violation of this moment; ``more`` is as for :meth:`violation`."""
+        violation = self.violation(kind, where, summary, **more)
+        self.emit(violation)
+        return violation
 
     def emit_run(self, topic: Topic, log: Log, run: Records, found: Found) -> None:
-        """Say now what is wrong with a run of records: with what was said last, if it goes on from there."""
-        last = self.violations[-1] if self.violations else None
+        """Report a run of records, as a part of the last violation if it continues that."""
+        violations = self.found.violations
+        last = violations[-1] if violations else None
         more = None
         if last is not None and (last.topic, last.topic_id) == (topic.name, topic.topic_id or ""):
             more = last.joined(run) if last.partition == log.partition and found.like(last) else None
         if more is None:
             self.emit(self._violation_of(topic, log, run, found))
         else:
-            self.violations[-1] = replace(more, summary=found.plural)
+            violations[-1] = replace(more, summary=found.plural)
 
     def hold_run(
         self, topic: Topic, log: Log, run: Records, tag: int, found: Found, *, check: str = "", first: int = -1
     ) -> bool:
-        """Hold what is wrong with a run of records of stream ``tag`` (-1: of none); False if all of it waits already.
+        """Hold a run of records of stream ``tag`` (-1: of none); return False if all of it is held already.
 
-        What goes on where the last ones held end is held with them, if nothing was asked in between: they wait for the
-        same samples. ``first`` is the offset of the first record's first copy.
+        A run that continues the last held one joins it, unless a sample was asked in between: a held violation waits
+        for two samples asked after it. ``first`` is the offset of the first record's first copy.
         """
         assert run.offset is not None  # noqa: S101  # for the type checker
         value = run.offset if run.identity is None else run.identity.sequence
         held_at = log.held_at.setdefault(found.kind, RunMap())
-        waiting = IntervalSet()
-        for known in held_at.within(run.offset, run.offset + run.size):
-            if known.tag == tag and known.value - known.key == value - run.offset:
-                waiting.add(known.key, known.key + known.length)
-        rest = waiting.without(run.offset, run.offset + run.size)
+        known = held_at.aligned(run.offset, run.offset + run.size, value - run.offset, tag)
+        rest = IntervalSet.of((one.key, one.end) for one in known).without(run.offset, run.offset + run.size)
         for a, b in rest:
             skip = a - run.offset
             part = run.part(skip, b - a)
@@ -202,8 +239,8 @@ class Scope:
             if not self._hold_with_last(log, part, tag, found, check, at):
                 who = part.identity
                 key = f"{found.kind} {a} {who and tuple(who)}"
-                held = Held(self._violation_of(topic, log, part, found), self.state.ordinal, check=check, first=at)
-                held.tag, held.sequence = tag, who.sequence if who is not None else -1
+                violation, sequence = self._violation_of(topic, log, part, found), -1 if who is None else who.sequence
+                held = Held(violation, self.state.ordinal, check=check, tag=tag, sequence=sequence, first=at)
                 log.held[key if key not in log.held else f"{key} {self.state.ordinal}"] = held
         return bool(rest)
 
@@ -221,21 +258,12 @@ class Scope:
 
     def _violation_of(self, topic: Topic, log: Log, run: Records, found: Found) -> Violation:
         summary, evidence = found.words(run)
-        return self.violation(
-            found.kind,
-            topic,
-            log.partition,
-            run.offset,
-            run.identity,
-            found.plural if run.size > 1 else summary,
-            mode=found.mode,
-            severity=found.severity,
-            evidence=evidence,
-        ).about([run])
+        more = {"mode": found.mode, "severity": found.severity, "evidence": evidence}
+        return self.of_records(found.kind, topic, log, [run], found.plural if run.size > 1 else summary, **more)
 
-    def told(self) -> list[Violation]:
-        """Return what is said of this stretch; of ranges with what is known around their last records, too."""
-        return [self._with_last(violation) if violation.records else violation for violation in self.violations]
+    def reported(self) -> list[Violation]:
+        """Return the violations of this fold; ranges also with what is known around their last records."""
+        return [self._with_last(violation) if violation.records else violation for violation in self.found.violations]
 
     def _with_last(self, violation: Violation) -> Violation:
         topic = self.state.topics.get(violation.topic)
@@ -248,36 +276,57 @@ class Scope:
         )
 
     def hold(self, log: Log, violation: Violation, **more: Any) -> bool:
-        """Say it once two samples, asked from now on, told the same topic id; False if it waits already."""
+        """Hold a violation until two samples, asked from now on, give the same topic id; False if held already."""
         key = f"{violation.kind} {violation.offset} {violation.identity and tuple(violation.identity)}"
         if key in log.held:
             return False
         log.held[key] = Held(violation, self.state.ordinal, **more)
         return True
 
-    def surroundings(self, topic: Topic, log: Log, offset: int | None) -> dict[str, Any]:
-        """Return what is known of a partition, and of the neighbourhood of ``offset``, in JSON values."""
-        return {
-            "leader": log.leader,
-            "leader_epoch": log.epoch,
-            "isr": list(log.isr),
-            "replicas": list(log.replicas),
-            "log_start": log.start,
-            "log_end": log.end,
-            "known_end": log.known_end,
-            "positions": {name: reader.position for name, reader in log.readers.items()},
-            "neighbourhood": _neighbourhood(topic, log, offset),
-            "changes": list(log.changes),
-        }
+
+def _surroundings(topic: Topic, where: Where) -> dict[str, Any] | None:
+    """Return what is known of a partition that is probed, and of the neighbourhood of the offset, in JSON values."""
+    log = topic.logs.get(where.partition) if where.partition is not None else None
+    if log is None:
+        return None
+    return {
+        "leader": log.leader,
+        "leader_epoch": log.epoch,
+        "isr": list(log.isr),
+        "replicas": list(log.replicas),
+        "log_start": log.start,
+        "log_end": log.end,
+        "known_end": log.known_end,
+        "positions": {name: reader.position for name, reader in log.readers.items()},
+        "neighbourhood": _neighbourhood(topic, log, where.offset),
+        "changes": list(log.changes),
+    }
+
+
+def _place(topology: Topology, where: Where) -> dict[str, Any] | None:
+    """Return what is known of a partition of any other topic, in JSON values."""
+    known = topology.topics.get(str(where.topic))
+    place = known.partitions.get(where.partition) if known is not None and where.partition is not None else None
+    if known is None or place is None:
+        return None
+    return {
+        "leader": place.leader,
+        "isr": list(place.isr),
+        "replicas": list(place.replicas),
+        "leader_epoch": place.epoch,
+        "last_isr": list(place.last_isr),
+        "since_ns": place.at_ns,
+        "min_insync_replicas": known.min_isr,
+    }
 
 
 def always(summary: str, evidence: dict[str, Any]) -> Callable[[Records], tuple[str, dict[str, Any]]]:
-    """Return the words of what is said alike of every record."""
+    """Return the words of a violation that are the same for each record."""
     return lambda _: (summary, evidence)
 
 
 def _neighbourhood(topic: Topic, log: Log, offset: int | None) -> list[dict[str, Any]]:
-    """Return who is known to be around ``offset``."""
+    """Return the claims around ``offset``."""
     if offset is None:
         return []
     around: list[dict[str, Any]] = []
@@ -299,20 +348,6 @@ def _goes_on(held: Held, more: Violation, tag: int, first: int) -> bool:
     """Say whether these are consecutive probes at consecutive offsets, and their first copies, too."""
     consecutive = first < 0 or held.first + held.violation.count == first
     return held.tag == tag and len(more.runs) == 1 and consecutive
-
-
-def sent_time(stream: Stream, sequence: int) -> int | None:
-    """Return when (ns) ``sequence`` was sent, None when that is not remembered."""
-    i = bisect_right(stream.sent_keys, sequence) - 1
-    if i < 0 or stream.sent_keys[i] != sequence:
-        return None
-    return stream.sent_times[i]
-
-
-def observe(histogram: Histogram, seconds: float) -> None:
-    """Count one observation."""
-    histogram.counts[bisect_left(LATENCY_BUCKETS, seconds)] += 1
-    histogram.sum += seconds
 
 
 def is_reread(consumer: str) -> int | None:

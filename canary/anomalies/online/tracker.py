@@ -1,66 +1,30 @@
 """The fold itself: facts in, state forward, violations and questions out. No I/O, no clock, no thread."""
 
-from __future__ import annotations
-
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from operator import attrgetter
+from typing import Any, Self
 
 from canary import facts as f
-from canary.anomalies.online import (
-    cluster,
-    codec,
-    deliveries,
-    elections,
-    incarnations,
-    losses,
-    memory,
-    regressions,
-    relays,
-    scrubbing,
-    topology,
-    transactions,
-)
-from canary.anomalies.online.scope import Scope
+from canary.anomalies.online import codec, incarnations
+from canary.anomalies.online.losses import log_end, requests, rereads, scrub
+from canary.anomalies.online.rules import cluster, memory, phantoms, positions, reads, relays, sends, transactions
+from canary.anomalies.online.scope import Findings, Scope
 from canary.anomalies.online.state import State
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from canary.anomalies.topology_change import TopologyChange
-    from canary.anomalies.violation import RereadRequest, Violation
-
-
-@dataclass(slots=True)
-class Findings:
-    """What a stretch of facts led to. Everything in it may come again after a replay: receivers are idempotent."""
-
-    violations: list[Violation] = field(default_factory=list)
-    rereads: list[RereadRequest] = field(default_factory=list)
-    renewed: list[str] = field(default_factory=list)
-    """Topics whose clients must be renewed: another incarnation, or more partitions."""
-    unknown_producers: list[int] = field(default_factory=list)
-    """Producer ids to look up in the store; the answer is a ProducerLooked fact."""
-    stopped: str | None = None
-    """Why nothing is judged from now on, until a RunnerStarted: every client must be closed, and the cluster asked."""
-    ended: list[Violation] = field(default_factory=list)
-    """Conditions that hold no more; one that is in ``violations`` too was said before it ended."""
-    changes: list[TopologyChange] = field(default_factory=list)
-    """What changed in the topology of the cluster."""
-
+from canary.anomalies.online.topology import elections, regressions, timeline
 
 _HANDLERS: dict[type[f.Fact], Callable[[Scope, Any], None]] = {
     f.RunnerStarted: cluster.runner_started,
     f.MemoryLost: memory.memory_lost,
     f.GenerationBegan: cluster.generation_began,
-    f.ProducerLooked: cluster.producer_looked,
+    f.ProducerLooked: phantoms.producer_looked,
     f.ProducerEpochBumped: cluster.producer_epoch_bumped,
-    f.Failed: deliveries.failed,
-    f.Indeterminate: deliveries.indeterminate,
-    f.Positioned: deliveries.positioned,
-    f.Refused: deliveries.refused,
-    f.EndOfPartition: deliveries.end_of_partition,
-    f.OutOfRange: deliveries.out_of_range,
-    f.RereadEnded: losses.reread_ended,
+    f.Failed: sends.failed,
+    f.Indeterminate: sends.indeterminate,
+    f.Positioned: positions.positioned,
+    f.Refused: positions.refused,
+    f.EndOfPartition: positions.end_of_partition,
+    f.OutOfRange: positions.out_of_range,
+    f.RereadEnded: rereads.ended,
     f.WatchAsked: incarnations.watch_asked,
     f.WatchFailed: incarnations.watch_failed,
     f.ClusterSeen: cluster.cluster_seen,
@@ -68,25 +32,37 @@ _HANDLERS: dict[type[f.Fact], Callable[[Scope, Any], None]] = {
     f.TopicGone: incarnations.topic_gone,
     f.TopicConfigured: incarnations.topic_configured,
     f.PartitionSeen: cluster.partition_seen,
-    f.Listed: losses.listed,
+    f.Listed: log_end.listed,
     f.TransactionBegan: transactions.began,
     f.CommitAsked: transactions.commit_asked,
     f.Committed: transactions.committed,
     f.Aborted: transactions.aborted,
     f.TransactionIndeterminate: transactions.indeterminate,
-    f.ScrubAsked: scrubbing.asked,
+    f.ScrubAsked: scrub.asked,
     f.Relayed: relays.relayed,
     f.GroupOffset: relays.group_offset,
     f.ClientError: cluster.client_error,
     f.CoordinatorsSeen: cluster.coordinators_seen,
     f.Tick: cluster.tick,
-    f.BrokerSeen: topology.broker_seen,
-    f.WatchedPartition: lambda scope, fact: topology.partition_seen(scope, fact, ours=False),
-    f.WatchedGone: lambda scope, fact: topology.topic_gone(scope, fact.topic),
-    f.WatchedConfigured: topology.configured,
+    f.BrokerSeen: timeline.broker_seen,
+    f.WatchedPartition: lambda scope, fact: timeline.partition_seen(scope, fact, ours=False),
+    f.WatchedGone: lambda scope, fact: timeline.topic_gone(scope, fact.topic),
+    f.WatchedConfigured: timeline.configured,
     f.WatchedListed: regressions.listed,
-    f.TopologySeen: topology.topology_seen,
+    f.TopologySeen: timeline.topology_seen,
 }
+_RUN_HANDLERS: dict[type[f.Fact], Callable[[Scope, Any], None]] = {
+    f.Polled: reads.polled,
+    f.Acked: sends.acked,
+    f.Sent: sends.sent,
+}
+_OF_STREAM = ("topic", "partition", "producer_id", "generation")
+_SAME: dict[type[f.Fact], Callable[[Any], tuple[Any, ...]]] = {
+    f.Polled: attrgetter(*_OF_STREAM, "transaction_id", "consumer", "leader_epoch"),
+    f.Acked: attrgetter(*_OF_STREAM),
+    f.Sent: attrgetter(*_OF_STREAM, "transaction_id"),
+}
+"""What the facts of one run have in common."""
 
 
 class Tracker:
@@ -104,7 +80,7 @@ class Tracker:
         self._scope = Scope(self.state)
 
     @classmethod
-    def load(cls, data: bytes) -> Tracker:
+    def load(cls, data: bytes) -> Self:
         """Return the tracker whose :meth:`dump` was ``data``.
 
         Raises:
@@ -132,128 +108,44 @@ class Tracker:
                 state.ordinal += 1
                 i += 1
                 continue
-            if kind is f.Polled:
-                j = _polled_run(facts, i, n)
+            if kind in _SAME:
+                j = _run_end(facts, i)
                 state.ordinal += j - i
-                deliveries.polled(scope, facts[i:j])  # type: ignore[arg-type]  # a run is of one kind
-            elif kind is f.Acked:
-                j = _acked_run(facts, i, n)
-                state.ordinal += j - i
-                deliveries.acked(scope, facts[i:j])  # type: ignore[arg-type]
-            elif kind is f.Sent:
-                j = _sent_run(facts, i, n)
-                state.ordinal += j - i
-                deliveries.sent(scope, facts[i:j])  # type: ignore[arg-type]
+                _RUN_HANDLERS[kind](scope, facts[i:j])
             else:
                 j = i + 1
                 state.ordinal += 1
                 _HANDLERS[kind](scope, fact)
             i = j
-            if scope.judged != len(scope.violations):
+            if scope.judged != len(scope.found.violations):
                 elections.conclude(scope)
         if state.stopped is None:
-            losses.ask(scope)
+            requests.ask(scope)
 
     def drain(self) -> Findings:
         """Return what was found since the last call."""
-        scope = self._scope
-        findings = Findings(
-            scope.told(),
-            scope.rereads,
-            scope.renewed,
-            sorted(scope.unknown_producers),
-            scope.stopped,
-            scope.ended,
-            scope.changes,
-        )
+        findings = self._scope.found
+        findings.violations = self._scope.reported()
+        findings.unknown_producers = sorted(set(findings.unknown_producers))
         self._scope = Scope(self.state)
         return findings
 
-    def positions(self, topic: str, consumer: str) -> dict[int, int]:
-        """Return partition to the offset from which ``consumer`` should go on in the present incarnation."""
-        known = self.state.topics.get(topic)
-        if known is None:
-            return {}
-        return {p: log.readers[consumer].position for p, log in known.logs.items() if consumer in log.readers}
 
-
-def _polled_run(facts: Sequence[f.Fact], i: int, n: int) -> int:
-    first = facts[i]
-    assert isinstance(first, f.Polled)  # noqa: S101  # for the type checker
-    j = i + 1
-    if j == n or type(after := facts[j]) is not f.Polled or after.offset != first.offset + 1:
-        return j  # the usual case where probes are mixed
-    offset, sequence = first.offset, first.sequence
-    partition, consumer, topic = first.partition, first.consumer, first.topic
-    producer_id, generation, transaction_id = first.producer_id, first.generation, first.transaction_id
-    epoch = first.leader_epoch
-    while j < n:
-        fact = facts[j]
-        offset += 1
-        sequence += 1
-        if (
-            type(fact) is not f.Polled
-            or fact.offset != offset
-            or fact.sequence != sequence
-            or fact.partition != partition
-            or fact.consumer != consumer
-            or fact.producer_id != producer_id
-            or fact.generation != generation
-            or fact.transaction_id != transaction_id
-            or fact.topic != topic
-            or fact.leader_epoch != epoch
-        ):
-            break
-        j += 1
-    return j
-
-
-def _acked_run(facts: Sequence[f.Fact], i: int, n: int) -> int:
-    first = facts[i]
-    assert isinstance(first, f.Acked)  # noqa: S101  # for the type checker
-    j = i + 1
-    if first.offset is None or j == n or type(after := facts[j]) is not f.Acked or after.offset != first.offset + 1:
+def _run_end(facts: Sequence[f.Fact], i: int) -> int:
+    """Return where the run that begins at ``i`` ends: same kind, stream and reader, sequence and offset rising."""
+    first: Any = facts[i]
+    kind, same, j = type(first), _SAME[type(first)], i + 1
+    placed = kind is not f.Sent
+    if placed and first.offset is None:
         return j
-    offset, sequence = first.offset, first.sequence
-    partition, producer_id, generation, topic = first.partition, first.producer_id, first.generation, first.topic
-    while j < n:
-        fact = facts[j]
-        offset += 1
-        sequence += 1
+    known = same(first)
+    while j < len(facts):
+        fact: Any = facts[j]
         if (
-            type(fact) is not f.Acked
-            or fact.offset != offset
-            or fact.sequence != sequence
-            or fact.partition != partition
-            or fact.producer_id != producer_id
-            or fact.generation != generation
-            or fact.topic != topic
-        ):
-            break
-        j += 1
-    return j
-
-
-def _sent_run(facts: Sequence[f.Fact], i: int, n: int) -> int:
-    first = facts[i]
-    assert isinstance(first, f.Sent)  # noqa: S101  # for the type checker
-    j = i + 1
-    if j == n or type(after := facts[j]) is not f.Sent or after.sequence != first.sequence + 1:
-        return j
-    sequence = first.sequence
-    partition, producer_id, generation, topic = first.partition, first.producer_id, first.generation, first.topic
-    transaction_id = first.transaction_id
-    while j < n:
-        fact = facts[j]
-        sequence += 1
-        if (
-            type(fact) is not f.Sent
-            or fact.sequence != sequence
-            or fact.partition != partition
-            or fact.producer_id != producer_id
-            or fact.generation != generation
-            or fact.topic != topic
-            or fact.transaction_id != transaction_id
+            type(fact) is not kind
+            or fact.sequence != first.sequence + j - i
+            or (placed and fact.offset != first.offset + j - i)
+            or same(fact) != known
         ):
             break
         j += 1

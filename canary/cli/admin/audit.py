@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-import json as json_module
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final
 
 import typer
 
 from canary.cli import session
-from canary.cli.session import JsonOption  # noqa: TC001  # typer reads it
+from canary.cli.session import JsonOption  # typer reads it
 from canary.errors import UserError
 
 if TYPE_CHECKING:
+    from confluent_kafka.admin import AdminClient
+
     from canary.settings import ClusterSettings, Settings
 
 _FOUND: Final = 1
 _UNREACHABLE: Final = 3
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("audit")(audit)
 
 
 def audit(*, json: JsonOption = False) -> None:
@@ -30,39 +27,41 @@ def audit(*, json: JsonOption = False) -> None:
 
     Example: canary audit --config canary.yaml --json
     """
-    from confluent_kafka.admin import AdminClient  # noqa: PLC0415  # takes its time
-
-    from canary.client.quiet import calm, quiet_logger  # noqa: PLC0415
-    from canary.runner import auditing  # noqa: PLC0415
-    from canary.settings import admin_config  # noqa: PLC0415
-    from canary.watching.audit import UnreachableError  # noqa: PLC0415
-    from canary.watching.findings import audit as judge  # noqa: PLC0415
+    from canary.runner.cluster.audit import collect_config  # noqa: PLC0415  # the Kafka client takes its time
+    from canary.watching.audit.checks import check  # noqa: PLC0415
+    from canary.watching.audit.collection import UnreachableError  # noqa: PLC0415
 
     settings = session.load_settings()
     report: dict[str, list[dict[str, Any]]] = {"findings": [], "notes": []}
-    for given in settings.clusters:
-        cluster = reachable(settings, given)
-        admin = AdminClient(calm(admin_config(cluster), "audit"), logger=quiet_logger("audit"))
+    for cluster, admin in reachable(settings, "audit"):
         try:
-            done = auditing.as_json(judge(auditing.collected(settings, cluster, admin)))
+            done = check(collect_config(settings, cluster, admin)).as_json()
         except UnreachableError as error:
             raise UserError(f"{cluster.name}: {error}; see clusters[].kafka", _UNREACHABLE) from error
         for name, items in report.items():
             items.extend({"cluster": cluster.name, **one} for one in done[name])
-    if json:
-        typer.echo(json_module.dumps(report))
-    else:
-        _tell(report)
+    session.report(report, "\n".join(_lines(report)), json=json)
     if report["findings"]:
         raise typer.Exit(_FOUND)
 
 
-def reachable(settings: Settings, cluster: ClusterSettings) -> ClusterSettings:
-    """Return the cluster with an address: the embedded lab's, where it is that one and runs.
+def reachable(settings: Settings, name: str) -> Iterator[tuple[ClusterSettings, AdminClient]]:
+    """Yield each cluster with its address, the embedded lab's too, and an admin client of it; ``name`` names its log.
 
     Raises:
         UserError: the lab does not run.
     """
+    from confluent_kafka.admin import AdminClient  # noqa: PLC0415  # takes its time
+
+    from canary.kafka.quiet import calm, quiet_logger  # noqa: PLC0415
+    from canary.settings import admin_config  # noqa: PLC0415
+
+    for given in settings.clusters:
+        cluster = _with_address(settings, given)
+        yield cluster, AdminClient(calm(admin_config(cluster), name), logger=quiet_logger(name))
+
+
+def _with_address(settings: Settings, cluster: ClusterSettings) -> ClusterSettings:
     from canary.lab import Lab, LabError  # noqa: PLC0415
 
     if not cluster.embedded:
@@ -76,12 +75,12 @@ def reachable(settings: Settings, cluster: ClusterSettings) -> ClusterSettings:
     return cluster.at(lab.bootstrap)
 
 
-def _tell(report: dict[str, list[dict[str, Any]]]) -> None:
+def _lines(report: dict[str, list[dict[str, Any]]]) -> Iterator[str]:
     for one in report["findings"]:
-        typer.echo(f"{one['severity'].upper()} {one['cluster']}, {one['where']}: {one['found']}")
-        typer.echo(f"  why:    {one['why']}")
-        typer.echo(f"  change: {one['change']}")
+        yield f"{one['severity'].upper()} {one['cluster']}, {one['where']}: {one['found']}"
+        yield f"  why:    {one['why']}"
+        yield f"  change: {one['change']}"
     for one in report["notes"]:
-        typer.echo(f"note: {one['cluster']}, {one['where']}: {one['text']}")
+        yield f"note: {one['cluster']}, {one['where']}: {one['text']}"
     count = len(report["findings"])
-    typer.echo("Nothing unsafe was found." if not count else f"{count} finding{'s' if count > 1 else ''}.")
+    yield "Nothing unsafe was found." if not count else f"{count} finding{'s' if count > 1 else ''}."

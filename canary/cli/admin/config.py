@@ -2,31 +2,26 @@
 
 from __future__ import annotations
 
-import json as json_module
+import dataclasses
 import os
 import threading
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final
 
 import typer
 
 from canary.cli import session
-from canary.cli.session import JsonOption  # noqa: TC001  # typer reads it
+from canary.cli.session import JsonOption  # typer reads it
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from canary.settings import Problem, Settings
+    from canary.settings.loading import Place
+
+    _Found = tuple[Place, str, str]
+    """A place of the settings, what is wrong there, and what to do."""
 
 _PATIENCE_S: Final = 30.0
 _PLACE: Final = "name a place that runner, scheduler and API can all reach, and may write to"
-
-
-def register(app: typer.Typer) -> None:
-    """Add the group."""
-    group = typer.Typer(no_args_is_help=True)
-    group.command("show")(show)
-    group.command("check")(check)
-    app.add_typer(group, name="config", help="Show or check the settings.")
 
 
 def show(*, json: JsonOption = False) -> None:
@@ -39,8 +34,7 @@ def show(*, json: JsonOption = False) -> None:
     from canary.settings import redacted  # noqa: PLC0415
 
     shown = redacted(session.load_settings())
-    text = json_module.dumps(shown) if json else yaml.safe_dump(shown, sort_keys=False, allow_unicode=True).rstrip()
-    typer.echo(text)
+    session.report(shown, yaml.safe_dump(shown, sort_keys=False, allow_unicode=True).rstrip(), json=json)
 
 
 def check(*, json: JsonOption = False) -> None:
@@ -51,6 +45,7 @@ def check(*, json: JsonOption = False) -> None:
     Example: canary config check --config canary.yaml
     """
     from canary.settings import SettingsError  # noqa: PLC0415
+    from canary.settings.loading import problem_at  # noqa: PLC0415
 
     problems: tuple[Problem, ...] = ()
     clusters: list[str] = []
@@ -60,35 +55,25 @@ def check(*, json: JsonOption = False) -> None:
         problems = error.problems
     else:
         clusters = [cluster.name for cluster in settings.clusters]
-        problems = (*_client_problems(settings), *_probe_log_problems(settings))
-    if json:
-        typer.echo(json_module.dumps({"valid": not problems, "problems": [_as_json(one) for one in problems]}))
-    elif problems:
-        for problem in problems:
-            typer.echo(str(problem), err=True)
+        config = session.current().config
+        found = (*_client_problems(settings), *_probe_log_problems(settings))
+        problems = tuple(problem_at(*one, config, os.environ) for one in found)
+    if problems and not json:
+        typer.echo("\n".join(map(str, problems)), err=True)
     else:
-        typer.echo(f"{session.current().config or 'defaults'}: good; clusters: {', '.join(clusters)}")
+        document = {"valid": not problems, "problems": [dataclasses.asdict(one) for one in problems]}
+        good = f"{session.current().config or 'defaults'}: good; clusters: {', '.join(clusters)}"
+        session.report(document, good, json=json)
     if problems:
         raise typer.Exit(2)
 
 
-def _as_json(problem: Problem) -> dict[str, Any]:
-    return {
-        "source": problem.source,
-        "line": problem.line,
-        "field": problem.field,
-        "message": problem.message,
-        "remedy": problem.remedy,
-    }
-
-
-def _client_problems(settings: Settings) -> Iterator[Problem]:
-    """Have librdkafka judge each cluster's properties, by making a client that has nowhere to go."""
+def _client_problems(settings: Settings) -> Iterator[_Found]:
+    """Have librdkafka check each cluster's properties, by making a client without an address."""
     from confluent_kafka import Consumer, KafkaException  # noqa: PLC0415
 
     from canary.cli.logging import scrubbed  # noqa: PLC0415
-    from canary.settings import Problem, consumer_config, producer_config  # noqa: PLC0415
-    from canary.settings.loading import field_name, where  # noqa: PLC0415
+    from canary.settings import consumer_config, producer_config  # noqa: PLC0415
 
     for at, cluster in enumerate(settings.clusters):
         config = producer_config(cluster) | consumer_config(cluster, "read_committed")
@@ -97,38 +82,35 @@ def _client_problems(settings: Settings) -> Iterator[Problem]:
         try:
             Consumer(config | {"log_level": 0}).close()
         except KafkaException as error:
-            said = scrubbed(error.args[0].str())
-            named = next((name for name in sorted(cluster.kafka, key=len, reverse=True) if name in said), None)
+            reason = scrubbed(error.args[0].str())
+            named = next((name for name in sorted(cluster.kafka, key=len, reverse=True) if name in reason), None)
             place = ("clusters", at, "kafka") if named is None else ("clusters", at, "kafka", named)
-            source, line = where(place, session.current().config, os.environ)
             remedy = "see librdkafka's CONFIGURATION.md for what it knows"
-            yield Problem(source, line, field_name(place), f"librdkafka refuses it: {said.rstrip('.')}", remedy)
+            yield place, f"librdkafka refuses it: {reason.rstrip('.')}", remedy
 
 
-def _probe_log_problems(settings: Settings) -> Iterator[Problem]:
-    """Try out the place of the probe log, for so long that a slow object store has answered."""
+def _probe_log_problems(settings: Settings) -> Iterator[_Found]:
+    """Try out the place of the probe log; wait long enough for a slow object store."""
     from canary.extras import require_for_url  # noqa: PLC0415
-    from canary.settings import Problem, UserError  # noqa: PLC0415
-    from canary.settings.loading import field_name, where  # noqa: PLC0415
-    from storage.probe_log import ProbeLogError, try_out  # noqa: PLC0415  # Arrow takes its time
+    from canary.settings import UserError  # noqa: PLC0415
+    from storage.probe_log.errors import ProbeLogError  # noqa: PLC0415
+    from storage.probe_log.shipping import try_out  # noqa: PLC0415  # Arrow takes its time
 
-    said = [f"{settings.probe_log.url} does not answer within {_PATIENCE_S:g} s", _PLACE]
+    words = [f"{settings.probe_log.url} does not answer within {_PATIENCE_S:g} s", _PLACE]
 
     def tried() -> None:
         try:
             require_for_url(settings.probe_log.url, "the probe log")
             try_out(settings.probe_log.url)
         except ProbeLogError as error:
-            said[0] = str(error)
+            words[0] = str(error)
         except UserError as error:
-            said[:] = str(error).rsplit(": ", 1)
+            words[:] = str(error).rsplit(": ", 1)
         else:
-            said.clear()
+            words.clear()
 
     trying = threading.Thread(target=tried, daemon=True)  # one that hangs does not keep the process
     trying.start()
     trying.join(_PATIENCE_S)
-    if words := tuple(said):
-        place = ("probe_log", "url")
-        source, line = where(place, session.current().config, os.environ)
-        yield Problem(source, line, field_name(place), *words)
+    if words:
+        yield ("probe_log", "url"), words[0], words[1]

@@ -2,24 +2,13 @@
 
 from __future__ import annotations
 
-import json as json_module
 from typing import TYPE_CHECKING
 
-import typer
-
 from canary.cli import session
-from canary.cli.session import JsonOption  # noqa: TC001  # typer reads it
+from canary.cli.session import JsonOption  # typer reads it
 
 if TYPE_CHECKING:
     from storage.store import Store
-
-
-def register(app: typer.Typer) -> None:
-    """Add the group."""
-    group = typer.Typer(no_args_is_help=True)
-    group.command("upgrade")(upgrade)
-    group.command("current")(current)
-    app.add_typer(group, name="db", help="The store's database schema.")
 
 
 def upgrade(*, json: JsonOption = False) -> None:
@@ -27,27 +16,20 @@ def upgrade(*, json: JsonOption = False) -> None:
 
     Example: canary db upgrade --config canary.yaml
     """
-    with _store() as store:
+    with session.open_store(session.load_settings()) as store:
         store.upgrade()
         _report(store, json=json)
 
 
 def current(*, json: JsonOption = False) -> None:
-    """Say which schema the database has.
+    """Show which schema the database has.
 
     Example: canary db current --json
     """
-    with _store() as store:
+    with session.open_store(session.load_settings()) as store:
         _report(store, json=json)
-
-
-def _store() -> Store:
-    from storage.store import Store  # noqa: PLC0415  # SQLAlchemy takes its time
-
-    settings = session.load_settings()
-    return Store.connect(settings.store.url.get_secret_value(), timeout=settings.store.timeout)
 
 
 def _report(store: Store, *, json: bool) -> None:
     revision = store.current()
-    typer.echo(json_module.dumps({"revision": revision}) if json else (revision or "empty: canary db upgrade makes it"))
+    session.report({"revision": revision}, revision or "empty: canary db upgrade makes it", json=json)

@@ -2,32 +2,22 @@
 
 from __future__ import annotations
 
-import json as json_module
 import time
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Annotated, Literal, NoReturn
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from canary.cli import session
-from canary.cli.session import JsonOption  # noqa: TC001  # typer reads it
+from canary.cli.session import JsonOption  # typer reads it
 from canary.errors import UserError
 
 if TYPE_CHECKING:
-    from storage.store import Store, Token
-
-
-def register(app: typer.Typer) -> None:
-    """Add the group."""
-    group = typer.Typer(no_args_is_help=True)
-    group.command("create")(create)
-    group.command("list")(list_tokens)
-    group.command("revoke")(revoke)
-    app.add_typer(group, name="token", help="Who may ask the API.")
+    from storage.store.values import Token
 
 
 def create(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="Whose it is; stands in the record of actions.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Whose token it is, for the record of actions.")],
     *,
     scope: Annotated[
         Literal["read", "operate"], typer.Option(help="operate also acknowledges, resolves, plans.")
@@ -41,13 +31,13 @@ def create(
     """
     now = time.time_ns()
     ends = None if expires == "never" else now + int(_seconds(expires) * 1e9)
-    with _store() as store:
+    with session.open_store(session.load_settings()) as store:
         store.upgrade()
-        text, token = store.create_token(name, scope, now, ends)
-        store.note_action("command line", "create-token", f"token {token.id}", now, {"name": name, "scope": scope})
+        text, token = store.tokens.create(name, scope, now, ends)
+        store.actions.record("command line", "create-token", f"token {token.id}", now, {"name": name, "scope": scope})
     if token.expires_ns is not None:
         typer.echo(f"It expires at {_time(token.expires_ns)}.", err=True)
-    typer.echo(json_module.dumps({**_shown(token), "token": text}) if json else text)
+    session.report({**_shown(token), "token": text}, text, json=json)
 
 
 def list_tokens(*, json: JsonOption = False) -> None:
@@ -55,13 +45,11 @@ def list_tokens(*, json: JsonOption = False) -> None:
 
     Example: canary token list
     """
-    with _store() as store:
-        rows = [_shown(token) for token in store.tokens()]
-    if json:
-        typer.echo(json_module.dumps(rows))
-        return
-    for row in rows:
-        typer.echo(f"{row['id']}  {row['scope']:8}{row['state']:9}{row['expires_at'] or 'never':26}{row['name']}")
+    with session.open_store(session.load_settings()) as store:
+        rows = [_shown(token) for token in store.tokens.all()]
+    lines = [f"{r['id']}  {r['scope']:8}{r['state']:9}{r['expires_at'] or 'never':26}{r['name']}" for r in rows]
+    if json or lines:
+        session.report(rows, "\n".join(lines), json=json)
 
 
 def revoke(
@@ -69,25 +57,18 @@ def revoke(
     *,
     json: JsonOption = False,
 ) -> None:
-    """Close a token for ever; every API replica heeds it within ten seconds.
+    """Revoke a token for ever; every API replica refuses it within ten seconds.
 
     Example: canary token revoke 0123456789abcdef
     """
     own = token_id.split("_")[1] if token_id.startswith("canary_") and token_id.count("_") >= 2 else token_id
     now = time.time_ns()
-    with _store() as store:
-        token = store.revoke_token(own, now)
+    with session.open_store(session.load_settings()) as store:
+        token = store.tokens.revoke(own, now)
         if token is None:
-            _refuse(f"there is no token with the id {own}; see `canary token list`")
-        store.note_action("command line", "revoke-token", f"token {own}", now, {"name": token.name})
-    typer.echo(json_module.dumps(_shown(token)) if json else f"{own} opens nothing any more")
-
-
-def _store() -> Store:
-    from storage.store import Store  # noqa: PLC0415  # SQLAlchemy takes its time
-
-    settings = session.load_settings()
-    return Store.connect(settings.store.url.get_secret_value(), timeout=settings.store.timeout)
+            raise UserError(f"there is no token with the id {own}; see `canary token list`")
+        store.actions.record("command line", "revoke-token", f"token {own}", now, {"name": token.name})
+    session.report(_shown(token), f"{own} opens nothing any more", json=json)
 
 
 def _seconds(words: str) -> float:
@@ -98,14 +79,10 @@ def _seconds(words: str) -> float:
     try:
         found = seconds(words)
     except PydanticCustomError as error:
-        _refuse(f"--expires: {error}; {(error.context or {})['remedy']}")
+        raise UserError(f"--expires: {error}; {(error.context or {})['remedy']}") from None
     if not 0 < found <= 100 * 365 * 86_400:
-        _refuse("--expires: more than nothing, and at most a hundred years")
+        raise UserError("--expires must be more than nothing, and at most a hundred years")
     return found
-
-
-def _refuse(words: str) -> NoReturn:
-    raise UserError(words, 2)
 
 
 def _shown(token: Token) -> dict[str, str | None]:

@@ -3,27 +3,19 @@
 from __future__ import annotations
 
 import dataclasses
-import json as json_module
+from collections.abc import Iterator
+from json import dumps
 from typing import TYPE_CHECKING, Any
 
 import typer
 
 from canary.cli import session
-from canary.cli.session import JsonOption  # noqa: TC001  # typer reads it
+from canary.cli.admin.audit import reachable
+from canary.cli.session import JsonOption  # typer reads it
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from canary.runner.planning import Plan
+    from canary.runner.topics.planning import Plan
     from canary.settings import ClusterSettings
-
-
-def register(app: typer.Typer) -> None:
-    """Add the group."""
-    group = typer.Typer(no_args_is_help=True)
-    group.command("plan")(plan)
-    group.command("apply")(apply)
-    app.add_typer(group, name="topics", help="Show, then make, what the probe topics need.")
 
 
 def plan(*, json: JsonOption = False) -> None:
@@ -42,7 +34,7 @@ def apply(*, json: JsonOption = False) -> None:
 
     Example: canary topics apply --config canary.yaml
     """
-    from canary.runner.managing import make  # noqa: PLC0415
+    from canary.runner.topics.changes import make  # noqa: PLC0415
 
     report = []
     for cluster, admin, partitions, found in _plans():
@@ -59,24 +51,16 @@ def apply(*, json: JsonOption = False) -> None:
 
 def _plans() -> Iterator[tuple[ClusterSettings, Any, int, Plan]]:
     """Yield (cluster, admin client, partitions now, plan) of each probe topic."""
-    from confluent_kafka.admin import AdminClient  # noqa: PLC0415  # takes its time
+    from canary.runner.cluster import audit  # noqa: PLC0415
+    from canary.runner.topics import changes, planning, probe_topics  # noqa: PLC0415
 
-    from canary.cli.audit import reachable  # noqa: PLC0415
-    from canary.client.quiet import calm, quiet_logger  # noqa: PLC0415
-    from canary.runner import auditing, managing, mirroring  # noqa: PLC0415
-    from canary.runner.planning import plan as planned  # noqa: PLC0415
-    from canary.settings import admin_config  # noqa: PLC0415
-
-    settings = session.load_settings()
-    for given in settings.clusters:
-        cluster = reachable(settings, given)
-        admin = AdminClient(calm(admin_config(cluster), "topics"), logger=quiet_logger("topics"))
-        brokers = managing.live_brokers(admin)
-        members = auditing.members(cluster)
+    for cluster, admin in reachable(session.load_settings(), "topics"):
+        brokers = changes.live_brokers(admin)
+        members = audit.members(cluster)
         for name in dict.fromkeys(cluster.topic_of(mode) for mode in cluster.modes.enabled()):
-            wanted = mirroring.wanted(admin, cluster, name)
-            now = managing.existing(admin, name, list(wanted.config))
-            yield cluster, admin, len(now.replicas) if now else 0, planned(wanted, now, brokers, members)
+            wanted = probe_topics.wanted(admin, cluster, name)
+            now = changes.existing(admin, name, list(wanted.config))
+            yield cluster, admin, len(now.replicas) if now else 0, planning.plan(wanted, now, brokers, members)
 
 
 def _as_json(cluster: str, found: Plan) -> dict[str, Any]:
@@ -88,7 +72,7 @@ def _tell(report: list[dict[str, Any]], *, json: bool) -> None:
     if json:
         changes = [{"cluster": one["cluster"], **change} for one in report for change in one["changes"]]
         remarks = [{"cluster": one["cluster"], "text": text} for one in report for text in one["remarks"]]
-        typer.echo(json_module.dumps({"changes": changes, "remarks": remarks}))
+        typer.echo(dumps({"changes": changes, "remarks": remarks}))
         return
     for one in report:
         for change in one["changes"]:

@@ -1,23 +1,13 @@
 """``canary version``."""
 
-from __future__ import annotations
-
 import importlib.metadata
-import json as json_module
 import platform
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from canary.cli.session import JsonOption  # noqa: TC001  # typer reads it
-
-if TYPE_CHECKING:
-    import typer
+from canary.cli import session
+from canary.cli.session import JsonOption  # typer reads it
 
 _PARTS: Final = ("confluent-kafka", "pyarrow", "pyspark", "sqlalchemy", "fastapi")
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("version")(version)
 
 
 def versions() -> dict[str, str]:
@@ -33,9 +23,9 @@ def versions() -> dict[str, str]:
 
 
 def version(*, json: JsonOption = False) -> None:
-    """Say which version this is.
+    """Show which version this is.
 
     Example: canary version --json
     """
     found = versions()
-    print(json_module.dumps(found) if json else f"canary {found['canary']}")  # noqa: T201  # the report
+    session.report(found, f"canary {found['canary']}", json=json)

@@ -3,30 +3,23 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from pathlib import Path  # noqa: TC003  # typer reads it
-from typing import TYPE_CHECKING, Annotated, BinaryIO, Literal
+from pathlib import Path  # typer reads it
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from canary.cli.session import JsonOption  # noqa: TC001  # typer reads it
+from canary.cli.session import JsonOption  # typer reads it
 from canary.errors import UserError
 from canary.extras import require
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
     from canary.anomalies.offline import Options, Verdict
-
-BAD_INPUT = 2
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("check")(check)
+    from spark_reconcile.history.check import SparkVerdict
 
 
-def check(  # as many as there are options
+def check(
     history: Annotated[Path, typer.Argument(metavar="HISTORY", help="JSON Lines or Jepsen's EDN; - for stdin.")],
     *,
     sub_via: Annotated[
@@ -47,83 +40,75 @@ def check(  # as many as there are options
 
     vias = frozenset(via for option in sub_via or ["assign"] for via in option.split(","))
     if not vias <= {"assign", "subscribe"}:
-        raise UserError(f"--sub-via is assign or subscribe, not {', '.join(sorted(vias))}", BAD_INPUT)
+        raise UserError(f"--sub-via is assign or subscribe, not {', '.join(sorted(vias))}")
     options = Options(sub_via=vias, ww_deps=ww_deps)
     if html is not None:
         require("pictures", "--html")
     if engine == "spark":
         require("spark", "--engine spark")
         if extras or html is not None:
-            raise UserError("--engine spark gives neither --extras nor --html", BAD_INPUT)
+            raise UserError("--engine spark gives neither --extras nor --html")
         raise typer.Exit(_by_spark(history, options, json=json))
-    verdict = _locally(history, options)
+    with _usable(history):
+        verdict = _locally(history, options)
     if html is not None:
-        from canary.cli import history_page  # noqa: PLC0415
+        from canary.cli.data import history_page  # noqa: PLC0415
 
-        _write(html, history_page.render(verdict))
-    from canary.cli import history_report  # noqa: PLC0415
+        page = history_page.render(verdict)
+        with _usable(f"--html {html}"):
+            html.write_text(page, encoding="utf-8")
+    raise typer.Exit(_report(verdict, json=json, extras=extras))
+
+
+def _locally(history: Path, options: Options) -> Verdict:
+    from canary.anomalies.offline import check as check_history  # noqa: PLC0415
+    from canary.history.reading import load  # noqa: PLC0415
+
+    with ExitStack() as stack:
+        if str(history) == "-":
+            file, total = sys.stdin.buffer, None
+        else:
+            file, total = stack.enter_context(history.open("rb")), history.stat().st_size
+        loaded = load(file, str(history), stack.enter_context(_progress(total)))
+    return check_history(loaded, options)
+
+
+def _by_spark(history: Path, options: Options, *, json: bool) -> int:
+    from spark_reconcile.history.check import check_file  # noqa: PLC0415  # Spark takes its time
+
+    if str(history) == "-":
+        raise UserError("--engine spark reads a file, not stdin; write it to one first")
+    with _usable(history), check_file(history, options) as verdict:
+        return _report(verdict, json=json)
+
+
+def _report(verdict: Verdict | SparkVerdict, *, json: bool, extras: bool = False) -> int:
+    """Print the verdict; return the exit status."""
+    from canary.cli.data import history_report  # noqa: PLC0415
 
     if json:
         history_report.write_json(verdict, sys.stdout.buffer, extras=extras)
     else:
         history_report.show(verdict)
-    raise typer.Exit(0 if verdict.valid else 1)
+    return 0 if verdict.valid else 1
 
 
-def _locally(history: Path, options: Options) -> Verdict:
-    from canary.anomalies.offline import check as check_history  # noqa: PLC0415
-    from canary.history import HistoryError, load  # noqa: PLC0415
+@contextmanager
+def _usable(name: object) -> Iterator[None]:
+    """Report a file that cannot be opened, and a history that cannot be read, as the user's error."""
+    from canary.history.errors import HistoryError  # noqa: PLC0415
 
     try:
-        with ExitStack() as stack:
-            file = _open(history, stack)
-            total = None if str(history) == "-" else history.stat().st_size
-            advance = stack.enter_context(_progress(total))
-            loaded = load(file, str(history), advance)
+        yield
     except HistoryError as error:
-        raise UserError(str(error), BAD_INPUT) from None
+        raise UserError(str(error)) from None
     except OSError as error:
-        raise UserError(f"{history}: {error.strerror or error}", BAD_INPUT) from None
-    return check_history(loaded, options)
-
-
-def _open(history: Path, stack: ExitStack) -> BinaryIO:
-    if str(history) == "-":
-        return sys.stdin.buffer
-    return stack.enter_context(history.open("rb"))
-
-
-def _write(path: Path, text: str) -> None:
-    try:
-        path.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise UserError(f"--html {path}: {error.strerror or error}", BAD_INPUT) from None
-
-
-def _by_spark(history: Path, options: Options, *, json: bool) -> int:
-    from canary.history import HistoryError  # noqa: PLC0415
-    from spark_reconcile.history_check import check_file  # noqa: PLC0415  # Spark takes its time
-
-    if str(history) == "-":
-        raise UserError("--engine spark reads a file, not stdin; write it to one first", BAD_INPUT)
-    from canary.cli import history_report  # noqa: PLC0415
-
-    try:
-        with check_file(history, options) as verdict:
-            if json:
-                history_report.write_json(verdict, sys.stdout.buffer)
-            else:
-                history_report.show(verdict)
-            return 0 if verdict.valid else 1
-    except HistoryError as error:
-        raise UserError(str(error), BAD_INPUT) from None
-    except OSError as error:
-        raise UserError(f"{history}: {error.strerror or error}", BAD_INPUT) from None
+        raise UserError(f"{name}: {error.strerror or error}") from None
 
 
 @contextmanager
 def _progress(total: int | None) -> Iterator[Callable[[int], None]]:
-    """Yield what is told of bytes read; draws a bar on a terminal's stderr, and nothing elsewhere."""
+    """Yield a function that takes the bytes read; it draws a bar on a terminal's stderr, and nothing elsewhere."""
     if not sys.stderr.isatty():
         yield lambda _: None
         return

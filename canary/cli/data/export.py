@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import sys
 from datetime import UTC, datetime
-from pathlib import Path  # noqa: TC003  # typer reads it
-from typing import TYPE_CHECKING, Annotated, Literal, NoReturn
+from pathlib import Path  # typer reads it
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -15,11 +15,6 @@ from canary.errors import UserError
 if TYPE_CHECKING:
     from canary.settings import Settings
     from storage.probe_log.windows import Window
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("export")(export)
 
 
 def export(
@@ -39,25 +34,24 @@ def export(
 
     Example: canary export --violation 4f8c… --format edn --out history.edn
     """
-    from canary.history import write_jsonl  # noqa: PLC0415
-    from canary.history.edn_writing import write_edn  # noqa: PLC0415
-    from storage.probe_log import ProbeLogReader  # noqa: PLC0415
+    from canary.history.writing import write_edn, write_jsonl  # noqa: PLC0415
+    from storage.probe_log.reading import ProbeLogReader  # noqa: PLC0415
     from storage.probe_log.windows import Window, as_history  # noqa: PLC0415
 
     settings = session.load_settings()
     if violation is not None:
         if start or end:
-            _refuse("give either --violation, or --from and --to")
+            raise UserError("give either --violation, or --from and --to")
         window = _around(settings, violation)
     elif start and end:
         names = [one.name for one in settings.clusters]
         if cluster is None and len(names) != 1:
-            _refuse(f"--cluster is needed; there are: {', '.join(names)}")
+            raise UserError(f"--cluster is needed; there are: {', '.join(names)}")
         window = Window(cluster or names[0], _time(start, "--from"), _time(end, "--to"), topic, partition)
     else:
-        _refuse("give --violation ID, or --from T and --to T")
+        raise UserError("give --violation ID, or --from T and --to T")
     if window.end_ns <= window.begin_ns:
-        _refuse("--to is not after --from")
+        raise UserError("--to is not after --from")
     operations = as_history(ProbeLogReader(settings.probe_log.url).window(window))
     write = write_edn if format == "edn" else write_jsonl
     if out is None:
@@ -67,20 +61,19 @@ def export(
         with out.open("wb") as file:
             count = write(operations, file)
     except OSError as error:
-        _refuse(f"{out}: {error.strerror}")
+        raise UserError(f"{out}: {error.strerror}") from None
     typer.echo(f"{count} operations in {out}")
 
 
 def _around(settings: Settings, violation_id: str) -> Window:
     """Return the window of a violation: from a minute before its probe was sent."""
-    from storage.probe_log import ProbeLogReader  # noqa: PLC0415
+    from storage.probe_log.reading import ProbeLogReader  # noqa: PLC0415
     from storage.probe_log.windows import Window, nanoseconds  # noqa: PLC0415
-    from storage.store import Store  # noqa: PLC0415  # SQLAlchemy takes its time
 
-    with Store.connect(settings.store.url.get_secret_value(), timeout=settings.store.timeout) as store:
-        row = store.violation(violation_id)
+    with session.open_store(settings) as store:
+        row = store.violations.get(violation_id)
     if row is None:
-        _refuse(f"there is no violation with the id {violation_id}")
+        raise UserError(f"there is no violation with the id {violation_id}")
     found = None if row.identity is None else ProbeLogReader(settings.probe_log.url).find(row.identity)
     probe = (found or {}).get("probe")
     begin = min(row.first_seen_ns, nanoseconds(probe["sent_at"])) if probe else row.first_seen_ns
@@ -89,13 +82,10 @@ def _around(settings: Settings, violation_id: str) -> Window:
 
 
 def _time(words: str, option: str) -> int:
+    from storage.probe_log.windows import nanoseconds  # noqa: PLC0415
+
     try:
         when = datetime.fromisoformat(words)
     except ValueError:
-        _refuse(f"{option} {words!r} is no time; write it like 2026-01-31T12:00:00Z")
-    since = (when if when.tzinfo else when.replace(tzinfo=UTC)) - datetime(1970, 1, 1, tzinfo=UTC)
-    return (since.days * 86_400 + since.seconds) * 10**9 + since.microseconds * 1000
-
-
-def _refuse(words: str) -> NoReturn:
-    raise UserError(words, 2)
+        raise UserError(f"{option} {words!r} is no time; write it like 2026-01-31T12:00:00Z") from None
+    return nanoseconds(when if when.tzinfo else when.replace(tzinfo=UTC))

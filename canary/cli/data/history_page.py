@@ -1,25 +1,21 @@
 """The report of ``canary check --html``: one file with the pictures of the Jepsen reports, no network."""
 
-from __future__ import annotations
-
 import html
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from importlib import resources
+from typing import Any
 
+import jinja2
 import numpy as np
 import plotly.graph_objects as go
 import plotly.io
 
 from canary.anomalies.catalogue import CATALOGUE
-from canary.anomalies.offline import metrics
-from canary.cli.history_report import describe, one_line, rows_of, sentence, severity_of
+from canary.anomalies.offline import Verdict, metrics
+from canary.anomalies.offline.tables import Tables
+from canary.cli.data.history_report import describe, one_line, rows_of, sentence, severity_of
 from canary.history.columns import INVOKE, UNKNOWN
 from canary.history.operation import TYPES
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from canary.anomalies.offline import Verdict
-    from canary.anomalies.offline.tables import Tables
 
 MAX_POINTS = 20_000
 MAX_KEYS = 8
@@ -29,30 +25,35 @@ _COLOURS = {"ok": "#2e8b57", "fail": "#d62728", "info": "#ff9f1c"}
 _PALETTE = ("#d62728", "#1f77b4", "#ff7f0e", "#9467bd", "#2ca02c", "#e377c2", "#17becf", "#bcbd22", "#8c564b", "#000")
 _ALWAYS_SHOWN = ("inconsistent-offsets", "duplicate", "lost-write")
 
-_STYLE = """
-body{font-family:system-ui,sans-serif;margin:2rem auto;max-width:75rem;padding:0 1rem;color:#222;background:#fff}
-h1{font-size:1.4rem}h2{font-size:1.15rem;margin-top:2.5rem}.bad{color:#b00020}.good{color:#1b7f3b}
-table{border-collapse:collapse}td,th{border-bottom:1px solid #ddd;padding:.3rem .8rem;text-align:left}
-code{font-size:.85rem;white-space:pre-wrap}li{margin:.4rem 0}.dim{color:#666}
-"""
-
 
 def render(verdict: Verdict) -> str:
     """Return the page."""
-    figures = [figure for figure in _figures(verdict) if figure is not None]
-    parts = [
-        f"<h1 class={'good' if verdict.valid else 'bad'}>{html.escape(sentence(verdict))}</h1>",
-        f"<p class=dim>{verdict.operations:,} operations, {html.escape(verdict.tables.history.source)}</p>",
-        _counts(verdict),
-    ]
-    for number, (title, words, figure) in enumerate(figures):
-        picture = plotly.io.to_html(figure, full_html=False, include_plotlyjs="inline" if number == 0 else False)
-        parts.append(f"<h2>{html.escape(title)}</h2><p>{html.escape(words)}</p>{picture}")
-    parts.append(_cases(verdict))
-    body = "\n".join(parts)
-    return (
-        f"<!doctype html><html lang=en><meta charset=utf-8><title>History</title><style>{_STYLE}</style>{body}</html>"
+    page = resources.files("canary.cli.data").joinpath("history.html.jinja").read_text(encoding="utf-8")
+    environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True)
+    figures = enumerate(figure for figure in _figures(verdict) if figure is not None)
+    return environment.from_string(page).render(
+        verdict=verdict,
+        sentence=sentence(verdict),
+        anomalies=[_anomaly(verdict, name) for name in verdict.anomalies],
+        pictures=[
+            (title, words, plotly.io.to_html(figure, full_html=False, include_plotlyjs=False if number else "inline"))
+            for number, (title, words, figure) in figures
+        ],
     )
+
+
+def _anomaly(verdict: Verdict, name: str) -> dict[str, Any]:
+    history, cases = verdict.tables.history, verdict.anomalies[name]
+    return {
+        "name": name,
+        "count": len(cases),
+        "severity": "allowed" if name in verdict.allowed else severity_of(name),
+        "meaning": CATALOGUE[name].meaning,
+        "cases": [
+            (one_line(case), [describe(history, row, case) for row in rows_of(history, case)])
+            for case in cases[:MAX_CASES]
+        ],
+    }
 
 
 def _figures(verdict: Verdict) -> Iterator[tuple[str, str, Any] | None]:
@@ -63,27 +64,6 @@ def _figures(verdict: Verdict) -> Iterator[tuple[str, str, Any] | None]:
     for name in ("G1c", "G0"):
         for number, case in enumerate(verdict.anomalies.get(name, ())[:MAX_CYCLES]):
             yield _cycle(f"{name}, cycle {number + 1}", case)
-
-
-def _counts(verdict: Verdict) -> str:
-    rows = "".join(
-        f"<tr><td>{html.escape(name)}<td>{len(cases):,}<td>"
-        f"{'allowed' if name in verdict.allowed else severity_of(name)}<td>{html.escape(CATALOGUE[name].meaning)}"
-        for name, cases in verdict.anomalies.items()
-    )
-    return f"<table><tr><th>anomaly<th>cases<th>severity<th>meaning{rows}</table>" if rows else ""
-
-
-def _cases(verdict: Verdict) -> str:
-    history = verdict.tables.history
-    parts = []
-    for name, cases in verdict.anomalies.items():
-        items = []
-        for case in cases[:MAX_CASES]:
-            operations = "<br>".join(html.escape(describe(history, row, case)) for row in rows_of(history, case))
-            items.append(f"<li>{html.escape(one_line(case))}<br><code>{operations}</code>")
-        parts.append(f"<h2>{html.escape(name)}: {len(items)} of {len(cases):,}</h2><ol>{''.join(items)}</ol>")
-    return "".join(parts)
 
 
 def _unseen(tables: Tables) -> tuple[str, str, Any] | None:
@@ -113,7 +93,7 @@ def _unseen(tables: Tables) -> tuple[str, str, Any] | None:
             line={"width": 0.5, "shape": "hv"},
         )
     figure.update_layout(xaxis_title="time (s)", yaxis_title="unseen messages", height=380, **_LOOK)
-    words = "Acknowledged and not polled by anyone so far, by key. What is left at the end was never seen."
+    words = "Acknowledged and not polled by any consumer so far, by key. What is left at the end was never seen."
     return "Unseen messages over time", words, figure
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
@@ -11,19 +12,15 @@ from rich.markup import escape
 from rich.padding import Padding
 from rich.table import Table
 
+from canary.anomalies.anomaly import Severity
 from canary.anomalies.catalogue import CATALOGUE
-from canary.anomalies.offline import Verdict, metrics
+from canary.anomalies.offline import Case, Verdict, metrics
 from canary.anomalies.policy import severity
-from canary.history.columns import UNKNOWN
+from canary.history.columns import UNKNOWN, History
 from canary.history.operation import FUNCTIONS, TYPES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from canary.anomalies.offline import Case
-    from canary.anomalies.violation import Severity
-    from canary.history import History
-    from spark_reconcile.history_check import SparkVerdict
+    from spark_reconcile.history.check import SparkVerdict
 
 FIRST_CASES = 3
 """How many cases of each anomaly a terminal shows."""

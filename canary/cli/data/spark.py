@@ -1,22 +1,60 @@
-"""``canary reconcile``: what was promised against what the topics hold, by Spark, by hand."""
+"""``canary dump|reconcile``: what the probe topics hold, to Parquet; and a probe log against such a dump."""
 
 from __future__ import annotations
 
-import json as json_module
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from canary.cli.session import JsonOption  # noqa: TC001  # typer reads it
+from canary.cli import session
+from canary.cli.session import JsonOption  # typer reads it
 from canary.extras import require, require_for_url
 
 if TYPE_CHECKING:
-    from spark_reconcile.running import Report
+    from spark_reconcile.dump.dumping import Dumped
+    from spark_reconcile.job.driver import Report
+
+MasterOption = Annotated[
+    str | None, typer.Option(metavar="URL", help="Spark master; default: this machine, two cores.")
+]
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("reconcile")(reconcile)
+def dump(
+    *,
+    out: Annotated[str, typer.Option(metavar="DIR", help="Folder or URL for records/ and bounds/.")],
+    cluster: Annotated[
+        list[str] | None, typer.Option(metavar="NAME", help="Only this cluster of the settings (repeat).")
+    ] = None,
+    isolation: Annotated[
+        list[str] | None, typer.Option(metavar="LEVEL", help="read_committed or read_uncommitted; default: both.")
+    ] = None,
+    master: MasterOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Dump the probe topics with their bounds. Exit status 0, 2 for bad input, 3 if a cluster cannot be reached.
+
+    Example: canary dump --config canary.yaml --out /tmp/dump
+    """
+    from spark_reconcile.dump.dumping import dump as dump_topics  # noqa: PLC0415  # Spark and Arrow take their time
+    from spark_reconcile.dump.targets import wanted  # noqa: PLC0415
+
+    require("spark", "canary dump")
+    require_for_url(out, "--out")
+    everything = wanted(session.load_settings(), cluster, isolation)
+    with _spark("canary dump", master, kafka=True) as spark:
+        dumped = dump_topics(spark, everything, out)
+    rows = [{"topic": topic, "isolation": level, "rows": rows} for (topic, level), rows in sorted(dumped.rows.items())]
+    document = {"records": rows, "bounds": list(dumped.bounds), "silent_partitions": dumped.silent}
+    session.report(document, _dump_text(dumped, out), json=json)
+
+
+def _dump_text(dumped: Dumped, out: str) -> str:
+    lines = [f"{topic}, {level}: {rows} records" for (topic, level), rows in sorted(dumped.rows.items())]
+    if dumped.silent:
+        lines.append(f"{dumped.silent} partitions have no leader and no bounds: they will not be judged")
+    return "\n".join([*(lines or ["no records"]), f"{dumped.seconds:.1f} s; everything is in {out}"])
 
 
 def reconcile(
@@ -24,35 +62,27 @@ def reconcile(
     probe_log: Annotated[str, typer.Option(metavar="DIR", help="Folder or URL with probes/, transactions/, polls/.")],
     dump: Annotated[str, typer.Option(metavar="DIR", help="Folder or URL with records/ and bounds/ (canary dump).")],
     out: Annotated[str, typer.Option(metavar="DIR", help="Folder or URL for verdicts, summary and report.")],
-    master: Annotated[
-        str | None, typer.Option(metavar="URL", help="Spark master; default: this machine, two cores.")
-    ] = None,
+    master: MasterOption = None,
     json: JsonOption = False,
 ) -> None:
     """Reconcile a probe log with a dump. Exit status 0 clean, 1 violations, 2 bad input, 3 something not judged.
 
     Example: canary reconcile --probe-log var/canary/probe-log --dump /tmp/dump --out /tmp/reconciled
     """
-    from canary.cli import progress  # noqa: PLC0415  # structlog takes its time
-    from spark_reconcile import running  # noqa: PLC0415  # Spark and Arrow take their time
-    from spark_reconcile import session as spark  # noqa: PLC0415
-    from spark_reconcile.inputs import look  # noqa: PLC0415
+    from spark_reconcile.job import driver  # noqa: PLC0415  # Spark and Arrow take their time
+    from spark_reconcile.job.inputs import look  # noqa: PLC0415
 
     require("spark", "canary reconcile")
     for option, url in (("--probe-log", probe_log), ("--dump", dump), ("--out", out)):
         require_for_url(url, option)
     inputs = look(probe_log, dump, out)
-    with spark.ended_by_sigterm(), progress.shown() as tell:
-        tell("starting Spark", 0, 1)
-        with spark.session("canary reconcile", master=master, light=True) as running_spark:
-            tell("starting Spark", 1, 1)
-            with spark.progress(running_spark, tell):
-                report = running.run(running_spark, inputs, out)
-    typer.echo(json_module.dumps(report.summary) if json else _words(report, out))
+    with _spark("canary reconcile", master, light=True) as spark:
+        report = driver.run(spark, inputs, out)
+    session.report(report.summary, _reconcile_text(report, out), json=json)
     raise typer.Exit(report.exit_status)
 
 
-def _words(report: Report, out: str) -> str:
+def _reconcile_text(report: Report, out: str) -> str:
     table: dict[str, Any] = report.summary["summary"]
     lines = [
         f"{table['attempted']} attempted, {table['acked']} acknowledged, {table['survivors']} survivors",
@@ -72,3 +102,17 @@ def _words(report: Report, out: str) -> str:
     ]
     lines += report.summary["notes"]
     return "\n".join([*lines, f"{report.seconds:.1f} s; everything is in {out}"])
+
+
+@contextmanager
+def _spark(name: str, master: str | None, *, kafka: bool = False, light: bool = False) -> Iterator[Any]:
+    """Start Spark, and show the progress of its stages while the block runs."""
+    from canary.cli import progress  # noqa: PLC0415  # structlog takes its time
+    from spark_reconcile.job import session as spark_session  # noqa: PLC0415
+
+    with spark_session.ended_by_sigterm(), progress.shown() as show:
+        show("starting Spark", 0, 1)
+        with spark_session.session(name, master=master, kafka=kafka, light=light) as spark:
+            show("starting Spark", 1, 1)
+            with spark_session.progress(spark, show):
+                yield spark

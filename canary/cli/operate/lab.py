@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-import json as json_module
+import dataclasses
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from canary.cli import session
-from canary.cli.session import JsonOption  # noqa: TC001  # typer reads it
+from canary.cli.session import JsonOption  # typer reads it
 from canary.errors import UserError
 
 if TYPE_CHECKING:
     from canary.lab import Lab
 
-DirectoryOption = Annotated[
-    Path | None, typer.Option("--directory", "-d", help="Of the lab; else the setting lab.directory.")
-]
-VersionOption = Annotated[str | None, typer.Option("--kafka", help="Kafka's version; else the setting lab.version.")]
+DirectoryOption = Annotated[Path | None, typer.Option("--directory", "-d", help="Of the lab; default: lab.directory.")]
+VersionOption = Annotated[str | None, typer.Option("--kafka", help="Kafka's version; default: lab.version.")]
 SetOption = Annotated[
     list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="A property of every broker; repeatable.")
 ]
@@ -27,32 +25,22 @@ ControllerSetOption = Annotated[
 ]
 
 
-def register(app: typer.Typer) -> None:
-    """Add the group."""
-    group = typer.Typer(no_args_is_help=True)
-    group.command("up")(up)
-    group.command("down")(down)
-    group.command("status")(status)
-    group.command("fetch")(fetch)
-    app.add_typer(group, name="lab", help="A Kafka cluster of real brokers on this machine, to try things on.")
-
-
 def up(
     directory: DirectoryOption = None,
-    brokers: Annotated[int | None, typer.Option(min=1, max=9, help="How many; else the setting lab.brokers.")] = None,
+    brokers: Annotated[int | None, typer.Option(min=1, max=9, help="How many; default: lab.brokers.")] = None,
     kafka: VersionOption = None,
-    heap: Annotated[str | None, typer.Option(help="Of each process, as in -Xmx; else the setting lab.heap.")] = None,
+    heap: Annotated[str | None, typer.Option(help="Of each process, as in -Xmx; default: lab.heap.")] = None,
     settings: SetOption = None,
     controller_settings: ControllerSetOption = None,
     *,
     json: JsonOption = False,
 ) -> None:
-    """Start the brokers and leave them running. A lab that was there before goes on with its data.
+    """Start the brokers and leave them running. A lab that was there before keeps its data.
 
     Example: canary lab up --brokers 3 --set min.insync.replicas=2
     """
     from canary.cli import progress  # noqa: PLC0415
-    from canary.lab import Lab  # noqa: PLC0415
+    from canary.lab import Lab, NodeProperties  # noqa: PLC0415
 
     defaults = session.load_settings().lab
     lab = Lab(
@@ -60,8 +48,7 @@ def up(
         brokers=brokers or defaults.brokers,
         version=kafka or defaults.version,
         heap=heap or defaults.heap,
-        broker_properties=_properties(settings or []),
-        controller_properties=_properties(controller_settings or []),
+        properties=NodeProperties(_properties(settings or []), _properties(controller_settings or [])),
     )
     with progress.shown() as report:
         lab.start(report)
@@ -79,7 +66,7 @@ def down(directory: DirectoryOption = None, *, json: JsonOption = False) -> None
 
 
 def status(directory: DirectoryOption = None, *, json: JsonOption = False) -> None:
-    """Say what runs. Exit status 3 unless every process does.
+    """Show what runs. Exit status 3 unless every process does.
 
     Example: canary lab status --json
     """
@@ -95,12 +82,12 @@ def fetch(kafka: VersionOption = None, *, json: JsonOption = False) -> None:
     Example: canary lab fetch --kafka 4.1.0
     """
     from canary.cli import progress  # noqa: PLC0415
-    from canary.lab import jars  # noqa: PLC0415
+    from canary.lab.jars import cache  # noqa: PLC0415
 
     version = kafka or session.load_settings().lab.version
     with progress.shown() as report:
-        found = jars.fetch(version, report)
-    typer.echo(json_module.dumps({"version": version, "directory": str(found)}) if json else str(found))
+        found = cache.fetch(version, report)
+    session.report({"version": version, "directory": str(found)}, str(found), json=json)
 
 
 def _attached(directory: Path | None) -> Lab:
@@ -114,37 +101,25 @@ def _properties(pairs: list[str]) -> dict[str, object]:
     for pair in pairs:
         key, equals, value = pair.partition("=")
         if not equals or not key.strip():
-            raise UserError(f"{pair!r} is no property; write it as KEY=VALUE", 2)
+            raise UserError(f"{pair!r} is no property; write it as KEY=VALUE")
         found[key.strip()] = value.strip()
     return found
 
 
 def _report(lab: Lab, *, json: bool) -> None:
     nodes = lab.status()
-    if json:
-        shown: dict[str, Any] = {
-            "directory": str(lab.directory),
-            "version": lab.version,
-            "cluster_id": lab.cluster_id,
-            "bootstrap_servers": lab.bootstrap,
-            "nodes": [
-                {
-                    "id": node.node,
-                    "role": node.role,
-                    "state": node.state,
-                    "pid": node.pid,
-                    "port": node.port,
-                    "resident_bytes": node.resident_bytes,
-                }
-                for node in nodes
-            ],
-        }
-        typer.echo(json_module.dumps(shown))
-        return
-    typer.echo(f"Kafka {lab.version} in {lab.directory}")
+    document = {
+        "directory": str(lab.directory),
+        "version": lab.version,
+        "cluster_id": lab.cluster_id,
+        "bootstrap_servers": lab.bootstrap,
+        "nodes": [{"id": one.pop("node"), **one} for one in map(dataclasses.asdict, nodes)],
+    }
+    lines = [f"Kafka {lab.version} in {lab.directory}"]
     for node in nodes:
         place = f"127.0.0.1:{node.port}"
         memory = f"{node.resident_bytes >> 20} MiB" if node.pid is not None else ""
-        typer.echo(f"  {node.role:<10} {node.node:>4}  {node.state:<8} {place:<16} pid {node.pid or '-':<8} {memory}")
+        lines.append(f"  {node.role:<10} {node.node:>4}  {node.state:<8} {place:<16} pid {node.pid or '-':<8} {memory}")
     if any(node.state == "running" for node in nodes):
-        typer.echo(f"bootstrap.servers={lab.bootstrap}")
+        lines.append(f"bootstrap.servers={lab.bootstrap}")
+    session.report(document, "\n".join(lines), json=json)

@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-import json as json_module
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from canary.cli import session
-from canary.cli.session import JsonOption  # noqa: TC001  # typer reads it
+from canary.cli.session import JsonOption  # typer reads it
 
 if TYPE_CHECKING:
-    from canary.runner.smoke import Outcome
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("smoke")(smoke)
+    from canary.processes.smoke import Outcome
 
 
 def smoke(
@@ -26,7 +20,7 @@ def smoke(
     ] = "60s",
     json: JsonOption = False,
 ) -> None:
-    """Probe for a while, read everything again, and say whether the cluster kept its promises.
+    """Probe for a while, read everything again, and report whether the cluster kept its promises.
 
     A gate for deployments: exit status 0 clean, 1 violation, 3 inconclusive (the cluster is unreachable, or not
     everything could be read). It keeps nothing, and does not disturb a running canary.
@@ -35,20 +29,19 @@ def smoke(
     """
     from pydantic_core import PydanticCustomError  # noqa: PLC0415  # pydantic takes its time
 
-    from canary.runner import signals  # noqa: PLC0415  # the Kafka client takes its time
-    from canary.runner.smoke import smoke as run  # noqa: PLC0415
+    from canary.processes import signals, smoke  # noqa: PLC0415  # the Kafka client takes its time
     from canary.settings.fields import seconds  # noqa: PLC0415
 
     try:
         length = seconds(duration)
     except PydanticCustomError as error:
         raise typer.BadParameter(error.message(), param_hint="--for") from None
-    outcome = run(session.load_settings(), length, signals.stop_on_signals())
-    typer.echo(json_module.dumps(outcome.as_json()) if json else _words(outcome))
+    outcome = smoke.smoke(session.load_settings(), length, signals.stop_on_signals())
+    session.report(outcome.as_json(), _text(outcome), json=json)
     raise typer.Exit(outcome.status)
 
 
-def _words(outcome: Outcome) -> str:
+def _text(outcome: Outcome) -> str:
     counts = ", ".join(f"{count} {name}" for name, count in outcome.counts.items())
     lines = [f"{outcome.as_json()['outcome']}: {counts}"]
     lines += [f"{v['cluster']}: {v['count']} {v['kind']} ({v['severity']})" for v in outcome.violations]

@@ -1,51 +1,34 @@
-"""Downloads jars from a Maven repository, some at the same time, each held against its pinned SHA-512."""
-
-from __future__ import annotations
+"""Downloads jars from a Maven repository, several at the same time, each checked against its pinned SHA-512."""
 
 import hashlib
+from collections.abc import Callable, Sequence
 from concurrent.futures import CancelledError, ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
+from pathlib import Path
 from threading import Event
-from typing import TYPE_CHECKING
 
 import httpx
-from tenacity import (
-    Retrying,
-    retry_if_exception,
-    sleep_using_event,
-    stop_after_attempt,
-    stop_when_event_set,
-    wait_exponential_jitter,
-)
 
 from canary.lab.errors import LabError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from pathlib import Path
-
-    from canary.lab.jars import Jar
+from canary.lab.jars.pinned_jars import Jar
 
 _AT_ONCE = 6
-_TRIES = 4
+_PAUSES_S = (0.5, 1.0, 2.0)
+"""Between tries."""
 _TIMEOUT_S = 20.0
 
 
 def download(wanted: Sequence[Jar], url: str, folder: Path, arrived: Callable[[int], None]) -> None:
-    """Download jars into a folder.
+    """Download jars from the Maven repository ``url`` into an empty folder.
 
-    Args:
-        wanted: the jars.
-        url: of a Maven repository.
-        folder: is there, and empty.
-        arrived: told how many are there and are the pinned ones.
+    ``arrived`` is called with how many jars are there and are the pinned ones.
 
     Raises:
         LabError: the repository does not answer, or gives another jar. The downloads under way end soon.
     """
     with httpx.Client(timeout=_TIMEOUT_S, follow_redirects=True) as client, ThreadPoolExecutor(_AT_ONCE) as pool:
-        source = _Source(client, httpx.URL(url.rstrip("/") + "/"), folder, Event())
-        jobs = [pool.submit(source.bring, jar) for jar in wanted]
+        source = _Repository(client, httpx.URL(url.rstrip("/") + "/"), folder, Event())
+        jobs = [pool.submit(source.fetch, jar) for jar in wanted]
         try:
             for done, job in enumerate(as_completed(jobs), 1):
                 job.result()
@@ -56,7 +39,7 @@ def download(wanted: Sequence[Jar], url: str, folder: Path, arrived: Callable[[i
 
 
 @dataclass(frozen=True, slots=True)
-class _Source:
+class _Repository:
     """A repository, where its jars go, and whether they are still wanted."""
 
     client: httpx.Client
@@ -64,22 +47,18 @@ class _Source:
     folder: Path
     ending: Event
 
-    def bring(self, jar: Jar) -> None:
+    def fetch(self, jar: Jar) -> None:
         """Download one jar; try again where that may help."""
-        retrying = Retrying(
-            retry=retry_if_exception(_may_pass),
-            stop=stop_after_attempt(_TRIES) | stop_when_event_set(self.ending),
-            wait=wait_exponential_jitter(multiplier=0.2, max=3.0),
-            sleep=sleep_using_event(self.ending),
-            reraise=True,
-        )
-        try:
-            found = retrying(self._stream, jar)
-        except httpx.HTTPError as error:
-            raise LabError(
-                f"{jar.name} cannot be fetched from {self.url.host}: {_said(error)}; is the network there? "
-                "CANARY_MAVEN_URL names another Maven repository"
-            ) from None
+        for pause_s in (*_PAUSES_S, None):
+            try:
+                found = self._stream(jar)
+                break
+            except httpx.HTTPError as error:
+                if pause_s is None or not _may_pass(error) or self.ending.wait(pause_s):
+                    raise LabError(
+                        f"{jar.name} cannot be fetched from {self.url.host}: {_reason(error)}; is the network there? "
+                        "CANARY_MAVEN_URL names another Maven repository"
+                    ) from None
         if found != jar.sha512:
             raise LabError(
                 f"{jar.name} from {self.url.host} is not the jar that is pinned: its SHA-512 begins with {found[:16]}, "
@@ -99,14 +78,14 @@ class _Source:
         return digest.hexdigest()
 
 
-def _may_pass(error: BaseException) -> bool:
+def _may_pass(error: httpx.HTTPError) -> bool:
     """Return whether another try may help: the network, or the repository's own trouble."""
     if isinstance(error, httpx.HTTPStatusError):
         return error.response.is_server_error or error.response.status_code == httpx.codes.TOO_MANY_REQUESTS
     return isinstance(error, httpx.TransportError)
 
 
-def _said(error: httpx.HTTPError) -> str:
+def _reason(error: httpx.HTTPError) -> str:
     """Return what went wrong, without the URL, which may hold a password."""
     if isinstance(error, httpx.HTTPStatusError):
         return f"status {error.response.status_code}"

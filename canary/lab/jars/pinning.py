@@ -1,11 +1,9 @@
-"""``python -m canary.lab.pinning 4.2.0`` (``make pin KAFKA=4.2.0``): writes the pinned list of a version of Kafka.
+"""``python -m canary.lab.jars.pinning 4.2.0`` (``make pin KAFKA=4.2.0``): writes the pinned list of a version of Kafka.
 
 For those who change the canary. Maven resolves and downloads what a broker needs; each jar is compared with the
 checksum that Maven Central serves beside it (SHA-512 where there is one, else SHA-1), and the list is written to
 ``pinned``, beside this module.
 """
-
-from __future__ import annotations
 
 import hashlib
 import shutil
@@ -17,7 +15,8 @@ from pathlib import Path
 import httpx
 
 from canary.lab.errors import LabError
-from canary.lab.jars import MAVEN_URL, Jar, version_tuple
+from canary.lab.jars.cache import MAVEN_URL
+from canary.lab.jars.pinned_jars import Jar, version_tuple
 
 PINNED = Path(__file__).parent / "pinned"
 _OLDEST = (3, 4)

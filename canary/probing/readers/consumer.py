@@ -1,24 +1,16 @@
 """What every reader does alike: the properties it reads with, and how a delivery becomes a fact."""
 
-from __future__ import annotations
-
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME, Consumer, KafkaException
+from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME, Consumer, KafkaError, KafkaException
 
-from canary.client.opening import opened
-from canary.client.quiet import ErrorReporter, calm, quiet_logger
-from canary.facts import Polled, Refused
+from canary.facts import Isolation, Polled, Refused
+from canary.kafka.opening import opened
+from canary.kafka.quiet import ErrorReporter, calm, quiet_logger
 from canary.probe.record import Refusal, decode
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from confluent_kafka import KafkaError
-
-    from canary.client.ports import Clock, Inbox
-    from canary.facts import Isolation
+from canary.threads.ports import Clock, Inbox
 
 DRAIN = 1000
 """Most records taken in one go after the one that woke the reader."""
@@ -40,13 +32,7 @@ class Target:
     partitions: tuple[int, ...]
 
 
-def open_consumer(
-    config: Mapping[str, object],
-    name: str,
-    isolation: Isolation,
-    inbox: Inbox,
-    clock: Clock,
-) -> Any:
+def open_consumer(config: Mapping[str, object], name: str, isolation: Isolation, inbox: Inbox, clock: Clock) -> Any:
     """Return a new client that reads at ``isolation``, commits nothing, joins nothing and never jumps silently.
 
     ``auto.offset.reset=error``: a position that is not in the log is an event to tell, not a reason to go elsewhere.
@@ -81,7 +67,7 @@ def take(client: Any, timeout_s: float, report: Callable[[KafkaError], None]) ->
     return messages
 
 
-def told(message: Any, consumer: str, isolation: Isolation, tag: bytes, at_ns: int) -> Polled | Refused:
+def fact_of(message: Any, consumer: str, isolation: Isolation, tag: bytes, at_ns: int) -> Polled | Refused:
     """Return the fact that a delivered record (no error event) is."""
     place = (at_ns, consumer, isolation, message.topic(), message.partition(), message.offset())
     epoch = message.leader_epoch()

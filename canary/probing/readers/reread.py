@@ -10,24 +10,20 @@ from __future__ import annotations
 import itertools
 import threading
 import time
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import structlog
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
-from canary.client.answers import text_of
-from canary.client.quiet import ErrorReporter
-from canary.client.worker import Worker, in_background
-from canary.facts import Fact, Positioned, RereadEnded
-from canary.probing.reading import open_consumer, take, told
-from canary.probing.tail import ASK_S, OUT_OF_RANGE
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from canary.anomalies.violation import RereadRequest
-    from canary.client.ports import Clock, Inbox
-    from canary.facts import Isolation
+from canary.anomalies.violation import RereadRequest
+from canary.facts import Fact, Isolation, Positioned, RereadEnded
+from canary.kafka.quiet import ErrorReporter
+from canary.kafka.responses import text_of
+from canary.probing.readers.consumer import fact_of, open_consumer, take
+from canary.probing.readers.tail import ASK_S, OUT_OF_RANGE
+from canary.threads.ports import Clock, Inbox
+from canary.threads.worker import Worker, in_background
 
 log = structlog.get_logger(__name__)
 
@@ -78,10 +74,6 @@ class _Queue:
             (self._silent.add if silent else self._silent.discard)(place)
             self._changed.notify_all()
 
-    def __len__(self) -> int:
-        with self._changed:
-            return len(self._waiting)
-
 
 class _Outcome(NamedTuple):
     reached: int
@@ -90,7 +82,7 @@ class _Outcome(NamedTuple):
     silent: bool = False
 
     def ended(self, request: RereadRequest, at_ns: int) -> RereadEnded:
-        """Return the fact of it, and say it in the log."""
+        """Log how the re-read ended, and return the fact of it."""
         log.info("reread", request=request.request_id, reason=request.reason, topic=request.topic,
                  partition=request.partition, start=request.start, end=request.end, reached=self.reached,
                  complete=self.complete, error=self.error)  # fmt: skip
@@ -98,15 +90,13 @@ class _Outcome(NamedTuple):
         return RereadEnded(at_ns, request.request_id, *place, self.reached, self.complete, self.error)
 
 
-class RereadWorker:
-    """A few threads that answer RereadRequests. Looks like a Worker from outside.
+class RereadWorker(Worker):
+    """A few threads that answer RereadRequests. At its end what waits is left unanswered, what runs ends incomplete.
 
     Args:
         config: returns librdkafka properties for a client; those that decide what is seen go over them
-            (canary.probing.reading).
+            (canary.probing.readers.consumer).
         tags: returns the tag that marks records as ours in the topic's present incarnation.
-        inbox: where facts go.
-        clock: what time it is.
         silence_s: a re-read in which nothing at all was heard for so long ends incomplete.
         threads: how many run at once.
     """
@@ -121,85 +111,20 @@ class RereadWorker:
         silence_s: float = 5.0,
         threads: int = 2,
     ) -> None:
-        self.name = "reread"
+        super().__init__("reread", threads)
+        self._config = config
+        self._tags = tags
+        self._inbox = inbox
+        self._clock = clock
+        self._silence_s = silence_s
         self._queue = _Queue()
-        self._readers = [
-            _Reader(
-                f"reread-thread-{n}",
-                config,
-                tags,
-                inbox=inbox,
-                clock=clock,
-                queue=self._queue,
-                silence_s=silence_s,
-            )
-            for n in range(threads)
-        ]
 
     def ask(self, request: RereadRequest) -> None:
         """Take the request; its answer comes as facts. Thread-safe; a request asked twice is answered twice."""
         self._queue.put(request)
 
-    @property
-    def waiting(self) -> int:
-        """Requests not yet begun."""
-        return len(self._queue)
-
-    @property
-    def alive(self) -> bool:
-        """Whether every thread runs."""
-        return all(reader.alive for reader in self._readers)
-
-    @property
-    def failure(self) -> BaseException | None:
-        """What ended a thread, if something did."""
-        return next((reader.failure for reader in self._readers if reader.failure is not None), None)
-
-    def start(self) -> None:
-        """Begin. Once only."""
-        for reader in self._readers:
-            reader.start()
-
-    def restart(self) -> None:
-        """Begin again in the place of threads that have ended; the others go on."""
-        for reader in self._readers:
-            if not reader.alive:
-                reader.restart()
-
-    def ask_stop(self) -> None:
-        """Say that it should end, without waiting. What waits is left unanswered, what runs ends incomplete."""
-        for reader in self._readers:
-            reader.ask_stop()
-
-    def stop(self, timeout: float = 5.0) -> bool:
-        """Say that it should end and wait at most ``timeout`` seconds. Returns whether it has ended."""
-        self.ask_stop()
-        deadline = time.monotonic() + timeout
-        ended = [reader.stop(max(0.0, deadline - time.monotonic())) for reader in self._readers]
-        return all(ended)
-
-
-class _Reader(Worker):
-    def __init__(
-        self,
-        name: str,
-        config: Callable[[], Mapping[str, object]],
-        tags: Callable[[str], bytes],
-        *,
-        inbox: Inbox,
-        clock: Clock,
-        queue: _Queue,
-        silence_s: float,
-    ) -> None:
-        super().__init__(name)
-        self._config = config
-        self._tags = tags
-        self._inbox = inbox
-        self._clock = clock
-        self._queue = queue
-        self._silence_s = silence_s
-
     def run(self) -> None:
+        """Answer one request at a time until stopped."""
         while not self.stopping.is_set():
             request = self._queue.take(PACE_S)
             if request is not None:
@@ -257,7 +182,7 @@ class _Reader(Worker):
         return None
 
     def _bounds(self, client: Any, wanted: _Range) -> tuple[int, int] | _Outcome:
-        """Return the log's first offset and its end, asked for in short turns; or how it ended if nobody says."""
+        """Return the log's start and end, asked for in short turns; without an answer, the outcome of the re-read."""
         place = TopicPartition(wanted.request.topic, wanted.request.partition)
         deadline = time.monotonic() + self._silence_s
         error = f"silence for {self._silence_s:g} s"
@@ -278,8 +203,8 @@ class _Reader(Worker):
 class _Range:
     """One request while it is read.
 
-    ``position`` is contiguous: what stood between the start and it was delivered, or passed over by the broker as no
-    data of ours to see (markers, aborted, compacted).
+    Every record from the start to ``position`` was delivered, or left out by the broker (markers, aborted records,
+    compaction).
     """
 
     def __init__(self, request: RereadRequest, consumer: str, isolation: Isolation, tag: bytes, clock: Clock) -> None:
@@ -309,7 +234,7 @@ class _Range:
             elif message.offset() >= self.request.end:
                 outcome = self.reached_end()
             else:
-                facts.append(told(message, self.consumer, self._isolation, self._tag, at_ns))
+                facts.append(fact_of(message, self.consumer, self._isolation, self._tag, at_ns))
                 self.position = message.offset() + 1
                 outcome = self.reached_end() if self.position >= self.request.end else None
             if outcome is not None:
@@ -342,5 +267,5 @@ _HOPELESS = frozenset(
         KafkaError.TOPIC_AUTHORIZATION_FAILED,
         KafkaError._UNKNOWN_TOPIC,  # noqa: SLF001  # public in librdkafka
         KafkaError._UNKNOWN_PARTITION,  # noqa: SLF001  # public in librdkafka
-    },
+    }
 )

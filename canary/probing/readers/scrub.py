@@ -1,18 +1,12 @@
 """Gives the scrubber its leave: so many bytes a second, one partition after the other, for ever (decision 6)."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
 
 import structlog
 
-from canary.client.worker import Worker
 from canary.facts import ScrubAsked
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from canary.client.ports import Clock, Inbox
+from canary.threads.ports import Clock, Inbox
+from canary.threads.worker import Worker
 
 log = structlog.get_logger(__name__)
 
@@ -29,8 +23,6 @@ class Scrubber(Worker):
         bytes_per_second: what may be read for it; 0: nothing, and the thread ends at once.
         record_length: bytes of a probe's value.
         chunk: records of one re-read.
-        inbox: where facts go.
-        clock: what time it is.
     """
 
     def __init__(
@@ -65,8 +57,3 @@ class Scrubber(Worker):
                 turn += 1
                 self._inbox.put([ScrubAsked(self._clock.now_ns(), topic, partition, self._chunk)])
             self.stopping.wait(self._pause_s if places else _LEAST_S)
-
-
-def places_of(view: dict[str, Any]) -> list[tuple[str, int]]:
-    """Return the (topic, partition) pairs of our topics that a view shows."""
-    return [(str(p["topic"]), int(p["partition"])) for p in view.get("partitions", [])]

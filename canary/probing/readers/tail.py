@@ -1,46 +1,40 @@
-"""A reader that stands at the end of the probe topic and takes what comes, for ever.
+"""A reader at the end of the probe topic, which takes every record that comes.
 
-Positions are assigned, never committed, and ``auto.offset.reset=error``: when the log no longer holds the position, it
-tells so (``OutOfRange``), asks where the log begins and ends, and goes on from the nearest place that cannot hide
-anything. What that means, cut off or expired, is for the tracker to say.
+Positions are assigned, never committed, and ``auto.offset.reset=error``: when the log does not hold the position any
+more, the reader reports it (``OutOfRange``), asks where the log begins and ends, and goes on from the nearest offset
+from which no record can be missed. Whether the log was cut off or had expired is for the tracker to judge.
 
-It waits in poll() for the first record and then takes all that is there with consume(n, 0): a latency is taken when
-the record arrives, and the cost is per wake-up (FIELD-NOTES).
+It waits in poll() for the first record and then takes all others with consume(n, 0): a latency ends when the record
+arrives, and the cost is per wake-up (FIELD-NOTES).
 """
-
-from __future__ import annotations
 
 import re
 import threading
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import structlog
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
-from canary.client.answers import text_of
-from canary.client.opening import opened_in_time
-from canary.client.quiet import ErrorReporter
-from canary.client.worker import Worker, in_background
-from canary.facts import EndOfPartition, Fact, OutOfRange, Positioned
-from canary.probing.reading import open_consumer, take, told
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from canary.client.ports import Clock, Inbox
-    from canary.facts import Isolation
+from canary.facts import EndOfPartition, Fact, Isolation, OutOfRange, Positioned
+from canary.kafka.opening import opened_in_time
+from canary.kafka.quiet import ErrorReporter
+from canary.kafka.responses import text_of
+from canary.probing.readers.consumer import fact_of, open_consumer, take
+from canary.threads.ports import Clock, Inbox
+from canary.threads.worker import Worker, in_background
 
 log = structlog.get_logger(__name__)
 
 OUT_OF_RANGE = frozenset(
-    {KafkaError._AUTO_OFFSET_RESET, KafkaError._LOG_TRUNCATION, KafkaError.OFFSET_OUT_OF_RANGE},  # noqa: SLF001  # public in librdkafka
+    {KafkaError._AUTO_OFFSET_RESET, KafkaError._LOG_TRUNCATION, KafkaError.OFFSET_OUT_OF_RANGE}  # noqa: SLF001  # public in librdkafka
 )
 PACE_S = 0.25
 """Longest wait in one poll(): bounds the reaction to stop and retarget."""
 END_S = 1.0
-"""An end of partition at a position that is known already is told once in so many seconds."""
+"""An end of partition at an unchanged position is reported once in so many seconds."""
 ASK_S = 1.0
 """How long the cluster is waited for, in one go, when asked where a log begins and ends."""
 
@@ -57,25 +51,25 @@ class _Astray:
     attempts: int = 0
 
 
-class _Order(NamedTuple):
+class Start(NamedTuple):
+    """Where a reader begins.
+
+    Attributes:
+        positions: offsets by partition.
+        tag: the 4 bytes that mark records as ours in this incarnation of the topic.
+        topic_id: that incarnation, None where the cluster does not tell it.
+    """
+
     positions: dict[int, int]
     tag: bytes
-    topic_id: str | None
+    topic_id: str | None = None
 
 
 class TailConsumer(Worker):
     """The thread that reads on. It is ready (``ready``) once it is assigned; start the producers after that.
 
-    Args:
-        config: librdkafka properties; those that decide what is seen go over them (canary.probing.reading).
-        consumer_name: the facts' ``consumer``.
-        isolation: read_committed or read_uncommitted.
-        topic: the probe topic.
-        positions: where to start, by partition.
-        tag: the 4 bytes that mark records as ours in this incarnation of the topic.
-        topic_id: that incarnation, None where the cluster tells none.
-        inbox: where facts go.
-        clock: what time it is.
+    Properties that decide what is seen go over ``config`` (canary.probing.readers.consumer); facts have
+    ``consumer_name``.
     """
 
     def __init__(
@@ -83,11 +77,8 @@ class TailConsumer(Worker):
         config: Mapping[str, object],
         consumer_name: str,
         isolation: Isolation,
-        *,
         topic: str,
-        positions: Mapping[int, int],
-        tag: bytes,
-        topic_id: str | None = None,
+        start: Start,
         inbox: Inbox,
         clock: Clock,
     ) -> None:
@@ -97,16 +88,16 @@ class TailConsumer(Worker):
         self._consumer_name = consumer_name
         self._isolation: Isolation = isolation
         self._topic = topic
-        self._positions = dict(positions)
-        self._tag = tag
-        self._topic_id = topic_id
+        self._positions = dict(start.positions)
+        self._tag = start.tag
+        self._topic_id = start.topic_id
         self._inbox = inbox
         self._clock = clock
         self._report = ErrorReporter(self.name, inbox, clock)
         self._ends: dict[int, int] = {}
         self._ends_told: dict[int, float] = {}
         self._astray: dict[int, _Astray] = {}
-        self._orders: list[_Order] = []
+        self._orders: list[Start] = []
         self._lock = threading.Lock()
         self._client: Any = None
 
@@ -117,7 +108,7 @@ class TailConsumer(Worker):
         added, and partitions read already go on from where they are.
         """
         with self._lock:
-            self._orders.append(_Order(dict(positions), tag, topic_id))
+            self._orders.append(Start(dict(positions), tag, topic_id))
 
     def run(self) -> None:
         """Read until stopped."""
@@ -125,7 +116,7 @@ class TailConsumer(Worker):
         while not self.stopping.is_set():
             self._obey()
             if self._client is None:
-                return  # told to stop while it was refused
+                return  # stopped while the cluster refused it
             facts = self._take()
             facts += self._ends_due()
             if facts:
@@ -172,14 +163,14 @@ class TailConsumer(Worker):
         self._assign(reason)
 
     def _take(self) -> list[Fact]:
-        """Wait a moment for a record, take all that are there, and return what they say, in their order."""
+        """Wait a moment for a record, take all there are, and return their facts, in their order."""
         messages = take(self._client, PACE_S, self._report)
         at_ns = self._clock.now_ns()
         facts: list[Fact] = []
         for message in messages:
             error = message.error()
             if error is None:
-                facts.append(told(message, self._consumer_name, self._isolation, self._tag, at_ns))
+                facts.append(fact_of(message, self._consumer_name, self._isolation, self._tag, at_ns))
                 self._positions[message.partition()] = message.offset() + 1
             else:
                 facts += self._event(message, error, at_ns)
@@ -223,7 +214,7 @@ class TailConsumer(Worker):
         return facts
 
     def _find_places(self) -> None:
-        """Put partitions that are astray back into their log, as soon as the cluster says where it begins and ends."""
+        """Assign an offset in the log to partitions that are out of range, once the cluster tells its start and end."""
         now = time.monotonic()
         due = [partition for partition, astray in self._astray.items() if astray.due <= now]
         for partition in due:
@@ -245,11 +236,12 @@ class TailConsumer(Worker):
             self._inbox.put([self._positioned(partition, reason)])
 
     def _place(self, place: TopicPartition, astray: _Astray) -> tuple[int, str]:
-        """Return where to read on and why; raises KafkaException when the cluster does not say.
+        """Return where to read on and why; raises KafkaException when the cluster does not answer.
 
-        Where the broker said itself that the reader's epoch ended below its position, everything from there on is
-        another history, however long the log is by now; and it need not be asked, which matters because it does not
-        tell the log's end while too few replicas are in sync (OFFSET_NOT_AVAILABLE).
+        When the error itself says that the reader's leader epoch ended below its position, the reader goes back to
+        that end, however long the log is by now: the records after it are other ones. The broker need not be asked
+        then, which matters because it does not tell the log's end while too few replicas are in sync
+        (OFFSET_NOT_AVAILABLE).
         """
         if astray.broker_end is not None and astray.broker_end < astray.position:
             return astray.broker_end, f"cut off: the log of that epoch ends at {astray.broker_end}"
@@ -261,7 +253,7 @@ def nearest(position: int, start: int, end: int) -> tuple[int, str]:
     """Return where to read on when the log [start, end) did not hold ``position``, and why there.
 
     Args:
-        position: where the reader stood (the next offset it wanted).
+        position: the next offset that the reader wanted.
         start: first offset of the log.
         end: end as the reader's isolation sees it, exclusive; the log may have grown past ``position`` meanwhile.
     """

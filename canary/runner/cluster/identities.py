@@ -1,21 +1,15 @@
 """What the parts of one mode write and read under: changes as a whole when its topic does."""
 
-from __future__ import annotations
-
 import threading
-from typing import TYPE_CHECKING
 
 import structlog
 
 from canary.facts import GenerationBegan
 from canary.probe.record import tag as tag_of
-from canary.probing.idempotent import Renewal
-from canary.probing.reading import Target
+from canary.probing.base import Renewal
+from canary.probing.readers.consumer import Target
+from canary.runner.context import ClusterContext
 from storage.store import StoreError
-
-if TYPE_CHECKING:
-    from canary.client.ports import Clock, Inbox
-    from storage.store import Store
 
 log = structlog.get_logger(__name__)
 
@@ -30,21 +24,11 @@ class Identities:
     """
 
     def __init__(
-        self,
-        store: Store,
-        inbox: Inbox,
-        clock: Clock,
-        *,
-        cluster: str,
-        cluster_id: str,
-        runner: str,
-        topic: str,
-        mode: str,
-        installation: str,
-        known: tuple[int, int] | None,
+        self, context: ClusterContext, home: tuple[str, str], topic: str, mode: str, known: tuple[int, int] | None
     ) -> None:
         """Take a producer id (63 bits) and a generation.
 
+        ``home`` is the store's installation and the cluster's own id, which are in the tag of our records;
         ``known`` is the first producer id and the highest generation that the ledger knows, None for a new ledger.
 
         Raises:
@@ -52,13 +36,14 @@ class Identities:
         """
         self.topic = topic
         self.mode = mode
-        self._store = store
-        self._inbox = inbox
-        self._clock = clock
-        self._cluster = cluster
-        self._cluster_id = cluster_id
-        self._installation = installation
-        self.first, self.producer_id = store.producer(cluster, runner, topic, mode, known[0] if known else None)
+        self._store = context.store.identities
+        self._inbox = context.inbox
+        self._clock = context.clock
+        self._cluster = context.cluster.name
+        self._home = home
+        self.first, self.producer_id = self._store.producer(
+            self._cluster, context.runner, topic, mode, known[0] if known else None
+        )
         self._least = known[1] + 1 if known is not None else 1
         self._spare: int | None = None
         self._lock = threading.Lock()
@@ -74,7 +59,7 @@ class Identities:
 
     def tag(self, topic_id: str | None) -> bytes:
         """Return the tag of our records in the incarnation ``topic_id``."""
-        return tag_of(self._installation, self._cluster_id, self.topic, topic_id)
+        return tag_of(*self._home, self.topic, topic_id)
 
     def aim(self, topic_id: str | None, partitions: tuple[int, ...]) -> Target:
         """Set and return the target of an incarnation: those of its partitions that are ours."""

@@ -1,21 +1,15 @@
 """Which tail consumers a topic has: one of each isolation level, and on the main topic those that settings add."""
 
-from __future__ import annotations
-
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import structlog
 from confluent_kafka import KafkaException
 
-from canary.client.answers import answer, text_of
-from canary.settings import consumer_config
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from canary.facts import Isolation
-    from canary.settings import ClusterSettings
+from canary.facts import Isolation
+from canary.kafka.responses import answer, text_of
+from canary.settings import ClusterSettings, consumer_config
 
 log = structlog.get_logger(__name__)
 
@@ -55,7 +49,7 @@ def readings(cluster: ClusterSettings, topic: str, admin: Any) -> tuple[Reading,
 
 
 def _addresses(admin: Any) -> dict[int, str]:
-    """Return where each broker is; nothing when the cluster does not say."""
+    """Return the address of each broker; none when the cluster does not answer."""
     try:
         nodes = answer(admin, lambda most_s: admin.describe_cluster(request_timeout=most_s)).nodes
     except KafkaException as error:

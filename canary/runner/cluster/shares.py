@@ -1,22 +1,16 @@
-"""What a runner does not want to know: the partitions that other runners of the cluster probe."""
+"""Leaves out facts of partitions that other runners of the cluster probe."""
 
-from __future__ import annotations
+from collections.abc import Callable
 
-from typing import TYPE_CHECKING
-
-from canary.facts import Listed, PartitionSeen
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from canary.facts import Fact
-    from canary.settings import ClusterSettings
+from canary.facts import Fact, Listed, PartitionSeen
+from canary.settings import ClusterSettings
 
 
 def keeps(cluster: ClusterSettings) -> Callable[[Fact], bool] | None:
-    """Return what tells whether a fact is this runner's business; None where it has the cluster to itself.
+    """Return whether a fact is of this runner's share, as a function; None where it probes the whole cluster.
 
-    Rounds of watching ask for whole topics; a partition in another share would be judged there, and here as well.
+    Rounds of watching ask for whole topics. Example: with shard 1/2 partition 0 belongs to the other runner, and would
+    be judged twice.
     """
     if cluster.share.of == 1:
         return None

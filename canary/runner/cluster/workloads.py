@@ -1,30 +1,21 @@
 """The readers and writers of one topic, as a whole: they begin together, and go on together when the topic changes."""
 
-from __future__ import annotations
-
-import time
-from typing import TYPE_CHECKING, Any
+import threading
+from collections.abc import Callable, Sequence
 
 import structlog
 
-from canary.client.worker import stop_together
-from canary.probing.tail import TailConsumer
-from canary.runner.readers import BOTH
+from canary.metrics.published import Published, TopicView
+from canary.probing.base import Renewal, Writer
+from canary.probing.readers.consumer import Target
+from canary.probing.readers.tail import Start, TailConsumer
+from canary.runner.cluster.identities import Identities
+from canary.runner.cluster.readers import BOTH, Reading
+from canary.runner.context import ClusterContext
 from canary.settings import UserError
+from canary.settings.clusters import Share
+from canary.threads.worker import Worker, stop_together
 from storage.store import StoreError
-
-if TYPE_CHECKING:
-    import threading
-    from collections.abc import Callable, Mapping, Sequence
-
-    from canary.client.ports import Clock, Inbox
-    from canary.probing.idempotent import Renewal
-    from canary.probing.reading import Target
-    from canary.runner.modes import Part, Writer
-    from canary.runner.readers import Reading
-    from canary.runner.topics import Identities
-    from canary.settings import ClusterSettings
-    from canary.settings.sharing import Share
 
 log = structlog.get_logger(__name__)
 
@@ -35,39 +26,32 @@ class TopicProbes:
     """The tail consumers of a topic, and one writer per mode.
 
     Args:
-        cluster: the cluster's settings.
-        topic: the topic.
-        identities: by mode, what each of its writers writes under.
-        make: returns a mode's writer, not started.
+        make: returns the writer that writes under some identities, not started.
         readings: the tail consumers.
-        inbox: where facts go.
-        clock: what time it is.
         sending: False to read only.
-        may_start: says whether a part that ended, by its name, may be started again now (Supervisor).
+        may_start: returns whether a part that ended, by its name, may be started again now (Supervisor).
     """
 
     def __init__(
         self,
-        cluster: ClusterSettings,
+        context: ClusterContext,
         topic: str,
-        identities: Mapping[str, Identities],
         *,
-        make: Callable[[str, Identities, Renewal], Writer],
+        make: Callable[[Identities, Renewal], Writer],
         readings: Sequence[Reading] = BOTH,
-        inbox: Inbox,
-        clock: Clock,
         sending: bool,
-        may_start: Callable[[str, Part], bool],
+        may_start: Callable[[str, Worker], bool],
     ) -> None:
         self.topic = topic
-        self.identities = dict(identities)
+        self.identities: dict[str, Identities] = {}
+        """By mode, what its writer writes under."""
         self.writers: dict[str, Writer] = {}
         self.tails: dict[str, TailConsumer] = {}
         self._readings = {reading.name: reading for reading in readings}
-        self._cluster = cluster
+        self._cluster = context.cluster
         self._make = make
-        self._inbox = inbox
-        self._clock = clock
+        self._inbox = context.inbox
+        self._clock = context.clock
         self._sending = sending
         self._may_start = may_start
         self._behind: set[str] = set()
@@ -75,14 +59,14 @@ class TopicProbes:
 
     @property
     def target(self) -> Target:
-        """What everybody here reads and writes under: the topic's present incarnation, once it was heard of."""
+        """The topic's present incarnation, once the watcher has seen it: readers and writers go by it."""
         return next(iter(self.identities.values())).target
 
-    def begin(self, view: dict[str, Any], stopping: threading.Event) -> None:
+    def begin(self, view: Published, stopping: threading.Event) -> None:
         """Start readers, then writers, of the topic as ``view`` shows it."""
-        seen = topic_of(view, self.topic)
+        seen = view.topic(self.topic)
         for identities in self.identities.values():
-            identities.aim(marked_id(seen), self._mine(seen))
+            identities.aim(seen.marked_id, self._mine(seen))
         for reading in self._readings.values():
             self._read(reading, view)
         for name in self._readings:
@@ -92,63 +76,53 @@ class TopicProbes:
             if self._sending and not stopping.is_set():
                 self._write(mode, identities)
 
-    def _mine(self, seen: dict[str, Any]) -> tuple[int, ...]:
+    def _mine(self, seen: TopicView) -> tuple[int, ...]:
         share = self._cluster.share_of(self.topic)
-        mine = share.mine(seen["partitions"])
+        mine = share.mine(seen.partitions)
         if not mine:
             raise UserError(
-                f"topic {self.topic} has {seen['partitions']} partitions, which is too few for the share "
+                f"topic {self.topic} has {seen.partitions} partitions, which is too few for the share "
                 f"{self._cluster.shard} of cluster {self._cluster.name}; give it more, or the cluster fewer runners",
                 2,
             )
         return mine
 
-    def _read(self, reading: Reading, view: dict[str, Any]) -> None:
+    def _read(self, reading: Reading, view: Published) -> None:
         tail = TailConsumer(
             reading.config(self._cluster),
             reading.name,
             reading.isolation,
-            topic=self.topic,
-            positions=start_positions(view, self.topic, reading.isolation),
-            tag=self.target.tag,
-            topic_id=self.target.topic_id,
-            inbox=self._inbox,
-            clock=self._clock,
+            self.topic,
+            Start(start_positions(view, self.topic, reading.isolation), self.target.tag, self.target.topic_id),
+            self._inbox,
+            self._clock,
         )
         tail.start()
         self.tails[reading.name] = tail
 
     def _write(self, mode: str, identities: Identities) -> None:
-        writer = self._make(mode, identities, identities.begin())
+        writer = self._make(identities, identities.begin())
         writer.start()
         self.writers[mode] = writer
 
-    def ask_silence(self) -> bool:
-        """Say that the writers should stop for good, without waiting. Returns whether there are any."""
+    def silence(self) -> list[Writer]:
+        """Start no writer any more, and return those that write, to be stopped."""
         self._sending = False
-        for writer in self.writers.values():
-            writer.ask_stop()
-        return bool(self.writers)
-
-    def silence(self, deadline: float) -> None:
-        """Stop the writers for good, and wait until ``deadline`` (monotonic, s): what is in flight gets its outcome."""
-        self.ask_silence()
         writers, self.writers = self.writers, {}
-        for writer in writers.values():
-            writer.stop(max(deadline - time.monotonic(), 0.1))
+        return list(writers.values())
 
-    def renew(self, view: dict[str, Any]) -> None:
-        """The topic is another one, or has more partitions: everybody goes on there."""
-        seen = topic_of(view, self.topic)
-        told = False
+    def renew(self, view: Published) -> None:
+        """Go on with another incarnation of the topic, or with its new partitions."""
+        seen = view.topic(self.topic)
+        logged = False
         for mode, identities in self.identities.items():
             before = identities.target
-            target = identities.aim(marked_id(seen), self._mine(seen))
+            target = identities.aim(seen.marked_id, self._mine(seen))
             if target == before:
                 continue
             fresh = target.topic_id != before.topic_id
-            if not told:
-                told = True
+            if not logged:
+                logged = True
                 log.info("topic_renewed", topic=self.topic, topic_id=target.topic_id, partitions=len(target.partitions))
                 new = [p for p in target.partitions if fresh or p not in before.partitions]
                 for tail in self.tails.values():
@@ -170,8 +144,8 @@ class TopicProbes:
         if mode in self.writers:
             self.writers[mode].retarget(*under)
 
-    def start_anew(self, view: dict[str, Any]) -> None:
-        """Everybody goes on with another client: readers where they stood, writers under another generation."""
+    def start_anew(self, view: Published) -> None:
+        """Replace every client: readers go on at their positions, writers under another generation."""
         stop_together([*self.tails.values(), *self.writers.values()], _STOP_S)
         for reading in self._readings.values():
             self._read(reading, view)
@@ -187,7 +161,7 @@ class TopicProbes:
         else:
             self._write(mode, self.identities[mode])
 
-    def look_after(self, view: dict[str, Any]) -> None:
+    def look_after(self, view: Published) -> None:
         """Start again what failed, and let go on what had to wait for the store."""
         for mode in [mode for mode in self._behind if self.identities[mode].stocked]:
             self._go_on(mode)
@@ -201,42 +175,26 @@ class TopicProbes:
                 self._read(self._readings[name], view)
 
 
-def topic_of(view: dict[str, Any], topic: str) -> dict[str, Any]:
-    """Return what a view knows of a topic; KeyError-free only once it was seen."""
-    found: dict[str, Any] = next(t for t in view["topics"] if t["topic"] == topic)
-    return found
-
-
-def marked_id(seen: dict[str, Any]) -> str | None:
-    """Return the topic id that marks our records: none where it was not known when the topic was first seen."""
-    return None if seen.get("unmarked") else seen["topic_id"]
-
-
-def is_known(view: dict[str, Any], topic: str, share: Share) -> bool:
+def is_known(view: Published, topic: str, share: Share) -> bool:
     """Say whether the topic's id and the end of every partition of ours are known, by this process's own asking."""
-    seen = next((t for t in view.get("topics", []) if t["topic"] == topic), None)
-    if seen is None or not seen["known"] or not seen["partitions"] or not seen["fresh"]:
+    seen = view.topic(topic)
+    if not seen.known or not seen.partitions or not seen.fresh:
         return False
-    listed = [p for p in view["partitions"] if p["topic"] == topic and p["end"] is not None and p["fresh"]]
-    return len(listed) >= len(share.mine(int(seen["partitions"])))
+    listed = [one for one in view.of_topic(topic) if one.end is not None and one.fresh]
+    return len(listed) >= len(share.mine(seen.partitions))
 
 
-def start_positions(view: dict[str, Any], topic: str, consumer: str) -> dict[int, int]:
+def start_positions(view: Published, topic: str, consumer: str) -> dict[int, int]:
     """Return partition to the offset from which a tail consumer goes on.
 
-    Where it stood; at 0 in a new incarnation of a topic that was watched before; else at the end, before which nothing
-    was promised by us.
+    That is its own position. A consumer without one begins at the end, before which nothing was promised; at the start
+    of the log in a new incarnation of a topic that was watched before, and in a new partition, whose end is not known.
     """
-    seen = topic_of(view, topic)
+    seen = view.topic(topic)
     positions: dict[int, int] = {}
-    for p in view["partitions"]:
-        if p["topic"] != topic or p["partition"] >= seen["partitions"]:
-            continue
-        reader = p["consumers"].get(consumer)
-        if reader is not None:
-            positions[p["partition"]] = reader["position"]
-        elif seen["incarnations"] > 1:
-            positions[p["partition"]] = p["start"]
-        else:
-            positions[p["partition"]] = p["end"]
+    for one in view.of_topic(topic):
+        reader = one.consumers.get(consumer)
+        first = one.start if seen.incarnations > 1 or one.end is None else one.end
+        if one.partition < seen.partitions:
+            positions[one.partition] = first if reader is None else reader.position
     return positions

@@ -1,33 +1,26 @@
-"""The one queue of facts."""
-
-from __future__ import annotations
+"""The queue through which all facts of a cluster reach the judge."""
 
 import threading
 import time
 from collections import deque
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from canary.facts import Fact
+from canary.facts import Fact
 
 PAUSE_AT = 50_000
-"""So many facts that are not durable yet: senders pause until half of them are left."""
+"""When this many facts are not durable yet, senders pause until half of them are."""
 BOUND = 100_000
-"""So many: whoever puts more waits. Some tens of MB."""
+"""When this many facts (some tens of MB) are not durable yet, every ``put`` waits."""
 
 
 class FactQueue:
-    """Where all threads put facts, and from which one thread takes them, in one order.
+    """All threads put facts into it; the judge takes them out, in one order.
 
-    A sequence put at once stays together. Nothing is dropped: when facts do not become durable as fast as they come,
-    senders are to pause first (``paused``), and at the bound every ``put`` waits.
+    Facts of one ``put`` stay together. Nothing is dropped: when facts come faster than they become durable, senders
+    pause (``paused``), and at the bound every ``put`` waits.
 
     Args:
-        keeps: says which facts are wanted; the others are left out. By default all are.
-        pause_at: see PAUSE_AT.
-        bound: see BOUND.
+        keeps: returns whether a fact is wanted; others are left out. By default all are wanted.
     """
 
     def __init__(
@@ -47,7 +40,7 @@ class FactQueue:
         self._released = False
 
     def put(self, facts: Sequence[Fact], /) -> None:
-        """Take ``facts``; wait for room before that while as many as the bound are pending."""
+        """Append ``facts``, after waiting for room while the queue is at its bound."""
         if self._keeps is not None:
             facts = tuple(filter(self._keeps, facts))
         if not facts:
@@ -62,32 +55,32 @@ class FactQueue:
 
     @property
     def pending(self) -> int:
-        """How many facts are not durable yet: those that wait, and those that were gathered and not settled."""
+        """How many facts are not durable yet: those in the queue, and those gathered but not settled."""
         return self._pending
 
     @property
     def paused(self) -> bool:
-        """Whether senders are to send nothing for now."""
+        """Whether senders must pause."""
         return self._halted or self._crowded is not None
 
     @property
     def crowded_s(self) -> float:
-        """For how many seconds too many facts have been pending; 0.0 if they are not."""
+        """For how many seconds ``pause_at`` facts or more have been pending; 0.0 while fewer are."""
         since = self._crowded
         return 0.0 if since is None else time.monotonic() - since
 
     def halt(self, *, halted: bool) -> None:
-        """Have senders pause, however few facts are pending, or let them go on."""
+        """Make senders pause, however few facts are pending, or let them go on."""
         self._halted = halted
 
     def release(self) -> None:
-        """Let nobody wait any more: the end has come."""
+        """Let every ``put`` that waits go on: the runner ends."""
         with self._room:
             self._released = True
             self._room.notify_all()
 
     def gather(self, seconds: float, most: int) -> list[Fact]:
-        """Return what comes within ``seconds``, at once when ``most`` facts are there; to be followed by ``settle``."""
+        """Return the facts of the next ``seconds``, or ``most`` of them; call ``settle`` once they are durable."""
         deadline = time.monotonic() + seconds
         found: list[Fact] = []
         with self._filled:
@@ -99,7 +92,7 @@ class FactQueue:
         return found
 
     def settle(self) -> None:
-        """What was gathered is durable: there is room for as much."""
+        """Take note that the gathered facts are durable, which makes room for as many."""
         with self._room:
             self._pending -= self._taken
             self._taken = 0

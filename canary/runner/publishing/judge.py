@@ -1,100 +1,73 @@
-"""The thread that owns ledger and tracker: durable first, then folded, then told (ARCHITECTURE decision 4)."""
+"""The thread that owns ledger and tracker: facts become durable, then they are folded (ARCHITECTURE decision 4)."""
 
-from __future__ import annotations
-
+import dataclasses
+import queue
 import threading
 import time
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from pathlib import Path
 
 import structlog
 
-from canary.anomalies.online import Findings, Tracker, view
-from canary.client.quiet import Gate
-from canary.client.worker import Worker
-from canary.facts import Tick
-from canary.metrics import Measurement, measurements
-from canary.runner import envelope
-from storage.ledger import LedgerError
-
-if TYPE_CHECKING:
-    import queue
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from canary.anomalies.violation import Violation
-    from canary.client.ports import Clock
-    from canary.facts import Fact
-    from canary.runner.flush import Flusher
-    from canary.runner.inbox import FactQueue
-    from storage.ledger import Ledger
+from canary.anomalies.online import Findings, Tracker
+from canary.facts import Fact, Tick
+from canary.kafka.quiet import Gate
+from canary.metrics import Measurement, Published, measured
+from canary.runner.context import ClusterContext
+from canary.runner.publishing import snapshot
+from canary.runner.publishing.flusher import Flusher
+from canary.threads.worker import Worker
+from storage.ledger import Ledger, LedgerError
 
 log = structlog.get_logger(__name__)
 
 _TICK_S = 1.0
 _MOST = 20_000
-"""Facts of one frame at most: bounds the time between a fact and its judgement when much comes at once."""
+"""The most facts of one frame: bounds the time between a fact and its judgement when many come at once."""
 _RETRY_S = 1.0
 _SEAL_AGAIN_S = 5.0
 
 
-@dataclass(frozen=True, slots=True)
-class Published:
-    """What the judge shows to other threads: plain values that nobody changes any more.
-
-    ``judged_ns`` is the judge's progress: when the last facts were made durable and folded.
-    """
-
-    at_ns: int
-    judged_ns: int
-    view: dict[str, Any] = field(default_factory=dict)
-    measurements: tuple[Measurement, ...] = ()
-    sealed: tuple[Path, ...] = ()
-    facts: int = 0
-
-
 class Judge(Worker):
-    """Takes facts from ``inbox`` in their order; everything found goes to ``findings`` and the flusher.
+    """Takes facts from the context's inbox in their order; what it finds goes to ``findings`` and to the flusher.
 
     Args:
-        ledger: open, and its own from now on.
+        ledger: open; the judge closes it.
         tracker: the state after the replay.
-        inbox: the one queue.
         findings: what the cluster's runner must act on.
         flusher: keeps violations until the store has them.
-        clock: what time it is.
-        fsync_interval: how long facts are gathered, in s.
 
-    ``blocked`` says why facts cannot be made durable, and names the ledger; None while they can. It goes on by itself.
+    ``blocked`` is why facts cannot be made durable, with the ledger's name; None while they can. It ends by itself.
     """
 
     def __init__(
         self,
+        context: ClusterContext,
         ledger: Ledger,
         tracker: Tracker,
         *,
-        inbox: FactQueue,
         findings: queue.SimpleQueue[Findings],
         flusher: Flusher,
-        clock: Clock,
-        fsync_interval: float,
     ) -> None:
         super().__init__("judge")
         self._ledger = ledger
         self._tracker = tracker
-        self._inbox = inbox
+        self._inbox = context.inbox
         self._findings = findings
         self._flusher = flusher
-        self._clock = clock
-        self._fsync_interval = fsync_interval
+        self._clock = context.clock
+        self._fsync_interval = context.settings.runner.fsync_interval
+        """How long facts are gathered, in s."""
         self.blocked: str | None = None
         self._drops: list[Path] = []
-        self._sealed: tuple[Path, ...] = ()
+        self.sealed: tuple[Path, ...] = ()
+        """The ledger's sealed segments, oldest first, as of what was published last."""
         self._seal_at = 0.0
         self._gate = Gate()
         self._changed = threading.Condition()
-        self._judged_ns = clock.now_ns()
-        self._published = Published(self._judged_ns, self._judged_ns)
+        self._judged_ns = self._clock.now_ns()
+        self.published = Published(judged_ns=self._judged_ns)
+        """What was published last; ``now_ns`` is 0 before the judge has begun."""
         self._last_fact = time.monotonic()
 
     @property
@@ -104,21 +77,16 @@ class Judge(Worker):
 
     @property
     def failing(self) -> str | None:
-        """What of the ledger fails while facts are made durable all the same: no other file can be opened, say."""
+        """What fails in the ledger although facts become durable, for example that no other file can be opened."""
         return self._ledger.failing
-
-    @property
-    def published(self) -> Published:
-        """The last view."""
-        return self._published
 
     def wait_for(self, reached: Callable[[Published], bool], timeout: float) -> bool:
         """Wait until a published view satisfies ``reached``; returns whether one did within ``timeout`` seconds."""
         with self._changed:
-            return self._changed.wait_for(lambda: reached(self._published) or self.stopping.is_set(), timeout)
+            return self._changed.wait_for(lambda: reached(self.published) or self.stopping.is_set(), timeout)
 
     def drop(self, path: Path) -> None:
-        """Let the ledger drop a segment that is in the probe log, soon."""
+        """Let the ledger drop a segment that is in the probe log, at the next turn."""
         with self._changed:
             self._drops.append(path)
 
@@ -136,7 +104,7 @@ class Judge(Worker):
                 self._last_fact = now
             if facts and not self._judge(facts):
                 break
-            self._tidy()
+            self._tidy_ledger()
             if now - published_at >= min(self._fsync_interval, 0.5) or self.stopping.is_set():
                 self._publish()
                 published_at = now
@@ -155,7 +123,7 @@ class Judge(Worker):
                     log.error("ledger_blocked", error=str(error), facts=len(facts))  # noqa: TRY400  # no trace
                 self.blocked = str(error)
                 self._inbox.halt(halted=True)
-                self._publish()  # what else is known is shown meanwhile, and how much waits
+                self._publish()  # meanwhile, with the number of facts that wait
                 if self.stopping.wait(_RETRY_S):
                     return False
         self._inbox.settle()
@@ -166,12 +134,12 @@ class Judge(Worker):
         self._tracker.fold(facts)
         self._judged_ns = self._clock.now_ns()
         findings = self._tracker.drain()
-        if findings.renewed:  # whoever renews its clients looks at what is published to see what for
+        if findings.renewed:  # clients are renewed as the published view says
             self._publish()
-        self._tell(findings)
+        self._deliver(findings)
         return True
 
-    def _tell(self, findings: Findings) -> None:
+    def _deliver(self, findings: Findings) -> None:
         self._flusher.violations(findings.violations)
         self._flusher.ended(findings.ended)
         self._flusher.changed(findings.changes)
@@ -191,7 +159,7 @@ class Judge(Worker):
         if findings.rereads or findings.renewed or findings.unknown_producers or findings.stopped:
             self._findings.put(findings)
 
-    def _tidy(self) -> None:
+    def _tidy_ledger(self) -> None:
         if self._ledger.due and time.monotonic() >= self._seal_at:
             self._seal()
         with self._changed:
@@ -201,7 +169,7 @@ class Judge(Worker):
 
     def _seal(self) -> None:
         try:
-            sealed = envelope.seal(self._tracker, self._flusher.undelivered(), self._flusher.unended())
+            sealed = snapshot.seal(self._tracker, self._flusher.undelivered(), self._flusher.unended())
             self._ledger.seal(sealed)
         except LedgerError as error:
             self._seal_at = time.monotonic() + _SEAL_AGAIN_S
@@ -209,29 +177,18 @@ class Judge(Worker):
 
     def _publish(self) -> None:
         try:
-            self._sealed = tuple(self._ledger.sealed())
-        except LedgerError as error:  # a next look may succeed; what is judged does not hang on it
+            self.sealed = tuple(self._ledger.sealed())
+        except LedgerError as error:  # judging goes on without it, and the next try may succeed
             if self._gate.admit("sealed") is not None:
                 log.warning("segments_not_listed", error=str(error))
         state = self._tracker.state
         state.now_ns = max(state.now_ns, self._clock.now_ns())
-        extra = (
+        now = measured(state)
+        own = (
             Measurement("canary_ledger_pending_rows", (), self._inbox.pending),
             Measurement("canary_ledger_errors_total", (), self._ledger.errors),
         )
-        published = Published(
-            self._clock.now_ns(),
-            self._judged_ns,
-            view(state),
-            (*measurements(state), *extra),
-            self._sealed,
-            state.ordinal,
-        )
+        now = dataclasses.replace(now, judged_ns=self._judged_ns, measurements=(*now.measurements, *own))
         with self._changed:
-            self._published = published
+            self.published = now
             self._changed.notify_all()
-
-
-def undelivered_of(violations: list[Violation]) -> list[Violation]:
-    """Return violations to hand to a new flusher, oldest first."""
-    return sorted(violations, key=lambda violation: violation.at_ns)

@@ -1,20 +1,16 @@
 """Sealed segments become the probe log: converted, shipped, and only then dropped (ARCHITECTURE decision 11)."""
 
-from __future__ import annotations
-
 import time
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import structlog
 
-from canary.client.worker import Worker
+from canary.runner.context import ClusterContext
+from canary.runner.publishing.judge import Judge
+from canary.threads.worker import Worker
 from storage.ledger import LedgerError
-from storage.probe_log import ProbeLogError, drop_old, ship_segment
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from canary.runner.judge import Judge
+from storage.probe_log.errors import ProbeLogError
+from storage.probe_log.shipping import drop_old, ship_segment
 
 log = structlog.get_logger(__name__)
 
@@ -23,31 +19,23 @@ _TIDY_S = 3600.0
 
 
 class Shipper(Worker):
-    """Ships each sealed segment, oldest first; a URL that does not answer is tried again for ever.
+    """Ships each sealed segment, oldest first, and tries again for ever while the URL does not answer.
 
-    Args:
-        url: where the probe log is.
-        cluster: the cluster's name.
-        runner: the runner's name.
-        judge: owns the ledger; told which segments may be dropped.
-        retention_s: how long files are kept.
-
-    ``failing`` says why a segment could not be shipped at the last try; None if it could, or there was none.
+    The judge owns the ledger, and drops the segments that were shipped. ``failing`` is why the last try failed, if it
+    did.
     """
 
-    def __init__(self, url: str, cluster: str, runner: str, judge: Judge, *, retention_s: float) -> None:
+    def __init__(self, context: ClusterContext, judge: Judge) -> None:
         super().__init__("shipper")
-        self._url = url
-        self._cluster = cluster
-        self._runner = runner
+        self._context = context
+        self._settings = context.settings.probe_log
         self._judge = judge
-        self._retention_s = retention_s
         self._shipped: set[Path] = set()
         self.failing: str | None = None
         self._tidied = 0.0
 
     def run(self) -> None:
-        """Ship until stopped, and what the judge has sealed at its end."""
+        """Ship until stopped, then ship the segment that the judge seals at its end."""
         while not self.stopping.is_set():
             self.ship()
             self._tidy()
@@ -55,15 +43,17 @@ class Shipper(Worker):
         self.ship()
 
     def ship(self) -> int:
-        """Ship what is sealed and was not shipped by this process; return how many segments were."""
+        """Ship the sealed segments that this process has not shipped yet; return how many they were."""
         done = 0
-        sealed = self._judge.published.sealed
+        sealed = self._judge.sealed
         self._shipped &= set(sealed)
         for path in sealed:
             if path in self._shipped:
                 continue
             try:
-                shipped = ship_segment(path, url=self._url, cluster=self._cluster, runner=self._runner)
+                shipped = ship_segment(
+                    path, url=self._settings.url, cluster=self._context.cluster.name, runner=self._context.runner
+                )
             except (ProbeLogError, LedgerError) as error:
                 if self.failing is None:
                     log.warning("probe_log_unreachable", segment=path.name, error=str(error))
@@ -77,12 +67,12 @@ class Shipper(Worker):
         return done
 
     def _tidy(self) -> None:
-        """Delete files of days beyond retention, now and then."""
+        """Delete files of days beyond retention, once an hour."""
         if time.monotonic() - self._tidied < _TIDY_S:
             return
         self._tidied = time.monotonic()
         try:
-            dropped = drop_old(self._url, time.time_ns() - int(self._retention_s * 1e9))
+            dropped = drop_old(self._settings.url, time.time_ns() - int(self._settings.retention * 1e9))
         except ProbeLogError as error:
             log.warning("probe_log_not_tidied", error=str(error))
         else:

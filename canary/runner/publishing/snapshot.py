@@ -1,9 +1,7 @@
-"""What a ledger's snapshot holds: the tracker's state, and what was found but has not reached the store yet."""
-
-from __future__ import annotations
+"""What a ledger's snapshot holds: the tracker's state, and the violations that the store does not have yet."""
 
 import base64
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
 
 import orjson
 
@@ -11,12 +9,9 @@ from canary.anomalies.online import Tracker
 from canary.anomalies.online.codec import dumps, loads
 from canary.anomalies.violation import Violation
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
 
 def seal(tracker: Tracker, undelivered: Iterable[Violation], ended: Iterable[Violation] = ()) -> bytes:
-    """Return all as one snapshot; ``ended`` are the conditions whose end the store does not know yet."""
+    """Return one snapshot of all; ``ended`` are the conditions whose end the store does not have yet."""
     return orjson.dumps(
         {
             "version": 1,
@@ -28,10 +23,10 @@ def seal(tracker: Tracker, undelivered: Iterable[Violation], ended: Iterable[Vio
 
 
 def unseal(snapshot: bytes | None) -> tuple[Tracker, list[Violation], list[Violation]]:
-    """Return what :func:`seal` was given: tracker, undelivered, ended; an empty tracker for None.
+    """Return the tracker, undelivered and ended of :func:`seal`; for None an empty tracker.
 
     Raises:
-        ValueError: the snapshot is of another version, or none.
+        ValueError: these bytes are not a snapshot, or one of another version.
     """
     if snapshot is None:
         return Tracker(), [], []

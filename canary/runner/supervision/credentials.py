@@ -1,25 +1,15 @@
-"""Sees that credentials in files have changed, so that every client can be made anew with them."""
-
-from __future__ import annotations
+"""Notices that credentials in files have changed, so that every client can be replaced."""
 
 import hashlib
 import time
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
+from collections.abc import Sequence
+from pathlib import Path
 
 LOOK_S = 5.0
 
 
 class CredentialFiles:
-    """The files of one cluster's credentials.
-
-    Args:
-        files: which.
-        every_s: how often they are looked at, in s.
-    """
+    """The files of one cluster's credentials, looked at every ``every_s`` seconds."""
 
     def __init__(self, files: Sequence[Path], every_s: float = LOOK_S) -> None:
         self._files = list(files)
@@ -29,9 +19,10 @@ class CredentialFiles:
         self._seen = self._known
 
     def changed(self) -> bool:
-        """Say whether they hold something else than at the last time that this was said.
+        """Return whether the contents have changed since the last call that returned True.
 
-        A certificate and its key are two files: a change counts once two looks in a row saw the same.
+        A certificate and its key are two files, written one after the other: a change counts once two looks in a row
+        saw the same.
         """
         now = time.monotonic()
         if not self._files or now < self._due:
@@ -48,7 +39,7 @@ class CredentialFiles:
 
 
 def _digest(path: Path) -> bytes | None:
-    """Return what tells a file's content from another; None while it cannot be read or is empty."""
+    """Return a digest of a file; None while it cannot be read or is empty."""
     try:
         content = path.read_bytes()
     except OSError:

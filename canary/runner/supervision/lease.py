@@ -1,25 +1,18 @@
 """One live runner of a name in a cluster (ARCHITECTURE decision 9)."""
 
-from __future__ import annotations
-
+import threading
 import time
 import uuid
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from pathlib import Path
 
 import structlog
 
-from canary.client.worker import Worker
 from canary.settings import UserError
-from storage.store import StoreError
-from storage.store.leases import runner_lease
+from canary.threads.worker import Worker
+from storage.store import Store, StoreError
+from storage.store.repositories.leases import runner_lease
 from storage.store.values import Lease
-
-if TYPE_CHECKING:
-    import threading
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from storage.store import Store
 
 log = structlog.get_logger(__name__)
 
@@ -42,21 +35,16 @@ class TakenError(UserError):
 
 
 def claim(
-    store: Store,
-    cluster: str,
-    runner: str,
-    directory: Path,
-    stopping: threading.Event,
-    *,
-    watch_s: float = _WATCH_S,
+    store: Store, cluster: str, runner: str, directory: Path, stopping: threading.Event, *, watch_s: float = _WATCH_S
 ) -> str | None:
-    """Take the lease of (cluster, runner), and return who we are; None when told to stop meanwhile.
+    """Take the lease of (cluster, runner), and return the holder's id; None when stopped before.
 
-    The lock on the ledger's ``directory`` is ours already: whoever wrote its holder file is dead, and is succeeded at
-    once. Anybody else's counter is watched on our own clock: ``watch_s`` seconds unchanged means dead.
+    This process has the lock on the ledger's ``directory``, so the holder named in its file is dead, and its lease is
+    taken over at once. Any other holder is watched on our own clock: it is dead if its counter has not moved for
+    ``watch_s`` seconds.
 
     Raises:
-        TakenError: the other one is alive.
+        TakenError: the other holder is alive.
     """
     name = runner_lease(cluster, runner)
     holder = uuid.uuid4().hex
@@ -83,7 +71,7 @@ def claim(
         if isinstance(answer, Lease):
             try:
                 note.write_text(holder)
-            except OSError as error:  # the next start waits a little longer; the ledger says what else this means
+            except OSError as error:  # the next start waits a little longer; the ledger reports the full disk
                 log.warning("holder_not_noted", path=str(note), error=str(error))
             return holder
         if waited_since is None:
@@ -95,11 +83,10 @@ def claim(
     return None
 
 
-class Keeper(Worker):
-    """Renews the lease; ``on_lost`` is called once when somebody else has it.
+class LeaseRenewer(Worker):
+    """Renews the lease; ``on_lost`` is called once when another runner has it.
 
-    While the store cannot be reached the lease may still be ours: probing goes on, and whoever wants it waits for a
-    counter that stands still, which it cannot see either.
+    While the store cannot be reached probing goes on: no other runner can reach it and take the lease either.
     """
 
     def __init__(self, store: Store, cluster: str, runner: str, holder: str, on_lost: Callable[[], None]) -> None:

@@ -1,47 +1,36 @@
 """The parts of a cluster's runner: what happens when one of them ends, and what keeps a runner from its work.
 
-A part is a thread (canary.client.worker). PARTS has all of them, and a rule for each: it is started again, with growing
-pauses, or the runner ends with a message and status 70, so that whoever started the process starts another one. What
-cannot work now is a *trouble*: it is on /metrics and on the page while it lasts, and those in which losses would go
-unnoticed are the violation ``blind``.
+A part is a thread (canary.threads.worker). PARTS has all of them, and a rule for each: it is started again, with
+growing pauses, or the runner ends with a message and status 70, so that the process is started again from outside.
+What cannot work now is a *trouble*, which is on /metrics and on the page while it lasts. While losses would go
+unnoticed because of one, there is the violation ``blind``.
 """
 
-from __future__ import annotations
-
 import threading
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import structlog
 
-from canary.client.pauses import Pauses
-from canary.client.worker import Worker
-from canary.probing.fencing import FencingProbe
-from canary.probing.group import GroupProbe
-from canary.probing.idempotent import IdempotentProducer
-from canary.probing.relay import Relay
-from canary.probing.reread import RereadWorker
-from canary.probing.tail import TailConsumer
-from canary.probing.transactional import TransactionalProducer
-from canary.runner.flush import Flusher
-from canary.runner.judge import Judge
-from canary.runner.keeper import Keeper
-from canary.runner.scrub import Scrubber
-from canary.runner.shipping import Shipper
-from canary.runner.troubles import Trouble
-from canary.watching.audit import Auditor
+from canary.probing.base import Writer
+from canary.probing.readers.reread import RereadWorker
+from canary.probing.readers.scrub import Scrubber
+from canary.probing.readers.tail import TailConsumer
+from canary.runner.publishing.flusher import Flusher
+from canary.runner.publishing.inbox import FactQueue
+from canary.runner.publishing.judge import Judge
+from canary.runner.publishing.shipper import Shipper
+from canary.runner.publishing.troubles import Trouble
+from canary.runner.supervision.lease import LeaseRenewer
+from canary.threads.backoff import Pauses
+from canary.threads.worker import Worker
+from canary.watching.audit.auditor import Auditor
 from canary.watching.sampler import Watcher
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from canary.runner.inbox import FactQueue
-    from canary.runner.modes import Part
 
 log = structlog.get_logger(__name__)
 
 CROWDED_S = 5.0
-"""So long senders may pause for a crowded queue before that is a trouble: a burst of re-reading is none."""
+"""How long senders may pause for a crowded queue before that is a trouble; a burst of re-reads takes less."""
 _LOOK_S = 0.25
 
 
@@ -57,50 +46,46 @@ class Rule:
 
 
 PARTS: Mapping[type, Rule] = {
-    Judge: Rule(again=False, needed=True),  # half a fold is no state to go on from: a new process replays the ledger
+    Judge: Rule(again=False, needed=True),  # a half-done fold leaves no usable state: a new process replays the ledger
     Flusher: Rule(again=True, needed=True),
     Shipper: Rule(again=True, needed=False),
-    Keeper: Rule(again=True, needed=False),
+    LeaseRenewer: Rule(again=True, needed=False),
     Watcher: Rule(again=True, needed=True),
     Auditor: Rule(again=True, needed=False),
     Scrubber: Rule(again=True, needed=False),
     RereadWorker: Rule(again=True, needed=True),
-    TailConsumer: Rule(again=True, needed=True),  # made anew by TopicProbes, where it stood
-    IdempotentProducer: Rule(again=True, needed=True),  # writers: made anew by TopicProbes, under a new generation
-    TransactionalProducer: Rule(again=True, needed=True),
-    FencingProbe: Rule(again=True, needed=True),
-    Relay: Rule(again=True, needed=True),
-    GroupProbe: Rule(again=True, needed=True),
+    TailConsumer: Rule(again=True, needed=True),  # TopicProbes makes a new one, from its position
+    Writer: Rule(again=True, needed=True),  # TopicProbes makes a new one, under a new generation
 }
-"""Every part of a cluster's runner, by its class."""
+"""Every part of a cluster's runner, by its class or the base of that."""
+
+
+def rule_of(part: Worker) -> Rule:
+    """Return what happens when a part ends."""
+    return next(PARTS[one] for one in type(part).__mro__ if one in PARTS)
 
 
 class Supervisor(Worker):
-    """Looks after the parts of one cluster's runner.
-
-    Args:
-        inbox: the one queue.
-        give_up: called with the reason, once, when the runner is to end with status FAILED.
-    """
+    """Restarts the parts of one cluster's runner; ``give_up`` is called with a reason when the runner must end."""
 
     def __init__(self, inbox: FactQueue, give_up: Callable[[str], None]) -> None:
         super().__init__("supervisor")
         self._inbox = inbox
         self._give_up = give_up
-        self._parts: list[Part] = []
+        self._parts: list[Worker] = []
         self._lock = threading.Lock()
         self._pauses = Pauses()
         self._ended: dict[str, tuple[Rule, str]] = {}
 
-    def begin(self, *parts: Part) -> None:
-        """Start parts, and look after them from now on."""
+    def begin(self, *parts: Worker) -> None:
+        """Start parts, and restart them from now on when they end."""
         for part in parts:
             part.start()
             with self._lock:
                 self._parts.append(part)
 
-    def leave(self, *parts: Part) -> None:
-        """Look after these no more: they are about to be stopped."""
+    def leave(self, *parts: Worker) -> None:
+        """Stop looking after these parts: they are about to be stopped."""
         with self._lock:
             self._parts = [part for part in self._parts if part not in parts]
 
@@ -119,23 +104,23 @@ class Supervisor(Worker):
             for part in self._parts:
                 if part.alive:
                     continue
-                if not PARTS[type(part)].again:
+                if not rule_of(part).again:
                     self.stopping.set()
                     self._give_up(f"its {part.name} ended: {part.failure!r}")
                     return
                 if self.may_start(part.name, part):
                     self._restart(part)
 
-    def may_start(self, what: str, part: Part) -> bool:
-        """Say whether ``part``, which has ended and is called ``what``, may be started again now."""
-        self._ended[what] = (PARTS[type(part)], repr(part.failure))
+    def may_start(self, what: str, part: Worker) -> bool:
+        """Return whether ``part``, which has ended and is called ``what``, may be started again now."""
+        self._ended[what] = (rule_of(part), repr(part.failure))
         return self._pauses.may_start(what)
 
-    def _restart(self, part: Part) -> None:
+    def _restart(self, part: Worker) -> None:
         log.error("part_started_again", part=part.name, failure=repr(part.failure))
         try:
             part.restart()
-        except RuntimeError as error:  # no thread to be had: the next pause is longer
+        except RuntimeError as error:  # the system gives no thread: the next pause is longer
             log.warning("part_not_started", part=part.name, error=str(error))
 
     def troubles(self, judge: Judge) -> dict[str, Trouble | None]:

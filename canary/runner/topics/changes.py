@@ -1,28 +1,15 @@
 """Reads what the plan of the probe topics needs, and makes the changes of a plan."""
 
-from __future__ import annotations
+from collections.abc import Callable, Collection, Sequence
+from concurrent.futures import Future
+from typing import Any
 
-from typing import TYPE_CHECKING, Any
+from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, NewPartitions, NewTopic, ResourceType
 
-from confluent_kafka import KafkaError, KafkaException, TopicCollection
-from confluent_kafka.admin import (
-    AlterConfigOpType,
-    ConfigEntry,
-    ConfigResource,
-    NewPartitions,
-    NewTopic,
-    ResourceType,
-)
-
-from canary.client.answers import answer, text_of
-from canary.probing.topic import UNREACHABLE, Broker, TopicError
-from canary.runner.planning import Existing
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Sequence
-    from concurrent.futures import Future
-
-    from canary.runner.planning import Change
+from canary.kafka.responses import answer, describe_settings, describe_topic, text_of
+from canary.kafka.topic_creation import UNREACHABLE, Broker, TopicError
+from canary.runner.topics.planning import Change, Existing
 
 
 def live_brokers(admin: Any) -> list[Broker]:
@@ -36,36 +23,22 @@ def live_brokers(admin: Any) -> list[Broker]:
 
 
 def existing(admin: Any, topic: str, names: Sequence[str]) -> Existing | None:
-    """Return a topic as it is, with the settings called ``names``; None when the cluster says that there is none.
+    """Return a topic as it is, with the settings called ``names``; None when there is no such topic.
 
     Raises:
         TopicError: the cluster does not answer, or not enough rights.
     """
-    described = _result(
-        admin,
-        lambda most_s: admin.describe_topics(TopicCollection([topic]), request_timeout=most_s)[topic],
-        f"describe topic {topic!r}",
-        {KafkaError.UNKNOWN_TOPIC_OR_PART},
-    )
+    missing = {KafkaError.UNKNOWN_TOPIC_OR_PART}
+    described = _result(admin, describe_topic(admin, topic), f"describe topic {topic!r}", missing)
     if described is None:
         return None
-    resource = ConfigResource(ResourceType.TOPIC, topic)
-    entries = _result(
-        admin,
-        lambda most_s: admin.describe_configs([resource], request_timeout=most_s)[resource],
-        f"read the settings of topic {topic!r}",
-    )
+    entries = _result(admin, describe_settings(admin, topic), f"read the settings of topic {topic!r}")
     replicas = [[node.id for node in part.replicas] for part in sorted(described.partitions, key=lambda one: one.id)]
     return Existing(replicas, {name: entries[name].value for name in names if name in entries})
 
 
 def make(admin: Any, change: Change, partitions_now: int) -> None:
-    """Make one change. One that somebody else has made meanwhile is no error.
-
-    Args:
-        admin: an AdminClient.
-        change: what to do.
-        partitions_now: how many partitions the topic had when it was planned.
+    """Make one change of a topic that had ``partitions_now`` when it was planned; fine if it was made meanwhile.
 
     Raises:
         TopicError: it is refused, or not answered.
@@ -99,9 +72,7 @@ def make(admin: Any, change: Change, partitions_now: int) -> None:
         ]
         resource = ConfigResource(ResourceType.TOPIC, change.topic, incremental_configs=entries)
         _result(
-            admin,
-            lambda most_s: admin.incremental_alter_configs([resource], request_timeout=most_s)[resource],
-            what,
+            admin, lambda most_s: admin.incremental_alter_configs([resource], request_timeout=most_s)[resource], what
         )
 
 
@@ -110,12 +81,12 @@ def _result(admin: Any, ask: Callable[[float], Future[Any]], what: str, fine: Co
     try:
         return answer(admin, ask)
     except KafkaException as error:
-        said: KafkaError = error.args[0]
-        if said.code() in fine:
+        reason: KafkaError = error.args[0]
+        if reason.code() in fine:
             return None
         raise TopicError(
-            f"could not {what}: {text_of(said)}; is the cluster reachable, and has the canary its rights "
+            f"could not {what}: {text_of(reason)}; is the cluster reachable, and has the canary its rights "
             "(DESCRIBE, CREATE, ALTER, ALTER_CONFIGS)?",
             UNREACHABLE,
-            said.name(),
+            reason.name(),
         ) from error

@@ -1,25 +1,20 @@
 """What should be changed about the probe topics, decided from what is. Pure.
 
-The aim: every broker leads at least one probe partition, so that every broker is probed. What is looked at is who is
-*meant* to lead, the first of a partition's replicas (the preferred leader): where somebody else leads at the moment,
-an election will put that right, and the plan does not fight it. Never proposed: moving replicas (a broker that is down
-comes back, and this client could not move them), deleting anything, electing leaders. Whether a broker that is not
-there was decommissioned is known only where an admin API tells its members.
+The aim: every broker leads at least one probe partition, so that every broker is probed. The plan looks at the
+preferred leader, the first of a partition's replicas: where another one leads at the moment, an election will correct
+that. Example: of brokers 1, 2, 3 broker 3 is no partition's preferred leader; the plan adds one partition, led by 3.
+Never proposed: moving replicas (a broker that is down comes back, and this client could not move them), deleting
+anything, electing leaders. Whether an absent broker was decommissioned is known only from a vendor's admin API.
 """
-
-from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
-from canary.probing.topic import Broker, spread
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-
-    from canary.watching.beyond import Member
+from canary.kafka.topic_creation import Broker, spread
+from canary.watching.vendor_api import Member
 
 Action = Literal["create", "add-partitions", "configure"]
 
@@ -64,13 +59,10 @@ class Plan:
 def plan(
     wanted: Wanted, existing: Existing | None, brokers: Sequence[Broker], members: Iterable[Member] | None = None
 ) -> Plan:
-    """Return what to change about one topic.
+    """Return what to change about one topic; ``existing`` is None where there is no such topic.
 
-    Args:
-        wanted: as the settings want it.
-        existing: as it is, None where the cluster says that there is none.
-        brokers: those that live.
-        members: those that belong to the cluster, where somebody tells: no partition is given to one that is leaving.
+    ``brokers`` are the live ones, ``members`` those that belong to the cluster, where that is known: a member that is
+    leaving gets no partition.
     """
     factor = wanted.replication_factor
     belong = None if members is None else {member.id: member for member in members}
@@ -102,7 +94,7 @@ def plan(
 def _partitions(
     wanted: Wanted, existing: Existing, brokers: Sequence[Broker]
 ) -> tuple[tuple[tuple[int, ...], ...], str]:
-    """Return replicas of the partitions to add: one for each live broker that is nobody's preferred leader."""
+    """Return replicas of the partitions to add: one for each live broker that is no preferred leader."""
     leading = Counter(replicas[0] for replicas in existing.replicas if replicas)
     idle = [broker.id for broker in sorted(brokers) if not leading[broker.id]]
     short = wanted.partitions - len(existing.replicas) - len(idle)
@@ -116,7 +108,7 @@ def _partitions(
 def _away(
     wanted: Wanted, existing: Existing, brokers: Sequence[Broker], belong: Mapping[int, Member] | None
 ) -> Iterator[str]:
-    """Yield what is to be known of brokers that hold replicas and take no new ones."""
+    """Yield remarks on brokers that hold replicas and get no new ones."""
     absent = sorted({one for replicas in existing.replicas for one in replicas} - {broker.id for broker in brokers})
     leaving = [one for one in absent if belong is not None and one in belong and belong[one].membership != "active"]
     removed = [one for one in absent if belong is not None and one not in belong]
@@ -137,7 +129,7 @@ def _away(
 
 
 def _too_few(wanted: Wanted, existing: Existing, brokers: Sequence[Broker]) -> Iterator[str]:
-    """Yield what is to be done by hand about partitions that have fewer replicas than wanted."""
+    """Yield what to do by hand about partitions that have fewer replicas than wanted."""
     fewer = [number for number, replicas in enumerate(existing.replicas) if len(replicas) < wanted.replication_factor]
     if fewer and len(brokers) >= wanted.replication_factor:
         rings = {one[0]: one for one in spread(brokers, len(brokers), wanted.replication_factor)}

@@ -1,20 +1,16 @@
-"""When certificates expire: those that the canary shows or trusts, read from where the settings say."""
-
-from __future__ import annotations
+"""When certificates expire: those that the canary shows or trusts, from the files or texts in the settings."""
 
 import re
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
+from typing import Final
 
 FILES: Final = {"ssl.certificate.location": "client", "ssl.ca.location": "authority"}
 """librdkafka properties that name a PEM file, and what the certificate is to us."""
 TEXTS: Final = {"ssl.certificate.pem": "client", "ssl.ca.pem": "authority"}
 """Those that hold the PEM itself."""
 MOST: Final = 50
-"""A file with more certificates than that is a system's bundle: which of them matters cannot be told."""
+"""A file with more certificates than that is a system's bundle: which of them matters is not known."""
 
 _PEM = re.compile(rb"-----BEGIN CERTIFICATE-----.*?-----END CERTIFICATE-----", re.DOTALL)
 

@@ -1,15 +1,11 @@
 """A probe topic that mirrors a production topic measures that topic's durability only while both are set alike."""
 
-from __future__ import annotations
+from collections.abc import Iterator
+from typing import Final
 
-from typing import TYPE_CHECKING, Final
-
-from canary.watching.audited import Finding
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from canary.watching.audited import Audited, AuditedTopic
+from canary.metrics.findings import Finding
+from canary.watching.audit.cluster_config import ClusterConfig, TopicConfig
+from canary.watching.audit.topic_checks import change_topic
 
 NOT_COPIED: Final = frozenset(
     {
@@ -22,10 +18,10 @@ NOT_COPIED: Final = frozenset(
 _WHY = "probes of the mirror show another durability than that topic has"
 
 
-def check(what: Audited) -> Iterator[Finding]:
+def check(config: ClusterConfig) -> Iterator[Finding]:
     """Yield what differs between each mirror and what it mirrors: replicas, and settings made on either of them."""
-    topics = {topic.name: topic for topic in what.topics}
-    for name, of in what.mirrors.items():
+    topics = {topic.name: topic for topic in config.topics}
+    for name, of in config.mirrors.items():
         mirror, original = topics.get(name), topics.get(of)
         if original is None:
             change = "set modes.mirror.of to a topic that exists"
@@ -34,7 +30,7 @@ def check(what: Audited) -> Iterator[Finding]:
             yield from _drift(mirror, original)
 
 
-def _drift(mirror: AuditedTopic, original: AuditedTopic) -> Iterator[Finding]:
+def _drift(mirror: TopicConfig, original: TopicConfig) -> Iterator[Finding]:
     where = f"topic {mirror.name}"
     have, want = mirror.replication_factor, original.replication_factor
     if have and want and have != want:
@@ -42,15 +38,12 @@ def _drift(mirror: AuditedTopic, original: AuditedTopic) -> Iterator[Finding]:
         change = "kafka-reassign-partitions.sh, or delete the mirror: the canary makes it again"
         yield Finding("mirror-drift", "warning", where, found, _WHY, change)
     if not mirror.settings or not original.settings:
-        return  # not told: noted elsewhere
+        return  # not known: noted elsewhere
     made = {name for topic in (mirror, original) for name, one in topic.settings.items() if one.origin == "topic"}
     for name in sorted(made - NOT_COPIED):
         ours, theirs = mirror.settings.get(name), original.settings.get(name)
         if ours is None or theirs is None or ours.value == theirs.value:
             continue
-        change = (
-            f"kafka-configs.sh --alter --entity-type topics --entity-name {mirror.name} "
-            f"--add-config {name}=[{theirs.value}]"
-        )
+        change = change_topic(mirror.name, f"{name}=[{theirs.value}]")
         found = f"{name}={ours.value}, and {theirs.value} on {original.name}"
         yield Finding("mirror-drift", "warning", where, found, _WHY, change)

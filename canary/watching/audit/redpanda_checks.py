@@ -1,16 +1,10 @@
-"""What the audit says of a Redpanda cluster, from its own configuration. Untested against a live one."""
-
-from __future__ import annotations
+"""The audit of a Redpanda cluster, from its own configuration. Untested against a live one."""
 
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping
 
-from canary.watching.audited import Finding
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from canary.watching.audited import Audited, Severity
+from canary.metrics.findings import Finding, Severity
+from canary.watching.audit.cluster_config import ClusterConfig
 
 _BAD_BELOW = (
     (
@@ -35,22 +29,22 @@ _DEFAULTS: tuple[tuple[str, str, Severity], ...] = (
 )
 
 
-def check(what: Audited) -> Iterator[Finding]:
+def check(config: ClusterConfig) -> Iterator[Finding]:
     """Yield the findings; none where it is no Redpanda."""
-    if what.redpanda is None:
+    if config.redpanda is None:
         return
-    yield from _coordinators(what, what.redpanda)
-    yield from _caching(what, what.redpanda)
-    if what.redpanda.get("auto_create_topics_enabled") is True:
+    yield from _coordinators(config, config.redpanda)
+    yield from _caching(config, config.redpanda)
+    if config.redpanda.get("auto_create_topics_enabled") is True:
         yield Finding(
             "auto-create",
             "warning",
             "cluster",
             "auto_create_topics_enabled=true",
-            "a misspelt or deleted topic comes into being by itself and takes writes that nobody will look for",
+            "a misspelt or deleted topic is created by itself and takes writes that no consumer looks for",
             "rpk cluster config set auto_create_topics_enabled false",
         )
-    for broker in what.brokers:
+    for broker in config.brokers:
         version = _version(broker.version)
         why = next((why for below, why in _BAD_BELOW if version and version < below), None)
         if why is not None:
@@ -58,11 +52,11 @@ def check(what: Audited) -> Iterator[Finding]:
             yield Finding("known-bad-version", "critical", f"broker {broker.id}", found, why, "upgrade Redpanda")
 
 
-def _coordinators(what: Audited, settings: Mapping[str, object]) -> Iterator[Finding]:
+def _coordinators(config: ClusterConfig, settings: Mapping[str, object]) -> Iterator[Finding]:
     """Internal topics as they are, or, before they are made, as they will be."""
-    least = min(3, len(what.brokers))
+    least = min(3, len(config.brokers))
     for topic, (name, why) in COORDINATORS.items():
-        count = what.coordinators.get(topic)
+        count = config.coordinators.get(topic)
         if count is not None:
             found, change = f"{topic} has replication factor {count}", f"move its partition to {least} brokers"
         else:
@@ -78,12 +72,12 @@ def _coordinators(what: Audited, settings: Mapping[str, object]) -> Iterator[Fin
             yield Finding("internal-replication", severity, "cluster", f"{name}={value}", why, change)
 
 
-def _caching(what: Audited, settings: Mapping[str, object]) -> Iterator[Finding]:
+def _caching(config: ClusterConfig, settings: Mapping[str, object]) -> Iterator[Finding]:
     value = settings.get("write_caching_default")
     if value in {"true", True}:
         change = "rpk cluster config set write_caching_default disabled"
         yield Finding("write-caching", "warning", "cluster", "write_caching_default=true", _WHY_CACHING, change)
-    for topic in what.topics:
+    for topic in config.topics:
         own = topic.settings.get("write.caching")
         if own is not None and own.origin == "topic" and own.value == "true" and value != "disabled":
             change = f"rpk topic alter-config {topic.name} --set write.caching=false"

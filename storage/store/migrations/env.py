@@ -1,12 +1,8 @@
-"""Run migrations on the connection that storage.store.migrating hands over, in its transaction."""
-
-from __future__ import annotations
+"""Run migrations on the connection and in the transaction of storage.store.migrating."""
 
 from alembic import context
 
-from storage.store.models import Base
+from storage.store.models import METADATA
 
-context.configure(
-    connection=context.config.attributes["connection"], target_metadata=Base.metadata, render_as_batch=True
-)
+context.configure(connection=context.config.attributes["connection"], target_metadata=METADATA, render_as_batch=True)
 context.run_migrations()

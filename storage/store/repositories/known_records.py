@@ -1,30 +1,23 @@
-"""Which records are in a violation already, so that none is in two of one kind.
+"""Which records of a batch are stored already, so that no record is in two violations of one kind.
 
-A record is known by kind, incarnation, partition, offset and identity, whatever range it was found in. Single ones are
-looked up by id; a range is compared with every range that it overlaps and every single record within it. What
-retention deleted is known here for ever.
+A record is known by kind, incarnation, partition, offset and identity, in whatever range it was found. A single record
+is looked up by its violation's id; a range is compared with the stored ranges that it overlaps and with the single
+records within it. Records that retention deleted stay known.
 """
 
-from __future__ import annotations
-
-import itertools
 from bisect import bisect_right, insort
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Sequence
+from typing import Any
 
-from sqlalchemy import and_, or_, select
+from sqlalchemy import Connection, and_, or_, select
 
-from canary.anomalies.violation import Records
+from canary.anomalies.violation import Records, Violation
 from canary.probe.identity import Identity
-from storage.store.models import ForgottenRow, ViolationRow
+from storage.store.models import FORGOTTEN, VIOLATIONS
+from storage.store.rows import chunks
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-
-    from sqlalchemy import Connection
-
-    from canary.anomalies.violation import Violation
-
-CHUNK = 500
+IDENTITY = ("producer_id", "generation", "identity_partition", "sequence")
+"""The columns of an identity, in its order."""
 _RANGES = 100
 """Ranges looked up in one statement."""
 
@@ -33,7 +26,7 @@ _Place = tuple[str, str, str, int | None]
 
 
 class Known:
-    """What the store knows of a batch's records: ``rows`` by id, and the ids of what retention deleted."""
+    """The stored rows that have records of a batch, by id, and the ids of violations that retention deleted."""
 
     def __init__(self, connection: Connection, cluster: str, batch: Sequence[Violation]) -> None:
         self.rows: dict[str, Row] = {}
@@ -41,20 +34,22 @@ class Known:
         self._lines: dict[tuple[object, ...], list[tuple[int, int, str]]] = {}
         ids = dict.fromkeys(violation.key(cluster) for violation in batch)
         for chunk in chunks(ids):
-            self._load(connection, lambda table, chunk=chunk: table.id.in_(chunk))
-        for chunk in chunks(_asked(batch), _RANGES):
+            self._load(connection, lambda columns, chunk=chunk: columns.id.in_(chunk))
+        for spans in chunks(_lookups(batch), _RANGES):
             self._load(
                 connection,
-                lambda table, chunk=chunk: and_(table.cluster == cluster, or_(*(_near(table, *one) for one in chunk))),
+                lambda columns, spans=spans: and_(
+                    columns.cluster == cluster, or_(*(_near(columns, *one) for one in spans))
+                ),
             )
 
     def add(self, row: Row) -> None:
-        """Take in a row that is new."""
+        """Add a new row."""
         self.rows[row["id"]] = row
         self._index(row)
 
     def parts(self, violation: Violation) -> Iterator[tuple[str | None, Records]]:
-        """Yield the records of ``violation`` in runs: the id of the violation that has them, or None; ascending."""
+        """Yield the records of ``violation`` in runs, ascending, each with the id of the row that has them, or None."""
         for run in violation.runs:
             if run.offset is None:
                 yield None, run
@@ -77,10 +72,10 @@ class Known:
                 yield None, run.part(at - begin, end - at)
 
     def _load(self, connection: Connection, where: Any) -> None:
-        for row in connection.execute(select(ViolationRow.__table__).where(where(ViolationRow))).mappings():
+        for row in connection.execute(select(VIOLATIONS).where(where(VIOLATIONS.c))).mappings():
             if row["id"] not in self.rows:
                 self.add(dict(row))
-        for row in connection.execute(select(ForgottenRow.__table__).where(where(ForgottenRow))).mappings():
+        for row in connection.execute(select(FORGOTTEN).where(where(FORGOTTEN.c))).mappings():
             if row["id"] not in self.forgotten:
                 self.forgotten.add(row["id"])
                 self._index(row)
@@ -95,20 +90,17 @@ class Known:
 
 
 def runs_of(row: Any) -> list[Records]:
-    """Return the records of a row: of a range as they were written, else the one of its place."""
+    """Return the records of a row, in runs; a row about one record has one run of one."""
     if row["records"] is not None:
         return [Records(offset, size, who and Identity(*who)) for offset, size, who in row["records"]]
-    identity = None
-    if row["producer_id"] is not None:
-        identity = Identity(row["producer_id"], row["generation"], row["identity_partition"], row["sequence"])
-    return [Records(row["offset"], 1, identity)]
+    return [Records(row["offset"], 1, identity_of(row))]
 
 
-def chunks(items: Iterable[Any], size: int = CHUNK) -> Iterator[list[Any]]:
-    """Yield ``items`` in lists of at most ``size``."""
-    iterator = iter(items)
-    while chunk := list(itertools.islice(iterator, size)):
-        yield chunk
+def identity_of(row: Any) -> Identity | None:
+    """Return the identity of a row's first record, or None."""
+    if row["producer_id"] is None:
+        return None
+    return Identity(*(row[name] for name in IDENTITY))
 
 
 def _place(violation: Violation) -> _Place:
@@ -116,15 +108,15 @@ def _place(violation: Violation) -> _Place:
 
 
 def _line(place: _Place, run: Records) -> tuple[object, ...]:
-    """Return what two runs have in common whose records are the same wherever their offsets are."""
+    """Return a key that two runs share exactly if equal offsets in them mean the same record: place and producer."""
     who = run.identity
     return (*place, None if who is None else (*who[:3], who.sequence - (run.offset or 0)))
 
 
-def _asked(batch: Sequence[Violation]) -> Iterator[tuple[_Place, int, int, bool]]:
-    """Yield what to look for: place, first and last offset, and whether single records in between matter, too.
+def _lookups(batch: Sequence[Violation]) -> Iterator[tuple[_Place, int, int, bool]]:
+    """Yield what to look up: place, first and last offset, and whether stored single records count, too.
 
-    They do for a range; the single records of a place are looked for at once, and only among ranges.
+    They count for a range. The batch's single records are looked up together, place by place, and only in ranges.
     """
     spans: dict[_Place, tuple[int, int]] = {}
     for violation in batch:
@@ -140,11 +132,11 @@ def _asked(batch: Sequence[Violation]) -> Iterator[tuple[_Place, int, int, bool]
         yield place, low, high, False
 
 
-def _near(table: Any, place: _Place, first: int, last: int, singles: bool) -> Any:  # noqa: FBT001  # from a tuple
-    overlapping = and_(table.last_offset >= first, table.offset <= last)
+def _near(columns: Any, place: _Place, first: int, last: int, singles: bool) -> Any:  # noqa: FBT001  # from a tuple
+    overlapping = and_(columns.last_offset >= first, columns.offset <= last)
     if singles:
-        within = and_(table.last_offset.is_(None), table.offset >= first, table.offset <= last)
+        within = and_(columns.last_offset.is_(None), columns.offset >= first, columns.offset <= last)
         overlapping = or_(overlapping, within)
     kind, topic, topic_id, partition = place
-    where = table.kind == kind, table.topic == topic, table.topic_id == topic_id, table.partition == partition
+    where = columns.kind == kind, columns.topic == topic, columns.topic_id == topic_id, columns.partition == partition
     return and_(*where, overlapping)

@@ -1,116 +1,74 @@
-"""Leases without clocks of others (ARCHITECTURE decision 9).
+"""Leases that need no common clock (ARCHITECTURE decision 9).
 
-A holder renews, which makes the counter rise. Who wants the lease watches the counter on its own monotonic clock: 15 s
-unchanged means dead, and ``take_over`` with the counter that stood still is a compare-and-set, so that a holder that
-renewed meanwhile keeps it and of two successors one wins. ``holder`` names one process, not one name of a runner.
+The holder renews its lease, which raises a counter. A process that wants the lease watches the counter on its own
+monotonic clock: unchanged for 15 s means that the holder is dead. ``take_over`` is a compare-and-set on that counter:
+if the holder renewed meanwhile it keeps the lease, and of two successors one wins. ``holder`` names one process, not a
+runner.
 """
 
-from __future__ import annotations
+from collections.abc import Sequence
 
-from typing import TYPE_CHECKING
+from sqlalchemy import ColumnElement, Connection, or_, select, update
 
-from sqlalchemy import or_, select, update
-
-from storage.store.models import LeaseRow
-from storage.store.upserts import insert_or
+from storage.store.database import Repository
+from storage.store.models import LEASES
+from storage.store.rows import insert_missing
 from storage.store.values import Held, Lease
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
-    from sqlalchemy import Connection
-
-    from storage.store.database import Database
-
-
-class Leases:
+class Leases(Repository):
     """The lease table."""
 
-    def __init__(self, database: Database) -> None:
-        self._database = database
-
     def acquire(self, name: str, holder: str) -> Lease | Held:
-        """Take a lease that is free (or ours already); otherwise say who holds it and at which counter.
-
-        Raises:
-            StoreError: the store cannot be reached.
-        """
+        """Take a lease that is free (or ours already); otherwise return its holder and counter."""
         with self._database.writing() as connection:
-            connection.execute(
-                insert_or(connection, LeaseRow)
-                .values(name=name, holder=holder, counter=0, released=True)
-                .on_conflict_do_nothing(index_elements=["name"])
-            )
-            connection.execute(
-                update(LeaseRow)
-                .where(LeaseRow.name == name, LeaseRow.released)
-                .values(holder=holder, counter=LeaseRow.counter + 1, released=False)
-            )
+            insert_missing(connection, LEASES, name=name, holder=holder, counter=0, released=True)
+            _take(connection, holder, LEASES.c.name == name, LEASES.c.released)
             return _look(connection, name, holder)
 
     def hold(self, names: Sequence[str], holder: str) -> dict[str, Lease | Held]:
-        """Renew those leases that are ours and take those that are free, all at once; say whose each one is.
+        """Renew those leases that are ours and take those that are free, all at once; return whose each one is.
 
         Raises:
             StoreError: the store cannot be reached (what was ours may still be).
         """
         with self._database.writing() as connection:
-            connection.execute(
-                update(LeaseRow)
-                .where(LeaseRow.name.in_(names), or_(LeaseRow.released, LeaseRow.holder == holder))
-                .values(holder=holder, counter=LeaseRow.counter + 1, released=False)
-            )
+            _take(connection, holder, LEASES.c.name.in_(names), or_(LEASES.c.released, LEASES.c.holder == holder))
             found = _look_at(connection, names, holder)
-            missing = [{"name": name, "holder": holder, "counter": 1} for name in names if name not in found]
+            missing = [name for name in names if name not in found]
+            for name in missing:
+                insert_missing(connection, LEASES, name=name, holder=holder, counter=1, released=False)
             if missing:
-                connection.execute(
-                    insert_or(connection, LeaseRow)
-                    .values(released=False)
-                    .on_conflict_do_nothing(index_elements=["name"]),
-                    missing,
-                )
                 found = _look_at(connection, names, holder)
             return found
 
     def renew(self, name: str, holder: str) -> bool:
-        """Make the counter rise; False: the lease is not ours any more, stop what it allowed.
+        """Make the counter rise; False: the lease is lost, stop what it allowed.
 
         Raises:
             StoreError: the store cannot be reached (the lease may still be ours).
         """
         with self._database.writing() as connection:
             renewed = connection.execute(
-                update(LeaseRow)
-                .where(LeaseRow.name == name, LeaseRow.holder == holder, LeaseRow.released.is_(False))
-                .values(counter=LeaseRow.counter + 1)
+                update(LEASES)
+                .where(LEASES.c.name == name, LEASES.c.holder == holder, LEASES.c.released.is_(False))
+                .values(counter=LEASES.c.counter + 1)
             )
             return renewed.rowcount == 1
 
     def release(self, name: str, holder: str) -> None:
-        """Give the lease back, so that the next one need not wait. Nothing happens if it is not ours.
-
-        Raises:
-            StoreError: the store cannot be reached.
-        """
+        """Release the lease, so that a successor need not wait; nothing happens if it is not ours."""
         with self._database.writing() as connection:
             connection.execute(
-                update(LeaseRow)
-                .where(LeaseRow.name == name, LeaseRow.holder == holder)
-                .values(counter=LeaseRow.counter + 1, released=True)
+                update(LEASES)
+                .where(LEASES.c.name == name, LEASES.c.holder == holder)
+                .values(counter=LEASES.c.counter + 1, released=True)
             )
 
     def take_over(self, name: str, holder: str, seen_counter: int) -> Lease | Held:
-        """Take the lease from a holder whose counter still is ``seen_counter``; otherwise say who holds it now.
-
-        Raises:
-            StoreError: the store cannot be reached.
-        """
+        """Take the lease from a holder whose counter still is ``seen_counter``; otherwise return its holder."""
         with self._database.writing() as connection:
-            connection.execute(
-                update(LeaseRow)
-                .where(LeaseRow.name == name, LeaseRow.counter == seen_counter)
-                .values(holder=holder, counter=LeaseRow.counter + 1, released=False)
-            )
+            _take(connection, holder, LEASES.c.name == name, LEASES.c.counter == seen_counter)
             return _look(connection, name, holder)
 
 
@@ -119,12 +77,17 @@ def runner_lease(cluster: str, runner: str) -> str:
     return f"runner/{cluster}/{runner}"
 
 
+def _take(connection: Connection, holder: str, *where: ColumnElement[bool]) -> None:
+    taken = {"holder": holder, "counter": LEASES.c.counter + 1, "released": False}
+    connection.execute(update(LEASES).where(*where).values(taken))
+
+
 def _look(connection: Connection, name: str, holder: str) -> Lease | Held:
     return _look_at(connection, [name], holder).get(name, Held(name, "", -1))
 
 
 def _look_at(connection: Connection, names: Sequence[str], holder: str) -> dict[str, Lease | Held]:
-    rows = connection.execute(select(LeaseRow.__table__).where(LeaseRow.name.in_(names)))
+    rows = connection.execute(select(LEASES).where(LEASES.c.name.in_(names)))
     return {
         row.name: (Lease if row.holder == holder and not row.released else Held)(row.name, row.holder, row.counter)
         for row in rows

@@ -1,53 +1,49 @@
-"""Violations and the incidents that gather them, in one transaction of the caller's.
+"""Recording: how a batch of violations becomes new rows, changed rows and incidents.
 
-A violation is one row for ever, by Violation.key(cluster), and no record is in two of one kind: of a range that is
-found again in part, only the rest is new. Seen again it gets a sighting; it may become worse or confirmed (by a finding
-of all of it), never milder; a copy that the client is known to have made stays a warning, whoever finds it again. What
-is found in a planned window is acknowledged from the start, with the reason planned: on record and on the pages, and no
-alarm. Every new one joins the open incident of its place whose time is within 10 minutes of its own, or begins one. The
-place of a kind without a partition (another-cluster, topic-recreated) is the incarnation and kind.
+A violation is one row for ever, by Violation.key(cluster), and no record is in two rows of one kind. Example: offsets
+10 to 19 are recorded as lost; then 15 to 24 are found. 15 to 19 become a sighting of the first row, 20 to 24 a new row.
 
-A condition ends by itself. One that a person resolved stays so while it goes on. When it holds another time it is open
-again, whoever resolved it, with the severity and the evidence of that time; in a planned window it is acknowledged. One
-that is told again when its planned window is over is open then.
+A row that is found again can become worse, and confirmed (by a finding of all its records), never milder. A duplicate
+that the client is known to have made stays a warning. What is found in a planned window is acknowledged from the start,
+with the reason "planned": recorded and shown, and no alert. A new row joins the open incident of its place within 10
+minutes of its own time, or opens one. The place of a kind without a partition (another-cluster, topic-recreated) is the
+incarnation and the kind.
+
+A condition ends by itself. One that a person resolved stays resolved while it goes on. When it holds another time it is
+open again with the severity and the evidence of that time (in a planned window: acknowledged). One that is found again
+after its planned window is open from then on.
 """
 
-from __future__ import annotations
+from collections import Counter
+from collections.abc import Sequence
 
-from typing import TYPE_CHECKING
+from sqlalchemy import Connection, insert, or_, select, update
 
-from sqlalchemy import insert, or_, select, update
-
-from canary.anomalies.violation import SENT_AGAIN
-from storage.store import maintenance
-from storage.store.models import IncidentRow, ViolationRow, ViolationTotalRow
-from storage.store.records import Known, Row, chunks, runs_of
-from storage.store.upserts import insert_or
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from sqlalchemy import Connection
-
-    from canary.anomalies.violation import Records, Violation
-    from storage.store.values import Maintenance
+from canary.anomalies.violation import SENT_AGAIN, Records, Violation
+from storage.store.models import INCIDENTS, VIOLATION_TOTALS, VIOLATIONS
+from storage.store.repositories import maintenance
+from storage.store.repositories.known_records import IDENTITY, Known, Row, runs_of
+from storage.store.rows import chunks, insert_or
+from storage.store.values import Maintenance
 
 INCIDENT_WINDOW_NS = 10 * 60 * 1_000_000_000
 MAX_SIGHTINGS_EACH = 10
+_SAME = ("kind", "severity", "topic", "topic_id", "partition", "offset", "mode")
+"""Columns of the same names as the fields of a violation."""
 _RANK = {"info": 0, "warning": 1, "critical": 2}
 
 
 def record(connection: Connection, cluster: str, violations: Sequence[Violation]) -> int:
-    """Upsert ``violations`` of ``cluster``; return how many records of theirs were never seen before.
+    """Store ``violations`` of ``cluster``; return how many of their records are new.
 
-    The caller's transaction must be the only one that records for this cluster (Database.writing(serial=...)).
+    The transaction must be the only one that records for this cluster (Database.writing(serial=...)).
     """
     known = Known(connection, cluster, violations)
     rows = known.rows
     before = {row_id: _copy(row) for row_id, row in rows.items()}
     incidents = _Incidents(connection, cluster)
     planned = maintenance.covering(connection, cluster, [violation.at_ns for violation in violations])
-    found: dict[tuple[str, str], int] = {}
+    found: Counter[tuple[str, str]] = Counter()
     for violation in violations:
         window = planned(violation.at_ns)
         again, pieces = _divide(known, cluster, violation)
@@ -59,27 +55,27 @@ def record(connection: Connection, cluster: str, violations: Sequence[Violation]
                 incidents.reopen(row)
             if raised:
                 incidents.worsen(row)
-                _add(found, row)
+                found[row["kind"], row["severity"]] += row["record_count"]
         for piece in pieces:
             row = _new_row(piece.key(cluster), cluster, piece, window)
             row["incident_id"] = incidents.join(piece, row)
             known.add(row)
-            _add(found, row)
+            found[row["kind"], row["severity"]] += row["record_count"]
     incidents.save()
     new = [row for row_id, row in rows.items() if row_id not in before]
     for chunk in chunks(new):
-        connection.execute(insert(ViolationRow), chunk)
+        connection.execute(insert(VIOLATIONS), chunk)
     for row_id, old in before.items():
         changed = {name: value for name, value in rows[row_id].items() if value != old[name]}
         if changed:
-            connection.execute(update(ViolationRow).where(ViolationRow.id == row_id).values(changed))
+            connection.execute(update(VIOLATIONS).where(VIOLATIONS.c.id == row_id).values(changed))
     _count(connection, cluster, found)
     return sum(row["record_count"] for row in new)
 
 
 def _divide(known: Known, cluster: str, violation: Violation) -> tuple[dict[str, int], list[Violation]]:
-    """Return how many of its records are in which violation already, and the rest as violations of their own."""
-    again: dict[str, int] = {}
+    """Return how many of its records each known row has, by id, and the rest as violations of their own."""
+    again: Counter[str] = Counter()
     rest: list[list[Records]] = [[]]
     key = violation.key(cluster)
     if key in known.forgotten:
@@ -91,35 +87,20 @@ def _divide(known: Known, cluster: str, violation: Violation) -> tuple[dict[str,
             rest[-1].append(run)
             continue
         if row_id not in known.forgotten:
-            again[row_id] = again.get(row_id, 0) + run.size
+            again[row_id] += run.size
         if rest[-1]:
             rest.append([])
     return again, [violation.about(runs) for runs in rest if runs]
 
 
-def _add(found: dict[tuple[str, str], int], row: Row) -> None:
-    place = row["kind"], row["severity"]
-    found[place] = found.get(place, 0) + row["record_count"]
-
-
 def _new_row(row_id: str, cluster: str, violation: Violation, window: Maintenance | None) -> Row:
-    identity = violation.identity
     return {
-        "id": row_id,
-        "kind": violation.kind,
-        "severity": violation.severity,
-        "cluster": cluster,
-        "topic": violation.topic,
-        "topic_id": violation.topic_id,
-        "partition": violation.partition,
-        "offset": violation.offset,
-        "producer_id": identity.producer_id if identity else None,
-        "generation": identity.generation if identity else None,
-        "identity_partition": identity.partition if identity else None,
-        "sequence": identity.sequence if identity else None,
+        **{name: getattr(violation, name) for name in _SAME},
+        **dict(zip(IDENTITY, violation.identity or (None,) * len(IDENTITY), strict=True)),
         **_range(violation),
-        "mode": violation.mode,
-        **_standing(window),
+        **_state(window),
+        "id": row_id,
+        "cluster": cluster,
         "first_seen_ns": violation.at_ns,
         "last_seen_ns": violation.at_ns,
         "closed_ns": None,
@@ -131,7 +112,7 @@ def _new_row(row_id: str, cluster: str, violation: Violation, window: Maintenanc
 
 
 def _range(violation: Violation) -> Row:
-    """Return the columns that tell more than one record."""
+    """Return the columns that only a range of records has."""
     if not violation.records:
         return {"last_offset": None, "record_count": 1, "last_identity": None, "records": None}
     return {
@@ -142,25 +123,25 @@ def _range(violation: Violation) -> Row:
     }
 
 
-def _standing(window: Maintenance | None) -> Row:
-    """Return the state of what is found: in a planned window it is as if somebody were on it already."""
+def _state(window: Maintenance | None) -> Row:
+    """Return the state of a new finding: open, or acknowledged in a planned window."""
     if window is None:
         return {"state": "open", "reason": None, "note": None}
     return {"state": "acknowledged", "reason": "planned", "note": f"In a planned window: {window.reason}"}
 
 
 def _storable(words: str) -> str:
-    """Return ``words`` as PostgreSQL takes them: no NUL, no half a surrogate pair (from broken records)."""
+    """Return ``words`` without what PostgreSQL refuses: NUL and lone surrogates (from corrupt records)."""
     return words.replace("\0", "\\x00").encode("utf-8", "backslashreplace").decode()
 
 
 def _see_again(row: Row, violation: Violation, window: Maintenance | None, *, whole: bool) -> bool:
-    """Merge another sighting into ``row`` (of ``whole`` of it, or a part); return whether it became worse."""
+    """Merge a sighting of all records of ``row`` (``whole``) or some into it; return whether it became worse."""
     row["first_seen_ns"] = min(row["first_seen_ns"], violation.at_ns)
     row["last_seen_ns"] = max(row["last_seen_ns"], violation.at_ns)
     mine = [position for position, sighting in enumerate(row["sightings"]) if sighting["by"] == violation.by]
     if not mine or violation.at_ns > row["sightings"][mine[-1]]["at_ns"]:
-        if len(mine) >= MAX_SIGHTINGS_EACH:  # a condition that holds for days: keep the first ones and the last
+        if len(mine) >= MAX_SIGHTINGS_EACH:  # a condition that holds for days keeps its first sightings and the last
             del row["sightings"][mine[-1]]
         row["sightings"].append({"by": violation.by, "at_ns": violation.at_ns})
     evidence = dict(violation.evidence)
@@ -173,7 +154,7 @@ def _see_again(row: Row, violation: Violation, window: Maintenance | None, *, wh
         milder = min(row["severity"], violation.severity, key=_RANK.__getitem__)
         now = {"summary": _storable(violation.sentence), "evidence": evidence, "severity": milder}
         word = {"note": row["note"]} | ({"reason": "lost"} if row["reason"] == "lost" else {})
-        row.update(_standing(window) | word | now | {"closed_ns": None, "ended_ns": None})
+        row.update(_state(window) | word | now | {"closed_ns": None, "ended_ns": None})
     if _RANK[violation.severity] > _RANK[row["severity"]] and SENT_AGAIN not in row["evidence"]:
         row["severity"] = violation.severity
         return True
@@ -181,7 +162,7 @@ def _see_again(row: Row, violation: Violation, window: Maintenance | None, *, wh
 
 
 def _holds_anew(row: Row, violation: Violation) -> bool:
-    """Return whether a condition holds another time than when it was resolved: it ended since, or began after that."""
+    """Return whether a condition holds another time: the time before ended, or was resolved before this one began."""
     if row["ended_ns"] is not None:
         return bool(violation.at_ns > row["ended_ns"])
     began_ns = violation.evidence.get("since_ns", 0)
@@ -189,13 +170,13 @@ def _holds_anew(row: Row, violation: Violation) -> bool:
 
 
 def _outlasts(row: Row, violation: Violation, window: Maintenance | None) -> bool:
-    """Return whether a condition that was found in a planned window holds on when that is over."""
+    """Return whether a condition found in a planned window still holds after the window."""
     planned = row["state"] == "acknowledged" and row["reason"] == "planned" and "since_ns" in violation.evidence
     return planned and window is None and bool(violation.at_ns >= row["last_seen_ns"])
 
 
 class _Incidents:
-    """The incidents of one cluster that a batch touches, read when first needed, written once at the end."""
+    """The incidents of one cluster that a batch touches: read when first needed, written once at the end."""
 
     def __init__(self, connection: Connection, cluster: str) -> None:
         self._connection = connection
@@ -207,7 +188,7 @@ class _Incidents:
         self._again: list[Row] = []
 
     def join(self, violation: Violation, row: Row) -> str:
-        """Return the id of the incident that ``violation`` belongs to from now on."""
+        """Add ``violation``, stored as ``row``, to the incident of its place and time; return the incident's id."""
         where = f"*{violation.kind}" if violation.partition is None else str(violation.partition)
         place = f"{self._cluster}\x1f{violation.topic}\x1f{violation.topic_id}\x1f{where}"
         for incident in self._at(place):
@@ -221,7 +202,7 @@ class _Incidents:
                 if _RANK[violation.severity] > _RANK[incident["severity"]]:
                     incident["severity"] = violation.severity
                 if row["state"] == "open" or incident["state"] == "resolved":
-                    # something new happened since somebody looked, outside the window, or since a condition ended
+                    # A new violation reopens an acknowledged incident, and one whose condition had ended.
                     incident["state"], incident["reason"] = row["state"], row["reason"]
                 self._dirty[incident["id"]] = incident
                 return str(incident["id"])
@@ -243,44 +224,43 @@ class _Incidents:
         return str(row["id"])
 
     def worsen(self, row: Row) -> None:
-        """A violation of an incident became worse: so does the incident, when it is saved."""
+        """Raise the severity of the incident of ``row`` to that of ``row``, when saved."""
         self._worse.append(row)
 
     def reopen(self, row: Row) -> None:
-        """A condition is open again: so is its incident when it is saved, unless somebody is on it."""
+        """Reopen the incident of ``row``, when saved, if it is resolved or planned."""
         self._again.append(row)
 
     def save(self) -> None:
-        """Write what changed."""
+        """Write new and changed incidents."""
         for chunk in chunks(self._new.values()):
-            self._connection.execute(insert(IncidentRow), chunk)
+            self._connection.execute(insert(INCIDENTS), chunk)
         for row_id, incident in self._dirty.items():
             if row_id not in self._new:
-                self._connection.execute(update(IncidentRow).where(IncidentRow.id == row_id).values(incident))
+                self._connection.execute(update(INCIDENTS).where(INCIDENTS.c.id == row_id).values(incident))
         for row in self._worse:
             milder = [name for name, rank in _RANK.items() if rank < _RANK[row["severity"]]]
             self._connection.execute(
-                update(IncidentRow)
-                .where(IncidentRow.id == row["incident_id"], IncidentRow.severity.in_(milder))
+                update(INCIDENTS)
+                .where(INCIDENTS.c.id == row["incident_id"], INCIDENTS.c.severity.in_(milder))
                 .values(severity=row["severity"])
             )
-
         for row in self._again:
             self._connection.execute(
-                update(IncidentRow)
+                update(INCIDENTS)
                 .where(
-                    IncidentRow.id == row["incident_id"],
-                    or_(IncidentRow.state == "resolved", IncidentRow.reason == "planned"),
+                    INCIDENTS.c.id == row["incident_id"],
+                    or_(INCIDENTS.c.state == "resolved", INCIDENTS.c.reason == "planned"),
                 )
                 .values(state=row["state"], reason=row["reason"], last_ns=row["last_seen_ns"])
             )
 
     def _at(self, place: str) -> list[Row]:
         if place not in self._places:
-            query = select(IncidentRow.__table__).where(
-                IncidentRow.place == place, or_(IncidentRow.state != "resolved", IncidentRow.reason == "ended")
+            query = select(INCIDENTS).where(
+                INCIDENTS.c.place == place, or_(INCIDENTS.c.state != "resolved", INCIDENTS.c.reason == "ended")
             )
-            rows = self._connection.execute(query.order_by(IncidentRow.first_ns)).mappings()
+            rows = self._connection.execute(query.order_by(INCIDENTS.c.first_ns)).mappings()
             self._places[place] = [dict(row) for row in rows]
         return self._places[place]
 
@@ -289,14 +269,13 @@ def _lead(row: Row) -> Row:
     return {"lead_id": row["id"], "lead_ns": row["first_seen_ns"], "kind": row["kind"], "summary": row["summary"]}
 
 
-def _count(connection: Connection, cluster: str, found: dict[tuple[str, str], int]) -> None:
+def _count(connection: Connection, cluster: str, found: Counter[tuple[str, str]]) -> None:
     for (kind, severity), number in sorted(found.items()):
-        statement = insert_or(connection, ViolationTotalRow).values(
-            cluster=cluster, kind=kind, severity=severity, total=number
-        )
+        place = {"cluster": cluster, "kind": kind, "severity": severity}
+        statement = insert_or(connection, VIOLATION_TOTALS).values(**place, total=number)
         connection.execute(
             statement.on_conflict_do_update(
-                index_elements=["cluster", "kind", "severity"], set_={"total": ViolationTotalRow.total + number}
+                index_elements=list(place), set_={"total": VIOLATION_TOTALS.c.total + number}
             )
         )
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from canary.anomalies.offline import Options, check
-from canary.history import load
+from canary.history.reading import load
 from tests.generators.reference import Reference
 from tests.generators.wild import seeded, wild_history
 from tests.support.seeds import cases

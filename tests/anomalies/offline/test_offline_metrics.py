@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from canary.anomalies.offline import check, metrics
-from canary.history import load
+from canary.history.reading import load
 from tests.generators.reference import Reference, completions, reads, writes
 from tests.generators.simulator import simulate
 from tests.generators.wild import seeded, wild_history

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from canary.anomalies.offline import check, metrics
-from canary.history import load
+from canary.history.reading import load
 
 if TYPE_CHECKING:
     from canary.anomalies.offline import Verdict

@@ -9,7 +9,7 @@ import orjson
 import pytest
 
 from canary.anomalies.offline import Options, check
-from canary.history import load
+from canary.history.reading import load
 
 ALWAYS = {"int-send-skip", "G0"}
 SUBSCRIBED = {"poll-skip", "nonmonotonic-poll"}

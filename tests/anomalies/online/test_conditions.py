@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from tests.anomalies.online.test_topology import Cluster, cluster, listed
 
 if TYPE_CHECKING:
-    from canary.anomalies.online.topology_state import Condition
+    from canary.anomalies.online.topology.state import Condition
 
 OFFLINE = "offline-partition"
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING
 
-from canary.anomalies.online import elections
-from canary.anomalies.online.topology_found import violation
+from canary.anomalies.online.scope import Where
+from canary.anomalies.online.topology import elections
 from tests.anomalies.online.test_topology import Cluster, cluster
 
 if TYPE_CHECKING:
@@ -27,7 +27,8 @@ def find(c: Cluster, kind: str, *offsets: int, mode: str | None = None) -> None:
     """Let the tracker find something at offsets of orders-0, each by a fact of its own."""
     scope = c.tracker._scope
     for offset in offsets:
-        scope.emit(dataclasses.replace(violation(scope, kind, "orders", 0, offset, "found"), mode=mode))
+        found = scope.violation(kind, Where("orders", 0, offset), "found", by="watch")
+        scope.emit(dataclasses.replace(found, mode=mode))
         elections.conclude(scope)
     c.fold()
 

@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from canary import facts as f
-from storage.store import Store, ViolationFilter
+from storage.store import Store
+from storage.store.values import ViolationFilter
 from tests.support.bench import TOPIC, Bench
 from tests.support.ranges import one_by_one
 
@@ -34,9 +35,9 @@ class Led(Bench):
             for one in one_by_one(violation):
                 self.violations.setdefault(one.key("t"), one)
         if self.store is not None:
-            self.store.record("t", findings.violations)
+            self.store.violations.record("t", findings.violations)
             if findings.ended:
-                self.store.end([violation.key("t") for violation in findings.ended], self.now_ns)
+                self.store.violations.end([violation.key("t") for violation in findings.ended], self.now_ns)
 
     def round(self) -> None:
         self.sample += 1
@@ -83,7 +84,7 @@ def test_a_lone_leaders_loss_is_told_with_its_cause_in_one_incident(tmp_path: Pa
             ("unclean-election", 50),
         ]
         assert len(b.found("lost-write")) == 30
-        rows = store.violations(ViolationFilter(), limit=200).items
+        rows = store.violations.page(ViolationFilter(), limit=200).items
         assert len({row.incident_id for row in rows}) == 1
         states = {(row.kind, row.severity): row.state for row in rows if row.kind != "lost-write"}
         assert states == {
@@ -93,7 +94,7 @@ def test_a_lone_leaders_loss_is_told_with_its_cause_in_one_incident(tmp_path: Pa
             ("unclean-election", "critical"): "open",
             ("truncation", "critical"): "open",
         }
-        incident = store.incident(rows[0].incident_id)
+        incident = store.incidents.get(rows[0].incident_id)
         assert incident is not None
         assert (incident.kind, incident.state) == ("isr-of-one", "open")
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from canary.anomalies.online.intervals import IntervalSet
-from canary.anomalies.online.runs import RunMap
+from canary.anomalies.online.sets.intervals import IntervalSet
+from canary.anomalies.online.sets.runs import RunMap
 
 SMALL = st.integers(0, 30)
 STEPS = st.lists(st.tuples(st.booleans(), SMALL, SMALL), max_size=30)

@@ -8,11 +8,11 @@ import pytest
 
 from canary import facts as f
 from canary.anomalies.online import Tracker
-from canary.anomalies.online.topology import everything
+from canary.anomalies.online.topology.timeline import everything
 from tests.anomalies.online.test_topology import Cluster, S, cluster, listed
 
 if TYPE_CHECKING:
-    from canary.anomalies.online.topology_state import Topology
+    from canary.anomalies.online.topology.state import Topology
 
 
 def top(c: Cluster) -> Topology:

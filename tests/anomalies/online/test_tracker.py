@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from canary import facts as f
-from canary.anomalies.online import Tracker, view
-from canary.metrics import measurements
+from canary.anomalies.online import Tracker
+from canary.metrics import measured
+from canary.metrics.published import ConsumerView
 from tests.support.bench import PRODUCER, RC, RU, TOPIC, Bench
 
 
@@ -15,16 +16,11 @@ def test_a_healthy_log_has_no_violation_and_nothing_unseen() -> None:
         b.poll()
         b.round()
     assert b.found() == []
-    (partition,) = view(b.tracker.state)["partitions"]
-    assert partition["acked"] == 100
-    assert partition["consumers"][RC] == {
-        "isolation": RC,
-        "position": 100,
-        "seen": 100,
-        "unseen": 0,
-        "oldest_unseen_s": 0.0,
-        "stalled": False,
-    }
+    (partition,) = measured(b.tracker.state).partitions
+    assert partition.acked == 100
+    assert partition.consumers[RC] == ConsumerView(
+        isolation=RC, position=100, seen=100, unseen=0, oldest_unseen_s=0.0, stalled=False
+    )
 
 
 def test_an_acked_probe_that_nobody_read_yet_is_unseen_and_not_lost() -> None:
@@ -33,12 +29,12 @@ def test_an_acked_probe_that_nobody_read_yet_is_unseen_and_not_lost() -> None:
     for _ in range(5):
         b.round()
     assert b.found() == []
-    consumer = view(b.tracker.state)["partitions"][0]["consumers"][RC]
-    assert consumer["unseen"] == 3
-    assert consumer["oldest_unseen_s"] > 4
-    assert consumer["stalled"] is False
+    consumer = measured(b.tracker.state).partitions[0].consumers[RC]
+    assert consumer.unseen == 3
+    assert consumer.oldest_unseen_s > 4
+    assert consumer.stalled is False
     b.poll()
-    assert view(b.tracker.state)["partitions"][0]["consumers"][RC]["unseen"] == 0
+    assert measured(b.tracker.state).partitions[0].consumers[RC].unseen == 0
 
 
 def test_a_consumer_with_something_to_read_and_no_progress_is_stalled() -> None:
@@ -46,7 +42,7 @@ def test_a_consumer_with_something_to_read_and_no_progress_is_stalled() -> None:
     b.write(3)
     for _ in range(12):
         b.round()
-    assert view(b.tracker.state)["partitions"][0]["consumers"][RC]["stalled"] is True
+    assert measured(b.tracker.state).partitions[0].consumers[RC].stalled is True
 
 
 def test_a_hole_in_the_log_is_a_lost_write_once_a_fresh_client_confirms_it() -> None:
@@ -90,7 +86,7 @@ def test_an_ack_that_arrives_after_its_own_read_is_nothing() -> None:
         b.ack(sequence, sequence)
     b.settle()
     assert b.found() == []
-    assert view(b.tracker.state)["partitions"][0]["consumers"][RC]["unseen"] == 0
+    assert measured(b.tracker.state).partitions[0].consumers[RC].unseen == 0
 
 
 def test_a_reread_is_not_a_duplicate() -> None:
@@ -258,7 +254,7 @@ def test_a_foreign_record_is_silent() -> None:
     assert b.found() == []
     assert any(
         m.name == "canary_foreign_records_total" and m.labels[2] == RC and m.value == 1
-        for m in measurements(b.tracker.state)
+        for m in measured(b.tracker.state).measurements
     )
 
 
@@ -349,7 +345,9 @@ def test_retention_that_removes_unread_probes_is_counted_and_no_loss() -> None:
     b.fold(f.TopicConfigured(b.now_ns, TOPIC, 7 * 86_400_000, -1, "delete", 2))
     b.settle()
     assert b.found() == []
-    unverified = [m.value for m in measurements(b.tracker.state) if m.name == "canary_unverified_expired_total"]
+    unverified = [
+        m.value for m in measured(b.tracker.state).measurements if m.name == "canary_unverified_expired_total"
+    ]
     assert unverified == [6]
 
 

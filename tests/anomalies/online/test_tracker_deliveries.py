@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from canary import facts as f
-from canary.anomalies.online import view
+from canary.metrics import measured
 from tests.support.bench import PRODUCER, RC, RU, TOPIC, Bench
 
 SECOND = "second"
@@ -86,9 +86,9 @@ def test_an_end_below_where_the_consumer_stands_is_no_progress() -> None:
     for _ in range(12):
         bench.round()
         bench.fold(f.EndOfPartition(bench.now_ns, RC, RC, TOPIC, 0, 4))
-    consumers = view(bench.tracker.state)["partitions"][0]["consumers"]
-    assert consumers[RC]["position"] == 5
-    assert consumers[RC]["stalled"]
+    consumers = measured(bench.tracker.state).partitions[0].consumers
+    assert consumers[RC].position == 5
+    assert consumers[RC].stalled
 
 
 def test_an_end_where_the_consumer_stands_is_as_good_as_progress() -> None:
@@ -99,7 +99,7 @@ def test_an_end_where_the_consumer_stands_is_as_good_as_progress() -> None:
     for _ in range(12):
         bench.round()
         bench.fold(f.EndOfPartition(bench.now_ns, RC, RC, TOPIC, 0, 5))
-    assert not view(bench.tracker.state)["partitions"][0]["consumers"][RC]["stalled"]
+    assert not measured(bench.tracker.state).partitions[0].consumers[RC].stalled
 
 
 @pytest.mark.parametrize("position", [3, 5])

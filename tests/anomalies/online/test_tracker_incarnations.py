@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from canary import facts as f
-from canary.anomalies.online import view
-from canary.runner.probes import marked_id
+from canary.metrics import measured
 from tests.support.bench import PRODUCER, RC, RU, TOPIC, Bench
 
 
@@ -246,8 +245,8 @@ def test_the_tag_of_our_records_is_that_of_the_id_that_was_known_first(first: st
     bench = Bench(topic_id=first)
     bench.topic_id = "incarnation-1"
     bench.restart()
-    (topic,) = view(bench.tracker.state)["topics"]
-    assert (topic["topic_id"], marked_id(topic)) == ("incarnation-1", first)
+    (topic,) = measured(bench.tracker.state).topics
+    assert (topic.topic_id, topic.marked_id) == ("incarnation-1", first)
     made_again(bench)
-    (topic,) = view(bench.tracker.state)["topics"]
-    assert (topic["topic_id"], marked_id(topic)) == ("incarnation-2", "incarnation-2")
+    (topic,) = measured(bench.tracker.state).topics
+    assert (topic.topic_id, topic.marked_id) == ("incarnation-2", "incarnation-2")

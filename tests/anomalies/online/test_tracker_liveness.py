@@ -8,7 +8,7 @@ import pytest
 
 from canary import facts as f
 from canary.anomalies.online import Tracker
-from canary.anomalies.online.view import stalled
+from canary.anomalies.online.gauges import stalled
 from tests.support.bench import PRODUCER, RC, RU, TOPIC, Bench
 
 

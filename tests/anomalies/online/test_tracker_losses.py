@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from canary import facts as f
-from canary.anomalies.online.view import suspects
+from canary.anomalies.online.gauges import suspects
 from tests.support.bench import PRODUCER, RC, RU, TOPIC, Bench
 
 

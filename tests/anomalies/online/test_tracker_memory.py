@@ -7,7 +7,7 @@ import pytest
 from canary import facts as f
 from canary.anomalies.catalogue import CATALOGUE
 from canary.anomalies.online import Tracker, generations
-from canary.anomalies.online import memory as forgetting
+from canary.anomalies.online.rules import memory as forgetting
 from tests.support.bench import PRODUCER, RC, TOPIC, Bench
 
 S = 10**9

@@ -6,7 +6,7 @@ import pytest
 
 from canary import facts as f
 from canary.anomalies.online import Tracker
-from canary.metrics import measurements
+from canary.metrics import measured
 from tests.support.bench import PRODUCER, RC, RU, TOPIC, Bench
 
 RELAY, OUT = 99, "probes-relay"
@@ -184,7 +184,9 @@ def test_an_indeterminate_transaction_that_a_read_proves_counts() -> None:
 
 def test_a_coordinator_that_is_not_met_is_a_broker_without_probe() -> None:
     def without(bench: Bench) -> float:
-        return next(m.value for m in measurements(bench.tracker.state) if m.name == "canary_brokers_without_probe")
+        return next(
+            m.value for m in measured(bench.tracker.state).measurements if m.name == "canary_brokers_without_probe"
+        )
 
     bench = Bench()
     bench.round()

@@ -132,3 +132,17 @@ def test_an_order_is_read_again_at_both_places_though_one_is_acknowledged_late()
     bench.settle()
     assert bench.found("nonmonotonic-send", "reorder") == []
     assert bench.found("lost-write") == [("lost-write", 2, 0)]
+
+
+def test_what_a_lone_leader_acknowledged_and_a_cut_destroyed_was_before_nothing() -> None:
+    bench = Bench(mode="plain")
+    bench.settle(2)
+    bench.write(4)
+    bench.truncate(0)
+    bench.write(3)  # the fifth stands at 0; the fourth was at 3, where the log ends now
+    bench.settle()
+    assert bench.found("reorder", "nonmonotonic-send") == []
+    bench.write(8)
+    bench.settle()
+    assert bench.found("reorder", "nonmonotonic-send") == []
+    assert [identity for _, _, identity in bench.found("lost-write")] == [0, 1, 2, 3]

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from canary import facts as f
-from canary.anomalies.online.scrubbing import ratio
-from canary.anomalies.online.state import Log
-from canary.metrics import measurements
+from canary.anomalies.online.log import Log
+from canary.anomalies.online.losses.scrub import ratio
+from canary.metrics import measured
 from tests.support.bench import TOPIC, Bench
 
 
@@ -17,7 +17,7 @@ def scrub(bench: Bench, records: int = 10, start: int | None = None) -> None:
 
 
 def metric(bench: Bench, name: str) -> float:
-    return next(m.value for m in measurements(bench.tracker.state) if m.name == name)
+    return next(m.value for m in measured(bench.tracker.state).measurements if m.name == name)
 
 
 def test_a_pass_goes_from_start_to_end_and_begins_again() -> None:

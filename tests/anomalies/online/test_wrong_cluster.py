@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from canary import facts as f
-from canary.anomalies.online import Tracker, view
-from tests.support.bench import RC, RU, TOPIC, Bench
+from canary.anomalies.online import Tracker
+from canary.metrics import measured
+from tests.support.bench import RC, RU, TOPIC, Bench, positions
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -35,14 +36,14 @@ def slip(bench: Bench) -> None:
 def back(bench: Bench) -> None:
     """The next process (or the same one) has asked the cluster, and begins: consumers where they stood."""
     for name in (RC, RU):
-        bench.positions[name] = bench.tracker.positions(TOPIC, name)[0]
+        bench.positions[name] = positions(bench.tracker, TOPIC, name)[0]
     bench.restart()
     bench.settle()
 
 
 def unseen(bench: Bench) -> int:
-    (partition,) = view(bench.tracker.state)["partitions"]
-    return sum(consumer["unseen"] for consumer in partition["consumers"].values())
+    (partition,) = measured(bench.tracker.state).partitions
+    return sum(consumer.unseen for consumer in partition.consumers.values())
 
 
 def kinds(bench: Bench) -> list[str]:
@@ -55,7 +56,7 @@ def test_it_is_said_once_and_nothing_is_judged_until_a_process_begins_again() ->
     assert [violation.kind for violation in bench.said] == ["another-cluster"]
     state = bench.tracker.state
     assert state.stopped is not None
-    assert not view(state)["topics"][0]["fresh"]
+    assert not measured(state).topics[0].fresh
     folded = state.ordinal
     slip(bench)
     bench.write(3)
@@ -119,7 +120,7 @@ def test_what_the_other_cluster_acknowledged_may_stand_elsewhere_in_the_known_on
     bench.append(sequence)
     back(bench)
     assert kinds(bench) == ["another-cluster"]
-    assert view(bench.tracker.state)["suspects"] == 0
+    assert measured(bench.tracker.state).suspects == 0
 
 
 def test_nothing_is_asked_for_that_the_other_cluster_would_answer() -> None:
@@ -187,7 +188,7 @@ def test_what_consumers_met_in_the_other_cluster_is_no_suspicion(met: Callable[[
     bench.round()
     met(bench)
     slip(bench)
-    assert bench.tracker.positions(TOPIC, RC) == {0: 10}
+    assert positions(bench.tracker, TOPIC, RC) == {0: 10}
     assert bench.tracker.state.topics[TOPIC].logs[0].cut is None
     bench.answering = True
     back(bench)

@@ -1,28 +1,24 @@
-"""Losses told in ranges: what was found to be lost together is one violation for each stretch without a survivor.
+"""Losses reported in ranges: records found lost together are one violation for each stretch without a survivor.
 
-Between two of its records there may be markers of transactions, writes that nobody promised and losses of other modes,
-and nothing that survives or was said to be lost before.
+Between two records of a stretch there may be transaction markers, writes that were never promised and losses of other
+modes, but no record that survives or was reported before.
 """
 
-from __future__ import annotations
-
+from collections.abc import Iterator
 from dataclasses import dataclass
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
-from canary.anomalies.online.intervals import IntervalSet
-from canary.anomalies.online.state import Missing  # noqa: TC001  # a NamedTuple's
+from canary.anomalies.online.log import Log, Missing
+from canary.anomalies.online.scope import Scope
+from canary.anomalies.online.sets.intervals import IntervalSet
+from canary.anomalies.online.state import Topic
+from canary.anomalies.online.stream import Stream
 from canary.anomalies.violation import MOST_RUNS, Records, following
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from canary.anomalies.online.scope import Scope
-    from canary.anomalies.online.state import Log, Stream, Topic
 
 
 class Loss(NamedTuple):
-    """``size`` records of stream ``tag`` are lost, from ``offset`` and ``sequence`` on; ``read``: so many were read."""
+    """``size`` lost records of stream ``tag``, from ``offset`` and ``sequence`` on; ``read`` of them were read."""
 
     offset: int
     size: int
@@ -51,12 +47,12 @@ class _Stretch:
     runs: list[Records]
 
 
-def say(scope: Scope, topic: Topic, log: Log, lost: list[Loss]) -> None:
-    """Say what was found to be lost together: one violation for each stretch without anything that survives."""
+def report(scope: Scope, topic: Topic, log: Log, lost: list[Loss]) -> None:
+    """Report losses found together: one violation for each stretch without a survivor."""
     stretches: dict[tuple[str, bool], list[_Stretch]] = {}
     for loss in sorted(lost, key=itemgetter(2), reverse=True):  # the last ones are removed the fastest
         forget(topic.streams[loss.tag], loss.sequence, loss.sequence + loss.size)
-        log.relayed.remove(loss.offset, loss.offset + loss.size)  # whoever stands there later is another record
+        log.relayed.remove(loss.offset, loss.offset + loss.size)  # a record that is there later is another one
     for loss in sorted(lost, key=itemgetter(0)):
         log.lost_offsets.add(loss.offset, loss.offset + loss.size)
         stream = topic.streams[loss.tag]
@@ -74,7 +70,7 @@ def say(scope: Scope, topic: Topic, log: Log, lost: list[Loss]) -> None:
             last.runs.append(run)
     for (mode, _), found in stretches.items():
         for stretch in found:
-            _say_stretch(scope, topic, log, mode, stretch)
+            _report_stretch(scope, topic, log, mode, stretch)
 
 
 def _end(run: Records) -> int:
@@ -82,7 +78,7 @@ def _end(run: Records) -> int:
 
 
 def _goes_on(topic: Topic, log: Log, before: Loss, after: Loss) -> bool:
-    """Say whether between two losses nothing survives, and nothing was lost that was said before."""
+    """Say whether between two losses no record survives, and none was reported as lost before."""
     end, sequence = before.offset + before.size, before.sequence + before.size
     if end == after.offset:
         return True
@@ -91,7 +87,7 @@ def _goes_on(topic: Topic, log: Log, before: Loss, after: Loss) -> bool:
     return sequence == after.sequence or not topic.streams[after.tag].lost.overlaps(sequence, after.sequence)
 
 
-def _say_stretch(scope: Scope, topic: Topic, log: Log, mode: str, stretch: _Stretch) -> None:
+def _report_stretch(scope: Scope, topic: Topic, log: Log, mode: str, stretch: _Stretch) -> None:
     first, losses = stretch.losses[0].missing, stretch.losses
     hows = sorted({x.missing.why for x in losses})
     count, acknowledged = sum(x.size for x in losses), sum(x.acknowledged for x in losses)
@@ -111,7 +107,7 @@ def _say_stretch(scope: Scope, topic: Topic, log: Log, mode: str, stretch: _Stre
 
 
 def what(count: int, acknowledged: int) -> str:
-    """Return how a summary of so many lost writes begins."""
+    """Return the beginning of the summary of ``count`` lost writes."""
     if count == 1:
         return "An acknowledged write is" if acknowledged else "A write that was read before is"
     if not acknowledged:
@@ -123,43 +119,26 @@ def what(count: int, acknowledged: int) -> str:
 def emit(
     scope: Scope, topic: Topic, log: Log, mode: str, runs: list[Records], summary: str, evidence: dict[str, Any]
 ) -> None:
-    """Say that records are lost, and which transactions are torn by that."""
-    found = scope.violation(
-        "lost-write",
-        topic,
-        log.partition,
-        runs[0].offset,
-        runs[0].identity,
-        summary,
-        mode=mode,
-        evidence=evidence,
-    )
-    scope.emit(found.about(runs))
-    _say_fractured(scope, topic, log, mode, runs)
+    """Report lost records, and the transactions that are torn by their loss."""
+    scope.emit(scope.of_records("lost-write", topic, log, runs, summary, mode=mode, evidence=evidence))
+    _report_fractured(scope, topic, log, mode, runs)
 
 
-def _say_fractured(scope: Scope, topic: Topic, log: Log, mode: str, runs: list[Records]) -> None:
-    """Of each transaction that lost a write and was not reported yet: its first one."""
+def _report_fractured(scope: Scope, topic: Topic, log: Log, mode: str, runs: list[Records]) -> None:
+    """Report each torn transaction once, by the first write that it lost."""
     torn = [write for run in runs for write in _torn(scope, topic, run)]
     for i in range(0, len(torn), MOST_RUNS):
         part = torn[i : i + MOST_RUNS]
-        (first, transaction_id), (_, last_id) = part[0], part[-1]
+        (_, transaction_id), (_, last_id) = part[0], part[-1]
         summary = f"transaction {transaction_id} committed, and this write of it is not there"
         evidence = {"transaction_id": transaction_id}
         if len(part) > 1:
             summary = "transactions committed, and writes of theirs are not there"
             evidence["last_transaction_id"] = last_id
-        found = scope.violation(
-            "fractured-transaction",
-            topic,
-            log.partition,
-            first.offset,
-            first.identity,
-            summary,
-            mode=mode,
-            evidence=evidence,
+        records = [record for record, _ in part]
+        scope.emit(
+            scope.of_records("fractured-transaction", topic, log, records, summary, mode=mode, evidence=evidence)
         )
-        scope.emit(found.about([record for record, _ in part]))
 
 
 def _torn(scope: Scope, topic: Topic, run: Records) -> Iterator[tuple[Records, int]]:
@@ -175,7 +154,7 @@ def _torn(scope: Scope, topic: Topic, run: Records) -> Iterator[tuple[Records, i
 
 
 def forget(stream: Stream, a: int, b: int) -> None:
-    """The sequences are nowhere any more, and nobody waits for them."""
+    """Remove sequences from the places, and from what consumers wait for."""
     stream.seen.remove(a, b)
     stream.places.remove(a, b)
     for unseen in stream.unseen.values():

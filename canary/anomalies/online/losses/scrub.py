@@ -1,23 +1,14 @@
-"""The scrubber's way through a log: chunk after chunk of what is retained, from its start to its end, for ever.
+"""The scrubber: it re-reads each log chunk by chunk, from start to end, again and again (decision 6)."""
 
-What to compare with, and what a difference means, is the re-read's business (losses); here is only where it stands.
-"""
-
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
-from canary.anomalies.online import losses
-from canary.anomalies.online.questions import SCRUB, scrub_finished
-
-if TYPE_CHECKING:
-    from canary import facts as f
-    from canary.anomalies.online.scope import Scope
-    from canary.anomalies.online.state import Log
+from canary import facts as f
+from canary.anomalies.online.log import Log
+from canary.anomalies.online.losses.requests import request
+from canary.anomalies.online.scope import Scope
+from canary.anomalies.online.wanted import SCRUB
 
 
 def asked(scope: Scope, fact: f.ScrubAsked) -> None:
-    """The scrubber has leave to read so many records more."""
+    """The scrubber may read so many records more."""
     topic = scope.state.topics.get(fact.topic)
     log = topic.logs.get(fact.partition) if topic is not None else None
     if topic is None or log is None or topic.gone_since_ns is not None or not log.listed_ordinal:
@@ -35,9 +26,21 @@ def asked(scope: Scope, fact: f.ScrubAsked) -> None:
     if fact.start is None and log.stable is not None and log.stable < (log.end or 0):
         end = min(end, log.stable)  # an open transaction hides the rest, perhaps for ever
     if start < end:
-        losses.request(scope, topic, log, start, end, SCRUB)
+        request(scope, topic, log, start, end, SCRUB)
     else:
-        scrub_finished(scope, log)
+        finished(scope, log)
+
+
+def ended(scope: Scope, log: Log, reached: int) -> None:
+    """A chunk was read as far as ``reached``."""
+    log.scrub_at = max(log.scrub_at, reached)
+    if log.scrub_at >= log.scrub_goal:
+        finished(scope, log)
+
+
+def finished(scope: Scope, log: Log) -> None:
+    """A pass is complete; the next one begins at the log's start."""
+    log.scrubbed_ns, log.scrub_at, log.scrub_goal = scope.state.now_ns, log.start, 0
 
 
 def ratio(log: Log) -> float:

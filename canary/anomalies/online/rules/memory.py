@@ -1,59 +1,48 @@
-"""What the canary itself has forgotten: said once for each start, because its silence about that time proves nothing.
+"""What the canary itself has forgotten: reported once for each start, because no violation of that time proves nothing.
 
-A ledger that is damaged, wiped or put back tells of it as a fact (MemoryLost). A ledger and a store that were put back
-together agree with each other; there the log tells it: it holds probes of ours, from before the present process began,
-of a producer that neither of the two knows.
+The runner notices a ledger that was damaged, wiped or restored (fact MemoryLost). A ledger and a store that were
+restored together agree with each other; then the log shows it: it holds probes, from before this process started, of a
+producer that neither of them knows.
 """
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
 
-from canary.anomalies.catalogue import CATALOGUE
+from canary import facts as f
+from canary.anomalies.online.log import Log
+from canary.anomalies.online.scope import Scope
+from canary.anomalies.policy import FORGOTTEN, severity
 from canary.anomalies.violation import Violation
 
-if TYPE_CHECKING:
-    from canary import facts as f
-    from canary.anomalies.online.scope import Scope
-    from canary.anomalies.online.state import Log
-
-KIND = "memory-lost"
 _PRODUCERS_KEPT = 1000
 
 
 def memory_lost(scope: Scope, fact: f.MemoryLost) -> None:
     """The runner found that the ledger does not hold all that it once held."""
-    _say(scope, fact.from_ns, fact.at_ns, fact.reason)
+    _report(scope, fact.from_ns, fact.at_ns, fact.reason)
 
 
 def forgotten_producer(scope: Scope, producer_id: int) -> None:
-    """The log holds, from before our start, probes of ours of a producer that ledger and store do not know."""
+    """The log holds, from before this start, probes of a producer that ledger and store do not know."""
     remembered_ns, started_ns = scope.state.started
     why = f"the log holds probes of producer {producer_id}, which neither the ledger nor the store remembers"
-    _say(scope, remembered_ns or None, started_ns, why)
+    _report(scope, remembered_ns or None, started_ns, why)
 
 
 def answered(log: Log, end: int) -> None:
-    """A partition answers; the first time since the start, what it holds may be of a start that is forgotten."""
+    """A partition answers; at its first answer since the start, note what may come from a forgotten time."""
     if log.listed_ordinal == 0:
         log.before = end
-        if end > log.known_end:  # the relay may have gone on from what it was given, too
+        if end > log.known_end:  # the relay may have taken what lies between
             log.relay_doubt = max(log.relay_doubt, end)
 
 
-def _say(scope: Scope, from_ns: int | None, to_ns: int, reason: str) -> None:
+def _report(scope: Scope, from_ns: int | None, to_ns: int, reason: str) -> None:
     when = f"until {_time(to_ns)}" if from_ns is None else f"from {_time(from_ns)} to {_time(to_ns)}"
     scope.emit(
         Violation(
-            kind=KIND,
-            severity=CATALOGUE[KIND].severity,
-            topic="",
-            topic_id=str(to_ns),  # when we began: one violation for each start, whoever tells
-            partition=None,
-            offset=None,
-            identity=None,
-            mode=None,
+            kind=FORGOTTEN,
+            severity=severity(FORGOTTEN),
+            topic_id=str(to_ns),  # one violation for each start, however it is noticed
             at_ns=scope.state.now_ns,
             by="online",
             summary=f"it is not known whether what was acknowledged {when} was kept: {reason}",

@@ -1,40 +1,37 @@
-"""Expired is not lost, and gone is not expired (decision 8): what an advance of the log's start means."""
+"""What an advance of the log's start means: expired is not lost, and gone is not expired (decision 8).
 
-from __future__ import annotations
+Example: retention is an hour and the start passes a promised record that was sent 20 minutes ago: early-expiry. Had it
+been sent 61 minutes ago, it would have expired; if the read_committed consumer had not read it, it is unverified.
+"""
 
 from bisect import bisect_left
+from collections.abc import Callable
 from operator import itemgetter
-from typing import TYPE_CHECKING
 
-from canary.anomalies.expiry import least_age_ms
-from canary.anomalies.online import generations, settled
-from canary.anomalies.online.claims import settle_held
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from canary.anomalies.online.scope import Scope
-    from canary.anomalies.online.state import Log, Stream, Topic
+from canary.anomalies.online import generations
+from canary.anomalies.online.log import Log
+from canary.anomalies.online.meters import count
+from canary.anomalies.online.rules.held import settle_held
+from canary.anomalies.online.scope import Scope, Where
+from canary.anomalies.online.sets.intervals import IntervalSet
+from canary.anomalies.online.state import Topic
+from canary.anomalies.online.stream import Stream
+from canary.anomalies.policy import least_age_ms
 
 _TIMELINE_STEP_NS = 30 * 10**9
 _TIMELINE_STEPS = 100
 """A retention is divided into so many steps at least."""
 _TIMELINE_KEPT = 30_000
+_NOTHING = IntervalSet()
 _HEARD_NS = 60 * 10**9
-"""So long after a change a broker may delete by the former retention, and we may not have heard of what it deleted."""
+"""For so long after a change, deletions by the former retention may still be noticed."""
 
 
 def remember_sent(topic: Topic, log: Log, offset: int, n: int, sent_ns: Callable[[int], int | None]) -> None:
-    """Note when ``n`` probes from an offset on were sent, so that the age of what expires can be told.
+    """Note when ``n`` probes from ``offset`` on were sent, so that the age of expired records is known.
 
     A broker counts a record's age from there, not from its acknowledgement, which may have taken an outage longer.
-
-    Args:
-        topic: their topic.
-        log: their partition's.
-        offset: of the first.
-        n: how many.
-        sent_ns: returns when the i-th was sent (rising with i), None if that is not known.
+    ``sent_ns`` returns when the i-th was sent (rising with i), None if that is not known.
     """
     step = _TIMELINE_STEP_NS
     if topic.retention_ms is not None and topic.retention_ms >= 0:
@@ -54,54 +51,46 @@ def remember_sent(topic: Topic, log: Log, offset: int, n: int, sent_ns: Callable
 
 
 def clock_seen(log: Log, now_ns: int) -> None:
-    """A process begins: what was sent later than now was sent by a clock that was ahead, and is no younger for that."""
+    """A process begins: sending times later than now came from a clock that was ahead, and are forgotten."""
     while log.timeline and log.timeline[-1][0] > now_ns:
         log.timeline.pop()
 
 
 def start_advanced(scope: Scope, topic: Topic, log: Log, start: int) -> None:
-    """The log begins at ``start`` now. What was promised below is expired if retention explains it."""
+    """The log begins at ``start`` now. Promises below are expired if retention explains it."""
     gone = log.promised.within(log.start, start)
-    count = sum(b - a for a, b in gone)
+    expired = sum(b - a for a, b in gone)
     _expire_missing(scope, topic, log, start)
-    settle_held(topic, log, start)  # while it is known what still stands, and who still awaits it
+    settle_held(topic, log, start)  # while claims and unseen sequences are still known
     for run in log.claims.within(0, start):
         stream = topic.streams[run.tag]
         for x, y in stream.unseen.get("read_committed", _NOTHING).within(run.value, run.value + run.length):
             expired_unread(scope, topic, log, stream, x, y)
-        for unseen in stream.unseen.values():  # who had only fallen behind waits for it in vain
+        for unseen in stream.unseen.values():  # a consumer that lags will not be given it
             unseen.remove(run.value, run.value + run.length)
         stream.places.remove(run.value, run.value + run.length)
         stream.transactions.remove(run.value, run.value + run.length)
-    log.claims.remove(0, start)
-    log.promised.remove(0, start)
-    log.corrupt.remove(0, start)
-    log.copies.remove(0, start)
-    log.phantoms.remove(0, start)
+    for offsets in (log.claims, log.promised, log.corrupt, log.copies, log.phantoms):
+        offsets.remove(0, start)
     log.start, log.expired = start, max(start, log.expired)
     _expire_unplaced(scope, topic, log)
     generations.forget(scope, topic, log)
-    settled.forget(topic, log)
-    if count:
-        youngest_ns = _sent_by(log, start)
-        if log.expiry is None:
-            log.expiry = {
-                "first": gone[0][0],
-                "count": 0,
-                "start": start,
-                "youngest_ns": youngest_ns,
-                "at_ns": scope.state.now_ns,
-            }
-        log.expiry["count"] += count
-        log.expiry["start"] = start
-        log.expiry["youngest_ns"] = max(log.expiry["youngest_ns"], youngest_ns)
-        log.expiry["at_ns"] = scope.state.now_ns
+    _settle_sequences(topic, log)
+    if expired:
+        before = log.expiry or {"first": gone[0][0], "count": 0, "youngest_ns": 0}
+        log.expiry = {
+            "first": before["first"],
+            "count": before["count"] + expired,
+            "start": start,
+            "youngest_ns": max(before["youngest_ns"], _sent_by(log, start)),
+            "at_ns": scope.state.now_ns,
+        }
     while len(log.timeline) > 1 and log.timeline[1][1] < start:
         del log.timeline[0]
 
 
 def _expire_missing(scope: Scope, topic: Topic, log: Log, start: int) -> None:
-    """What is looked for below the start can be found no more; what was found to be gone was so before."""
+    """Drop what is missing below the start and can no longer be found; what is known as absent was lost before."""
     for m in log.missing:
         below = min(max(start - m.offset, 0), m.count)
         if below and not (m.state == "absent" and m.confirmed):
@@ -114,7 +103,7 @@ def _expire_missing(scope: Scope, topic: Topic, log: Log, start: int) -> None:
 
 
 def _expire_unplaced(scope: Scope, topic: Topic, log: Log) -> None:
-    """Wherever former processes wrote what was acknowledged without an offset: when all of theirs expired, it did."""
+    """Promises without an offset of former processes have expired once all that those processes wrote has."""
     dead = [one for one in topic.streams if one.partition == log.partition and not one.live]
     for stream in dead if log.start >= log.before else ():
         for a, b in list(stream.unplaced):
@@ -123,37 +112,25 @@ def _expire_unplaced(scope: Scope, topic: Topic, log: Log) -> None:
 
 
 def begins_anew(log: Log) -> None:
-    """The log begins lower than before: every replica was emptied, or one leads that has deleted less."""
+    """The log begins lower than before: all replicas were emptied, or the new leader has deleted less."""
     log.start = log.scrub_goal = 0
 
 
 def _sent_by(log: Log, start: int) -> int:
-    """Return a time (ns) after which hardly anything below ``start`` was sent, 0 if that is not known: it is as old."""
+    """Return when (ns) about the last record below ``start`` was sent, 0 if that is not known."""
     i = bisect_left(log.timeline, start, key=itemgetter(1))
     return log.timeline[i - 1][0] if i else 0
 
 
-class _Nothing:
-    """An empty set of sequences."""
-
-    @staticmethod
-    def within(_a: int, _b: int) -> list[tuple[int, int]]:
-        return []
-
-
-_NOTHING = _Nothing()
-
-
 def expired_unread(scope: Scope, topic: Topic, log: Log, stream: Stream, a: int, b: int) -> None:
-    """The promises [a, b) ran out before anyone verified them: counted, and no loss."""
-    meters = scope.meters(topic.name, log.partition)
-    meters.unverified[stream.mode] = meters.unverified.get(stream.mode, 0) + b - a
+    """The promises [a, b) expired before the consumer read them: counted as unverified, no loss."""
+    count(scope.meters(topic.name, log.partition).unverified, stream.mode, b - a)
     for unseen in stream.unseen.values():
         unseen.remove(a, b)
 
 
 def settle_expiry(scope: Scope, topic: Topic, log: Log) -> None:
-    """The retention in force was asked for after the advance: does that explain it, or one in force just before?"""
+    """Judge an advance of the start by the retention that was read after it, and by those in force just before."""
     expiry, log.expiry = log.expiry, None
     if expiry is None or topic.compacted:
         return
@@ -164,21 +141,41 @@ def settle_expiry(scope: Scope, topic: Topic, log: Log) -> None:
     for kept_ms in (topic.retention_ms, *former):
         if kept_ms >= 0 and age_ms >= least_age_ms(kept_ms):
             return
-    scope.hold(
-        log,
-        scope.violation(
-            "early-expiry",
-            topic,
-            log.partition,
-            expiry["first"],
-            None,
-            f"the log now begins at {expiry['start']}: {expiry['count']} promised records are gone too early",
-            evidence={
-                "retention_ms": topic.retention_ms,
-                "retention_bytes": topic.retention_bytes,
-                "age_at_most_ms": round(age_ms),
-                "count": expiry["count"],
-                "log_start": expiry["start"],
-            },
-        ),
-    )
+    summary = f"the log now begins at {expiry['start']}: {expiry['count']} promised records are gone too early"
+    evidence = {
+        "retention_ms": topic.retention_ms,
+        "retention_bytes": topic.retention_bytes,
+        "age_at_most_ms": round(age_ms),
+        "count": expiry["count"],
+        "log_start": expiry["start"],
+    }
+    where = Where(topic, log.partition, expiry["first"])
+    scope.hold(log, scope.violation("early-expiry", where, summary, evidence=evidence))
+
+
+def _settle_sequences(topic: Topic, log: Log) -> None:
+    """Forget the outcomes of sequences below the log's start; called when that has moved.
+
+    Aborted transactions break the runs of a stream, a few each minute for as long as it lives. Below the log start they
+    are merged into one interval, because expired offsets are never judged again: a read of one is a copy.
+    """
+    for stream in topic.streams:
+        if stream.partition == log.partition and (stream.failed or stream.indeterminate):
+            _settle(stream)
+
+
+def _settle(stream: Stream) -> None:
+    """Merge the sequences before the first one that has a place or waits for anything."""
+    waiting = (stream.open, stream.unplaced, *stream.unseen.values())
+    firsts = [first for first in (one.first() for one in waiting) if first is not None]
+    floor = min([*firsts, *stream.places.keys[:1], stream.next_sequence])
+    known = [interval for one in (stream.acked, stream.seen) for interval in one.within(0, floor)]
+    placed = [end for interval in known for _, end in stream.lost.without(*interval)]  # a lost one stood anywhere
+    floor = max(placed, default=0)  # later ones may be above the start, and still be read
+    if floor <= (stream.failed.first() or 0) and floor <= (stream.indeterminate.first() or 0):
+        return
+    for were in (stream.acked, stream.promised, stream.seen):
+        were.add(0, floor)
+    for over in (stream.failed, stream.zombies, stream.indeterminate, stream.lost, *stream.early.values()):
+        over.remove(0, floor)
+    stream.transactions.remove(0, floor)

@@ -1,24 +1,22 @@
 """Transactions: what commits promise, what aborts forbid, and reads that come before either.
 
-Outcomes may arrive after the read of what they are about, in either order; a transaction of a dead generation, or one
-whose outcome nobody knows, is indeterminate until one of its writes is read committed: that proves it whole.
+An outcome may arrive before or after the reads of its writes. A transaction without a known outcome, or of a dead
+generation, is indeterminate until a read_committed consumer is given one of its writes: that proves it committed.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
-from canary.anomalies.online import generations, relays
-from canary.anomalies.online.questions import miss
-from canary.anomalies.online.scope import Found, always, observe
-from canary.anomalies.online.state import Histogram, Transaction
+from canary import facts as f
+from canary.anomalies.online import generations
+from canary.anomalies.online.log import Log
+from canary.anomalies.online.meters import Histogram, observe
+from canary.anomalies.online.missing import miss
+from canary.anomalies.online.rules import relays
+from canary.anomalies.online.rules.claims import promise, promise_unplaced
+from canary.anomalies.online.scope import Found, Probes, Scope, Where, always
+from canary.anomalies.online.state import Topic, Transaction
+from canary.anomalies.online.stream import Stream
+from canary.anomalies.policy import FENCED
 from canary.anomalies.violation import Records
 from canary.probe.identity import Identity
-
-if TYPE_CHECKING:
-    from canary import facts as f
-    from canary.anomalies.online.scope import Scope
-    from canary.anomalies.online.state import Log, Stream, Topic
 
 
 def began(scope: Scope, fact: f.TransactionBegan) -> None:
@@ -28,7 +26,7 @@ def began(scope: Scope, fact: f.TransactionBegan) -> None:
 
 def wrote(scope: Scope, topic: Topic, stream: Stream, first: f.Sent, n: int) -> None:
     """Probes are sent within a transaction."""
-    assert first.transaction_id is not None  # noqa: S101  # the caller looked
+    assert first.transaction_id is not None  # noqa: S101  # the caller checks
     transaction = scope.transaction(first.producer_id, first.generation, first.transaction_id)
     if transaction is not None:
         transaction.writes.extend([topic.name, stream.tag, first.sequence + i] for i in range(n))
@@ -42,30 +40,25 @@ def commit_asked(scope: Scope, fact: f.CommitAsked) -> None:
 
 
 def fenced(scope: Scope, producer_id: int, generation: int) -> bool:
-    """Say whether a producer of the mode ``fencing`` has been succeeded: what it does from now on is a zombie's."""
+    """Return whether a later generation has fenced this one on purpose: what it does from now on is a zombie's."""
     producer = scope.state.producers.get(producer_id)
-    return producer is not None and producer.mode == "fencing" and generation < producer.generation
+    return producer is not None and producer.mode in FENCED and generation < producer.generation
 
 
 def _zombie_committed(scope: Scope, fact: f.Committed) -> None:
-    """A commit was accepted from somebody who was fenced before he asked for it."""
+    """The coordinator accepted a commit from a producer that was fenced before it asked."""
     topic = scope.topic(scope.state.producers[fact.producer_id].topic)
-    scope.emit(
-        scope.violation(
-            "zombie-write",
-            topic,
-            None,
-            None,
-            Identity(fact.producer_id, fact.generation, -1, fact.transaction_id),
-            f"transaction {fact.transaction_id} of a fenced producer was accepted for commit",
-            mode="fencing",
-            evidence={"transaction_id": fact.transaction_id, "accepted": "commit"},
-        )
+    scope.report(
+        "zombie-write",
+        Where(topic, identity=Identity(fact.producer_id, fact.generation, -1, fact.transaction_id)),
+        f"transaction {fact.transaction_id} of a fenced producer was accepted for commit",
+        mode=scope.state.producers[fact.producer_id].mode,
+        evidence={"transaction_id": fact.transaction_id, "accepted": "commit"},
     )
 
 
 def committed(scope: Scope, fact: f.Committed) -> None:
-    """All of its acknowledged writes are promises now."""
+    """The transaction committed: its acknowledged writes become promises."""
     state = scope.state
     if fenced(scope, fact.producer_id, fact.generation):
         _zombie_committed(scope, fact)
@@ -80,9 +73,7 @@ def committed(scope: Scope, fact: f.Committed) -> None:
 
 
 def _promise_all(scope: Scope, transaction: Transaction) -> None:
-    from canary.anomalies.online.deliveries import promise, promise_unplaced  # noqa: PLC0415  # each needs the other
-
-    relays.took(scope, transaction)
+    relays.inputs_taken(scope, transaction)
     for name, tag, sequence in transaction.writes:
         topic = scope.state.topics[name]
         stream = topic.streams[tag]
@@ -92,56 +83,48 @@ def _promise_all(scope: Scope, transaction: Transaction) -> None:
         if place is None:
             promise_unplaced(topic, log, stream, sequence, sequence + 1)
         elif log.claims.get(place[0]) == (sequence, tag):
-            promise(scope, topic, log, stream, sequence, 1, place[0])
-        else:  # somebody else has been said to stand there before this was a promise
+            promise(scope, Probes(topic, log, stream, sequence, 1, place[0]))
+        else:  # another probe claimed the offset before the commit
             topic.promises += 1
             stream.promised.add(sequence, sequence + 1)
-            miss(scope, log, stream, place[0], 1, sequence, "displaced")
+            miss(scope, Probes(topic, log, stream, sequence, 1, place[0]), "displaced")
 
 
 def aborted(scope: Scope, fact: f.Aborted) -> None:
-    """None of its writes may ever be read committed, nor have been."""
+    """The transaction aborted: a read of its writes, earlier or later, is an aborted read."""
     transaction = scope.state.transactions.pop((fact.producer_id, fact.generation, fact.transaction_id), None)
     if transaction is None:
         return
     why = f"its transaction {fact.transaction_id} aborted"
     for name, tag, sequence in transaction.writes:
         topic = scope.state.topics[name]
-        refuse(scope, topic, topic.streams[tag], sequence, why)
+        never_written(scope, topic, topic.streams[tag], sequence, why)
     for name, tag, sequence, offset, consumer in transaction.reads:
         topic = scope.state.topics[name]
         stream = topic.streams[tag]
-        aborted_read(scope, topic, topic.logs[stream.partition], stream, sequence, offset, consumer, late=True)
+        probes = Probes(topic, topic.logs[stream.partition], stream, sequence, 1, offset)
+        aborted_read(scope, probes, consumer, late=True)
 
 
-def refuse(scope: Scope, topic: Topic, stream: Stream, sequence: int, why: str) -> None:
-    """It was definitely not written: whoever has read it committed already has read an aborted write."""
+def never_written(scope: Scope, topic: Topic, stream: Stream, sequence: int, why: str) -> None:
+    """The probe is definitely not written; if a read_committed consumer was given it, that was an aborted read."""
     stream.failed.add(sequence, sequence + 1)
     place = stream.places.get(sequence)
     log = topic.logs.get(stream.partition)
     if log is None or place is None or sequence not in stream.seen:
         return
     if stream.transactions.get(sequence) is None and place[0] in log.promised:
-        aborted_read(scope, topic, log, stream, sequence, place[0], "an earlier read", late=True, why=why)
+        probes = Probes(topic, log, stream, sequence, 1, place[0])
+        aborted_read(scope, probes, "an earlier read", late=True, why=why)
 
 
-def aborted_read(
-    scope: Scope,
-    topic: Topic,
-    log: Log,
-    stream: Stream,
-    sequence: int,
-    offset: int,
-    consumer: str,
-    *,
-    n: int = 1,
-    late: bool = False,
-    why: str | None = None,
-) -> None:
-    """A read_committed consumer was given what was refused; that promises nothing, and others may not find it.
+def aborted_read(scope: Scope, probes: Probes, consumer: str, *, late: bool = False, why: str | None = None) -> None:
+    """A read_committed consumer was given a write that is not committed: it promises nothing to other consumers.
 
-    They are ``n`` writes from ``sequence`` and ``offset`` on, of one transaction or of none.
+    The probes are of one transaction or of none.
     """
+    topic, log, stream, sequence, n, offset = probes
+    end = probes.end
     log.promised.remove(offset, offset + n)
     transaction = stream.transactions.get(sequence)
     if why is None:
@@ -151,7 +134,6 @@ def aborted_read(
         "transaction_id": transaction[1] if transaction else None,
         "read_before_the_outcome_was_known": late,
     }
-    end = sequence + n
     zombies = [(x, y, "zombie-write") for x, y in stream.zombies.within(sequence, end)]
     others = [(x, y, "G1a") for x, y in stream.zombies.without(sequence, end)]
     for x, y, kind in sorted([*zombies, *others]):
@@ -162,11 +144,11 @@ def aborted_read(
             always(f"{consumer} was given a write that is definitely not committed: {because}", evidence),
             f"{consumer} was given writes that are definitely not committed: {because}",
         )
-        scope.emit_run(topic, log, Records(offset + x - sequence, y - x, stream.identity(x)), found)
+        scope.emit_run(topic, log, probes.part(x, y).records, found)
 
 
 def indeterminate(scope: Scope, fact: f.TransactionIndeterminate) -> None:
-    """Nobody knows; a read that came before is proof."""
+    """The outcome is unknown; an earlier read of one of its writes proves the commit."""
     key = (fact.producer_id, fact.generation, fact.transaction_id)
     transaction = scope.state.transactions.get(key)
     if transaction is None:
@@ -178,31 +160,31 @@ def indeterminate(scope: Scope, fact: f.TransactionIndeterminate) -> None:
         _promise_all(scope, transaction)
 
 
-def zombie(scope: Scope, topic: Topic, log: Log, stream: Stream, first: f.Polled, n: int) -> None:
-    """A fenced generation's writes are read committed at offsets above what a later generation wrote here.
+def zombie(scope: Scope, probes: Probes, consumer: str) -> None:
+    """A read_committed consumer is given an old generation's writes at offsets above a later generation's first write.
 
-    The later one wrote after it had fenced the older (init_transactions), so the older appended after its fencing.
+    The later generation had fenced the older one (init_transactions) before it wrote, so these writes are a zombie's.
     """
+    topic, log, stream, sequence, n, offset = probes
     for producer_id, generation in generations.later(scope.state, stream):
         later = scope.stream(topic, producer_id, generation, stream.partition)
         if later is None or not later.places.keys:
             continue
         fenced_at = later.places.values[0]
-        skip = max(fenced_at - first.offset, 0)
+        skip = max(fenced_at - offset, 0)
         if skip < n:
             summary = f"generation {stream.generation} was fenced, and wrote after generation {generation} had written"
-            evidence = {"consumer": first.consumer, "later_producer": producer_id}
+            evidence = {"consumer": consumer, "later_producer": producer_id}
             evidence |= {"later_generation": generation, "its_offset": fenced_at}
             found = Found("zombie-write", stream.mode, always(summary, evidence), summary)
-            run = Records(first.offset + skip, n - skip, stream.identity(first.sequence + skip))
-            scope.emit_run(topic, log, run, found)
+            scope.emit_run(topic, log, probes.part(sequence + skip, probes.end).records, found)
         return
 
 
-def from_the_grave(scope: Scope, topic: Topic, log: Log, first: f.Polled, n: int) -> None:
-    """Writes of a generation that is forgotten, whose every record the log's start has passed, are read committed.
+def zombie_after_expiry(scope: Scope, topic: Topic, log: Log, first: f.Polled, n: int) -> None:
+    """A read_committed consumer is given writes of a generation whose every record had expired: a zombie's.
 
-    What a consumer had fetched before the start moved lies below it, and is none.
+    Records below the expired start are none: a consumer may have fetched them before the start moved.
     """
     skip = max(log.expired - first.offset, 0)
     if skip < n:
@@ -213,10 +195,10 @@ def from_the_grave(scope: Scope, topic: Topic, log: Log, first: f.Polled, n: int
         scope.emit_run(topic, log, Records(first.offset + skip, n - skip, who), found)
 
 
-def read(scope: Scope, topic: Topic, log: Log, stream: Stream, first: f.Polled, n: int) -> None:
+def read(scope: Scope, probes: Probes, consumer: str, transaction_id: int) -> None:
     """A read_committed consumer was given writes of a transaction."""
-    assert first.transaction_id is not None  # noqa: S101  # the caller looked
-    key = (stream.producer_id, stream.generation, first.transaction_id)
+    topic, log, stream, sequence, n, offset = probes
+    key = (stream.producer_id, stream.generation, transaction_id)
     transaction = scope.state.transactions.get(key)
     if transaction is None:
         return  # settled before
@@ -225,15 +207,13 @@ def read(scope: Scope, topic: Topic, log: Log, stream: Stream, first: f.Polled, 
         _promise_all(scope, transaction)
         return
     if transaction.asked_at_ns is None and stream.live:
-        evidence = {"consumer": first.consumer, "transaction_id": first.transaction_id}
+        evidence = {"consumer": consumer, "transaction_id": transaction_id}
         before = "of a transaction before its commit was asked for"
         found = Found(
             "precommitted-read",
             stream.mode,
-            always(f"{first.consumer} was given a write {before}", evidence),
-            f"{first.consumer} was given writes {before}",
+            always(f"{consumer} was given a write {before}", evidence),
+            f"{consumer} was given writes {before}",
         )
-        scope.emit_run(topic, log, Records(first.offset, n, stream.identity(first.sequence)), found)
-    transaction.reads.extend(
-        [topic.name, stream.tag, first.sequence + i, first.offset + i, first.consumer] for i in range(n)
-    )
+        scope.emit_run(topic, log, probes.records, found)
+    transaction.reads.extend([topic.name, stream.tag, sequence + i, offset + i, consumer] for i in range(n))

@@ -1,35 +1,25 @@
-"""Another cluster answers behind the known one's address: judging stops, until a process has met the known one again.
+"""Another cluster answers at the known cluster's address: judging stops until a process finds the known one again.
 
-The cluster's id is asked for once a round, so clients may have met the other cluster up to a round earlier. Whatever
-rests on acknowledgements and positions since the last round in which the known cluster answered is taken back: an
-acknowledgement that no read has proven promises nothing, consumers go back to where they stood, and suspicions of that
-time are looked into again. A record that was read bears the known cluster's tag, and needs no other proof.
+The cluster's id is asked for once a round, so clients may have met the other cluster up to a round earlier. Everything
+that rests on acknowledgements and positions since the known cluster's last answer is taken back: an acknowledgement
+that no read proves promises nothing, consumers return to their positions of that answer, and later suspicions are read
+again. A record that was read bears the known cluster's tag, and needs no other proof.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
+from canary.anomalies.online.log import Log
+from canary.anomalies.online.scope import Scope
+from canary.anomalies.online.state import Ask, Topic
+from canary.anomalies.online.stream import Stream
 from canary.anomalies.violation import Violation
-
-if TYPE_CHECKING:
-    from canary.anomalies.online.scope import Scope
-    from canary.anomalies.online.state import Ask, Log, Stream, Topic
 
 _UNSURE_KEPT = 10_000
 
 
 def another_cluster(known: str, found: str, at_ns: int) -> Violation:
-    """Return what is said when an address that led to cluster ``known`` leads to cluster ``found``."""
+    """Return the violation of an address that led to cluster ``known`` and leads to cluster ``found``."""
     return Violation(
         kind="another-cluster",
         severity="critical",
-        topic="",
-        topic_id="",
-        partition=None,
-        offset=None,
-        identity=None,
-        mode=None,
         at_ns=at_ns,
         by="watch",
         summary=f"the address leads to cluster {found}, and what is known here is of cluster {known}: "
@@ -39,7 +29,7 @@ def another_cluster(known: str, found: str, at_ns: int) -> Violation:
 
 
 def acknowledged(scope: Scope, topic: Topic, stream: Stream, sequence: int, n: int, offset: int | None) -> None:
-    """Remember acknowledgements until the known cluster has answered after them; those in a row as one."""
+    """Remember acknowledgements until the known cluster answers again; consecutive ones as one."""
     state, place = scope.state, -1 if offset is None else offset
     if state.unsure and offset is not None:
         ordinal, *stands, first, count, at = state.unsure[-1]
@@ -60,7 +50,7 @@ def positions(scope: Scope) -> dict[str, dict[int, dict[str, int]]]:
 
 
 def known_one_answered(scope: Scope, sample: int) -> None:
-    """The known cluster answered a round: what was known when that began is of that cluster."""
+    """The known cluster answered a round: everything before that round is its own."""
     state = scope.state
     asked = state.asks.get(sample)
     if asked is not None:
@@ -69,10 +59,10 @@ def known_one_answered(scope: Scope, sample: int) -> None:
 
 
 def stop(scope: Scope, found: str) -> None:
-    """Say it, take back what may be of the other cluster, and judge nothing until a process begins again."""
+    """Report it, take back what may come from the other cluster, and judge nothing until the next start."""
     state = scope.state
     violation = another_cluster(state.cluster_id or "", found, state.now_ns)
-    state.stopped = scope.stopped = violation.summary
+    state.stopped = scope.found.stopped = violation.summary
     scope.emit(violation)
     for _, name, tag, sequence, n, offset in state.unsure:
         topic = state.topics[name]
@@ -93,10 +83,9 @@ def _promises_nothing(topic: Topic, stream: Stream, a: int, b: int, offset: int)
             sequences.remove(x, y)
         stream.places.remove(x, y)
         stream.indeterminate.add(x, y)
-        for run in log.claims.within(offset + x - a, offset + y - a) if offset >= 0 else ():
-            if run.tag == stream.tag and run.value - run.key == a - offset:
-                log.claims.remove(run.key, run.key + run.length)
-                log.promised.remove(run.key, run.key + run.length)
+        for run in log.claims.aligned(offset + x - a, offset + y - a, a - offset, stream.tag) if offset >= 0 else ():
+            log.claims.remove(run.key, run.end)
+            log.promised.remove(run.key, run.end)
 
 
 def _take_back(topic: Topic, log: Log, sure: Ask | None) -> None:
@@ -117,7 +106,7 @@ def _take_back(topic: Topic, log: Log, sure: Ask | None) -> None:
         stream = topic.streams[m.tag]
         a, b = m.sequence, m.sequence + m.count
         if stream.indeterminate.covers(a, b) and not stream.seen.overlaps(a, b):
-            continue  # it promises nothing any more
+            continue  # no promise any more
         if m.at_ns >= at_ns or m.ordinal >= ordinal:
             m.why, m.state, m.request_id, m.tries, m.confirmed = "reread", "ask", None, 0, True
         log.missing.append(m)

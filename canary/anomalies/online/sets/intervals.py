@@ -1,13 +1,9 @@
 """Sets of integers as sorted, disjoint, half-open intervals: their size grows with holes, not with members."""
 
-from __future__ import annotations
-
 from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+from typing import Self
 
 
 @dataclass(slots=True)
@@ -17,6 +13,14 @@ class IntervalSet:
     starts: list[int] = field(default_factory=list)
     ends: list[int] = field(default_factory=list)
     total: int = 0
+
+    @classmethod
+    def of(cls, intervals: Iterable[tuple[int, int]]) -> Self:
+        """Return the set of all members of ``intervals``."""
+        found = cls()
+        for a, b in intervals:
+            found.add(a, b)
+        return found
 
     def __contains__(self, x: int) -> bool:
         """Say whether ``x`` is a member."""
@@ -82,30 +86,18 @@ class IntervalSet:
         j = bisect_left(starts, b)  # first interval that begins at or after b
         if i >= j:
             return
-        kept_starts: list[int] = []
-        kept_ends: list[int] = []
-        if starts[i] < a:
-            kept_starts.append(starts[i])
-            kept_ends.append(a)
-        if ends[j - 1] > b:
-            kept_starts.append(b)
-            kept_ends.append(ends[j - 1])
-        self.total -= sum(ends[k] - starts[k] for k in range(i, j))
-        self.total += sum(y - x for x, y in zip(kept_starts, kept_ends, strict=True))
-        starts[i:j] = kept_starts
-        ends[i:j] = kept_ends
+        kept = [(x, y) for x, y in ((starts[i], a), (b, ends[j - 1])) if x < y]
+        self.total += sum(y - x for x, y in kept) - sum(ends[k] - starts[k] for k in range(i, j))
+        starts[i:j] = [x for x, _ in kept]
+        ends[i:j] = [y for _, y in kept]
 
     def within(self, a: int, b: int) -> list[tuple[int, int]]:
         """Return the intervals of the members in [a, b)."""
         starts, ends = self.starts, self.ends
         if not ends or a >= ends[-1]:
             return []
-        i, n = bisect_right(ends, a), len(starts)
-        found = []
-        while i < n and starts[i] < b:
-            found.append((max(a, starts[i]), min(b, ends[i])))
-            i += 1
-        return found
+        i, j = bisect_right(ends, a), bisect_left(starts, b)
+        return [(max(a, x), min(b, y)) for x, y in zip(starts[i:j], ends[i:j], strict=True)]
 
     def without(self, a: int, b: int) -> list[tuple[int, int]]:
         """Return the intervals of [a, b) that are not members."""
@@ -115,12 +107,11 @@ class IntervalSet:
         if not ends or a >= ends[-1]:  # the usual case: none of them is
             return [(a, b)]
         gaps = []
-        i, n = bisect_right(ends, a), len(starts)
-        while i < n and starts[i] < b:
-            if a < starts[i]:
-                gaps.append((a, starts[i]))
-            a = ends[i]
-            i += 1
+        i, j = bisect_right(ends, a), bisect_left(starts, b)
+        for x, y in zip(starts[i:j], ends[i:j], strict=True):
+            if a < x:
+                gaps.append((a, x))
+            a = y
         if a < b:
             gaps.append((a, b))
         return gaps

@@ -1,7 +1,5 @@
 """Maps of integers to integers as runs of consecutive pairs: their size grows with breaks, not with members."""
 
-from __future__ import annotations
-
 from bisect import bisect_left, bisect_right
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -14,6 +12,11 @@ class Run(NamedTuple):
     length: int
     value: int
     tag: int
+
+    @property
+    def end(self) -> int:
+        """The last key plus one."""
+        return self.key + self.length
 
 
 @dataclass(slots=True)
@@ -73,18 +76,12 @@ class RunMap:
             if key < last:
                 self.remove(key, key + count)
             else:  # the usual case: something new at the end
-                self._append(key, count, value, tag)
+                self._insert(len(keys), Run(key, count, value, tag))
                 return
         i = bisect_left(keys, key)
         self._insert(i, Run(key, count, value, tag))
         self._join(i + 1)
         self._join(i)
-
-    def _append(self, key: int, count: int, value: int, tag: int) -> None:
-        self.keys.append(key)
-        self.counts.append(count)
-        self.values.append(value)
-        self.tags.append(tag)
 
     def _join(self, i: int) -> None:
         """Merge run i into run i-1 where it continues it."""
@@ -141,6 +138,10 @@ class RunMap:
             count = min(run.key + run.length, b) - run.key - skip
             found.append(Run(run.key + skip, count, run.value + skip, run.tag))
         return found
+
+    def aligned(self, a: int, b: int, shift: int, tag: int) -> list[Run]:
+        """Return the runs within [a, b) of ``tag`` whose values are key + ``shift``."""
+        return [run for run in self.within(a, b) if run.tag == tag and run.value - run.key == shift]
 
     def before(self, key: int) -> tuple[int, int] | None:
         """Return (key, value) of the greatest key below ``key``."""

@@ -1,32 +1,25 @@
-"""Conditions: violations while they hold, each said after its set time and ended when it is over."""
-
-from __future__ import annotations
+"""Conditions: violations that hold for a while, each reported after its set time and ended when it is over."""
 
 import dataclasses
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator
+from typing import Any
 
-from canary.anomalies.online import elections
-from canary.anomalies.online.topology_found import violation
-from canary.anomalies.online.topology_state import Condition
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from canary.anomalies.online.scope import Scope
-    from canary.anomalies.online.topology_state import Known, Place, Topology
+from canary.anomalies.online.scope import Scope, Where
+from canary.anomalies.online.topology import elections
+from canary.anomalies.online.topology.state import Condition, Known, Place, Topology
 
 Key = tuple[str, str, int]
 """(kind, topic, partition)."""
 MOST_EACH = 100
-"""Partitions of topics that are not ours, of which a kind is said each; the rest is one violation with their number."""
+"""So many partitions of topics not probed have a violation each (of one kind); the rest share one with their number."""
 OTHERS = -1
 _AGAIN_NS = 5 * 60 * 10**9
-"""A condition that holds on is said again, so that it is seen to hold on."""
+"""A condition that still holds is reported again after so long."""
 _NAMED = 100
 
 
 def judge(scope: Scope, extent: str) -> None:
-    """Say what has held for its set time, end what holds no more."""
+    """Report what has held for its set time, end what no longer holds."""
     top = scope.state.topology
     now = top.watched_ns.get(extent, 0)
     holding: set[Key] = set()
@@ -41,7 +34,7 @@ def judge(scope: Scope, extent: str) -> None:
             if key not in top.conditions:
                 top.conditions[key] = Condition("", extent, now, place.at_ns)
     end_all(scope, lambda key: key not in holding and key[2] != OTHERS, extent)
-    _say_due(scope, extent, now)
+    _report_due(scope, extent, now)
 
 
 def _kinds(top: Topology, at: tuple[str, int], known: Known, place: Place) -> Iterator[str]:
@@ -76,7 +69,7 @@ def _limit_ns(top: Topology, key: Key) -> int:
     return int(seconds * 1e9)
 
 
-def _say_due(scope: Scope, extent: str, now: int) -> None:
+def _report_due(scope: Scope, extent: str, now: int) -> None:
     top = scope.state.topology
     due: dict[str, list[Key]] = {}
     said: dict[str, int] = {}
@@ -99,12 +92,12 @@ def _say_due(scope: Scope, extent: str, now: int) -> None:
                 over.append(key)
                 continue
             room -= fresh
-            _say(scope, key)
+            _report(scope, key)
         if extent == "all":
-            _say_others(scope, kind, over)
+            _report_others(scope, kind, over)
 
 
-def _say(scope: Scope, key: Key) -> None:
+def _report(scope: Scope, key: Key) -> None:
     top = scope.state.topology
     kind, name, partition = key
     condition, place = top.conditions[key], top.topics[name].partitions[partition]
@@ -113,25 +106,17 @@ def _say(scope: Scope, key: Key) -> None:
     if kind == "unclean-election":
         evidence["election"] = elections.as_json(top.suspects[name, partition])
     evidence |= _only_there(scope, name, partition, place)
-    found = violation(
-        scope,
-        kind,
-        name,
-        partition,
-        None,
-        _summary(kind, top.topics[name], place),
-        severity="info" if kind == "unclean-election" else None,
-        evidence=evidence,
-    )
+    severity = "info" if kind == "unclean-election" else None
+    summary = _summary(kind, top.topics[name], place)
+    found = scope.violation(kind, Where(name, partition), summary, severity=severity, evidence=evidence, by="watch")
     if not again:
         condition.topic_id = found.topic_id
-    scope.emit(dataclasses.replace(found, topic_id=condition.topic_id))  # which may have been told since
+    scope.emit(dataclasses.replace(found, topic_id=condition.topic_id))  # which may have become known since
 
 
 def _only_there(scope: Scope, name: str, partition: int, place: Place) -> dict[str, Any]:
-    """Return which promised offsets are known to stand on the last in-sync replicas only, as far as known."""
-    ours = scope.state.topics.get(name)
-    log = ours.logs.get(partition) if ours is not None else None
+    """Return the promised offsets that only the last in-sync replicas are known to have."""
+    log = scope.state.log(name, partition)
     if log is None or not log.known_end or len(place.isr) >= len(place.replicas):
         return {}
     first = max(log.full_isr_end, log.start)
@@ -156,8 +141,8 @@ def _summary(kind: str, known: Known, place: Place) -> str:
     return of
 
 
-def _say_others(scope: Scope, kind: str, over: list[Key]) -> None:
-    """One violation for all that are too many to be said each."""
+def _report_others(scope: Scope, kind: str, over: list[Key]) -> None:
+    """Report the partitions beyond MOST_EACH as one violation."""
     top = scope.state.topology
     key = (kind, "", OTHERS)
     known = top.conditions.get(key)
@@ -174,11 +159,11 @@ def _say_others(scope: Scope, kind: str, over: list[Key]) -> None:
     evidence = {"since_ns": known.at_ns, "partitions": named, "count": len(over)}
     summary = f"{len(over)} partitions more than the {MOST_EACH} that are named each"
     severity = "info" if kind == "unclean-election" else None
-    scope.emit(violation(scope, kind, "", None, None, summary, severity=severity, evidence=evidence))
+    scope.report(kind, Where(""), summary, severity=severity, evidence=evidence, by="watch")
 
 
 def end_all(scope: Scope, over: Callable[[Key], bool], extent: str | None = None) -> None:
-    """End the conditions (of an extent) for which ``over``; what was never said is only forgotten."""
+    """End the conditions (of an extent) for which ``over``; one that was never reported is only forgotten."""
     conditions = scope.state.topology.conditions
     for key in [key for key, one in conditions.items() if extent in (None, one.extent) and over(key)]:
         condition = conditions.pop(key)
@@ -186,5 +171,6 @@ def end_all(scope: Scope, over: Callable[[Key], bool], extent: str | None = None
             continue
         kind, name, partition = key
         place = None if partition == OTHERS else partition
-        ended = violation(scope, kind, name, place, None, "ended")
-        scope.ended.append(dataclasses.replace(ended, topic_id=condition.topic_id))  # as it was when it was said
+        ended = scope.violation(kind, Where(name, place), "ended", by="watch")
+        as_reported = dataclasses.replace(ended, topic_id=condition.topic_id)
+        scope.found.ended.append(as_reported)

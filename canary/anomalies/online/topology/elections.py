@@ -1,46 +1,37 @@
-"""Unclean elections: who leads was not in sync, so what only the former in-sync replicas had is gone.
+"""Unclean elections: the leader was not in sync, so records that only the former in-sync replicas had are gone.
 
-A leader outside the last known ISR is suspect. Nothing is proven by that: a replica may have rejoined between two
-samples. It is *critical* when the log was cut there (truncation, offset-regression, lost writes), and *suspected*
-(info, a condition) only where nobody of the former ISR is in the new one, seen in two sights close to each other.
+A leader outside the last known ISR is a suspect. That alone proves nothing: a replica may have rejoined between two
+samples. The election is *critical* when the log was cut there (truncation, offset-regression, lost writes), and
+*suspected* (info, a condition) only if no replica of the former ISR is in the new one, in two samples close together.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
-from canary.anomalies.online.topology_found import violation
-from canary.anomalies.online.topology_state import Suspect
+from canary import facts as f
+from canary.anomalies.online.scope import Scope, Where
+from canary.anomalies.online.topology.state import Place, Suspect
 from canary.anomalies.policy import UNORDERED
-
-if TYPE_CHECKING:
-    from canary import facts as f
-    from canary.anomalies.online.scope import Scope
-    from canary.anomalies.online.state import Log
-    from canary.anomalies.online.topology_state import Place
-    from canary.anomalies.violation import Violation
+from canary.anomalies.violation import Violation
 
 _CLOSE_NS = 10 * 10**9
-"""Rounds further apart than this cannot tell who was in sync just before the election."""
+"""Rounds further apart do not show which replicas were in sync just before the election."""
 _EVIDENCE = frozenset({"truncation", "offset-regression", "lost-write"})
 _GATHER_NS = 10 * 10**9
-"""So long after the last lost write an election is said without waiting for a truncation."""
+"""So long after the last lost write an election is reported without waiting for a truncation."""
 _DOUBT_NS = 120 * 10**9
-"""And so long where something of the partition is still in doubt: the first that is lost may be among that."""
+"""And so long while a question about the partition is open: it may lower the first lost offset."""
 _HEALED_NS = 120 * 10**9
 _SURE_NS = 2 * 10**9
-"""Who leads for so long was elected: a broker that has not heard of the last changes yet tells of former ones."""
+"""A leader for so long was elected; a shorter one may come from a broker with old metadata."""
 _SUSPECTS_KEPT = 10_000
 _OLD_NS = 15 * 60 * 10**9
 
 
 def changed(scope: Scope, fact: f.PartitionSeen | f.WatchedPartition, place: Place, isr: list[int]) -> None:
-    """A partition is led by another broker: was that one in sync, as far as known?"""
+    """Another broker leads a partition: note a suspect if it was not in sync as far as known."""
     former = place.eligible(scope.state.topology.topics[fact.topic].min_isr)
     if fact.leader == place.leader or not former or len(place.replicas) < 2:
         return
     if fact.leader in former or fact.leader not in place.replicas:
-        return  # in sync; or nobody; or a new replica (a reassignment), which it can have become only in sync
+        return  # in sync; or no leader; or a new replica (a reassignment), which leads only once in sync
     top = scope.state.topology
     extent = "probe" if top.topics[fact.topic].ours else "all"
     key = (fact.topic, fact.partition)
@@ -48,7 +39,7 @@ def changed(scope: Scope, fact: f.PartitionSeen | f.WatchedPartition, place: Pla
     before = top.suspects.get(key)
     if before is not None and not before.concluded and before.leader == fact.leader:
         return
-    log = _log(scope, *key)
+    log = scope.state.log(*key)
     top.suspects[key] = Suspect(
         at_ns=fact.at_ns,
         watched_ns=top.watched_ns.get(extent, 0),
@@ -66,15 +57,15 @@ def changed(scope: Scope, fact: f.PartitionSeen | f.WatchedPartition, place: Pla
 
 
 def conclude(scope: Scope) -> None:
-    """Take what was just found as evidence: where a suspect leader was elected and the log was cut, it was unclean."""
+    """Take new violations as evidence: a suspect's election was unclean if the log was cut there."""
     suspects = scope.state.topology.suspects
     if suspects:
-        for found in scope.violations[scope.judged :]:
+        for found in scope.found.violations[scope.judged :]:
             if found.mode in UNORDERED:
                 continue  # acks=1 loses with any change of leader
             if found.kind in _EVIDENCE and found.partition is not None and found.offset is not None:
                 _consider(scope, found)
-    scope.judged = len(scope.violations)
+    scope.judged = len(scope.found.violations)
 
 
 def _consider(scope: Scope, found: Violation) -> None:
@@ -83,16 +74,16 @@ def _consider(scope: Scope, found: Violation) -> None:
     if suspect is None or suspect.concluded or found.offset is None:
         return
     if suspect.end is not None and found.offset >= suspect.end:
-        return  # written since: nothing of it was there to be cut off by that election
+        return  # written after the election, which cannot have removed it
     if found.kind == "lost-write":
         suspect.lost += found.count if suspect.end is None else found.below(suspect.end)
         suspect.lost_first = found.offset if suspect.lost_first is None else min(suspect.lost_first, found.offset)
         suspect.lost_watched_ns = top.watched_ns.get(_extent(scope, found.topic), 0)
     else:
-        _say(scope, (found.topic, found.partition or 0), suspect, found.offset, found.kind)
+        _report(scope, (found.topic, found.partition or 0), suspect, found.offset, found.kind)
 
 
-def _say(scope: Scope, key: tuple[str, int], suspect: Suspect, offset: int, proof: str) -> None:
+def _report(scope: Scope, key: tuple[str, int], suspect: Suspect, offset: int, proof: str) -> None:
     suspect.concluded = True
     _count(scope, key, suspect)
     former = ",".join(map(str, suspect.former_isr))
@@ -101,7 +92,8 @@ def _say(scope: Scope, key: tuple[str, int], suspect: Suspect, offset: int, proo
         "what only the former ISR had is gone"
     )
     evidence = {"election": as_json(suspect), "proof": proof, "lost_writes": suspect.lost}
-    scope.emit(violation(scope, "unclean-election", *key, offset, summary, severity="critical", evidence=evidence))
+    where = Where(*key, offset)
+    scope.report("unclean-election", where, summary, severity="critical", evidence=evidence, by="watch")
 
 
 def _count(scope: Scope, key: tuple[str, int], suspect: Suspect) -> None:
@@ -112,7 +104,7 @@ def _count(scope: Scope, key: tuple[str, int], suspect: Suspect) -> None:
 
 
 def _look_again(scope: Scope, key: tuple[str, int], suspect: Suspect, leader: int) -> None:
-    """Was it elected, or did a broker speak that has not heard yet? Of that the next ones know nothing."""
+    """Decide whether the suspect was elected, or a broker with old metadata named it."""
     if leader == suspect.leader:
         if scope.state.topology.watched_ns.get(_extent(scope, key[0]), 0) - suspect.watched_ns >= _SURE_NS:
             _count(scope, key, suspect)
@@ -121,7 +113,7 @@ def _look_again(scope: Scope, key: tuple[str, int], suspect: Suspect, leader: in
 
 
 def settle(scope: Scope, extent: str) -> None:
-    """Say what is proven by lost writes alone; let go of what is long healed."""
+    """Report elections that lost writes alone prove; forget suspects that have long been healed."""
     top = scope.state.topology
     now = top.watched_ns.get(extent, 0)
     for key, suspect in list(top.suspects.items()):
@@ -129,10 +121,10 @@ def settle(scope: Scope, extent: str) -> None:
         if _extent(scope, key[0]) != extent:
             continue
         if not suspect.concluded and suspect.lost_first is not None:
-            log = _log(scope, *key)
+            log = scope.state.log(*key)
             patience = _DOUBT_NS if log is not None and log.busy else _GATHER_NS
             if now - suspect.lost_watched_ns >= patience:
-                _say(scope, key, suspect, suspect.lost_first, "lost-write")
+                _report(scope, key, suspect, suspect.lost_first, "lost-write")
         place = known.partitions.get(key[1]) if known is not None else None
         if place is None:
             del top.suspects[key]
@@ -147,12 +139,6 @@ def settle(scope: Scope, extent: str) -> None:
         elif now - suspect.healed_watched_ns >= (_HEALED_NS if not suspect.lost else _OLD_NS):
             del top.suspects[key]
             top.degraded.pop(key, None)
-
-
-def _log(scope: Scope, topic: str, partition: int) -> Log | None:
-    """Return the log of a partition that is probed, None of any other."""
-    known = scope.state.topics.get(topic)
-    return known.logs.get(partition) if known is not None else None
 
 
 def as_json(suspect: Suspect) -> dict[str, object]:

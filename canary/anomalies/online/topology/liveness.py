@@ -1,44 +1,36 @@
-"""Caught up, or unable to make progress? And can we look at all?
+"""Liveness: is a reader caught up, or unable to make progress? Can the canary see the cluster at all?
 
-A consumer that polls empty answers for ever while its log goes on, a last stable offset that does not move, probes that
-nobody acknowledges: none of it is a loss, and all of it is silence that looks like health (jepsen-redpanda, "a jar of
-applesauce"). Each is a condition: said after LIMIT_NS with its age and what it waits for, taken back when it is over.
-So are ``blind`` (the cluster refuses us, or answers no question for SILENT_NS, from the first one on, and nothing is
-known from then on) and ``clock-skew``.
+A consumer that polls nothing while its log grows, a last stable offset that does not move, probes without an
+acknowledgement: none of these is a loss, and all of them look like health (jepsen-redpanda, "a jar of applesauce").
+Each is a condition ``stalled``: reported after LIMIT_NS with its age and what it waits for, ended when it is over.
+So are ``blind`` (the cluster refuses the canary, or has answered no question for SILENT_NS) and ``clock-skew``.
 """
 
-from __future__ import annotations
+from collections.abc import Iterator
 
-from typing import TYPE_CHECKING
-
-from canary.anomalies.online.scope import sent_time
-from canary.anomalies.online.state import Stall
-from canary.anomalies.online.topology_found import violation
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from canary import facts as f
-    from canary.anomalies.online.scope import Scope
-    from canary.anomalies.online.state import Log, Topic
+from canary import facts as f
+from canary.anomalies.online.log import Log
+from canary.anomalies.online.scope import Scope, Where
+from canary.anomalies.online.state import Stall, Topic
+from canary.anomalies.online.stream import sent_time
 
 LIMIT_NS = 60 * 10**9
-"""What stands still for so long is stalled."""
+"""Without progress for so long a reader, or a producer, is stalled."""
 _ROUND_NS = 3 * 10**9
-"""What lies between two rounds further apart was not watched (a suspended machine, say)."""
+"""Time between two rounds counts at most so long as watched (a suspended machine, say)."""
 SKEW_NS = 10 * 10**9
 """Clocks that are further apart than that disagree."""
 _KEPT_NS = 90 * 10**9
-"""What was not heard of again for so long is over: clients report a refusal, or a strange time, at least each half
-minute, and partitions that are probed are looked at each second."""
+"""Not reported again for so long, a condition is over: clients report a refusal, or a wrong clock, at least each half
+minute, and probed partitions are looked at each second."""
 _BLIND = "blind"
 _CLOCK = "clock/"
 SILENT_NS = 45 * 10**9
-"""A cluster that has answered nothing for so long does not answer: longer than a change of controller takes."""
+"""Without any answer for so long the cluster is silent: longer than a change of controller takes."""
 _QUESTION_NS = 10 * 10**9
-"""What lies between two questions further apart was not watched."""
+"""Time between two questions counts at most so long as watched."""
 SILENCES = frozenset({"_TIMED_OUT", "_TRANSPORT", "_ALL_BROKERS_DOWN", "_RESOLVE", "REQUEST_TIMED_OUT"})
-"""The errors of a question that nobody has answered."""
+"""The errors of a question without an answer."""
 REFUSALS = (
     "AUTHENTICATION",
     "AUTHORIZATION",
@@ -48,11 +40,10 @@ REFUSALS = (
     "THROTTLING_QUOTA_EXCEEDED",
     "SECURITY_DISABLED",
 )
-"""What the name of an error contains when the cluster refuses us: credentials, rights, certificate, quota."""
+"""Parts of the names of errors with which the cluster refuses: credentials, rights, certificate, quota."""
 
-
-Stands = tuple[str, int | None, int, str]
-"""What does not move: its key, since when (None: since it was first looked at), its offset or -1, what it awaits."""
+Standstill = tuple[str, int | None, int, str]
+"""What makes no progress: its key, since when (None: first look), its offset or -1, what it waits for."""
 
 
 def judge(scope: Scope) -> None:
@@ -64,7 +55,7 @@ def judge(scope: Scope) -> None:
             found = [(log, stands) for log in topic.logs.values() for stands in _reading(topic, log)]
             for log, (key, since_ns, offset, why) in [*found, *_writing(topic)]:
                 standing.add(key)
-                _stands(scope, key, topic, log, since_ns, offset, why)
+                _count_stall(scope, key, topic, log, since_ns, offset, why)
     for key, stall in list(state.stalls.items()):
         kept = key == _BLIND or key.startswith(_CLOCK) or (key not in standing and _unanswered(scope, stall))
         over = state.now_ns - stall.last_ns > _KEPT_NS if kept else key not in standing
@@ -73,35 +64,24 @@ def judge(scope: Scope) -> None:
         if over:
             del state.stalls[key]
             if stall.said is not None:
-                scope.ended.append(stall.said)
+                scope.found.ended.append(stall.said)
 
 
-def _reading(topic: Topic, log: Log) -> Iterator[Stands]:
+def _reading(topic: Topic, log: Log) -> Iterator[Standstill]:
     """Yield the last stable offset that does not move, and consumers that do not."""
     place = f"{topic.name}/{log.partition}"
     stable, end = log.stable, log.end
     if log.listed_ordinal and stable is not None and end is not None and stable < end:
-        yield (
-            f"at/{place}/{stable}",
-            None,
-            stable,
-            (f"the last stable offset stands at {stable} and the log ends at {end}: a transaction was never ended"),
-        )
+        why = f"the last stable offset stands at {stable} and the log ends at {end}: a transaction was never ended"
+        yield f"at/{place}/{stable}", None, stable, why
     for name, reader in log.readers.items():
-        goal = log.goal(reader)
-        if goal is not None and reader.position < goal:
-            yield (
-                f"at/{place}/{reader.position}",
-                reader.moved_at_ns,
-                reader.position,
-                (
-                    f"{name} stands at {reader.position} and may read up to {goal}: its leader ({log.leader}) gives it "
-                    "nothing"
-                ),
-            )
+        at, goal = reader.position, log.goal(reader)
+        if goal is not None and at < goal:
+            why = f"{name} stands at {at} and may read up to {goal}: its leader ({log.leader}) gives it nothing"
+            yield f"at/{place}/{at}", reader.moved_at_ns, at, why
 
 
-def _writing(topic: Topic) -> Iterator[tuple[Log, Stands]]:
+def _writing(topic: Topic) -> Iterator[tuple[Log, Standstill]]:
     """Yield producers whose oldest probe has no acknowledgement."""
     partitions: set[int] = set()
     for stream in topic.streams:
@@ -118,14 +98,13 @@ def _writing(topic: Topic) -> Iterator[tuple[Log, Stands]]:
 
 
 def _unanswered(scope: Scope, stall: Stall) -> bool:
-    """Say whether its partition has not answered since the runner's start: too early to tell, or probed no more."""
-    topic = scope.state.topics.get(stall.said.topic) if stall.said is not None else None
-    log = topic.logs.get(stall.said.partition or 0) if topic is not None and stall.said is not None else None
+    """Say whether its partition has not answered since the runner's start: too early, or no longer probed."""
+    log = scope.state.log(stall.said.topic, stall.said.partition or 0) if stall.said is not None else None
     return log is not None and not log.listed_ordinal
 
 
-def _stands(scope: Scope, key: str, topic: Topic, log: Log, since_ns: int | None, offset: int, why: str) -> None:
-    """Count how long it stands; one place is one violation, and the first that stands there says why."""
+def _count_stall(scope: Scope, key: str, topic: Topic, log: Log, since_ns: int | None, offset: int, why: str) -> None:
+    """Count how long there is no progress; one place is one violation, with the first reason found."""
     state = scope.state
     stall = state.stalls.get(key)
     if stall is None:
@@ -133,21 +112,17 @@ def _stands(scope: Scope, key: str, topic: Topic, log: Log, since_ns: int | None
     stall.watched_ns += min(state.now_ns - stall.last_ns, _ROUND_NS)
     stall.last_ns = state.now_ns
     if stall.said is None and stall.watched_ns >= LIMIT_NS:
-        stall.said = scope.violation(
+        stall.said = scope.report(
             "stalled",
-            topic,
-            log.partition,
-            offset if offset >= 0 else None,
-            None,
+            Where(topic, log.partition, offset if offset >= 0 else None),
             f"for {(state.now_ns - stall.since_ns) / 1e9:.0f} s: {why}",
             severity="warning",
             evidence={"since_ns": stall.since_ns, "waits_for": why},
         )
-        scope.emit(stall.said)
 
 
 def runner_started(scope: Scope) -> None:
-    """Nobody looked for a while: what was not said yet begins anew, but for the silence of the cluster."""
+    """The cluster was not watched for a while: unreported stalls begin anew; the cluster's silence goes on."""
     scope.state.looked_ns = 0
     stalls, now = scope.state.stalls, scope.state.now_ns
     for key, stall in list(stalls.items()):
@@ -157,7 +132,7 @@ def runner_started(scope: Scope) -> None:
 
 
 def refused(scope: Scope, code: str, error: str, who: str) -> None:
-    """A client reports an error: does it mean that we cannot look?"""
+    """A client reports an error; a refusal makes the canary blind."""
     if not any(word in code for word in REFUSALS):
         return
     why = f"the cluster refuses the canary ({code}: {error}): nothing is known until that is mended"
@@ -166,16 +141,15 @@ def refused(scope: Scope, code: str, error: str, who: str) -> None:
 
 
 def _blind(scope: Scope, why: str, evidence: dict[str, str]) -> None:
-    """Say that nothing can be seen, unless that is said."""
+    """Report that nothing can be seen, unless it is reported already."""
     state = scope.state
     if _BLIND not in state.stalls:
-        said = violation(scope, _BLIND, "", None, None, why, evidence=evidence)
+        said = scope.report(_BLIND, Where(""), why, evidence=evidence, by="watch")
         state.stalls[_BLIND] = Stall(state.now_ns, 0, said)
-        scope.emit(said)
 
 
 def unanswered(scope: Scope, error: str) -> None:
-    """A question was refused, or nobody answered it: "what: CODE: text"."""
+    """A question was refused or had no answer: "what: CODE: text"."""
     parts = error.split(": ", 2)
     if len(parts) < 3:
         return
@@ -197,10 +171,10 @@ def answered(scope: Scope) -> None:
 
 
 def clocks(scope: Scope, topic: Topic, log: Log, first: f.Polled) -> None:
-    """Compare a broker's clock with ours: it appended a record before it was sent, or after it was read.
+    """Compare a broker's clock with the canary's: did it append a record before it was sent, or after it was read?
 
-    Only a topic with message.timestamp.type=LogAppendTime tells a broker's time. Of a record that was read long after
-    it was sent nothing is said: what clocks showed then may have been mended since.
+    Only a topic with message.timestamp.type=LogAppendTime has the broker's time. A record that was read long after it
+    was sent proves nothing: the clocks may have been corrected since.
     """
     if first.timestamp_ms is None or first.sent_at_ns is None or first.at_ns - first.sent_at_ns > LIMIT_NS:
         return
@@ -212,15 +186,11 @@ def clocks(scope: Scope, topic: Topic, log: Log, first: f.Polled) -> None:
     stall = state.stalls.get(key)
     if stall is None:
         how = f"{early / 1e9:.0f} s before it was sent" if early > late else f"{late / 1e9:.0f} s after it was read"
-        said = scope.violation(
+        said = scope.report(
             "clock-skew",
-            topic,
-            log.partition,
-            None,
-            None,
+            Where(topic, log.partition),
             f"the leader appended the record at offset {first.offset} {how}, by our clock",
             evidence={"offset": first.offset, "timestamp_ms": first.timestamp_ms, "sent_at_ns": first.sent_at_ns},
         )
         stall = state.stalls[key] = Stall(state.now_ns, state.now_ns, said)
-        scope.emit(said)
     stall.last_ns = state.now_ns

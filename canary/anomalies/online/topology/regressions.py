@@ -1,27 +1,20 @@
-"""The end of a log that goes back: loss in a topic that we do not write to, seen without any probe.
+"""Offset regressions: the end of a log goes back, which shows a loss in a topic that the canary does not write to.
 
-The rule is the probe topic's (decision 5): a lower end counts at a leader epoch that is not older, in the same
-incarnation, twice in a row. Where the log has grown over the place again by the second look, the first one counts if
-it was at a newer epoch: a leader answers ListOffsets only when its high watermark has passed the start of its own
-epoch (KIP-207), so an end below what was shown before is a cut and no lag. What is cut and written again between two
-samples of a busy topic cannot be seen this way.
+The rule is the probe topic's (decision 5): a lower end counts if it is listed twice in a row, in the same incarnation,
+at a leader epoch that is not older. Example: the end is 100 at epoch 4, then 80 at epoch 5, then 120 at epoch 5. The
+log has grown over the place again, but the first look counts because its epoch was newer: a leader answers ListOffsets
+only when its high watermark has passed the start of its own epoch (KIP-207), so a lower end is a cut and no lag.
+
+Not seen: records that are cut off and written again between two samples of a busy topic.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
-from canary.anomalies.online import topology
-from canary.anomalies.online.topology_found import violation
-from canary.anomalies.online.topology_state import End
-
-if TYPE_CHECKING:
-    from canary import facts as f
-    from canary.anomalies.online.scope import Scope
-
+from canary import facts as f
+from canary.anomalies.online.scope import Scope, Where
+from canary.anomalies.online.topology import timeline
+from canary.anomalies.online.topology.state import End
 
 _APART_NS = 900_000_000
-"""Two looks closer together are one: a broker that has not heard of a topic made again may tell the former id twice."""
+"""Two looks closer together are one: a broker with old metadata may give a former topic id twice."""
 
 
 def listed(scope: Scope, fact: f.WatchedListed) -> None:
@@ -32,19 +25,19 @@ def listed(scope: Scope, fact: f.WatchedListed) -> None:
     key = (fact.topic, fact.partition)
     before = top.topics.get(fact.topic)
     if before is not None and fact.topic_id in before.dead_ids:
-        return  # a broker that has not heard yet
+        return  # a broker with old metadata
     former_id = before.topic_id if before is not None else None
-    topology.topic_seen(scope, fact.topic, fact.topic_id)
+    timeline.topic_seen(scope, fact.topic, fact.topic_id)
     if former_id is not None and fact.topic_id is not None and fact.topic_id != former_id:
         summary = f"topic {fact.topic} was deleted and made again"
         evidence = {"former_topic_id": former_id, "topic_id": fact.topic_id, "promises_voided": 0}
-        scope.emit(violation(scope, "topic-recreated", fact.topic, None, None, summary, evidence=evidence))
+        scope.report("topic-recreated", Where(fact.topic), summary, evidence=evidence, by="watch")
     known = top.ends.get(key)
-    if not topology.epoch_listed(scope, fact.topic, fact.partition, fact.leader_epoch):
-        return  # a leader of yesterday
+    if not timeline.epoch_listed(scope, fact.topic, fact.partition, fact.leader_epoch):
+        return  # a former leader
     fresh = End(fact.topic_id, fact.start, fact.end, fact.stable, fact.leader_epoch, fact.sample)
     if known is None or known.topic_id != fact.topic_id or (fact.leader_epoch or 0) < (known.epoch or 0):
-        top.ends[key] = fresh  # a first look; or the epoch went back, which has been said: compared from here on
+        top.ends[key] = fresh  # a first look; or the epoch went back, which is reported: compare from here on
         return
     if known.doubt_sample is not None and fact.sample > known.doubt_sample:
         _look_again(scope, fact, known, fresh)
@@ -56,16 +49,16 @@ def listed(scope: Scope, fact: f.WatchedListed) -> None:
 
 
 def _look_again(scope: Scope, fact: f.WatchedListed, known: End, fresh: End) -> None:
-    """The end was lower before: it still is, or it was under a newer leader, or it was nothing."""
+    """Decide a doubt: the end is still lower, or was lower under a newer leader, or it was no cut."""
     newer = known.doubt_epoch is not None and known.epoch is not None and known.doubt_epoch > known.epoch
     if not newer and fact.end < known.end and fact.at_ns - known.doubt_ns < _APART_NS:
         return
     if fact.end < known.end or newer:
-        _say(scope, fact, known)
+        _report(scope, fact, known)
     scope.state.topology.ends[fact.topic, fact.partition] = fresh
 
 
-def _say(scope: Scope, fact: f.WatchedListed, known: End) -> None:
+def _report(scope: Scope, fact: f.WatchedListed, known: End) -> None:
     top = scope.state.topology
     key = (fact.topic, fact.partition)
     top.regressions[key] = top.regressions.get(key, 0) + 1
@@ -79,4 +72,4 @@ def _say(scope: Scope, fact: f.WatchedListed, known: End) -> None:
         "leader_epoch": fact.leader_epoch,
     }
     summary = f"the log ended at {known.end} and then at {cut}: at least {known.end - cut} records are gone"
-    scope.emit(violation(scope, "offset-regression", *key, cut, summary, evidence=evidence))
+    scope.report("offset-regression", Where(*key, cut), summary, evidence=evidence, by="watch")

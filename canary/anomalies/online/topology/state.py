@@ -1,22 +1,20 @@
-"""What the tracker remembers of the topology: of every topic of the cluster, whoever's it is.
+"""What the tracker remembers of the topology: of every topic of the cluster, probed or not.
 
 Written as it is into the ledger's snapshots, like canary.anomalies.online.state; bounded by the cluster's own size.
 """
-
-from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import Any
 
 UNKNOWN_LEADER = -2
-"""Of a place that was known before the canary's restart: the next sight of it is a first one."""
+"""The leader of a place known from before the canary's restart: the next sight of it is a first one."""
 
 
 @dataclass(slots=True)
 class Limits:
-    """How long a condition must hold, in s of watched time, before it is said.
+    """How long a condition must hold, in s of watched time, before it is reported.
 
-    Watched time advances only while the cluster answers: a canary that sees nothing for a minute has watched nothing.
+    Watched time advances only while the cluster answers.
     ``under_s`` is longer than a broker's restart. It is for all that a restart makes so by design: under-replicated,
     isr-below-half, under-min-isr, isr-of-one of a topic that is not probed, an offline partition that has one replica.
     ``isr_of_one_s`` is for probe topics.
@@ -32,9 +30,9 @@ class Limits:
 class Place:
     """One partition: leader (-1: none), replicas and ISR in ascending order, and since when it is so (ns).
 
-    ``isrs`` are the ISRs that had anybody in them, the newest last, from the last full one on; none while it is full.
-    Where eligible leader replicas are on (KIP-966) the ISR empties when the last of it is gone. ``epoch``: the
-    leader's, None until it is told.
+    ``isrs`` are the non-empty ISRs, the newest last, from the last full one on; none while it is full. With eligible
+    leader replicas (KIP-966) the ISR becomes empty when its last member is gone. ``epoch``: the leader's, None until it
+    is known.
     """
 
     leader: int
@@ -46,14 +44,14 @@ class Place:
 
     @property
     def last_isr(self) -> list[int]:
-        """The ISR, or the last one that had anybody in it."""
+        """The ISR, or the last one that was not empty."""
         return self.isr or (self.isrs[-1] if self.isrs else [])
 
     def eligible(self, min_isr: int | None) -> list[int]:
-        """Return who may lead without loss: the ISR; when that is empty, who left it while nothing was acknowledged.
+        """Return the brokers that may lead without loss: the ISR; if it is empty, those that left it last.
 
-        Without ``min_isr`` replicas in sync the high watermark stands still (KIP-966), so whoever left since then has
-        all that was acknowledged.
+        Below ``min_isr`` replicas in sync the high watermark does not move (KIP-966), so the brokers that left the ISR
+        since then have all that was acknowledged.
         """
         if self.isr:
             return self.isr
@@ -81,7 +79,7 @@ class Known:
 
 @dataclass(slots=True)
 class Broker:
-    """One broker: where it was last seen, whether it is there, and since when (ns)."""
+    """One broker: its last address, whether it is live, and since when (ns)."""
 
     host: str = ""
     rack: str | None = None
@@ -99,11 +97,10 @@ class Broker:
 class Suspect:
     """An election of a leader outside the last known ISR: unclean, if evidence comes.
 
-    ``disjoint``: nobody of the former ISR is in the new one, and the sights were close enough to each other to say so.
-    ``end``: how far the log was promised to reach then, None where we do not probe; what was written since, this
-    election did not cut off. ``lost_first`` and ``lost`` gather lost writes until a truncation is reported;
-    ``concluded``: it has been said. ``doubtful``: it may be the answer of a broker that has not heard yet; ``counted``:
-    it is none.
+    ``disjoint``: no replica of the former ISR is in the new one, in two samples close together. ``end``: the promised
+    end of the log then, None where the canary does not probe; the election did not remove what was written since.
+    ``lost_first`` and ``lost`` gather lost writes until a truncation is reported; ``concluded``: the election is
+    reported. ``doubtful``: it may be the answer of a broker with old metadata; ``counted``: it is not.
     """
 
     at_ns: int
@@ -141,10 +138,10 @@ class End:
 
 @dataclass(slots=True)
 class Epoch:
-    """The leader epoch of a partition since ``at_ns``, and how often in a row a lower one was told.
+    """The leader epoch of a partition since ``at_ns``, and how many answers in a row had a lower one.
 
-    ``former``: another leader has been seen since, whose epoch is higher and not told yet. ``highest``: that there was
-    before the epoch went back, -1 where it never did.
+    ``former``: another leader was seen since, whose higher epoch is not known yet. ``highest``: the highest one
+    before it went back, -1 if it never did.
     """
 
     epoch: int
@@ -156,7 +153,7 @@ class Epoch:
 
 @dataclass(slots=True)
 class ControllerTold:
-    """A controller that is not believed yet: told ``times`` in a row, first at ``at_ns``."""
+    """A controller that is not believed yet: named ``times`` in a row, first at ``at_ns``."""
 
     broker: int
     at_ns: int
@@ -165,7 +162,7 @@ class ControllerTold:
 
 @dataclass(slots=True)
 class Condition:
-    """Something that holds since ``watched_ns`` (watched time) and ``at_ns``; ``said_ns`` is when it was last said."""
+    """Something that holds since ``watched_ns`` (watched time) and ``at_ns``; last reported at ``said_ns``."""
 
     topic_id: str
     extent: str
@@ -198,4 +195,4 @@ class Topology:
     watched_ns: dict[str, int] = field(default_factory=dict)
     """Watched time by extent."""
     rounds: dict[str, int] = field(default_factory=dict)
-    """By extent: when (ns) its last round was told."""
+    """By extent: when (ns) its last round was complete."""

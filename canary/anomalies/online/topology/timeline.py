@@ -1,50 +1,43 @@
-"""The timeline of the whole cluster's topology, and what in it is wrong: folded from what the watcher tells.
+"""The timeline of the whole cluster's topology, and what in it is wrong, folded from the watcher's facts.
 
 Every change of a partition's leader, replicas or ISR, of any topic, of the brokers and of the controller becomes a
 :class:`TopologyChange` for the store. Four kinds of judgement are made of it:
 
-* *conditions* (conditions.py) hold for a while, and are said after their set time and taken back when they end;
+* *conditions* (conditions.py) hold for a while, are reported after their set time and ended when they are over;
 * an *unclean election* (elections.py) is a leader outside the last known ISR; with evidence of loss it is critical;
-* an *offset regression* (regressions.py) is the end of a log, named by the operator, that went back;
-* a *leader epoch* that goes back, told again and again, is metadata that was restored or lost.
+* an *offset regression* (regressions.py) is an end that went back, of a log that the operator named;
+* a *leader epoch* that goes back, in several answers in a row, is metadata that was restored or lost.
 
-What is only a sign is evidence and no violation: a broker that comes and goes, one whose id appears at another address,
-one that comes back and has none of its replicas in sync for long (an empty disk, or a long absence). All of it is in
-the timeline, and in whatever is found within ten minutes after it.
+A mere sign is evidence and no violation: a broker that comes and goes, a broker id at another address, a broker that
+comes back and has none of its replicas in sync for long (an empty disk, or a long absence). All of it is in the
+timeline, and in the evidence of violations within ten minutes after it.
 """
 
-from __future__ import annotations
+from collections.abc import Iterator
+from typing import Any
 
-from typing import TYPE_CHECKING, Any
-
-from canary.anomalies.online import conditions, elections, liveness
-from canary.anomalies.online.topology_found import violation
-from canary.anomalies.online.topology_state import UNKNOWN_LEADER, Broker, ControllerTold, Epoch, Known, Place
+from canary import facts as f
+from canary.anomalies.online.scope import Scope, Where
+from canary.anomalies.online.topology import conditions, elections, liveness
+from canary.anomalies.online.topology.state import UNKNOWN_LEADER, Broker, ControllerTold, Epoch, Known, Place, Topology
 from canary.anomalies.topology_change import TopologyChange
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from canary import facts as f
-    from canary.anomalies.online.scope import Scope
-    from canary.anomalies.online.topology_state import Topology
 
 _EVENTS_KEPT = 200
 _ISRS_KEPT = 8
 _DEAD_IDS_KEPT = 20
 _EPOCH_FIRST_NS = 3 * 10**9
-"""Leaders and epochs are asked for at once and answered one after the other."""
+"""Leaders and epochs are asked for together and answered one after the other, at most so long apart."""
 _LOWER_TIMES = 5
-"""A lower leader epoch so many times in a row is no leader of yesterday that has not heard yet."""
+"""A lower leader epoch so many times in a row is no former leader with old metadata."""
 _WATCHED_CAP_NS = {"probe": 3 * 10**9, "all": 10 * 10**9}
-"""Watched time of one round at most: what lies between two rounds further apart was not watched."""
+"""Watched time between two rounds at most; beyond it the cluster was not watched."""
 _REFILL_NS = 30 * 10**9
 _CONTROLLER_TIMES = 40
-"""A controller told so many times in a row is one. KRaft's brokers name any live broker, another one each time."""
+"""A controller named so many times in a row is believed. KRaft's brokers name any live broker, each time another."""
 
 
 def runner_started(scope: Scope) -> None:
-    """Nobody watched for a while: the next sight of each place is a first one."""
+    """The cluster was not watched for a while: the next sight of each place is a first one."""
     for known in scope.state.topology.topics.values():
         for place in known.partitions.values():
             place.leader = UNKNOWN_LEADER
@@ -66,7 +59,7 @@ def partition_seen(scope: Scope, fact: f.PartitionSeen | f.WatchedPartition, *, 
     """Leader, replicas and ISR of a partition of any topic."""
     top = scope.state.topology
     known = topic_of(scope, fact.topic, ours=ours)
-    replicas, isr = _ids(fact.replicas), _ids(fact.isr)
+    replicas, isr = broker_ids(fact.replicas), broker_ids(fact.isr)
     place = known.partitions.get(fact.partition)
     if place is not None and (place.leader, place.replicas, place.isr) == (fact.leader, replicas, isr):
         return
@@ -90,11 +83,11 @@ def partition_seen(scope: Scope, fact: f.PartitionSeen | f.WatchedPartition, *, 
         top.degraded[key] = ours
     elif key not in top.suspects:
         top.degraded.pop(key, None)
-    scope.changes.append(_change(fact.topic, fact.partition, place))
+    scope.found.changes.append(_change(fact.topic, fact.partition, place))
 
 
 def topic_seen(scope: Scope, name: str, topic_id: str | None) -> None:
-    """A topic of ours (or one whose offsets are watched) tells its id; another one is another topic."""
+    """The id of a probed topic, or of one whose offsets are watched; another id is another topic."""
     known = topic_of(scope, name, ours=name in scope.state.topics)
     if known.topic_id is not None and topic_id is not None and topic_id != known.topic_id:
         known.dead_ids = [*known.dead_ids, known.topic_id][-_DEAD_IDS_KEPT:]
@@ -104,23 +97,23 @@ def topic_seen(scope: Scope, name: str, topic_id: str | None) -> None:
 
 
 def topic_gone(scope: Scope, name: str) -> None:
-    """The topic is no more; nothing holds of it."""
+    """The topic is gone, and so are its conditions."""
     top = scope.state.topology
     known = top.topics.get(name)
     if known is None or not known.partitions:
         return
     forget(scope, name, known)
     if not known.ours:
-        if known.topic_id is None:  # one whose id is known is recognised when it is made again
+        if known.topic_id is None:  # a topic whose id is known is recognised when it is recreated
             del top.topics[name]
         for places in (top.unclean, top.regressions):
             for key in [key for key in places if key[0] == name]:
                 del places[key]
-    scope.changes.append(TopologyChange(scope.state.now_ns, "topic", name, 0, detail="gone"))
+    scope.found.changes.append(TopologyChange(scope.state.now_ns, "topic", name, 0, detail="gone"))
 
 
 def forget(scope: Scope, name: str, known: Known) -> None:
-    """Forget the places of a topic that is gone, or another one now."""
+    """Forget the places of a topic that is gone or recreated."""
     top = scope.state.topology
     conditions.end_all(scope, lambda key: key[1] == name)
     for partition in known.partitions:
@@ -139,7 +132,7 @@ def configured(scope: Scope, fact: f.WatchedConfigured) -> None:
 
 def cluster_seen(scope: Scope, fact: f.ClusterSeen) -> None:
     """The live brokers and the controller."""
-    top, live = scope.state.topology, set(_ids(fact.brokers))
+    top, live = scope.state.topology, set(broker_ids(fact.brokers))
     first = not top.brokers
     for number in sorted(live - top.brokers.keys()):
         top.brokers[number] = Broker(since_ns=fact.at_ns)
@@ -153,12 +146,12 @@ def cluster_seen(scope: Scope, fact: f.ClusterSeen) -> None:
         broker.returned_watched_ns = top.watched_ns.get("probe", 0) if broker.live else None
         away = {"away_s": round(broker.away_ns / 1e9)} if broker.live else {}
         _event(scope, {"event": "broker-returned" if broker.live else "broker-left", "broker": number, **away})
-        scope.changes.append(_broker_change(fact.at_ns, number, broker))
+        scope.found.changes.append(_broker_change(fact.at_ns, number, broker))
     _controller(scope, fact, several=len(live) > 1)
 
 
 def _controller(scope: Scope, fact: f.ClusterSeen, *, several: bool) -> None:
-    """Believe a controller that is told again and again, unless there is nobody else whom a broker could name."""
+    """Believe a controller that is named again and again; a single live broker can only name itself."""
     top = scope.state.topology
     if fact.controller is None or fact.controller == top.controller or not several:
         top.controller_told = None
@@ -172,11 +165,11 @@ def _controller(scope: Scope, fact: f.ClusterSeen, *, several: bool) -> None:
     if top.controller is not None:
         _event(scope, {"event": "controller-changed", "from": top.controller, "to": told.broker})
     top.controller, top.controller_told = told.broker, None
-    scope.changes.append(TopologyChange(told.at_ns, "controller", "", 0, leader=told.broker))
+    scope.found.changes.append(TopologyChange(told.at_ns, "controller", "", 0, leader=told.broker))
 
 
 def broker_seen(scope: Scope, fact: f.BrokerSeen) -> None:
-    """Where a broker is; an id at another host is another machine, or the same one moved."""
+    """A broker's address; its id at another host is another machine, or the same one moved."""
     top = scope.state.topology
     broker = top.brokers.setdefault(fact.broker, Broker(since_ns=fact.at_ns))
     if (broker.host, broker.rack) == (fact.host, fact.rack):
@@ -184,11 +177,11 @@ def broker_seen(scope: Scope, fact: f.BrokerSeen) -> None:
     if broker.host and broker.host != fact.host:
         _event(scope, {"event": "broker-id-reused", "broker": fact.broker, "former": broker.host, "address": fact.host})
     broker.host, broker.rack = fact.host, fact.rack
-    scope.changes.append(_broker_change(fact.at_ns, fact.broker, broker))
+    scope.found.changes.append(_broker_change(fact.at_ns, fact.broker, broker))
 
 
 def topology_seen(scope: Scope, fact: f.TopologySeen) -> None:
-    """A round has told all there is: time was watched, and conditions are judged."""
+    """A round is complete: its time counts as watched, and conditions are judged."""
     liveness.answered(scope)
     top = scope.state.topology
     before = top.rounds.get(fact.extent)
@@ -197,15 +190,15 @@ def topology_seen(scope: Scope, fact: f.TopologySeen) -> None:
     top.watched_ns[fact.extent] = top.watched_ns.get(fact.extent, 0) + step
     elections.settle(scope, fact.extent)
     conditions.judge(scope, fact.extent)
-    if fact.extent == "probe":  # which is told also where no other topic is watched
+    if fact.extent == "probe":  # which comes also where no other topic is watched
         _refilling(scope)
 
 
 def epoch_listed(scope: Scope, topic: str, partition: int, epoch: int | None) -> bool:
-    """A leader epoch was told, or none: return whether to believe who told it.
+    """Take the leader epoch of an answer (None: none); return whether to believe the answer.
 
-    A lower one is a leader of yesterday that has not heard yet; told again and again it is a regression, and from then
-    on it is the partition's epoch. None where one was told before is no leader's answer.
+    A lower epoch is a former leader's with old metadata; several in a row are a regression, and from then on the lower
+    one is the partition's epoch. None after an earlier epoch is no leader's answer.
     """
     top = scope.state.topology
     known = top.epochs.get((topic, partition))
@@ -224,16 +217,16 @@ def epoch_listed(scope: Scope, topic: str, partition: int, epoch: int | None) ->
         return False
     summary = f"the leader epoch went back from {known.epoch} to {epoch}"
     evidence = {"leader_epoch_before": known.epoch, "leader_epoch": epoch}
-    scope.emit(violation(scope, "leader-epoch-regression", topic, partition, None, summary, evidence=evidence))
+    scope.report("leader-epoch-regression", Where(topic, partition), summary, evidence=evidence, by="watch")
     highest = max(known.epoch, known.highest)
     top.epochs[topic, partition] = Epoch(epoch, at_ns=scope.state.now_ns, highest=highest)
     return True
 
 
 def epoch_read(scope: Scope, topic: str, partition: int, epoch: int) -> bool:
-    """A record bears the epoch of the leader that appended it: return whether that is a new leader's.
+    """Take the leader epoch of a record; return whether it is a new leader's.
 
-    Records that were appended before the epoch went back bear higher ones, and tell nothing.
+    Records that were appended before the epoch went back bear higher epochs, and prove nothing.
     """
     known = scope.state.topology.epochs.get((topic, partition))
     if known is None or epoch <= max(known.epoch, known.highest):
@@ -243,7 +236,7 @@ def epoch_read(scope: Scope, topic: str, partition: int, epoch: int) -> bool:
 
 
 def _epoch_over(scope: Scope, key: tuple[str, int], place: Place, at_ns: int) -> None:
-    """Another leader has another epoch: the one that is told next, unless that came a moment before the leader did."""
+    """Another leader has another epoch: the next one in an answer, unless that came just before the leader did."""
     known = scope.state.topology.epochs.get(key)
     if known is not None and place.leader != UNKNOWN_LEADER:
         known.former = at_ns - known.at_ns > _EPOCH_FIRST_NS
@@ -256,11 +249,11 @@ def _place_epoch(scope: Scope, topic: str, partition: int, epoch: int) -> None:
     if place is None or place.leader < 0 or place.epoch == epoch:
         return
     place.epoch = epoch
-    scope.changes.append(_change(topic, partition, place, scope.state.now_ns))
+    scope.found.changes.append(_change(topic, partition, place, scope.state.now_ns))
 
 
 def everything(top: Topology) -> Iterator[TopologyChange]:
-    """Yield the present topology as changes since when it is so: what a store should know of it."""
+    """Yield the present topology as changes, each since when it holds: what a store should know of it."""
     for name, known in top.topics.items():
         for partition, place in known.partitions.items():
             if place.leader != UNKNOWN_LEADER:
@@ -270,7 +263,7 @@ def everything(top: Topology) -> Iterator[TopologyChange]:
 
 
 def _refilling(scope: Scope) -> None:
-    """Note a broker that is back for a while and has none of its replicas in sync, and when it has one again."""
+    """Note a broker that has been back for a while without a replica in sync, and when it has one again."""
     top = scope.state.topology
     for number, broker in top.brokers.items():
         back, now = broker.returned_watched_ns, top.watched_ns.get("probe", 0)
@@ -291,7 +284,7 @@ def _refilling(scope: Scope) -> None:
             broker.refilling = 0
             _event(scope, {"event": "broker-refilled", "broker": number, "took_s": round((now - back) / 1e9)})
         broker.since_ns = scope.state.now_ns
-        scope.changes.append(_broker_change(broker.since_ns, number, broker))
+        scope.found.changes.append(_broker_change(broker.since_ns, number, broker))
 
 
 def _event(scope: Scope, event: dict[str, Any]) -> None:
@@ -320,7 +313,8 @@ def _broker_change(at_ns: int, number: int, broker: Broker) -> TopologyChange:
     return TopologyChange(at_ns, "broker", "", number, detail=detail)
 
 
-def _ids(text: str) -> list[int]:
+def broker_ids(text: str) -> list[int]:
+    """Return the ids of a fact, which has them as "1,2,3", "" for none."""
     return [int(number) for number in text.split(",") if number]
 
 

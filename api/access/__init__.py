@@ -1,0 +1,1 @@
+"""Access: tokens, OIDC, security headers, and the record of actions."""

@@ -1,0 +1,1 @@
+"""Is my data safe? Pure answers from what runners published and the store holds."""

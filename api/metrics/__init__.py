@@ -1,0 +1,1 @@
+"""/metrics: the catalogue of canary.metrics, rendered from what the store holds."""

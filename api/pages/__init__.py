@@ -1,0 +1,1 @@
+"""The HTML pages: status, incidents, a violation, runbooks."""

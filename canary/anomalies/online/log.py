@@ -1,0 +1,256 @@
+"""What the tracker remembers of one partition of one incarnation of a topic."""
+
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+from canary.anomalies.online.sets.intervals import IntervalSet
+from canary.anomalies.online.sets.runs import RunMap
+from canary.anomalies.violation import Violation
+
+READ_COMMITTED = "read_committed"
+ISOLATIONS = frozenset({READ_COMMITTED, "read_uncommitted"})
+"""The readers that every topic has are called after them."""
+
+
+@dataclass(slots=True)
+class Reader:
+    """One tail consumer in one partition."""
+
+    isolation: str
+    position: int
+    moved_at_ns: int
+    """When the position last moved or reached the end."""
+    began: int = 0
+    """Where it was put last: it has passed everything from there to its position."""
+    astray: bool = False
+    """Its position was out of range: it read another history of the log, and will be put into this one."""
+
+
+@dataclass(slots=True)
+class Missing:
+    """Promised identities that were not found: ``count`` of them from (``offset``, ``sequence``) on.
+
+    ``state``: "ask" (wants a fresh re-read), "asked" (``request_id`` is on its way), "beyond" (the log ended before
+    it: waits for the log's end to be judged or to come back) and "absent" (a fresh re-read did not find it; waits for
+    ``samples`` equal topic ids asked after ``ordinal``).
+    ``why``: skipped, late-ack, late-place, displaced, moved, reread, end.
+    """
+
+    offset: int
+    count: int
+    sequence: int
+    tag: int
+    why: str
+    at_ns: int
+    ordinal: int
+    state: str = "ask"
+    request_id: int | None = None
+    asked_at_ns: int = 0
+    samples: int = 0
+    tries: int = 0
+    confirmed: bool = True
+    given: bool = False
+    """Passed for certain: every consumer has read beyond them, or a consumer restarted beyond them."""
+
+    def part(self, sequence: int, count: int, ordinal: int, **more: Any) -> Self:
+        """Return ``count`` of them, from ``sequence`` on, as missing anew since ``ordinal``."""
+        offset = self.offset + sequence - self.sequence
+        return type(self)(offset, count, sequence, self.tag, self.why, self.at_ns, ordinal, **more)
+
+
+@dataclass(slots=True)
+class Unplaced:
+    """A promise without an offset: its neighbours in sequence bracket it within [low, high) of offsets."""
+
+    tag: int
+    sequence: int
+    low: int
+    high: int
+    at_ns: int
+    ordinal: int
+    state: str = "ask"
+    request_id: int | None = None
+    samples: int = 0
+
+
+@dataclass(slots=True)
+class Held:
+    """A violation that waits for ``samples`` equal topic ids asked after ``ordinal`` (decision 7).
+
+    ``check``: "" or what must still hold when it is released: "order" (both places as they were), "copy" (a fresh
+    re-read finds the first copy at ``first``), "retained" (its offset has not expired), "late-ack" and "late-place"
+    (a consumer of this log has passed it without a delivery). Of a range, ``sequence`` and ``first`` are the first
+    record's; the others follow from there.
+    """
+
+    violation: Violation
+    ordinal: int
+    samples: int = 0
+    check: str = ""
+    tag: int = -1
+    sequence: int = -1
+    other_sequence: int = -1
+    first: int = -1
+
+
+@dataclass(slots=True)
+class Reread:
+    """A re-read under way, and its deliveries so far (offset to sequence, tagged with the stream)."""
+
+    start: int
+    end: int
+    reason: str
+    ordinal: int
+    expected: list[list[int]] = field(default_factory=list)
+    """The promised claims [offset, count, sequence, tag] of the range when it was asked for: only these are judged."""
+    delivered: RunMap = field(default_factory=RunMap)
+    corrupt: IntervalSet = field(default_factory=IntervalSet)
+
+
+@dataclass(slots=True)
+class Regression:
+    """A listed end below what was promised when it was asked for: counts only when seen twice in a row.
+
+    ``runs`` are the promised claims [offset, count, sequence, tag] in [end, known_end) at the first sight.
+    """
+
+    sample: int
+    end: int
+    known_end: int
+    runs: list[list[int]] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Wanted:
+    """A range to re-read as soon as the partition answers."""
+
+    start: int
+    end: int
+    reason: str
+    not_before_ordinal: int = 0
+
+
+@dataclass(slots=True)
+class Retired:
+    """A stream's successor began at ``ordinal``; ``end`` is the first end of the log that was asked for after that."""
+
+    ordinal: int
+    end: int | None = None
+
+
+@dataclass(slots=True)
+class Log:
+    """One partition of one incarnation of a topic."""
+
+    partition: int
+    claims: RunMap = field(default_factory=RunMap)
+    """Offset to sequence, tagged with the stream: by the latest acknowledgement or read."""
+    promised: IntervalSet = field(default_factory=IntervalSet)
+    """Offsets whose claim must stay: acknowledged (and committed), or read."""
+    corrupt: IntervalSet = field(default_factory=IntervalSet)
+    copies: IntervalSet = field(default_factory=IntervalSet)
+    """Offsets of copies that were reported as duplicates."""
+    phantoms: RunMap = field(default_factory=RunMap)
+    """Offset to sequence, tagged with the stream: reported phantoms."""
+    start: int = 0
+    expired: int = 0
+    """The highest start so far: promises below have expired, though a leader that deleted less may still hold them."""
+    alone: IntervalSet = field(default_factory=IntervalSet)
+    """Offsets that the leader alone acknowledged (acks=1), not known to be below the high watermark."""
+    alone_listed: int = 0
+    """Where ``alone`` ended when the leader last listed its end; beyond it may be the next leader's."""
+    end: int | None = None
+    stable: int | None = None
+    epoch: int | None = None
+    leader: int | None = None
+    replicas: list[int] = field(default_factory=list)
+    isr: list[int] = field(default_factory=list)
+    full_isr_end: int = 0
+    """Everything promised below was promised before the ISR was last seen full."""
+    readers: dict[str, Reader] = field(default_factory=dict)
+    relayed: IntervalSet = field(default_factory=IntervalSet)
+    """Offsets taken by committed transactions of the relay."""
+    relay_doubt: int = -1
+    """The relay may have taken everything below, so no jump over that is reported."""
+    scrub_at: int = 0
+    """The scrubber's position."""
+    scrub_goal: int = 0
+    """The end of its present pass; 0 between two passes."""
+    scrubbed_ns: int = 0
+    """When it last finished one."""
+    scrub_began_ns: int = 0
+    groups: dict[str, int] = field(default_factory=dict)
+    """Consumer group to the offset that it committed last."""
+    groups_heard_ns: dict[str, int] = field(default_factory=dict)
+    """When the group's offset was last committed or fetched."""
+    missing: list[Missing] = field(default_factory=list)
+    sought: dict[int, IntervalSet] = field(default_factory=dict)
+    """By stream: all sequences added to ``missing`` since it was last empty (an index of it)."""
+    absent: dict[int, IntervalSet] = field(default_factory=dict)
+    """The same for those that were added as absent."""
+    unplaced: list[Unplaced] = field(default_factory=list)
+    held: dict[str, Held] = field(default_factory=dict)
+    held_at: dict[str, RunMap] = field(default_factory=dict)
+    """By kind: offset to sequence, tagged with the stream, of the ranges in ``held``."""
+    rereads: dict[int, Reread] = field(default_factory=dict)
+    wanted: Wanted | None = None
+    regression: Regression | None = None
+    listed_ordinal: int = 0
+    """When the partition last answered."""
+    before: int = 0
+    """Its end when this process first asked: records below may be of a start that the ledger has forgotten."""
+    conflicted: bool = False
+    """An offset was given to two probes since nothing was last in doubt."""
+    ends_before_epochs: list[int] = field(default_factory=list)
+    """Its known end at the last changes of leader."""
+    low_end: int | None = None
+    """The lowest end, below the known one, that a leader has listed (even once) since nothing was last in doubt."""
+    cut: dict[str, Any] | None = None
+    """Evidence that the log was cut, until the truncation is reported."""
+    lost_offsets: IntervalSet = field(default_factory=IntervalSet)
+    """Offsets lost since ``cut`` was last reported."""
+    timeline: list[list[int]] = field(default_factory=list)
+    """Sparse [sent_ns, offset], both rising: how old an expired offset was."""
+    expiry: dict[str, Any] | None = None
+    """An advance of the start over promises; waits until the retention in force is known."""
+    changes: list[dict[str, Any]] = field(default_factory=list)
+    """The last changes of leader, epoch and ISR: evidence."""
+    tried_ns: int = 0
+    """When the first probe was sent since the last acknowledgement; 0 if none."""
+    retired: dict[int, Retired] = field(default_factory=dict)
+    """By stream: those of former generations, to be forgotten if they wrote nothing."""
+
+    @property
+    def known_end(self) -> int:
+        """The greatest promised offset plus one."""
+        return self.promised.end() or 0
+
+    def let_go(self, key: str) -> Held:
+        """Remove and return what is held under ``key``."""
+        held = self.held.pop(key)
+        ranges = self.held_at.get(held.violation.kind, RunMap())
+        for run in held.violation.runs:
+            if run.offset is not None:
+                ranges.remove(run.offset, run.offset + run.size)
+        return held
+
+    @property
+    def replicated_end(self) -> int:
+        """The known end without records that the leader alone acknowledged: a listed end below it is a cut."""
+        end = self.known_end
+        for a, b in reversed(list(self.alone)):
+            if b < end:
+                break
+            end = max((y for _, y in self.promised.within(0, a)), default=0)
+        return end
+
+    def goal(self, reader: Reader) -> int | None:
+        """Return how far the reader may read, None if the partition has not answered since the runner's start."""
+        if not self.listed_ordinal:
+            return None
+        return self.stable if reader.isolation == "read_committed" and self.stable is not None else self.end
+
+    @property
+    def busy(self) -> bool:
+        """Whether a question about this log is still open."""
+        return bool(self.missing or self.unplaced or self.rereads or self.wanted or self.regression)

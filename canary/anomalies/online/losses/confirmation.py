@@ -1,0 +1,149 @@
+"""Confirmation: an absent probe is a lost write once two later samples give the same topic id (decision 7)."""
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from canary.anomalies.online.log import Held, Log, Missing, Unplaced
+from canary.anomalies.online.losses import ranges
+from canary.anomalies.online.losses.log_end import report_cut
+from canary.anomalies.online.missing import PASSED, stop_awaiting
+from canary.anomalies.online.rules import retention
+from canary.anomalies.online.rules.held import claimed, graded_copies, standing, standing_copies
+from canary.anomalies.online.scope import Scope
+from canary.anomalies.online.sets.intervals import IntervalSet
+from canary.anomalies.online.sets.runs import Run, RunMap
+from canary.anomalies.online.state import Topic
+from canary.anomalies.violation import Records
+
+SAMPLES = 2
+"""Equal topic ids, asked after the evidence, before a violation is reported (a resumed broker may give an old one)."""
+
+
+def release(scope: Scope, topic: Topic, sample_ordinal: int) -> None:
+    """A sample asked at ``sample_ordinal`` gives the same topic id: it counts for all that waits since before."""
+    for log in topic.logs.values():
+        _release_missing(scope, topic, log, sample_ordinal)
+        for u in list(log.unplaced):
+            if u.state == "absent" and u.ordinal < sample_ordinal:
+                u.samples += 1
+                if u.samples >= SAMPLES:
+                    log.unplaced.remove(u)
+                    _lost_unplaced(scope, topic, log, u)
+        for key, held in list(log.held.items()):
+            if held.ordinal < sample_ordinal:
+                held.samples += 1
+            if held.samples >= SAMPLES and not (held.check and log.busy):
+                _release_held(scope, topic, log, log.let_go(key))
+        report_cut(scope, topic, log)
+
+
+def _release_missing(scope: Scope, topic: Topic, log: Log, sample_ordinal: int) -> None:
+    due: list[Missing] = []
+    waiting: list[Missing] = []
+    for m in log.missing:
+        if m.state == "absent" and m.ordinal < sample_ordinal:
+            m.samples += 1
+        ready = m.state == "absent" and m.samples >= SAMPLES and m.ordinal < min(sample_ordinal, log.listed_ordinal)
+        (due if ready else waiting).append(m)
+    if not due:
+        return
+    log.missing = waiting
+    elsewhere = _copies(log)
+    ranges.report(scope, topic, log, [loss for m in due for loss in _lost(scope, topic, log, m, elsewhere)])
+
+
+def _release_held(scope: Scope, topic: Topic, log: Log, held: Held) -> None:
+    stand = standing(topic, log, held)
+    if held.check in PASSED and held.violation.offset is not None:
+        end = held.sequence + held.violation.count
+        stop_awaiting(log, topic.streams[held.tag], held.violation.offset, held.sequence, end)
+    if held.violation.kind == "duplicate":
+        _release_copies(scope, topic, log, held, stand)
+    elif stand:
+        scope.emit(held.violation.about(stand))
+
+
+def _release_copies(scope: Scope, topic: Topic, log: Log, held: Held, stand: list[Records]) -> None:
+    for run in stand:
+        for said in graded_copies(scope, topic, held.violation.about([run])):
+            scope.emit(said)
+        if run.offset is not None:
+            log.copies.add(run.offset, run.offset + run.size)
+    if held.check == "copy":  # where the first one is gone, the copy is the place
+        places, both = topic.streams[held.tag].places, standing_copies(log, held)
+        for offset in (held.first, held.violation.offset or 0):
+            for a, b in claimed(log, held, offset):
+                for x, y in both.without(a, b):
+                    places.set(held.sequence + x, y - x, offset + x, held.tag)
+
+
+Copies = Mapping[int, Sequence[RunMap]]
+"""Stream to maps of sequence to an offset at which it was read, of what is held as a copy."""
+
+
+def _copies(log: Log) -> Copies:
+    maps: dict[int, list[RunMap]] = {}
+    for held in log.held.values():
+        if held.check == "copy":
+            n = held.violation.count
+            for offset in (held.first, held.violation.offset or 0):
+                free = (
+                    one for one in maps.setdefault(held.tag, []) if not one.touches(held.sequence, held.sequence + n)
+                )
+                found = next(free, None)
+                if found is None:
+                    maps[held.tag].append(found := RunMap())
+                found.set(held.sequence, n, offset, held.tag)
+    return maps
+
+
+def _stands_elsewhere(topic: Topic, log: Log, m: Missing, a: int, b: int, copies: Copies) -> Iterator[Run]:
+    """Yield the sequences of [a, b) that a read found at another offset since, with that offset."""
+    for known in (topic.streams[m.tag].places, *copies.get(m.tag, ())):
+        for place in known.within(a, b):
+            if place.value - place.key == m.offset - m.sequence:
+                continue
+            end, shift = place.value + place.length, place.key - place.value
+            for run in log.claims.aligned(place.value, end, shift, m.tag):
+                yield Run(run.value, run.length, run.key, run.tag)
+
+
+def _lost(scope: Scope, topic: Topic, log: Log, m: Missing, copies: Copies) -> Iterator[ranges.Loss]:
+    """Yield what of ``m`` is lost for certain, and mark it so; the violations are made of all losses together."""
+    stream, shift = topic.streams[m.tag], m.offset - m.sequence
+    left = _in_question(scope, topic, log, m)
+    for x, y in list(left):
+        for run in list(_stands_elsewhere(topic, log, m, x, y, copies)):
+            for a, b in left.within(run.key, run.key + run.length):
+                stream.places.set(a, b - a, run.value + a - run.key, m.tag)
+            left.remove(run.key, run.key + run.length)
+    for x, y in list(left):
+        acknowledged, read = (sum(b - a for a, b in known.within(x, y)) for known in (stream.acked, stream.seen))
+        stream.lost.add(x, y)
+        yield ranges.Loss(x + shift, y - x, x, m.tag, m, acknowledged, read)
+
+
+def _in_question(scope: Scope, topic: Topic, log: Log, m: Missing) -> IntervalSet:
+    """Return the sequences of ``m`` that are not known as lost, not claimed again and not expired."""
+    stream, shift = topic.streams[m.tag], m.offset - m.sequence
+    left = IntervalSet.of(stream.lost.without(m.sequence, m.sequence + m.count))
+    for run in log.claims.aligned(m.offset, m.offset + m.count, -shift, m.tag):
+        for x, y in left.within(run.value, run.value + run.length):
+            # claimed again meanwhile, by a read or a late acknowledgement: read again
+            log.missing.append(m.part(x, y - x, scope.state.ordinal))
+        left.remove(run.value, run.value + run.length)
+    if not m.confirmed:  # a confirmed loss happened before the start moved
+        for x, y in left.within(m.sequence, log.start - shift):
+            retention.expired_unread(scope, topic, log, stream, x, y)
+        left.remove(m.sequence, log.start - shift)
+    return left
+
+
+def _lost_unplaced(scope: Scope, topic: Topic, log: Log, u: Unplaced) -> None:
+    stream = topic.streams[u.tag]
+    if u.sequence in stream.seen or u.sequence in stream.lost or u.low < log.start:
+        return
+    stream.lost.add(u.sequence, u.sequence + 1)
+    ranges.forget(stream, u.sequence, u.sequence + 1)
+    run = Records(None, 1, stream.identity(u.sequence))
+    summary = f"{ranges.what(1, 1)} gone: the offsets around it were read"
+    ranges.emit(scope, topic, log, stream.mode, [run], summary, {"acknowledged": True, "read_before": False})

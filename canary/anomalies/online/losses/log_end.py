@@ -1,0 +1,129 @@
+"""What a listed end proves: an end that goes back, twice in a row, is a cut (decision 5)."""
+
+from canary import facts as f
+from canary.anomalies import policy
+from canary.anomalies.online import generations
+from canary.anomalies.online.log import Log, Missing, Regression
+from canary.anomalies.online.missing import absent
+from canary.anomalies.online.rules import memory, retention
+from canary.anomalies.online.scope import Scope, Where
+from canary.anomalies.online.state import Topic
+from canary.anomalies.online.topology import liveness, timeline
+from canary.anomalies.online.wanted import epoch_changed
+
+_LOOKS = 2
+"""Listed ends below something, each asked for later than that was missed, before it is gone."""
+_CUT_KEPT_NS = 120 * 10**9
+
+
+def listed(scope: Scope, fact: f.Listed) -> None:
+    """The partition answered: start, end, last stable offset."""
+    state = scope.state
+    topic, log = scope.place(fact.topic, fact.partition)
+    if fact.start < 0 or fact.end < fact.start:
+        return  # no answer (librdkafka: -1001 without an error where there is no leader)
+    if not timeline.epoch_listed(scope, fact.topic, fact.partition, fact.leader_epoch):
+        return  # of a former leader, or of none
+    if fact.start < log.start:
+        retention.begins_anew(log)
+    if fact.leader_epoch is not None and fact.leader_epoch != log.epoch:
+        epoch_changed(scope, log, fact.leader_epoch)
+    liveness.answered(scope)
+    memory.answered(log, fact.end)
+    log.listed_ordinal = state.ordinal
+    log.end, log.stable = fact.end, fact.stable
+    log.alone.remove(0, fact.end)
+    log.alone_listed = log.alone.end() or 0
+    log.full_isr_end = min(log.full_isr_end, fact.end)
+    asked = state.asks.get(fact.sample)
+    known = None if asked is None else asked.ends.get(fact.topic, {}).get(fact.partition)
+    known_end = 0 if known is None else known[0] or 0
+    if fact.end < known_end:  # a sign of a cut, which an advance of the start takes into account
+        log.low_end = fact.end if log.low_end is None else min(log.low_end, fact.end)
+    if fact.start > log.start or log.promised.overlaps(0, fact.start):  # it may have been lower meanwhile
+        retention.start_advanced(scope, topic, log, fact.start)
+    _judge_beyond(scope, topic, log, fact.end, asked.ordinal if asked is not None else 0)
+    if asked is not None:
+        generations.forget_retired(scope, topic, log, asked.ordinal, fact.end)
+        if known is not None:
+            _judge_end(scope, topic, log, fact, known_end)
+
+
+def _judge_beyond(scope: Scope, topic: Topic, log: Log, end: int, asked: int) -> None:
+    """Judge places at or above the end that a re-read met: ask again if the log has grown, else they are gone."""
+    for m in log.missing:
+        if m.state == "beyond" and end > m.offset:
+            m.state, m.samples = "ask", 0
+        elif m.state == "beyond" and m.ordinal < asked:
+            m.samples += 1
+    gone = [m for m in log.missing if m.state == "beyond" and m.samples >= _LOOKS]
+    if gone:
+        log.missing = [m for m in log.missing if m.state != "beyond" or m.samples < _LOOKS]
+    for m in gone:
+        absent(scope, topic, log, m)
+
+
+def _judge_end(scope: Scope, topic: Topic, log: Log, fact: f.Listed, known_end: int) -> None:
+    """An end below the one known before the question: once proves nothing, twice in a row is a cut."""
+    regression = log.regression
+    if regression is not None and fact.sample > regression.sample:
+        log.regression = None
+        if fact.end < regression.known_end:
+            _cut(scope, topic, log, fact, regression)
+            return
+    if log.regression is None and fact.end < known_end:
+        kept = [part for a, b in log.promised.within(fact.end, known_end) for part in log.alone.without(a, b)]
+        runs = [list(r) for a, b in kept for r in log.claims.within(a, b)]
+        if runs:
+            log.regression = Regression(fact.sample, fact.end, known_end, runs)
+
+
+def _cut(scope: Scope, topic: Topic, log: Log, fact: f.Listed, regression: Regression) -> None:
+    log.cut = {
+        "known_end": regression.known_end,
+        "listed_end": fact.end,
+        "leader_epoch": fact.leader_epoch,
+        "at_ns": fact.at_ns,
+    }
+    scope.meters(topic.name, log.partition).regressions += 1
+    for offset, count, sequence, tag in reversed(regression.runs):  # the last ones are removed the fastest
+        a = max(offset, fact.end)
+        for run in reversed(log.claims.aligned(a, offset + count, sequence - offset, tag)):
+            state = scope.state
+            absent(scope, topic, log, Missing(*run[:3], tag, "end", state.now_ns, state.ordinal))
+
+
+def _was_cut(log: Log, first: int, end: int) -> bool:
+    """Say whether the loss of [first, end) is that of the log's end.
+
+    It is if a listed end was at or below it; or if records from before a change of leader are lost, and their offsets
+    were given to other probes or everything at the log's end of that time is lost.
+    """
+    if log.cut is not None or (log.low_end is not None and log.low_end < end):
+        return True
+    return any(first < known and (log.conflicted or known <= end) for known in log.ends_before_epochs)
+
+
+def report_cut(scope: Scope, topic: Topic, log: Log) -> None:
+    """Report where the log was cut, if it was, once nothing is in doubt any more."""
+    if log.missing or log.rereads or log.regression or log.wanted:
+        return
+    if log.lost_offsets:
+        first = log.lost_offsets.first() or 0
+        if _was_cut(log, first, log.lost_offsets.end() or 0):
+            modes = {stream.mode for stream in topic.streams if stream.partition == log.partition}
+            scope.report(
+                "truncation",
+                Where(topic, log.partition, first),
+                f"the log was cut at {first}: {log.lost_offsets.total} promised records from there on are gone",
+                mode=next(iter(modes)) if len(modes) == 1 else None,
+                severity=policy.severity("truncation", *modes),
+                evidence={"cut": log.cut, "lost": log.lost_offsets.total, "last": (log.lost_offsets.end() or 0) - 1},
+            )
+            log.cut = None
+        log.lost_offsets.remove(0, (log.lost_offsets.end() or 0))
+        log.conflicted, log.low_end = False, None
+    elif not log.held:
+        log.conflicted, log.low_end = False, None
+    if log.cut is not None and scope.state.now_ns - int(log.cut["at_ns"]) > _CUT_KEPT_NS:
+        log.cut = None

@@ -1,0 +1,73 @@
+"""Requests for re-reads: which ranges a fresh client is asked to read again."""
+
+from canary.anomalies.online.log import Log, Missing, Reread
+from canary.anomalies.online.scope import Scope
+from canary.anomalies.online.state import Topic
+from canary.anomalies.online.wanted import SCRUB
+from canary.anomalies.violation import RereadRequest
+
+_NEAR = 10_000
+"""Places closer than this are asked for in one re-read."""
+
+
+def ask(scope: Scope) -> None:
+    """Turn what is missing or wanted into re-read requests; called after each stretch of facts."""
+    for topic in scope.state.topics.values():
+        if topic.gone_since_ns is not None:
+            continue
+        for log in topic.logs.values():
+            if not log.listed_ordinal:
+                continue  # it has not answered since the start, or is no longer probed
+            if log.missing:
+                _ask_missing(scope, topic, log)
+            if log.unplaced:
+                _ask_unplaced(scope, topic, log)
+            wanted = log.wanted
+            if wanted is not None and log.listed_ordinal >= wanted.not_before_ordinal and not _tail_asked(log):
+                log.wanted = None
+                start = max(wanted.start, log.start)
+                if start < wanted.end:
+                    request(scope, topic, log, start, wanted.end, wanted.reason)
+
+
+def _tail_asked(log: Log) -> bool:
+    return any(reread.reason not in {"confirm", SCRUB} for reread in log.rereads.values())
+
+
+def request(scope: Scope, topic: Topic, log: Log, start: int, end: int, reason: str) -> int:
+    """Ask for a fresh re-read of [start, end); returns its number."""
+    state = scope.state
+    request_id = state.next_request
+    state.next_request += 1
+    expected = [list(run) for a, b in log.promised.within(start, end) for run in log.claims.within(a, b)]
+    log.rereads[request_id] = Reread(start, end, reason, state.ordinal, expected)
+    scope.found.rereads.append(
+        RereadRequest(request_id, topic.name, log.partition, "read_committed", start, end, reason)
+    )
+    return request_id
+
+
+def _ask_missing(scope: Scope, topic: Topic, log: Log) -> None:
+    waiting = sorted((m for m in log.missing if m.state == "ask"), key=lambda m: m.offset)
+    waiting = [m for m in waiting if m.tries == 0 or log.listed_ordinal > m.ordinal]
+    group: list[Missing] = []
+    for missing in [*waiting, None]:
+        if group and (missing is None or missing.offset > group[-1].offset + group[-1].count + _NEAR):
+            end = max(m.offset + m.count for m in group)
+            request_id = request(scope, topic, log, group[0].offset, end, "confirm")
+            for m in group:
+                m.state, m.request_id = "asked", request_id
+            group = []
+        if missing is not None:
+            group.append(missing)
+
+
+def _ask_unplaced(scope: Scope, topic: Topic, log: Log) -> None:
+    for unplaced in log.unplaced:
+        if unplaced.state == "ask" and log.listed_ordinal >= unplaced.ordinal:
+            start = max(unplaced.low, log.start)
+            if start < unplaced.high:
+                unplaced.request_id = request(scope, topic, log, start, unplaced.high, "confirm")
+                unplaced.state = "asked"
+            else:
+                unplaced.state, unplaced.ordinal = "absent", scope.state.ordinal

@@ -1,0 +1,42 @@
+"""Counters and latencies of the probed partitions."""
+
+from bisect import bisect_left
+from dataclasses import dataclass, field
+
+LATENCY_BUCKETS = (0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
+"""Upper bounds in seconds; +Inf is implied."""
+
+
+@dataclass(slots=True)
+class Histogram:
+    """Observations by bucket (LATENCY_BUCKETS and +Inf, not cumulated) and their sum in seconds."""
+
+    counts: list[int] = field(default_factory=lambda: [0] * (len(LATENCY_BUCKETS) + 1))
+    sum: float = 0.0
+
+
+@dataclass(slots=True)
+class Meters:
+    """Counters of one (topic, partition). They outlive incarnations, restarts and everything else."""
+
+    sent: dict[str, int] = field(default_factory=dict)
+    acked: dict[str, int] = field(default_factory=dict)
+    failed: dict[str, int] = field(default_factory=dict)
+    indeterminate: dict[str, int] = field(default_factory=dict)
+    seen: dict[str, int] = field(default_factory=dict)
+    foreign: dict[str, int] = field(default_factory=dict)
+    unverified: dict[str, int] = field(default_factory=dict)
+    produce_latency: dict[str, Histogram] = field(default_factory=dict)
+    delivery_latency: dict[str, Histogram] = field(default_factory=dict)
+    regressions: int = 0
+
+
+def count(counter: dict[str, int], name: str, n: int) -> None:
+    """Add ``n`` to the count of ``name``."""
+    counter[name] = counter.get(name, 0) + n
+
+
+def observe(histogram: Histogram, seconds: float) -> None:
+    """Count one observation."""
+    histogram.counts[bisect_left(LATENCY_BUCKETS, seconds)] += 1
+    histogram.sum += seconds

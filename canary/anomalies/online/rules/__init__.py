@@ -1,0 +1,1 @@
+"""The rules of the online engine, one file for each subject."""

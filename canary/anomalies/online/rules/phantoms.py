@@ -1,0 +1,90 @@
+"""Probes that no known stream has sent: phantoms, another runner's, or a forgotten generation's."""
+
+from canary import facts as f
+from canary.anomalies.online import generations
+from canary.anomalies.online.log import READ_COMMITTED, Log
+from canary.anomalies.online.rules import memory, transactions
+from canary.anomalies.online.scope import Found, Scope, always
+from canary.anomalies.online.state import Topic
+from canary.anomalies.online.stream import Stream
+from canary.anomalies.violation import Records
+from canary.probe.identity import Identity
+
+_DOUBTS_KEPT = 1000
+_EVERY_GENERATION = 1 << 62
+
+
+def sender(scope: Scope, topic: Topic, log: Log, stream: Stream | None, first: f.Polled, n: int) -> Stream | None:
+    """Return the stream of the identities, or None: unknown ones are looked up, impossible ones are phantoms."""
+    if stream is not None:
+        end = first.sequence + n
+        if end > stream.next_sequence:
+            if stream.live:
+                _phantom(scope, topic, log, stream, first, n)
+                return None
+            if log.phantoms.aligned(first.offset, first.offset + n, first.sequence - first.offset, stream.tag):
+                return None  # reported as phantoms while the generation was live
+            # a dead generation's tail: sent, and not recorded before the process died
+            stream.next_sequence = end
+        return stream
+    state = scope.state
+    producer = state.producers.get(first.producer_id)
+    if producer is None or (producer.live and first.generation > producer.generation):
+        known = state.siblings.get(first.producer_id)
+        if known is None or first.generation > known:  # the store knows whose it is
+            scope.found.unknown_producers.append(first.producer_id)
+            doubts = state.doubts.setdefault(first.producer_id, [])
+            doubts.extend(
+                [topic.name, log.partition, first.offset + i, first.generation, first.sequence + i, first.consumer]
+                for i in range(min(n, _DOUBTS_KEPT - len(doubts)))
+            )
+        return None
+    if (
+        first.generation == producer.generation
+        and producer.live
+        and first.generation >= topic.first_generations.get(first.producer_id, 0)
+    ):
+        stream = generations.begin(topic, (first.producer_id, first.generation, first.partition), producer.mode)
+        _phantom(scope, topic, log, stream, first, n)
+        return None
+    if first.generation <= topic.forgotten.get(first.producer_id, 0) and first.isolation == READ_COMMITTED:
+        transactions.zombie_after_expiry(scope, topic, log, first, n)
+    return None  # of a generation before the first one in the ledger
+
+
+def _phantom(scope: Scope, topic: Topic, log: Log, stream: Stream, first: f.Polled, n: int) -> None:
+    """Report phantoms and remember them: read again in a later generation, they are no unrecorded tail."""
+    run = Records(first.offset, n, stream.identity(first.sequence))
+    report_phantom(scope, topic, log, run, first.consumer)
+    log.phantoms.set(first.offset, n, first.sequence, stream.tag)
+
+
+def report_phantom(scope: Scope, topic: Topic, log: Log, run: Records, consumer: str) -> None:
+    """Report intact probes that were never sent."""
+    found = Found(
+        "phantom",
+        scope.mode(run.identity.producer_id) if run.identity is not None else None,
+        always(f"{consumer} was given an intact probe that was never sent", {"consumer": consumer}),
+        f"{consumer} was given intact probes that were never sent",
+    )
+    scope.emit_run(topic, log, run, found)
+
+
+def producer_looked(scope: Scope, fact: f.ProducerLooked) -> None:
+    """The store answers about a producer that this process does not know.
+
+    Probes of a producer that the store does not know either are phantoms, unless they were in the log before this
+    process started: then store and ledger may both have been restored from a time before they were written.
+    """
+    state = scope.state
+    known = state.siblings.get(fact.producer_id)
+    highest = max(-1 if fact.generation is None else fact.generation, -1 if known is None else known)
+    beyond = [doubt for doubt in state.doubts.pop(fact.producer_id, []) if doubt[3] > highest]
+    if known != -1 and any(offset < scope.place(name, p)[1].before for name, p, offset, *_ in beyond):
+        highest, beyond = _EVERY_GENERATION, []
+        memory.forgotten_producer(scope, fact.producer_id)
+    if beyond or highest >= 0:
+        state.siblings[fact.producer_id] = highest
+    for name, partition, offset, generation, sequence, consumer in beyond:
+        identity = Identity(fact.producer_id, generation, partition, sequence)
+        report_phantom(scope, *scope.place(name, partition), Records(offset, 1, identity), consumer)

@@ -1,0 +1,154 @@
+"""What readers are given: intact probes, by tail consumers and by re-reads."""
+
+from collections.abc import Sequence
+
+from canary import facts as f
+from canary.anomalies.online.log import READ_COMMITTED, Log, Unplaced
+from canary.anomalies.online.meters import Histogram, Meters, count, observe
+from canary.anomalies.online.missing import miss
+from canary.anomalies.online.rules import phantoms, retention, transactions
+from canary.anomalies.online.rules.claims import claim, place
+from canary.anomalies.online.rules.positions import advance
+from canary.anomalies.online.scope import TRANSACTIONAL, Probes, Scope, is_reread
+from canary.anomalies.online.sets.intervals import IntervalSet
+from canary.anomalies.online.stream import Stream, sent_time
+from canary.anomalies.online.topology import liveness, timeline
+from canary.anomalies.online.wanted import epoch_changed
+from canary.anomalies.policy import UNORDERED
+
+
+def polled(scope: Scope, run: Sequence[f.Polled]) -> None:  # noqa: C901, PLR0912  # one step after the other
+    """A consumer was given probes of ours."""
+    first, n = run[0], len(run)
+    topic = scope.topic(first.topic)
+    stream = scope.stream(topic, first.producer_id, first.generation, first.partition)
+    if stream is not None and stream.live and first.sequence < stream.next_sequence < first.sequence + n:
+        sent = stream.next_sequence - first.sequence  # the rest was never sent: phantoms
+        polled(scope, run[:sent])
+        run, n = run[sent:], n - sent
+        first = run[0]
+    log = scope.log(topic, first.partition)
+    meters = scope.meters(first.topic, first.partition)
+    request_id = is_reread(first.consumer)
+    name = "reread" if request_id is not None else first.consumer
+    count(meters.seen, name, n)
+    epoch = first.leader_epoch
+    if epoch is not None and epoch > (log.epoch or 0) and timeline.epoch_read(scope, topic.name, log.partition, epoch):
+        epoch_changed(scope, log, epoch)
+    liveness.clocks(scope, topic, log, first)
+    stream = phantoms.sender(scope, topic, log, stream, first, n)
+    if request_id is not None:
+        reread = log.rereads.get(request_id)
+        if reread is not None and stream is not None:
+            reread.delivered.set(first.offset, n, first.sequence, stream.tag)
+    else:
+        advance(scope, topic, log, first.consumer, first.isolation, first.offset, first.offset + n)
+    if stream is None:
+        return
+    a, b = first.sequence, first.sequence + n
+    committed = first.isolation == READ_COMMITTED
+    placed_now = _unplaced_within(log, stream, a, b) if log.unplaced or stream.unplaced.starts else []
+    probes = Probes(topic, log, stream, a, n, first.offset)
+    place(scope, probes, read=True)
+    plain = stream.mode not in TRANSACTIONAL
+    claim(scope, probes, promise=committed or plain)
+    log.alone.remove(0, first.offset + n)
+    retention.remember_sent(topic, log, first.offset, n, lambda i: _sent_by(run[i]))
+    for x, y in placed_now:
+        log.promised.add(first.offset + x - a, first.offset + y - a)
+        _passed_unplaced(scope, probes.part(x, y), first)
+    if (committed or plain) and not stream.promised.covers(a, b):
+        _passed_unpromised(scope, probes, first)
+    if committed and stream.failed.overlaps(a, b):
+        for x, y in stream.failed.within(a, b):
+            transactions.aborted_read(scope, probes.part(x, y), first.consumer)
+    if request_id is None:
+        _delivered(scope, log, stream, run, meters)
+    if committed and not plain:
+        transactions.zombie(scope, probes, first.consumer)
+    if committed and first.transaction_id is not None:
+        transactions.read(scope, probes, first.consumer, first.transaction_id)
+
+
+def _sent_by(fact: f.Polled) -> int | None:
+    """Return when (ns) a probe was sent, at most when it was read: the sender's clock may have been ahead."""
+    return None if fact.sent_at_ns is None else min(fact.sent_at_ns, fact.at_ns)
+
+
+def _unplaced_within(log: Log, stream: Stream, a: int, b: int) -> list[tuple[int, int]]:
+    """Return the sequences of [a, b) that were acknowledged without an offset and have no place yet."""
+    asked = [(u.sequence, u.sequence + 1) for u in log.unplaced if u.tag == stream.tag and a <= u.sequence < b]
+    return [*stream.unplaced.within(a, b), *asked]
+
+
+def _passed_unplaced(scope: Scope, probes: Probes, first: f.Polled) -> None:
+    """Other consumers beyond the place read now skipped these probes, which were acknowledged without an offset."""
+    _, log, stream, a, _, offset = probes
+    b, shift = probes.end, offset - a
+    for name, reader in log.readers.items():
+        unseen = stream.unseen.get(name)
+        if reader.isolation != READ_COMMITTED or name == first.consumer or unseen is None:
+            continue
+        for x, y in unseen.within(a, min(b, reader.position - shift)):
+            miss(scope, probes.part(x, y), "late-place")
+
+
+def _passed_unpromised(scope: Scope, probes: Probes, first: f.Polled) -> None:
+    """Other consumers skipped an unacknowledged record if they started below it and their position is beyond it."""
+    _, log, stream, a, _, offset = probes
+    b, shift = probes.end, offset - a
+    for name, reader in log.readers.items():
+        if reader.isolation != READ_COMMITTED or name == first.consumer:
+            continue
+        low, high = max(a, reader.began - shift), min(b, reader.position - shift)
+        if low >= high:
+            continue
+        given = stream.early.get(name)
+        if given is not None and given.covers(low, high):
+            continue  # the usual case: that consumer was given it before
+        for x, y in stream.promised.without(low, high):
+            for p, q in given.without(x, y) if given is not None else [(x, y)]:
+                for c, d in stream.failed.without(p, q):
+                    miss(scope, probes.part(c, d), "late-place")
+
+
+def _delivered(scope: Scope, log: Log, stream: Stream, run: Sequence[f.Polled], meters: Meters) -> None:
+    """A tail consumer was given the run: it is no longer unseen, and its latency is observed."""
+    first, n = run[0], len(run)
+    name = first.consumer
+    a, b = first.sequence, first.sequence + n
+    early = stream.early.setdefault(name, IntervalSet())
+    unseen = stream.unseen.get(name)
+    waiting = unseen is not None and unseen.overlaps(a, b)
+    if unseen is not None and waiting:
+        unseen.remove(a, b)
+    if not stream.promised.overlaps(a, b):
+        early.add(a, b)
+    elif not stream.promised.covers(a, b):
+        for x, y in stream.promised.without(a, b):
+            early.add(x, y)
+    if stream.unplaced.starts:
+        _unplaced_passed(scope, log, stream, a, b, first.offset, first.isolation)
+    if stream.live and (waiting or stream.open.overlaps(a, b)):
+        _time_taken(meters, stream, run)
+
+
+def _time_taken(meters: Meters, stream: Stream, run: Sequence[f.Polled]) -> None:
+    name = run[0].consumer
+    latency = meters.delivery_latency.setdefault(name, Histogram())
+    for fact in run:
+        at_ns = sent_time(stream, fact.sequence)
+        if at_ns is not None:
+            observe(latency, max(fact.at_ns - at_ns, 0) / 1e9)
+
+
+def _unplaced_passed(scope: Scope, log: Log, stream: Stream, a: int, b: int, offset: int, isolation: str) -> None:
+    """A later sequence was delivered: earlier ones that were acknowledged without an offset should have come first."""
+    stream.unplaced.remove(a, b)
+    if isolation != READ_COMMITTED or stream.mode in UNORDERED:
+        return
+    for x, y in stream.unplaced.within(0, a):
+        low = stream.places.before(x)
+        known = (low[1] + 1 if low else 0, offset, scope.state.now_ns, scope.state.ordinal)
+        log.unplaced.extend(Unplaced(stream.tag, sequence, *known) for sequence in range(x, y))
+        stream.unplaced.remove(x, y)

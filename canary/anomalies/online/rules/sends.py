@@ -1,0 +1,114 @@
+"""What producers do: sends, and the three outcomes that a send may have (decision 3).
+
+Consecutive probes of one stream come as a run (sequence and offset rise together), and each rule takes a run at once.
+"""
+
+from bisect import bisect_left
+from collections.abc import Sequence
+
+from canary import facts as f
+from canary.anomalies.online import generations
+from canary.anomalies.online.meters import Histogram, count, observe
+from canary.anomalies.online.rules import retention, transactions, wrong_cluster
+from canary.anomalies.online.rules.claims import claim, place, promise, promise_unplaced
+from canary.anomalies.online.scope import TRANSACTIONAL, Probes, Scope
+from canary.anomalies.online.stream import Stream, sent_time
+from canary.anomalies.policy import FENCED, UNORDERED
+
+_SENT_KEPT = 4096
+"""Sent times beyond which those of settled probes are forgotten."""
+
+
+def sent(scope: Scope, run: Sequence[f.Sent]) -> None:
+    """Probes are about to be handed to the client."""
+    first, n = run[0], len(run)
+    topic = scope.topic(first.topic)
+    count(scope.meters(first.topic, first.partition).sent, first.mode, n)
+    if first.generation < topic.first_generations.get(first.producer_id, 0):
+        return
+    key = (first.producer_id, first.generation, first.partition)
+    tag = topic.index.get(key)
+    if tag is None:
+        tag = generations.begin(topic, key, first.mode).tag
+    log = scope.log(topic, first.partition)
+    if not log.tried_ns and first.mode not in FENCED:  # a zombie's probes are never acknowledged
+        log.tried_ns = first.at_ns
+    stream = topic.streams[tag]
+    stream.open.add(first.sequence, first.sequence + n)
+    stream.next_sequence = max(stream.next_sequence, first.sequence + n)
+    stream.sent_keys.extend(range(first.sequence, first.sequence + n))
+    stream.sent_times.extend(fact.at_ns for fact in run)
+    if len(stream.sent_keys) > _SENT_KEPT:
+        forget_sent_times(stream)
+    if transactions.fenced(scope, first.producer_id, first.generation):
+        stream.zombies.add(first.sequence, first.sequence + n)
+        stream.failed.add(first.sequence, first.sequence + n)
+    if first.transaction_id is not None:
+        stream.transactions.set(first.sequence, n, first.sequence, first.transaction_id)
+        transactions.wrote(scope, topic, stream, first, n)
+
+
+def forget_sent_times(stream: Stream) -> None:
+    """Keep the sending times from the first probe that is open, unseen or unplaced; those before it are settled."""
+    floors = [s.first() for s in (stream.open, stream.unplaced, *stream.unseen.values())]
+    floor = min((x for x in floors if x is not None), default=stream.next_sequence)
+    keep = bisect_left(stream.sent_keys, floor)
+    if keep > len(stream.sent_keys) // 2:
+        del stream.sent_keys[:keep], stream.sent_times[:keep]
+
+
+def acked(scope: Scope, run: Sequence[f.Acked]) -> None:
+    """The cluster acknowledged probes: outside a transaction, a promise."""
+    first, n = run[0], len(run)
+    mode = scope.mode(first.producer_id)
+    meters = scope.meters(first.topic, first.partition)
+    count(meters.acked, mode, n)
+    latency = meters.produce_latency.setdefault(mode, Histogram())
+    for fact in run:
+        if fact.latency_ns is not None:
+            observe(latency, fact.latency_ns / 1e9)
+    topic = scope.topic(first.topic)
+    stream = scope.stream(topic, first.producer_id, first.generation, first.partition)
+    if stream is None:
+        return  # of a former incarnation of the topic: counted, never judged
+    wrong_cluster.acknowledged(scope, topic, stream, first.sequence, n, first.offset)
+    a, b = first.sequence, first.sequence + n
+    stream.open.remove(a, b)
+    stream.acked.add(a, b)
+    in_transaction = stream.mode in TRANSACTIONAL
+    log = scope.log(topic, first.partition)
+    log.tried_ns = 0
+    if first.offset is None:
+        if not in_transaction:
+            promise_unplaced(topic, log, stream, a, b)
+        return
+    probes = Probes(topic, log, stream, a, n, first.offset)
+    place(scope, probes, read=False)
+    claim(scope, probes, promise=not in_transaction)
+    if stream.mode in UNORDERED:
+        log.alone.add(max(first.offset, log.end or 0), first.offset + n)
+    else:
+        log.alone.remove(0, first.offset + n)
+    retention.remember_sent(topic, log, first.offset, n, lambda i: sent_time(stream, a + i))
+    if not in_transaction:
+        promise(scope, probes)
+
+
+def failed(scope: Scope, fact: f.Failed) -> None:
+    """The probe is definitely not written: a read_committed consumer must never be given it."""
+    count(scope.meters(fact.topic, fact.partition).failed, scope.mode(fact.producer_id), 1)
+    topic = scope.topic(fact.topic)
+    stream = scope.stream(topic, fact.producer_id, fact.generation, fact.partition)
+    if stream is None:
+        return
+    stream.open.remove(fact.sequence, fact.sequence + 1)
+    transactions.never_written(scope, topic, stream, fact.sequence, f"its send failed: {fact.error}")
+
+
+def indeterminate(scope: Scope, fact: f.Indeterminate) -> None:
+    """The probe may be in the log or not; neither is a violation."""
+    count(scope.meters(fact.topic, fact.partition).indeterminate, scope.mode(fact.producer_id), 1)
+    stream = scope.stream(scope.topic(fact.topic), fact.producer_id, fact.generation, fact.partition)
+    if stream is not None:
+        stream.open.remove(fact.sequence, fact.sequence + 1)
+        stream.indeterminate.add(fact.sequence, fact.sequence + 1)

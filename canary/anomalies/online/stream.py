@@ -1,0 +1,62 @@
+"""What one producer generation did in one partition."""
+
+from bisect import bisect_right
+from dataclasses import dataclass, field
+
+from canary.anomalies.online.sets.intervals import IntervalSet
+from canary.anomalies.online.sets.runs import RunMap
+from canary.probe.identity import Identity
+
+
+@dataclass(slots=True)
+class Stream:
+    """What one (producer_id, generation) did in one partition. All sets are of sequences."""
+
+    tag: int
+    producer_id: int
+    generation: int
+    partition: int
+    mode: str
+    next_sequence: int = 0
+    """Every sequence below was handed to the client (or was found in the log, for a dead generation)."""
+    live: bool = True
+    """False once its process ended: what it wrote after its last durable fact is no phantom."""
+    open: IntervalSet = field(default_factory=IntervalSet)
+    acked: IntervalSet = field(default_factory=IntervalSet)
+    promised: IntervalSet = field(default_factory=IntervalSet)
+    """Acknowledged, and its transaction, if any, committed."""
+    failed: IntervalSet = field(default_factory=IntervalSet)
+    """Definitely not written, or of an aborted transaction: a read_committed consumer must never be given one."""
+    zombies: IntervalSet = field(default_factory=IntervalSet)
+    """Of those in ``failed``: sent by the mode ``fencing`` after its transactional id was taken over."""
+    indeterminate: IntervalSet = field(default_factory=IntervalSet)
+    seen: IntervalSet = field(default_factory=IntervalSet)
+    """Delivered to any reader. Kept after expiry, because a later read is then a copy."""
+    lost: IntervalSet = field(default_factory=IntervalSet)
+    resent: IntervalSet = field(default_factory=IntervalSet)
+    """Without an outcome when the client took a new producer epoch: copies of these are the client's own."""
+    unplaced: IntervalSet = field(default_factory=IntervalSet)
+    """Acknowledged without an offset and not yet seen."""
+    places: RunMap = field(default_factory=RunMap)
+    """Sequence to offset, by acknowledgement or reading."""
+    transactions: RunMap = field(default_factory=RunMap)
+    """Sequence to itself, tagged with the transaction id."""
+    unseen: dict[str, IntervalSet] = field(default_factory=dict)
+    """By consumer: promised and not yet delivered to it."""
+    early: dict[str, IntervalSet] = field(default_factory=dict)
+    """By consumer: delivered to it before the promise."""
+    sent_keys: list[int] = field(default_factory=list)
+    sent_times: list[int] = field(default_factory=list)
+    """When (ns) the sequences in sent_keys were sent: of those that are open or unseen, at least."""
+
+    def identity(self, sequence: int) -> Identity:
+        """Return the identity of ``sequence``."""
+        return Identity(self.producer_id, self.generation, self.partition, sequence)
+
+
+def sent_time(stream: Stream, sequence: int) -> int | None:
+    """Return when (ns) ``sequence`` was sent, None when that is not remembered."""
+    i = bisect_right(stream.sent_keys, sequence) - 1
+    if i < 0 or stream.sent_keys[i] != sequence:
+        return None
+    return stream.sent_times[i]

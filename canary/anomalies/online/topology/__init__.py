@@ -1,0 +1,1 @@
+"""The cluster's topology over time, and what in it is wrong: conditions, elections, regressions, stalled readers."""

@@ -1,0 +1,1 @@
+"""Commands over probe logs, dumps and histories."""

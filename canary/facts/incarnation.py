@@ -1,0 +1,40 @@
+"""Which incarnation of its topic a fact belongs to (ARCHITECTURE decision 7): the rule of the judge and the probe log.
+
+A topic that is deleted and made again keeps its name and nothing else, and clients do not notice: consumers go on,
+producers are acked, epochs start at 0 again. Only the topic's id tells the two logs apart, so every round of questions
+asks for it::
+
+    seen A    ack x    asked 2    ack y    seen A    ack z    asked 3    seen B
+
+* x belongs to A: the last answer before it says A, and so does the first answer that was *asked* after it.
+* y may belong to B: answer 2 may have been given before y happened, and answer 3 says B.
+* z may belong to B, too: nothing after it says A.
+
+A fact that two equal samples do not enclose is of an unknown incarnation, and is never judged lost, moved or
+inconsistent. This is sound because no id is given twice: between two samples of one id there was no other incarnation.
+An incarnation that came and went between two rounds is not seen at all; its facts are of unknown incarnation, too.
+"""
+
+from collections.abc import Collection
+from enum import Enum, auto
+
+
+class Sighting(Enum):
+    """What an answer says of a topic's incarnation: it is the SAME, a NEW one, or a former one (STALE)."""
+
+    SAME = auto()
+    NEW = auto()
+    STALE = auto()
+
+
+def sighting(topic_id: str | None, known: str | None, former: Collection[str]) -> Sighting:
+    """Return what it means that a broker answers with ``topic_id``.
+
+    Args:
+        topic_id: the answer; None from a broker of a Kafka without topic ids, which never tells a new incarnation.
+        known: the id of the incarnation of now; None: no broker told one yet.
+        former: the ids of earlier incarnations. A broker that answers with one has not learnt of the new topic yet.
+    """
+    if topic_id is not None and topic_id in former:
+        return Sighting.STALE
+    return Sighting.SAME if topic_id is None or known in {None, topic_id} else Sighting.NEW

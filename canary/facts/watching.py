@@ -1,0 +1,136 @@
+"""What the cluster says about itself: rounds of questions, topics, partitions, brokers."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class _Round:
+    """A fact of the round ``sample`` of questions."""
+
+    at_ns: int
+    sample: int
+
+
+@dataclass(frozen=True, slots=True)
+class WatchAsked(_Round):
+    """A round of questions begins; its answers are judged against the facts before this one."""
+
+
+@dataclass(frozen=True, slots=True)
+class WatchFailed(_Round):
+    """A part of the round got no answer."""
+
+    error: str
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterSeen(_Round):
+    """The cluster behind the address calls itself ``cluster_id``; ``brokers`` are the ids of the live ones, "1,2,3"."""
+
+    cluster_id: str
+    brokers: str
+    controller: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerSeen(_Round):
+    """A live broker: its address ("host:port"), and its rack."""
+
+    broker: int
+    host: str
+    rack: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TopologySeen(_Round):
+    """The round gave every change of leaders and replicas: of the probe topics (``extent`` "probe") or of "all"."""
+
+    extent: str
+
+
+@dataclass(frozen=True, slots=True)
+class TopicSeen(_Round):
+    """The topic exists, as incarnation ``topic_id`` (None where the cluster has no ids), with so many partitions."""
+
+    topic: str
+    topic_id: str | None
+    partitions: int
+
+
+@dataclass(frozen=True, slots=True)
+class TopicGone(_Round):
+    """The cluster, asked with sufficient rights, has no such topic."""
+
+    topic: str
+
+
+@dataclass(frozen=True, slots=True)
+class TopicConfigured:
+    """The topic's settings that excuse what disappears. -1 = unlimited; None = not known."""
+
+    at_ns: int
+    topic: str
+    retention_ms: int | None
+    retention_bytes: int | None
+    cleanup_policy: str | None
+    min_insync_replicas: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Partition(_Round):
+    topic: str
+    partition: int
+    leader: int
+    replicas: str
+    isr: str
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionSeen(_Partition):
+    """Leader (-1: none), replicas and in-sync replicas of a partition, as "1,2,3"."""
+
+
+@dataclass(frozen=True, slots=True)
+class Listed(_Round):
+    """ListOffsets of a partition: first offset, end (exclusive), last stable offset, and the leader epoch."""
+
+    topic: str
+    partition: int
+    start: int
+    end: int
+    stable: int | None = None
+    leader_epoch: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class WatchedPartition(_Partition):
+    """PartitionSeen of a topic that the canary does not write to: once at first sight, and at each change."""
+
+
+@dataclass(frozen=True, slots=True)
+class WatchedGone(_Round):
+    """A topic that the canary does not write to is no longer in the metadata."""
+
+    topic: str
+
+
+@dataclass(frozen=True, slots=True)
+class WatchedConfigured:
+    """min.insync.replicas of a topic that the canary does not write to; asked for when its replicas are out of sync."""
+
+    at_ns: int
+    topic: str
+    min_insync_replicas: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class WatchedListed(_Round):
+    """Listed of a partition that the operator named; ``topic_id`` comes from the same round."""
+
+    topic: str
+    topic_id: str | None
+    partition: int
+    start: int
+    end: int
+    stable: int | None = None
+    leader_epoch: int | None = None

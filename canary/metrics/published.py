@@ -1,0 +1,167 @@
+"""What a runner publishes of its cluster: one frozen value, made once by the judge and read by everything else.
+
+The judge makes it of the tracker's state (`canary.metrics.measuring`). The runner's own threads read it in memory. The
+flusher adds what the runner knows of itself and stores it as JSON, and the API reads that JSON into the same type.
+
+A runner and the API may be of different releases: a field that the JSON lacks has its default, a field that this
+release does not know is ignored, and JSON of another ``version`` is refused, so that the cluster counts as unknown.
+"""
+
+import dataclasses
+from collections.abc import Mapping  # pydantic reads the annotations
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal
+
+import orjson
+from pydantic import TypeAdapter, ValidationError
+
+from canary.metrics.catalogue import Measurement
+from canary.metrics.findings import Audit  # pydantic reads the annotations
+
+VERSION: Final = 1
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumerView:
+    """How far a tail consumer is in one partition."""
+
+    isolation: str
+    position: int = 0
+    seen: int = 0
+    unseen: int = 0
+    """Probes that it must be given and has not been given yet."""
+    oldest_unseen_s: float = 0.0
+    stalled: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionView:
+    """One probed partition, in its topic's present incarnation; counters outlive incarnations."""
+
+    topic: str
+    partition: int
+    topic_id: str | None = None
+    fresh: bool = False
+    """Whether it has answered this process."""
+    scrubbed_ns: int = 0
+    """When everything retained was last read again; 0: never."""
+    rereading: bool = False
+    leader: int | None = None
+    leader_epoch: int | None = None
+    isr: tuple[int, ...] = ()
+    replicas: tuple[int, ...] = ()
+    start: int = 0
+    end: int | None = None
+    stable: int | None = None
+    sent: int = 0
+    acked: int = 0
+    failed: int = 0
+    indeterminate: int = 0
+    consumers: Mapping[str, ConsumerView] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class TopicView:
+    """One probed topic."""
+
+    topic: str
+    topic_id: str | None = None
+    unmarked: bool = False
+    """The tag of our records is made without the topic id, which was unknown when the topic was first seen."""
+    known: bool = False
+    fresh: bool = False
+    """Whether this process has seen it."""
+    partitions: int = 0
+    incarnations: int = 1
+    promises: int = 0
+    gone_since_ns: int | None = None
+    modes: tuple[str, ...] = ()
+
+    @property
+    def marked_id(self) -> str | None:
+        """The topic id that marks our records: None where it was not known when the topic was first seen."""
+        return None if self.unmarked else self.topic_id
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """One cluster as one runner knows it. Times are ns since the epoch.
+
+    Attributes:
+        ordinal: How many facts it is made of.
+        stopped: Why the cluster is not judged until the next start; None: it is.
+        waiting_for: What keeps the runner from probing; None: nothing does.
+        suspects: How many suspicions wait for confirmation.
+        judged_ns: When facts were last made durable and judged; the store keeps it beside the JSON.
+        told_ns: When the flusher stored it.
+        troubles: What the runner cannot do now, in words, and whether losses may go unnoticed meanwhile.
+        shard: Which share of the cluster's partitions the runner probes, of how many.
+        night_s: The longest time between two reconciliations by the schedule; None: there are none.
+    """
+
+    cluster_id: str | None = None
+    since_ns: int | None = None
+    now_ns: int = 0
+    ordinal: int = 0
+    brokers: tuple[int, ...] = ()
+    topics: tuple[TopicView, ...] = ()
+    partitions: tuple[PartitionView, ...] = ()
+    stopped: str | None = None
+    waiting_for: str | None = None
+    suspects: int = 0
+    measurements: tuple[Measurement, ...] = ()
+    judged_ns: int = 0
+    told_ns: int | None = None
+    troubles: tuple[tuple[str, bool], ...] = ()
+    shard: tuple[int, int] = (0, 1)
+    night_s: float | None = None
+    audit: Audit | None = None
+
+    def topic(self, name: str) -> TopicView:
+        """Return what is known of a topic; of one that was not seen yet, that it is not ``known``."""
+        return next((topic for topic in self.topics if topic.topic == name), TopicView(name))
+
+    def of_topic(self, name: str) -> list[PartitionView]:
+        """Return the partitions of a topic."""
+        return [one for one in self.partitions if one.topic == name]
+
+    @property
+    def all_seen(self) -> bool:
+        """Whether every consumer has been given every probe that it must be given."""
+        return all(consumer.unseen == 0 for one in self.partitions for consumer in one.consumers.values())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Stored(Published):
+    version: Literal[1]
+
+
+_ADAPTER = TypeAdapter(_Stored)
+_FIELDS = tuple(one.name for one in dataclasses.fields(Published) if one.name != "judged_ns")
+
+
+def dumps(published: Published) -> bytes:
+    """Return the JSON that the store keeps: a measurement is [name, labels, value] and, of a histogram, its counts."""
+    content = {name: getattr(published, name) for name in _FIELDS}
+    return orjson.dumps({"version": VERSION, **content}, default=_array)
+
+
+def _array(measurement: Any) -> tuple[Any, ...]:
+    if not isinstance(measurement, Measurement):
+        raise TypeError(f"a view cannot hold a {type(measurement).__name__}")
+    return tuple(measurement) if measurement.counts else measurement[:3]
+
+
+def loads(stored: bytes, judged_ns: int) -> Published:
+    """Return what :func:`dumps` wrote, as it was judged at ``judged_ns``.
+
+    Raises:
+        ValueError: these bytes are not a view, or one of another version.
+    """
+    try:
+        found = _ADAPTER.validate_json(stored)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_context=False)[0]
+        place = ".".join(map(str, first["loc"]))
+        raise ValueError(f"not a view of version {VERSION}: {place}: {first['msg']}") from None
+    return Published(**{name: getattr(found, name) for name in _FIELDS}, judged_ns=judged_ns)

@@ -1,0 +1,125 @@
+"""The numbers of a writer's probes and transactions, and the facts about them.
+
+Outcomes are decided by where an error shows (ARCHITECTURE decision 3): an exception of produce() itself is ``Failed``,
+because the client never took the record. Every error in a delivery report is ``Indeterminate``, because Python shows no
+persistence status and a retry may have landed. So is a probe whose client ends before its report.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from confluent_kafka import KafkaError
+
+from canary.facts import Acked, Failed, Indeterminate, Sent, TransactionBegan
+from canary.kafka.responses import text_of
+from canary.probe.identity import Identity
+from canary.probe.record import encode, key
+from canary.probing.base import Renewal, Wiring
+
+
+@dataclass(slots=True)
+class Open:
+    """A transaction that is not settled.
+
+    ``spoiled`` says why it must not be committed; ``doubtful``: whether a write of it was given up unanswered.
+    """
+
+    producer_id: int
+    generation: int
+    number: int
+    spoiled: str | None = None
+    doubtful: bool = False
+    asked_at: float | None = None
+    unresolved: dict[Identity, int] = field(default_factory=dict)
+
+    @property
+    def key(self) -> tuple[int, int, int]:
+        """(producer_id, generation, transaction_id), as facts carry it."""
+        return (self.producer_id, self.generation, self.number)
+
+
+class Book:
+    """What one writer has numbered so far. Used by its thread alone."""
+
+    def __init__(self, wiring: Wiring[Any], under: Renewal) -> None:
+        self.under = under
+        self._wiring = wiring
+        self.inbox = wiring.inbox
+        self.clock = wiring.clock
+        self._topic = wiring.topic
+        self._sequences: Counter[int] = Counter()
+        self._transactions = 0
+
+    def renew(self, under: Renewal) -> None:
+        """Go on under another generation, or under the same one with other partitions."""
+        if under.generation != self.under.generation:
+            self._sequences.clear()
+        self.under = under
+
+    def begin(self) -> Open:
+        """Put into the inbox that a transaction is about to begin."""
+        number, self._transactions = self._transactions, self._transactions + 1
+        transaction = Open(self._wiring.producer_id, self.under.generation, number)
+        self.inbox.put([TransactionBegan(self.clock.now_ns(), self._wiring.mode, *transaction.key)])
+        return transaction
+
+    def send(self, partitions: Iterable[int], transaction_id: int | None = None) -> list[Sent]:
+        """Number a probe for each of the partitions, and put into the inbox that they are about to be sent."""
+        sent: list[Sent] = []
+        for partition in partitions:
+            sequence = self._sequences[partition]
+            self._sequences[partition] += 1
+            who = (self._wiring.producer_id, self.under.generation, sequence, self._wiring.mode)
+            sent.append(Sent(self.clock.now_ns(), self._topic, partition, *who, transaction_id=transaction_id))
+        if sent:
+            self.inbox.put(sent)
+        return sent
+
+    def produce(self, client: Any, sent: Sent, on_delivery: Callable[..., None]) -> None:
+        """Hand a probe to a client.
+
+        Raises:
+            BufferError, KafkaException: the client did not take it.
+        """
+        identity = identity_of(sent)
+        value = encode(
+            identity,
+            tag=self.under.tag,
+            mode=self._wiring.mode,
+            transaction_id=sent.transaction_id,
+            sent_at_ns=sent.at_ns,
+            length=self._wiring.settings.record_length,
+        )
+        client.produce(self._topic, value, key(identity), partition=identity.partition, on_delivery=on_delivery)
+
+    def failed(self, identity: Identity, error: Exception) -> Failed:
+        """Return the fact that the client did not take a probe."""
+        return Failed(self.clock.now_ns(), self._topic, *_fields(identity), error=str(error))
+
+    def reported(
+        self, identity: Identity, started_ns: int, error: KafkaError | None, message: Any
+    ) -> Acked | Indeterminate:
+        """Return the fact that a delivery report is; ``started_ns`` is when the client took the probe."""
+        at_ns = self.clock.now_ns()
+        if error is not None:
+            return Indeterminate(at_ns, self._topic, *_fields(identity), error=text_of(error))
+        offset = message.offset()
+        known = offset if offset is not None and offset >= 0 else None
+        return Acked(at_ns, self._topic, *_fields(identity), offset=known, latency_ns=at_ns - started_ns)
+
+    def unreported(self, identities: Iterable[Identity], why: str) -> list[Indeterminate]:
+        """Return the facts that probes will get no report any more."""
+        at_ns = self.clock.now_ns()
+        return [Indeterminate(at_ns, self._topic, *_fields(one), error=why) for one in identities]
+
+
+def identity_of(sent: Sent) -> Identity:
+    """Return the identity of a probe that is sent."""
+    return Identity(sent.producer_id, sent.generation, sent.partition, sent.sequence)
+
+
+def _fields(identity: Identity) -> tuple[int, int, int, int]:
+    """Return an identity in the order in which facts carry it."""
+    return identity.partition, identity.producer_id, identity.generation, identity.sequence

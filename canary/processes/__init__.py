@@ -1,0 +1,1 @@
+"""The processes that commands start: ``canary up``, ``run``, ``serve``, ``smoke``."""

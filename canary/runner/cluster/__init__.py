@@ -1,0 +1,1 @@
+"""One cluster at work: its workloads, readers, watcher, audit and scrubber."""

@@ -1,0 +1,229 @@
+"""The clients of the known cluster: readers, writers, watcher, auditor, re-reads. They open and close together."""
+
+import time
+from collections.abc import Callable, Iterator
+
+import structlog
+
+from canary.anomalies.online import Findings
+from canary.facts import ProducerLooked
+from canary.kafka.topic_creation import TopicError
+from canary.metrics.published import Published
+from canary.probing.readers.consumer import Target
+from canary.probing.readers.reread import RereadWorker
+from canary.probing.readers.scrub import Scrubber
+from canary.runner.cluster import audit, wiring
+from canary.runner.cluster.connection import Connection
+from canary.runner.cluster.identities import Identities
+from canary.runner.cluster.memory import Predecessors
+from canary.runner.cluster.readers import readings
+from canary.runner.cluster.workloads import TopicProbes
+from canary.runner.context import ClusterContext
+from canary.runner.supervision.supervisor import Supervisor
+from canary.runner.topics import probe_topics
+from canary.settings import admin_config, consumer_config
+from canary.threads.worker import Worker, stop_together
+from canary.watching.audit.auditor import Auditor
+from canary.watching.sampler import Watcher
+from canary.watching.selection import Selection
+from storage.store import StoreError
+
+log = structlog.get_logger(__name__)
+
+STOP_S = 3.0
+_SPARE_S = 5.0
+_GONE_NS = 10 * 10**9
+"""A topic that was deleted is created again after so long."""
+
+
+class ClusterClients:
+    """What probes and watches the known cluster.
+
+    Args:
+        supervisor: starts the parts, and starts them again.
+        installation: the store's, which is in the tag of our records.
+        published: returns the last view.
+        first_samples: the number of the first sample of each watcher, each above those of the watcher before.
+        sending: False to read again only what was promised before, and to send nothing.
+    """
+
+    def __init__(
+        self,
+        context: ClusterContext,
+        connection: Connection,
+        supervisor: Supervisor,
+        *,
+        installation: str,
+        published: Callable[[], Published],
+        first_samples: Iterator[int],
+        sending: bool,
+    ) -> None:
+        self.probes: dict[str, TopicProbes] = {}
+        self.auditor = self._new_auditor(context)
+        self._context = context
+        self._connection = connection
+        self._supervisor = supervisor
+        self._installation = installation
+        self._published = published
+        self._first_samples = first_samples
+        self._sending = sending
+        self._watcher: Watcher | None = None
+        self._rereads = RereadWorker(
+            lambda: consumer_config(context.cluster, "read_committed"),
+            lambda topic: self._target(topic).tag,
+            context.inbox,
+            context.clock,
+        )
+        self._scrubber = Scrubber(
+            lambda: [(one.topic, one.partition) for one in published().partitions if one.topic in self.probes],
+            bytes_per_second=context.settings.runner.scrub_rate,
+            record_length=max(mode.record_length for mode in context.cluster.modes.enabled().values()),
+            inbox=context.inbox,
+            clock=context.clock,
+        )
+        self._spares_due = 0.0
+
+    def open(self, cluster_id: str, predecessors: Predecessors) -> bool:
+        """Find or create each mode's topic, and start what reads and watches; False when stopped before."""
+        cluster = self._context.cluster
+        for mode in cluster.modes.enabled():
+            topic = cluster.topic_of(mode)
+            if topic not in self.probes:
+                found = self._connection.ask(lambda topic=topic: self._ensure(topic), "topic")  # type: ignore[misc]
+                if found is None:
+                    return False
+                if not found:
+                    continue  # this mode cannot run, and the others do
+            identities = self._connection.ask(
+                lambda topic=topic, mode=mode: self._identities(topic, mode, cluster_id, predecessors),  # type: ignore[misc]
+                "identity",
+            )
+            if identities is None:
+                return False
+            if topic not in self.probes:
+                self.probes[topic] = self._topic_probes(topic)
+            self.probes[topic].identities[mode] = identities
+        self._watcher = self._new_watcher()
+        self._supervisor.begin(self._rereads, self._scrubber, self._watcher, self.auditor)
+        return True
+
+    def close(self) -> Predecessors:
+        """Close every client; return the producers that the next ones succeed."""
+        self._supervisor.leave(*self._observers())
+        writers = [writer for probes in self.probes.values() for writer in probes.writers.values()]
+        stop_together([*writers, *self._readers(), *self._observers()], STOP_S)
+        identities = [each for probes in self.probes.values() for each in probes.identities.values()]
+        return {(each.topic, each.mode): (each.first, each.generation) for each in identities}
+
+    def silence(self) -> bool:
+        """Stop every writer for good, and read on. Returns whether there were writers."""
+        self._sending = False
+        writers = [writer for probes in self.probes.values() for writer in probes.silence()]
+        stop_together(writers, STOP_S)
+        return bool(writers)
+
+    def stop_reading(self) -> None:
+        """Stop all that is left after :meth:`silence`."""
+        stop_together([*self._readers(), *self._observers()], STOP_S)
+
+    def act_on(self, findings: Findings) -> None:
+        """Read again, renew and look up what the judge asks for."""
+        for request in findings.rereads:
+            self._rereads.ask(request)
+        if self._watcher is not None and (findings.rereads or findings.renewed):
+            self._watcher.ask_now()
+        for topic in dict.fromkeys(findings.renewed):
+            self.probes[topic].renew(self._published())
+        for producer_id in findings.unknown_producers:
+            try:
+                generation = self._context.store.identities.generation(producer_id)
+            except StoreError as error:
+                log.warning("producer_not_looked_up", error=str(error))
+                continue
+            self._context.inbox.put([ProducerLooked(self._context.clock.now_ns(), producer_id, generation)])
+
+    def look_after(self) -> None:
+        """Start failed readers and writers again; now and then create deleted topics and take spare generations."""
+        if self._connection.credentials.changed():
+            self._renew_clients()
+        for probes in self.probes.values():
+            if not self._context.stopping.is_set():
+                probes.look_after(self._published())
+        if time.monotonic() >= self._spares_due:
+            self._spares_due = time.monotonic() + _SPARE_S
+            for probes in self.probes.values():
+                for identities in probes.identities.values():
+                    identities.stock()
+            self._create_deleted_topics()
+
+    def _create_deleted_topics(self) -> None:
+        for topic in self._published().topics:
+            if topic.gone_since_ns and self._context.clock.now_ns() - topic.gone_since_ns > _GONE_NS:
+                try:
+                    self._ensure(topic.topic)
+                except TopicError as error:
+                    log.warning("topic_not_made_again", topic=topic.topic, error=str(error))
+
+    def _renew_clients(self) -> None:
+        """Replace every client by one that reads the changed credentials."""
+        log.info("credentials_changed", cluster=self._context.cluster.name)
+        former = [part for part in (self._watcher, self.auditor) if part is not None]
+        self._supervisor.leave(*former)
+        for part in former:
+            part.ask_stop()
+        self._connection.renew()
+        self._watcher, self.auditor = self._new_watcher(), self._new_auditor(self._context)
+        for probes in self.probes.values():
+            probes.start_anew(self._published())
+        for part in former:
+            part.stop(STOP_S)
+        self._supervisor.begin(self._watcher, self.auditor)
+
+    def _new_watcher(self) -> Watcher:
+        watch = self._context.cluster.watch
+        return Watcher(
+            admin_config(self._context.cluster),
+            list(self.probes),
+            self._context.inbox,
+            self._context.clock,
+            self._context.settings.runner.watch_interval,
+            first_sample=next(self._first_samples),
+            selection=Selection(watch.topics, watch.offsets),
+        )
+
+    @staticmethod
+    def _new_auditor(context: ClusterContext) -> Auditor:
+        cluster = context.cluster
+        return Auditor(
+            admin_config(cluster),
+            lambda admin: audit.collect_config(context.settings, cluster, admin),
+            context.clock,
+            cluster.watch.audit_interval,
+        )
+
+    def _readers(self) -> list[Worker]:
+        return [tail for probes in self.probes.values() for tail in probes.tails.values()]
+
+    def _observers(self) -> list[Worker]:
+        watcher = [] if self._watcher is None else [self._watcher]
+        return [self._rereads, self._scrubber, *watcher, self.auditor]
+
+    def _ensure(self, topic: str) -> bool:
+        return probe_topics.ensure(self._connection.admin, self._context.cluster, topic)
+
+    def _identities(self, topic: str, mode: str, cluster_id: str, predecessors: Predecessors) -> Identities:
+        home = (self._installation, cluster_id)
+        return Identities(self._context, home, topic, mode, predecessors.get((topic, mode)))
+
+    def _topic_probes(self, topic: str) -> TopicProbes:
+        return TopicProbes(
+            self._context,
+            topic,
+            readings=readings(self._context.cluster, topic, self._connection.admin),
+            make=lambda identities, under: wiring.make(self._context, identities, under, self._target),
+            sending=self._sending,
+            may_start=self._supervisor.may_start,
+        )
+
+    def _target(self, topic: str) -> Target:
+        return self.probes[topic].target

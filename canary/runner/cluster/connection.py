@@ -1,0 +1,137 @@
+"""The admin client of a cluster, and the questions that must be answered before anything is probed."""
+
+import time
+from collections.abc import Callable
+from functools import partial
+from typing import Any, TypeVar
+
+import structlog
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient
+
+from canary.anomalies.online.rules.wrong_cluster import another_cluster
+from canary.facts import WatchFailed
+from canary.kafka.opening import opened, refusal_or_raise
+from canary.kafka.quiet import ErrorReporter, calm, quiet_logger
+from canary.kafka.responses import answer
+from canary.kafka.topic_creation import TopicError
+from canary.runner.context import ClusterContext
+from canary.runner.publishing.flusher import Flusher
+from canary.runner.supervision.credentials import CredentialFiles
+from canary.settings import admin_config
+from canary.settings.credentials import files_of
+from storage.store import StoreError
+
+log = structlog.get_logger(__name__)
+
+T = TypeVar("T")
+_PATIENCE_S = 2.0
+
+
+class NoAnswerError(Exception):
+    """The cluster does not answer (yet); ``code`` is the name of the client's error."""
+
+    def __init__(self, message: str, code: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+class Connection:
+    """Asks a cluster through one admin client, again and again until there is an answer.
+
+    ``wrong_cluster`` says which cluster answers in place of the known one, None while none does.
+    """
+
+    def __init__(self, context: ClusterContext) -> None:
+        self.admin: Any = None
+        self.wrong_cluster: str | None = None
+        self._context = context
+        self.credentials = CredentialFiles(files_of(context.cluster.kafka))
+
+    def ask(self, question: Callable[[], T], what: str) -> T | None:
+        """Return the answer to ``question``; None when the runner is stopped before there is one."""
+        context, reason = self._context, ""
+        while not context.stopping.is_set():
+            try:
+                return question()
+            except (TopicError, StoreError, NoAnswerError) as error:
+                if str(error) != reason:
+                    reason = str(error)
+                    log.warning("waiting", cluster=context.cluster.name, what=what, reason=reason)
+                if not isinstance(error, StoreError):
+                    code = f"{error.code}: " if error.code else ""
+                    context.inbox.put([WatchFailed(context.clock.now_ns(), 0, f"{what}: {code}{reason}")])
+                context.stopping.wait(_PATIENCE_S)
+                if self.admin is not None:
+                    self.admin.poll(0)  # for what the client reports on its own: refused credentials, say
+                    if self.credentials.changed():
+                        self.renew()
+        return None
+
+    def known_cluster(self, flusher: Flusher) -> str | None:
+        """Wait until the known cluster answers, and return its id; None when the runner is stopped before.
+
+        Another cluster that answers in its place (the address moved) is a violation, and is neither written to nor
+        read. Each question needs a new client: a client that has met a cluster stays with its brokers, wherever the
+        address leads by now.
+        """
+        context = self._context
+        remember = context.store.identities.remember_cluster
+        while not context.stopping.is_set():
+            self.admin = self.ask(self._new_admin, "admin client")
+            found = self.ask(lambda: cluster_id(self.admin), "cluster id")
+            if found is None:
+                return None
+            known = self.ask(partial(remember, context.cluster.name, found), "store")
+            if known is None:
+                return None
+            at_ns = context.clock.now_ns()
+            violation = another_cluster(known, found, at_ns)
+            if known == found:
+                flusher.ended([violation])  # a former process may have reported it
+                self.wrong_cluster = None
+                return found
+            if self.wrong_cluster != violation.summary:
+                self.wrong_cluster = violation.summary
+                log.error("another_cluster", cluster=context.cluster.name, reason=violation.summary)
+            flusher.violations([violation])
+            context.inbox.put([WatchFailed(at_ns, 0, violation.summary)])
+            context.stopping.wait(_PATIENCE_S)
+        return None
+
+    def renew(self) -> None:
+        """Replace the admin client; keep it while the new credentials are refused."""
+        try:
+            self.admin = self._new_admin()
+        except NoAnswerError as error:
+            log.warning("admin_client_not_renewed", cluster=self._context.cluster.name, reason=str(error))
+
+    def _new_admin(self) -> AdminClient:
+        """Return an admin client; the errors that it reports on its own become facts.
+
+        Raises:
+            NoAnswerError: its credentials are refused at once; that is a fact, too.
+        """
+        config = calm(admin_config(self._context.cluster), "admin")
+        report = config["error_cb"] = ErrorReporter("admin", self._context.inbox, self._context.clock)
+        try:
+            return opened(lambda: AdminClient(config, logger=quiet_logger("admin")))
+        except KafkaException as error:
+            refusal = refusal_or_raise(error, report)
+            raise NoAnswerError(f"no admin client: {refusal.str()}", refusal.name()) from error
+
+
+def cluster_id(admin: Any) -> str:
+    """Return the cluster's own id.
+
+    Raises:
+        NoAnswerError: the cluster does not answer.
+    """
+    try:
+        described = answer(
+            admin, lambda most_s: admin.describe_cluster(request_timeout=most_s), until=time.monotonic() + 4.0
+        )
+    except KafkaException as error:
+        reason = error.args[0]
+        raise NoAnswerError(f"the cluster does not answer: {reason.str()}", reason.name()) from error
+    return str(described.cluster_id)

@@ -1,0 +1,158 @@
+"""What a start knows of the starts before it: the replayed ledger, held against what the store was shown."""
+
+import time
+from dataclasses import dataclass
+
+import orjson
+import structlog
+
+from canary.anomalies.online import Tracker
+from canary.anomalies.online.state import Probed, State
+from canary.anomalies.online.topology.state import Limits
+from canary.anomalies.online.topology.timeline import everything
+from canary.facts import MemoryLost
+from canary.runner.cluster.connection import Connection
+from canary.runner.context import ClusterContext
+from canary.runner.publishing import snapshot
+from canary.runner.publishing.flusher import Flusher
+from canary.settings import ClusterSettings
+from canary.workloads.catalogue import WORKLOADS
+from storage.ledger import Ledger, LedgerError, Recovery
+
+log = structlog.get_logger(__name__)
+
+Predecessors = dict[tuple[str, str], tuple[int, int]]
+"""By topic and mode: the first producer id, and the highest generation."""
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """What a start begins with.
+
+    ``facts`` is how many facts the tracker has folded; ``flusher`` holds the violations that the store does not have
+    yet; ``lost`` says what is forgotten, None if nothing is; ``remembered_ns`` is the time of the last fact in the
+    ledger, None for an empty one.
+    """
+
+    tracker: Tracker
+    facts: int
+    flusher: Flusher
+    lost: MemoryLost | None
+    installation: str
+    began_ns: int
+    remembered_ns: int | None
+
+    def predecessors(self) -> Predecessors:
+        """Return the producers that the ledger knows."""
+        known: Predecessors = {}
+        for producer_id, producer in self.tracker.state.producers.items():
+            first, highest = known.get((producer.topic, producer.mode), (producer_id, 0))
+            known[producer.topic, producer.mode] = first, max(highest, producer.generation)
+        return known
+
+
+def recall(context: ClusterContext, connection: Connection, ledger: Ledger) -> Memory | None:
+    """Replay the ledger, and ask the store whether it is whole; None when the runner is stopped before.
+
+    Raises:
+        LedgerError: the ledger cannot be read, or was written by another version.
+    """
+    recovery = ledger.recover()
+    tracker, flusher = _replayed(context, ledger, recovery)
+    store, state = context.store, tracker.state
+    answers = connection.ask(
+        lambda: (
+            store.views.get(context.cluster.name, context.runner),
+            store.identities.installation(state.installation),
+        ),
+        "memory",
+    )
+    if answers is None:
+        return None
+    view, installation = answers
+    began_ns = context.clock.now_ns()
+    shown = None if view is None else view.view
+    lost = memory_lost(state, recovery.damage, shown, installation, began_ns)
+    if state.installation not in {None, installation}:  # our records bear another tag, and are foreign here
+        tracker = _configured(Tracker(), context.cluster)
+    return Memory(tracker, tracker.state.ordinal, flusher, lost, installation, began_ns, state.now_ns or None)
+
+
+def _replayed(context: ClusterContext, ledger: Ledger, recovery: Recovery) -> tuple[Tracker, Flusher]:
+    """Fold what the ledger holds; the flusher gets the violations that the store may not have yet."""
+    if recovery.torn:
+        log.warning("ledger_tail_dropped", what=recovery.torn)
+    try:
+        tracker, undelivered, ended = snapshot.unseal(recovery.state)
+    except ValueError as error:
+        raise LedgerError(f"the ledger {ledger.directory} is of another version of canary: {error}") from error
+    _configured(tracker, context.cluster)
+    flusher = Flusher(context)
+    flusher.violations(undelivered)
+    flusher.ended(ended)
+    began, facts = time.monotonic(), 0
+    for batch in recovery.facts:
+        tracker.fold(batch)
+        facts += len(batch)
+        findings = tracker.drain()
+        flusher.violations(findings.violations)
+        flusher.ended(findings.ended)
+        flusher.changed(findings.changes)
+    flusher.changed(everything(tracker.state.topology))
+    seconds = round(time.monotonic() - began, 3)
+    log.info("ledger_replayed", cluster=context.cluster.name, facts=facts, seconds=seconds)
+    return tracker, flusher
+
+
+def _configured(tracker: Tracker, cluster: ClusterSettings) -> Tracker:
+    """Return the tracker, with the settings that it judges by."""
+    watch = cluster.watch
+    tracker.state.topology.limits = Limits(
+        offline_s=watch.offline_after, isr_of_one_s=watch.isr_of_one_after, under_s=watch.under_replicated_after
+    )
+    tracker.state.probed = probed(cluster)
+    return tracker
+
+
+def probed(cluster: ClusterSettings) -> dict[str, Probed]:
+    """Return by topic the partitions that the settings want probed, and the modes that write there."""
+    found: dict[str, Probed] = {}
+    for mode in cluster.modes.enabled():
+        topic = cluster.topic_of(mode)
+        known = found.setdefault(topic, Probed([], list(cluster.share_of(topic).mine(cluster.topic.partitions))))
+        if WORKLOADS[mode].topic != "none":
+            known.modes.append(mode)
+    return found
+
+
+def memory_lost(
+    state: State, damage: str | None, shown: bytes | None, installation: str, at_ns: int
+) -> MemoryLost | None:
+    """Return what is forgotten, None if nothing is.
+
+    A ledger that was cut off at the end of a frame, wiped, or put back looks whole. But the store has the last view
+    that a runner published, with the number of facts that it was made of (``ordinal``), and each of those facts had
+    been durable. Example: the view says 1,000 and the ledger holds 800 facts, so 200 are gone.
+
+    Args:
+        state: what the ledger holds.
+        damage: what of it cannot be read (Recovery.damage).
+        shown: the last view of this cluster that the store has from this runner (Store.view).
+        installation: the store's.
+        at_ns: the time.
+    """
+    view = orjson.loads(shown) if shown is not None else {}
+    judged = view.get("ordinal", 0)
+    if damage is not None:
+        reason = f"the ledger is damaged ({damage})"
+    elif state.installation not in {None, installation}:
+        reason = "the ledger belongs to another installation than the store"
+    elif state.ordinal >= judged:
+        return None
+    elif state.ordinal:
+        reason = (
+            f"the ledger tells of {state.ordinal:,} facts, and {judged:,} had been judged: it was cut off or put back"
+        )
+    else:
+        reason = "the ledger is empty, and had not been: it was wiped, or its disk is another one"
+    return MemoryLost(at_ns, state.now_ns or view.get("since_ns") or None, reason)

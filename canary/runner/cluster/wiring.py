@@ -1,0 +1,36 @@
+"""The writer of a workload, made with the runner's values."""
+
+import importlib
+from collections.abc import Callable
+from dataclasses import fields
+
+from canary.probing.base import Renewal, Wiring, Writer
+from canary.probing.readers.consumer import Target
+from canary.runner.cluster.identities import Identities
+from canary.runner.context import ClusterContext
+from canary.workloads.catalogue import WORKLOADS
+
+
+def make(context: ClusterContext, identities: Identities, under: Renewal, targets: Callable[[str], Target]) -> Writer:
+    """Return the writer of a mode, not started: canary.probing has a module of the mode's name, which makes it.
+
+    ``under`` is the generation that was begun for it; ``targets`` returns a topic's present incarnation.
+    """
+    mode = identities.mode
+    given = context.cluster.modes.enabled()[mode]
+    kind = WORKLOADS[mode].settings
+    wiring = Wiring(
+        cluster=context.cluster,
+        mode=mode,
+        topic=identities.topic,
+        settings=kind(**{one.name: getattr(given, one.name) for one in fields(kind)}),
+        first=identities.first,
+        producer_id=identities.producer_id,
+        under=under,
+        renew=identities.renew,
+        targets=targets,
+        inbox=context.inbox,
+        clock=context.clock,
+    )
+    writer: Writer = importlib.import_module(f"canary.probing.{mode}").make(wiring)
+    return writer

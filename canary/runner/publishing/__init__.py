@@ -1,0 +1,1 @@
+"""The way of a fact: inbox, ledger, judge, store, probe log."""

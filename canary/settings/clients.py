@@ -1,0 +1,74 @@
+"""The safe configuration of each Kafka client, made from a cluster's settings. Every one holds secrets.
+
+Defaults that make an acknowledgement a promise (jepsen-redpanda found librdkafka's own to be unsafe): acks=all,
+idempotence, retries until the delivery timeout, explicit isolation levels, no auto-commit, no auto-created topics.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+if TYPE_CHECKING:
+    from canary.settings.clusters import ClusterSettings
+
+Isolation = Literal["read_committed", "read_uncommitted"]
+
+#: For producers: retried without end until the delivery timeout, which the user may set.
+_DELIVERY: Final[dict[str, Any]] = {"linger.ms": 5, "message.timeout.ms": 120_000, "retries": 2_147_483_647}
+#: For consumers: at most 16 MB fetched ahead, not 64.
+_READING: Final[dict[str, Any]] = {"queued.max.messages.kbytes": 16_384}
+#: For every client. Backoffs so that a cluster that does not answer costs no CPU (FIELD-NOTES, "odds and ends").
+_ANY_CLIENT: Final[dict[str, Any]] = {
+    "allow.auto.create.topics": False,
+    "log.connection.close": False,
+    "reconnect.backoff.ms": 250,
+    "reconnect.backoff.max.ms": 5_000,
+    "retry.backoff.ms": 250,
+    "retry.backoff.max.ms": 5_000,
+    "socket.connection.setup.timeout.ms": 10_000,
+    "socket.keepalive.enable": True,
+    "topic.metadata.refresh.interval.ms": 30_000,
+}
+
+
+def admin_config(cluster: ClusterSettings) -> dict[str, Any]:
+    """Return the configuration of an admin client: safe defaults, then what the user set."""
+    return _ANY_CLIENT | {"client.id": cluster.identifier_prefix} | cluster.client_config()
+
+
+def producer_config(cluster: ClusterSettings) -> dict[str, Any]:
+    """Return the configuration of an idempotent producer: acks=all, retried until ``message.timeout.ms``."""
+    return _DELIVERY | admin_config(cluster) | {"acks": "all", "enable.idempotence": True}
+
+
+def transactional_config(cluster: ClusterSettings, transactional_id: str) -> dict[str, Any]:
+    """Return the configuration of a transactional producer; its id begins with ``identifier_prefix``.
+
+    A message times out no later than its transaction: librdkafka insists.
+    """
+    config = {"transaction.timeout.ms": 60_000} | producer_config(cluster)
+    longest = config["transaction.timeout.ms"]
+    return config | {
+        "message.timeout.ms": min(config["message.timeout.ms"], longest, key=int),
+        "transactional.id": f"{cluster.identifier_prefix}-{transactional_id}",
+    }
+
+
+def consumer_config(cluster: ClusterSettings, isolation: Isolation) -> dict[str, Any]:
+    """Return the configuration of an assigned (never subscribed) consumer at one isolation level. Holds secrets.
+
+    It gets an event at the end of each partition, commits nothing, and fails at an offset that is not in the log.
+    """
+    return (
+        _READING
+        | admin_config(cluster)
+        | {
+            "auto.offset.reset": "error",
+            "check.crcs": True,
+            "enable.auto.commit": False,
+            "enable.auto.offset.store": False,
+            "enable.partition.eof": True,
+            "group.id": f"{cluster.identifier_prefix}-assigned",  # librdkafka wants one; nothing ever joins it
+            "isolation.level": isolation,
+        }
+    )

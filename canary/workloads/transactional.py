@@ -1,0 +1,39 @@
+"""Transactions over several partitions."""
+
+from dataclasses import dataclass
+
+from canary.workloads.descriptor import Settings, Workload, count, duration
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TransactionalSettings(Settings):
+    """How large and how frequent transactions are, and how they end."""
+
+    interval: float = duration(0.5, "Time between two transactions (duration).", gt=0)
+    partitions: int = count(2, "Partitions that a transaction writes to at most (count).", ge=1, le=100)
+    records: int = count(2, "Records of a transaction in each of its partitions (count).", ge=1, le=1000)
+    abort_percent: int = count(10, "How many of 100 transactions are aborted on purpose (count).", ge=0, le=100)
+    abandon_every: float = duration(
+        600.0,
+        "How often a transaction is left open until the coordinator's timeout ends it; readers of the mode's topic "
+        "wait for that long (duration).",
+        gt=0,
+    )
+    timeout: float = duration(15.0, "transaction.timeout.ms: after it the coordinator aborts (duration).", ge=1, le=30)
+    most_ids: int = count(
+        12, "Transactional ids at most; as many are used as it takes to probe every coordinator (count).", ge=1, le=200
+    )
+
+
+WORKLOAD = Workload(
+    name="transactional",
+    number=2,
+    transactional=True,
+    settings=TransactionalSettings,
+    summary="Transactions over several partitions: most are committed, some aborted and some abandoned on purpose.",
+    does="a transaction over several partitions in each `interval`: most are committed, `abort_percent` are aborted, "
+    "now and then one is left open",
+    finds="aborted or uncommitted records that are shown, transactions that are committed in part, commits that are "
+    "lost; every transaction coordinator is met",
+    costs="a client for each coordinator and one more; about 7 records a second as it is set",
+)

@@ -1,0 +1,1 @@
+"""The Grafana dashboards, one file each."""

@@ -1,0 +1,1 @@
+"""Documents made from the code: the page of concepts and the configuration reference."""

@@ -1,0 +1,88 @@
+"""Alerts about runners: one that judges nothing, a share without a runner, a ledger that fails, lost memory."""
+
+from canary.anomalies.catalogue import CATALOGUE
+from dashboards.boards.queries import HEARTBEAT, gauge, increase
+from dashboards.rules.rule import SILENCE, Rule
+
+_FORGOTTEN = gauge("canary_violations_open", 'kind="memory-lost"')
+
+RUNNERS = (
+    Rule(
+        name="CanaryRunnerDown",
+        expression=f"{SILENCE} > 45",
+        hold="30s",
+        severity="critical",
+        summary="No runner watches {{ $labels.cluster }}",
+        meaning="No runner of the cluster has judged anything: losses would go unnoticed.",
+        now="The last heartbeat of {{ $labels.cluster }} is {{ $value | humanizeDuration }} old.",
+        advice=(
+            "See whether the runner's process lives, and read the end of its log.",
+            "See whether it reaches the store, and whether the disk of its ledger answers.",
+        ),
+    ),
+    Rule(
+        name="CanaryRunnerMissing",
+        expression=f"(time() - {gauge(HEARTBEAT)} > 300 < 86400) unless on (cluster) ({SILENCE} > 45)",
+        hold="5m",
+        summary="Runner {{ $labels.runner }} of {{ $labels.cluster }} is silent",
+        meaning="One of several runners of the cluster does not report; the others do.",
+        now="{{ $labels.runner }} of {{ $labels.cluster }} has been silent for {{ $value | humanizeDuration }}.",
+        advice=("Start it again. If it was retired, do nothing: the alert ends a day after its last heartbeat.",),
+    ),
+    Rule(
+        name="CanaryShardMissing",
+        expression=f"(max by (cluster) ({gauge('canary_shards_missing')}) > 0) unless on (cluster) ({SILENCE} > 45)",
+        hold="2m",
+        severity="critical",
+        summary="Part of {{ $labels.cluster }} is not watched",
+        meaning="Several runners share the partitions of the cluster, and one of them does not report: losses in its "
+        "share would go unnoticed.",
+        now="{{ $value | humanize }} shares of {{ $labels.cluster }} have no live runner.",
+        advice=(
+            "See which runner is silent (status page), and start it again.",
+            "If the number of runners was changed: each has its own number in clusters[].shard, 0/n to (n-1)/n.",
+        ),
+    ),
+    Rule(
+        name="CanaryLedgerPending",
+        expression=f"{gauge('canary_ledger_pending_rows')} > 10000",
+        hold="2m",
+        summary="The canary's disk of {{ $labels.cluster }} is slow",
+        meaning="Facts wait to become durable in the ledger. Until then they are not judged.",
+        now="{{ $value | humanize }} wait in {{ $labels.cluster }}.",
+        advice=("See whether the disk of the ledger is full or slow.",),
+    ),
+    Rule(
+        name="CanaryPartFailing",
+        expression=f"max by (cluster, part) ({gauge('canary_part_failing')}) > 0",
+        hold="2m",
+        summary="Part of the canary of {{ $labels.cluster }} does not work",
+        meaning="A part that a runner needs does not work: its ledger, its queue of facts, the probe log, or a thread "
+        "that ends again and again. Where losses could go unnoticed meanwhile, CanaryBlind fires too.",
+        now="It is: {{ $labels.part }}.",
+        advice=(
+            "Read the end of the runner's log: it gives the reason.",
+            "Look at the disk and at the limit of open files.",
+        ),
+    ),
+    Rule(
+        name="CanaryLedgerErrors",
+        expression=f"{increase('canary_ledger_errors_total', window='10m')} > 0",
+        summary="The canary's disk of {{ $labels.cluster }} fails",
+        meaning="A write or fsync of the ledger failed; the batch is written again to a new file.",
+        now="{{ $value | humanize }} errors in ten minutes in {{ $labels.cluster }}.",
+        advice=("Read the kernel's log of that machine: after a failed fsync nothing on that disk is certain.",),
+    ),
+    Rule(
+        name="CanaryMemoryLost",
+        expression=f"max by (cluster) ({_FORGOTTEN}) > 0",
+        summary="The canary of {{ $labels.cluster }} has lost part of its memory",
+        meaning=CATALOGUE["memory-lost"].meaning + " " + CATALOGUE["memory-lost"].implies,
+        now="The violation in {{ $labels.cluster }} names the time from and until.",
+        advice=(
+            CATALOGUE["memory-lost"].do_first,
+            "The alert ends when a reconciliation has read everything that is retained.",
+        ),
+        kind="memory-lost",
+    ),
+)

@@ -1,0 +1,73 @@
+"""Alerts about the API and its store, and the test of the alarm itself."""
+
+from dashboards.boards.queries import HEARTBEAT, gauge, one
+from dashboards.rules.rule import Rule
+
+_TESTED = gauge("canary_violations_open", 'kind="alert-test", severity="critical"')
+_DELAY = one(f"timestamp({HEARTBEAT}) - {HEARTBEAT}")
+_EXPIRY = gauge("canary_certificate_expiry_timestamp_seconds")
+_API_EXPIRY = gauge("canary_api_certificate_expiry_timestamp_seconds")
+_TWO_WEEKS_S = 1_209_600
+
+SERVING = (
+    Rule(
+        name="CanaryAlertTest",
+        expression=f"{_TESTED} > 0",
+        severity="critical",
+        summary="A test of the alarm in {{ $labels.cluster }}: nothing is wrong",
+        meaning="An operator ran `canary alert test` to see whether a page arrives. This is it.",
+        now="Cluster {{ $labels.cluster }}.",
+        advice=("Tell the operator that it arrived, and after how long. The alert ends by itself.",),
+        kind="alert-test",
+        shadowed=False,
+    ),
+    Rule(
+        name="CanaryApiDown",
+        expression="absent(canary_api_store_up)",
+        hold="2m",
+        severity="critical",
+        summary="Prometheus finds no API of the canary",
+        meaning="Prometheus finds no API of the canary: none of its alarms can reach you, nor can its runbooks.",
+        now="First: see whether the API's process lives, then whether Prometheus scrapes it (Status, Targets).",
+        advice=("See whether the API's process lives.", "See whether Prometheus scrapes it (Status, Targets)."),
+        shadowed=False,
+    ),
+    Rule(
+        name="CanaryStoreDown",
+        expression=f"{gauge('canary_api_store_up')} == 0",
+        hold="1m",
+        severity="critical",
+        summary="The canary's store does not answer",
+        meaning="No API replica reaches the store. Runners go on probing and remember what they find, but no alert "
+        "about it can fire.",
+        advice=("Bring the database back. Nothing is lost meanwhile: the runners' ledgers hold everything.",),
+        shadowed=False,
+    ),
+    Rule(
+        name="CanaryStoreBehind",
+        expression=f"min by (cluster) ({_DELAY}) > 15 <= 45",
+        hold="2m",
+        summary="Findings about {{ $labels.cluster }} reach the store late",
+        meaning="Runners write what they know to the store once a second; it takes them much longer.",
+        now="What the store knows of {{ $labels.cluster }} is {{ $value | humanizeDuration }} old.",
+        advice=(
+            "See whether the database is slow (its disk, its locks) or far away from the runner.",
+            "See whether the disk of the ledger is slow: the store gets only what the ledger holds.",
+            "Read the runner's log for store_unreachable and store_back. Nothing is lost: its ledger has it.",
+        ),
+    ),
+    Rule(
+        name="CanaryCertificateExpiring",
+        expression=f"(({_EXPIRY} or {_API_EXPIRY}) - time()) < {_TWO_WEEKS_S}",
+        hold="1h",
+        summary="A certificate of the canary expires{{ with $labels.cluster }} ({{ . }}){{ end }}",
+        meaning="When it has expired, the canary no longer reaches the cluster, or browsers and Prometheus no longer "
+        "reach the API.",
+        now="{{ with $labels.certificate }}The {{ . }} certificate{{ else }}The certificate of the API{{ end }} "
+        "expires in {{ $value | humanizeDuration }}.",
+        advice=(
+            "Renew the file. Runners load it by themselves, the API when it is started again.",
+            "The client's and the authority's are named in clusters[].kafka (ssl.*), the API's in api.tls.",
+        ),
+    ),
+)

@@ -1,0 +1,1 @@
+"""What the probe topics really hold, as Parquet: bounds first, then every record within them."""

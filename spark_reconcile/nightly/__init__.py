@@ -1,0 +1,1 @@
+"""When reconciliations run, and one of them from end to end."""

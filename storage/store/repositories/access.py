@@ -1,0 +1,80 @@
+"""Tokens of the API, and the record of what people did.
+
+A token's text is ``canary_ID_SECRET``: the id finds the row. Of the secret (256 random bits) only the SHA-256 is kept,
+so reading the database does not give access to the API.
+"""
+
+import hashlib
+import hmac
+import re
+import secrets
+import uuid
+from collections.abc import Mapping
+from dataclasses import asdict
+from functools import partial
+from typing import Any, Final
+
+from sqlalchemy import insert, select, update
+
+from storage.store.cursors import Page
+from storage.store.database import Repository
+from storage.store.models import ACTIONS, TOKENS
+from storage.store.rows import value_of
+from storage.store.values import Action, Scope, Token
+
+TOKEN: Final = re.compile(r"canary_([0-9a-f]{16})_([A-Za-z0-9_-]{43})")
+
+
+class Tokens(Repository):
+    """The tokens of the API."""
+
+    def create(self, name: str, scope: Scope, at_ns: int, expires_ns: int | None = None) -> tuple[str, Token]:
+        """Mint a token; return its text, which is not stored, and the token."""
+        token = Token(secrets.token_hex(8), name, scope, at_ns, expires_ns, None)
+        secret = secrets.token_urlsafe(32)
+        with self._database.writing() as connection:
+            connection.execute(insert(TOKENS).values(**asdict(token), digest=_digest(secret)))
+        return f"canary_{token.id}_{secret}", token
+
+    def all(self) -> list[Token]:
+        """Return every token, oldest first, the revoked ones too."""
+        return self._all(select(TOKENS).order_by("created_ns", "id"), partial(value_of, Token))
+
+    def verify(self, text: str, at_ns: int) -> Token | None:
+        """Return the token with this text; None if it is unknown, revoked or expired."""
+        match = TOKEN.fullmatch(text)
+        if match is None:
+            return None
+        with self._database.reading() as connection:
+            row = connection.execute(select(TOKENS).where(TOKENS.c.id == match[1])).one_or_none()
+        if row is None or not hmac.compare_digest(row.digest, _digest(match[2])):
+            return None
+        token = value_of(Token, row)
+        return token if token.valid(at_ns) else None
+
+    def revoke(self, token_id: str, at_ns: int) -> Token | None:
+        """Revoke a token; one that is revoked already keeps its time. None if there is none."""
+        this = TOKENS.c.id == token_id
+        with self._database.writing() as connection:
+            connection.execute(update(TOKENS).where(this, TOKENS.c.revoked_ns.is_(None)).values(revoked_ns=at_ns))
+            row = connection.execute(select(TOKENS).where(this)).one_or_none()
+        return None if row is None else value_of(Token, row)
+
+
+class Actions(Repository):
+    """What people did through the API or the command line; rows are only added."""
+
+    def record(self, actor: str, action: str, target: str, at_ns: int, detail: Mapping[str, Any]) -> Action:
+        """Add an action."""
+        done = Action(uuid.uuid4().hex, at_ns, actor, action, target, dict(detail))
+        with self._database.writing() as connection:
+            connection.execute(insert(ACTIONS).values(asdict(done)))
+        return done
+
+    def page(self, cursor: str | None = None, limit: int = 100) -> Page[Action]:
+        """Return a page of actions, newest first."""
+        return self._page(select(ACTIONS), ACTIONS.c.at_ns, partial(value_of, Action), cursor, limit)
+
+
+def _digest(secret: str) -> str:
+    return hashlib.sha256(secret.encode()).hexdigest()

@@ -1,0 +1,66 @@
+"""Incidents: violations of one place and time, under their first cause."""
+
+from functools import partial
+from typing import Literal
+
+from sqlalchemy import Connection, select, update
+
+from storage.store.cursors import Page
+from storage.store.database import Repository
+from storage.store.models import INCIDENTS, VIOLATIONS
+from storage.store.repositories.violations import acknowledge_where
+from storage.store.rows import matching, value_of
+from storage.store.values import Incident, IncidentFilter
+
+_incident = partial(value_of, Incident)
+
+
+class Incidents(Repository):
+    """The incidents. `repositories.recording` opens and extends them."""
+
+    def page(self, wanted: IncidentFilter | None = None, cursor: str | None = None, limit: int = 100) -> Page[Incident]:
+        """Return a page of incidents, newest first."""
+        wanted = wanted or IncidentFilter()
+        same = matching(INCIDENTS, wanted, "cluster", "topic", "partition", "severity", "state")
+        query = select(INCIDENTS).where(*same)
+        if wanted.kind is not None:
+            held = VIOLATIONS.c.incident_id == INCIDENTS.c.id, VIOLATIONS.c.kind == wanted.kind
+            query = query.where(select(VIOLATIONS.c.id).where(*held).exists())
+        if wanted.since_ns is not None:
+            query = query.where(INCIDENTS.c.last_ns >= wanted.since_ns)
+        if wanted.until_ns is not None:
+            query = query.where(INCIDENTS.c.first_ns <= wanted.until_ns)
+        return self._page(query, INCIDENTS.c.first_ns, _incident, cursor, limit)
+
+    def get(self, incident_id: str) -> Incident | None:
+        """Return one incident (for its violations see ViolationFilter.incident_id), or None."""
+        return self._one(select(INCIDENTS).where(INCIDENTS.c.id == incident_id), _incident)
+
+    def acknowledge(self, incident_id: str, note: str | None = None) -> Incident | None:
+        """Acknowledge an open incident and its open violations, with a note. None if there is none."""
+        this = INCIDENTS.c.id == incident_id
+        with self._database.writing() as connection:
+            connection.execute(update(INCIDENTS).where(this).values(note=note))
+            connection.execute(update(INCIDENTS).where(this, INCIDENTS.c.state == "open").values(state="acknowledged"))
+            acknowledge_where(connection, VIOLATIONS.c.incident_id == incident_id, note)
+            return _get(connection, incident_id)
+
+    def resolve(
+        self, incident_id: str, reason: Literal["lost", "planned", "false"], at_ns: int, note: str | None = None
+    ) -> Incident | None:
+        """Resolve an incident and all of its violations at once. None if there is none.
+
+        A condition that still holds stays resolved until it ends; when it holds another time it is open again.
+        """
+        resolved = {"state": "resolved", "reason": reason}
+        with self._database.writing() as connection:
+            connection.execute(update(INCIDENTS).where(INCIDENTS.c.id == incident_id).values(**resolved, note=note))
+            connection.execute(
+                update(VIOLATIONS).where(VIOLATIONS.c.incident_id == incident_id).values(**resolved, closed_ns=at_ns)
+            )
+            return _get(connection, incident_id)
+
+
+def _get(connection: Connection, incident_id: str) -> Incident | None:
+    row = connection.execute(select(INCIDENTS).where(INCIDENTS.c.id == incident_id)).one_or_none()
+    return None if row is None else _incident(row)

@@ -1,0 +1,159 @@
+"""Violations: recorded, read, acknowledged, ended and counted."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from sqlalchemy import BigInteger, ColumnElement, Connection, and_, case, cast, func, or_, select, update
+
+from canary.anomalies.policy import LOSSES
+from canary.anomalies.violation import Violation
+from canary.probe.identity import Identity
+from storage.store.cursors import Page
+from storage.store.database import Repository
+from storage.store.models import INCIDENTS, VIOLATION_TOTALS, VIOLATIONS
+from storage.store.repositories import recording
+from storage.store.repositories.known_records import identity_of, runs_of
+from storage.store.rows import chunks, matching, value_of
+from storage.store.values import Sighting, StoredViolation, ViolationCount, ViolationFilter, ViolationGroup
+
+_LISTED = [column for column in VIOLATIONS.c if column.name not in {"evidence", "records"}]
+_GROUP = ("cluster", "kind", "severity", "mode", "state", "reason")
+
+
+class Violations(Repository):
+    """The violations."""
+
+    def record(self, cluster: str, found: Sequence[Violation]) -> int:
+        """Store violations of ``cluster``; return how many of their records are new.
+
+        Storing the same again only adds sightings (`repositories.recording`).
+        """
+        if not found:
+            return 0
+        with self._database.writing(serial=f"violations {cluster}") as connection:
+            return recording.record(connection, cluster, found)
+
+    def end(self, ids: Sequence[str], at_ns: int) -> int:
+        """Resolve conditions (by Violation.key) that hold no more, reason "ended"; return how many were unresolved.
+
+        A reason that a person gave stays; the reason "lost" also stays if the condition held another time since.
+        """
+        ended = 0
+        reason = case((VIOLATIONS.c.reason == "lost", "lost"), else_="ended")
+        still_open = select(VIOLATIONS.c.incident_id).where(VIOLATIONS.c.state != "resolved")
+        with self._database.writing() as connection:
+            for chunk in chunks(ids):
+                these = VIOLATIONS.c.id.in_(chunk)
+                connection.execute(
+                    update(VIOLATIONS).where(these, VIOLATIONS.c.ended_ns.is_(None)).values(ended_ns=at_ns)
+                )
+                ended += connection.execute(
+                    update(VIOLATIONS)
+                    .where(these, VIOLATIONS.c.state != "resolved")
+                    .values(state="resolved", reason=reason, closed_ns=at_ns)
+                ).rowcount
+                connection.execute(
+                    update(INCIDENTS)
+                    .where(
+                        INCIDENTS.c.state != "resolved",
+                        INCIDENTS.c.id.in_(select(VIOLATIONS.c.incident_id).where(these)),
+                        INCIDENTS.c.id.not_in(still_open),
+                    )
+                    .values(state="resolved", reason="ended")
+                )
+        return ended
+
+    def page(
+        self, wanted: ViolationFilter | None = None, cursor: str | None = None, limit: int = 100
+    ) -> Page[StoredViolation]:
+        """Return a page of violations without their evidence and records, newest first.
+
+        Raises:
+            BadCursorError: ``cursor`` is not from this list.
+        """
+        wanted = wanted or ViolationFilter()
+        names = ("kind", "severity", "cluster", "topic", "partition", "state", "incident_id")
+        query = select(*_LISTED).where(*matching(VIOLATIONS, wanted, *names))
+        if wanted.offset is not None:
+            last = func.coalesce(VIOLATIONS.c.last_offset, VIOLATIONS.c.offset)
+            query = query.where(VIOLATIONS.c.offset <= wanted.offset, last >= wanted.offset)
+        if wanted.since_ns is not None:
+            query = query.where(VIOLATIONS.c.last_seen_ns >= wanted.since_ns)
+        if wanted.until_ns is not None:
+            query = query.where(VIOLATIONS.c.first_seen_ns <= wanted.until_ns)
+        return self._page(query, VIOLATIONS.c.first_seen_ns, _listed, cursor, limit)
+
+    def get(self, violation_id: str) -> StoredViolation | None:
+        """Return one violation with its evidence and records, or None."""
+        with self._database.reading() as connection:
+            return _get(connection, violation_id)
+
+    def acknowledge(self, violation_id: str, note: str | None = None) -> StoredViolation | None:
+        """Acknowledge an open violation (a resolved one stays resolved), with a note. None if there is none."""
+        with self._database.writing() as connection:
+            acknowledge_where(connection, VIOLATIONS.c.id == violation_id, note)
+            return _get(connection, violation_id)
+
+    def counts(self) -> list[ViolationCount]:
+        """Return how many records of every (cluster, kind, severity) were ever found, and are in open violations."""
+        by = VIOLATIONS.c.cluster, VIOLATIONS.c.kind, VIOLATIONS.c.severity
+        records = func.sum(VIOLATIONS.c.record_count)
+        query = select(*by, records).where(VIOLATIONS.c.state == "open").group_by(*by)
+        with self._database.reading() as connection:
+            opened = {(row[0], row[1], row[2]): int(row[3]) for row in connection.execute(query)}
+            rows = connection.execute(select(VIOLATION_TOTALS))
+            totals = {(row.cluster, row.kind, row.severity): row.total for row in rows}
+        # A condition that is milder the next time it holds is open with a severity that no total has.
+        keys: list[tuple[str, str, str]] = sorted(totals | opened)
+        return [ViolationCount(*key, totals.get(key, 0), opened.get(key, 0)) for key in keys]
+
+    def groups(self) -> list[ViolationGroup]:
+        """Return how many records count, in groups; those of false alarms and of ended conditions do not count."""
+        by = [VIOLATIONS.c[name] for name in _GROUP]
+        unsettled = or_(VIOLATIONS.c.reason.is_(None), VIOLATIONS.c.reason.not_in(("false", "ended")))
+        records = cast(func.sum(VIOLATIONS.c.record_count), BigInteger)
+        query = (
+            select(*by, records, func.min(VIOLATIONS.c.first_seen_ns), func.max(VIOLATIONS.c.first_seen_ns))
+            .where(or_(unsettled, loss()))
+            .group_by(*by)
+            .order_by(*by)
+        )
+        return self._all(query, lambda row: ViolationGroup(*row))
+
+
+def loss() -> ColumnElement[bool]:
+    """Return the condition "a confirmed loss", whatever became of it since: retention keeps those."""
+    lost = or_(VIOLATIONS.c.kind.in_(sorted(LOSSES)), VIOLATIONS.c.reason == "lost")
+    return and_(lost, or_(VIOLATIONS.c.reason.is_(None), VIOLATIONS.c.reason != "false"))
+
+
+def acknowledge_where(connection: Connection, where: ColumnElement[bool], note: str | None) -> None:
+    """Put ``note`` on violations and acknowledge those that are open."""
+    connection.execute(update(VIOLATIONS).where(where).values(note=note))
+    connection.execute(update(VIOLATIONS).where(where, VIOLATIONS.c.state == "open").values(state="acknowledged"))
+
+
+def _get(connection: Connection, violation_id: str) -> StoredViolation | None:
+    row = connection.execute(select(VIOLATIONS).where(VIOLATIONS.c.id == violation_id)).one_or_none()
+    if row is None:
+        return None
+    records = () if row.records is None else tuple(runs_of(row._mapping))  # noqa: SLF001  # SQLAlchemy's public name
+    return _violation(row, evidence=row.evidence or {}, records=records)
+
+
+def _listed(row: Any) -> StoredViolation:
+    return _violation(row, evidence={}, records=())
+
+
+def _violation(row: Any, **more: Any) -> StoredViolation:
+    identity = identity_of(row._mapping)  # noqa: SLF001  # SQLAlchemy's public name
+    return value_of(
+        StoredViolation,
+        row,
+        identity=identity,
+        sightings=tuple(Sighting(**sighting) for sighting in row.sightings),
+        last_offset=row.offset if row.last_offset is None else row.last_offset,
+        count=row.record_count,
+        last_identity=identity if row.last_identity is None else Identity(*row.last_identity),
+        **more,
+    )

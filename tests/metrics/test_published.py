@@ -1,0 +1,74 @@
+"""A published view is stored as JSON and read as the same value, also by another release."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+
+import orjson
+import pytest
+
+from canary.metrics import Measurement, Published, measured
+from canary.metrics.findings import Audit, Finding, Note
+from canary.metrics.published import dumps, loads
+from tests.support.bench import Bench
+
+
+def full() -> Published:
+    bench = Bench()
+    bench.write(3)
+    bench.poll()
+    shown = measured(bench.tracker.state)
+    return dataclasses.replace(
+        shown,
+        measurements=(*shown.measurements, Measurement("canary_suspects", ("x",), math.pi)),
+        judged_ns=7,
+        told_ns=8,
+        troubles=(("the ledger is full", True),),
+        shard=(1, 3),
+        night_s=86400.0,
+        audit=Audit((Finding("rack", "info", "brokers", "f", "w", "c"),), (Note("w", "t"),), 9),
+    )
+
+
+def test_what_is_read_is_what_was_stored() -> None:
+    shown = full()
+    assert shown.partitions[0].consumers
+    assert any(one.counts for one in shown.measurements)
+    assert loads(dumps(shown), 7) == shown
+
+
+def test_a_measurement_is_an_array_and_only_a_histogram_s_has_counts() -> None:
+    rows = orjson.loads(dumps(full()))["measurements"]
+    assert {len(row) for row in rows} == {3, 4}
+    assert rows[-1] == ["canary_suspects", ["x"], math.pi]
+
+
+def test_a_view_of_another_release_is_read_as_far_as_it_is_known() -> None:
+    stored = orjson.loads(dumps(full()))
+    for new in (stored, stored["partitions"][0], stored["topics"][0], stored["audit"]):
+        new["of_a_later_release"] = {"a": 1}
+    for missing in ("told_ns", "troubles", "night_s", "suspects"):
+        del stored[missing]
+    del stored["topics"][0]["fresh"]
+    read = loads(orjson.dumps(stored), 7)
+    assert (read.told_ns, read.troubles, read.suspects) == (None, (), 0)
+    assert not read.topics[0].fresh
+    assert read.partitions == full().partitions
+
+
+def test_a_severity_of_another_release_refuses_no_view_and_hides_no_finding() -> None:
+    stored = orjson.loads(dumps(full()))
+    stored["audit"]["findings"][0]["severity"] = "fatal"
+    read = loads(orjson.dumps(stored), 7)
+    assert read.audit is not None
+    assert read.audit.findings[0].severity == "critical"
+    assert read.partitions == full().partitions
+
+
+@pytest.mark.parametrize(
+    "stored", [b"", b"{", b"[]", b"{}", b'{"version": 2}', b'{"version": 1, "measurements": [["one", [], "x"]]}']
+)
+def test_what_is_no_view_of_this_version_is_refused(stored: bytes) -> None:
+    with pytest.raises(ValueError, match="not a view of version 1"):
+        loads(stored, 1)
