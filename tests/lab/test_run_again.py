@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 from canary.lab.events import Event
-from tests.support.stalls import explained
+from tests.support.stalls import Condition, explained
 
 ROOT = Path(__file__).parents[2]
 TESTS = """
@@ -78,11 +78,11 @@ def test_only_lateness_with_evidence_is_run_again_and_both_are_printed(tmp_path:
     assert done.stdout.count("was run again") == 2
 
 
-def said(kind: str, partition: int | None = 0) -> dict[str, object]:
-    return {"kind": kind, "topic": "t", "partition": partition, "first_seen_at": "2026-11-22T08:00:00Z"}
+AT = 1795334400.0
 
 
-AT = 1795334400.0  # 2026-11-22T08:00:00Z
+def said(kind: str, partition: int | None = 0) -> Condition:
+    return Condition(kind, "t", partition, AT)
 
 
 def isr(*brokers: int, partition: int = 0) -> Event:
@@ -96,6 +96,14 @@ def test_a_condition_is_explained_by_the_event_that_made_it_true_and_a_loss_by_n
     assert explained(said("under-min-isr"), [isr(1)])
     assert explained(said("unclean-election"), [Event(AT, "unclean", 1000, "t", 0)])
     assert not explained(said("unclean-election"), [Event(AT, "unclean", 1000, "t", 1)])
+    dead = [Event(AT, "killed", 2), Event(AT, "fenced", 3)]
+    assert explained(said("offline-partition"), [isr(1, 2, 3), *dead, Event(AT, "paused", 1)]), "the last one"
+    assert explained(said("offline-partition"), [*dead, Event(AT, "started", 2), Event(AT, "killed", 1)]), "2 lags"
+    back = [Event(AT, "unfenced", 3), isr(1, 3), Event(AT, "killed", 1)]
+    assert not explained(said("offline-partition"), [isr(1, 2, 3), *dead, *back]), "3 has caught up"
+    assert not explained(said("offline-partition"), [isr(1, 2, 3), *dead]), "1 leads"
+    frozen = [Event(AT, "paused", 2), Event(AT, "resumed", 2), Event(AT, "killed", 1), Event(AT, "killed", 3)]
+    assert not explained(said("offline-partition"), [isr(1, 2, 3), *frozen]), "2 was never expelled"
     assert not explained(said("isr-of-one"), [isr(1)], AT + 1), "a topic of that name, before the canary began"
     assert explained(said("unseen"), [Event(AT - 9, "fenced", 2)])
     before = [Event(AT - 20, "killed", 2), Event(AT - 9, "fenced", 2)]

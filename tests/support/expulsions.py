@@ -1,4 +1,4 @@
-"""Which expulsions of brokers the machine caused, not the test."""
+"""Expulsions of brokers: which the machine caused, not the test, and which left a partition without a leader."""
 
 from __future__ import annotations
 
@@ -48,3 +48,25 @@ def unasked(happened: Iterable[Event]) -> list[Event]:
                 found.append(event)
             isrs[place] = event.isr
     return found
+
+
+def leaderless(happened: Iterable[Event], topic: str | None, partition: int | None) -> bool:
+    """Tell whether every in-sync replica of a partition was silent at the same time, so that nothing could lead it.
+
+    A broker that comes back counts as in sync again when the partition's leader says so.
+    """
+    happened = list(happened)
+    isr = {event.node for event in happened} - {CONTROLLER}
+    silent: set[int] = set()
+    for event in happened:
+        if event.what in EXPELLING or event.what == "fenced":
+            silent.add(event.node)
+        elif event.what in {"started", "resumed", "unfenced"}:
+            silent.discard(event.node)
+        elif event.isr and (event.topic, event.partition) == (topic, partition):
+            isr = set(event.isr)
+        if isr <= silent:
+            return True
+        if event.what in {"stopped", "killed", "fenced"}:
+            isr.discard(event.node)
+    return False

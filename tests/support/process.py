@@ -22,7 +22,7 @@ from canary.lab.state import free_ports
 from canary.probe.identity import Identity
 from canary.probe.record import Probe, decode
 from tests.support.labs import known
-from tests.support.stalls import LATE, NotInTimeError, UnexplainedError, explained
+from tests.support.stalls import LATE, Condition, NotInTimeError, UnexplainedError, explained
 from tests.support.waiting import BUSY
 
 if TYPE_CHECKING:
@@ -134,7 +134,7 @@ class Canary:
         """Return the samples of one answer of /metrics that the store had its part in; a busy one is asked again.
 
         Raises:
-            KeyError: it did not answer the server in a few tries, and so nothing of it is shown.
+            NotInTimeError: it did not answer the server in a few tries, and so nothing of it is shown.
         """
         for _ in range(10):
             families = text_string_to_metric_families(self.get("/metrics").text)
@@ -142,7 +142,7 @@ class Canary:
             if any(sample.name == STORE_UP and sample.value for sample in found):
                 return found
             time.sleep(0.5)  # asked over HTTP: there is no event to wait for
-        raise KeyError(f"{STORE_UP} is 0")
+        raise NotInTimeError(f"{STORE_UP} is 0")
 
     def metric(self, name: str, **labels: str) -> float:
         """Return the sum of a metric's samples that have these labels; see scrape()."""
@@ -180,7 +180,7 @@ class Canary:
         happened = (
             lab.events()
         )  # all of them: what was done to a broker before the canary began explains what came of it
-        return [one for one in said if not explained(one, happened, self.since)]
+        return [one for one in said if not explained(Condition.of_rest(one), happened, self.since)]
 
     def broken_promises(self) -> list[str]:
         """Return each unexplained violation with its evidence.
@@ -216,7 +216,7 @@ class Canary:
         while time.monotonic() < deadline:
             for process in self.processes:
                 assert process.poll() is None, f"{process.args!r} ended: {self.output()[-3000:]}"
-            with contextlib.suppress(httpx.TransportError, ValueError, KeyError):
+            with contextlib.suppress(httpx.TransportError, ValueError, KeyError, NotInTimeError):
                 if reached():
                     return
             time.sleep(0.25)  # asked over HTTP: there is no event to wait for

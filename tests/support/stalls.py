@@ -18,7 +18,7 @@ import httpx
 from confluent_kafka import KafkaException
 
 from canary.lab import LabError
-from tests.support.expulsions import unasked
+from tests.support.expulsions import leaderless, unasked
 from tests.support.labs import known
 
 if TYPE_CHECKING:
@@ -97,32 +97,45 @@ def only_late(errors: Iterable[BaseException]) -> bool:
     return all(isinstance(error, LATE) for error in errors)
 
 
-def explained(violation: dict[str, Any], happened: list[Event], since: float = 0.0) -> bool:
-    """Tell whether a violation of the REST API says no more than what the lab's events, or a stall, made true.
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """What a canary says of a partition: kind, place, and when it was first seen (s since the epoch)."""
+
+    kind: str
+    topic: str | None
+    partition: int | None
+    seen: float
+
+    @classmethod
+    def of_rest(cls, violation: dict[str, Any]) -> Condition:
+        """Take it from a violation of the REST API."""
+        seen = datetime.fromisoformat(violation["first_seen_at"]).timestamp()
+        return cls(violation["kind"], violation["topic"], violation["partition"], seen)
+
+
+def explained(said: Condition, happened: list[Event], since: float = 0.0) -> bool:
+    """Tell whether a canary says no more than what the lab's events, or a stall, made true.
 
     Only conditions can be explained so; a loss, a copy or a skip never.
 
     Args:
-        violation: as REST tells it.
+        said: by the canary.
         happened: all that happened to the lab.
         since: when the canary began (s since the epoch): a topic of that name may have been another test's before.
     """
-    place = (violation["topic"], violation["partition"])
-    here = [event for event in happened if event.at >= since and (event.topic, event.partition) == place]
-    match violation["kind"]:
+    place = (said.topic, said.partition)
+    here = [event for event in happened if event.at >= since and place == (event.topic, event.partition)]
+    isrs = [event.isr for event in here if event.isr is not None]
+    match said.kind:
         case "isr-of-one":
-            return any(event.isr is not None and len(event.isr) == 1 for event in here)
+            return any(len(isr) == 1 for isr in isrs)
         case "under-min-isr":
-            return any(event.isr is not None and len(event.isr) < 2 for event in here)
+            return any(len(isr) < 2 for isr in isrs)
+        case "offline-partition":
+            return leaderless(happened, *place)
         case "unclean-election":
             return any(event.what == "unclean" for event in here)
         case "stalled" | "unseen" | "blind":
-            seen = time_of(violation["first_seen_at"])
             stalls = [gap.at for gap in witness.gaps] + [event.at for event in unasked(happened)]
-            return any(seen - BEFORE_S <= at <= seen for at in stalls)
+            return any(said.seen - BEFORE_S <= at <= said.seen for at in stalls)
     return False
-
-
-def time_of(text: str) -> float:
-    """Return a time of the REST API (RFC 3339) in seconds since the epoch."""
-    return datetime.fromisoformat(text).timestamp()
