@@ -139,6 +139,9 @@ OFFLINE: Final[list[Mutation]] = [
         "canary/anomalies/log_anomalies.py",
         (("tests/anomalies/offline/test_offline_verdict.py", *_REFERENCE), _LIVES),
         ('allowed_with="always"', "allowed_with=None"),
-        ('allowed_with="subscribe"', 'allowed_with="ww_deps"'),
+        (
+            'allowed_with="subscribe",\n        picture=(("the log", "a b c d e")',
+            'allowed_with="ww_deps",\n        picture=(("the log", "a b c d e")',
+        ),
     ),
 ]

@@ -249,7 +249,7 @@ OUTSIDE: Final[list[Mutation]] = [
         ("            self.blocked = None\n", ""),
         ("            self._inbox.halt(halted=False)\n", ""),
         ("        self._inbox.settle()\n", ""),
-        ("        self._judged_ns = self._clock.now_ns()\n", ""),
+        ("        self._judged_ns = self._clock.now_ns()\n        findings", "        findings"),
         ("judged_ns=self._judged_ns, measurements", "judged_ns=self._clock.now_ns(), measurements"),
         (
             "        except LedgerError as error:  # judging goes on",

@@ -391,6 +391,6 @@ TOPOLOGY: Final[list[Mutation]] = [
     *mutations(
         _RULES + "losses/scrub.py",
         ((f"{_HERE}tracker_scrubbing.py",),),
-        ("        finished(scope, log)\n", "        pass\n"),
+        ("log.scrub_goal:\n        finished(scope, log)\n", "log.scrub_goal:\n        pass\n"),
     ),
 ]
