@@ -1,7 +1,17 @@
 """The canary itself: is it looking, and can it be believed?"""
 
 from dashboards.boards.board import CLUSTER, HERE, Panels, board, to_page
-from dashboards.boards.panels import ORANGE_FROM_ONE, RED_FROM_ONE, describe, lines, number, rows, trend
+from dashboards.boards.panels import (
+    ORANGE_FROM_ONE,
+    RED_FROM_ONE,
+    describe,
+    level,
+    lines,
+    number,
+    rows,
+    store_reachable,
+    trend,
+)
 from dashboards.boards.queries import HEARTBEAT, gauge, one
 
 UID = "kafka-durability-canary-itself"
@@ -20,14 +30,11 @@ def dashboard() -> str:
 
 
 def _looking() -> Panels:
+    unjudged = "Each runner of a cluster judges the partitions of its share."
+    unnoticed = "A loss on them alone would go unnoticed."
     confirmed = "They are confirmed or dropped within seconds; many that stay are trouble."
     return [
-        number(
-            "Store reachable",
-            describe("canary_api_store_up", "Without the store /metrics shows nothing else; probing goes on."),
-            f"max({gauge('canary_api_store_up')})",
-            steps=[(None, "red"), (1, "green")],
-        ),
+        store_reachable(),
         number(
             "Heartbeat of the slowest canary",
             describe(HEARTBEAT, "Its age."),
@@ -35,18 +42,8 @@ def _looking() -> Panels:
             unit="s",
             steps=[(None, "green"), (15, "orange"), (45, "red")],
         ),
-        number(
-            "Shares without a runner",
-            describe("canary_shards_missing", "Each runner of a cluster judges the partitions of its share."),
-            f"sum({gauge('canary_shards_missing', HERE)})",
-            steps=RED_FROM_ONE,
-        ),
-        number(
-            "Brokers without a probe",
-            describe("canary_brokers_without_probe", "A loss on them alone would go unnoticed."),
-            f"sum({gauge('canary_brokers_without_probe', HERE)})",
-            steps=ORANGE_FROM_ONE,
-        ),
+        level("Shares without a runner", "canary_shards_missing", HERE, unjudged, steps=RED_FROM_ONE),
+        level("Brokers without a probe", "canary_brokers_without_probe", HERE, unnoticed, steps=ORANGE_FROM_ONE),
         number(
             "Clusters whose alerts are silenced",
             describe("canary_quiet", "How many."),

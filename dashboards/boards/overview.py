@@ -1,7 +1,7 @@
 """The fleet: is every cluster's data safe, and if not, where to look."""
 
 from dashboards.boards.board import CLUSTER, CRITICAL, HERE, Panels, board, to_page
-from dashboards.boards.panels import RED_FROM_ONE, describe, lines, number, rows, trend
+from dashboards.boards.panels import RED_FROM_ONE, describe, level, lines, number, rows, store_reachable, trend
 from dashboards.boards.queries import HEARTBEAT, gauge, rate
 
 UID = "kafka-durability-canary"
@@ -20,27 +20,15 @@ def dashboard() -> str:
 
 
 def _safe() -> Panels:
+    paged = "Critical ones only: anything above 0 has paged."
+    gone = "Acknowledged and then not there any more. Never falls."
+    worst = "The worst cluster's. Falls as probes are acknowledged and kept."
     found = "How many were found in each interval."
     lost = f'{HERE}, kind="lost-write"'
     return [
-        number(
-            "Critical violations open",
-            describe("canary_violations_open", "Critical ones only: anything above 0 has paged."),
-            f"sum({gauge('canary_violations_open', CRITICAL)})",
-            steps=RED_FROM_ONE,
-        ),
-        number(
-            "Lost writes, ever",
-            describe("canary_violations_total", "Acknowledged and then not there any more. Never falls."),
-            f"sum({gauge('canary_violations_total', lost)})",
-            steps=RED_FROM_ONE,
-        ),
-        number(
-            "Loss rate below (95 %)",
-            describe("canary_loss_rate_upper_bound", "The worst cluster's. Falls as probes are acknowledged and kept."),
-            f"max({gauge('canary_loss_rate_upper_bound', HERE)})",
-            unit="percentunit",
-        ),
+        level("Critical violations open", "canary_violations_open", CRITICAL, paged, steps=RED_FROM_ONE),
+        level("Lost writes, ever", "canary_violations_total", lost, gone, steps=RED_FROM_ONE),
+        level("Loss rate below (95 %)", "canary_loss_rate_upper_bound", HERE, worst, total="max", unit="percentunit"),
         number(
             "Oldest unseen probe",
             describe("canary_unseen_oldest_seconds", "Late is not lost; but look when it grows."),
@@ -55,12 +43,7 @@ def _safe() -> Panels:
             unit="s",
             steps=[(None, "green"), (15, "orange"), (60, "red")],
         ),
-        number(
-            "Store reachable",
-            describe("canary_api_store_up", "Without the store /metrics shows nothing else; probing goes on."),
-            f"max({gauge('canary_api_store_up')})",
-            steps=[(None, "red"), (1, "green")],
-        ),
+        store_reachable(),
         rows(
             "Open violations",
             describe("canary_violations_open", "By cluster and kind; the link leads to what is known of them."),

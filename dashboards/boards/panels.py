@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import Any
+from typing import Any, TypeVar
 
 from grafana_foundation_sdk.builders import common as common_builder
 from grafana_foundation_sdk.builders import dashboard as dashboard_builder
@@ -13,6 +13,8 @@ from grafana_foundation_sdk.models.text import TextMode
 
 from canary.metrics import METRICS
 from dashboards.boards.queries import gauge, increase, quantile, rate
+
+P = TypeVar("P", stat.Panel, timeseries.Panel, table.Panel, text.Panel)
 
 OUTCOMES = ("sent", "acked", "failed", "indeterminate")
 SOURCE = dashboard.DataSourceRef(type_val="prometheus", uid="${datasource}")
@@ -39,14 +41,10 @@ def number(
 ) -> stat.Panel:
     """Return one big number; coloured by ``steps``."""
     panel = (
-        stat.Panel()
-        .title(title)
-        .description(description)
+        _placed(stat.Panel(), title, description, h=5, w=w)
         .datasource(SOURCE)
         .unit(unit)
         .no_value("no data")
-        .height(5)
-        .span(w)
         .graph_mode(common.BigValueGraphMode.NONE)
         .color_mode(common.BigValueColorMode.BACKGROUND if steps else common.BigValueColorMode.VALUE)
         .reduce_options(common_builder.ReduceDataOptions().calcs(["lastNotNull"]))
@@ -58,18 +56,25 @@ def number(
     return panel
 
 
+def level(title: str, name: str, where: str, more: str, *, total: str = "sum", **look: Any) -> stat.Panel:
+    """Return the sum (or another ``total``) of a metric's series as one big number; ``look`` is as for ``number``."""
+    return number(title, describe(name, more), f"{total}({gauge(name, where)})", **look)
+
+
+def store_reachable() -> stat.Panel:
+    """Return whether an API reaches the store."""
+    more = "Without the store /metrics shows nothing else; probing goes on."
+    return level("Store reachable", "canary_api_store_up", "", more, total="max", steps=[(None, "red"), (1, "green")])
+
+
 def lines(
     title: str, description: str, queries: Sequence[Query], *, unit: str = "short", w: int = 12, floor: float | None = 0
 ) -> timeseries.Panel:
     """Return a panel of lines over time."""
     panel = (
-        timeseries.Panel()
-        .title(title)
-        .description(description)
+        _placed(timeseries.Panel(), title, description, h=8, w=w)
         .datasource(SOURCE)
         .unit(unit)
-        .height(8)
-        .span(w)
         .line_width(1)
         .fill_opacity(8)
         .show_points(common.VisibilityMode.NEVER)
@@ -103,15 +108,9 @@ def trend(
 ) -> timeseries.Panel:
     """Return a panel of one metric over time: a gauge's value, or what a counter rises by in each interval.
 
-    Args:
-        title: the heading.
-        name: the metric; its help is the description.
-        where: the selector.
-        more: what to think of it.
-        by: the labels in the legend.
-        total: how series that have these labels in common become one, such as sum; "": each is shown.
-        above: a comparison that leaves series out, such as > 0.
-        look: as for ``lines``; with the unit ops a counter's rate is shown.
+    ``by`` are the labels in the legend; series that have them in common become one by ``total``, such as sum ("": each
+    is shown). ``above`` is a comparison that leaves series out, such as > 0. ``look`` is as for ``lines``; with the
+    unit ops a counter's rate is shown.
     """
     unit = look.setdefault("unit", _UNITS.get(name.rpartition("_")[2], "short"))
     if METRICS[name].type == "gauge":
@@ -158,26 +157,15 @@ def rows(
     value: tuple[str, str] = ("Value", "short"),
     links: Mapping[str, tuple[str, str]] = MappingProxyType({}),
 ) -> table.Panel:
-    """Return a table with a row for each series of an instant query.
+    """Return a table with a row for each series of an instant query, without the labels ``hidden``.
 
-    Args:
-        title: the heading.
-        description: what it shows.
-        expression: what is asked.
-        w: width, of 24.
-        h: height.
-        hidden: labels that are not shown.
-        value: the name and the unit of the column of values.
-        links: by label, the title and address of what its values link to.
+    ``value`` is the name and the unit of the column of values, ``links`` by label the title and address of what its
+    values link to.
     """
     name, unit = value
     panel = (
-        table.Panel()
-        .title(title)
-        .description(description)
+        _placed(table.Panel(), title, description, h=h, w=w)
         .datasource(SOURCE)
-        .height(h)
-        .span(w)
         .no_value("none")
         .with_target(_target((expression, "")).instant().format(PromQueryFormat.TABLE))
         .transformations(
@@ -202,16 +190,13 @@ def rows(
 
 def words(title: str, description: str, content: str) -> text.Panel:
     """Return a panel of Markdown."""
-    return (
-        text.Panel()
-        .title(title)
-        .description(description)
-        .mode(TextMode.MARKDOWN)
-        .content(content)
-        .transparent(True)
-        .height(4)
-        .span(24)
-    )
+    panel = _placed(text.Panel(), title, description, h=4, w=24)
+    return panel.mode(TextMode.MARKDOWN).content(content).transparent(True)
+
+
+def _placed(panel: P, title: str, description: str, *, h: int, w: int) -> P:
+    """Return a panel with its heading and size; a row of the board is 24 wide."""
+    return panel.title(title).description(description).height(h).span(w)
 
 
 def _target(query: Query, ref: str = "A") -> prometheus.Dataquery:

@@ -1,7 +1,7 @@
 """Read again: what the nightly reconciliation and the scrubber conclude about what was promised."""
 
 from dashboards.boards.board import CLUSTER, HERE, PLACE, TOPIC, Panels, board, to_page
-from dashboards.boards.panels import ORANGE_FROM_ONE, RED_FROM_ONE, describe, lines, number, rows, trend
+from dashboards.boards.panels import ORANGE_FROM_ONE, RED_FROM_ONE, describe, level, lines, number, rows, trend
 from dashboards.boards.queries import gauge, increase
 
 UID = "kafka-durability-reconciliation"
@@ -21,6 +21,8 @@ def dashboard() -> str:
 
 
 def _nightly() -> Panels:
+    last = "Of the last one of each cluster."
+    unproven = "Neither kept nor lost is proven for them."
     lost = f'{HERE}, verdict=~"lost|moved|early-expiry"'
     return [
         number(
@@ -31,20 +33,8 @@ def _nightly() -> Panels:
             steps=[(None, "green"), (93_600, "orange"), (129_600, "red")],
             w=6,
         ),
-        number(
-            "Lost, moved or expired early",
-            describe("canary_reconcile_verdicts", "Of the last one of each cluster."),
-            f"sum({gauge('canary_reconcile_verdicts', lost)})",
-            steps=RED_FROM_ONE,
-            w=6,
-        ),
-        number(
-            "Partitions it could not judge",
-            describe("canary_reconcile_unjudged", "Neither kept nor lost is proven for them."),
-            f"sum({gauge('canary_reconcile_unjudged', HERE)})",
-            steps=ORANGE_FROM_ONE,
-            w=6,
-        ),
+        level("Lost, moved or expired early", "canary_reconcile_verdicts", lost, last, steps=RED_FROM_ONE, w=6),
+        level("Partitions it could not judge", "canary_reconcile_unjudged", HERE, unproven, steps=ORANGE_FROM_ONE, w=6),
         number(
             "Expired before they were read",
             describe("canary_unverified_expired_total", "In the time shown."),
