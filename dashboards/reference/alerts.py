@@ -6,6 +6,8 @@ import yaml
 
 from dashboards.rules import GROUPS, TITLES, Rule
 
+_SERVED = ("severity", "hold", "meaning", "advice", "expression", "kind")
+
 
 def rules_yaml() -> str:
     """Return the rules as a file for Prometheus."""
@@ -29,15 +31,7 @@ def runbook(rule: Rule) -> str:
 def runbooks_json() -> str:
     """Return the content of the API's pages under /runbooks, by the alert's name."""
     served = {
-        rule.name: {
-            "group": TITLES[group],
-            "severity": rule.severity,
-            "hold": rule.hold,
-            "meaning": rule.meaning,
-            "advice": rule.advice,
-            "expression": rule.expression,
-            "kind": rule.kind,
-        }
+        rule.name: {"group": TITLES[group], **{field: getattr(rule, field) for field in _SERVED}}
         for group, rules in GROUPS.items()
         for rule in rules
     }

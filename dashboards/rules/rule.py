@@ -52,17 +52,10 @@ class Rule:
         """What it means, and the values of this occurrence."""
         return f"{self.meaning} {self.now}".strip()
 
-    @property
-    def link(self) -> tuple[str, str]:
-        """The annotation that leads to the incident, or to the status page: its name and its template."""
-        if not self.kind:
-            return "status_url", f"{_ADDRESS}/{{{{ end }}}}"
-        asked = f"/incidents?cluster={{{{ urlquery $labels.cluster }}}}&kind={self.kind}"
-        return "incident_url", f"{_ADDRESS}{asked}{{{{ end }}}}"
-
     def as_yaml(self) -> dict[str, Any]:
-        """Return the rule in Prometheus' shape."""
-        annotation, template = self.link
+        """Return the rule in Prometheus' shape, with a link to the incidents of its kind, or to the status page."""
+        incidents = f"/incidents?cluster={{{{ urlquery $labels.cluster }}}}&kind={self.kind}"
+        link, page = ("incident_url", incidents) if self.kind else ("status_url", "/")
         return {
             "alert": self.name,
             "expr": self.expression,
@@ -72,6 +65,6 @@ class Rule:
                 "summary": self.summary,
                 "description": self.description,
                 "runbook_url": f"{_ADDRESS}/runbooks/{self.name}{{{{ end }}}}",
-                annotation: template,
+                link: f"{_ADDRESS}{page}{{{{ end }}}}",
             },
         }

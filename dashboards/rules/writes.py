@@ -1,9 +1,8 @@
 """Alerts about a cluster that takes no writes, or hides those that it acknowledged.
 
 One that answers nothing at all is ``blind``. A broker or a partition alone that acknowledges nothing has an alert of
-its own,
-with a hold longer than a canary that was frozen (SIGSTOP, a suspended machine) takes to receive the answers that came
-meanwhile.
+its own, with a hold longer than a canary that was frozen (SIGSTOP, a suspended machine) takes to receive the answers
+that came meanwhile.
 """
 
 from dashboards.boards.queries import gauge, rate
