@@ -72,15 +72,16 @@ def create_app(settings: Settings, store: Store, probe_log: ProbeLogReader | Non
         redoc_url=None,
         routes=list(_routes()),
     )
+    calls = Calls(
+        "store",
+        (StoreError,),
+        refusals=(BadCursorError, BadValueError, StillProbedError),
+        timeout=settings.store.timeout + 1,
+    )
     app.state.canary = State(
         store=store,
         probe_log=late_probe_log(settings.probe_log.url) if probe_log is None else lambda: probe_log,
-        calls=Calls(
-            "store",
-            (StoreError,),
-            refusals=(BadCursorError, BadValueError, StillProbedError),
-            timeout=settings.store.timeout + 1,
-        ),
+        calls=calls,
         log_calls=Calls(
             "probe log",
             (ProbeLogError, OSError),
@@ -97,8 +98,10 @@ def create_app(settings: Settings, store: Store, probe_log: ProbeLogReader | Non
     app.add_middleware(
         Authentication,
         settings=settings.api,
-        verify=_verifier(settings.api, store, app.state.canary.calls),
-        record=_recorder(store, app.state.canary.calls),
+        verify=_verifier(settings.api, store, calls),
+        record=lambda actor, target, detail: calls(
+            store.actions.record, actor, "refused", target, time.time_ns(), detail
+        ),
         monotonic=time.monotonic,
     )
     app.add_middleware(SecurityHeaders)
@@ -146,25 +149,12 @@ def _verifier(settings: ApiSettings, store: Store, calls: Calls) -> Callable[[st
     return verify
 
 
-def _recorder(store: Store, calls: Calls) -> Callable[[str, str, dict[str, object]], Awaitable[object]]:
-    """Return the function that adds a refused request to the record of actions."""
-
-    async def record(actor: str, target: str, detail: dict[str, object]) -> object:
-        return await calls(store.actions.record, actor, "refused", target, time.time_ns(), detail)
-
-    return record
-
-
 def _jwt_verifier(settings: OidcSettings) -> Callable[[str], Awaitable[Principal | None]]:
     from api.access.oidc import Provider, ProviderError  # noqa: PLC0415  # its libraries take 15 MiB
 
     provider = Provider(settings, now=time.time, monotonic=time.monotonic)
     calls = Calls("identity provider", (ProviderError,), threads=2, timeout=11.0)
-
-    async def verify(credential: str) -> Principal | None:
-        return await calls(provider.principal, credential)
-
-    return verify
+    return lambda credential: calls(provider.principal, credential)
 
 
 def _operation_id(route: APIRoute) -> str:

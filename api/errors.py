@@ -49,12 +49,10 @@ def install(app: FastAPI) -> None:
         return problem(request, 503, detail, title="Temporarily unavailable", headers={"Retry-After": "5"})
 
     @app.exception_handler(BadCursorError)
-    async def bad_cursor(request: Request, error: BadCursorError) -> Response:
-        return problem(request, 422, f"query.cursor: {error}", title=_INVALID)
-
     @app.exception_handler(BadValueError)
-    async def bad_value(request: Request, error: BadValueError) -> Response:
-        return problem(request, 422, str(error), title=_INVALID)
+    async def bad_input(request: Request, error: BadCursorError | BadValueError) -> Response:
+        place = "query.cursor: " if isinstance(error, BadCursorError) else ""
+        return problem(request, 422, f"{place}{error}", title=_INVALID)
 
     @app.exception_handler(Exception)
     async def unexpected(request: Request, error: Exception) -> Response:

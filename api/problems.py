@@ -3,7 +3,6 @@
 from http import HTTPStatus
 from typing import Any, Final, TypeVar
 
-import orjson
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.requests import Request
 from starlette.responses import Response
@@ -60,16 +59,11 @@ def problem(
     headers: dict[str, str] | None = None,
 ) -> Response:
     """Return the answer with a problem document."""
-    body: dict[str, Any] = {
-        "type": "about:blank",
-        "title": title or HTTPStatus(status).phrase,
-        "status": status,
-        "detail": detail,
-        "instance": request.url.path,
-    }
-    if errors is not None:
-        body["errors"] = errors
-    return Response(orjson.dumps(body), status, headers=headers, media_type=MEDIA_TYPE)
+    title = title or HTTPStatus(status).phrase
+    body = Problem(
+        type="about:blank", title=title, status=status, detail=detail, instance=request.url.path, errors=errors
+    )
+    return Response(body.model_dump_json(exclude_none=True), status, headers=headers, media_type=MEDIA_TYPE)
 
 
 _MEANINGS: Final = {

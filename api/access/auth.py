@@ -129,7 +129,8 @@ class Authentication:
         self._app = app
         self._needed = settings.needs_token
         self._open = {"/healthz", *(f"/{name}" for name in settings.auth.open)}
-        self._hosts = Hosts(settings)
+        own = {settings.host.lower(), urlsplit(settings.url or "").hostname or ""} - {""}
+        self._hosts = LOOPBACK_NAMES | own | set(settings.hosts)
         self._verify = verify
         self._record = record
         self._monotonic = monotonic
@@ -152,7 +153,8 @@ class Authentication:
 
     async def _refusal(self, request: Request) -> Refusal | None:
         path: str = request.scope["path"]
-        if path != "/healthz" and not self._hosts.known(request.headers.getlist("host")):
+        # Every Host header has to be known; a request without one is not from a browser.
+        if path != "/healthz" and not all(_known(self._hosts, one) for one in request.headers.getlist("host")):
             return Refusal(
                 421, "The API is not known by this name; api.hosts lists the names that clients may use.", {}
             )
@@ -216,33 +218,22 @@ class Authentication:
         return refusal
 
 
-class Hosts:
-    """The names by which clients may reach the API.
+def _known(names: frozenset[str], host: str) -> bool:
+    """Return whether a Host header has one of the names by which clients may reach the API.
 
     A page can bind its own name to our address and so read what the browser may read. It cannot use an IP address as
     its name, so IP addresses are always known.
     """
-
-    def __init__(self, settings: ApiSettings) -> None:
-        """Take the names of ``settings`` and those of the loopback."""
-        own = {settings.host.lower(), urlsplit(settings.url or "").hostname or ""} - {""}
-        self._names = LOOPBACK_NAMES | own | set(settings.hosts)
-
-    def known(self, headers: list[str]) -> bool:
-        """Return whether all Host headers of a request are known; a request without one is not from a browser."""
-        return all(self._knows(header) for header in headers)
-
-    def _knows(self, header: str) -> bool:
-        try:
-            name = (urlsplit(f"//{header}").hostname or "").rstrip(".")
-        except ValueError:
-            return False
-        try:
-            ipaddress.ip_address(name)
-        except ValueError:
-            above = {f"*.{name.split('.', number)[-1]}" for number in range(1, name.count(".") + 1)}
-            return not self._names.isdisjoint({name, "*"} | above)
-        return True
+    try:
+        name = (urlsplit(f"//{host}").hostname or "").rstrip(".")
+    except ValueError:
+        return False
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        above = {f"*.{name.split('.', number)[-1]}" for number in range(1, name.count(".") + 1)}
+        return not names.isdisjoint({name, "*"} | above)
+    return True
 
 
 _ASK: Final = {"WWW-Authenticate": 'Bearer realm="canary", Basic realm="canary (the token is the password)"'}

@@ -84,7 +84,8 @@ def judge(cluster: ClusterView, knowledge: Knowledge) -> Judgement:
     elif level == "unknown":
         sentence = " ".join(filter(None, (first["unknown"], named)))
     else:
-        sentence = _comfort(cluster.name, account, first.get("watch"), over=not any(map(_unresolved_loss, rows)))
+        over = all(row.state == "resolved" for row in rows if _is_loss(row))
+        sentence = _comfort(cluster.name, account, first.get("watch"), over=over)
     broken = any(_is_loss(row) or row.severity == "critical" for row in rows)
     return Judgement(
         level,
@@ -105,10 +106,6 @@ def _comfort(name: str, account: str, worry: str | None, *, over: bool) -> str:
 def _is_loss(row: ViolationGroup) -> bool:
     """Return whether an acknowledged write was lost, resolved or not; a false alarm is no loss."""
     return row.reason != "false" and (row.kind in LOSSES or row.reason == "lost")
-
-
-def _unresolved_loss(row: ViolationGroup) -> bool:
-    return _is_loss(row) and row.state != "resolved"
 
 
 def _alarms(row: ViolationGroup) -> bool:

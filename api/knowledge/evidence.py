@@ -39,14 +39,11 @@ def survived(spans: Iterable[TopologySpan], topics: frozenset[str]) -> Survived:
     for (subject, _, _), members in places.items():
         members.sort(key=lambda span: span.at_ns)
         if subject == "broker":
-            restarts += _changes([bool(span.detail) for span in members], from_to=(False, True))
+            there = [bool(span.detail) for span in members]
+            restarts += list(pairwise(there)).count((False, True))
         else:
             leaders = [span.leader for span in members if span.leader is not None and span.leader >= 0]
-            elections += sum(1 for before, after in pairwise(leaders) if before != after)
+            elections += sum(before != after for before, after in pairwise(leaders))
             full = [len(span.isr) >= len(span.replicas) for span in members]
-            dips += _changes(full, from_to=(True, False))
+            dips += list(pairwise(full)).count((True, False))
     return Survived(elections, restarts, dips)
-
-
-def _changes(values: list[bool], from_to: tuple[bool, bool]) -> int:
-    return sum(1 for pair in pairwise(values) if pair == from_to)

@@ -8,7 +8,7 @@ metrics are all there is.
 import asyncio
 import time
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from importlib.metadata import version
 
 from fastapi import APIRouter, Request
@@ -18,7 +18,7 @@ from starlette.responses import Response
 
 from api.judgement.safety import loss_bound
 from api.metrics.cardinality import by_topic
-from api.metrics.text_format import exposition
+from api.metrics.text_format import Labels, exposition
 from api.state import Knowledge, Shared
 from api.store_calls import UnavailableError
 from canary.anomalies.catalogue import CATALOGUE
@@ -28,7 +28,8 @@ from canary.watching.audit.certificates import file_expiry_s
 STORE_TIMEOUT_S = 1.5
 """Leaves time to render within the 2 s in which /metrics always answers."""
 
-Labels = tuple[str, ...]
+_KINDS: list[tuple[str, str]] = [(one.name, severity) for one in CATALOGUE.values() for severity in one.severities]
+"""Every (kind, severity): each has a series from the start, at 0, so that increase() sees the first violation."""
 
 router = APIRouter(include_in_schema=False)
 
@@ -98,7 +99,7 @@ def _stored(knowledge: Knowledge) -> dict[str, dict[Labels, float]]:
             heartbeats[cluster.name, runner.name] = runner.at_ns / 1e9
         if not cluster.runners:  # as old as can be, so that an alert fires
             values["canary_runner_heartbeat_timestamp_seconds"][cluster.name, ""] = 0.0
-        for kind, severity in zero_series():
+        for kind, severity in _KINDS:
             values["canary_violations_total"][cluster.name, kind, severity] = 0.0
             values["canary_violations_open"][cluster.name, kind, severity] = 0.0
         bound = loss_bound(cluster, knowledge.groups)
@@ -107,10 +108,10 @@ def _stored(knowledge: Knowledge) -> dict[str, dict[Labels, float]]:
         values["canary_shards_missing"][(cluster.name,)] = float(cluster.shards_missing)
         for check, severity, count in cluster.audited:
             values["canary_audit_check_findings"][cluster.name, check, severity] = float(count)
-    values["canary_incident_begin_timestamp_seconds"] = {
-        (row.cluster, row.topic, _or_empty(row.partition), row.kind, row.severity, row.id): row.first_ns / 1e9
-        for row in knowledge.incidents
-    }
+    for one in knowledge.incidents:
+        partition = "" if one.partition is None else str(one.partition)
+        labels = (one.cluster, one.topic, partition, one.kind, one.severity, one.id)
+        values["canary_incident_begin_timestamp_seconds"][labels] = one.first_ns / 1e9
     for cluster_name, reason in sorted(knowledge.quiet):
         values["canary_quiet"][cluster_name, reason] = 1.0
     for row in knowledge.counts:
@@ -132,12 +133,3 @@ def _reconciled(knowledge: Knowledge, values: dict[str, dict[Labels, float]]) ->
         for verdict, count in (run.verdicts or run.summary.get("verdicts") or {}).items():
             if isinstance(count, int):
                 values["canary_reconcile_verdicts"][run.cluster, verdict] = float(count)
-
-
-def _or_empty(number: int | None) -> str:
-    return "" if number is None else str(number)
-
-
-def zero_series() -> Sequence[tuple[str, str]]:
-    """Return every (kind, severity): each exists from the start, at 0, so that increase() sees the first violation."""
-    return [(anomaly.name, severity) for anomaly in CATALOGUE.values() for severity in anomaly.severities]

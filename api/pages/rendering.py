@@ -1,7 +1,6 @@
 """How pages are rendered: the templates, their filters, and the pages for what cannot be shown."""
 
 import time
-from datetime import UTC, datetime
 from http import HTTPStatus
 from importlib.metadata import version
 from pathlib import Path
@@ -43,10 +42,6 @@ def _date(ns: int) -> str:
     return moment(ns).strftime("%Y-%m-%d %H:%M:%S UTC")
 
 
-def _iso(ns: int) -> str:
-    return moment(ns).isoformat()
-
-
 def _ago(ns: int) -> str:
     return plain_duration(max(0.0, (time.time_ns() - ns) / 1e9))
 
@@ -62,23 +57,24 @@ def _number(value: float | None) -> str:
     return "n/a" if value is None else f"{int(value):,}"
 
 
-def _environment() -> Environment:
-    environment = Environment(
-        loader=FileSystemLoader(Path(__file__).parent / "templates"),
-        autoescape=select_autoescape(),
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters |= {"date": _date, "iso": _iso, "ago": _ago, "number": _number, "percent": percent}
-    environment.filters["offsets"] = _offsets
-    environment.globals |= {
-        "version": version("kafka-durability-canary"),
-        "answers": ANSWERS,
-        "catalogue": CATALOGUE,
-        "utc_now": lambda: datetime.now(UTC).strftime("%Y-%m-%d %H:%M:%S UTC"),
-    }
-    return environment
-
-
-_ENVIRONMENT = _environment()
+_ENVIRONMENT = Environment(
+    loader=FileSystemLoader(Path(__file__).parent / "templates"),
+    autoescape=select_autoescape(),
+    undefined=StrictUndefined,
+    trim_blocks=True,
+    lstrip_blocks=True,
+)
+_ENVIRONMENT.filters |= {
+    "date": _date,
+    "iso": lambda ns: moment(ns).isoformat(),
+    "ago": _ago,
+    "number": _number,
+    "percent": percent,
+    "offsets": _offsets,
+}
+_ENVIRONMENT.globals |= {
+    "version": version("kafka-durability-canary"),
+    "answers": ANSWERS,
+    "catalogue": CATALOGUE,
+    "utc_now": lambda: _date(time.time_ns()),
+}

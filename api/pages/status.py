@@ -39,22 +39,22 @@ async def status(state: Shared, refresh: Annotated[Literal["on", "off"], Query()
     except UnavailableError as error:
         return unavailable(error, refresh=seconds)
     views = list(knowledge.clusters.values())
-    judgements = {view.name: judge(view, knowledge) for view in views}
-    summaries = {view.name: summarise(view, knowledge) for view in views}
+    judgements = [judge(view, knowledge) for view in views]
+    summaries = [summarise(view, knowledge) for view in views]
     return render(
         "status.html",
         refresh=seconds,
-        judgement=overall(list(judgements.values())),
+        judgement=overall(judgements),
         clusters=[
             {
                 "view": view,
-                "judgement": judgements[view.name],
-                "summary": summaries[view.name],
+                "judgement": judgement,
+                "summary": summary,
                 "consumers": sorted({name for row in view.partitions for name in row.consumers}),
             }
-            for view in views
+            for view, judgement, summary in zip(views, judgements, summaries, strict=True)
         ],
-        totals=_totals(knowledge, [one.probes for one in summaries.values()]),
+        totals=_totals(knowledge, [one.probes for one in summaries]),
         survived=await _survived(state, views),
         violations=_grouped(open_ones[:SHOWN]),
         more=len(open_ones) > SHOWN,

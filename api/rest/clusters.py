@@ -148,25 +148,20 @@ def summarise(view: ClusterView, knowledge: Knowledge) -> Summary:
         healthy=judgement.healthy,
         sentence=judgement.sentence,
         since=moment_or_none(view.since_ns),
-        probes=probe_counts(view),
+        probes=_probe_counts(view),
         violations=found,
         loss_rate_upper_95=loss_bound(view, knowledge.groups),
     )
 
 
-def probe_counts(view: ClusterView) -> ProbeCounts:
+def _probe_counts(view: ClusterView) -> ProbeCounts:
     """Return the totals of one cluster; they agree with /metrics."""
     by_place: dict[tuple[str, ...], float] = {}
     for labels, one in view.series.get("canary_unseen_probes", {}).items():
         by_place[labels[:2]] = max(by_place.get(labels[:2], 0), one.value)
-    return ProbeCounts(
-        sent=view.total("canary_probes_sent_total"),
-        acked=view.total("canary_probes_acked_total"),
-        failed=view.total("canary_probes_failed_total"),
-        indeterminate=view.total("canary_probes_indeterminate_total"),
-        seen=view.total("canary_probes_seen_total"),
-        unseen=int(sum(by_place.values())),
-    )
+    counted = ("sent", "acked", "failed", "indeterminate", "seen")
+    totals = {name: view.total(f"canary_probes_{name}_total") for name in counted}
+    return ProbeCounts(**totals, unseen=int(sum(by_place.values())))
 
 
 def _cluster(view: ClusterView, knowledge: Knowledge) -> ClusterOut:

@@ -95,7 +95,10 @@ async def incidents(
 @router.get("/{incident_id}", summary="One incident with its violations")
 async def incident(state: Shared, incident_id: str) -> IncidentDetail:
     """Return an incident with its violations."""
-    return await _detail(state, incident_id)
+    row = await find_incident(state, incident_id)
+    page = await state.calls(state.store.violations.page, ViolationFilter(incident_id=incident_id), None, SHOWN)
+    own = IncidentOut.model_validate(row).model_dump()
+    return IncidentDetail.model_validate(own | {"violations": page.items})
 
 
 @router.post("/{incident_id}/acknowledge", summary="Acknowledge it")
@@ -104,7 +107,7 @@ async def acknowledge(request: Request, shared: Shared, incident_id: str, body: 
     await find_incident(shared, incident_id)
     await note(request, "acknowledge", f"incident {incident_id}", note=body.note)
     await shared.calls(shared.store.incidents.acknowledge, incident_id, body.note)
-    return await _detail(shared, incident_id)
+    return await incident(shared, incident_id)
 
 
 @router.post("/{incident_id}/resolve", summary="Resolve it")
@@ -113,16 +116,9 @@ async def resolve(request: Request, shared: Shared, incident_id: str, body: Reso
     await find_incident(shared, incident_id)
     await note(request, "resolve", f"incident {incident_id}", reason=body.reason, note=body.note)
     await shared.calls(shared.store.incidents.resolve, incident_id, body.reason, shared.now_ns(), body.note)
-    return await _detail(shared, incident_id)
+    return await incident(shared, incident_id)
 
 
 async def find_incident(state: State, incident_id: str) -> Incident:
     """Return an incident, or raise the ProblemError 404."""
     return existing(await state.calls(state.store.incidents.get, incident_id), "incident", incident_id)
-
-
-async def _detail(state: State, incident_id: str) -> IncidentDetail:
-    row = await find_incident(state, incident_id)
-    page = await state.calls(state.store.violations.page, ViolationFilter(incident_id=incident_id), None, SHOWN)
-    incident = IncidentOut.model_validate(row).model_dump()
-    return IncidentDetail.model_validate(incident | {"violations": page.items})

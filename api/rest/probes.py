@@ -57,10 +57,7 @@ class LogItem(Shape):
     seen_by: list[str]
 
 
-@router.get(
-    "/probes/{producer}/{generation}/{partition}/{sequence}",
-    summary="The life of one probe",
-)
+@router.get("/probes/{producer}/{generation}/{partition}/{sequence}", summary="The life of one probe")
 async def probe(state: Shared, producer: Long, generation: Int, partition: Int, sequence: Long) -> ProbeLife:
     """Return when a probe was sent, its outcome, its transaction, and the consumers that saw it."""
     identity = Identity(producer, generation, partition, sequence)

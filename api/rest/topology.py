@@ -45,10 +45,7 @@ class ExposureOut(Shape):
     next_cursor: None = None
 
 
-@router.get(
-    "/topology",
-    summary="Leaders, replicas, brokers and controller over time, newest first",
-)
+@router.get("/topology", summary="Leaders, replicas, brokers and controller over time, newest first")
 async def topology(
     state: Shared,
     *,

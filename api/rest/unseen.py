@@ -86,12 +86,7 @@ async def unseen_between(state: State, window: Window, points: int) -> UnseenOut
     except WindowTooLargeError as error:
         raise ProblemError(422, f"query: {error}.") from None
     items = [
-        UnseenSeries(
-            topic=topic,
-            partition=number,
-            consumer=consumer,
-            points=[UnseenPoint.model_validate(one) for one in series],
-        )
+        UnseenSeries.model_validate({"topic": topic, "partition": number, "consumer": consumer, "points": series})
         for (topic, number, consumer), series in found.items()
     ]
     return UnseenOut(cluster=window.cluster, complete_until=moment(end), items=items)

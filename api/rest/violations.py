@@ -88,11 +88,7 @@ _PLAIN = [name for name in ViolationOut.model_fields if name not in _MADE and ha
 """The fields that a body takes from the stored violation as they are."""
 
 
-@router.get(
-    "",
-    summary="Broken promises, newest first",
-    response_model=Listing[ViolationOut],
-)
+@router.get("", summary="Broken promises, newest first", response_model=Listing[ViolationOut])
 async def violations(
     shared: Shared,
     *,
@@ -163,11 +159,7 @@ async def acknowledge(request: Request, shared: Shared, violation_id: str, body:
 
 
 async def find_violation(state: State, violation_id: str) -> StoredViolation:
-    """Return a violation.
-
-    Raises:
-        ProblemError: 404, there is none with this id.
-    """
+    """Return a violation, or raise the ProblemError 404."""
     return existing(await state.calls(state.store.violations.get, violation_id), "violation", violation_id)
 
 
@@ -186,9 +178,5 @@ def violation_detail(row: StoredViolation) -> ViolationDetail:
 
 def evidence_of(row: StoredViolation) -> dict[str, Any]:
     """Return the evidence; of a range with its records, in runs of offset, size and first identity."""
-    if not row.records:
-        return dict(row.evidence)
-    return {
-        **row.evidence,
-        "records": [[run.offset, run.size, run.identity and list(run.identity)] for run in row.records],
-    }
+    runs = [[run.offset, run.size, run.identity and list(run.identity)] for run in row.records]
+    return dict(row.evidence) | ({"records": runs} if runs else {})
