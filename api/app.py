@@ -16,10 +16,9 @@ from starlette.staticfiles import StaticFiles
 
 from api import errors, health
 from api.access.auth import Authentication, Principal
-from api.access.headers import SecurityHeaders
+from api.access.headers import security_headers
 from api.metrics import collect
 from api.pages import incident, incident_list, runbooks, status
-from api.probe_log import late_probe_log
 from api.problems import documented
 from api.responses import Answers
 from api.rest import (
@@ -38,6 +37,7 @@ from api.rest import (
 )
 from api.state import State
 from api.store_calls import Calls
+from canary.extras import require_for_url
 from canary.settings import Settings
 from canary.settings.serving import ApiSettings, OidcSettings
 from storage.probe_log.errors import NothingThereError, ProbeLogError
@@ -80,7 +80,7 @@ def create_app(settings: Settings, store: Store, probe_log: ProbeLogReader | Non
     )
     app.state.canary = State(
         store=store,
-        probe_log=late_probe_log(settings.probe_log.url) if probe_log is None else lambda: probe_log,
+        probe_log=_late_probe_log(settings.probe_log.url) if probe_log is None else lambda: probe_log,
         calls=calls,
         log_calls=Calls(
             "probe log",
@@ -104,8 +104,25 @@ def create_app(settings: Settings, store: Store, probe_log: ProbeLogReader | Non
         ),
         monotonic=time.monotonic,
     )
-    app.add_middleware(SecurityHeaders)
+    app.add_middleware(security_headers)
     return app
+
+
+def _late_probe_log(url: str) -> Callable[[], ProbeLogReader]:
+    """Return a function that opens the probe log at its first call: that doubles the memory of the process.
+
+    Raises:
+        UserError: the URL needs an extra that is not installed.
+    """
+    require_for_url(url, "probe_log.url")
+
+    @cache
+    def opened() -> ProbeLogReader:
+        from storage.probe_log.reading import ProbeLogReader  # noqa: PLC0415  # loads Arrow
+
+        return ProbeLogReader(url)
+
+    return opened
 
 
 @cache

@@ -28,7 +28,6 @@ Moment = Annotated[
     PlainSerializer(_rfc3339, return_type=str, when_used="json"),
 ]
 """A time; made from ns since the epoch, too."""
-Severity = Literal["critical", "warning", "info"]
 ViolationState = Literal["open", "acknowledged", "resolved"]
 
 ClusterName = Annotated[str | None, Query(max_length=249)]

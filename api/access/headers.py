@@ -22,19 +22,13 @@ HEADERS = {
 _RAW = [(name.lower().encode(), value.encode()) for name, value in (HEADERS | {"Cache-Control": "no-store"}).items()]
 
 
-class SecurityHeaders:
-    """ASGI middleware, the outermost one, so that errors have the headers too."""
+def security_headers(app: ASGIApp) -> ASGIApp:
+    """Return ``app`` with the headers in each HTTP answer, except those that a route has set.
 
-    def __init__(self, app: ASGIApp) -> None:
-        """Wrap ``app``."""
-        self._app = app
+    It is the outermost middleware, so that errors have the headers too.
+    """
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Add the headers to HTTP answers, except those that a route has set."""
-        if scope["type"] != "http":
-            await self._app(scope, receive, send)
-            return
-
+    async def guarded(scope: Scope, receive: Receive, send: Send) -> None:
         async def with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
                 own = message["headers"]
@@ -42,4 +36,6 @@ class SecurityHeaders:
                 message["headers"] = [*own, *(header for header in _RAW if header[0] not in there)]
             await send(message)
 
-        await self._app(scope, receive, with_headers)
+        await app(scope, receive, with_headers if scope["type"] == "http" else send)
+
+    return guarded

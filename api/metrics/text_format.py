@@ -22,12 +22,9 @@ _ESCAPED = str.maketrans({"\\": r"\\", "\n": r"\n", '"': r"\""})
 def exposition(
     clusters: Mapping[str, Series], others: Mapping[str, Mapping[Labels, float]] = _NONE, *, openmetrics: bool
 ) -> str:
-    """Return all families in the catalogue's order.
+    """Return all families in the catalogue's order; ``openmetrics``: as OpenMetrics, without its end.
 
-    Args:
-        clusters: what runners measure, by the name of their cluster.
-        others: the other values, by metric and all labels.
-        openmetrics: as OpenMetrics, without its end.
+    ``clusters``: what runners measure, by their cluster's name; ``others``: the other values, by metric and all labels.
     """
     lines: list[str] = []
     for entry in METRICS.values():

@@ -7,7 +7,7 @@ from fastapi.responses import HTMLResponse, RedirectResponse
 from starlette.responses import Response
 
 from api.pages.rendering import render, unavailable
-from api.state import Shared, State
+from api.state import Shared
 from api.store_calls import UnavailableError
 from storage.store.values import Incident, IncidentFilter
 
@@ -23,10 +23,14 @@ async def incidents(
     kind: Annotated[str | None, Query(max_length=64)] = None,
 ) -> Response:
     """Show incidents, unresolved ones first. If a kind is named and one incident is unresolved, go to its page."""
+    found: list[Incident] = []
     try:
-        found = await _found(state, cluster or None, kind or None)
+        for one in ("open", "acknowledged", "resolved"):
+            wanted = IncidentFilter(cluster=cluster or None, kind=kind or None, state=one)
+            found += (await state.calls(state.store.incidents.page, wanted, None, SHOWN)).items
     except UnavailableError as error:
         return unavailable(error, refresh=5)
+    found.sort(key=lambda row: -row.first_ns)
     unresolved = [row for row in found if row.state != "resolved"]
     if kind and len(unresolved) == 1:
         return RedirectResponse(f"/incidents/{unresolved[0].id}", 303)
@@ -40,12 +44,3 @@ async def incidents(
         cluster=cluster,
         kind=kind,
     )
-
-
-async def _found(state: State, cluster: str | None, kind: str | None) -> list[Incident]:
-    """Return the incidents of a cluster that hold a violation of a kind, newest first."""
-    found: list[Incident] = []
-    for one in ("open", "acknowledged", "resolved"):
-        wanted = IncidentFilter(cluster=cluster, kind=kind, state=one)
-        found += (await state.calls(state.store.incidents.page, wanted, None, SHOWN)).items
-    return sorted(found, key=lambda row: -row.first_ns)

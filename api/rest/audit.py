@@ -8,8 +8,9 @@ from pydantic import Field
 from api.judgement.known_places import must_exist
 from api.knowledge.views import readable
 from api.problems import documented
-from api.shapes import ClusterName, Moment, Severity, Shape, moment
+from api.shapes import ClusterName, Moment, Shape, moment
 from api.state import Shared
+from canary.anomalies.anomaly import Severity
 from canary.metrics.findings import Audit
 
 router = APIRouter(tags=["audit"], responses=documented(422, 503, 404))

@@ -1,13 +1,11 @@
 """GET clusters, clusters/{c}/summary, clusters/{c}/partitions; DELETE clusters/{c}."""
 
-from typing import Literal
-
 from fastapi import APIRouter, Request
 from pydantic import ConfigDict, Field
 
 from api.access.record import note
 from api.judgement.known_places import find_cluster
-from api.judgement.safety import judge, loss_bound
+from api.judgement.safety import Level, judge, loss_bound
 from api.knowledge.views import ClusterView
 from api.problems import ProblemError, documented
 from api.shapes import Listing, Moment, Shape, moment_or_none
@@ -34,7 +32,7 @@ class ClusterOut(Shape):
     name: str
     cluster_id: str | None
     healthy: bool
-    level: Literal["safe", "watch", "unknown", "broken"]
+    level: Level
     sentence: str
     since: Moment | None
     topics: list[TopicView]

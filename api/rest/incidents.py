@@ -17,13 +17,13 @@ from api.shapes import (
     Listing,
     Moment,
     Partition,
-    Severity,
     Shape,
     TopicName,
     ViolationState,
     nanoseconds,
 )
 from api.state import Shared, State
+from canary.anomalies.anomaly import Severity
 from storage.store.values import Incident, IncidentFilter, ViolationFilter
 
 router = APIRouter(prefix="/incidents", tags=["incidents"], responses=documented(422, 503, 404))

@@ -21,7 +21,6 @@ from api.shapes import (
     Moment,
     Partition,
     ProbeIdentity,
-    Severity,
     Shape,
     TopicName,
     ViolationState,
@@ -29,6 +28,7 @@ from api.shapes import (
     rfc3339,
 )
 from api.state import ALERT_TEST, Shared, State
+from canary.anomalies.anomaly import Severity
 from canary.anomalies.catalogue import CATALOGUE
 from storage.store.values import StoredViolation, ViolationFilter
 

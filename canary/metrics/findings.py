@@ -1,13 +1,12 @@
 """What an audit of the configuration finds."""
 
 from dataclasses import asdict, dataclass
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, get_args
 
 from pydantic import BeforeValidator
 
+from canary.anomalies.anomaly import Severity
 from canary.metrics.catalogue import Measurement
-
-Severity = Literal["critical", "warning", "info"]
 
 
 def _known(severity: object) -> object:

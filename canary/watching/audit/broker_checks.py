@@ -3,7 +3,8 @@
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from canary.metrics.findings import Finding, Severity
+from canary.anomalies.anomaly import Severity
+from canary.metrics.findings import Finding
 from canary.watching.audit.cluster_config import ClusterConfig, numbered
 
 UNCLEAN = "unclean.leader.election.enable"

@@ -3,7 +3,8 @@
 import re
 from collections.abc import Iterator, Mapping
 
-from canary.metrics.findings import Finding, Severity
+from canary.anomalies.anomaly import Severity
+from canary.metrics.findings import Finding
 from canary.watching.audit.cluster_config import ClusterConfig
 
 _BAD_BELOW = (
