@@ -19,21 +19,16 @@ from canary.errors import UserError
 A_BUG: Final = 70  # EX_SOFTWARE of sysexits.h
 
 
-def _build() -> typer.Typer:
-    built = typer.Typer(
-        name="canary",
-        help="Finds out, in production and all the time, whether Kafka keeps the writes it acknowledged.",
-        no_args_is_help=True,
-        pretty_exceptions_enable=False,
-        context_settings={"help_option_names": ["-h", "--help"]},
-    )
-    built.callback()(session.remember_global_options)
-    for command in registry.COMMANDS:
-        command.register(built)
-    return built
-
-
-app: Final = _build()
+app: Final = typer.Typer(
+    name="canary",
+    help="Finds out, in production and all the time, whether Kafka keeps the writes it acknowledged.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.callback()(session.remember_global_options)
+for _command in registry.COMMANDS:
+    _command.register(app)
 
 
 def main(argv: Sequence[str] | None = None) -> NoReturn:

@@ -15,11 +15,7 @@ _log = structlog.get_logger(__name__)
 
 @contextlib.contextmanager
 def shown(*, terminal: bool | None = None) -> Iterator[Callable[[str, int, int], None]]:
-    """Yield a function that shows a step: (what, steps done, steps in all).
-
-    Args:
-        terminal: draw a bar; None asks stderr.
-    """
+    """Yield a function that shows a step: (what, steps done, steps in all). ``terminal``: None asks stderr."""
     if not (sys.stderr.isatty() if terminal is None else terminal):
         yield _lines()
         return

@@ -1,19 +1,14 @@
 """``canary alert test``: a marked alert through the real path, from the store to the pager."""
 
-from __future__ import annotations
-
 import time
 import uuid
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from canary.cli import session
 from canary.cli.session import JsonOption  # typer reads it
 from canary.errors import UserError
-
-if TYPE_CHECKING:
-    from canary.anomalies.violation import Violation
 
 
 def ring(
@@ -29,12 +24,24 @@ def ring(
 
     Example: canary alert test --cluster prod-eu --for 5m
     """
+    from canary.anomalies.violation import Violation  # noqa: PLC0415
+
     settings = session.load_settings()
     names = [one.name for one in settings.clusters]
     name = cluster or (names[0] if len(names) == 1 else None)
     if name is None or name not in names:
         raise UserError(f"name one with --cluster; there are: {', '.join(names)}")
-    found = a_test(time.time_ns())
+    mark = uuid.uuid4().hex  # makes each test a violation of its own
+    found = Violation(
+        kind="alert-test",
+        severity="critical",
+        topic="alert-test",
+        topic_id=mark,
+        at_ns=time.time_ns(),
+        by="watch",
+        summary="This is a test of the alarm, asked for by `canary alert test`. Nothing is wrong.",
+        evidence={"test": True, "mark": mark},
+    )
     with session.open_store(settings) as store:
         store.upgrade()
         store.actions.record("command line", "alert-test", f"cluster {name}", found.at_ns, {"for_s": hold})
@@ -47,20 +54,3 @@ def ring(
         finally:
             store.violations.end([key], time.time_ns())
     session.report({"violation": key, "cluster": name}, "ended; the alert should resolve", json=json)
-
-
-def a_test(at_ns: int) -> Violation:
-    """Return a violation that is plainly a test, and a new one each time."""
-    from canary.anomalies.violation import Violation  # noqa: PLC0415
-
-    mark = uuid.uuid4().hex
-    return Violation(
-        kind="alert-test",
-        severity="critical",
-        topic="alert-test",
-        topic_id=mark,
-        at_ns=at_ns,
-        by="watch",
-        summary="This is a test of the alarm, asked for by `canary alert test`. Nothing is wrong.",
-        evidence={"test": True, "mark": mark},
-    )

@@ -8,18 +8,7 @@ from canary.cli import session
 from canary.cli.session import JsonOption  # typer reads it
 
 _PARTS: Final = ("confluent-kafka", "pyarrow", "pyspark", "sqlalchemy", "fastapi")
-
-
-def versions() -> dict[str, str]:
-    """Return the versions of the canary, of Python and of the libraries whose behaviour matters, where installed."""
-    present = {
-        found.name.lower(): found.version for part in _PARTS for found in importlib.metadata.distributions(name=part)
-    }
-    return {
-        "canary": importlib.metadata.version("kafka-durability-canary"),
-        "python": platform.python_version(),
-        **present,
-    }
+"""The libraries whose behaviour matters; some may not be installed."""
 
 
 def version(*, json: JsonOption = False) -> None:
@@ -27,5 +16,6 @@ def version(*, json: JsonOption = False) -> None:
 
     Example: canary version --json
     """
-    found = versions()
-    session.report(found, f"canary {found['canary']}", json=json)
+    canary = importlib.metadata.version("kafka-durability-canary")
+    parts = {one.name.lower(): one.version for part in _PARTS for one in importlib.metadata.distributions(name=part)}
+    session.report({"canary": canary, "python": platform.python_version(), **parts}, f"canary {canary}", json=json)
