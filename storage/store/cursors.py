@@ -3,11 +3,8 @@
 import base64
 import binascii
 import json
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
-
-from sqlalchemy import Column, ColumnElement, Connection, Select, tuple_
+from typing import Generic, TypeVar
 
 from storage.store.errors import StoreError
 
@@ -30,36 +27,17 @@ class Page(Generic[T]):
     next_cursor: str | None
 
 
-def read_page(
-    connection: Connection,
-    query: Select[Any],
-    at: Column[Any],
-    make: Callable[[Any], T],
-    cursor: str | None,
-    limit: int,
-) -> Page[T]:
-    """Return what ``make`` makes of ``limit`` (1 to 1000) rows of ``query``, newest first by ``at`` (ns) and id.
-
-    Raises:
-        BadCursorError: ``cursor`` is not from this list.
-    """
-    keys = at, at.table.c.id
-    limit = max(1, min(limit, MAX_LIMIT))
-    if cursor is not None:
-        before: ColumnElement[bool] = tuple_(*keys) < tuple_(*_decode(cursor))
-        query = query.where(before)
-    rows = connection.execute(query.order_by(*(key.desc() for key in keys)).limit(limit + 1)).all()
-    more = len(rows) > limit
-    rows = rows[:limit]
-    next_cursor = _encode(*(getattr(rows[-1], key.key) for key in keys)) if more else None
-    return Page([make(row) for row in rows], next_cursor)
-
-
-def _encode(at_ns: int, row_id: str) -> str:
+def encode(at_ns: int, row_id: str) -> str:
+    """Return the cursor of what comes after a row."""
     return base64.urlsafe_b64encode(json.dumps([at_ns, row_id]).encode()).decode().rstrip("=")
 
 
-def _decode(cursor: str) -> tuple[int, str]:
+def decode(cursor: str) -> tuple[int, str]:
+    """Return what ``encode`` was given.
+
+    Raises:
+        BadCursorError: ``encode`` did not make it.
+    """
     try:
         at_ns, row_id = json.loads(base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)))
     except (binascii.Error, ValueError, TypeError):

@@ -15,12 +15,12 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import orjson
-from sqlalchemy import URL, Column, Connection, Engine, Select, create_engine, event, make_url, text
+from sqlalchemy import URL, Column, Connection, Engine, Executable, Select, create_engine, event, make_url, text, tuple_
 from sqlalchemy.exc import ArgumentError, DataError, NoSuchModuleError, SQLAlchemyError
 from sqlalchemy.pool import QueuePool
 
 from canary.extras import require
-from storage.store.cursors import Page, read_page
+from storage.store.cursors import MAX_LIMIT, Page, decode, encode
 from storage.store.errors import BadValueError, StoreError
 
 T = TypeVar("T")
@@ -55,8 +55,7 @@ class Database:
     def writing(self, *, serial: str | None = None) -> Iterator[Connection]:
         """Run the body in a transaction that is committed at its end and rolled back on an exception.
 
-        Args:
-            serial: transactions with the same word run one after the other, across processes.
+        Those with the same word ``serial`` run one after the other, across processes.
 
         Raises:
             StoreError: the database cannot be reached or refuses.
@@ -94,6 +93,12 @@ class Database:
         return f"does not answer: {words[:400] or type(origin).__name__}"
 
 
+def one_of(connection: Connection, query: Executable, make: Callable[[Any], T]) -> T | None:
+    """Return what ``make`` makes of the only row that ``query`` gives, None without one."""
+    row = connection.execute(query).one_or_none()
+    return None if row is None else make(row)
+
+
 class Repository:
     """A family of tables in a database. Every public method runs one transaction and may raise StoreError."""
 
@@ -103,8 +108,7 @@ class Repository:
     def _one(self, query: Select[Any], make: Callable[[Any], T]) -> T | None:
         """Return what ``make`` makes of the only row of ``query``, None without one."""
         with self._database.reading() as connection:
-            row = connection.execute(query).one_or_none()
-        return None if row is None else make(row)
+            return one_of(connection, query, make)
 
     def _all(self, query: Select[Any], make: Callable[[Any], T]) -> list[T]:
         """Return what ``make`` makes of each row of ``query``."""
@@ -114,9 +118,19 @@ class Repository:
     def _page(
         self, query: Select[Any], at: Column[Any], make: Callable[[Any], T], cursor: str | None, limit: int
     ) -> Page[T]:
-        """Return a page of ``query``, newest first by the time ``at``, see `read_page`."""
+        """Return what ``make`` makes of ``limit`` (1 to 1000) rows of ``query``, newest first by ``at`` (ns) and id.
+
+        Raises:
+            BadCursorError: ``cursor`` is not from this list.
+        """
+        keys = at, at.table.c.id
+        limit = max(1, min(limit, MAX_LIMIT))
         with self._database.reading() as connection:
-            return read_page(connection, query, at, make, cursor, limit)
+            if cursor is not None:
+                query = query.where(tuple_(*keys) < tuple_(*decode(cursor)))
+            rows = connection.execute(query.order_by(*(key.desc() for key in keys)).limit(limit + 1)).all()
+        next_cursor = encode(*(getattr(rows[limit - 1], key.key) for key in keys)) if len(rows) > limit else None
+        return Page([make(row) for row in rows[:limit]], next_cursor)
 
 
 def _parse(url: str) -> URL:

@@ -30,6 +30,8 @@ class Store:
 
     def __init__(self, database: Database) -> None:
         self._database = database
+        self.name = database.name
+        """The URL without its password."""
         self.identities = Identities(database)
         self.leases = Leases(database)
         self.violations = Violations(database)
@@ -51,13 +53,7 @@ class Store:
         monotonic: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
     ) -> Self:
-        """Return the store at ``url`` as soon as it answers.
-
-        Args:
-            url: sqlite:///FILE or postgresql+psycopg://….
-            timeout: how long to try again, in s; 0 = once.
-            monotonic: clock in s.
-            sleep: waits between two tries, in s.
+        """Return the store at ``url`` as soon as it answers; try again for ``timeout`` seconds (0: only once).
 
         Raises:
             StoreError: the URL is not understood, or the database did not answer in time.
@@ -87,11 +83,6 @@ class Store:
     def __exit__(self, *_: object) -> None:
         """Close the connections."""
         self.close()
-
-    @property
-    def name(self) -> str:
-        """The URL without its password."""
-        return self._database.name
 
     def close(self) -> None:
         """Close the connections."""

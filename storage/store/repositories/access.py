@@ -17,11 +17,12 @@ from typing import Any, Final
 from sqlalchemy import insert, select, update
 
 from storage.store.cursors import Page
-from storage.store.database import Repository
+from storage.store.database import Repository, one_of
 from storage.store.models import ACTIONS, TOKENS
 from storage.store.rows import value_of
 from storage.store.values import Action, Scope, Token
 
+_token = partial(value_of, Token)
 TOKEN: Final = re.compile(r"canary_([0-9a-f]{16})_([A-Za-z0-9_-]{43})")
 
 
@@ -38,7 +39,7 @@ class Tokens(Repository):
 
     def all(self) -> list[Token]:
         """Return every token, oldest first, the revoked ones too."""
-        return self._all(select(TOKENS).order_by("created_ns", "id"), partial(value_of, Token))
+        return self._all(select(TOKENS).order_by("created_ns", "id"), _token)
 
     def verify(self, text: str, at_ns: int) -> Token | None:
         """Return the token with this text; None if it is unknown, revoked or expired."""
@@ -49,7 +50,7 @@ class Tokens(Repository):
             row = connection.execute(select(TOKENS).where(TOKENS.c.id == match[1])).one_or_none()
         if row is None or not hmac.compare_digest(row.digest, _digest(match[2])):
             return None
-        token = value_of(Token, row)
+        token = _token(row)
         return token if token.valid(at_ns) else None
 
     def revoke(self, token_id: str, at_ns: int) -> Token | None:
@@ -57,8 +58,7 @@ class Tokens(Repository):
         this = TOKENS.c.id == token_id
         with self._database.writing() as connection:
             connection.execute(update(TOKENS).where(this, TOKENS.c.revoked_ns.is_(None)).values(revoked_ns=at_ns))
-            row = connection.execute(select(TOKENS).where(this)).one_or_none()
-        return None if row is None else value_of(Token, row)
+            return one_of(connection, select(TOKENS).where(this), _token)
 
 
 class Actions(Repository):

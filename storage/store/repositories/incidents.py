@@ -3,10 +3,10 @@
 from functools import partial
 from typing import Literal
 
-from sqlalchemy import Connection, select, update
+from sqlalchemy import select, update
 
 from storage.store.cursors import Page
-from storage.store.database import Repository
+from storage.store.database import Repository, one_of
 from storage.store.models import INCIDENTS, VIOLATIONS
 from storage.store.repositories.violations import acknowledge_where
 from storage.store.rows import matching, value_of
@@ -43,7 +43,7 @@ class Incidents(Repository):
             connection.execute(update(INCIDENTS).where(this).values(note=note))
             connection.execute(update(INCIDENTS).where(this, INCIDENTS.c.state == "open").values(state="acknowledged"))
             acknowledge_where(connection, VIOLATIONS.c.incident_id == incident_id, note)
-            return _get(connection, incident_id)
+            return one_of(connection, select(INCIDENTS).where(this), _incident)
 
     def resolve(
         self, incident_id: str, reason: Literal["lost", "planned", "false"], at_ns: int, note: str | None = None
@@ -52,15 +52,11 @@ class Incidents(Repository):
 
         A condition that still holds stays resolved until it ends; when it holds another time it is open again.
         """
+        this = INCIDENTS.c.id == incident_id
         resolved = {"state": "resolved", "reason": reason}
         with self._database.writing() as connection:
-            connection.execute(update(INCIDENTS).where(INCIDENTS.c.id == incident_id).values(**resolved, note=note))
+            connection.execute(update(INCIDENTS).where(this).values(**resolved, note=note))
             connection.execute(
                 update(VIOLATIONS).where(VIOLATIONS.c.incident_id == incident_id).values(**resolved, closed_ns=at_ns)
             )
-            return _get(connection, incident_id)
-
-
-def _get(connection: Connection, incident_id: str) -> Incident | None:
-    row = connection.execute(select(INCIDENTS).where(INCIDENTS.c.id == incident_id)).one_or_none()
-    return None if row is None else _incident(row)
+            return one_of(connection, select(INCIDENTS).where(this), _incident)

@@ -4,8 +4,9 @@ import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from functools import partial
+from typing import Any
 
-from sqlalchemy import Connection, delete, insert, select, update
+from sqlalchemy import Connection, Select, delete, insert, select, update
 
 from storage.store.cursors import Page
 from storage.store.database import Repository
@@ -49,20 +50,18 @@ class Windows(Repository):
 
     def between(self, since_ns: int, until_ns: int) -> list[Maintenance]:
         """Return every window that overlaps the time from ``since_ns`` to ``until_ns``, both included."""
-        with self._database.reading() as connection:
-            return _between(connection, since_ns, until_ns)
+        return self._all(_between(since_ns, until_ns), _window)
 
 
 def covering(connection: Connection, cluster: str, times: Sequence[int]) -> Callable[[int], Maintenance | None]:
     """Return a function from a moment (one of ``times``, ns) to the window of ``cluster`` that covers it, or None."""
     windows = [
         window
-        for window in _between(connection, min(times, default=0), max(times, default=0))
+        for window in map(_window, connection.execute(_between(min(times, default=0), max(times, default=0))))
         if window.cluster in {None, cluster}
     ]
     return lambda at_ns: next((window for window in windows if window.begin_ns <= at_ns < window.end_ns), None)
 
 
-def _between(connection: Connection, since_ns: int, until_ns: int) -> list[Maintenance]:
-    query = select(MAINTENANCE).where(MAINTENANCE.c.begin_ns <= until_ns, MAINTENANCE.c.end_ns > since_ns)
-    return [_window(row) for row in connection.execute(query)]
+def _between(since_ns: int, until_ns: int) -> Select[Any]:
+    return select(MAINTENANCE).where(MAINTENANCE.c.begin_ns <= until_ns, MAINTENANCE.c.end_ns > since_ns)

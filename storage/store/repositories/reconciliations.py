@@ -8,14 +8,13 @@ from typing import Any, Final
 from sqlalchemy import ColumnElement, and_, func, insert, or_, select, update
 
 from storage.store.cursors import Page
-from storage.store.database import Repository
+from storage.store.database import Repository, one_of
 from storage.store.models import RECONCILIATIONS
 from storage.store.rows import value_of
 from storage.store.values import Reconciliation
 
 AHEAD_NS: Final = 3_600 * 10**9
 """A time more than this later than now was written by a clock that was ahead."""
-
 
 _reconciliation = partial(value_of, Reconciliation)
 
@@ -54,13 +53,9 @@ class Reconciliations(Repository):
             ).scalar_one_or_none()
             if oldest is None:
                 return None
-            claimed = connection.execute(
-                update(RECONCILIATIONS)
-                .where(RECONCILIATIONS.c.id == oldest, claimable)
-                .values(state="running", holder=holder, started_ns=at_ns)
-                .returning(RECONCILIATIONS)
-            ).one_or_none()
-        return None if claimed is None else _reconciliation(claimed)
+            claiming = update(RECONCILIATIONS).where(RECONCILIATIONS.c.id == oldest, claimable)
+            claimed = claiming.values(state="running", holder=holder, started_ns=at_ns).returning(RECONCILIATIONS)
+            return one_of(connection, claimed, _reconciliation)
 
     def progress(self, reconciliation_id: str, holder: str, words: str) -> bool:
         """Store how far a running one is; False: ``holder`` does not run it (any more)."""

@@ -30,6 +30,8 @@ INCIDENT_WINDOW_NS = 10 * 60 * 1_000_000_000
 MAX_SIGHTINGS_EACH = 10
 _SAME = ("kind", "severity", "topic", "topic_id", "partition", "offset", "mode")
 """Columns of the same names as the fields of a violation."""
+_INCIDENT_TOO = ("id", "cluster", "topic", "topic_id", "partition", "severity", "state", "reason", "note")
+"""Columns that a new incident takes from its first violation."""
 _RANK = {"info": 0, "warning": 1, "critical": 2}
 
 
@@ -40,7 +42,10 @@ def record(connection: Connection, cluster: str, violations: Sequence[Violation]
     """
     known = Known(connection, cluster, violations)
     rows = known.rows
-    before = {row_id: _copy(row) for row_id, row in rows.items()}
+    before = {
+        row_id: {**row, "sightings": list(row["sightings"]), "evidence": dict(row["evidence"])}
+        for row_id, row in rows.items()
+    }
     incidents = _Incidents(connection, cluster)
     planned = maintenance.covering(connection, cluster, [violation.at_ns for violation in violations])
     found: Counter[tuple[str, str]] = Counter()
@@ -52,9 +57,9 @@ def record(connection: Connection, cluster: str, violations: Sequence[Violation]
             state = row["state"]
             raised = _see_again(row, violation, window, whole=count == row["record_count"])
             if row["state"] != state:
-                incidents.reopen(row)
+                incidents.again.append(row)
             if raised:
-                incidents.worsen(row)
+                incidents.worse.append(row)
                 found[row["kind"], row["severity"]] += row["record_count"]
         for piece in pieces:
             row = _new_row(piece.key(cluster), cluster, piece, window)
@@ -184,8 +189,10 @@ class _Incidents:
         self._places: dict[str, list[Row]] = {}
         self._dirty: dict[str, Row] = {}
         self._new: dict[str, Row] = {}
-        self._worse: list[Row] = []
-        self._again: list[Row] = []
+        self.worse: list[Row] = []
+        """Rows to whose severity their incidents are raised, when saved."""
+        self.again: list[Row] = []
+        """Rows whose incidents are reopened, when saved, if they are resolved or planned."""
 
     def join(self, violation: Violation, row: Row) -> str:
         """Add ``violation``, stored as ``row``, to the incident of its place and time; return the incident's id."""
@@ -207,14 +214,8 @@ class _Incidents:
                 self._dirty[incident["id"]] = incident
                 return str(incident["id"])
         incident = {
-            "id": row["id"],
+            **{name: row[name] for name in _INCIDENT_TOO},
             "place": place,
-            "cluster": self._cluster,
-            "topic": violation.topic,
-            "topic_id": violation.topic_id,
-            "partition": violation.partition,
-            "severity": violation.severity,
-            **{name: row[name] for name in ("state", "reason", "note")},
             "first_ns": violation.at_ns,
             "last_ns": violation.at_ns,
             **_lead(row),
@@ -223,14 +224,6 @@ class _Incidents:
         self._new[row["id"]] = incident
         return str(row["id"])
 
-    def worsen(self, row: Row) -> None:
-        """Raise the severity of the incident of ``row`` to that of ``row``, when saved."""
-        self._worse.append(row)
-
-    def reopen(self, row: Row) -> None:
-        """Reopen the incident of ``row``, when saved, if it is resolved or planned."""
-        self._again.append(row)
-
     def save(self) -> None:
         """Write new and changed incidents."""
         for chunk in chunks(self._new.values()):
@@ -238,14 +231,14 @@ class _Incidents:
         for row_id, incident in self._dirty.items():
             if row_id not in self._new:
                 self._connection.execute(update(INCIDENTS).where(INCIDENTS.c.id == row_id).values(incident))
-        for row in self._worse:
+        for row in self.worse:
             milder = [name for name, rank in _RANK.items() if rank < _RANK[row["severity"]]]
             self._connection.execute(
                 update(INCIDENTS)
                 .where(INCIDENTS.c.id == row["incident_id"], INCIDENTS.c.severity.in_(milder))
                 .values(severity=row["severity"])
             )
-        for row in self._again:
+        for row in self.again:
             self._connection.execute(
                 update(INCIDENTS)
                 .where(
@@ -278,7 +271,3 @@ def _count(connection: Connection, cluster: str, found: Counter[tuple[str, str]]
                 index_elements=list(place), set_={"total": VIOLATION_TOTALS.c.total + number}
             )
         )
-
-
-def _copy(row: Row) -> Row:
-    return {**row, "sightings": list(row["sightings"]), "evidence": dict(row["evidence"])}

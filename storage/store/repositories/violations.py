@@ -9,7 +9,7 @@ from canary.anomalies.policy import LOSSES
 from canary.anomalies.violation import Violation
 from canary.probe.identity import Identity
 from storage.store.cursors import Page
-from storage.store.database import Repository
+from storage.store.database import Repository, one_of
 from storage.store.models import INCIDENTS, VIOLATION_TOTALS, VIOLATIONS
 from storage.store.repositories import recording
 from storage.store.repositories.known_records import identity_of, runs_of
@@ -85,14 +85,14 @@ class Violations(Repository):
 
     def get(self, violation_id: str) -> StoredViolation | None:
         """Return one violation with its evidence and records, or None."""
-        with self._database.reading() as connection:
-            return _get(connection, violation_id)
+        return self._one(select(VIOLATIONS).where(VIOLATIONS.c.id == violation_id), _whole)
 
     def acknowledge(self, violation_id: str, note: str | None = None) -> StoredViolation | None:
         """Acknowledge an open violation (a resolved one stays resolved), with a note. None if there is none."""
+        this = VIOLATIONS.c.id == violation_id
         with self._database.writing() as connection:
-            acknowledge_where(connection, VIOLATIONS.c.id == violation_id, note)
-            return _get(connection, violation_id)
+            acknowledge_where(connection, this, note)
+            return one_of(connection, select(VIOLATIONS).where(this), _whole)
 
     def counts(self) -> list[ViolationCount]:
         """Return how many records of every (cluster, kind, severity) were ever found, and are in open violations."""
@@ -133,10 +133,7 @@ def acknowledge_where(connection: Connection, where: ColumnElement[bool], note: 
     connection.execute(update(VIOLATIONS).where(where, VIOLATIONS.c.state == "open").values(state="acknowledged"))
 
 
-def _get(connection: Connection, violation_id: str) -> StoredViolation | None:
-    row = connection.execute(select(VIOLATIONS).where(VIOLATIONS.c.id == violation_id)).one_or_none()
-    if row is None:
-        return None
+def _whole(row: Any) -> StoredViolation:
     records = () if row.records is None else tuple(runs_of(row._mapping))  # noqa: SLF001  # SQLAlchemy's public name
     return _violation(row, evidence=row.evidence or {}, records=records)
 
