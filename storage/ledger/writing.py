@@ -153,8 +153,7 @@ class Ledger:
     def seal(self, state: bytes) -> Path | None:
         """Begin a new segment with the snapshot ``state``, which covers everything appended so far.
 
-        Returns:
-            The path of the segment that was closed; None if none was being written.
+        Returns the path of the segment that was closed; None if none was being written.
 
         Raises:
             LedgerError: the snapshot could not be made durable; the old segment is written further.

@@ -5,14 +5,12 @@ that rots would have segments skipped. It names the last segment that it covers:
 dropped before a crash, must not be converted again with a later carry.
 """
 
-from __future__ import annotations
-
 import os
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import orjson
 import structlog
@@ -79,8 +77,8 @@ class Carry:
         )
         return data + b"\n%08x" % zlib.crc32(data)
 
-    @staticmethod
-    def decode(data: bytes) -> Carry:
+    @classmethod
+    def decode(cls, data: bytes) -> Self:
         """Return the carry that ``encode`` wrote.
 
         Raises:
@@ -93,7 +91,7 @@ class Carry:
             read = orjson.loads(data)
             if read["version"] != _VERSION:
                 raise ValueError(f"version {read['version']}")
-            return Carry(
+            return cls(
                 read["ledger_id"],
                 read["segment"],
                 {Identity(*row[:4]): OpenProbe(*row[4:]) for row in read["probes"]},

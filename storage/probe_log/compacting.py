@@ -38,13 +38,10 @@ class _File:
 
 
 def compact(url: str, clusters: Collection[str] | None = None, *, keep: int = 60, at_least: int = 30) -> int:
-    """Merge small files; return by how many their number fell.
+    """Merge small files of ``clusters`` (None: of all); return by how many their number fell.
 
-    Args:
-        url: the probe log.
-        clusters: the clusters whose files are merged; None: all.
-        keep: so many of the newest files of each (table, cluster, runner, ledger) stay as they are.
-        at_least: fewer files of one day than this are not worth merging, unless their day is over.
+    The newest ``keep`` files of each (table, cluster, runner, ledger) stay as they are; fewer files of one day than
+    ``at_least`` are not worth merging, unless their day is over.
 
     Raises:
         ProbeLogError: the place cannot be read or written; nothing is lost, try again later.

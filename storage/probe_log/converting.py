@@ -60,16 +60,10 @@ class _Transaction(NamedTuple):
 def convert(
     batches: Iterable[Sequence[f.Fact]], *, cluster: str, carry: Carry, later: Mapping[str, str] | None = None
 ) -> Converted:
-    """Turn a segment's facts into tables.
+    """Turn a segment's facts, in ledger order, into tables and the next carry (with the old one's id and segment).
 
-    Args:
-        batches: the segment's facts, in ledger order.
-        cluster: the cluster's name, for the first column.
-        carry: what the segment before handed on (``Carry()`` for the first).
-        later: the id that the following segment tells first, by topic (incarnations.first_told).
-
-    Returns:
-        The tables and the next carry, whose ``ledger_id`` and ``segment`` are the old ones.
+    ``carry`` is what the segment before handed on (``Carry()`` for the first); ``later`` has the id that the following
+    segment tells first, by topic (incarnations.first_told).
     """
     conversion = _Conversion(carry)
     for batch in batches:

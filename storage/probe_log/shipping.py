@@ -43,22 +43,15 @@ class Shipped:
     probes: int = 0
     transactions: int = 0
     polls: int = 0
-    voided: int = 0
     already: bool = False
-    damage: str | None = None
 
 
 def ship_segment(segment: Path, *, url: str, cluster: str, runner: str) -> Shipped:
     """Convert a sealed segment and ship it; after that the ledger may drop it.
 
     Segments are shipped in their order; the carry beside them (``probe-log.carry``) names the last one. Shipping one
-    again after a crash writes the same files again, or nothing.
-
-    Args:
-        segment: a path of Ledger.sealed().
-        url: settings.probe_log.url, a directory or anything fsspec understands.
-        cluster: name of the cluster.
-        runner: name of the runner.
+    again after a crash writes the same files again, or nothing. ``segment`` is a path of Ledger.sealed(), ``url`` a
+    directory or anything fsspec understands.
 
     Raises:
         ProbeLogError: the place cannot be written; try again later.
@@ -84,8 +77,7 @@ def ship_segment(segment: Path, *, url: str, cluster: str, runner: str) -> Shipp
     save_carry(carry_path, dataclasses.replace(converted.carry, ledger_id=ledger_id, segment=read.number))
     if read.damage is not None:
         _log.error("probe_log_segment_damaged", what=read.damage)
-    rows = {table: content.num_rows for table, content in converted.tables.items()}
-    return Shipped(read.number, **rows, voided=converted.voided, damage=read.damage)
+    return Shipped(read.number, **{table: content.num_rows for table, content in converted.tables.items()})
 
 
 def ship(converted: Converted, *, url: str, name: str) -> None:
