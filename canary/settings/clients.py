@@ -6,17 +6,24 @@ idempotence, retries until the delivery timeout, explicit isolation levels, no a
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
+    from canary.facts import Isolation
     from canary.settings.clusters import ClusterSettings
-
-Isolation = Literal["read_committed", "read_uncommitted"]
 
 #: For producers: retried without end until the delivery timeout, which the user may set.
 _DELIVERY: Final[dict[str, Any]] = {"linger.ms": 5, "message.timeout.ms": 120_000, "retries": 2_147_483_647}
 #: For consumers: at most 16 MB fetched ahead, not 64.
 _READING: Final[dict[str, Any]] = {"queued.max.messages.kbytes": 16_384}
+ASSIGNED: Final[dict[str, Any]] = {
+    "auto.offset.reset": "error",
+    "check.crcs": True,
+    "enable.auto.commit": False,
+    "enable.auto.offset.store": False,
+    "enable.partition.eof": True,
+}
+"""For consumers whose positions are assigned: what they are told is complete, and they commit nothing."""
 #: For every client. Backoffs so that a cluster that does not answer costs no CPU (FIELD-NOTES, "odds and ends").
 _ANY_CLIENT: Final[dict[str, Any]] = {
     "allow.auto.create.topics": False,
@@ -59,16 +66,5 @@ def consumer_config(cluster: ClusterSettings, isolation: Isolation) -> dict[str,
 
     It gets an event at the end of each partition, commits nothing, and fails at an offset that is not in the log.
     """
-    return (
-        _READING
-        | admin_config(cluster)
-        | {
-            "auto.offset.reset": "error",
-            "check.crcs": True,
-            "enable.auto.commit": False,
-            "enable.auto.offset.store": False,
-            "enable.partition.eof": True,
-            "group.id": f"{cluster.identifier_prefix}-assigned",  # librdkafka wants one; nothing ever joins it
-            "isolation.level": isolation,
-        }
-    )
+    group = f"{cluster.identifier_prefix}-assigned"  # librdkafka wants one; nothing ever joins it
+    return _READING | admin_config(cluster) | ASSIGNED | {"group.id": group, "isolation.level": isolation}

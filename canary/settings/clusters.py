@@ -1,9 +1,7 @@
 """A cluster that is probed: how to reach it, the topic, and the modes."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Self
 
 from pydantic import Field, SecretStr, field_validator, model_validator
 
@@ -24,7 +22,7 @@ class Share:
     of: int = 1
 
     @classmethod
-    def parse(cls, text: str) -> Share:
+    def parse(cls, text: str) -> Self:
         """Return the share that ``text`` (like 0/3) names.
 
         Raises:
@@ -64,7 +62,7 @@ class TopicSettings(Section):
         return {str(name).replace("_", "."): property_text(one, str(name)) for name, one in value.items()}
 
     @model_validator(mode="after")
-    def _with_defaults(self) -> TopicSettings:
+    def _with_defaults(self) -> Self:
         config = {_MIN_ISR: str(min(2, self.replication_factor)), "retention.ms": str(7 * 86_400_000), **self.config}
         least = config[_MIN_ISR]
         if not least.isdigit() or int(least) < 1:
@@ -143,7 +141,7 @@ class ClusterSettings(Section):
         return value
 
     @model_validator(mode="after")
-    def _what_is_shared(self) -> ClusterSettings:
+    def _what_is_shared(self) -> Self:
         """Leave to share 0 what needs all partitions, or is done once for a cluster."""
         share = self.share
         for mode in self.modes.enabled():
@@ -188,7 +186,7 @@ class ClusterSettings(Section):
         return getattr(self.modes.enabled()[mode], "topic", None) or f"{self.topic.name}-{mode}"
 
     @model_validator(mode="after")
-    def _topic_each(self) -> ClusterSettings:
+    def _topic_each(self) -> Self:
         taken: dict[str, str] = {}
         for mode in self.modes.enabled():
             if WORKLOADS[mode].topic == "none":
@@ -207,6 +205,6 @@ class ClusterSettings(Section):
         """Return the user's properties with secrets revealed: for clients alone, never to be logged or shown."""
         return revealed(self.kafka)
 
-    def at(self, bootstrap_servers: str) -> ClusterSettings:
+    def at(self, bootstrap_servers: str) -> Self:
         """Return the same cluster at an address: for the lab, whose ports are known only once it runs."""
         return self.model_copy(update={"kafka": {**self.kafka, "bootstrap.servers": bootstrap_servers}})

@@ -18,12 +18,7 @@ _LIFETIME_S: Final = 300.0
 
 
 class FileSecret(SecretStr):
-    """A secret from a file: as it is there now; while the file cannot be read, as it was.
-
-    Args:
-        path: the file.
-        text: what it held when the settings were read.
-    """
+    """A secret from a file: as it is there now; while the file cannot be read, as it was."""
 
     def __init__(self, path: str, text: str) -> None:
         """Begin with the text that the settings read."""

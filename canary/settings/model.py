@@ -1,11 +1,9 @@
 """The settings as a whole. Every default is the safe one, every field describes what it is and in which unit."""
 
-from __future__ import annotations
-
 import re
 import socket
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 from urllib.parse import urlsplit
 
 from pydantic import ConfigDict, Field, SecretStr, field_validator, model_validator
@@ -183,7 +181,7 @@ class Settings(Section):
         return value or [{}]
 
     @model_validator(mode="after")
-    def _consistent(self) -> Settings:
+    def _consistent(self) -> Self:
         names: set[str] = set()
         lab: str | None = None
         for at, cluster in enumerate(self.clusters):

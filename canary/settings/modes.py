@@ -1,16 +1,14 @@
 """The modes under a cluster's ``modes``: a model for each workload, made from its descriptor (canary.workloads)."""
 
-from __future__ import annotations
-
 from dataclasses import MISSING, fields
-from typing import Any, Final
+from typing import Any, Final, Self
 
 from pydantic import Field, create_model, field_validator, model_validator
 
 from canary.probe.record import check_length
 from canary.settings.fields import Bytes, Seconds, Section, TopicName, problem
 from canary.workloads.catalogue import MAIN, WORKLOADS
-from canary.workloads.descriptor import Workload  # of what pydantic's models are made
+from canary.workloads.descriptor import Workload
 
 _TYPES: Final[dict[str, Any]] = {"duration": Seconds, "count": int, "size": Bytes, "topic": TopicName}
 
@@ -68,7 +66,7 @@ class Modes(_BY_NAME):  # type: ignore[misc]  # it has a field for each workload
         return named or {MAIN: {}}
 
     @model_validator(mode="after")
-    def _sources(self) -> Modes:
+    def _sources(self) -> Self:
         enabled = self.enabled()
         for mode in enabled:
             source = WORKLOADS[mode].source

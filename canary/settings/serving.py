@@ -1,11 +1,9 @@
 """How the API is served, and which requests it answers."""
 
-from __future__ import annotations
-
 import ipaddress
 import socket
-from pathlib import Path  # pydantic reads it
-from typing import Annotated, Final, Literal
+from pathlib import Path
+from typing import Annotated, Final, Literal, Self
 from urllib.parse import urlsplit
 
 from pydantic import Field, StringConstraints, model_validator
@@ -136,7 +134,7 @@ class ApiSettings(Section):
         return self.auth.required == "always" or (self.auth.required == "auto" and not is_loopback(self.host))
 
     @model_validator(mode="after")
-    def _links_lead_somewhere(self) -> ApiSettings:
+    def _links_lead_somewhere(self) -> Self:
         if self.url is None:
             return self
         host = urlsplit(self.url).hostname
@@ -145,7 +143,7 @@ class ApiSettings(Section):
         return self
 
     @model_validator(mode="after")
-    def _provider_is_used(self) -> ApiSettings:
+    def _provider_is_used(self) -> Self:
         if self.auth.required == "never" and self.auth.oidc is not None:
             raise problem(
                 "an identity provider is set, and no request needs a token",

@@ -1,10 +1,9 @@
 """What a workload says about itself, and the kinds of its settings."""
 
-from dataclasses import dataclass, field
+from dataclasses import MISSING, dataclass, field
 from typing import Any, Literal
 
 Kind = Literal["duration", "count", "size", "topic"]
-_NEEDED: Any = object()
 
 
 def duration(default: float | None, text: str, **bounds: float) -> Any:
@@ -24,12 +23,11 @@ def size(default: int, text: str) -> Any:
 
 def topic_name(text: str) -> Any:
     """Declare a setting that names a topic, and has to be there."""
-    return _setting("topic", _NEEDED, text, {})
+    return _setting("topic", MISSING, text, {})
 
 
 def _setting(kind: Kind, default: Any, text: str, bounds: dict[str, float]) -> Any:
-    metadata = {"kind": kind, "description": text, "bounds": bounds}
-    return field(metadata=metadata) if default is _NEEDED else field(default=default, metadata=metadata)
+    return field(default=default, metadata={"kind": kind, "description": text, "bounds": bounds})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

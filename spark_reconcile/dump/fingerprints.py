@@ -15,6 +15,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from canary.kafka.opening import opened
 from canary.kafka.quiet import calm, quiet_logger
 from canary.probing.readers.tail import OUT_OF_RANGE
+from canary.settings.clients import ASSIGNED
 
 SILENCE_S: Final = 10.0
 """Reading ends after so long without an answer."""
@@ -22,11 +23,7 @@ _POLL_S: Final = 0.5
 _NAME: Final = "dump-ends"
 _DEFAULTS: Final[dict[str, object]] = {"group.id": "durability-canary"}  # demanded; nothing joins it or commits
 _FORCED: Final[dict[str, object]] = {
-    "enable.auto.commit": False,
-    "enable.auto.offset.store": False,
-    "auto.offset.reset": "error",
-    "enable.partition.eof": True,
-    "check.crcs": True,
+    **ASSIGNED,
     "fetch.wait.max.ms": 100,
     "fetch.message.max.bytes": 65_536,  # one record of each place is enough
     "queued.min.messages": 1,

@@ -10,6 +10,7 @@ from canary.facts import Isolation, Polled, Refused
 from canary.kafka.opening import opened
 from canary.kafka.quiet import ErrorReporter, calm, quiet_logger
 from canary.probe.record import Refusal, decode
+from canary.settings.clients import ASSIGNED
 from canary.threads.ports import Clock, Inbox
 
 DRAIN = 1000
@@ -39,11 +40,7 @@ def open_consumer(config: Mapping[str, object], name: str, isolation: Isolation,
     The corruption of a batch is the cluster's to answer for: its CRC is checked, and what fails is an error event.
     """
     forced: dict[str, object] = {
-        "enable.auto.commit": False,
-        "enable.auto.offset.store": False,
-        "auto.offset.reset": "error",
-        "enable.partition.eof": True,
-        "check.crcs": True,
+        **ASSIGNED,
         "isolation.level": isolation,
         "error_cb": ErrorReporter(name, inbox, clock),
     }
