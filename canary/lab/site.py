@@ -41,12 +41,9 @@ class NodeStatus:
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """A lab's directory.
+    """A lab's directory (absolute); ``wanted`` is the state to begin with, where there is none yet.
 
-    Attributes:
-        directory: absolute.
-        wanted: the state to begin with, where there is none yet.
-        die_with_parent: kill the processes started from here when this Python process ends.
+    ``die_with_parent``: kill the processes started from here when this Python process ends.
     """
 
     directory: Path

@@ -102,10 +102,9 @@ class Watcher(Worker):
     def _round(self) -> None:
         self._sample += 1
         self._metadata = None
-        topics = self._topics
         self._inbox.put([WatchAsked(self._clock.now_ns(), self._sample)])
         try:
-            questions = self._ask(topics)
+            questions = self._ask()
         except KafkaException as error:
             self._inbox.put([self._failed("ask", error)])
             return
@@ -113,15 +112,15 @@ class Watcher(Worker):
             return
         facts = self._cluster(questions.cluster)
         facts += self._described(questions.topics)
-        facts += self._others_seen(topics)
+        facts += self._others_seen()
         listed = self._listed(questions.offsets, questions.named)
         facts += listed
-        facts += self._configured(questions.configs, topics)
+        facts += self._configured(questions.configs)
         if risen := self._offsets.risen_starts(listed):
-            facts += self._in_force(risen, topics)
+            facts += self._in_force(risen)
         self._inbox.put(facts)
 
-    def _in_force(self, risen: Sequence[str], topics: Sequence[str]) -> list[Fact]:
+    def _in_force(self, risen: Sequence[str]) -> list[Fact]:
         """Return the settings, as they are now, of topics whose log start has risen.
 
         The reason may be a lower retention, set to empty the topic, and soon raised again.
@@ -130,7 +129,7 @@ class Watcher(Worker):
             configs = self._settings(risen)
         except KafkaException as error:
             return [self._failed("describe_configs", error)]
-        return self._configured(configs, topics) if self._answered(configs.values()) else []
+        return self._configured(configs) if self._answered(configs.values()) else []
 
     def _settings(self, topics: Sequence[str]) -> dict[str, Future[Any]]:
         """Ask for the settings of topics; returns an answer to come for each."""
@@ -148,9 +147,9 @@ class Watcher(Worker):
                 return False
         return True
 
-    def _ask(self, topics: Sequence[str]) -> _Questions:
+    def _ask(self) -> _Questions:
         """Send every question of a round. Partitions are those of the round before."""
-        timeout = {"request_timeout": self._timeout_s}
+        topics, timeout = self._topics, {"request_timeout": self._timeout_s}
         named = self._others.named(topics)
         places = [(topic, p) for topic in topics for p in range(self._own.partitions.get(topic, 0))]
         places += [(topic, p) for topic in named for p in self._others.partitions(topic)]
@@ -222,14 +221,14 @@ class Watcher(Worker):
                 return [self._failed("list_topics", error.args[0])]
         return []
 
-    def _others_seen(self, ours: Sequence[str]) -> list[Fact]:
+    def _others_seen(self) -> list[Fact]:
         """Return changed leaders and replicas of all the other topics, when that is due."""
         if not self._others.due() or self.stopping.is_set():
             return []
         cpu = time.thread_time()
         facts = self._ask_metadata()
         if self._metadata is not None:
-            facts += self._others.seen(self._metadata, ours, self._sample, self._clock.now_ns(), cpu)
+            facts += self._others.seen(self._metadata, self._topics, self._sample, self._clock.now_ns(), cpu)
             facts.append(TopologySeen(self._clock.now_ns(), self._sample, "all"))
             if self._others.moved:
                 self.ask_now()  # the log end under the new leader is soon overwritten
@@ -243,12 +242,12 @@ class Watcher(Worker):
         facts, errors = offsets.facts_of(answers, described, self._sample, self._clock.now_ns())
         return facts + [self._failed(what, error) for what, error in errors.items()]
 
-    def _configured(self, futures: Mapping[str, Future[Any]], ours: Sequence[str]) -> list[Fact]:
+    def _configured(self, futures: Mapping[str, Future[Any]]) -> list[Fact]:
         facts: list[Fact] = []
         for topic, future in futures.items():
             entries, error = _answer(future)
             at_ns = self._clock.now_ns()
-            if topic not in ours:
+            if topic not in self._topics:
                 if error is None:
                     least = entries.get("min.insync.replicas")
                     facts.append(self._others.configured(topic, number(least.value) if least else None, at_ns))

@@ -30,15 +30,12 @@ class Selection:
                 self._offsets[name] = None
             elif (chosen := self._offsets.setdefault(name, set())) is not None:
                 chosen.add(int(number))
+        self.names = list(self._offsets)
+        """Topics whose offsets are watched."""
 
     def __bool__(self) -> bool:
         """Whether anything is to be watched."""
         return self._pattern is not None or bool(self._offsets)
-
-    @property
-    def names(self) -> list[str]:
-        """Topics whose offsets are watched."""
-        return list(self._offsets)
 
     def topic(self, name: str) -> bool:
         """Return whether the leaders and replicas of a topic are watched."""

@@ -25,19 +25,13 @@ _POM = """<project xmlns="http://maven.apache.org/POM/4.0.0">
 <modelVersion>4.0.0</modelVersion><groupId>canary</groupId><artifactId>lab</artifactId><version>1</version>
 <packaging>pom</packaging>
 <dependencies>
-<dependency><groupId>org.apache.kafka</groupId><artifactId>kafka_2.13</artifactId><version>{kafka}</version></dependency>
-{logging}
+{dependencies}
 </dependencies>
 </project>
 """
-_LOG4J2 = (
-    "<dependency><groupId>org.apache.logging.log4j</groupId><artifactId>log4j-slf4j-impl</artifactId>"
-    "<version>2.24.3</version></dependency>"
-)
-_RELOAD4J = (
-    "<dependency><groupId>org.slf4j</groupId><artifactId>slf4j-reload4j</artifactId>"
-    "<version>1.7.36</version></dependency>"
-)
+_DEPENDENCY = "<dependency><groupId>{}</groupId><artifactId>{}</artifactId><version>{}</version></dependency>"
+_LOG4J2 = "org.apache.logging.log4j:log4j-slf4j-impl:2.24.3"
+_RELOAD4J = "org.slf4j:slf4j-reload4j:1.7.36"
 
 
 def resolve(version: str) -> list[Jar]:
@@ -53,8 +47,9 @@ def resolve(version: str) -> list[Jar]:
         raise LabError("Maven is missing (Debian: apt install maven)")
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder)
-        logging = _LOG4J2 if version_tuple(version) >= (4,) else _RELOAD4J
-        (place / "pom.xml").write_text(_POM.format(kafka=version, logging=logging))
+        wanted = f"org.apache.kafka:kafka_2.13:{version}", _LOG4J2 if version_tuple(version) >= (4,) else _RELOAD4J
+        dependencies = "\n".join(_DEPENDENCY.format(*one.split(":")) for one in wanted)
+        (place / "pom.xml").write_text(_POM.format(dependencies=dependencies))
         command = [mvn, "-B", "-q", "-f", str(place / "pom.xml"), "dependency:list", "dependency:copy-dependencies"]
         options = ["-DincludeScope=runtime", f"-DoutputFile={place / 'list'}", f"-DoutputDirectory={place / 'lib'}"]
         if subprocess.run([*command, *options], check=False).returncode != 0:  # noqa: S603  # the command is ours
