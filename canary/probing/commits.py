@@ -45,8 +45,7 @@ class Commits:
     def resolve(self, member: str, offsets: Mapping[int, int]) -> dict[int, int]:
         """Forget the commit that asked for these offsets, whose outcome has come.
 
-        Returns:
-            By partition: the offset that the group has at least, if the commit was acknowledged.
+        Returns, by partition, the offset that the group has at least, if the commit was acknowledged.
         """
         for commit in self._waiting:
             if commit.member == member and commit.asked == offsets:

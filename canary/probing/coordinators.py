@@ -36,13 +36,10 @@ def missed(leaders: Mapping[int, int], present: Sequence[str]) -> list[int]:
 
 
 def choose(prefix: str, leaders: Mapping[int, int], present: Sequence[str], most: int) -> list[str]:
-    """Return the ids to use: those ``present``, and as many more as it takes to meet every coordinator.
+    """Return the ids to use: those ``present``, which stay, and as many more as it takes to meet every coordinator.
 
-    Args:
-        prefix: what every id begins with; a number follows.
-        leaders: leader of each partition of ``__transaction_state`` (-1: none at the moment); empty: not known.
-        present: ids that are in use already; they stay, since leaders come and go.
-        most: how many ids there may be.
+    An id is ``prefix`` and a number; there are at most ``most``. ``leaders`` has the leader of each partition of
+    ``__transaction_state`` (-1: none at the moment); empty: not known.
     """
     chosen = list(present)
     if not leaders:

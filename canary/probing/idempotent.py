@@ -153,10 +153,13 @@ class IdempotentProducer(Writer):
 
     def _beat(self) -> bool:
         """Send one probe to each partition that has room. Returns whether there were some and all of them failed."""
-        room = {partition: self._has_room(partition) for partition in self._under.partitions}
-        for partition in (partition for partition, has_room in room.items() if not has_room):
-            self._skip(partition)
-        sent = self._book.send(partition for partition, has_room in room.items() if has_room)
+        room = [partition for partition in self._under.partitions if self._has_room(partition)]
+        for partition in set(self._under.partitions).difference(room):
+            self.skipped[partition] += 1
+            if self._gate.admit(partition) is not None:
+                unresolved = len(self._open[partition])
+                log.warning("beat_skipped", worker=self.name, partition=partition, unresolved=unresolved)
+        sent = self._book.send(room)
         failed = sum(not self._produce(fact) for fact in sent)
         return bool(sent) and failed == len(sent)
 
@@ -166,11 +169,6 @@ class IdempotentProducer(Writer):
             return True
         oldest_ns = next(iter(unresolved.values()))
         return len(unresolved) < self._max_in_flight and self._clock.now_ns() - oldest_ns < self._patience_ns
-
-    def _skip(self, partition: int) -> None:
-        self.skipped[partition] += 1
-        if self._gate.admit(partition) is not None:
-            log.warning("beat_skipped", worker=self.name, partition=partition, unresolved=len(self._open[partition]))
 
     def _produce(self, fact: Sent) -> bool:
         """Hand one probe to the client. Returns whether it took it."""

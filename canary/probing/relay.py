@@ -41,12 +41,9 @@ _VISIT_S = 4.0
 
 
 class Relay(Writer):
-    """The thread that does all of it.
+    """The thread that does all of it; ``source`` is the input topic.
 
-    Args:
-        producing: librdkafka properties, with ``transactional.id``.
-        consuming: librdkafka properties of the input's reader, with a ``group.id`` of its own.
-        source: the input topic.
+    ``producing`` has a ``transactional.id``, ``consuming`` a ``group.id`` of its own.
     """
 
     def __init__(

@@ -63,6 +63,9 @@ class Session:
     def _aborted(self, why: str) -> Aborted:
         return Aborted(self._book.clock.now_ns(), *self._transaction.key, error=why)
 
+    def _undecided(self, why: str) -> TransactionIndeterminate:
+        return TransactionIndeterminate(self._book.clock.now_ns(), *self._transaction.key, error=why)
+
     @property
     def ready(self) -> bool:
         """Whether a transaction can begin."""
@@ -227,7 +230,7 @@ class Session:
             self._end(self._aborted(text_of(error)))
             return
         else:
-            self._end(TransactionIndeterminate(self._book.clock.now_ns(), *transaction.key, error=text_of(error)))
+            self._end(self._undecided(text_of(error)))
         self.close()
 
     def _abort_acknowledged(self) -> bool:
@@ -291,13 +294,8 @@ class Session:
 
     def give_up(self, why: str) -> None:
         """End the open transaction without a call: aborted if no commit was ever asked for, else indeterminate."""
-        transaction = self.open
-        if transaction is not None:
-            at_ns = self._book.clock.now_ns()
-            if transaction.asked_at is None:
-                self._end(Aborted(at_ns, *transaction.key, error=why))
-            else:
-                self._end(TransactionIndeterminate(at_ns, *transaction.key, error=why))
+        if self.open is not None:
+            self._end(self._undecided(why) if self.settling else self._aborted(why))
         self.close()
 
     def _settle_by(self, where: Where, error: KafkaError) -> None:

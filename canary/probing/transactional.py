@@ -35,11 +35,9 @@ _LAST_S = 1.5
 
 
 class TransactionalProducer(Writer):
-    """The thread that writes all transactions.
+    """The thread that writes all transactions; ``seed`` is of the dice.
 
-    Args:
-        config_of: returns librdkafka properties for a transactional id (without its prefix).
-        seed: of the dice.
+    ``config_of`` returns librdkafka properties for a transactional id (without its prefix).
     """
 
     def __init__(

@@ -52,12 +52,9 @@ class _Astray:
 
 
 class Start(NamedTuple):
-    """Where a reader begins.
+    """Where a reader begins: offsets by partition, in the incarnation in which ``tag`` (4 bytes) marks our records.
 
-    Attributes:
-        positions: offsets by partition.
-        tag: the 4 bytes that mark records as ours in this incarnation of the topic.
-        topic_id: that incarnation, None where the cluster does not tell it.
+    ``topic_id`` is that incarnation, None where the cluster does not tell it.
     """
 
     positions: dict[int, int]
@@ -252,10 +249,7 @@ class TailConsumer(Worker):
 def nearest(position: int, start: int, end: int) -> tuple[int, str]:
     """Return where to read on when the log [start, end) did not hold ``position``, and why there.
 
-    Args:
-        position: the next offset that the reader wanted.
-        start: first offset of the log.
-        end: end as the reader's isolation sees it, exclusive; the log may have grown past ``position`` meanwhile.
+    ``end`` is as the reader's isolation sees it; the log may have grown past ``position`` meanwhile.
     """
     if position < start:
         return start, f"expired: the log starts at {start}"

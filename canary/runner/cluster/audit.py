@@ -33,16 +33,12 @@ def collect_config(settings: Settings, cluster: ClusterSettings, admin: Any) -> 
     every = _NIGHT_S if settings.schedule.reconcile is not None else None
     with vendor_api(cluster) as vendor:
         found = collect(admin, probes, named, reconcile_every_s=every, vendor=vendor)
-    return dataclasses.replace(found, mirrors=mirrors, probe_rates=_rates(cluster))
-
-
-def _rates(cluster: ClusterSettings) -> dict[str, float]:
-    """Return the bytes/s that modes write to each partition of their topics, if every round writes to each."""
-    return {
+    rates = {
         cluster.topic_of(name): mode.record_length / mode.interval
         for name, mode in cluster.modes.enabled().items()
         if WORKLOADS[name].every_partition
     }
+    return dataclasses.replace(found, mirrors=mirrors, probe_rates=rates)
 
 
 @contextlib.contextmanager

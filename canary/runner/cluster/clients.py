@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 
 import structlog
 
@@ -85,19 +86,17 @@ class ClusterClients:
 
     def open(self, cluster_id: str, predecessors: Predecessors) -> bool:
         """Find or create each mode's topic, and start what reads and watches; False when stopped before."""
-        cluster = self._context.cluster
+        cluster, home = self._context.cluster, (self._installation, cluster_id)
         for mode in cluster.modes.enabled():
             topic = cluster.topic_of(mode)
             if topic not in self.probes:
-                found = self._connection.ask(lambda topic=topic: self._ensure(topic), "topic")  # type: ignore[misc]
+                found = self._connection.ask(partial(self._ensure, topic), "topic")
                 if found is None:
                     return False
                 if not found:
                     continue  # this mode cannot run, and the others do
-            identities = self._connection.ask(
-                lambda topic=topic, mode=mode: self._identities(topic, mode, cluster_id, predecessors),  # type: ignore[misc]
-                "identity",
-            )
+            known = predecessors.get((topic, mode))
+            identities = self._connection.ask(partial(Identities, self._context, home, topic, mode, known), "identity")
             if identities is None:
                 return False
             if topic not in self.probes:
@@ -210,10 +209,6 @@ class ClusterClients:
 
     def _ensure(self, topic: str) -> bool:
         return probe_topics.ensure(self._connection.admin, self._context.cluster, topic)
-
-    def _identities(self, topic: str, mode: str, cluster_id: str, predecessors: Predecessors) -> Identities:
-        home = (self._installation, cluster_id)
-        return Identities(self._context, home, topic, mode, predecessors.get((topic, mode)))
 
     def _topic_probes(self, topic: str) -> TopicProbes:
         return TopicProbes(

@@ -39,13 +39,9 @@ _SAMPLES_OF_A_WATCHER = 1 << 32
 
 
 class ClusterRunner(Worker):
-    """Probes one cluster until stopped.
+    """Probes one cluster, whose settings have bootstrap.servers, until stopped; the store is reachable and migrated.
 
-    Args:
-        cluster: this cluster's, with bootstrap.servers.
-        store: the store, reachable and migrated.
-        sending: False to read again only what was promised before, and to send nothing.
-
+    Without ``sending`` it reads again only what was promised before, and sends nothing.
     ``status`` is the exit status that it wants the process to end with, None while all is well; ``probing`` is set
     while producers run.
     """

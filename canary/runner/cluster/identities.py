@@ -45,7 +45,8 @@ class Identities:
             self._cluster, context.runner, topic, mode, known[0] if known else None
         )
         self._least = known[1] + 1 if known is not None else 1
-        self._spare: int | None = None
+        self.spare: int | None = None
+        """A generation that can be taken though the store be away."""
         self._lock = threading.Lock()
         self.generation = self._take()
         self.target = Target(None, b"", ())
@@ -80,23 +81,18 @@ class Identities:
             StoreError: the store is away and there is no spare one left.
         """
         with self._lock:
-            if self._spare is not None:
-                self.generation, self._spare = self._spare, None
+            if self.spare is not None:
+                self.generation, self.spare = self.spare, None
             else:
                 self.generation = self._take()
             log.info("generation_began", mode=self.mode, generation=self.generation, reason=reason)
             return self.begin()
 
-    @property
-    def stocked(self) -> bool:
-        """Whether a generation can be taken though the store be away."""
-        return self._spare is not None
-
     def stock(self) -> None:
         """Take a spare generation if there is none; a store that is away is asked again next time."""
         with self._lock:
-            if self._spare is None:
+            if self.spare is None:
                 try:
-                    self._spare = self._take()
+                    self.spare = self._take()
                 except StoreError as error:
                     log.debug("no_spare_generation", mode=self.mode, error=str(error))

@@ -134,12 +134,8 @@ def memory_lost(
     that a runner published, with the number of facts that it was made of (``ordinal``), and each of those facts had
     been durable. Example: the view says 1,000 and the ledger holds 800 facts, so 200 are gone.
 
-    Args:
-        state: what the ledger holds.
-        damage: what of it cannot be read (Recovery.damage).
-        shown: the last view of this cluster that the store has from this runner (Store.view).
-        installation: the store's.
-        at_ns: the time.
+    ``state`` is what the ledger holds, ``damage`` what of it cannot be read (Recovery.damage), ``shown`` the last view
+    of this cluster that the store has from this runner, ``installation`` the store's.
     """
     view = orjson.loads(shown) if shown is not None else {}
     judged = view.get("ordinal", 0)

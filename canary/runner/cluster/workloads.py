@@ -163,7 +163,7 @@ class TopicProbes:
 
     def look_after(self, view: Published) -> None:
         """Start again what failed, and let go on what had to wait for the store."""
-        for mode in [mode for mode in self._behind if self.identities[mode].stocked]:
+        for mode in [mode for mode in self._behind if self.identities[mode].spare is not None]:
             self._go_on(mode)
         for mode, writer in list(self.writers.items()):
             if not writer.alive and self._sending and self._may_start(f"{writer.name} of {self.topic}", writer):

@@ -51,6 +51,7 @@ class Judge(Worker):
     ) -> None:
         super().__init__("judge")
         self._ledger = ledger
+        self.directory = ledger.directory
         self._tracker = tracker
         self._inbox = context.inbox
         self._findings = findings
@@ -69,11 +70,6 @@ class Judge(Worker):
         self.published = Published(judged_ns=self._judged_ns)
         """What was published last; ``now_ns`` is 0 before the judge has begun."""
         self._last_fact = time.monotonic()
-
-    @property
-    def directory(self) -> Path:
-        """Where the ledger is."""
-        return self._ledger.directory
 
     @property
     def failing(self) -> str | None:
