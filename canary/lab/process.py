@@ -56,10 +56,6 @@ class ProcessFile:
         temporary.write_text(f"{pid} {stat[1]}\n")
         temporary.replace(self.path)
 
-    def forget(self) -> None:
-        """Remove the file; call it when the process is known to be gone."""
-        self.path.unlink(missing_ok=True)
-
 
 def _stat(pid: int) -> tuple[str, int] | None:
     """Return the state (one letter) and the start time of a process that the kernel knows."""

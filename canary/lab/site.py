@@ -189,7 +189,7 @@ class Site:
                 _log.warning("node_killed", node=node, reason=f"did not stop within {_STOP_S:.0f} s")
                 process.send(pid, SIGKILL)
                 process.wait_for_end(pid, _STOP_S)
-            self.file(node).forget()
+            self.file(node).path.unlink(missing_ok=True)
 
     def last_words(self, node: int) -> str:
         """Return the end of what a node logged, for an error message."""
