@@ -50,15 +50,13 @@ class RedpandaAdmin(VendorApi):
         seen before is refused.
         """
         try:
-            answer = self._get("/v1/cluster_view")
+            found = self._ask(
+                "/v1/cluster_view", lambda view: Members(int(view["version"]), tuple(map(_member, view["brokers"])))
+            )
         except NotAvailableError as error:
             if not isinstance(error.__cause__, httpx.HTTPStatusError):
                 raise
-            brokers = self._get("/v1/brokers")
-            return _shaped("/v1/brokers", lambda: Members(None, tuple(_member(one) for one in brokers)))
-        found = _shaped(
-            "/v1/cluster_view", lambda: Members(int(answer["version"]), tuple(map(_member, answer["brokers"])))
-        )
+            return self._ask("/v1/brokers", lambda brokers: Members(None, tuple(map(_member, brokers))))
         version = found.version or 0
         if version < self._newest:
             raise NotAvailableError(f"GET /v1/cluster_view: version {version}, and {self._newest} was seen before")
@@ -68,15 +66,13 @@ class RedpandaAdmin(VendorApi):
     def partitions(self, namespace: str, topic: str) -> Sequence[Placement]:
         """Return where a topic's partitions are, by GET /v1/cluster/partitions/{namespace}/{topic}."""
         path = f"/v1/cluster/partitions/{quote(namespace, safe='')}/{quote(topic, safe='')}"
-        answer = self._get(path)
-        return _shaped(path, lambda: sorted((_placement(one) for one in answer), key=lambda one: one.partition))
+        return self._ask(path, lambda answer: sorted(map(_placement, answer), key=lambda one: one.partition))
 
     def health(self) -> Health:
         """Return the cluster's health, by GET /v1/cluster/health_overview."""
-        answer = self._get("/v1/cluster/health_overview")
-        return _shaped(
+        return self._ask(
             "/v1/cluster/health_overview",
-            lambda: Health(
+            lambda answer: Health(
                 bool(answer["is_healthy"]),
                 tuple(int(one) for one in answer.get("nodes_down", ())),
                 tuple(str(one) for one in answer.get("leaderless_partitions", ())),
@@ -94,8 +90,15 @@ class RedpandaAdmin(VendorApi):
     def replicas_left(self, broker: int) -> int:
         """Return how many replicas a broker still holds, by GET /v1/brokers/{id}/decommission."""
         path = f"/v1/brokers/{broker}/decommission"
+        return self._ask(path, lambda answer: 0 if answer["finished"] else int(answer["replicas_left"]))
+
+    def _ask(self, path: str, read: Callable[[Any], T]) -> T:
+        """Return what ``read`` makes of an answer."""
         answer = self._get(path)
-        return _shaped(path, lambda: 0 if answer["finished"] else int(answer["replicas_left"]))
+        try:
+            return read(answer)
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise NotAvailableError(f"GET {path} answers in another shape: {error!r}") from error
 
     def _get(self, path: str) -> Any:
         try:
@@ -104,13 +107,6 @@ class RedpandaAdmin(VendorApi):
             return answer.json()
         except (httpx.HTTPError, ValueError) as error:
             raise NotAvailableError(f"GET {path}: {error}") from error
-
-
-def _shaped(path: str, read: Callable[[], T]) -> T:
-    try:
-        return read()
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise NotAvailableError(f"GET {path} answers in another shape: {error!r}") from error
 
 
 def _member(one: Any) -> Member:
