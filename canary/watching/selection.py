@@ -8,9 +8,7 @@ from fnmatch import translate
 class Selection:
     """Names as the settings have them, made ready to be asked often.
 
-    Args:
-        topics: names or patterns; their leaders and replicas are watched.
-        offsets: TOPIC or TOPIC:PARTITION; their offsets are.
+    Of ``topics``, names or patterns, leaders and replicas are watched, of ``offsets``, TOPIC or TOPIC:PARTITION, those.
 
     >>> chosen = Selection(["orders-*"], ["payments", "orders-1:0"])
     >>> chosen.topic("orders-9"), chosen.topic("payments"), chosen.topic("else")

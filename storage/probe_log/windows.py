@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from itertools import groupby
+from itertools import count, groupby
 from typing import Any
 
 from canary.history.operation import Operation
@@ -80,20 +80,16 @@ class _Processes:
     """Numbers for processes: an idle one is used again, a crashed one never."""
 
     def __init__(self) -> None:
-        self._next = 0
+        self.numbers = count()
         self._busy: dict[Any, list[tuple[int, int]]] = defaultdict(list)
         self._free: dict[Any, list[int]] = defaultdict(list)
-
-    def new(self) -> int:
-        self._next += 1
-        return self._next - 1
 
     def take(self, owner: Any, begin: int, end: int | None) -> int:
         """Return a process of ``owner`` that is idle from ``begin`` on, busy until ``end`` (None: for ever)."""
         busy, free = self._busy[owner], self._free[owner]
         while busy and busy[0][0] < begin:
             heapq.heappush(free, heapq.heappop(busy)[1])
-        process = heapq.heappop(free) if free else self.new()
+        process = heapq.heappop(free) if free else next(self.numbers)
         if end is not None:
             heapq.heappush(busy, (end, process))
         return process
@@ -130,7 +126,7 @@ def _polls(rows: WindowRows, key_of: Any, processes: _Processes) -> Iterator[Mom
     by_consumer = sorted(shown, key=lambda row: (row["consumer_id"], row["polled_at"], key_of(row), row["offset"]))
     for _, records in groupby(by_consumer, key=lambda row: row["consumer_id"]):
         polls = [(at, list(group)) for at, group in groupby(records, key=lambda row: row["polled_at"])]
-        process = processes.new()
+        process = next(processes.numbers)
         keys = sorted({key_of(row) for _, group in polls for row in group})
         begin = nanoseconds(polls[0][0])
         for kind in ("invoke", "ok"):

@@ -17,10 +17,8 @@ class FactQueue:
     """All threads put facts into it; the judge takes them out, in one order.
 
     Facts of one ``put`` stay together. Nothing is dropped: when facts come faster than they become durable, senders
-    pause (``paused``), and at the bound every ``put`` waits.
-
-    Args:
-        keeps: returns whether a fact is wanted; others are left out. By default all are wanted.
+    pause (``paused``), and at the bound every ``put`` waits. ``keeps`` returns whether a fact is wanted; without it all
+    are.
     """
 
     def __init__(
