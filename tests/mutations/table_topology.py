@@ -177,10 +177,10 @@ TOPOLOGY: Final[list[Mutation]] = [
         ("len(isr) >= (min_isr or 1)", "len(isr) > (min_isr or 1)"),
     ),
     *mutations(
-        _RULES + "state.py",
+        _RULES + "scope.py",
         _WATCHED,
-        ('if event["at_ns"] >= self.now_ns - _RECENT_NS]', "]"),
-        ('if error["at_ns"] >= self.now_ns - _RECENT_NS]', "]"),
+        ("self.state.recent(self.state.errors)", "self.state.errors"),
+        ("self.state.recent(self.state.topology.events)", "self.state.topology.events"),
     ),
     *mutations(
         _RULES + "scope.py",
