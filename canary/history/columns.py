@@ -1,13 +1,15 @@
 """A whole history as NumPy columns."""
 
 from dataclasses import dataclass
-from typing import get_origin, get_type_hints
+from typing import Any, get_origin, get_type_hints
 
 import numpy as np
 from numpy.typing import NDArray
 
 from canary.history.operation import FUNCTIONS, TYPES, Scalar
 
+Column = NDArray[Any]
+"""A column of whatever numbers."""
 Ints = NDArray[np.signedinteger]
 """A column of int32 or int64, whichever is enough."""
 

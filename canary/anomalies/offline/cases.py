@@ -1,6 +1,6 @@
 """Cases of one anomaly, made when they are looked at: a million of them costs nothing until someone reads them."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, overload
 
 Case = Mapping[str, Any]
@@ -20,10 +20,6 @@ class Cases(Sequence[Case]):
     def __len__(self) -> int:
         """Return how many there are."""
         return self._count
-
-    def __iter__(self) -> Iterator[Case]:
-        """Make one after the other."""
-        return map(self._make, range(self._count))
 
     @overload
     def __getitem__(self, place: int) -> Case: ...

@@ -6,12 +6,10 @@ looks.
 """
 
 from collections import deque
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-Column = NDArray[Any]
+from canary.history.columns import Column
 
 _ROUNDS = 4
 _EFFORT = 2_000_000

@@ -13,14 +13,11 @@ from functools import partial
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from canary.anomalies.offline.cases import Case, Cases
 from canary.anomalies.offline.components import components, core, shortest_cycle
 from canary.anomalies.offline.tables import NONE, Tables
-from canary.history.columns import INVOKE
-
-Column = NDArray[Any]
+from canary.history.columns import INVOKE, Column
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,7 @@ def inconsistent_offsets(tables: Tables) -> Cases:
         here = slice(start[number], end[number])
         said = sorted(
             ((tables.value(m), tables.op(row)) for m, row in zip(messages[here], rows[here], strict=True)),
-            key=lambda pair: _order(pair[0]),
+            key=lambda pair: (isinstance(pair[0], str), pair[0]),  # numbers first, then text
         )
         return {
             "key": tables.history.keys[tables.slot_key[slot]],
@@ -74,10 +74,3 @@ def phantom(tables: Tables) -> Cases:
         }
 
     return Cases(len(messages), case)
-
-
-def _order(value: object) -> tuple[bool, str, object]:
-    """Return a sort key for values of mixed types: numbers first, then text."""
-    if isinstance(value, str):
-        return True, "str", value
-    return False, "", value

@@ -6,13 +6,10 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from canary.anomalies.offline.read_rules import NEVER, unseen_messages
 from canary.anomalies.offline.tables import Tables
-from canary.history.columns import ASSIGN, INFO, OK, POLL, SUBSCRIBE, TXN, UNKNOWN, History
-
-Column = NDArray[Any]
+from canary.history.columns import ASSIGN, INFO, OK, POLL, SUBSCRIBE, TXN, UNKNOWN, Column, History
 
 
 def realtime_lag(history: History) -> list[dict[str, Any]]:

@@ -11,13 +11,10 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from canary.anomalies.offline.cases import MAX_SKIPPED, Case, Cases
 from canary.anomalies.offline.tables import NONE, Tables
-from canary.history.columns import ASSIGN, INFO, INVOKE, OK, SUBSCRIBE
-
-Column = NDArray[Any]
+from canary.history.columns import ASSIGN, INFO, INVOKE, OK, SUBSCRIBE, Column
 
 
 @dataclass(frozen=True, slots=True)

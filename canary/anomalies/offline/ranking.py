@@ -1,12 +1,10 @@
 """Dense numbers for pairs of (key, something), in linear time where the something is dense itself."""
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-Column = NDArray[Any]
+from canary.history.columns import Column
 
 _SPARE = 8
 """Direct addressing is used while its table has at most so many places for each pair."""

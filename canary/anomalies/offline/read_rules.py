@@ -3,13 +3,11 @@
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from canary.anomalies.offline.cases import Case, Cases
 from canary.anomalies.offline.tables import NONE, Tables
-from canary.history.columns import INVOKE, OK, TXN
+from canary.history.columns import INVOKE, OK, TXN, Column
 
-Column = NDArray[Any]
 NEVER = np.iinfo(np.int32).max
 
 

@@ -9,12 +9,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from canary.anomalies.offline.ranking import rank
-from canary.history.columns import FAIL, INFO, INVOKE, OK, UNKNOWN, History
+from canary.history.columns import FAIL, INFO, INVOKE, OK, UNKNOWN, Column, History
 
-Column = NDArray[Any]
 NONE = -1
 """No such row, message or slot."""
 
