@@ -45,7 +45,6 @@ class Missing:
     ordinal: int
     state: str = "ask"
     request_id: int | None = None
-    asked_at_ns: int = 0
     samples: int = 0
     tries: int = 0
     confirmed: bool = True

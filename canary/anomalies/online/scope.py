@@ -112,15 +112,13 @@ class Scope:
 
     def topic(self, name: str) -> Topic:
         """Return the topic, made when it is new."""
-        topic = self.state.topics.get(name)
-        if topic is None:
+        if (topic := self.state.topics.get(name)) is None:
             topic = self.state.topics[name] = Topic(name)
         return topic
 
     def log(self, topic: Topic, partition: int) -> Log:
         """Return the partition's log, made when it is new."""
-        log = topic.logs.get(partition)
-        if log is None:
+        if (log := topic.logs.get(partition)) is None:
             log = topic.logs[partition] = Log(partition)
         return log
 
@@ -131,8 +129,7 @@ class Scope:
 
     def meters(self, topic: str, partition: int) -> Meters:
         """Return the counters of a partition, made when it is new."""
-        meters = self.state.meters.get((topic, partition))
-        if meters is None:
+        if (meters := self.state.meters.get((topic, partition))) is None:
             meters = self.state.meters[topic, partition] = Meters()
         return meters
 

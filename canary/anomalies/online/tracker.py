@@ -43,7 +43,7 @@ _HANDLERS: dict[type[f.Fact], Callable[[Scope, Any], None]] = {
     f.GroupOffset: relays.group_offset,
     f.ClientError: cluster.client_error,
     f.CoordinatorsSeen: cluster.coordinators_seen,
-    f.Tick: cluster.tick,
+    f.Tick: lambda _scope, _fact: None,  # the fold has taken its time
     f.BrokerSeen: timeline.broker_seen,
     f.WatchedPartition: lambda scope, fact: timeline.partition_seen(scope, fact, ours=False),
     f.WatchedGone: lambda scope, fact: timeline.topic_gone(scope, fact.topic),

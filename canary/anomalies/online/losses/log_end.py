@@ -24,8 +24,8 @@ def listed(scope: Scope, fact: f.Listed) -> None:
         return  # no answer (librdkafka: -1001 without an error where there is no leader)
     if not timeline.epoch_listed(scope, fact.topic, fact.partition, fact.leader_epoch):
         return  # of a former leader, or of none
-    if fact.start < log.start:
-        retention.begins_anew(log)
+    if fact.start < log.start:  # all replicas were emptied, or the new leader has deleted less
+        log.start = log.scrub_goal = 0
     if fact.leader_epoch is not None and fact.leader_epoch != log.epoch:
         epoch_changed(scope, log, fact.leader_epoch)
     liveness.answered(scope)

@@ -1,5 +1,6 @@
 """Starts, generations, and the cluster's own state: brokers, leaders, in-sync replicas."""
 
+from dataclasses import asdict
 from typing import Any
 
 from canary import facts as f
@@ -150,13 +151,6 @@ def partition_seen(scope: Scope, fact: f.PartitionSeen) -> None:
 
 def client_error(scope: Scope, fact: f.ClientError) -> None:
     """Evidence for what is found around it."""
-    scope.state.errors.append(
-        {"at_ns": fact.at_ns, "client": fact.client, "code": fact.code, "error": fact.error, "fatal": fact.fatal}
-    )
+    scope.state.errors.append(asdict(fact))
     del scope.state.errors[:-_ERRORS_KEPT]
     liveness.refused(scope, fact.code, fact.error, fact.client)
-
-
-def tick(scope: Scope, fact: f.Tick) -> None:
-    """Time passed."""
-    scope.state.now_ns = max(scope.state.now_ns, fact.at_ns)

@@ -31,16 +31,10 @@ def graded_copies(scope: Scope, topic: Topic, copy: Violation) -> Iterator[Viola
         again = stream.resent.within(first, end)
         for a, b in sorted([*again, *stream.resent.without(first, end)]):
             part = copy.about([run.part(a - first, b - a)])
-            yield _of_the_client(part) if (a, b) in again else part
-
-
-def _of_the_client(copy: Violation) -> Violation:
-    return replace(
-        copy,
-        severity="warning",
-        summary=f"{copy.summary}; the client had taken a new producer epoch, and sent it again under that",
-        evidence={**copy.evidence, SENT_AGAIN: True},
-    )
+            if (a, b) in again:
+                summary = f"{copy.summary}; the client had taken a new producer epoch, and sent it again under that"
+                part = replace(part, severity="warning", summary=summary, evidence={**copy.evidence, SENT_AGAIN: True})
+            yield part
 
 
 def settle_held(topic: Topic, log: Log, start: int) -> None:
@@ -49,8 +43,7 @@ def settle_held(topic: Topic, log: Log, start: int) -> None:
     What stands now is certain and needs no later check. With signs of a cut and a re-read under way it stays in doubt,
     and is dropped later. A reordering is such a sign itself.
     """
-    doubtful = log.busy and (log.cut is not None or log.low_end is not None or log.conflicted)
-    if doubtful:
+    if log.busy and (log.cut is not None or log.low_end is not None or log.conflicted):
         return
     for key, held in list(log.held.items()):
         if held.check == "order" and standing(topic, log, held) and not log.busy:
@@ -99,10 +92,8 @@ def _disordered(topic: Topic, log: Log, held: Held) -> bool:
         return False
     if log.end is not None and low[0] >= log.end:
         return False  # it stands nowhere: a leader acknowledged it alone, and the log was cut
-    return log.claims.get(low[0]) == (held.sequence, held.tag) and log.claims.get(high[0]) == (
-        held.other_sequence,
-        held.tag,
-    )
+    expected = [(held.sequence, held.tag), (held.other_sequence, held.tag)]
+    return [log.claims.get(low[0]), log.claims.get(high[0])] == expected
 
 
 def passed_over(topic: Topic, log: Log, held: Held) -> IntervalSet:

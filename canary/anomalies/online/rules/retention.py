@@ -111,11 +111,6 @@ def _expire_unplaced(scope: Scope, topic: Topic, log: Log) -> None:
             stream.unplaced.remove(a, b)
 
 
-def begins_anew(log: Log) -> None:
-    """The log begins lower than before: all replicas were emptied, or the new leader has deleted less."""
-    log.start = log.scrub_goal = 0
-
-
 def _sent_by(log: Log, start: int) -> int:
     """Return when (ns) about the last record below ``start`` was sent, 0 if that is not known."""
     i = bisect_left(log.timeline, start, key=itemgetter(1))

@@ -5,6 +5,8 @@ samples. The election is *critical* when the log was cut there (truncation, offs
 *suspected* (info, a condition) only if no replica of the former ISR is in the new one, in two samples close together.
 """
 
+from dataclasses import asdict
+
 from canary import facts as f
 from canary.anomalies.online.scope import Scope, Where
 from canary.anomalies.online.topology.state import Place, Suspect
@@ -143,13 +145,8 @@ def settle(scope: Scope, extent: str) -> None:
 
 def as_json(suspect: Suspect) -> dict[str, object]:
     """Return an election as evidence."""
-    return {
-        "at_ns": suspect.at_ns,
-        "former_leader": suspect.former_leader,
-        "former_isr": list(suspect.former_isr),
-        "leader": suspect.leader,
-        "isr": list(suspect.isr),
-    }
+    known = asdict(suspect)
+    return {name: known[name] for name in ("at_ns", "former_leader", "former_isr", "leader", "isr")}
 
 
 def _extent(scope: Scope, topic: str) -> str:

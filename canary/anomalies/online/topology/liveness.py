@@ -106,9 +106,7 @@ def _unanswered(scope: Scope, stall: Stall) -> bool:
 def _count_stall(scope: Scope, key: str, topic: Topic, log: Log, since_ns: int | None, offset: int, why: str) -> None:
     """Count how long there is no progress; one place is one violation, with the first reason found."""
     state = scope.state
-    stall = state.stalls.get(key)
-    if stall is None:
-        stall = state.stalls[key] = Stall(state.now_ns if since_ns is None else since_ns, state.now_ns)
+    stall = state.stalls.setdefault(key, Stall(state.now_ns if since_ns is None else since_ns, state.now_ns))
     stall.watched_ns += min(state.now_ns - stall.last_ns, _ROUND_NS)
     stall.last_ns = state.now_ns
     if stall.said is None and stall.watched_ns >= LIMIT_NS:

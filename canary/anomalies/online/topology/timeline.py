@@ -47,10 +47,7 @@ def runner_started(scope: Scope) -> None:
 
 def topic_of(scope: Scope, name: str, *, ours: bool) -> Known:
     """Return what is known of a topic's topology, made when it is new."""
-    topics = scope.state.topology.topics
-    known = topics.get(name)
-    if known is None:
-        known = topics[name] = Known()
+    known = scope.state.topology.topics.setdefault(name, Known())
     known.ours = known.ours or ours
     return known
 
@@ -300,8 +297,8 @@ def _change(topic: str, partition: int, place: Place, at_ns: int | None = None) 
         topic,
         partition,
         place.leader,
-        _text(place.replicas),
-        _text(place.isr),
+        ",".join(map(str, place.replicas)),
+        ",".join(map(str, place.isr)),
         leader_epoch=place.epoch,
     )
 
@@ -316,7 +313,3 @@ def _broker_change(at_ns: int, number: int, broker: Broker) -> TopologyChange:
 def broker_ids(text: str) -> list[int]:
     """Return the ids of a fact, which has them as "1,2,3", "" for none."""
     return [int(number) for number in text.split(",") if number]
-
-
-def _text(numbers: list[int]) -> str:
-    return ",".join(map(str, numbers))
