@@ -14,10 +14,9 @@ from operator import itemgetter
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from canary.history.checking import OperationError, regular
-from canary.history.columns import ASSIGN, COLUMNS, INVOKE, SUBSCRIBE, TXN, UNKNOWN, History
+from canary.history.columns import ASSIGN, COLUMNS, INVOKE, SUBSCRIBE, TXN, UNKNOWN, Column, History
 from canary.history.errors import HistoryError
 from canary.history.lifting import PLACEHOLDER, Lifted
 from canary.history.operation import FUNCTIONS, TYPES
@@ -33,8 +32,6 @@ _OFFSETS = frozenset({int, type(None)})
 _MAX_FUNCTIONS = 255
 
 _NOT_REGULAR = (IrregularError, KeyError, TypeError, ValueError, IndexError, AttributeError, OverflowError)
-
-Column = NDArray[Any]
 
 
 @dataclass(frozen=True, slots=True)

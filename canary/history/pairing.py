@@ -1,13 +1,8 @@
 """Which invocation each completion belongs to: a process has one operation open at a time."""
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import NDArray
 
-from canary.history.columns import INVOKE
-
-Column = NDArray[Any]
+from canary.history.columns import INVOKE, Column
 
 
 class UnpairedError(ValueError):
