@@ -53,12 +53,9 @@ def allowed(options: frozenset[str]) -> frozenset[str]:
 def least_age_ms(retention_ms: int) -> float:
     """Return the age (in ms, since it was sent) below which retention does not explain that a record is gone.
 
-    Clocks of brokers and canary may differ by a tenth of the retention, and by a minute at most.
+    Clocks of brokers and canary may differ by a tenth of ``retention_ms`` (not negative), and by a minute at most.
 
     >>> least_age_ms(10_000), least_age_ms(604_800_000)
     (9000.0, 604740000)
-
-    Args:
-        retention_ms: ``retention.ms`` in force, not negative (-1 is unlimited).
     """
     return retention_ms - min(retention_ms * _CLOCK_SLACK, _MOST_CLOCK_SLACK_MS)

@@ -34,7 +34,7 @@ TOPOLOGY: Final[list[Mutation]] = [
         ("        if state.stopped is None:\n            requests", "        if True:\n            requests"),
         ("state.now_ns = max(state.now_ns, fact.at_ns)", "state.now_ns = fact.at_ns"),
         ("state.ordinal += j - i", "state.ordinal += 1"),
-        ("                j = i + 1\n                state.ordinal += 1\n", "                j = i + 1\n"),
+        ("            state.ordinal += j - i\n", "            state.ordinal += j - i if kind in _RUNS else 0\n"),
         ("                elections.conclude(scope)\n", "                pass\n"),
         ("        requests.ask(scope)\n", ""),
         ("findings.unknown_producers = sorted(set(findings.unknown_producers))", "findings.unknown_producers = []"),
@@ -65,7 +65,7 @@ TOPOLOGY: Final[list[Mutation]] = [
         ('*_OF_STREAM, "transaction_id", "consumer", "leader_epoch"', '*_OF_STREAM, "consumer", "leader_epoch"'),
         ('*_OF_STREAM, "transaction_id", "consumer", "leader_epoch"', '*_OF_STREAM, "transaction_id", "leader_epoch"'),
         ('*_OF_STREAM, "transaction_id", "consumer", "leader_epoch"', '*_OF_STREAM, "transaction_id", "consumer"'),
-        ('f.Sent: attrgetter(*_OF_STREAM, "transaction_id")', "f.Sent: attrgetter(*_OF_STREAM)"),
+        ('(sends.sent, attrgetter(*_OF_STREAM, "transaction_id"))', "(sends.sent, attrgetter(*_OF_STREAM))"),
     ),
     *mutations(
         _RULES + "topology/timeline.py",
@@ -164,7 +164,7 @@ TOPOLOGY: Final[list[Mutation]] = [
         ("            broker.returned_watched_ns = None\n            if", "            if"),
         ("            broker.refilling = 0\n", ""),
         ("        broker.since_ns = scope.state.now_ns\n        scope.found.changes", "        scope.found.changes"),
-        ("        leader_epoch=place.epoch,\n", ""),
+        (", leader_epoch=place.epoch\n", "\n"),
         ('for number in text.split(",") if number]', 'for number in text.split(",")]'),
     ),
     *mutations(

@@ -106,10 +106,6 @@ def forget_retired(scope: Scope, topic: Topic, log: Log, asked_ordinal: int, end
         for tag in due:
             del log.retired[tag]
         for stream in _unused(scope, log, [topic.streams[tag] for tag in due]):
-            if _wrote_nothing(stream):
+            known = (stream.open, stream.acked, stream.seen, stream.lost, stream.unplaced, stream.places.keys)
+            if not any(known):
                 _drop(topic, stream)
-
-
-def _wrote_nothing(stream: Stream) -> bool:
-    known = (stream.open, stream.acked, stream.seen, stream.lost, stream.unplaced, stream.places.keys)
-    return not any(known)

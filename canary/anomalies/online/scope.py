@@ -329,15 +329,8 @@ def _neighbourhood(topic: Topic, log: Log, offset: int | None) -> list[dict[str,
     around: list[dict[str, Any]] = []
     for run in log.claims.within(max(offset - NEIGHBOURS, 0), offset + NEIGHBOURS + 1):
         stream = topic.streams[run.tag]
-        around.extend(
-            {
-                "offset": run.key + i,
-                "producer_id": stream.producer_id,
-                "generation": stream.generation,
-                "sequence": run.value + i,
-            }
-            for i in range(run.length)
-        )
+        who = {"producer_id": stream.producer_id, "generation": stream.generation}
+        around.extend({"offset": run.key + i, **who, "sequence": run.value + i} for i in range(run.length))
     return around
 
 

@@ -51,18 +51,13 @@ _HANDLERS: dict[type[f.Fact], Callable[[Scope, Any], None]] = {
     f.WatchedListed: regressions.listed,
     f.TopologySeen: timeline.topology_seen,
 }
-_RUN_HANDLERS: dict[type[f.Fact], Callable[[Scope, Any], None]] = {
-    f.Polled: reads.polled,
-    f.Acked: sends.acked,
-    f.Sent: sends.sent,
-}
 _OF_STREAM = ("topic", "partition", "producer_id", "generation")
-_SAME: dict[type[f.Fact], Callable[[Any], tuple[Any, ...]]] = {
-    f.Polled: attrgetter(*_OF_STREAM, "transaction_id", "consumer", "leader_epoch"),
-    f.Acked: attrgetter(*_OF_STREAM),
-    f.Sent: attrgetter(*_OF_STREAM, "transaction_id"),
+_RUNS: dict[type[f.Fact], tuple[Callable[[Scope, Any], None], Callable[[Any], tuple[Any, ...]]]] = {
+    f.Polled: (reads.polled, attrgetter(*_OF_STREAM, "transaction_id", "consumer", "leader_epoch")),
+    f.Acked: (sends.acked, attrgetter(*_OF_STREAM)),
+    f.Sent: (sends.sent, attrgetter(*_OF_STREAM, "transaction_id")),
 }
-"""What the facts of one run have in common."""
+"""The handlers of facts that come in runs, and what the facts of one run have in common."""
 
 
 class Tracker:
@@ -108,13 +103,11 @@ class Tracker:
                 state.ordinal += 1
                 i += 1
                 continue
-            if kind in _SAME:
-                j = _run_end(facts, i)
-                state.ordinal += j - i
-                _RUN_HANDLERS[kind](scope, facts[i:j])
+            j = _run_end(facts, i) if kind in _RUNS else i + 1
+            state.ordinal += j - i
+            if kind in _RUNS:
+                _RUNS[kind][0](scope, facts[i:j])
             else:
-                j = i + 1
-                state.ordinal += 1
                 _HANDLERS[kind](scope, fact)
             i = j
             if scope.judged != len(scope.found.violations):
@@ -134,7 +127,7 @@ class Tracker:
 def _run_end(facts: Sequence[f.Fact], i: int) -> int:
     """Return where the run that begins at ``i`` ends: same kind, stream and reader, sequence and offset rising."""
     first: Any = facts[i]
-    kind, same, j = type(first), _SAME[type(first)], i + 1
+    kind, (_, same), j = type(first), _RUNS[type(first)], i + 1
     placed = kind is not f.Sent
     if placed and first.offset is None:
         return j

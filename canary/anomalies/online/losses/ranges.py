@@ -5,7 +5,6 @@ modes, but no record that survives or was reported before.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from operator import itemgetter
 from typing import Any, NamedTuple
 
@@ -14,7 +13,7 @@ from canary.anomalies.online.scope import Scope
 from canary.anomalies.online.sets.intervals import IntervalSet
 from canary.anomalies.online.state import Topic
 from canary.anomalies.online.stream import Stream
-from canary.anomalies.violation import MOST_RUNS, Records, following
+from canary.anomalies.violation import MOST_RUNS, Records
 
 
 class Loss(NamedTuple):
@@ -39,17 +38,9 @@ _HOW = {
 }
 
 
-@dataclass(slots=True)
-class _Stretch:
-    """Losses without a survivor in between, and their records."""
-
-    losses: list[Loss]
-    runs: list[Records]
-
-
 def report(scope: Scope, topic: Topic, log: Log, lost: list[Loss]) -> None:
     """Report losses found together: one violation for each stretch without a survivor."""
-    stretches: dict[tuple[str, bool], list[_Stretch]] = {}
+    stretches: dict[tuple[str, bool], list[tuple[list[Loss], list[Records]]]] = {}
     for loss in sorted(lost, key=itemgetter(2), reverse=True):  # the last ones are removed the fastest
         forget(topic.streams[loss.tag], loss.sequence, loss.sequence + loss.size)
         log.relayed.remove(loss.offset, loss.offset + loss.size)  # a record that is there later is another one
@@ -58,23 +49,19 @@ def report(scope: Scope, topic: Topic, log: Log, lost: list[Loss]) -> None:
         stream = topic.streams[loss.tag]
         found = stretches.setdefault((stream.mode, loss.missing.confirmed), [])
         run = Records(loss.offset, loss.size, stream.identity(loss.sequence))
-        last = found[-1] if found else None
-        if last is None or len(last.runs) == MOST_RUNS or not _goes_on(topic, log, last.losses[-1], loss):
-            found.append(_Stretch([loss], [run]))
+        losses, runs = found[-1] if found else ([], [])
+        if not losses or len(runs) == MOST_RUNS or not _goes_on(topic, log, losses[-1], loss):
+            found.append(([loss], [run]))
             continue
-        last.losses.append(loss)
-        before = last.runs[-1]
-        if loss.offset == _end(before) and run.identity == following(before.identity, before.size):
-            last.runs[-1] = before._replace(size=before.size + run.size)
+        losses.append(loss)
+        before = runs[-1]
+        if run == before.part(before.size, run.size):  # just what goes on there
+            runs[-1] = before._replace(size=before.size + run.size)
         else:
-            last.runs.append(run)
+            runs.append(run)
     for (mode, _), found in stretches.items():
-        for stretch in found:
-            _report_stretch(scope, topic, log, mode, stretch)
-
-
-def _end(run: Records) -> int:
-    return (run.offset or 0) + run.size
+        for losses, runs in found:
+            _report_stretch(scope, topic, log, mode, losses, runs)
 
 
 def _goes_on(topic: Topic, log: Log, before: Loss, after: Loss) -> bool:
@@ -87,8 +74,8 @@ def _goes_on(topic: Topic, log: Log, before: Loss, after: Loss) -> bool:
     return sequence == after.sequence or not topic.streams[after.tag].lost.overlaps(sequence, after.sequence)
 
 
-def _report_stretch(scope: Scope, topic: Topic, log: Log, mode: str, stretch: _Stretch) -> None:
-    first, losses = stretch.losses[0].missing, stretch.losses
+def _report_stretch(scope: Scope, topic: Topic, log: Log, mode: str, losses: list[Loss], runs: list[Records]) -> None:
+    first = losses[0].missing
     hows = sorted({x.missing.why for x in losses})
     count, acknowledged = sum(x.size for x in losses), sum(x.acknowledged for x in losses)
     read = sum(x.read for x in losses)
@@ -103,7 +90,7 @@ def _report_stretch(scope: Scope, topic: Topic, log: Log, mode: str, stretch: _S
     }
     if count > 1:
         evidence |= {"records_acknowledged": acknowledged, "records_read_before": read}
-    emit(scope, topic, log, mode, stretch.runs, summary, evidence)
+    emit(scope, topic, log, mode, runs, summary, evidence)
 
 
 def what(count: int, acknowledged: int) -> str:

@@ -45,7 +45,9 @@ def sent(scope: Scope, run: Sequence[f.Sent]) -> None:
         stream.failed.add(first.sequence, first.sequence + n)
     if first.transaction_id is not None:
         stream.transactions.set(first.sequence, n, first.sequence, first.transaction_id)
-        transactions.wrote(scope, topic, stream, first, n)
+        transaction = scope.transaction(first.producer_id, first.generation, first.transaction_id)
+        if transaction is not None:
+            transaction.writes.extend([topic.name, tag, first.sequence + i] for i in range(n))
 
 
 def forget_sent_times(stream: Stream) -> None:

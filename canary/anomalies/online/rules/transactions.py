@@ -24,14 +24,6 @@ def began(scope: Scope, fact: f.TransactionBegan) -> None:
     scope.state.transactions[fact.producer_id, fact.generation, fact.transaction_id] = Transaction(fact.mode)
 
 
-def wrote(scope: Scope, topic: Topic, stream: Stream, first: f.Sent, n: int) -> None:
-    """Probes are sent within a transaction."""
-    assert first.transaction_id is not None  # noqa: S101  # the caller checks
-    transaction = scope.transaction(first.producer_id, first.generation, first.transaction_id)
-    if transaction is not None:
-        transaction.writes.extend([topic.name, stream.tag, first.sequence + i] for i in range(n))
-
-
 def commit_asked(scope: Scope, fact: f.CommitAsked) -> None:
     """commit_transaction() is about to be called: from here on its writes may be read."""
     transaction = scope.transaction(fact.producer_id, fact.generation, fact.transaction_id)
@@ -45,23 +37,19 @@ def fenced(scope: Scope, producer_id: int, generation: int) -> bool:
     return producer is not None and producer.mode in FENCED and generation < producer.generation
 
 
-def _zombie_committed(scope: Scope, fact: f.Committed) -> None:
-    """The coordinator accepted a commit from a producer that was fenced before it asked."""
-    topic = scope.topic(scope.state.producers[fact.producer_id].topic)
-    scope.report(
-        "zombie-write",
-        Where(topic, identity=Identity(fact.producer_id, fact.generation, -1, fact.transaction_id)),
-        f"transaction {fact.transaction_id} of a fenced producer was accepted for commit",
-        mode=scope.state.producers[fact.producer_id].mode,
-        evidence={"transaction_id": fact.transaction_id, "accepted": "commit"},
-    )
-
-
 def committed(scope: Scope, fact: f.Committed) -> None:
     """The transaction committed: its acknowledged writes become promises."""
     state = scope.state
-    if fenced(scope, fact.producer_id, fact.generation):
-        _zombie_committed(scope, fact)
+    if fenced(scope, fact.producer_id, fact.generation):  # and yet the coordinator accepted its commit
+        producer = state.producers[fact.producer_id]
+        who = Identity(fact.producer_id, fact.generation, -1, fact.transaction_id)
+        scope.report(
+            "zombie-write",
+            Where(scope.topic(producer.topic), identity=who),
+            f"transaction {fact.transaction_id} of a fenced producer was accepted for commit",
+            mode=producer.mode,
+            evidence={"transaction_id": fact.transaction_id, "accepted": "commit"},
+        )
         return
     transaction = state.transactions.pop((fact.producer_id, fact.generation, fact.transaction_id), None)
     if transaction is None:

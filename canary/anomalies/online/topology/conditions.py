@@ -172,5 +172,4 @@ def end_all(scope: Scope, over: Callable[[Key], bool], extent: str | None = None
         kind, name, partition = key
         place = None if partition == OTHERS else partition
         ended = scope.violation(kind, Where(name, place), "ended", by="watch")
-        as_reported = dataclasses.replace(ended, topic_id=condition.topic_id)
-        scope.found.ended.append(as_reported)
+        scope.found.ended.append(dataclasses.replace(ended, topic_id=condition.topic_id))  # as it was reported

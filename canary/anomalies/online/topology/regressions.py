@@ -53,14 +53,10 @@ def _look_again(scope: Scope, fact: f.WatchedListed, known: End, fresh: End) -> 
     newer = known.doubt_epoch is not None and known.epoch is not None and known.doubt_epoch > known.epoch
     if not newer and fact.end < known.end and fact.at_ns - known.doubt_ns < _APART_NS:
         return
-    if fact.end < known.end or newer:
-        _report(scope, fact, known)
-    scope.state.topology.ends[fact.topic, fact.partition] = fresh
-
-
-def _report(scope: Scope, fact: f.WatchedListed, known: End) -> None:
-    top = scope.state.topology
-    key = (fact.topic, fact.partition)
+    top, key = scope.state.topology, (fact.topic, fact.partition)
+    top.ends[key] = fresh
+    if fact.end >= known.end and not newer:
+        return
     top.regressions[key] = top.regressions.get(key, 0) + 1
     cut = min(known.doubt_end, fact.end)
     evidence = {

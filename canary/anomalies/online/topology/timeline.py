@@ -291,15 +291,10 @@ def _event(scope: Scope, event: dict[str, Any]) -> None:
 
 
 def _change(topic: str, partition: int, place: Place, at_ns: int | None = None) -> TopologyChange:
+    since_ns = place.at_ns if at_ns is None else at_ns
+    replicas, isr = (",".join(map(str, ids)) for ids in (place.replicas, place.isr))
     return TopologyChange(
-        place.at_ns if at_ns is None else at_ns,
-        "partition",
-        topic,
-        partition,
-        place.leader,
-        ",".join(map(str, place.replicas)),
-        ",".join(map(str, place.isr)),
-        leader_epoch=place.epoch,
+        since_ns, "partition", topic, partition, place.leader, replicas, isr, leader_epoch=place.epoch
     )
 
 
