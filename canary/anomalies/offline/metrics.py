@@ -27,14 +27,16 @@ def realtime_lag(history: History) -> list[dict[str, Any]]:
         if not offsets or offset > offsets[-1]:
             offsets.append(offset)
             times.append(int(history.time[op]))
-    held = _held(history)
+    held: defaultdict[int, list[int]] = defaultdict(list)
+    for op, key in zip(history.held_op.tolist(), history.held_key.tolist(), strict=True):
+        held[op].append(key)
     positions: dict[int, dict[int, int]] = {}
     points: list[dict[str, Any]] = []
     for row in np.flatnonzero(history.type == OK):
         op, function, process = int(row), history.f[row], int(history.process[row])
         if function == ASSIGN:
             before = positions.get(process, {})
-            positions[process] = {key: before.get(key, -1) for key in held.get(op, ())}
+            positions[process] = {key: before.get(key, -1) for key in held[op]}
         elif function == SUBSCRIBE:
             positions[process] = {}
         elif function in (POLL, TXN):
@@ -69,13 +71,6 @@ def _highest_offsets(history: History) -> list[tuple[int, int, int]]:
     last = np.ones(len(rows), np.bool_)
     last[:-1] = (op[1:] != op[:-1]) | (key[1:] != key[:-1])
     return list(zip(op[last].tolist(), key[last].tolist(), offset[last].tolist(), strict=True))
-
-
-def _held(history: History) -> dict[int, list[int]]:
-    held: defaultdict[int, list[int]] = defaultdict(list)
-    for op, key in zip(history.held_op.tolist(), history.held_key.tolist(), strict=True):
-        held[op].append(key)
-    return held
 
 
 def unseen_changes(tables: Tables) -> tuple[Column, Column, Column]:
