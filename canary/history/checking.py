@@ -30,9 +30,8 @@ def regular(operation: object) -> dict[str, Any]:
     process = operation["process"]
     if process is None or isinstance(process, str):
         return {**operation, "value": operation.get("value")}
-    _integer(process, "process")
-    _integer(operation["index"], "index")
-    _integer(operation["time"], "time")
+    for name in ("process", "index", "time"):
+        _integer(operation[name], name)
     if operation["type"] not in TYPES:
         raise OperationError(f"type is {_show(operation['type'])}, not one of {', '.join(TYPES)}")
     function = operation["f"]
@@ -84,10 +83,7 @@ def _micro_operations(value: object, function: str) -> None:
 
 def _sent(sent: object) -> None:
     if isinstance(sent, list):
-        if len(sent) != 2:
-            raise OperationError(f"a completed send holds [offset, value], not {_show(sent)}")
-        _offset(sent[0])
-        _scalar(sent[1])
+        _message(sent, "a completed send holds")
     else:
         _scalar(sent)
 
@@ -96,10 +92,14 @@ def _pairs(pairs: object) -> None:
     if not isinstance(pairs, list):
         raise OperationError(f"a poll returns a list of [offset, value] for each key, not {_show(pairs)}")
     for pair in pairs:
-        if not isinstance(pair, list) or len(pair) != 2:
-            raise OperationError(f"a polled message is [offset, value], not {_show(pair)}")
-        _offset(pair[0])
-        _scalar(pair[1])
+        _message(pair, "a polled message is")
+
+
+def _message(pair: object, what: str) -> None:
+    if not isinstance(pair, list) or len(pair) != 2:
+        raise OperationError(f"{what} [offset, value], not {_show(pair)}")
+    _offset(pair[0])
+    _scalar(pair[1])
 
 
 def _rebalances(log: object) -> None:

@@ -27,34 +27,22 @@ class History:
     *poll segment* is what one poll returned for one key; its reads are ``reads[start : start + length]``, and reads of
     consecutive segments lie one behind the other.
 
+    In every table ``..._op`` is a row of the first one, ``..._key`` a place in ``keys``, ``..._offset`` UNKNOWN if not
+    known, and ``..._value`` a code (see ``value``): from ``first_code`` on codes stand for ``other_values``, in order;
+    below they are integers themselves.
+
     Attributes:
-        source: Name of the file.
         operations: Number of operations in the file, those of other than integer processes included.
-        index: Index of each operation.
-        time: Its time in ns.
-        process: Its process.
+        time: In ns.
         type: INVOKE, OK, FAIL or INFO.
         f: SEND, POLL, TXN, ASSIGN, SUBSCRIBE, CRASH or a greater number.
-        line: Its line in the file.
         invocation: Row of the invocation of a completion, else -1.
-        send_op: Row of the operation of each send micro-operation, invocations' too.
-        send_key: Its key, a place in ``keys``.
-        send_offset: Its offset, UNKNOWN if not known.
-        send_value: Its value, a code (see ``value``).
-        segment_op: Row of the operation of each poll segment.
+        send_op: Of each send micro-operation, invocations' too.
         segment_poll: Number of the poll micro-operation among all, so that two polls of one operation differ.
-        segment_key: Its key.
         segment_start: Its first read.
         segment_length: How many reads it has, perhaps 0.
-        read_offset: Offset of each read, UNKNOWN if not known.
-        read_value: Value of each read, a code.
-        held_op: Row of an assign or subscribe operation, once for each of its keys.
-        held_key: The key.
-        rebalanced_op: Row of an operation during which a key was rebalanced.
-        rebalanced_key: The key.
-        keys: Names of the keys.
-        first_code: Codes from here on stand for ``other_values``, in order; below they are integers themselves.
-        other_values: Values that are no small integers.
+        held_op: Of an assign or subscribe operation, once for each of its keys.
+        rebalanced_op: Of an operation during which a key was rebalanced.
     """
 
     source: str

@@ -2,13 +2,7 @@
 
 
 class HistoryError(ValueError):
-    """A history that cannot be read.
-
-    Attributes:
-        source: The file's name, "-" for standard input.
-        line: Number of the line, from 1.
-        reason: What is wrong there.
-    """
+    """A history that cannot be read: ``source`` ("-": standard input), ``line`` (from 1), and the ``reason``."""
 
     def __init__(self, source: str, line: int, reason: str) -> None:
         super().__init__(f"{source}, line {line}: {reason}")

@@ -36,13 +36,9 @@ _NOT_REGULAR = (IrregularError, KeyError, TypeError, ValueError, IndexError, Att
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Some operations.
+    """Some operations, and the line on which each stands; apart from them the lists of polls that were lifted.
 
-    Attributes:
-        operations: As they were parsed, those of polls' lists apart that were lifted.
-        lines: Where each stands.
-        again: Parses them once more, nothing lifted; raises HistoryError where that cannot be done.
-        lifted: The lists that were lifted from them.
+    ``again`` parses them once more, nothing lifted; it raises HistoryError where that cannot be done.
     """
 
     operations: Sequence[Any]
@@ -173,10 +169,7 @@ class Exploder:
         maps = [m[1] for m in completed]
         _must_be(dict, map(type, maps))
         per_poll = np.fromiter(map(len, maps), np.int64, len(maps))
-        if len(completed) == len(polls):
-            poll = np.arange(len(polls))
-        else:
-            poll = np.flatnonzero(np.fromiter(map(len, polls), np.int64, len(polls)) != 1)
+        poll = np.flatnonzero(np.fromiter(map(len, polls), np.int64, len(polls)) != 1)
         lists = list(chain.from_iterable(map(dict.values, maps)))
         if lifted is None:
             length, read_offset, read_value = self._reads_of(lists)
@@ -229,10 +222,7 @@ class Exploder:
         }
 
     def finish(self, *, whole: bool = True) -> History:
-        """Return everything that was added.
-
-        Args:
-            whole: It is all of a history, and not a stretch of one whose operations may begin or end elsewhere.
+        """Return everything that was added: a ``whole`` history, or a stretch of one, where operations may be cut off.
 
         Raises:
             HistoryError: a completion without invocation, an invocation within another, or an index that does not rise.
@@ -246,7 +236,12 @@ class Exploder:
         first_code = self._values.settle([columns["send_value"], columns["read_value"]])
         for name, column in columns.items():
             columns[name] = _narrow(column)
-        _must_rise(self._source, columns["index"], columns["line"])
+        index = columns["index"]
+        falls = np.flatnonzero(index[1:] <= index[:-1])
+        if len(falls):
+            row = int(falls[0]) + 1
+            reason = f"index {index[row]} comes after index {index[row - 1]}"
+            raise HistoryError(self._source, int(columns["line"][row]), reason)
         early = np.flatnonzero(columns["type"][columns["segment_op"]] == INVOKE)
         if len(early):
             line = int(columns["line"][columns["segment_op"][early[0]]])
@@ -306,11 +301,3 @@ def _narrow(column: Column) -> Column:
     """Return the column as int32 where that is enough."""
     small = column.dtype == np.int64 and column.min(initial=0) >= -(1 << 31) and column.max(initial=0) < 1 << 31
     return column.astype(np.int32) if small else column
-
-
-def _must_rise(source: str, index: Column, line: Column) -> None:
-    """Raise a HistoryError where an index is not greater than the one before."""
-    falls = np.flatnonzero(index[1:] <= index[:-1])
-    if len(falls):
-        row = int(falls[0]) + 1
-        raise HistoryError(source, int(line[row]), f"index {index[row]} comes after index {index[row - 1]}")

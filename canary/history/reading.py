@@ -22,12 +22,9 @@ Progress = Callable[[int], None]
 
 
 def load(file: BinaryIO, source: str, progress: Progress | None = None) -> History:
-    """Return the history in ``file``, JSON Lines or EDN, whichever it is.
+    """Return the history in ``file`` (need not be seekable), JSON Lines or EDN, whichever it is.
 
-    Args:
-        file: Opened for reading bytes; need not be seekable.
-        source: Its name, for errors.
-        progress: Called with the number of bytes read, now and then.
+    ``source`` is its name, for errors.
 
     Raises:
         HistoryError: it cannot be read; says where and why.
@@ -120,10 +117,7 @@ def _batch(block: bytes, first: int, source: str) -> Batch:
     light = lift(block)
     if light is not None:
         lines = light[0].split(b"\n")
-        try:
-            operations = orjson.loads(b"[%b]" % b",".join(lines))
-        except orjson.JSONDecodeError:
-            operations = ()
+        operations = _together(lines)
         if len(operations) == len(lines):
             return Batch(operations, range(first, first + len(lines)), again, light[1])
     return Batch(*again(), again)
@@ -135,14 +129,10 @@ def _parse(lines: list[bytes], first: int, source: str) -> tuple[Sequence[Any], 
     if b"" in lines or b"\r" in lines:
         kept = [place for place, text in enumerate(lines) if text.strip()]
         lines, numbers = [lines[i] for i in kept], [first + i for i in kept]
-    try:
-        operations = orjson.loads(b"[%b]" % b",".join(lines))
-    except orjson.JSONDecodeError:
-        operations = None
-    if operations is not None and len(operations) == len(lines):
+    operations = _together(lines)
+    if len(operations) == len(lines):
         return operations, numbers
-    operations = []
-    kept_numbers = []
+    operations, kept_numbers = [], []
     for number, text in zip(numbers, lines, strict=True):
         if not text.strip():
             continue
@@ -152,6 +142,15 @@ def _parse(lines: list[bytes], first: int, source: str) -> tuple[Sequence[Any], 
             raise HistoryError(source, number, f"not JSON: {error}") from None
         kept_numbers.append(number)
     return operations, kept_numbers
+
+
+def _together(lines: Sequence[bytes]) -> list[Any]:
+    """Parse some lines at once; not one operation a line if one of them is odd."""
+    try:
+        operations: list[Any] = orjson.loads(b"[%b]" % b",".join(lines))
+    except orjson.JSONDecodeError:
+        return []
+    return operations
 
 
 def _edn_batches(chunks: Iterator[bytes], source: str) -> Iterator[Batch]:

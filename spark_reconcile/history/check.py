@@ -14,10 +14,11 @@ operation.
 
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -77,12 +78,8 @@ def check_file(
 ) -> Iterator[SparkVerdict]:
     """Check the history at ``path`` (JSON Lines) and yield the verdict, whose cases can be read within the block.
 
-    Args:
-        path: Every worker must see it there.
-        options: As for the local engine.
-        spark: A session to use; None starts one and stops it.
-        stretch: Bytes of the file for a task.
-        buckets: How many groups of keys; None: by the size of the file.
+    Every worker must see the file. ``spark``: a session to use; None starts one and stops it. ``stretch``: bytes of the
+    file for a task. ``buckets``: how many groups of keys; None: by the size of the file.
 
     Raises:
         HistoryError: the history cannot be read; says where and why.
@@ -93,13 +90,11 @@ def check_file(
     with path.open("rb") as file:
         if file.read(1024).lstrip()[:1] not in (b"{", b""):
             raise HistoryError(str(path), 1, "--engine spark reads JSON Lines only (not EDN)")
-    with tempfile.TemporaryDirectory(prefix="canary-check-") as directory:
-        folder = Path(directory)
-        if spark is not None:
-            yield _check(spark, path, options, folder, size, stretch, buckets)
-        else:
-            with session("canary check", light=True) as started:
-                yield _check(started, path, options, folder, size, stretch, buckets)
+    with (
+        tempfile.TemporaryDirectory(prefix="canary-check-") as directory,
+        session("canary check", light=True) if spark is None else nullcontext(spark) as at_work,
+    ):
+        yield _check(at_work, path, options, Path(directory), size, stretch, buckets)
 
 
 def _check(
@@ -163,11 +158,10 @@ def _raise_unpaired(path: Path, judged: Sequence[Judged], stretches: Sequence[St
 
 def _once_an_operation(judged: Sequence[Judged]) -> Cases:
     """Return one case an operation: of its own values that it polled, the one that it polled first."""
-    first: dict[int, tuple[int, Case]] = {}
-    for one in judged:
-        for order, case in one.precommitted:
-            first[case["op"]] = min(first.get(case["op"], (order, case)), (order, case), key=lambda pair: pair[0])
-    cases = [first[op][1] for op in sorted(first)]
+    first: dict[int, Case] = {}
+    for _, case in sorted((placed for one in judged for placed in one.precommitted), key=itemgetter(0)):
+        first.setdefault(case["op"], case)
+    cases = [first[op] for op in sorted(first)]
     return Cases(len(cases), cases.__getitem__)
 
 

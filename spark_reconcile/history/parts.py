@@ -73,11 +73,15 @@ def _part(history: History, wanted: Column, sends: Column, order: Column) -> Par
 
 def save(part: Part, path: Path) -> None:
     """Write a part to ``path``."""
-    names = {"keys": part.history.keys, "first_code": part.history.first_code, "others": part.history.other_values}
-    described = np.frombuffer(orjson.dumps(names, option=orjson.OPT_NON_STR_KEYS), np.uint8)
     columns = {name: getattr(part.history, name) for name in COLUMNS}
     with path.open("wb") as file:
-        np.savez(file, names=described, senders=part.senders, order=part.order, **columns)
+        np.savez(file, names=names(part.history), senders=part.senders, order=part.order, **columns)
+
+
+def names(history: History) -> Column:
+    """Return as JSON in bytes what the codes of a history's keys and values stand for."""
+    described = {"keys": history.keys, "first_code": history.first_code, "others": history.other_values}
+    return np.frombuffer(orjson.dumps(described), np.uint8)
 
 
 def load(paths: Sequence[Path], source: str) -> Part:

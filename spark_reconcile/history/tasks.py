@@ -65,10 +65,9 @@ def read_stretch(path: Path, folder: Path, number: int, place: tuple[int, int], 
             history, lines = load_stretch(file, str(path), *place)
     except HistoryError as error:
         return Stretch(0, error=(error.line, error.reason))
+    whose = history.process % buckets
     for bucket, part in enumerate(history_parts.parts(history, buckets)):
         history_parts.save(part, folder / f"part-{bucket}-{number:06}.npz")
-    whose = history.process % buckets
-    for bucket in range(buckets):
         rows = np.flatnonzero(whose == bucket)
         columns: dict[str, Any] = {name: getattr(history, name)[rows] for name in ("process", "type", "f", "line")}
         columns["f"] = np.minimum(columns["f"], len(FUNCTIONS))  # the numbers of others are this stretch's own
@@ -148,13 +147,12 @@ def _write_edges(base: Tables, edges: Edges, path: Path) -> None:
     else:
         message = base.slot_message[edges.why]
         columns = {"value": base.message_value[message], "next": base.message_value[base.slot_message[edges.why + 1]]}
-    names = {"keys": history.keys, "others": history.other_values, "first_code": history.first_code}
     np.savez(
         path,
         tail=history.index[edges.tail].astype(np.int64),
         head=history.index[edges.head].astype(np.int64),
         key=base.message_key[message],
-        names=np.frombuffer(orjson.dumps(names), np.uint8),
+        names=history_parts.names(history),
         **columns,
     )
 
