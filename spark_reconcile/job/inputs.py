@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, TypeAlias
 from spark_reconcile.job import tasks
 from spark_reconcile.job.ranges import Groups, Outlines, Part, parts, place_of
 from spark_reconcile.job.tasks import Known, Named, widen
-from spark_reconcile.tables.bounds import Dumped, Place, read_bounds
-from spark_reconcile.tables.rows import read_transactions
+from spark_reconcile.tables.bounds import Dumped, Place, dumped_of
+from spark_reconcile.tables.parquet import batches, read
+from spark_reconcile.tables.rows import transactions_of
 from spark_reconcile.tables.schema import File, RowGroup, inspect
 from spark_reconcile.tables.transactions import Transactions
 from spark_reconcile.tables.writing import Folder
@@ -56,7 +57,8 @@ def look(probe_log: str, dump: str, out: str | None = None, *, cluster: str | No
         Folder(out).forget()
     files = {table: inspect(probe_log, table, cluster) for table in ("probes", "transactions", "polls")}
     files |= {table: inspect(dump, table) for table in ("records", "bounds")}
-    dumped, transactions = read_bounds(files["bounds"]), read_transactions(files["transactions"])
+    dumped = dumped_of([(file.path, read(file)) for file in files["bounds"]])
+    transactions = transactions_of((file.path, table) for file in files["transactions"] for table in batches(file))
     if cluster is not None:
         files = {table: [file for file in some if file.may_have(cluster)] for table, some in files.items()}
     return Inputs(files, dumped, transactions)

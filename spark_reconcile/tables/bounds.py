@@ -1,6 +1,6 @@
 """The table bounds/: the offsets that were dumped of each partition, by isolation level, and its retention."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
@@ -9,8 +9,6 @@ import pyarrow as pa
 
 from spark_reconcile.errors import BadInputError
 from spark_reconcile.tables.columns import ISOLATIONS, Bounds
-from spark_reconcile.tables.parquet import read
-from spark_reconcile.tables.schema import File
 
 _EITHER: Final = " or ".join(ISOLATIONS)
 
@@ -40,17 +38,12 @@ class Dumped:
         return dumped | {None} if dumped and named <= dumped else dumped
 
 
-def read_bounds(files: Sequence[File]) -> Dumped:
-    """Return the bounds and topic ids of a dump.
+def dumped_of(tables: Iterable[tuple[str, pa.Table]]) -> Dumped:
+    """Return the bounds and topic ids in tables (path, rows).
 
     Raises:
         BadInputError: two bounds for one partition and level, or none at read_committed, or an unknown level.
     """
-    return dumped_of([(file.path, read(file)) for file in files])
-
-
-def dumped_of(tables: Sequence[tuple[str, pa.Table]]) -> Dumped:
-    """Return the bounds and topic ids in tables (path, rows); raises as read_bounds does."""
     rows: dict[Place, dict[str, tuple[dict[str, Any], str]]] = {}
     ids: dict[tuple[str, str], set[str]] = {}
     for path, table in tables:

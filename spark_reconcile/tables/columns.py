@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
-from functools import cache
+from functools import cache, reduce
 from typing import Any, Final, Self, TypeAlias, get_type_hints
 
 import numpy as np
@@ -65,16 +65,11 @@ class Columns:
         return cls(**{name: np.zeros(rows, kind) for name, kind in cls._arrays().items()})
 
     @classmethod
+    @cache
     def _arrays(cls) -> dict[str, type[np.generic]]:
-        """Return the element type of each field that is an array."""
-        return _arrays_of(cls)  # type: ignore[arg-type]  # mypy does not see that a class is hashable
-
-
-@cache
-def _arrays_of(columns: type[Columns]) -> dict[str, type[np.generic]]:
-    """Return what `Columns._arrays` does, whether the module of a class evaluates its annotations or not."""
-    hints = get_type_hints(columns)
-    return {field.name: _TYPES[hints[field.name]] for field in fields(columns) if hints[field.name] in _TYPES}
+        """Return the element type of each field that is an array, whether its module evaluates annotations or not."""
+        hints = get_type_hints(cls)
+        return {field.name: _TYPES[hints[field.name]] for field in fields(cls) if hints[field.name] in _TYPES}
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,12 +86,7 @@ class Identities(Columns):
 
     def changes(self) -> Bool:
         """Return for each row but the first whether its identity is another than that of the row before."""
-        result: Bool = (
-            (self.sequence[1:] != self.sequence[:-1])
-            | (self.generation[1:] != self.generation[:-1])
-            | (self.producer[1:] != self.producer[:-1])
-        )
-        return result
+        return changes(self.sequence, self.generation, self.producer)
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,11 +197,15 @@ class Bounds:
         return self.dumped_at if self.uncommitted_dumped_at is None else min(self.dumped_at, self.uncommitted_dumped_at)
 
 
+def changes(*columns: NDArray[Any]) -> Bool:
+    """Return for each row but the first whether one of ``columns`` differs from the row before."""
+    result: Bool = reduce(np.logical_or, (column[1:] != column[:-1] for column in columns))
+    return result
+
+
 def lookup(rows: Identities, wanted: Identities) -> I64:
     """Return for each of ``rows`` the place of the same identity in ``wanted`` (all different), or -1."""
     found = np.full(len(rows), -1, dtype=np.int64)
-    if not len(rows) or not len(wanted):
-        return found
     near = np.flatnonzero(np.isin(rows.sequence, wanted.sequence))
     if not len(near):
         return found
@@ -251,7 +245,7 @@ def by_producer(rows: Identities) -> list[tuple[int, int, Index]]:
         groups.append((int(producer), int(generation), rest[mine]))
         rest, whole = rest[~mine], False
     order = rest[np.lexsort((rows.generation[rest], rows.producer[rest]))]
-    edges = np.flatnonzero((np.diff(rows.producer[order]) != 0) | (np.diff(rows.generation[order]) != 0))
+    edges = np.flatnonzero(changes(rows.producer[order], rows.generation[order]))
     for part in np.split(order, edges + 1):
         part.sort()
         groups.append((int(rows.producer[part[0]]), int(rows.generation[part[0]]), part))

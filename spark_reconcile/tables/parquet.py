@@ -40,8 +40,8 @@ def read(file: File, groups: Sequence[int] | None = None, columns: Sequence[str]
     Raises:
         BadInputError: the file is damaged.
     """
-    parts = list(batches(file, groups, columns, whole=True))
-    return pa.concat_tables(parts) if len(parts) != 1 else parts[0]
+    (table,) = batches(file, groups, columns, whole=True)
+    return table
 
 
 def batches(
@@ -87,26 +87,20 @@ def shaped(table: pa.Table, file: File, wanted: Sequence[str]) -> pa.Table:
     for name in wanted:
         spec = TABLES[file.table][name]
         kind = _KINDS[spec.type]
-        if name in file.given:
-            try:
-                value = pa.scalar(file.given[name]).cast(ARROW[spec.type])
-            except pa.ArrowInvalid as error:
-                raise BadInputError(file.path, f"column {name} in its path is no {spec.type}") from error
-            column: Any = pa.chunked_array([pa.repeat(value, len(table))])
-            column = column.dictionary_encode() if spec.type == STRING else column
-        elif name not in file.columns:
-            column = pa.chunked_array([pa.nulls(len(table), ARROW[spec.type])])
-            column = column.dictionary_encode() if spec.type == STRING else column
-        else:
-            column = table.column(name)
-            if spec.type == STRING and not pa.types.is_dictionary(column.type):
-                column = column.cast(pa.string()).dictionary_encode()
-            if spec.type == TIME and column.type.__class__ is pa.TimestampType and column.type.unit != "us":
-                column = column.cast(pa.timestamp("us", column.type.tz), safe=False)
-            if pa.types.is_null(column.type):
-                column = column.cast(ARROW[spec.type])
+        if name in file.columns:
+            column: Any = table.column(name)
             if column.null_count and not spec.nullable:
                 raise BadInputError(file.path, f"column {name} has nulls, which {file.table} does not allow")
+        else:
+            try:
+                value = pa.scalar(file.given.get(name), pa.string()).cast(ARROW[spec.type])
+            except pa.ArrowInvalid as error:
+                raise BadInputError(file.path, f"column {name} in its path is no {spec.type}") from error
+            column = pa.chunked_array([pa.repeat(value, len(table))])
+        if spec.type == STRING and not pa.types.is_dictionary(column.type):
+            column = column.cast(pa.string()).dictionary_encode()
+        if spec.type == TIME and column.type.__class__ is pa.TimestampType and column.type.unit != "us":
+            column = column.cast(pa.timestamp("us", column.type.tz), safe=False)
         columns.append(column.cast(kind, safe=False) if column.type != kind else column)
     return pa.table(dict(zip(wanted, columns, strict=True)))
 
@@ -118,7 +112,7 @@ def numbers(table: pa.Table, name: str, null: int | None = None) -> NDArray[Any]
     """Return an integer or time column (us) as NumPy, nulls as ``null``."""
     column = table.column(name)
     if pa.types.is_timestamp(column.type):
-        column = pc.cast(column, pa.int64()) if column.null_count else column.cast(pa.int64())
+        column = column.cast(pa.int64())
     if column.null_count and null is not None:
         column = pc.fill_null(column, pa.scalar(null, column.type))
     chunks = [chunk.to_numpy(zero_copy_only=False) for chunk in column.chunks if len(chunk)]

@@ -1,6 +1,6 @@
 """Rows of the Parquet tables as columns.py and transactions.py want them: nulls as constants, text as numbers."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from collections.abc import Set as AbstractSet
 from typing import Final
 
@@ -28,8 +28,7 @@ from spark_reconcile.tables.columns import (
     Probes,
     by_producer,
 )
-from spark_reconcile.tables.parquet import batches, codes, numbers
-from spark_reconcile.tables.schema import File
+from spark_reconcile.tables.parquet import codes, numbers
 from spark_reconcile.tables.transactions import Outcomes, Transactions
 
 _IDENTITY: Final = ("producer_id", "generation", "sequence")
@@ -85,14 +84,11 @@ def probes_of(
     )
 
 
-def _level(table: pa.Table, place: str) -> NDArray[np.uint8]:
-    isolation, _ = codes(table, "isolation", ISOLATIONS, place)
-    return np.array([COMMITTED_LEVEL, UNCOMMITTED_LEVEL], dtype=np.uint8)[isolation]
-
-
 def _found(table: pa.Table, place: str) -> Found:
     producer, generation, sequence = (numbers(table, name, -1) for name in _IDENTITY)
-    return Found(producer, generation, sequence, numbers(table, "offset"), _level(table, place))
+    isolation, _ = codes(table, "isolation", ISOLATIONS, place)
+    level = np.array([COMMITTED_LEVEL, UNCOMMITTED_LEVEL], dtype=np.uint8)[isolation]
+    return Found(producer, generation, sequence, numbers(table, "offset"), level)
 
 
 def polls_of(table: pa.Table, ours: AbstractSet[str | None], place: str) -> Found:
@@ -110,17 +106,12 @@ def records_of(table: pa.Table, ours: AbstractSet[str | None], place: str) -> tu
     return found.take(own & valid), Damaged(found.offset[damaged], found.level[damaged])
 
 
-def read_transactions(files: Sequence[File]) -> Transactions:
-    """Return what became of every transaction.
+def transactions_of(tables: Iterable[tuple[str, pa.Table]]) -> Transactions:
+    """Return what became of every transaction in tables (path, rows).
 
     Raises:
-        BadInputError: an outcome is none of the three, or a file is damaged.
+        BadInputError: an outcome is none of the three.
     """
-    return transactions_of((file.path, table) for file in files for table in batches(file))
-
-
-def transactions_of(tables: Iterable[tuple[str, pa.Table]]) -> Transactions:
-    """Return the transactions of these tables (path, rows); raises as read_transactions does."""
     states = np.array(list(TRANSACTION_OUTCOMES.values()), dtype=np.uint8)
     parts: dict[tuple[str, int, int], list[tuple[I64, U8, I64]]] = {}
     for path, table in tables:
