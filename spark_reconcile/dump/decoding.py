@@ -1,6 +1,6 @@
 """The work of a task of the dump: records of a range of one partition, decoded with NumPy, into a Parquet file."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import groupby, pairwise
 from typing import Any, Final, TypeAlias
 
@@ -8,9 +8,10 @@ import numpy as np
 import pyarrow as pa
 
 from canary.probe.batch import CORRUPT, INTACT, BinaryBuffers, decode_batch
-from spark_reconcile.dump.fingerprints import content
+from spark_reconcile.dump.fingerprints import checksum
+from spark_reconcile.tables.columns import changes
 from spark_reconcile.tables.schema import ARROW, STRING, TABLES, TIME
-from spark_reconcile.tables.writing import PartWriter
+from spark_reconcile.tables.writing import PartStream
 
 _WRITTEN: Final = pa.schema(
     [
@@ -20,18 +21,8 @@ _WRITTEN: Final = pa.schema(
 )
 """The rows of a task: each text column has one value, held once."""
 _RISING: Final = ("offset", "timestamp", "sequence", "transaction_id")
-_RESULT_SCHEMA: Final = pa.schema(
-    [
-        ("file", pa.string()),
-        ("topic", pa.int32()),
-        ("partition", pa.int32()),
-        ("rows", pa.int64()),
-        ("offsets", pa.list_(pa.int64())),
-        ("contents", pa.list_(pa.string())),
-    ]
-)
-RESULT: Final = "file string, topic int, partition int, rows long, offsets array<long>, contents array<string>"
-"""What a task returns of each file it wrote; offset and `fingerprints.content` of the first and the last record."""
+RESULT: Final = "file string, topic long, partition long, rows long, offsets array<long>, contents array<string>"
+"""What a task returns of each file it wrote; offset and `fingerprints.End.content` of first and last record."""
 Marks: TypeAlias = tuple[tuple[bytes, ...], str | None]
 """The tags that mark a topic's records as ours, and the topic's id."""
 
@@ -52,12 +43,15 @@ class Decoder:
         """Decode the batches of one task."""
         parts = (part for batch in batches for part in _by_place(batch))
         for place, some in groupby(parts, key=_place):
-            stream = PartWriter(self._work).stream(_WRITTEN, rising=_RISING)
+            stream = PartStream(self._work, _WRITTEN, _RISING)
             ends: list[tuple[int, str]] = []
             for part in some:
                 stream.write(self._decoded(part, *place))
                 ends = [ends[0] if ends else _end(part, 0), _end(part, len(part) - 1)]
-            yield _result(place, *stream.close(), ends)
+            file, rows = stream.close()
+            offsets, contents = zip(*ends, strict=True)
+            result = {"file": file, "topic": place[0], "partition": place[1], "rows": rows}
+            yield pa.RecordBatch.from_pylist([result | {"offsets": offsets, "contents": contents}])
 
     def _decoded(self, batch: pa.RecordBatch, number: int, partition: int) -> pa.Table:
         topic, (tags, topic_id) = self._topics[number]
@@ -88,13 +82,7 @@ class Decoder:
 
 def _end(batch: pa.RecordBatch, row: int) -> tuple[int, str]:
     timestamp = batch.column("timestamp")[row].cast(ARROW[TIME]).value
-    return batch.column("offset")[row].as_py(), content(timestamp // 1000, batch.column("value")[row].as_py())
-
-
-def _result(place: tuple[int, int], file: str, rows: int, ends: Sequence[tuple[int, str]]) -> pa.RecordBatch:
-    offsets, contents = zip(*ends, strict=True)
-    row = {"file": file, "topic": place[0], "partition": place[1], "rows": rows}
-    return pa.RecordBatch.from_pylist([{**row, "offsets": offsets, "contents": contents}], _RESULT_SCHEMA)
+    return batch.column("offset")[row].as_py(), checksum(timestamp // 1000, batch.column("value")[row].as_py())
 
 
 def _text(value: str | None, rows: int) -> pa.DictionaryArray:
@@ -119,7 +107,7 @@ def _by_place(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
     if not len(batch):
         return
     topic, partition = batch.column("topic").to_numpy(), batch.column("partition").to_numpy()
-    steps = np.flatnonzero((np.diff(topic) != 0) | (np.diff(partition) != 0)) + 1
+    steps = np.flatnonzero(changes(topic, partition)) + 1
     for start, stop in pairwise([0, *steps.tolist(), len(batch)]):
         yield batch.slice(start, stop - start)
 

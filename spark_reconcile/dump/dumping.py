@@ -27,7 +27,7 @@ from spark_reconcile.dump.kafka_bounds import Cluster, Span, Topic
 from spark_reconcile.errors import UnreachableError
 from spark_reconcile.tables.columns import ISOLATIONS
 from spark_reconcile.tables.schema import arrow_schema
-from spark_reconcile.tables.writing import Folder, PartWriter
+from spark_reconcile.tables.writing import Folder, write_part
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -64,7 +64,7 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A file of records/, of one partition at one level; first and last record as (offset, `fingerprints.content`)."""
+    """A file of records/, of one partition at one level; first and last record as (offset, content), see `End`."""
 
     file: str
     topic: str
@@ -107,8 +107,7 @@ def dump(spark: SparkSession, wanted: Sequence[Wanted], out: str) -> Dumped:
             parts += some_parts
             bounds += some_bounds
             silent += sum(topic.partitions for topic in topics) - len(some_bounds) // len(one.levels)
-        writer = PartWriter(folder.work)
-        written = writer.write(pa.Table.from_pylist(bounds, BOUNDS))
+        written = write_part(folder.work, pa.Table.from_pylist(bounds, BOUNDS))
         names = folder.publish("records", [part.file for part in parts], RECORDS)
         folder.publish("bounds", [written], BOUNDS)
     finally:

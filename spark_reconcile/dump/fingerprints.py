@@ -33,7 +33,7 @@ Place: TypeAlias = tuple[str, int]
 
 
 class End(NamedTuple):
-    """A record: ``content`` is the checksum of timestamp and value, ``rest`` that of key and headers.
+    """A record: ``content`` is the `checksum` of timestamp (ms since the epoch) and value, ``rest`` of key and headers.
 
     ``leader_epoch``: None if the cluster does not know leader epochs.
     """
@@ -42,11 +42,6 @@ class End(NamedTuple):
     leader_epoch: int | None
     content: str
     rest: str
-
-
-def content(timestamp_ms: int, value: bytes | None) -> str:
-    """Return the checksum of a record's timestamp (ms since the epoch) and value."""
-    return _checksum(timestamp_ms, value)
 
 
 def read(
@@ -105,10 +100,11 @@ def _end(message: Any) -> End:
     return End(
         message.offset(),
         message.leader_epoch(),
-        content(message.timestamp()[1], message.value()),
-        _checksum(message.key(), *headers),
+        checksum(message.timestamp()[1], message.value()),
+        checksum(message.key(), *headers),
     )
 
 
-def _checksum(*parts: int | bytes | None) -> str:
+def checksum(*parts: int | bytes | None) -> str:
+    """Return the checksum of parts of a record."""
     return hashlib.blake2b(repr(parts).encode(), digest_size=8).hexdigest()

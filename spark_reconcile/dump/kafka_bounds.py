@@ -7,10 +7,10 @@ from typing import Any, Final
 
 import structlog
 from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicCollection, TopicPartition
-from confluent_kafka.admin import AdminClient, ConfigResource, OffsetSpec, ResourceType
+from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from canary.kafka.quiet import quiet_logger
-from canary.kafka.responses import text_of, topic_id_of
+from canary.kafka.responses import describe_settings, text_of, topic_id_of
 from spark_reconcile.errors import UnreachableError
 from spark_reconcile.tables.columns import ISOLATIONS
 
@@ -87,11 +87,9 @@ class Cluster:
         return topics
 
     def _retention(self, topic: str) -> tuple[int | None, int | None]:
-        resource = ConfigResource(ResourceType.TOPIC, topic)
-        answers = self._answered(
-            lambda: self._admin.describe_configs([resource], request_timeout=self._timeout_s), "topic settings"
-        )
-        config = answers[resource]
+        config = self._answered(
+            lambda: {topic: describe_settings(self._admin, topic)(self._timeout_s)}, "topic settings"
+        )[topic]
         if isinstance(config, KafkaError):
             log.warning("dump_retention_unknown", cluster=self.name, topic=topic, reason=text_of(config))
             return None, None

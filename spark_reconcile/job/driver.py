@@ -6,9 +6,10 @@ import time
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from functools import reduce
 from typing import TYPE_CHECKING, Any
 
+import orjson
 import structlog
 
 from canary.anomalies.policy import severity
@@ -32,14 +33,12 @@ from spark_reconcile.report.output import (
     TABLE_SCHEMA,
     VERDICT_SCHEMA,
     Writer,
-    Written,
     day_table,
     partitions_table,
 )
 from spark_reconcile.report.page import render
 from spark_reconcile.tables.bounds import Dumped, Place, described
-from spark_reconcile.tables.columns import Identities
-from spark_reconcile.tables.writing import Folder
+from spark_reconcile.tables.writing import Folder, write_part
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -52,7 +51,7 @@ log = structlog.get_logger(__name__)
 class Report:
     """The result of a run: ``summary`` is summary.json; ``seconds`` it took."""
 
-    summary: dict[str, Any] = field(default_factory=dict)
+    summary: dict[str, Any]
     seconds: float = 0.0
 
     @property
@@ -91,14 +90,9 @@ class _Found:
     fractures: Fractures = field(default_factory=Fractures)
     counts: dict[Place, dict[str, int]] = field(default_factory=dict)
     tables: dict[Place, dict[tuple[str, int], Any]] = field(default_factory=dict)
-    verdicts: list[str] = field(default_factory=list)
-    cases: list[str] = field(default_factory=list)
+    verdicts: list[str | None] = field(default_factory=list)
+    cases: list[str | None] = field(default_factory=list)
     unjudged: list[Place] = field(default_factory=list)
-
-    def add(self, written: Written) -> None:
-        """Add the names of files that were written."""
-        self.verdicts += [written.verdicts] if written.verdicts else []
-        self.cases += [written.cases] if written.cases else []
 
 
 class _Run:
@@ -134,8 +128,7 @@ class _Run:
             self._add_up(found, place, looks, second, (source, known))
         broken = found.fractures.fractured()
         cycles, notes = self._cycles(source, by_place)
-        found.add(Written(None, self._writer.fractured(broken)))
-        found.add(Written(None, self._writer.cycles(cycles)))
+        found.cases += [self._writer.fractured(broken), self._writer.cycles(cycles)]
         found.total.add_cases(FRACTURED, len(broken))
         found.total.add_cases(WRITE_CYCLE, len(cycles))
         summary = _summary(found.total, found.unjudged, known.dumped)
@@ -143,7 +136,7 @@ class _Run:
         self._publish(found)
         page = render(summary, found.tables, self._folder.url, self._inputs.files)
         self._folder.text("report.html", page.encode())
-        self._folder.summary(summary)
+        self._folder.text("summary.json", orjson.dumps(summary, option=orjson.OPT_INDENT_2) + b"\n")
         return Report(summary)
 
     def _second_looks(self, source: Source, by_place: Mapping[Place, list[FirstLook]]) -> dict[Key, Unsettled]:
@@ -172,28 +165,29 @@ class _Run:
         """Add up the looks of a partition."""
         source, known = within
         partition = known.partition(place)
+        keys = [look.key for look in looks]
         added = add_up(
             [look.verdict_counts for look in looks],
             [look.unsettled for look in looks],
             [second.get(look.key, Unsettled.concat([])) for look in looks],
             partition,
-            partial(self._bracket, source, [look.key for look in looks]),
+            lambda who: reduce(Bracket.narrowed, source.brackets(keys, who), Bracket.unknown(len(who))),
         )
         found.total += added.verdict_counts
         found.counts[place], found.tables[place] = added.verdict_counts.by_verdict(), added.verdict_counts.table
         for look, retracted in zip(looks, added.retracted, strict=True):
             found.fractures.merge(look.fractures.without(place, retracted))
-            names = [
-                self._writer.without(name, retracted) if name and len(retracted) else name
-                for name in (look.written.verdicts, look.written.cases)
-            ]
-            found.add(Written(*names))
-            found.add(Written(None, self._writer.disputed(place, look.conflicts, look.damaged)))
+            verdicts, cases = (
+                self._writer.without(name, retracted) if name and len(retracted) else name for name in look.written
+            )
+            found.verdicts.append(verdicts)
+            found.cases += [cases, self._writer.disputed(place, look.conflicts, look.damaged)]
             found.total.add_cases(INCONSISTENT_OFFSETS, len(look.conflicts))
             found.total.add_cases(CORRUPT, len(look.damaged))
         found.fractures.add(place, added.concluded.probes, added.concluded.judgement)
-        for written in self._writer.concluded(place, added.concluded):
-            found.add(written)
+        for verdicts, cases in self._writer.concluded(place, added.concluded):
+            found.verdicts.append(verdicts)
+            found.cases.append(cases)
         if partition.bounds is None and added.verdict_counts.notes["promised"]:
             found.unjudged.append(place)
 
@@ -226,16 +220,11 @@ class _Run:
             cycles += ordering.cycles(edges)
         return cycles, notes
 
-    def _bracket(self, source: Source, keys: list[Key], who: Identities) -> Bracket:
-        result = Bracket.unknown(len(who))
-        for bracket in source.brackets(keys, who):
-            result = result.narrowed(bracket)
-        return result
-
     def _publish(self, found: _Found) -> None:
-        partitions = self._writer.write(partitions_table(found.counts))
-        table = self._writer.write(day_table(found.tables))
-        lost = write_lost(self._folder.work, found.cases)
+        work = self._folder.work
+        partitions = write_part(work, partitions_table(found.counts))
+        table = write_part(work, day_table(found.tables))
+        lost = write_lost(work, found.cases)
         self._folder.publish("lost", [lost], LOST_SCHEMA)
         self._folder.publish("verdicts", found.verdicts, VERDICT_SCHEMA)
         self._folder.publish("anomalies", found.cases, CASE_SCHEMA)

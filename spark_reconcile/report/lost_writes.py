@@ -18,30 +18,28 @@ from canary.probe.identity import Identity
 from canary.probe.record import DEFAULT_LENGTH, encode, key
 from spark_reconcile.match.anomalies import ANOMALIES
 from spark_reconcile.report.output import CASE_SCHEMA
-from spark_reconcile.tables.writing import PartWriter
+from spark_reconcile.tables.writing import PartStream
 
 _KINDS: Final = pa.array([anomaly.kind for anomaly in ANOMALIES.values() if anomaly.lost])
 _LEFT_OUT: Final = ("found_offset", "evidence")
-LOST_SCHEMA: Final = pa.schema(
-    [*(field for field in CASE_SCHEMA if field.name not in _LEFT_OUT), ("key", pa.binary())],
-)
+LOST_SCHEMA: Final = pa.schema([*(field for field in CASE_SCHEMA if field.name not in _LEFT_OUT), ("key", pa.binary())])
 _BATCH: Final = 65_536
 
 
-def write(work: str, names: Sequence[str]) -> str | None:
+def write(work: str, names: Sequence[str | None]) -> str | None:
     """Write the lost writes among the cases in files ``names`` of the work folder; return the new file's name.
 
     None: nothing was lost, and there is no file.
     """
     fs, root = fsspec.core.url_to_fs(work)
     stream = None
-    for name in names:
+    for name in filter(None, names):
         with fs.open(f"{root}/{name}", "rb") as file, pq.ParquetFile(file) as parquet:
             for batch in parquet.iter_batches(_BATCH):
                 rows = pa.Table.from_batches([batch])
                 rows = rows.filter(pc.and_(pc.is_in(rows["kind"], _KINDS), pc.is_valid(rows["sequence"])))
                 if len(rows):
-                    stream = stream or PartWriter(work).stream(LOST_SCHEMA)
+                    stream = stream or PartStream(work, LOST_SCHEMA)
                     stream.write(_with_keys(rows))
     return None if stream is None else stream.close()[0]
 

@@ -7,9 +7,8 @@ was killed, or ran twice, therefore leaves nothing. summary.json comes last: whe
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import date, timedelta
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 import orjson
@@ -41,7 +40,7 @@ from spark_reconcile.tables.columns import (
     Probes,
     lookup,
 )
-from spark_reconcile.tables.writing import PartWriter
+from spark_reconcile.tables.writing import read_part, write_part
 from storage.probe_log.schemas import TIME, schema_of
 
 _WHO: Final = ("producer_id", "generation", "sequence")
@@ -61,19 +60,18 @@ _Cases: TypeAlias = "tuple[NightlyAnomaly, Identities | None, I64, I64 | None]"
 """Cases of an anomaly: whose, their offsets, and where else they were found."""
 
 
-@dataclass(frozen=True, slots=True)
-class Written:
+class Written(NamedTuple):
     """Names of files under the work folder, None where there was nothing to write."""
 
     verdicts: str | None
     cases: str | None
 
 
-class Writer(PartWriter):
+class Writer:
     """Writes verdicts and cases, as tasks and driver find them."""
 
     def __init__(self, work: str, dumped: Dumped) -> None:
-        super().__init__(work)
+        self._work = work
         self._dumped = dumped
 
     def judged(self, place: Place, probes: Probes, judgement: Judgement, found: I64 | None = None) -> Written:
@@ -86,7 +84,7 @@ class Writer(PartWriter):
             if anomaly.subject == "identity" and anomaly.cases is not None:
                 mask = anomaly.cases(judgement)
                 cases.append((anomaly, probes.take(mask), offset[mask], None if found is None else found[mask]))
-        return Written(self.write(verdicts), self._cases(place, cases))
+        return Written(write_part(self._work, verdicts), self._cases(place, cases))
 
     def concluded(self, place: Place, concluded: Concluded) -> list[Written]:
         """Write what was joined over the ranges of a partition."""
@@ -96,7 +94,7 @@ class Writer(PartWriter):
         cases = [(anomaly, rows, rows.offset, None) for anomaly, rows in concluded.cases.items()]
         return [
             self.judged(place, concluded.probes, concluded.judgement, concluded.found),
-            Written(self.write(verdicts), self._cases(place, cases)),
+            Written(write_part(self._work, verdicts), self._cases(place, cases)),
         ]
 
     def disputed(self, place: Place, conflicts: Placed, damaged: I64) -> str | None:
@@ -115,7 +113,7 @@ class Writer(PartWriter):
                 | {"offset": write.offset, "sequence": write.sequence, "mode": write.mode}
                 | {name: getattr(transaction, name) for name in ("producer_id", "generation", "transaction_id")}
             )
-        return self.write(pa.Table.from_pylist(rows, CASE_SCHEMA))
+        return write_part(self._work, pa.Table.from_pylist(rows, CASE_SCHEMA))
 
     def cycles(self, cycles: Sequence[Sequence[Step]]) -> str | None:
         """Write one row for each cycle of transactions: the first write of it, and all steps as evidence."""
@@ -124,13 +122,13 @@ class Writer(PartWriter):
             first, steps = cycle[0], [step.place._asdict() | _ids(step) for step in cycle]
             evidence = {"evidence": orjson.dumps({"cycle": steps}).decode()}
             rows.append(self._row(WRITE_CYCLE, first.place) | _ids(first) | evidence)
-        return self.write(pa.Table.from_pylist(rows, CASE_SCHEMA))
+        return write_part(self._work, pa.Table.from_pylist(rows, CASE_SCHEMA))
 
     def without(self, name: str, retracted: Identities) -> str | None:
         """Write a file again without some identities; return its new name, None if nothing is left."""
-        table = self.read(name)
+        table = read_part(self._work, name)
         who = Identities(*(table.column(column).to_numpy() for column in _WHO))
-        return self.write(table.filter(pa.array(lookup(who, retracted) < 0)))
+        return write_part(self._work, table.filter(pa.array(lookup(who, retracted) < 0)))
 
     def _topic_id(self, place: Place) -> str | None:
         """Return the incarnation that was dumped, None if it is unknown or not the only one."""
@@ -142,7 +140,7 @@ class Writer(PartWriter):
 
     def _cases(self, place: Place, cases: Sequence[_Cases]) -> str | None:
         tables = [self._table(place, *some) for some in cases if len(some[2])]
-        return self.write(pa.concat_tables(tables)) if tables else None
+        return write_part(self._work, pa.concat_tables(tables)) if tables else None
 
     def _table(
         self, place: Place, anomaly: NightlyAnomaly, who: Identities | None, offset: I64, found: I64 | None

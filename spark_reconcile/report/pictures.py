@@ -59,18 +59,15 @@ class Loss:
     def svg(self) -> str:
         """Return a strip for each partition, darker where more was lost."""
         page = resources.files("spark_reconcile.report").joinpath("loss.svg.jinja").read_text(encoding="utf-8")
-        return (
-            jinja2.Environment(autoescape=True)
-            .from_string(page)
-            .render(
-                counts={place: row.tolist() for place, row in self.counts.items()},
-                top=max(int(row.max()) for row in self.counts.values()),
-                moments=[_moment(self.begin + at * (self.end - self.begin) // _BINS) for at in range(_BINS + 1)],
-                row=_ROW,
-                left=_LEFT,
-                width=_WIDTH,
-                bin=(_WIDTH - _LEFT) / _BINS,
-            )
+        template = jinja2.Environment(autoescape=True).from_string(page)
+        return template.render(
+            counts={place: row.tolist() for place, row in self.counts.items()},
+            top=max(int(row.max()) for row in self.counts.values()),
+            moments=[_moment(self.begin + at * (self.end - self.begin) // _BINS) for at in range(_BINS + 1)],
+            row=_ROW,
+            left=_LEFT,
+            width=_WIDTH,
+            bin=(_WIDTH - _LEFT) / _BINS,
         )
 
 
@@ -126,14 +123,10 @@ def _near(files: Sequence[File], place: Place, low: int, high: int) -> Iterator[
         return
     for file, group in parts:
         for table in batches(file, [group.number]):
-            yield from _filtered(table, place, low, high).to_pylist()
-
-
-def _filtered(table: pa.Table, place: Place, low: int, high: int) -> pa.Table:
-    mask = pc.and_(pc.greater_equal(table["offset"], low), pc.less_equal(table["offset"], high))
-    for name, value in place._asdict().items():
-        mask = pc.and_(mask, pc.equal(table[name], value))
-    return table.filter(pc.fill_null(mask, False))
+            mask = pc.and_(pc.greater_equal(table["offset"], low), pc.less_equal(table["offset"], high))
+            for name, value in place._asdict().items():
+                mask = pc.and_(mask, pc.equal(table[name], value))
+            yield from table.filter(pc.fill_null(mask, False)).to_pylist()
 
 
 def _who(row: Mapping[str, Any]) -> str:

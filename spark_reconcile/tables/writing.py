@@ -3,45 +3,35 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 
 import fsspec.core
-import orjson
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 GROUP_ROWS: Final = 1 << 17
 
 
-class PartWriter:
-    """Writes files of the work folder under names of their own."""
+def write_part(work: str, table: pa.Table) -> str | None:
+    """Write a table to the work folder and return the file's name; None: it has no rows, and there is no file."""
+    if not len(table):
+        return None
+    stream = PartStream(work, table.schema)
+    stream.write(table)
+    return stream.close()[0]
 
-    def __init__(self, work: str) -> None:
-        self._work = work
 
-    def write(self, table: pa.Table) -> str | None:
-        """Write a table and return the file's name; None: it has no rows, and there is no file."""
-        if not len(table):
-            return None
-        stream = self.stream(table.schema)
-        stream.write(table)
-        return stream.close()[0]
-
-    def stream(self, schema: pa.Schema, *, rising: Sequence[str] = ()) -> PartStream:
-        """Begin a file that is written bit by bit; ``rising`` columns grow by a little from row to row."""
-        return PartStream(self._work, schema, rising)
-
-    def read(self, name: str) -> pa.Table:
-        """Return the rows of a file of the work folder."""
-        fs, root = fsspec.core.url_to_fs(self._work)
-        return pq.read_table(f"{root}/{name}", filesystem=fs)
+def read_part(work: str, name: str) -> pa.Table:
+    """Return the rows of a file of the work folder."""
+    fs, root = fsspec.core.url_to_fs(work)
+    return pq.read_table(f"{root}/{name}", filesystem=fs)
 
 
 class PartStream:
-    """A file of the work folder that is being written."""
+    """A file of the work folder that is written bit by bit; ``rising`` columns grow by a little from row to row."""
 
-    def __init__(self, work: str, schema: pa.Schema, rising: Sequence[str]) -> None:
+    def __init__(self, work: str, schema: pa.Schema, rising: Sequence[str] = ()) -> None:
         fs, root = fsspec.core.url_to_fs(work)
         self._name = f"{uuid.uuid4().hex}.parquet"
         self._file = fs.open(f"{root}/{self._name}", "wb")
@@ -98,7 +88,7 @@ class Folder:
     def publish(self, table: str, names: Sequence[str | None], schema: pa.Schema) -> list[str]:
         """Put files of the work folder in the place of whatever the table's folder held; return their new names.
 
-        None stands for no file (see `PartWriter.write`). Without any, the table has an empty file.
+        None stands for no file (see `write_part`). Without any, the table has an empty file.
         """
         moved = [name for name in names if name is not None]
         folder = f"{self._root}/{table}"
@@ -118,7 +108,3 @@ class Folder:
         with self._fs.open(f"{self._root}/.{name}", "wb") as file:
             file.write(content)
         self._fs.mv(f"{self._root}/.{name}", f"{self._root}/{name}")
-
-    def summary(self, summary: Mapping[str, Any]) -> None:
-        """Write summary.json."""
-        self.text("summary.json", orjson.dumps(summary, option=orjson.OPT_INDENT_2) + b"\n")
