@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from spark_reconcile.tables.bounds import Place
+from spark_reconcile.tables.columns import changes
 from spark_reconcile.tables.parquet import codes, numbers
 
 UNPLACED: Final = -1
@@ -26,11 +27,11 @@ def split(table: pa.Table, width: int | None, path: str) -> Iterator[tuple[Place
         offset = numbers(table, "offset", UNPLACED)
         ranges = np.where(offset < 0, UNPLACED, offset // width)
     key = np.stack([cluster.astype(np.int64), topic.astype(np.int64), partition.astype(np.int64), ranges])
-    step = np.flatnonzero((key[:, 1:] != key[:, :-1]).any(axis=0)) + 1
+    step = np.flatnonzero(changes(*key)) + 1
     if len(step) > 256:  # the rows are not ordered by partition
         order = np.lexsort(key[::-1])
         table, key = table.take(pa.array(order)), key[:, order]
-        step = np.flatnonzero((key[:, 1:] != key[:, :-1]).any(axis=0)) + 1
+        step = np.flatnonzero(changes(*key)) + 1
     edges = [0, *step.tolist(), len(table)]
     for start, stop in pairwise(edges):
         place = Place(clusters[key[0, start]], topics[key[1, start]], int(key[2, start]))

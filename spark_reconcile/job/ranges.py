@@ -184,7 +184,12 @@ def narrowed(part: Range, sequences: tuple[I64, I64], groups: Groups) -> Range:
 
     ``sequences``: the first and the last sequence of each run.
     """
-    probes = _chosen(part.shares["probes"], groups, lambda group: _may_have(group, sequences))
+
+    def about(group: RowGroup) -> bool:
+        low, high = group.low.get("sequence"), group.high.get("sequence")
+        return low is None or high is None or bool(((sequences[0] <= high) & (sequences[1] >= low)).any())
+
+    probes = _chosen(part.shares["probes"], groups, about)
     placed = [(share.low, share.high) for share in probes if share.low is not None and share.high is not None]
     if not placed:
         return replace(part, shares={"probes": probes, "records": (), "polls": ()})
@@ -195,13 +200,6 @@ def narrowed(part: Range, sequences: tuple[I64, I64], groups: Groups) -> Range:
 
     others = {table: _chosen(part.shares[table], groups, near) for table in ("records", "polls")}
     return replace(part, low=low, high=min(part.high, high + 1), shares={"probes": probes} | others)
-
-
-def _may_have(group: RowGroup, sequences: tuple[I64, I64]) -> bool:
-    low, high = group.low.get("sequence"), group.high.get("sequence")
-    if low is None or high is None:
-        return True
-    return bool(((sequences[0] <= high) & (sequences[1] >= low)).any())
 
 
 def _chosen(shares: Sequence[Share], groups: Groups, wanted: Callable[[RowGroup], bool]) -> tuple[Share, ...]:

@@ -6,13 +6,14 @@ import zlib
 from abc import ABC, abstractmethod
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 from spark_reconcile.job import tasks
 from spark_reconcile.job.ranges import Chunk, Groups, Range, narrowed
 from spark_reconcile.job.tasks import Edges, FirstLook, Key, Known
 from spark_reconcile.match.kernel import RangeRows, Runs, Unsettled
-from spark_reconcile.match.merging import Bracket, neighbours
+from spark_reconcile.match.merging import Bracket, neighbours, second_look
 from spark_reconcile.tables.columns import I64, Identities
 
 if TYPE_CHECKING:
@@ -48,7 +49,9 @@ class Source(ABC):
 
     def second_looks(self, asked: Mapping[Key, Again]) -> list[tuple[Key, Unsettled]]:
         """Look again at some ranges."""
-        return self._each(asked, lambda key, rows, known, again: tasks.second_look(key, rows, known, *again))
+        return self._each(
+            asked, lambda key, rows, known, again: (key, second_look(rows, known.partition(key[0]), *again))
+        )
 
     def brackets(self, keys: Sequence[Key], who: Identities) -> list[Bracket]:
         """Look up the neighbours of some identities in some ranges."""
@@ -78,7 +81,8 @@ class Direct(Source):
 
         def loaded(task: tuple[Range, Any]) -> Any:
             part, question = task
-            return work((part.place, part.number), tasks.load_range(part, known.value), known.value, question)
+            rows = tasks.gathered(tasks.read(part), part.place, known.value)
+            return work((part.place, part.number), rows, known.value, question)
 
         if not parts:
             return []
@@ -101,7 +105,7 @@ class Shuffled(Source):
         width = WIDTH
 
         def spread(chunk: Chunk) -> list[tuple[Key | None, Any]]:
-            result: Any = tasks.guarded(_spread)((chunk, width))
+            result: Any = tasks.guarded(partial(tasks.spread, width=width))(chunk)
             return [(None, result)] if isinstance(result, Exception) else result
 
         self._empty = not pieces
@@ -116,7 +120,8 @@ class Shuffled(Source):
 
         def once(task: tuple[Key, list[tuple[str, bytes]]]) -> Any:
             question = questions.value[task[0]] if questions.value is not None else None
-            return work(task[0], tasks.load_blobs(*task, known.value), known.value, question)
+            rows = tasks.gathered(tasks.shuffled(task[1]), task[0][0], known.value)
+            return work(task[0], rows, known.value, question)
 
         def loaded(pairs: Iterator[tuple[Key | None, Any]]) -> Iterator[Any]:
             blobs: dict[Key, list[tuple[str, bytes]]] = defaultdict(list)
@@ -129,10 +134,6 @@ class Shuffled(Source):
                 yield tasks.guarded(once)((key, blobs.pop(key)))
 
         return [tasks.accepted(result) for result in self._pairs.mapPartitions(loaded).collect()]
-
-
-def _spread(task: tuple[Chunk, int]) -> list[tuple[Key, tuple[str, bytes]]]:
-    return list(tasks.spread(*task))
 
 
 def _hashed(key: Key | None) -> int:

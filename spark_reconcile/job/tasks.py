@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import numpy as np
@@ -13,7 +13,7 @@ import pyarrow as pa
 from spark_reconcile.errors import BadInputError
 from spark_reconcile.job.partitioning import split
 from spark_reconcile.job.ranges import Chunk, LayoutError, Part, Range, Share
-from spark_reconcile.match import merging, ordering
+from spark_reconcile.match import ordering
 from spark_reconcile.match.extents import Extents
 from spark_reconcile.match.fractures import Fractures
 from spark_reconcile.match.kernel import Partition, RangeRows, Runs, Unsettled, settle
@@ -24,6 +24,7 @@ from spark_reconcile.tables import parquet
 from spark_reconcile.tables.bounds import Dumped, Place
 from spark_reconcile.tables.columns import (
     I64,
+    NEVER,
     NO_OFFSET,
     Bool,
     Damaged,
@@ -119,25 +120,12 @@ def in_parallel(spark: SparkSession, parts: Sequence[T], work: Callable[[T], R])
         yield from map(accepted, results.toLocalIterator())
 
 
-def load_range(part: Range, known: Known) -> RangeRows:
-    """Read a range's row groups.
+def gathered(pieces: Iterable[Piece], place: Place, known: Known) -> RangeRows:
+    """Return the rows of a range.
 
     Raises:
         BadInputError: a file is damaged, or a value is not allowed.
-        LayoutError: a row group has rows that its footer excludes.
     """
-    return _gathered(_pieces(part), part.place, known)
-
-
-def load_blobs(key: Key, blobs: Iterable[tuple[str, bytes]], known: Known) -> RangeRows:
-    """Return a range's rows that the shuffle brought together."""
-    tables = ((name, pa.ipc.open_stream(blob).read_all()) for name, blob in blobs)
-    pieces = ((name, rows, (rows.schema.metadata or {}).get(b"path", b"").decode()) for name, rows in tables)
-    return _gathered(pieces, key[0], known)
-
-
-def _gathered(pieces: Iterable[Piece], place: Place, known: Known) -> RangeRows:
-    """Return the rows of tables, all of one partition."""
     ours = known.ours(place)
     probes: list[Probes] = []
     records: list[tuple[Found, Damaged]] = []
@@ -153,14 +141,23 @@ def _gathered(pieces: Iterable[Piece], place: Place, known: Known) -> RangeRows:
     return RangeRows(Probes.concat(probes), found, damaged, Found.concat(polls))
 
 
-def _pieces(part: Range) -> Iterator[Piece]:
-    """Read the rows of a range, and check each row group against its footer."""
+def shuffled(blobs: Iterable[tuple[str, bytes]]) -> Iterator[Piece]:
+    """Yield the rows of a range that the shuffle brought together (see `spread`)."""
+    for name, blob in blobs:
+        rows = pa.ipc.open_stream(blob).read_all()
+        yield name, rows, (rows.schema.metadata or {}).get(b"path", b"").decode()
+
+
+def read(part: Range) -> Iterator[Piece]:
+    """Read a range's row groups; LayoutError: one has rows that its footer excludes."""
     for name, shares in part.shares.items():
         for share in shares:
             table = _read(share, part.place)
             offset = parquet.numbers(table, "offset", NO_OFFSET)
             placed = (offset >= 0) if name == "probes" else np.ones(len(offset), dtype=np.bool_)
-            _check(share, offset[placed])
+            ends = (int(offset[placed].min()), int(offset[placed].max())) if placed.any() else (None, None)
+            if ends != (share.low, share.high):
+                raise LayoutError(share.file.path)
             keep = placed & (offset >= part.low) & (offset < part.high)
             if share.unplaced:
                 keep |= ~placed
@@ -169,24 +166,15 @@ def _pieces(part: Range) -> Iterator[Piece]:
 
 def _read(share: Share, place: Place) -> pa.Table:
     table = parquet.read(share.file, share.groups)
-    if share.mixed:
-        return table.filter(pa.array(_of_place(table, place, share.file.path)))
-    for name, value in zip(("cluster", "topic"), place[:2], strict=True):
-        number, values = parquet.codes(table, name, None, share.file.path)
-        if len(number) and (values[number[0]] != value or (len(values) > 1 and (number != number[0]).any())):
-            raise LayoutError(share.file.path)
-    partition = parquet.numbers(table, "partition")
-    if len(partition) and (partition != place.partition).any():
-        raise LayoutError(share.file.path)
-    return table
-
-
-def _of_place(table: pa.Table, place: Place, path: str) -> Bool:
     mine: Bool = parquet.numbers(table, "partition") == place.partition
     for name, value in zip(("cluster", "topic"), place[:2], strict=True):
-        number, values = parquet.codes(table, name, None, path)
+        number, values = parquet.codes(table, name, None, share.file.path)
         mine &= number == (values.index(value) if value in values else -2)
-    return mine
+    if share.mixed:
+        return table.filter(pa.array(mine))
+    if not mine.all():
+        raise LayoutError(share.file.path)
+    return table
 
 
 def outline(part: Part) -> list[tuple[str, int, Place, RowGroup]]:
@@ -208,25 +196,21 @@ def outline(part: Part) -> list[tuple[str, int, Place, RowGroup]]:
     return result
 
 
-def _check(share: Share, offset: I64) -> None:
-    claimed = (share.low, share.high)
-    if (int(offset.min()), int(offset.max())) != claimed if len(offset) else claimed != (None, None):
-        raise LayoutError(share.file.path)
-
-
-def spread(chunk: Chunk, width: int) -> Iterator[tuple[Key, tuple[str, bytes]]]:
-    """Read a chunk of any layout and yield its rows by partition and range of ``width`` offsets."""
+def spread(chunk: Chunk, width: int) -> list[tuple[Key, tuple[str, bytes]]]:
+    """Read a chunk of any layout and return its rows by partition and range of ``width`` offsets."""
     parts: dict[Key, list[pa.Table]] = defaultdict(list)
     for file, groups in chunk.parts:
         for batch in parquet.batches(file, groups):
             for place, number, rows in split(batch, width, file.path):
                 parts[place, number].append(rows.replace_schema_metadata({"path": file.path}))
+    result = []
     for key, tables in parts.items():
         whole = pa.concat_tables([_undictionary(table) for table in tables])
         sink = pa.BufferOutputStream()
         with pa.ipc.new_stream(sink, whole.schema) as stream:
             stream.write_table(whole.combine_chunks())
-        yield key, (chunk.table, sink.getvalue().to_pybytes())
+        result.append((key, (chunk.table, sink.getvalue().to_pybytes())))
+    return result
 
 
 def _undictionary(table: pa.Table) -> pa.Table:
@@ -266,13 +250,9 @@ def edges(key: Key, piece: RangeRows, known: Known, within: tuple[I64, I64], mos
 
 
 def _dated(place: Place, writes: Writes, known: Known) -> Writes:
-    who = (writes.producer, writes.generation, writes.transaction)
-    return ordering.dated(writes, known.transactions.began(place.cluster, *who))
-
-
-def second_look(key: Key, piece: RangeRows, known: Known, runs: Runs, reported: Identities) -> tuple[Key, Unsettled]:
-    """Return what the range has of some runs of identities, other than those ``reported``."""
-    return key, merging.second_look(piece, known.partition(key[0]), runs, reported)
+    """Return writes with the times at which their transactions began, without those of unknown time (NEVER)."""
+    began = known.transactions.began(place.cluster, writes.producer, writes.generation, writes.transaction)
+    return replace(writes, began=began).take(began != NEVER)
 
 
 def extents(part: Part) -> tuple[dict[Place, dict[tuple[int, int], tuple[int, int]]], Named]:

@@ -12,14 +12,14 @@ are no wr edges, because neither table says what a transaction read: G1c is for 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 import numpy as np
 
 from canary.anomalies.offline.cycles import Edges, shortest_cycles
 from spark_reconcile.tables.bounds import Place
-from spark_reconcile.tables.columns import COMMITTED, I32, I64, NEVER, OPEN, Bool, Columns, Probes, union
+from spark_reconcile.tables.columns import COMMITTED, I32, I64, NEVER, OPEN, Bool, Columns, Probes, changes, union
 
 MOST_EDGES: Final = 500_000
 """Edges among which the driver looks for cycles."""
@@ -38,12 +38,7 @@ class Writes(Columns):
 
     def changes(self) -> Bool:
         """Return for each write but the first whether its transaction is another than that of the one before."""
-        result: Bool = (
-            (self.transaction[1:] != self.transaction[:-1])
-            | (self.producer[1:] != self.producer[:-1])
-            | (self.generation[1:] != self.generation[:-1])
-        )
-        return result
+        return changes(self.transaction, self.producer, self.generation)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +68,7 @@ class Step(NamedTuple):
 def writes(placed: Probes, found: Bool) -> Writes:
     """Return the writes of committed or open transactions that were ``found`` where they were acked, in order.
 
-    They have no time yet (NEVER); see `dated`.
+    They have no time yet (NEVER).
     """
     use = found & ((placed.transaction_state == COMMITTED) | (placed.transaction_state == OPEN)) & ~placed.other
     if not use.any():
@@ -82,11 +77,6 @@ def writes(placed: Probes, found: Bool) -> Writes:
     never = np.full(len(rows), NEVER)
     every = Writes(rows.producer, rows.generation, rows.transaction, never, rows.sequence, rows.offset)
     return every.take(np.concatenate([[True], every.changes()]))
-
-
-def dated(some: Writes, began: I64) -> Writes:
-    """Return writes with the times at which their transactions began, without those of unknown time (NEVER)."""
-    return replace(some, began=began).take(began != NEVER)
 
 
 def order_of(some: Writes) -> Order:
