@@ -7,12 +7,12 @@ offset 13, which no probe was acknowledged at. The first row *explains* itself (
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
 
-from spark_reconcile.match import offset_index
 from spark_reconcile.tables.columns import (
     COMMITTED_LEVEL,
     I32,
@@ -29,6 +29,37 @@ from spark_reconcile.tables.columns import (
 
 
 @dataclass(frozen=True, slots=True)
+class Index:
+    """Numbers offsets from 0 to ``size`` - 1: by distance from ``base``, or, where sparse, by rank in ``known``.
+
+    So an offset leads to a place in an array in one step: Kafka's offsets are nearly dense.
+    """
+
+    base: int
+    size: int
+    known: I64 | None = None
+
+    @classmethod
+    def over(cls, columns: Sequence[I64]) -> Self:
+        """Return an index of every offset that occurs in ``columns``."""
+        filled = [column for column in columns if len(column)]
+        if not filled:
+            return cls(0, 0)
+        low = min(int(column.min()) for column in filled)
+        span = max(int(column.max()) for column in filled) - low + 1
+        if span <= 8 * sum(map(len, filled)) + 4096:
+            return cls(low, span)
+        known = np.unique(np.concatenate(filled))
+        return cls(low, len(known), known)
+
+    def of(self, offsets: I64) -> I64:
+        """Return the place of each offset, all of which the index was made over."""
+        if self.known is None:
+            return offsets - self.base
+        return np.searchsorted(self.known, offsets).astype(np.int64)
+
+
+@dataclass(frozen=True, slots=True)
 class Layer:
     """Rows with an identity by offset. One row *represents* its offset; others there repeat it or contradict it.
 
@@ -42,7 +73,7 @@ class Layer:
     alone: bool
 
     @classmethod
-    def of(cls, rows: Placed, index: offset_index.Index) -> Self:
+    def of(cls, rows: Placed, index: Index) -> Self:
         """Return rows by the offsets of an index."""
         place = index.of(rows.offset)
         representative = np.full(index.size, -1, dtype=np.int32)
@@ -118,7 +149,7 @@ def align(probes: Probes, records: Found, damaged: Damaged, polls: Found, bounds
     unplaced = probes.take(without_offset)
     placed = in_order(probes.take(~without_offset) if len(unplaced) else probes)
     committed_rows, held_rows = _within(records, bounds)
-    index = offset_index.Index.over([placed.offset, committed_rows.offset, held_rows.offset, polls.offset])
+    index = Index.over([placed.offset, committed_rows.offset, held_rows.offset, polls.offset])
     start = bounds.start if bounds is not None else 0
     known, committed, held, polled = (Layer.of(rows, index) for rows in (placed, committed_rows, held_rows, polls))
     row, here = committed.compare(placed, known.place)
@@ -128,7 +159,8 @@ def align(probes: Probes, records: Found, damaged: Damaged, polls: Found, bounds
     shown, gone = _polls(polls, polled.place, known, committed, start)
     acks = placed.promised
     promised = placed.take(acks)
-    disputed = [placed.offset[(taken | polled.contradicts(known)) & acks], _twice_acked(promised)]
+    twice = (promised.offset[1:] == promised.offset[:-1]) & promised.changes()
+    disputed = [placed.offset[(taken | polled.contradicts(known)) & acks], promised.offset[1:][twice]]
     disputed += [
         offsets[mask & (offsets >= start)]
         for offsets, mask in (
@@ -223,10 +255,3 @@ def _unexplained(committed: tuple[Found, Layer, I32], held: tuple[Found, Layer, 
     keep_held = ~layer_held.repeats() & ~(same & (rows_held.offset >= start))
     keep_held[explained_held] = False
     return Found.concat([rows.take(keep), rows_held.take(keep_held)])
-
-
-def _twice_acked(promised: Probes) -> I64:
-    """Return the offsets at which two identities were promised."""
-    again = np.flatnonzero(promised.offset[1:] == promised.offset[:-1])
-    result: I64 = promised.offset[again + 1]
-    return result[promised.changes()[again]] if len(again) else result

@@ -159,12 +159,9 @@ def conclude(assembled: Assembled, partition: Partition, bracketed: Bool) -> Con
     counts.verdicts += np.bincount(other_verdicts, minlength=len(Verdict))
     phantoms = strangers.take(verdicts == Verdict.UNEXPECTED)
     doubled = numbered(assembled.copies)[1]
-    for anomaly, number in (
-        (LOST_WRITE, len(vanished)),
-        (PHANTOM, len(phantoms)),
-        (DUPLICATE, int((lookup(doubled, strangers) >= 0).sum())),
-    ):
-        counts.add_cases(anomaly, number)
+    counts.add_cases(LOST_WRITE, len(vanished))
+    counts.add_cases(PHANTOM, len(phantoms))
+    counts.add_cases(DUPLICATE, int((lookup(doubled, strangers) >= 0).sum()))
     doubtful = Identities.concat([probes.identities().take(judgement.duplicated), strangers.identities()])
     copies = assembled.copies.take(lookup(assembled.copies, doubtful) >= 0)
     return Concluded(
@@ -192,11 +189,9 @@ def _winners(probes: Probes, number: I64, size: int) -> I64:
     """
     offset = np.where(probes.offset < 0, NEVER, probes.offset)
     order = np.lexsort((probes.other, offset, probes.acked_at, probes.outcome, number))
-    ranked = number[order]
-    first = np.ones(len(order), dtype=np.bool_)
-    first[1:] = ranked[1:] != ranked[:-1]
     winner = np.full(size, -1, dtype=np.int64)
-    winner[ranked[first]] = order[first]
+    present, first = np.unique(number[order], return_index=True)
+    winner[present] = order[first]
     return winner
 
 

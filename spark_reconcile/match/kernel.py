@@ -162,13 +162,6 @@ def look_again(rows: RangeRows, partition: Partition, wanted: Identities) -> Uns
     return Unsettled(aligned.placed.take(mine), seen.take(mine), Found.zeros(), Found.zeros())
 
 
-def recount(unsettled: Unsettled, bounds: Bounds | None) -> VerdictCounts:
-    """Return what `settle` counted for these probes, judged by their own offset alone."""
-    counts = VerdictCounts()
-    counts.add(unsettled.probes, judge(unsettled.probes, unsettled.seen, bounds))
-    return counts
-
-
 def _distinct(*rows: Identities) -> Identities:
     """Return every identity of these rows, once."""
     return numbered(Identities.concat([some.identities() for some in rows]))[1]

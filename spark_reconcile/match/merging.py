@@ -16,7 +16,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from spark_reconcile.match.cross_range import Concluded, assemble, conclude
-from spark_reconcile.match.kernel import Partition, RangeRows, Runs, Unsettled, look_again, recount
+from spark_reconcile.match.kernel import Partition, RangeRows, Runs, Unsettled, look_again
+from spark_reconcile.match.rules import judge
 from spark_reconcile.match.verdict_counts import VerdictCounts
 from spark_reconcile.tables.columns import (
     I64,
@@ -157,8 +158,10 @@ def add_up(
     total = VerdictCounts()
     for counted in counts:
         total += counted
-    for part in again:
-        total -= recount(part, partition.bounds)
+    for part in again:  # take back what `settle` counted, which judged them by their own offset alone
+        counted = VerdictCounts()
+        counted.add(part.probes, judge(part.probes, part.seen, partition.bounds))
+        total -= counted
     assembled = assemble(Unsettled.concat([*unsettled, *again]), partition.bounds)
     unplaced = assembled.unplaced()
     bracketed = np.zeros(len(unplaced), dtype=np.bool_)

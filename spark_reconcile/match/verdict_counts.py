@@ -76,10 +76,9 @@ class VerdictCounts:
     def _merge(self, other: VerdictCounts, sign: int) -> Self:
         self.verdicts += sign * other.verdicts
         for key, row in other.table.items():
-            self._put(key, sign * row)
+            self.table[key] = self.table.get(key, 0) + sign * row
         for mine, more in ((self.anomalies, other.anomalies), (self.notes, other.notes)):
-            for name, number in more.items():
-                mine[name] += sign * number
+            mine.update({name: sign * number for name, number in more.items()})
         return self
 
     def _tabulate(self, probes: Probes, columns: tuple[Bool, ...]) -> None:
@@ -96,7 +95,4 @@ class VerdictCounts:
         cells = np.stack([counted[id(column)] for column in columns], axis=1)
         for cell in np.flatnonzero(cells[:, 0]).tolist():
             key_of_cell = probes.modes[cell // len(days)], int(days[cell % len(days)])
-            self._put(key_of_cell, cells[cell].astype(np.int64))
-
-    def _put(self, key: tuple[str, int], row: I64) -> None:
-        self.table[key] = self.table.get(key, np.zeros(len(TABLE), dtype=np.int64)) + row
+            self.table[key_of_cell] = self.table.get(key_of_cell, 0) + cells[cell].astype(np.int64)

@@ -431,10 +431,6 @@ OUTSIDE: Final[list[Mutation]] = [
         ),
         ("mine = lookup(aligned.placed, wanted) >= 0", "mine = lookup(aligned.placed, wanted) > 0"),
         (
-            "    counts.add(unsettled.probes, judge(unsettled.probes, unsettled.seen, bounds))\n",
-            "",
-        ),
-        (
             "plainly = placed.promised & seen.committed & ~watched",
             "plainly = seen.committed & ~placed.other & ~watched",
         ),
@@ -468,5 +464,10 @@ OUTSIDE: Final[list[Mutation]] = [
             "where = np.concatenate([rows.offset for rows in aligned.claims])",
             "where = np.concatenate([rows.offset for rows in aligned.claims[::-1]])",
         ),
+    ),
+    *mutations(
+        "spark_reconcile/match/merging.py",
+        _KERNEL,
+        ("        counted.add(part.probes, judge(part.probes, part.seen, partition.bounds))\n", ""),
     ),
 ]
