@@ -10,13 +10,11 @@ class BadInputError(UserError):
 
     def __init__(self, place: str, problem: str, remedy: str = "") -> None:
         super().__init__(f"{place}: {problem}" + (f"; {remedy}" if remedy else ""), exit_status=2)
-        self.place = place
-        self.problem = problem
-        self.remedy = remedy
+        self._given = (place, problem, remedy)
 
     def __reduce__(self) -> tuple[type[BadInputError], tuple[str, str, str]]:
         """Let the error be pickled from a Spark worker to the driver."""
-        return type(self), (self.place, self.problem, self.remedy)
+        return type(self), self._given
 
 
 class UnreachableError(UserError):

@@ -61,12 +61,9 @@ def session(
 ) -> Iterator[SparkSession]:
     """Start Spark, and stop it however the block ends.
 
-    Args:
-        name: the application's name.
-        master: a Spark master; None: that of spark-submit, or this machine with at most two cores.
-        kafka: load the Kafka source, too (see dump.connector).
-        light: Java has little to do, because Python does the work: its code is not worth optimising.
-        conf: further Spark properties; they override the others.
+    ``master`` None: that of spark-submit, or this machine with at most two cores. ``kafka``: load the Kafka source, too
+    (see dump.connector). ``light``: Java has little to do, because Python does the work: its code is not worth
+    optimising. ``conf``: further Spark properties; they override the others.
 
     Raises:
         UnreachableError: Spark cannot be started (no Java, no master, no way to fetch the jars).
@@ -127,14 +124,11 @@ def _java(*, light: bool) -> dict[str, str]:
 
 
 @contextmanager
-def progress(spark: SparkSession, tell: Callable[[str, int, int], None] | None, every: float = 1.0) -> Iterator[None]:
+def progress(spark: SparkSession, tell: Callable[[str, int, int], None], every: float = 1.0) -> Iterator[None]:
     """Report the progress of running stages, from Spark's status tracker, while the block runs.
 
     ``tell`` gets (stage, tasks done, all tasks) at most every ``every`` seconds, if something changed.
     """
-    if tell is None:
-        yield
-        return
     done = threading.Event()
     tracker = spark.sparkContext.statusTracker()
 

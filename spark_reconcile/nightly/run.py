@@ -166,7 +166,11 @@ class _Run:
                 _patiently(lambda: self._store.violations.end([one.id for one in memory_lost], self._began_ns))
         finally:
             shutil.rmtree(dump_folder, ignore_errors=True)
-        _delete_old(self._folder.parent)
+        runs = sorted(
+            (one for one in self._folder.parent.iterdir() if one.is_dir()), key=lambda one: one.stat().st_mtime
+        )
+        for old in runs[:-KEPT_RUNS]:
+            shutil.rmtree(old, ignore_errors=True)
         seconds = time.monotonic() - self._began
         log.info(
             "reconciled",
@@ -243,13 +247,6 @@ def _bounds(dumped: Dumped) -> dict[str, Any]:
         partition = result.setdefault(row["topic"], {}).setdefault(str(row["partition"]), {})
         partition[row["isolation"]] = [row["earliest_offset"], row["end_offset"]]
     return result
-
-
-def _delete_old(folder: Path) -> None:
-    """Delete the files of old runs."""
-    runs = sorted((one for one in folder.iterdir() if one.is_dir()), key=lambda one: one.stat().st_mtime)
-    for old in runs[:-KEPT_RUNS]:
-        shutil.rmtree(old, ignore_errors=True)
 
 
 def _patiently(ask: Callable[[], Any], patience_s: float = 300.0) -> Any:
