@@ -65,7 +65,10 @@ def properties(given: Mapping[str, object]) -> dict[str, str | SecretStr]:
         if name in taken:
             raise problem(f"{name} is set twice", "keep one of the two", key)
         text = property_text(secret(value, key), key)
-        _guard(key, name, text)
+        if name in _GUARDED:
+            harmless, remedy = _GUARDED[name]
+            if text.strip().lower() not in harmless:
+                raise problem(f"{name} is not for the settings to choose", remedy, key)
         if is_secret(name):
             taken[name] = FileSecret(value["file"], text) if isinstance(value, dict) else SecretStr(text)
         else:
@@ -91,10 +94,3 @@ def revealed(kafka: Mapping[str, str | SecretStr]) -> dict[str, Any]:
 
 def _named(key: str) -> str:
     return key.replace("_", ".")
-
-
-def _guard(key: str, name: str, text: str) -> None:
-    if name in _GUARDED:
-        harmless, remedy = _GUARDED[name]
-        if text.strip().lower() not in harmless:
-            raise problem(f"{name} is not for the settings to choose", remedy, key)
