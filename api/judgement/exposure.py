@@ -47,7 +47,8 @@ def exposure(topic: str, partition: int, last_ns: int, spans: Iterable[TopologyS
         if (span.topic, span.number) != (topic, partition)
         and any(_alike(span, state, basis) and _overlap(span, state) for state in states)
     ]
-    return Exposure(basis, tuple(states), _merged(found))
+    first = {(span.topic, span.number): span for span in reversed(found)}
+    return Exposure(basis, tuple(states), tuple(first[place] for place in sorted(first)))
 
 
 def _endangered(own: Sequence[TopologySpan]) -> tuple[list[TopologySpan], str]:
@@ -83,11 +84,3 @@ def _overlap(span: TopologySpan, state: TopologySpan) -> bool:
     return (state.until_ns is None or span.at_ns < state.until_ns) and (
         span.until_ns is None or state.at_ns < span.until_ns
     )
-
-
-def _merged(found: Iterable[TopologySpan]) -> tuple[TopologySpan, ...]:
-    """Return one entry for each partition: its first state."""
-    first: dict[tuple[str, int], TopologySpan] = {}
-    for one in found:
-        first.setdefault((one.topic, one.number), one)
-    return tuple(first[key] for key in sorted(first))

@@ -4,29 +4,20 @@ Losses come in blocks, when leaders change. So ten million probes without a loss
 less than ten thousand with five elections.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterable
-from dataclasses import dataclass
 from itertools import pairwise
+from typing import NamedTuple
 
 from storage.store.values import TopologySpan
 
 
-@dataclass(frozen=True, slots=True)
-class Survived:
+class Survived(NamedTuple):
     """How often leaders changed, brokers came back and ISRs shrank below their replicas, since the timeline began."""
 
     elections: int = 0
     restarts: int = 0
     isr_dips: int = 0
-
-    def __add__(self, other: Survived) -> Survived:
-        """Return the sum of both."""
-        return Survived(
-            self.elections + other.elections, self.restarts + other.restarts, self.isr_dips + other.isr_dips
-        )
 
 
 def survived(spans: Iterable[TopologySpan], topics: frozenset[str]) -> Survived:

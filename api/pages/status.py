@@ -97,14 +97,14 @@ async def _survived(state: State, views: list[ClusterView]) -> Survived:
     """Return the faults that all clusters have been through; read from the store every half minute."""
     memory = state.survived
     if time.monotonic() - memory.looked > SURVIVED_S:
-        found = Survived()
+        found: list[Survived] = []
         for view in views:
             topics = frozenset(row.topic for row in view.topics)
             for subject in ("partition", "broker"):
                 wanted = TopologyFilter(cluster=view.name, subject=subject)
                 spans = await state.calls(state.store.topology.spans, wanted, SPANS)
-                found += survived(spans, topics)
-        memory.looked, memory.value = time.monotonic(), found
+                found.append(survived(spans, topics))
+        memory.looked, memory.value = time.monotonic(), Survived(*map(sum, zip(*found, strict=True)))
     return memory.value
 
 
