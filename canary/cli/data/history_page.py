@@ -98,13 +98,9 @@ def _unseen(tables: Tables) -> tuple[str, str, Any] | None:
 
 
 def _keys_worth_a_look(verdict: Verdict) -> list[str]:
-    found: dict[str, None] = {}
-    for name in _ALWAYS_SHOWN:
-        for case in verdict.anomalies.get(name, ())[:1000]:
-            found[case["key"]] = None
-    for case in verdict.anomalies.get("unseen", ()):
-        found.update(dict.fromkeys(case["unseen"]))
-    return list(found)[:MAX_KEYS]
+    disputed = (case["key"] for name in _ALWAYS_SHOWN for case in verdict.anomalies.get(name, ())[:1000])
+    unseen = (key for case in verdict.anomalies.get("unseen", ()) for key in case["unseen"])
+    return list(dict.fromkeys([*disputed, *unseen]))[:MAX_KEYS]
 
 
 def _log_view(tables: Tables, key_name: str) -> tuple[str, str, Any] | None:
