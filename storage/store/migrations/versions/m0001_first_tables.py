@@ -1,10 +1,14 @@
 """The first tables."""
 
+from __future__ import annotations
+
 import sqlalchemy as sa
 from alembic import op
 
 revision = "0001"
 down_revision = None
+branch_labels = None
+depends_on = None
 
 
 def upgrade() -> None:
@@ -40,8 +44,8 @@ def upgrade() -> None:
         sa.Column("last_ns", sa.BigInteger(), nullable=False),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_incidents")),
     )
-    op.create_index(op.f("ix_incidents_first_ns_id"), "incidents", ["first_ns", "id"])
-    op.create_index(op.f("ix_incidents_place_last_ns"), "incidents", ["place", "last_ns"])
+    op.create_index(op.f("ix_incidents_first_ns_id"), "incidents", ["first_ns", "id"], unique=False)
+    op.create_index(op.f("ix_incidents_place_last_ns"), "incidents", ["place", "last_ns"], unique=False)
     op.create_table(
         "installation",
         sa.Column("id", sa.Integer(), nullable=False),
@@ -85,8 +89,8 @@ def upgrade() -> None:
         sa.Column("error", sa.Text(), nullable=True),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_reconciliations")),
     )
-    op.create_index(op.f("ix_reconciliations_requested_ns_id"), "reconciliations", ["requested_ns", "id"])
-    op.create_index(op.f("ix_reconciliations_state"), "reconciliations", ["state"])
+    op.create_index(op.f("ix_reconciliations_requested_ns_id"), "reconciliations", ["requested_ns", "id"], unique=False)
+    op.create_index(op.f("ix_reconciliations_state"), "reconciliations", ["state"], unique=False)
     op.create_table(
         "views",
         sa.Column("cluster", sa.Text(), nullable=False),
@@ -130,9 +134,9 @@ def upgrade() -> None:
         sa.Column("evidence", sa.JSON(), nullable=False),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_violations")),
     )
-    op.create_index(op.f("ix_violations_cluster_kind"), "violations", ["cluster", "kind"])
-    op.create_index(op.f("ix_violations_first_seen_ns_id"), "violations", ["first_seen_ns", "id"])
-    op.create_index(op.f("ix_violations_incident_id"), "violations", ["incident_id"])
+    op.create_index(op.f("ix_violations_cluster_kind"), "violations", ["cluster", "kind"], unique=False)
+    op.create_index(op.f("ix_violations_first_seen_ns_id"), "violations", ["first_seen_ns", "id"], unique=False)
+    op.create_index(op.f("ix_violations_incident_id"), "violations", ["incident_id"], unique=False)
 
 
 def downgrade() -> None:

@@ -1,10 +1,14 @@
 """Tokens, what operators did, planned windows; an index that counts open violations without reading their evidence."""
 
+from __future__ import annotations
+
 import sqlalchemy as sa
 from alembic import op
 
 revision = "0002"
 down_revision = "0001"
+branch_labels = None
+depends_on = None
 
 
 def upgrade() -> None:
@@ -30,7 +34,7 @@ def upgrade() -> None:
         sa.Column("detail", sa.JSON(), nullable=False),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_actions")),
     )
-    op.create_index(op.f("ix_actions_at_ns_id"), "actions", ["at_ns", "id"])
+    op.create_index(op.f("ix_actions_at_ns_id"), "actions", ["at_ns", "id"], unique=False)
     op.create_table(
         "maintenance",
         sa.Column("id", sa.String(length=32), nullable=False),
@@ -41,9 +45,12 @@ def upgrade() -> None:
         sa.Column("requested_by", sa.Text(), nullable=False),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_maintenance")),
     )
-    op.create_index(op.f("ix_maintenance_begin_ns_id"), "maintenance", ["begin_ns", "id"])
+    op.create_index(op.f("ix_maintenance_begin_ns_id"), "maintenance", ["begin_ns", "id"], unique=False)
     op.create_index(
-        op.f("ix_violations_state_cluster_kind_severity"), "violations", ["state", "cluster", "kind", "severity"]
+        op.f("ix_violations_state_cluster_kind_severity"),
+        "violations",
+        ["state", "cluster", "kind", "severity"],
+        unique=False,
     )
 
 

@@ -1,10 +1,14 @@
 """The topology's timeline."""
 
+from __future__ import annotations
+
 import sqlalchemy as sa
 from alembic import op
 
 revision = "0003"
 down_revision = "0002"
+branch_labels = None
+depends_on = None
 
 
 def upgrade() -> None:
@@ -24,9 +28,12 @@ def upgrade() -> None:
         sa.Column("until_ns", sa.BigInteger(), nullable=True),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_topology_changes")),
     )
-    op.create_index(op.f("ix_topology_changes_at_ns_id"), "topology_changes", ["at_ns", "id"])
+    op.create_index(op.f("ix_topology_changes_at_ns_id"), "topology_changes", ["at_ns", "id"], unique=False)
     op.create_index(
-        op.f("ix_topology_changes_cluster_topic_until_ns"), "topology_changes", ["cluster", "topic", "until_ns"]
+        op.f("ix_topology_changes_cluster_topic_until_ns"),
+        "topology_changes",
+        ["cluster", "topic", "until_ns"],
+        unique=False,
     )
 
 

@@ -1,10 +1,14 @@
 """Leader epochs in the topology's timeline."""
 
+from __future__ import annotations
+
 import sqlalchemy as sa
 from alembic import op
 
 revision = "0004"
 down_revision = "0003"
+branch_labels = None
+depends_on = None
 
 
 def upgrade() -> None:

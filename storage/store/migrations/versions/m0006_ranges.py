@@ -1,10 +1,14 @@
 """Violations of ranges of records, and the places of those that retention deleted."""
 
+from __future__ import annotations
+
 import sqlalchemy as sa
 from alembic import op
 
 revision = "0006"
 down_revision = "0005"
+branch_labels = None
+depends_on = None
 
 _FORGOTTEN = {
     "cluster": sa.Text,
@@ -36,13 +40,13 @@ def upgrade() -> None:
         op.add_column("forgotten_violations", sa.Column(name, kind(), nullable=True))
     for table, place in _PLACES.items():
         for end in ("offset", "last_offset"):
-            op.create_index(op.f(f"ix_{table}_{'_'.join(place)}_{end}"), table, [*place, end])
+            op.create_index(op.f(f"ix_{table}_{'_'.join(place)}_{end}"), table, [*place, end], unique=False)
     op.drop_index(op.f("ix_violations_cluster_kind"), "violations")
 
 
 def downgrade() -> None:
     """Forget all but the first record of each range."""
-    op.create_index(op.f("ix_violations_cluster_kind"), "violations", ["cluster", "kind"])
+    op.create_index(op.f("ix_violations_cluster_kind"), "violations", ["cluster", "kind"], unique=False)
     for table, place in _PLACES.items():
         for end in ("offset", "last_offset"):
             op.drop_index(op.f(f"ix_{table}_{'_'.join(place)}_{end}"), table)

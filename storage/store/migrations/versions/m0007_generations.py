@@ -1,10 +1,14 @@
 """A producer id of its own for each start of a runner, and the generations of all of them."""
 
+from __future__ import annotations
+
 import sqlalchemy as sa
 from alembic import op
 
 revision = "0007"
 down_revision = "0006"
+branch_labels = None
+depends_on = None
 
 
 def upgrade() -> None:

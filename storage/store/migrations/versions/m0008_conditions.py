@@ -1,10 +1,14 @@
 """When a condition ended, also one that a person had resolved before."""
 
+from __future__ import annotations
+
 import sqlalchemy as sa
 from alembic import op
 
 revision = "0008"
 down_revision = "0007"
+branch_labels = None
+depends_on = None
 
 
 def upgrade() -> None:
