@@ -177,10 +177,10 @@ TOPOLOGY: Final[list[Mutation]] = [
         ("len(isr) >= (min_isr or 1)", "len(isr) > (min_isr or 1)"),
     ),
     *mutations(
-        _RULES + "scope.py",
+        _RULES + "state.py",
         _WATCHED,
-        ("self.state.recent(self.state.errors)", "self.state.errors"),
-        ("self.state.recent(self.state.topology.events)", "self.state.topology.events"),
+        ('if event["at_ns"] >= self.now_ns - _RECENT_NS]', "]"),
+        ('if error["at_ns"] >= self.now_ns - _RECENT_NS]', "]"),
     ),
     *mutations(
         _RULES + "scope.py",

@@ -16,8 +16,12 @@ def miss(scope: Scope, probes: Probes, why: str, *, given: bool = False) -> None
     """Note probes that were not found at their offsets, unless that is known already."""
     state = scope.state
     _, log, stream, sequence, n, offset = probes
-    if stream.lost.covers(sequence, sequence + n) or _known(log, stream.tag, sequence, sequence + n, gone=False):
+    if stream.lost.covers(sequence, sequence + n):
         return
+    if _among(log, log.sought, stream.tag, sequence, n):
+        for known in log.missing:
+            if known.tag == stream.tag and known.sequence <= sequence and sequence + n <= known.sequence + known.count:
+                return
     seek(log, Missing(offset, n, sequence, stream.tag, why, state.now_ns, state.ordinal, given=given))
 
 
@@ -29,16 +33,20 @@ def seek(log: Log, missing: Missing) -> None:
         by_stream.setdefault(missing.tag, IntervalSet()).add(missing.sequence, missing.sequence + missing.count)
 
 
-def _known(log: Log, tag: int, a: int, b: int, *, gone: bool) -> bool:
-    """Say whether sequences of a stream are in ``missing`` already (as absent, if ``gone``)."""
+def known_absent(log: Log, tag: int, a: int, b: int) -> bool:
+    """Say whether sequences of a stream are known to be absent already."""
+    return _among(log, log.absent, tag, a, b - a) and any(
+        m.state == "absent" and m.tag == tag and m.sequence <= a and b <= m.sequence + m.count for m in log.missing
+    )
+
+
+def _among(log: Log, by_stream: dict[int, IntervalSet], tag: int, sequence: int, n: int) -> bool:
+    """Say whether any may be in ``missing``, without a walk through all of it."""
     if not log.missing:
         log.sought.clear()
         log.absent.clear()
-    sequences = (log.absent if gone else log.sought).get(tag)
-    if sequences is None or not sequences.overlaps(a, b):
-        return False  # the usual case, without a walk through all of ``missing``
-    known = (m for m in log.missing if m.tag == tag and m.sequence <= a and b <= m.sequence + m.count)
-    return any(m.state == "absent" or not gone for m in known)
+    sequences = by_stream.get(tag)
+    return sequences is not None and sequences.overlaps(sequence, sequence + n)
 
 
 def absent(scope: Scope, topic: Topic, log: Log, missing: Missing) -> None:
@@ -51,7 +59,7 @@ def absent(scope: Scope, topic: Topic, log: Log, missing: Missing) -> None:
     if missing.why == "moved":
         return  # it is at another offset, and the probe at this one has contradicted it already
     for x, y in stream.lost.without(missing.sequence, missing.sequence + missing.count):
-        if not _known(log, missing.tag, x, y, gone=True):
+        if not known_absent(log, missing.tag, x, y):
             seek(log, missing.part(x, y - x, scope.state.ordinal, state="absent", confirmed=missing.confirmed))
 
 

@@ -168,9 +168,9 @@ class Scope:
         state = _surroundings(ours, where) if ours is not None else _place(self.state.topology, where)
         if state is not None:
             evidence.setdefault("partition_state", state)
-        if errors := self.state.recent(self.state.errors):
+        if errors := self.state.recent_errors():
             evidence.setdefault("client_errors", errors)
-        evidence.setdefault("cluster_events", self.state.recent(self.state.topology.events))
+        evidence.setdefault("cluster_events", self.state.recent_events())
         return Violation(
             kind=kind,
             severity=severity or policy.severity(kind, mode, probed=ours is not None),  # type: ignore[arg-type]

@@ -163,6 +163,10 @@ class State:
         known = self.topics.get(topic)
         return known.logs.get(partition) if known is not None else None
 
-    def recent(self, noted: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        """Return what of ``noted`` is of the last ten minutes, oldest first."""
-        return [note for note in noted if note["at_ns"] >= self.now_ns - _RECENT_NS]
+    def recent_events(self) -> list[dict[str, Any]]:
+        """Return what brokers and controller did in the last ten minutes, oldest first."""
+        return [event for event in self.topology.events if event["at_ns"] >= self.now_ns - _RECENT_NS]
+
+    def recent_errors(self) -> list[dict[str, Any]]:
+        """Return the errors that clients reported in the last ten minutes, oldest first."""
+        return [error for error in self.errors if error["at_ns"] >= self.now_ns - _RECENT_NS]

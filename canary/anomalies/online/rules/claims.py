@@ -24,11 +24,15 @@ def claim(scope: Scope, probes: Probes, *, promise: bool) -> None:
     to be the same. If the other identity was promised, its place is read again.
     """
     _, log, stream, sequence, n, offset = probes
-    if not log.claims.matches(offset, n, sequence, stream.tag):
-        for run in log.claims.within(offset, offset + n):
-            if run.tag != stream.tag or run.value - run.key != sequence - offset:
-                _conflict(scope, probes, run)
-        log.claims.set(offset, n, sequence, stream.tag)
+    claims = log.claims
+    known = claims.matches(offset, n, sequence, stream.tag)
+    if not known and offset < claims.end():
+        for run in claims.within(offset, offset + n):
+            if run.tag == stream.tag and run.value - run.key == sequence - offset:
+                continue
+            _conflict(scope, probes, run)
+    if not known:
+        claims.set(offset, n, sequence, stream.tag)
     if promise:
         log.promised.add(offset, offset + n)
 
@@ -66,10 +70,10 @@ def promise(scope: Scope, probes: Probes) -> None:
         if reader.isolation != READ_COMMITTED or reader.position <= offset:
             continue
         passed = min(reader.position - offset, n)
-        delivered = stream.early.get(name) or IntervalSet()
+        delivered = stream.early.get(name)
         a, b = sequence, sequence + passed
         began = sequence + reader.began - offset  # below it the consumer did not read, so a re-read decides
-        for x, y in delivered.without(a, b):
+        for x, y in delivered.without(a, b) if delivered is not None else [(a, b)]:
             for first, end, why in ((x, min(y, began), "reread"), (max(x, began), y, "late-ack")):
                 if first < end:
                     miss(scope, probes.part(first, end), why)
@@ -89,10 +93,12 @@ def _promise_unseen(log: Log, stream: Stream, a: int, b: int) -> None:
     for name in log.readers:
         unseen = stream.unseen.setdefault(name, IntervalSet())
         early = stream.early.get(name)
-        for x, y in early.without(a, b) if early else [(a, b)]:
-            unseen.add(x, y)
-        if early:
+        if early is not None and early.overlaps(a, b):
+            for x, y in early.without(a, b):
+                unseen.add(x, y)
             early.remove(a, b)
+        else:
+            unseen.add(a, b)
 
 
 def place(scope: Scope, probes: Probes, *, read: bool) -> None:

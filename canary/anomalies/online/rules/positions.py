@@ -68,10 +68,14 @@ def advance(scope: Scope, topic: Topic, log: Log, consumer: str, isolation: str,
             evidence = {"consumer": consumer, "position": reader.position}
             where = Where(topic, log.partition, offset)
             scope.hold(log, scope.violation("nonmonotonic-poll", where, summary, evidence=evidence))
-    elif isolation == READ_COMMITTED and offset > reader.position:
+        if end > reader.position:  # a run that begins below the reader's position ends above it
+            reader.position, reader.moved_at_ns = end, scope.state.now_ns
+        return
+    if isolation == READ_COMMITTED and offset > reader.position:
         _skipped(scope, topic, log, reader.position, offset)
-    if end > reader.position:  # also by a run that begins below the reader's position
-        reader.position, reader.moved_at_ns = end, scope.state.now_ns
+    if end > reader.position:
+        reader.position = end
+        reader.moved_at_ns = scope.state.now_ns
 
 
 def _skipped(scope: Scope, topic: Topic, log: Log, a: int, b: int) -> None:
@@ -133,7 +137,9 @@ def end_of_partition(scope: Scope, fact: f.EndOfPartition) -> None:
         return
     topic, log = scope.place(fact.topic, fact.partition)
     reader = log.readers.get(fact.consumer)
-    if reader is not None and fact.offset >= reader.position:  # below, a replica lags: the listed end decides
+    if reader is not None and fact.offset < reader.position:
+        return  # by a replica that lags: the listed end decides
+    if reader is not None:
         advance(scope, topic, log, fact.consumer, fact.isolation, fact.offset, fact.offset)
         reader.moved_at_ns = scope.state.now_ns
 

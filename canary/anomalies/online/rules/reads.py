@@ -103,11 +103,11 @@ def _passed_unpromised(scope: Scope, probes: Probes, first: f.Polled) -> None:
         low, high = max(a, reader.began - shift), min(b, reader.position - shift)
         if low >= high:
             continue
-        given = stream.early.get(name) or IntervalSet()
-        if given.covers(low, high):
+        given = stream.early.get(name)
+        if given is not None and given.covers(low, high):
             continue  # the usual case: that consumer was given it before
         for x, y in stream.promised.without(low, high):
-            for p, q in given.without(x, y):
+            for p, q in given.without(x, y) if given is not None else [(x, y)]:
                 for c, d in stream.failed.without(p, q):
                     miss(scope, probes.part(c, d), "late-place")
 
@@ -122,7 +122,9 @@ def _delivered(scope: Scope, log: Log, stream: Stream, run: Sequence[f.Polled], 
     waiting = unseen is not None and unseen.overlaps(a, b)
     if unseen is not None and waiting:
         unseen.remove(a, b)
-    if not stream.promised.covers(a, b):
+    if not stream.promised.overlaps(a, b):
+        early.add(a, b)
+    elif not stream.promised.covers(a, b):
         for x, y in stream.promised.without(a, b):
             early.add(x, y)
     if stream.unplaced.starts:

@@ -120,7 +120,7 @@ class RunMap:
         self.tags.insert(i, run.tag)
 
     def _overlapping(self, a: int, b: int) -> list[tuple[int, Run]]:
-        if b <= a or a >= self.end():  # the usual case: nothing is there yet
+        if b <= a:
             return []
         i = max(bisect_right(self.keys, a) - 1, 0)
         found = []
