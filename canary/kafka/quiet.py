@@ -6,8 +6,6 @@ reports, which become ClientError facts: evidence, never a judgement.
 """
 
 import logging
-import threading
-import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -15,6 +13,7 @@ import structlog
 from confluent_kafka import KafkaError
 
 from canary.facts import ClientError
+from canary.threads import system
 from canary.threads.ports import Clock, Inbox
 
 log = structlog.get_logger(__name__)
@@ -44,11 +43,11 @@ class Gate:
         self._every_s = every_s
         self._kinds = kinds
         self._seen: dict[object, tuple[float, int]] = {}
-        self._lock = threading.Lock()
+        self._lock = system.lock()
 
     def admit(self, kind: object) -> int | None:
         """Return how many of this kind were kept back since the last that passed, or None when this one is too."""
-        now = time.monotonic()
+        now = system.monotonic()
         with self._lock:
             last, kept_back = self._seen.get(kind, (None, 0))
             if last is not None and now - last < self._every_s:

@@ -1,13 +1,14 @@
 """Answers of an AdminClient: asked for again until there is one; errors as text, topic ids."""
 
 import contextlib
-import time
 from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Any, Final, TypeVar
 
 from confluent_kafka import KafkaError, KafkaException, TopicCollection
 from confluent_kafka.admin import ConfigResource, ResourceType
+
+from canary.threads import system
 
 T = TypeVar("T")
 
@@ -34,26 +35,26 @@ def answer(
     Args:
         admin: an AdminClient.
         ask: puts the question, given how many seconds it may take.
-        until: when to give up (time.monotonic()); by default after PATIENCE_S.
+        until: when to give up (system.monotonic()); by default after PATIENCE_S.
         final: whether an error of this code is an answer; by default any error of the cluster, none of the client.
 
     Raises:
         KafkaException: the error that is an answer, or that of the last try.
     """
-    end = time.monotonic() + PATIENCE_S if until is None else until
+    end = system.monotonic() + PATIENCE_S if until is None else until
     while True:
-        once = max(0.5, min(_ONCE_S, (end - time.monotonic()) / 2))
+        once = max(0.5, min(_ONCE_S, (end - system.monotonic()) / 2))
         try:
             return ask(once).result(once + 0.5)
         except KafkaException as error:
-            if final(error.args[0].code()) or time.monotonic() >= end:
+            if final(error.args[0].code()) or system.monotonic() >= end:
                 raise
         except TimeoutError as error:
-            if time.monotonic() >= end:
+            if system.monotonic() >= end:
                 raise KafkaException(KafkaError(KafkaError._TIMED_OUT)) from error  # noqa: SLF001  # public in librdkafka
         with contextlib.suppress(KafkaException):  # no answer to this either
-            admin.list_topics(timeout=max(0.1, min(3.0, end - time.monotonic())))
-        time.sleep(0.25)
+            admin.list_topics(timeout=max(0.1, min(3.0, end - system.monotonic())))
+        system.sleep(0.25)
 
 
 def describe_topic(admin: Any, topic: str) -> Callable[[float], Future[Any]]:

@@ -6,7 +6,6 @@ topic that exists is used as it is, whatever its settings; the audit reports wha
 """
 
 import itertools
-import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -15,6 +14,7 @@ from confluent_kafka.admin import NewTopic
 
 from canary.errors import UserError
 from canary.kafka.responses import answer, describe_topic, text_of, topic_id_of
+from canary.threads import system
 
 UNREACHABLE = 3
 """Exit status where the cluster gives no answer, or not enough rights."""
@@ -60,7 +60,7 @@ def ensure_topic(
     Raises:
         TopicError: no answer in time, no rights, or fewer brokers than replicas.
     """
-    deadline = time.monotonic() + timeout_s
+    deadline = system.monotonic() + timeout_s
     found = _described(admin, name, deadline)
     if found is not None:
         return found
@@ -80,9 +80,9 @@ def ensure_topic(
     )
     created = _created(admin, new, deadline)
     while (found := _described(admin, name, deadline)) is None:  # brokers learn of it one after another
-        if time.monotonic() > deadline:
+        if system.monotonic() > deadline:
             raise TopicError(f"topic {name!r} was made but is not described after {timeout_s:g} s.", UNREACHABLE)
-        time.sleep(0.1)
+        system.sleep(0.1)
     return found._replace(created=created)
 
 

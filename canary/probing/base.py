@@ -9,7 +9,6 @@ died, is given generation 6. That order came too late: what it says is in genera
 sequences would count from 0 a second time. So an order of an earlier generation than the writer's own is dropped.
 """
 
-import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, NamedTuple, TypeVar
@@ -18,6 +17,7 @@ import structlog
 
 from canary.probing.readers.consumer import Target
 from canary.settings import ClusterSettings
+from canary.threads import system
 from canary.threads.backoff import Pause
 from canary.threads.ports import Clock, Inbox
 from canary.threads.worker import Worker
@@ -83,7 +83,7 @@ class Writer(Worker):
         self._clock = wiring.clock
         self._under = wiring.under
         self._wanted: Renewal | None = None
-        self._lock = threading.Lock()
+        self._lock = system.lock()
 
     def retarget(self, generation: int, tag: bytes, partitions: Sequence[int]) -> None:
         """Go on under other values, soon and in the writer's thread: the topic is another one, or has more partitions.

@@ -7,7 +7,6 @@ zombie: its open transaction is aborted for good, and its later writes must neve
 for the commit. A write of it that is read, or acknowledged as committed, is a zombie-write.
 """
 
-import time
 from collections.abc import Mapping
 
 import structlog
@@ -15,6 +14,7 @@ import structlog
 from canary.probing.base import Renewal, Wiring, Writer
 from canary.probing.book import Book
 from canary.probing.session import DELIVERY_SHARE, Session, client_config
+from canary.threads import system
 from canary.workloads.fencing import FencingSettings
 
 log = structlog.get_logger(__name__)
@@ -37,10 +37,10 @@ class FencingProbe(Writer):
 
     def run(self) -> None:
         """Round after round until stopped."""
-        next_at = time.monotonic()
+        next_at = system.monotonic()
         while not self.stopping.is_set():
             self._obey()
-            now = time.monotonic()
+            now = system.monotonic()
             left = _PACE_S if self._inbox.paused else next_at - now
             if left > 0:
                 self.stopping.wait(min(left, _PACE_S))
@@ -93,7 +93,7 @@ class FencingProbe(Writer):
             return owner.ready
         owner.commit()
         while owner.settling and not self.stopping.wait(_PACE_S):
-            if time.monotonic() >= owner.due:
+            if system.monotonic() >= owner.due:
                 owner.commit()
         if owner.settling:
             owner.give_up("stopped before its outcome was known")
@@ -102,8 +102,8 @@ class FencingProbe(Writer):
     def _successor(self) -> Session:
         """Return a client with the same id under the new generation; not ready if it was not initialised in time."""
         session = self._session()
-        deadline = time.monotonic() + _TAKE_OVER_S
-        while not self.stopping.is_set() and time.monotonic() < deadline:
+        deadline = system.monotonic() + _TAKE_OVER_S
+        while not self.stopping.is_set() and system.monotonic() < deadline:
             if session.prepare(1.0):
                 break
             self.stopping.wait(_PACE_S)

@@ -9,18 +9,19 @@ All members live in one thread, so that a commit and the fetch that follows it h
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import structlog
-from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 from canary.facts import Fact, GroupOffset
+from canary.kafka import opening
 from canary.kafka.quiet import ErrorReporter, calm, quiet_logger
 from canary.probing.base import Renewal, Wiring, Writer
 from canary.probing.commits import Commits
 from canary.settings import consumer_config
+from canary.threads import system
 from canary.workloads.group import GroupSettings
 
 log = structlog.get_logger(__name__)
@@ -44,7 +45,7 @@ class _Member:
         self._committed: dict[int, int] = {}
         self._report = ErrorReporter(self.name, probe.inbox, probe.clock)
         config = calm({**probe.config, "on_commit": self._on_commit, "error_cb": self._report}, self.name)
-        self._client: Any = Consumer(config, logger=quiet_logger(self.name))
+        self._client: Any = opening.consumer(config, quiet_logger(self.name))
         self._client.subscribe(
             [probe.topic], on_assign=self._on_assign, on_revoke=self._on_revoke, on_lost=self._on_lost
         )
@@ -172,7 +173,7 @@ class GroupProbe(Writer):
 
     def run(self) -> None:
         """Read and commit until stopped."""
-        commit_at = time.monotonic()
+        commit_at = system.monotonic()
         rebalance_at = commit_at + self._settings.rebalance_every
         while not self.stopping.is_set():
             self._obey()
@@ -181,7 +182,7 @@ class GroupProbe(Writer):
                 self._made += 1
             for member in self._members:
                 self.seen += member.poll(_PACE_S)
-            now = time.monotonic()
+            now = system.monotonic()
             if now >= commit_at:
                 commit_at = now + self._settings.interval
                 for member in self._members:

@@ -8,16 +8,16 @@ Cost is per wake-up: a beat hands over all partitions' probes at once and then s
 that a latency ends when the report arrives, not at the next beat.
 """
 
-import time
 from collections import Counter, defaultdict
 from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
 import structlog
-from confluent_kafka import KafkaError, KafkaException, Producer
+from confluent_kafka import KafkaError, KafkaException
 
 from canary.facts import ClientError, Fact, ProducerEpochBumped, Sent
+from canary.kafka import opening
 from canary.kafka.effective_config import IDEMPOTENT, logging_properties, require
 from canary.kafka.producer_epochs import watching_epochs
 from canary.kafka.quiet import ErrorReporter, Gate, calm, quiet_logger
@@ -26,6 +26,7 @@ from canary.probe.identity import Identity
 from canary.probing.base import SAFE, Renewal, Wiring, Writer
 from canary.probing.book import Book, identity_of
 from canary.settings import producer_config
+from canary.threads import system
 from canary.workloads.descriptor import Settings
 
 log = structlog.get_logger(__name__)
@@ -95,17 +96,17 @@ class IdempotentProducer(Writer):
     def run(self) -> None:
         """Send beat after beat until stopped; then wait a moment for reports."""
         self._open_client()
-        beat_at = time.monotonic()
+        beat_at = system.monotonic()
         while not self.stopping.is_set():
             self._obey()
             if self._fatal is not None:
                 self._start_over()
                 continue
             all_failed = not self._inbox.paused and self._beat()
-            beat_at = max(beat_at + self._interval_s, time.monotonic())
+            beat_at = max(beat_at + self._interval_s, system.monotonic())
             if all_failed:  # the topic is gone, or the queue is full: no use in asking ten times a second
-                beat_at = time.monotonic() + max(self._interval_s, 1.0)
-            while (left := beat_at - time.monotonic()) > 0 and not self._interrupted():
+                beat_at = system.monotonic() + max(self._interval_s, 1.0)
+            while (left := beat_at - system.monotonic()) > 0 and not self._interrupted():
                 self._serve(min(left, PACE_S))
         self._drain(self._flush_s)
 
@@ -124,7 +125,7 @@ class IdempotentProducer(Writer):
         logger = quiet_logger(f"producer-{name}")
         config = watching_epochs(config, logger, self._bumped)
         config, effective = logging_properties(config, logger)
-        self._producer = Producer(config, logger=logger)
+        self._producer = opening.producer(config, logger)
         require(self._producer, effective, self._promised)
 
     def _died(self, reason: str) -> None:
@@ -210,8 +211,8 @@ class IdempotentProducer(Writer):
             self._inbox.put(outcomes)
 
     def _drain(self, seconds: float) -> None:
-        deadline = time.monotonic() + seconds
-        while self.in_flight and self._fatal is None and (left := deadline - time.monotonic()) > 0:
+        deadline = system.monotonic() + seconds
+        while self.in_flight and self._fatal is None and (left := deadline - system.monotonic()) > 0:
             self._serve(min(left, PACE_S))
 
     def _give_up(self, why: str) -> None:

@@ -11,7 +11,6 @@ is open. The rebalance takes partitions away whose offsets the transaction was a
 (jepsen-redpanda #10); the next owner of those partitions begins at the committed offsets.
 """
 
-import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -27,6 +26,7 @@ from canary.probing.book import Book
 from canary.probing.readers.consumer import Target, open_consumer, take
 from canary.probing.session import DELIVERY_SHARE, Session, client_config
 from canary.settings import consumer_config
+from canary.threads import system
 from canary.threads.worker import in_background
 from canary.workloads.relay import WORKLOAD, RelaySettings
 
@@ -77,10 +77,10 @@ class Relay(Writer):
 
     def run(self) -> None:
         """Transaction after transaction until stopped."""
-        next_at = time.monotonic()
+        next_at = system.monotonic()
         while not self.stopping.is_set():
             self._obey()
-            now = time.monotonic()
+            now = system.monotonic()
             if self._session.settling:
                 if now >= self._session.due:
                     self._session.commit(1.0)
@@ -133,11 +133,11 @@ class Relay(Writer):
             self.stopping.wait(_PACE_S * 5)
             return
         self._input, self._reads = client, target
-        self._look_at = time.monotonic() + _LOOK_S
+        self._look_at = system.monotonic() + _LOOK_S
 
     def _look(self) -> None:
         """Join again when the input has partitions that were not there at the last time."""
-        self._look_at = time.monotonic() + _LOOK_S
+        self._look_at = system.monotonic() + _LOOK_S
         if self._settings.rebalance_every is not None:
             return  # the group finds new partitions itself
         try:
@@ -160,7 +160,7 @@ class Relay(Writer):
             positions[place.partition] = max(place.offset, start) if fits else (end if begun is None else start)
         client.assign([TopicPartition(self._source, p, offset) for p, offset in positions.items()])
         self._positions, self._before = positions, dict(positions)
-        self._rebalance_at = time.monotonic() + (self._settings.rebalance_every or 0.0)
+        self._rebalance_at = system.monotonic() + (self._settings.rebalance_every or 0.0)
         log.info("relay_reads", worker=self.name, positions=positions, new_incarnation=begun is not None)
 
     def _on_assign(self, client: Any, places: Sequence[Any]) -> None:
@@ -185,10 +185,10 @@ class Relay(Writer):
         visitor = open_consumer(
             self._consuming, f"{self._wiring.mode}-visitor", "read_committed", self._inbox, self._clock
         )
-        deadline = time.monotonic() + _VISIT_S
+        deadline = system.monotonic() + _VISIT_S
         try:
             visitor.subscribe([self._source])
-            while not self._revoked and time.monotonic() < deadline and not self.stopping.is_set():
+            while not self._revoked and system.monotonic() < deadline and not self.stopping.is_set():
                 take(visitor, _PACE_S, self._report)
                 self._kept += take(self._input, 0.0, self._report)
         except KafkaException as raised:
@@ -225,7 +225,7 @@ class Relay(Writer):
             session.send([self._under.partitions[p % len(self._under.partitions)] for p in taken])
             offsets = [TopicPartition(self._source, p, end) for p, (_, end) in moved.items()]
             sent = session.deliver(self._settings.timeout * DELIVERY_SHARE, self.stopping)
-            if self._settings.rebalance_every is not None and time.monotonic() >= self._rebalance_at:
+            if self._settings.rebalance_every is not None and system.monotonic() >= self._rebalance_at:
                 self._visit()
             if self._revoked:
                 session.abort("a rebalance took its input away")

@@ -4,17 +4,17 @@ canary.kafka.transaction_errors has what each error proves. What it does not pro
 closed, because a client in an unknown state must not write another record.
 """
 
-import time
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
 import structlog
-from confluent_kafka import KafkaError, KafkaException, Producer
+from confluent_kafka import KafkaError, KafkaException
 
 from canary.facts import Aborted, CommitAsked, Committed, Fact, TransactionIndeterminate
+from canary.kafka import opening
 from canary.kafka.effective_config import IDEMPOTENT, logging_properties, require
-from canary.kafka.opening import opened, refusal_or_raise
+from canary.kafka.opening import refusal_or_raise
 from canary.kafka.quiet import ErrorReporter, calm, quiet_logger
 from canary.kafka.responses import text_of
 from canary.kafka.transaction_errors import Where, proof
@@ -22,6 +22,7 @@ from canary.probe.identity import Identity
 from canary.probing.base import SAFE, Wiring
 from canary.probing.book import Book, Open, identity_of
 from canary.settings import transactional_config
+from canary.threads import system
 from canary.threads.worker import in_background
 
 log = structlog.get_logger(__name__)
@@ -87,7 +88,7 @@ class Session:
             self.client.init_transactions(timeout_s)
         except KafkaException as raised:
             error = raised.args[0]
-            self.due = time.monotonic() + AGAIN_S
+            self.due = system.monotonic() + AGAIN_S
             if error.fatal() or not error.retriable():
                 log.warning("transactional_client_refused", client=self.name, error=text_of(error))
                 self.close()
@@ -104,10 +105,10 @@ class Session:
         logger = quiet_logger(self.name)
         config, effective = logging_properties(config, logger)
         try:
-            self.client = opened(lambda: Producer(config, logger=logger))
+            self.client = opening.producer(config, logger)
         except KafkaException as raised:
             refusal_or_raise(raised, report)
-            self.due = time.monotonic() + AGAIN_S
+            self.due = system.monotonic() + AGAIN_S
             return False
         require(self.client, effective, IDEMPOTENT)
         return True
@@ -165,11 +166,11 @@ class Session:
     def deliver(self, timeout_s: float, stopping: Any = None) -> bool:
         """Wait until everything sent is reported. Returns whether it was, and well; else it must be aborted."""
         transaction = self._transaction
-        deadline = time.monotonic() + timeout_s
-        while transaction.unresolved and self._fatal is None and (left := deadline - time.monotonic()) > 0:
+        deadline = system.monotonic() + timeout_s
+        while transaction.unresolved and self._fatal is None and (left := deadline - system.monotonic()) > 0:
             self.serve(min(PACE_S, left))
             if stopping is not None and stopping.is_set():
-                deadline = min(deadline, time.monotonic() + 1.0)
+                deadline = min(deadline, system.monotonic() + 1.0)
         self.serve(0)
         if self._fatal is not None:
             self._spoil(transaction, self._fatal)
@@ -208,7 +209,7 @@ class Session:
         """Ask for the commit; again if that was done before. Afterwards it is settled, or still ``settling``."""
         transaction, again = self._transaction, self.settling
         if not again:
-            transaction.asked_at = time.monotonic()
+            transaction.asked_at = system.monotonic()
             self._book.inbox.put([CommitAsked(self._book.clock.now_ns(), *transaction.key)])
         try:
             self.client.commit_transaction(timeout_s)
@@ -220,9 +221,9 @@ class Session:
     def _not_committed(self, transaction: Open, error: KafkaError, where: Where) -> None:
         means = proof(where, error)
         log.info("commit_failed", client=self.name, error=text_of(error), fatal=error.fatal(), means=means)
-        patience = transaction.asked_at is not None and time.monotonic() - transaction.asked_at < SETTLE_S
+        patience = transaction.asked_at is not None and system.monotonic() - transaction.asked_at < SETTLE_S
         if means == "again" and patience:
-            self.due = time.monotonic() + AGAIN_S
+            self.due = system.monotonic() + AGAIN_S
             return
         if means == "aborted":
             self._end(self._aborted(text_of(error)))
@@ -325,7 +326,7 @@ class Session:
                 client.purge()
             except KafkaException as error:
                 log.debug("purge_refused", client=self.name, error=str(error))
-            self.due = time.monotonic() + AGAIN_S
+            self.due = system.monotonic() + AGAIN_S
             holder = [client]
             del client
             in_background(holder.clear, f"{self.name}-closing")
@@ -337,8 +338,8 @@ class Session:
         of them says that it was fenced, and that ends the process (librdkafka 2.16: rd_kafka_txns_term() runs before
         the brokers' threads end).
         """
-        deadline = time.monotonic() + LAND_S
-        while len(client) and (left := deadline - time.monotonic()) > 0:
+        deadline = system.monotonic() + LAND_S
+        while len(client) and (left := deadline - system.monotonic()) > 0:
             client.poll(min(PACE_S, left))
 
 

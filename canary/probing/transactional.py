@@ -9,8 +9,6 @@ Whatever an error does not prove is indeterminate; that client is closed, and ev
 generation.
 """
 
-import random
-import time
 from collections.abc import Callable, Mapping
 from functools import partial
 
@@ -22,6 +20,7 @@ from canary.probing.base import Renewal, Wiring, Writer
 from canary.probing.book import Book
 from canary.probing.coordinators import STATE_TOPIC, choose, missed
 from canary.probing.session import DELIVERY_SHARE, Session, client_config
+from canary.threads import system
 from canary.workloads.transactional import TransactionalSettings
 
 log = structlog.get_logger(__name__)
@@ -52,7 +51,7 @@ class TransactionalProducer(Writer):
         self._book = Book(wiring, wiring.under)
         self._closed: str | None = None
         """Why no transaction may begin before the next generation does."""
-        self._dice = random.Random(seed)  # noqa: S311  # which partitions, no secrets
+        self._dice = system.dice(seed)
         self._prefix = f"{wiring.own_name}-"
         self._ids: list[str] = []
         self._missed: list[int] = []
@@ -64,13 +63,13 @@ class TransactionalProducer(Writer):
     def run(self) -> None:
         """Transaction after transaction until stopped."""
         self._add_sessions()
-        next_at = time.monotonic()
+        next_at = system.monotonic()
         abandon_at = next_at + self._settings.abandon_every
         while not self.stopping.is_set():
             self._obey()
             self._settle()
             self._go_on()
-            now = time.monotonic()
+            now = system.monotonic()
             left = _PACE_S if self._inbox.paused or self._closed is not None else next_at - now
             if left > 0:
                 self.stopping.wait(min(left, _PACE_S))
@@ -97,7 +96,7 @@ class TransactionalProducer(Writer):
     def _look(self) -> None:
         """See which brokers are coordinators now: a new one gets an id, and a change of those without one is a fact."""
         client = next((session.client for session in self._sessions if session.client is not None), None)
-        self._look_at = time.monotonic() + _FIRST_LOOK_S
+        self._look_at = system.monotonic() + _FIRST_LOOK_S
         if client is None:
             return
         try:
@@ -106,7 +105,7 @@ class TransactionalProducer(Writer):
             log.debug("coordinators_not_known", worker=self.name, error=str(error))
             return
         if found is not None and found.error is None and found.partitions:
-            self._look_at = time.monotonic() + _LOOK_S
+            self._look_at = system.monotonic() + _LOOK_S
             leaders = {number: partition.leader for number, partition in found.partitions.items()}
             self._add_sessions(leaders)
             before, self._missed = self._missed, missed(leaders, self._ids)
@@ -124,7 +123,7 @@ class TransactionalProducer(Writer):
                 return
 
     def _is_ready(self, session: Session) -> bool:
-        return session.ready or (time.monotonic() >= session.due and session.prepare(1.0))
+        return session.ready or (system.monotonic() >= session.due and session.prepare(1.0))
 
     def _transact(self, session: Session, *, abort: bool) -> None:
         if not self._write(session):
@@ -155,7 +154,7 @@ class TransactionalProducer(Writer):
     def _settle(self) -> None:
         """Ask again for the commits that got no answer."""
         for session in self._sessions:
-            if session.settling and time.monotonic() >= session.due:
+            if session.settling and system.monotonic() >= session.due:
                 session.commit(1.0)
                 self._after(session)
             elif session.client is not None and session.open is None:
@@ -182,9 +181,9 @@ class TransactionalProducer(Writer):
 
     def end(self) -> None:
         """Ask once more for the commits that have no answer; what has none then is indeterminate."""
-        deadline = time.monotonic() + _LAST_S
+        deadline = system.monotonic() + _LAST_S
         for session in self._sessions:
-            if session.settling and (left := deadline - time.monotonic()) > 0:
+            if session.settling and (left := deadline - system.monotonic()) > 0:
                 session.commit(left)
             session.give_up("stopped before its outcome was known")
         self._loner.give_up("stopped")

@@ -1,12 +1,11 @@
 """``canary run``: all clusters of the settings in one process, until SIGTERM or Ctrl-C."""
 
-import threading
-
 from canary.errors import FAILED
 from canary.extras import require_for_url
 from canary.processes.store_start import open_store
 from canary.runner.cluster.cluster import ClusterRunner
 from canary.settings import Settings, UserError
+from canary.threads import system
 from canary.threads.backoff import Pauses
 from canary.threads.worker import stop_together
 
@@ -32,7 +31,7 @@ def require_reachable(settings: Settings) -> None:
         )
 
 
-def run(settings: Settings, stopping: threading.Event) -> int:
+def run(settings: Settings, stopping: system.Event) -> int:
     """Probe every cluster until ``stopping``; return the exit status.
 
     A cluster that ends for a reason of its own (its name is taken, say) does not end the others; when all have ended,

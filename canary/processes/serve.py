@@ -1,6 +1,5 @@
 """``canary serve``: REST, metrics and the status page of one store, until SIGTERM or Ctrl-C."""
 
-import threading
 from collections.abc import Callable
 
 import structlog
@@ -11,6 +10,7 @@ from canary.processes.signals import stop_on_signals
 from canary.processes.store_start import migrated
 from canary.settings import Settings
 from canary.settings.serving import is_loopback
+from canary.threads import system
 from storage.store import Store
 from storage.store.database import Database
 
@@ -31,6 +31,6 @@ def serve(settings: Settings, announce: Callable[[str], None]) -> None:
         )
     with ApiServer(create_app(settings, store), settings.api.host, settings.api.port, settings.api.tls) as server:
         announce(server.address)
-        threading.Thread(target=migrated, args=(lambda: store, stopping), name="upgrade", daemon=True).start()
+        system.thread(lambda: migrated(lambda: store, stopping), "upgrade").start()
         while server.alive() and not stopping.wait(1.0):
             pass

@@ -1,17 +1,18 @@
 """The signals that end a process."""
 
 import signal
-import threading
 from types import FrameType
 
 import structlog
 
+from canary.threads import system
+
 log = structlog.get_logger(__name__)
 
 
-def stop_on_signals() -> threading.Event:
+def stop_on_signals() -> system.Event:
     """Return an event that SIGTERM and SIGINT set. Only from the main thread."""
-    stopping = threading.Event()
+    stopping = system.event()
 
     def handle(number: int, _frame: FrameType | None) -> None:
         log.info("stopping", signal=signal.Signals(number).name)

@@ -6,8 +6,6 @@ outcomes, recreate every client, assign everything, read to the end.
 """
 
 import tempfile
-import threading
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,6 +18,7 @@ from canary.metrics import Published
 from canary.processes.run import GRACE_S, require_reachable
 from canary.runner.cluster.cluster import ClusterRunner
 from canary.settings import Settings
+from canary.threads import system
 from canary.threads.worker import stop_together
 from storage.store import Store
 
@@ -58,7 +57,7 @@ class Outcome:
         }
 
 
-def smoke(settings: Settings, seconds: float, stopping: threading.Event) -> Outcome:
+def smoke(settings: Settings, seconds: float, stopping: system.Event) -> Outcome:
     """Probe every cluster for ``seconds``, read everything again, and return the outcome.
 
     Raises:
@@ -100,31 +99,31 @@ def _alone(settings: Settings, directory: Path) -> Settings:
     )
 
 
-def _probe(runners: list[ClusterRunner], seconds: float, stopping: threading.Event) -> list[str]:
+def _probe(runners: list[ClusterRunner], seconds: float, stopping: system.Event) -> list[str]:
     """Go through the procedure; return the doubts."""
 
     def until(reached: Callable[[ClusterRunner], bool], deadline: float) -> list[str]:
-        while not stopping.is_set() and time.monotonic() < deadline:
+        while not stopping.is_set() and system.monotonic() < deadline:
             if all(reached(runner) or not runner.alive for runner in runners):
                 break
             stopping.wait(_LOOK_S)
         return [runner.name for runner in runners if not reached(runner)]
 
     patience = max(seconds, _START_S)
-    silent = until(lambda runner: runner.probing.is_set(), time.monotonic() + patience)
+    silent = until(lambda runner: runner.probing.is_set(), system.monotonic() + patience)
     if silent:
         return [f"{name} did not answer within {patience:g} s" for name in silent]
     stopping.wait(seconds)
     for runner in runners:
         runner.silence()
-    settled = time.monotonic() + _SETTLE_S
+    settled = system.monotonic() + _SETTLE_S
     doubts = [
         f"{name}: not everything acknowledged was seen" for name in until(lambda one: _shown(one).all_seen, settled)
     ]
     asked = {runner.name: runner.read_again() for runner in runners}
-    settled = time.monotonic() + _REREAD_S
+    settled = system.monotonic() + _REREAD_S
     unread = [runner.name for runner in runners]
-    while unread and not stopping.is_set() and (now := time.monotonic()) < settled:
+    while unread and not stopping.is_set() and (now := system.monotonic()) < settled:
         unread = until(lambda runner: _read_since(runner, asked[runner.name]), min(now + _ASK_AGAIN_S, settled))
         for runner in runners:
             if runner.name in unread and runner.alive:

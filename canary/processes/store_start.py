@@ -1,11 +1,11 @@
 """Waits for the store, before a process begins."""
 
-import threading
 from collections.abc import Callable
 
 import structlog
 
 from canary.settings import Settings
+from canary.threads import system
 from storage.store import Store, StoreError
 
 log = structlog.get_logger(__name__)
@@ -13,13 +13,13 @@ log = structlog.get_logger(__name__)
 _PATIENCE_S = 2.0
 
 
-def open_store(settings: Settings, stopping: threading.Event) -> Store | None:
+def open_store(settings: Settings, stopping: system.Event) -> Store | None:
     """Return the store, migrated, as soon as it answers; None when stopped before (ARCHITECTURE decision 4)."""
     url = settings.store.url.get_secret_value()
     return migrated(lambda: Store.connect(url, timeout=0), stopping)
 
 
-def migrated(connect: Callable[[], Store], stopping: threading.Event) -> Store | None:
+def migrated(connect: Callable[[], Store], stopping: system.Event) -> Store | None:
     """Bring the tables up to date as soon as the store answers, and return it; None when stopped before."""
     reason = ""
     while not stopping.is_set():

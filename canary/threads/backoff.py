@@ -1,8 +1,9 @@
 """The pause before something that failed starts again: one rule for threads and for producers."""
 
-import time
 from collections.abc import Callable
 from typing import Final
+
+from canary.threads import system
 
 FIRST_S: Final = 1.0
 LONGEST_S: Final = 60.0
@@ -20,7 +21,7 @@ class Pause:
     1.0
     """
 
-    def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, now: Callable[[], float] = system.monotonic) -> None:
         """Begin without a start; ``now`` is a monotonic clock, in s."""
         self._now = now
         self._due = now()
@@ -47,7 +48,7 @@ class Pause:
 class Pauses:
     """The pauses of several things, by name."""
 
-    def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, now: Callable[[], float] = system.monotonic) -> None:
         """Begin with none; ``now`` is a monotonic clock, in s."""
         self._now = now
         self._of: dict[str, Pause] = {}

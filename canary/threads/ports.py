@@ -1,10 +1,10 @@
 """What a part that watches or probes is handed from outside."""
 
-import time
 from collections.abc import Sequence
 from typing import Protocol
 
 from canary.facts import Fact
+from canary.threads import system
 
 
 class Inbox(Protocol):
@@ -29,8 +29,8 @@ class SteadyClock:
     """Wall time at its start plus monotonic time: a step of the system's clock does not reach any latency."""
 
     def __init__(self) -> None:
-        self._offset = time.time_ns() - time.monotonic_ns()
+        self._offset = system.wall_ns() - system.monotonic_ns()
 
     def now_ns(self) -> int:
         """Return ns since the epoch, never less than before."""
-        return self._offset + time.monotonic_ns()
+        return self._offset + system.monotonic_ns()

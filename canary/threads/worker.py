@@ -1,10 +1,10 @@
 """Threads with a name, a beginning and an end."""
 
-import threading
-import time
 from collections.abc import Callable, Sequence
 
 import structlog
+
+from canary.threads import system
 
 log = structlog.get_logger(__name__)
 
@@ -20,12 +20,12 @@ class Worker:
     def __init__(self, name: str, threads: int = 1) -> None:
         self.name = name
         self.failure: BaseException | None = None
-        self.stopping = threading.Event()
-        self.woken = threading.Event()
+        self.stopping = system.event()
+        self.woken = system.event()
         self._threads = [self._new_thread() for _ in range(threads)]
 
-    def _new_thread(self) -> threading.Thread:
-        return threading.Thread(target=self._main, name=self.name, daemon=True)
+    def _new_thread(self) -> system.Thread:
+        return system.thread(self._main, self.name)
 
     def start(self) -> None:
         """Begin. Once only."""
@@ -56,10 +56,10 @@ class Worker:
     def stop(self, timeout: float = 5.0) -> bool:
         """Ask it to end and wait at most ``timeout`` seconds. Returns whether it has ended."""
         self.ask_stop()
-        deadline = time.monotonic() + timeout
+        deadline = system.monotonic() + timeout
         for thread in self._threads:
             if thread.ident is not None:
-                thread.join(max(deadline - time.monotonic(), 0.0))
+                thread.join(max(deadline - system.monotonic(), 0.0))
         running = any(thread.is_alive() for thread in self._threads)
         if running:
             log.warning("worker_still_running", worker=self.name, waited_s=timeout)
@@ -93,12 +93,12 @@ def stop_together(parts: Sequence[Worker], seconds: float) -> None:
     """Ask all to end, then wait for all of them ``seconds`` together, and a moment for each that is still late."""
     for part in parts:
         part.ask_stop()
-    deadline = time.monotonic() + seconds
+    deadline = system.monotonic() + seconds
     for part in parts:
-        part.stop(max(deadline - time.monotonic(), 0.1))
+        part.stop(max(deadline - system.monotonic(), 0.1))
 
 
-def in_background(what: Callable[[], object], name: str) -> threading.Thread:
+def in_background(what: Callable[[], object], name: str) -> system.Thread:
     """Run ``what`` in a daemon thread of its own, because it may hang and nothing depends on when it ends."""
 
     def run() -> None:
@@ -107,6 +107,6 @@ def in_background(what: Callable[[], object], name: str) -> threading.Thread:
         except Exception:  # the edge of a thread: every failure must be logged
             log.exception("background_failed", what=name)
 
-    thread = threading.Thread(target=run, name=name, daemon=True)
+    thread = system.thread(run, name)
     thread.start()
     return thread

@@ -4,11 +4,11 @@ An answer about 10,000 partitions costs some 40 ms of CPU in the client and as m
 that this would take more than a tenth of the time, it is asked less often.
 """
 
-import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from canary.facts import Fact, WatchedConfigured, WatchedGone, WatchedPartition
+from canary.threads import system
 from canary.watching.own_topics import ids
 from canary.watching.selection import Selection
 
@@ -28,8 +28,8 @@ class OtherTopics:
     def __init__(
         self,
         selection: Selection,
-        monotonic: Callable[[], float] = time.monotonic,
-        cpu: Callable[[], float] = time.thread_time,
+        monotonic: Callable[[], float] = system.monotonic,
+        cpu: Callable[[], float] = system.cpu_s,
     ) -> None:
         self._selection = selection
         self._monotonic = monotonic

@@ -1,11 +1,11 @@
 """The topics that the canary writes to: facts of what has changed since the last answer."""
 
-import time
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 from canary.facts import Fact, PartitionSeen, TopicConfigured, TopicGone, TopicSeen
 from canary.kafka.responses import topic_id_of
+from canary.threads import system
 
 REPEAT_S = 30.0
 """Leader, replicas and ISR of a partition become a fact when they change, and again after so many seconds."""
@@ -65,7 +65,7 @@ class OwnTopics:
     def _partition(
         self, topic: str, partition: int, state: tuple[int, str, str], sample: int, at_ns: int
     ) -> list[Fact]:
-        now = time.monotonic()
+        now = system.monotonic()
         seen_at, seen = self._seen.get((topic, partition), (float("-inf"), None))
         if state == seen and now - seen_at < REPEAT_S:
             return []
@@ -74,12 +74,12 @@ class OwnTopics:
 
     def unconfigured(self, topics: Iterable[str]) -> list[str]:
         """Return the topics whose settings are to be asked for now."""
-        now = time.monotonic()
+        now = system.monotonic()
         return [topic for topic in topics if self._config_due.get(topic, 0.0) <= now]
 
     def configured(self, topic: str, entries: Mapping[str, Any], at_ns: int) -> Fact:
         """Return a topic's settings as a fact."""
-        self._config_due[topic] = time.monotonic() + CONFIGURED_S
+        self._config_due[topic] = system.monotonic() + CONFIGURED_S
         values = {name: entry.value for name, entry in entries.items()}
         return TopicConfigured(
             at_ns,
@@ -92,7 +92,7 @@ class OwnTopics:
 
     def not_configured(self, topic: str, again_s: float) -> None:
         """Note that a topic's settings were not answered; they are asked for again in so many seconds."""
-        self._config_due[topic] = time.monotonic() + again_s
+        self._config_due[topic] = system.monotonic() + again_s
 
 
 def ids(numbers: Iterable[int]) -> str:

@@ -1,19 +1,19 @@
 """Asks the cluster about itself, in rounds: every question of a round is asked at once and bounded in time."""
 
-import concurrent.futures
-import time
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from typing import Any, NamedTuple
 
 import structlog
 from confluent_kafka import KafkaError, KafkaException, TopicCollection
-from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
+from confluent_kafka.admin import ConfigResource, ResourceType
 
 from canary.facts import BrokerSeen, ClusterSeen, Fact, TopologySeen, WatchAsked, WatchFailed
+from canary.kafka import opening
 from canary.kafka.opening import opened_in_time
 from canary.kafka.quiet import ErrorReporter, Gate, calm, quiet_logger
 from canary.kafka.responses import text_of
+from canary.threads import system
 from canary.threads.ports import Clock, Inbox
 from canary.threads.worker import Worker, in_background
 from canary.watching import offsets
@@ -89,13 +89,13 @@ class Watcher(Worker):
         """Ask round after round until stopped."""
         config = calm(self._config, "watcher")
         report = config["error_cb"] = ErrorReporter("watcher", self._inbox, self._clock)
-        self._admin = opened_in_time(lambda: AdminClient(config, logger=quiet_logger("watcher")), report, self.stopping)
+        self._admin = opened_in_time(lambda: opening.admin(config, quiet_logger("watcher")), report, self.stopping)
         going = self._admin is not None
         while going:
-            began = time.monotonic()
+            began = system.monotonic()
             self._round()
             self._admin.poll(0)  # lets it call the logger and error_cb
-            going = self.wait(max(0.0, self._interval_s - (time.monotonic() - began)))
+            going = self.wait(max(0.0, self._interval_s - (system.monotonic() - began)))
         holder, self._admin = [self._admin], None
         in_background(holder.clear, "watcher-closing")  # its end may wait for answers
 
@@ -139,10 +139,10 @@ class Watcher(Worker):
 
     def _answered(self, futures: Iterable[Future[Any]]) -> bool:
         """Wait for answers, as long as a round may take. Returns False when it is time to stop."""
-        deadline = time.monotonic() + self._timeout_s + GRACE_S
+        deadline = system.monotonic() + self._timeout_s + GRACE_S
         pending = set(futures)
-        while pending and (left := deadline - time.monotonic()) > 0:
-            pending = concurrent.futures.wait(pending, min(left, PACE_S)).not_done
+        while pending and (left := deadline - system.monotonic()) > 0:
+            pending = system.done(pending, min(left, PACE_S))
             if self.stopping.is_set():
                 return False
         return True
@@ -225,7 +225,7 @@ class Watcher(Worker):
         """Return changed leaders and replicas of all the other topics, when that is due."""
         if not self._others.due() or self.stopping.is_set():
             return []
-        cpu = time.thread_time()
+        cpu = system.cpu_s()
         facts = self._ask_metadata()
         if self._metadata is not None:
             facts += self._others.seen(self._metadata, self._topics, self._sample, self._clock.now_ns(), cpu)

@@ -91,11 +91,15 @@ def decode_facts(payload: bytes, kinds: Collection[type[Fact]] = FACT_KINDS) -> 
         LedgerError: the payload is not such a stream, or lacks a field that has no default.
     """
     try:
-        with pa.ipc.open_stream(payload) as stream:
-            table = stream.read_all()
-        numbers = table.column(KIND_COLUMN).to_numpy()
-    except (pa.ArrowInvalid, KeyError, OSError) as error:
+        return _decoded(payload, kinds)
+    except (pa.ArrowException, LookupError, OSError, TypeError, ValueError) as error:
         raise LedgerError(f"a batch of facts is not readable ({error}); it was written by another program") from error
+
+
+def _decoded(payload: bytes, kinds: Collection[type[Fact]]) -> list[Fact]:
+    with pa.ipc.open_stream(payload) as stream:
+        table = stream.read_all()
+    numbers = table.column(KIND_COLUMN).to_numpy()
     facts: list[Fact | None] = [None] * len(numbers)
     for number in np.unique(numbers).tolist():
         rows = np.flatnonzero(numbers == number)
@@ -105,13 +109,14 @@ def decode_facts(payload: bytes, kinds: Collection[type[Fact]] = FACT_KINDS) -> 
         kind = FACT_KINDS[number]
         if kind not in kinds:
             continue
-        part = table.take(rows) if len(rows) < len(numbers) else table
-        present = [name for name in _FIELDS[kind] if name in part.column_names]
+        present = [name for name in _FIELDS[kind] if name in table.column_names]
         missing = _REQUIRED[kind].difference(present)
         if missing:
             raise LedgerError(
                 f"a {kind.__name__} in the ledger lacks {', '.join(sorted(missing))}; use the version that wrote it"
             )
+        part = table.select(present)  # the other kinds' columns are nothing but nulls here
+        part = part.take(rows) if len(rows) < len(numbers) else part
         values = zip(*(part.column(name).to_pylist() for name in present), strict=True)
         if len(present) == len(_FIELDS[kind]):
             made = list(itertools.starmap(kind, values))

@@ -1,7 +1,6 @@
 """Finds the last snapshot, and the facts after it, in the files that a dead process left."""
 
 import os
-import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,7 +8,7 @@ from pathlib import Path
 import structlog
 
 from canary.facts import Fact
-from storage.ledger.files import Disk
+from storage.ledger.files import DISK, Disk
 from storage.ledger.segment import Segment, read_header, scan_segment, segment_number, segment_paths
 
 _log = structlog.get_logger(__name__)
@@ -42,18 +41,18 @@ class Chain:
     damage: str | None
 
 
-def find_chain(directory: Path) -> Chain:
+def find_chain(directory: Path, disk: Disk = DISK) -> Chain:
     """Read the directory backwards from its last segment to the last snapshot that is intact.
 
     Raises:
         LedgerError: a file cannot be read at all.
     """
-    by_number = {segment_number(path): path for path in segment_paths(directory)}
+    by_number = {segment_number(path): path for path in segment_paths(directory, disk)}
     chain: list[Segment] = []
     missing = None
     number, counted = max(by_number, default=0), None
     while number:
-        segment = scan_segment(by_number[number], counted)
+        segment = scan_segment(by_number[number], counted, disk)
         chain.insert(0, segment)
         if segment.has_snapshot:
             break
@@ -78,31 +77,36 @@ def find_chain(directory: Path) -> Chain:
 
 
 def repair(chain: Chain, disk: Disk) -> None:
-    """Set the bad files aside and cut the last segment after its last whole frame.
+    """Set the bad files aside, cut the last segment after its last whole frame, and make it durable.
 
-    In this order a crash in between is harmless: the next recovery finds the same damage again.
+    In this order a crash in between is harmless: the next recovery finds the same damage again. The last segment may
+    end with a frame that a killed process wrote and did not fsync; a power cut must not take it any more.
     """
     for path in reversed(chain.strays):
-        path.replace(path.with_name(path.name + ".damaged"))
+        disk.rename(path, path.with_name(path.name + ".damaged"))
     if not chain.segments:
         return
     last = chain.segments[-1]
     if last.damage is not None:
         aside = last.path.with_name(last.path.name + ".damaged")
-        aside.unlink(missing_ok=True)
+        disk.unlink(aside, missing_ok=True)
         try:
-            os.link(last.path, aside)
+            disk.link(last.path, aside)
         except OSError:  # a file system without hard links
-            shutil.copy2(last.path, aside)
+            disk.close(disk.replace(aside, disk.read(last.path)))
         if last.header is None:
-            last.path.unlink()
+            disk.unlink(last.path)
         else:
-            os.close(disk.replace(last.path, last.path.read_bytes()[: last.good_bytes]))
-        disk.sync_directory(last.path.parent)
-    elif last.torn is not None:
-        with last.path.open("r+b") as file:
-            file.truncate(last.good_bytes)
-            disk.fsync(file.fileno())
+            disk.close(disk.replace(last.path, disk.read(last.path, 0, last.good_bytes)))
+    else:
+        descriptor = disk.open(last.path, os.O_RDWR)
+        try:
+            if last.torn is not None:
+                disk.truncate(descriptor, last.good_bytes)
+            disk.fsync(descriptor)
+        finally:
+            disk.close(descriptor)
+    disk.sync_directory(last.path.parent)
 
 
 def recovery_of(chain: Chain) -> Recovery:
@@ -123,10 +127,10 @@ def recovery_of(chain: Chain) -> Recovery:
     return Recovery(state, facts(), chain.torn, chain.damage, spoiled)
 
 
-def ledger_id_of(directory: Path) -> bytes | None:
+def ledger_id_of(directory: Path, disk: Disk = DISK) -> bytes | None:
     """Return the ledger id that the segments in ``directory`` carry; None if there is no readable one."""
-    for path in reversed(segment_paths(directory)):
-        header = read_header(path)
+    for path in reversed(segment_paths(directory, disk)):
+        header = read_header(path, disk)
         if header is not None:
             return header.ledger_id
     return None

@@ -8,6 +8,7 @@ from pathlib import Path
 from canary.facts import FACT_KINDS, Fact
 from storage.ledger.codec import decode_facts
 from storage.ledger.errors import LedgerError
+from storage.ledger.files import DISK, Disk
 from storage.ledger.framing import (
     FACTS,
     FRAME_BYTES,
@@ -43,9 +44,9 @@ def segment_number(path: Path) -> int:
     return int(match[1])
 
 
-def segment_paths(directory: Path) -> list[Path]:
+def segment_paths(directory: Path, disk: Disk = DISK) -> list[Path]:
     """Return the segments in ``directory``, oldest first."""
-    return sorted(path for path in directory.iterdir() if _NAME.fullmatch(path.name))
+    return sorted(path for path in disk.entries(directory) if _NAME.fullmatch(path.name))
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +66,7 @@ class Segment:
     torn: str | None
     damage: str | None
     spoiled: str | None = None
+    disk: Disk = field(default=DISK, repr=False)
 
     @property
     def has_snapshot(self) -> bool:
@@ -91,9 +93,7 @@ class Segment:
 
     def _payload(self, frame: Frame) -> bytes:
         try:
-            with self.path.open("rb") as file:
-                file.seek(frame.start - FRAME_BYTES)
-                data = file.read(frame.end - frame.start + FRAME_BYTES)
+            data = self.disk.read(self.path, frame.start - FRAME_BYTES, frame.end - frame.start + FRAME_BYTES)
         except OSError as error:
             raise LedgerError(f"the ledger's segment {self.path} cannot be read: {error.strerror}") from error
         if frame_at(memoryview(data), 0) is None:  # between the scan and now
@@ -101,19 +101,20 @@ class Segment:
         return data[FRAME_BYTES:]
 
 
-def scan_segment(path: Path, counted: int | None) -> Segment:
+def scan_segment(path: Path, counted: int | None, disk: Disk = DISK) -> Segment:
     """Read a segment and find its whole frames.
 
     Args:
         path: the segment's file.
         counted: how many bytes of it count, as its successor says; None without a successor (then an unreadable end is
             torn if no whole frame follows it, else damage).
+        disk: where the file is.
 
     Raises:
         LedgerError: the file cannot be read at all.
     """
     try:
-        content = path.read_bytes()
+        content = disk.read(path)
     except OSError as error:
         raise LedgerError(f"the ledger's segment {path} cannot be read: {error.strerror}") from error
     number = segment_number(path)
@@ -122,7 +123,7 @@ def scan_segment(path: Path, counted: int | None) -> Segment:
     if header is not None and (header.number != number or header.previous >= number):
         header = None  # of another file; to follow it could lead into a cycle
     if header is None and counted != 0:
-        return Segment(path, number, None, [], 0, None, f"{path.name}: the header is damaged")
+        return Segment(path, number, None, [], 0, None, f"{path.name}: the header is damaged", disk=disk)
     position = min(HEADER_BYTES, len(data))
     frames: list[Frame] = []
     torn = damage = spoiled = None
@@ -140,10 +141,10 @@ def scan_segment(path: Path, counted: int | None) -> Segment:
             damage = f"{path.name}: damaged at byte {position} of {len(data)}"
         else:
             torn = f"{path.name}: the last {len(data) - position} bytes, from byte {position}, were never finished"
-    return Segment(path, number, header, frames, position, torn, damage, spoiled)
+    return Segment(path, number, header, frames, position, torn, damage, spoiled, disk)
 
 
-def read_segment(path: Path) -> Segment:
+def read_segment(path: Path, disk: Disk = DISK) -> Segment:
     """Read the segment at ``path``, as far as it counts by its successor's header (if it has a successor).
 
     Raises:
@@ -151,31 +152,32 @@ def read_segment(path: Path) -> Segment:
     """
     number = segment_number(path)
     counted = None
-    for later in reversed(segment_paths(path.parent)):  # the last of two successors counts, as in recovery
-        header = read_header(later)
-        if header is not None and header.previous == number:
-            counted = header.previous_bytes
-            break
-    return scan_segment(path, counted)
+    try:
+        for later in reversed(segment_paths(path.parent, disk)):  # the last of two successors counts, as in recovery
+            header = read_header(later, disk)
+            if header is not None and header.previous == number:
+                counted = header.previous_bytes
+                break
+    except OSError as error:
+        raise LedgerError(f"the segments beside {path} cannot be read: {error.strerror}") from error
+    return scan_segment(path, counted, disk)
 
 
-def read_header(path: Path) -> Header | None:
+def read_header(path: Path, disk: Disk = DISK) -> Header | None:
     """Return the header of the segment at ``path``; None if it is damaged or gone."""
     try:
-        with path.open("rb") as file:
-            return decode_header(file.read(HEADER_BYTES))
+        return decode_header(disk.read(path, 0, HEADER_BYTES))
     except FileNotFoundError:
         return None
 
 
-def begins_with_snapshot(path: Path) -> bool:
+def begins_with_snapshot(path: Path, disk: Disk = DISK) -> bool:
     """Whether the segment at ``path`` has a readable header and begins with an intact snapshot."""
     try:
-        with path.open("rb") as file:
-            start = file.read(HEADER_BYTES + FRAME_BYTES)
-            if decode_header(start) is None or len(start) < HEADER_BYTES + FRAME_BYTES:
-                return False
-            rest = file.read(min(frame_length(start[HEADER_BYTES:]), path.stat().st_size))  # a length may rot, too
+        start = disk.read(path, 0, HEADER_BYTES + FRAME_BYTES)
+        if decode_header(start) is None or len(start) < HEADER_BYTES + FRAME_BYTES:
+            return False
+        rest = disk.read(path, len(start), frame_length(start[HEADER_BYTES:]))
     except FileNotFoundError:
         return False
     frame = frame_at(memoryview(start + rest), HEADER_BYTES)

@@ -1,11 +1,8 @@
 """The ledger that a runner appends to."""
 
-import fcntl
 import itertools
 import os
 import re
-import secrets
-import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Self
@@ -13,15 +10,17 @@ from typing import Self
 import structlog
 
 from canary.facts import Fact
+from canary.threads import system
 from storage.ledger.codec import encode_facts
 from storage.ledger.errors import LedgerError, LedgerLockedError
-from storage.ledger.files import Disk
+from storage.ledger.files import DISK, Disk
 from storage.ledger.framing import FACTS, SNAPSHOT, Header, encode_frame
 from storage.ledger.recovery import Recovery, find_chain, ledger_id_of, recovery_of, repair
 from storage.ledger.segment import begins_with_snapshot, read_segment, segment_path, segment_paths
 
 _log = structlog.get_logger(__name__)
 _ANY_SEGMENT = re.compile(r"segment-(\d{10})\.ledger.*")
+_LEFTOVER = re.compile(r"\.segment-.*\.tmp")
 
 
 class Ledger:
@@ -34,7 +33,7 @@ class Ledger:
         directory: one for each (runner, cluster), on a local disk; made if missing.
         segment_bytes: size from which ``due`` asks for a seal.
         segment_age_s: age in s from which ``due`` asks for a seal.
-        disk: the system calls; tests give failing ones.
+        disk: the system calls; tests give others.
         monotonic: clock for the age, in s.
 
     Raises:
@@ -48,22 +47,23 @@ class Ledger:
         *,
         segment_bytes: int = 64 * 1024 * 1024,
         segment_age_s: float = 45.0,
-        disk: Disk | None = None,
-        monotonic: Callable[[], float] = time.monotonic,
+        disk: Disk = DISK,
+        monotonic: Callable[[], float] = system.monotonic,
     ) -> None:
         self.directory = directory
         self.errors = 0
         self._failure: str | None = None
         self._segment_bytes = segment_bytes
         self._segment_age_s = segment_age_s
-        self._disk = disk or Disk()
+        self._disk = disk
         self._monotonic = monotonic
-        self._lock = _locked(directory)
+        self._lock = _locked(directory, disk)
         try:
-            self._ledger_id = ledger_id_of(directory) or secrets.token_bytes(16)
-            numbers = [int(match[1]) for path in directory.iterdir() if (match := _ANY_SEGMENT.fullmatch(path.name))]
+            self._ledger_id = ledger_id_of(directory, disk) or system.random_bytes(16)
+            names = (path.name for path in disk.entries(directory))
+            numbers = [int(match[1]) for name in names if (match := _ANY_SEGMENT.fullmatch(name))]
         except OSError as error:
-            os.close(self._lock)
+            disk.close(self._lock)
             raise LedgerError(f"the ledger {directory} cannot be read: {error.strerror}") from error
         self._number = max(numbers, default=0)  # the highest ever used here, also by files set aside
         self._previous = (0, 0)  # number and bytes of the last segment that counts
@@ -83,10 +83,10 @@ class Ledger:
     def close(self) -> None:
         """Close the files and release the lock; nothing can be appended any more."""
         if self._descriptor is not None:
-            os.close(self._descriptor)
+            self._close(self._descriptor)
             self._descriptor = None
         if self._lock >= 0:
-            os.close(self._lock)
+            self._close(self._lock)
             self._lock = -1
 
     @property
@@ -113,9 +113,10 @@ class Ledger:
             LedgerError: the directory cannot be read or repaired.
         """
         try:
-            chain = find_chain(self.directory)
-            for leftover in self.directory.glob(".segment-*.tmp"):
-                leftover.unlink()
+            chain = find_chain(self.directory, self._disk)
+            for path in self._disk.entries(self.directory):
+                if _LEFTOVER.fullmatch(path.name):
+                    self._disk.unlink(path)
             repair(chain, self._disk)
         except OSError as error:
             raise LedgerError(f"the ledger {self.directory} cannot be read or repaired: {error.strerror}") from error
@@ -156,7 +157,7 @@ class Ledger:
         Returns the path of the segment that was closed; None if none was being written.
 
         Raises:
-            LedgerError: the snapshot could not be made durable; the old segment is written further.
+            LedgerError: the snapshot could not be made durable; the old segment is written further, or another one.
         """
         sealed = segment_path(self.directory, self._previous[0]) if self._descriptor is not None else None
         old = self._descriptor
@@ -174,7 +175,7 @@ class Ledger:
         """
         current = segment_path(self.directory, self._previous[0]) if self._descriptor is not None else None
         try:
-            return [path for path in segment_paths(self.directory) if path != current]
+            return [path for path in segment_paths(self.directory, self._disk) if path != current]
         except OSError as error:
             self._failed(error)
             raise LedgerError(f"the ledger {self.directory} cannot be read: {error.strerror}") from error
@@ -192,8 +193,9 @@ class Ledger:
         if not self._unneeded:
             return
         try:
-            paths = segment_paths(self.directory)
-            oldest_kept = next(itertools.islice(filter(begins_with_snapshot, reversed(paths)), 1, None), None)
+            paths = segment_paths(self.directory, self._disk)
+            snapshots = (path for path in reversed(paths) if begins_with_snapshot(path, self._disk))
+            oldest_kept = next(itertools.islice(snapshots, 1, None), None)
         except OSError as error:  # tried again after the next snapshot
             _log.warning("segments_not_deleted", directory=str(self.directory), error=str(error))
             return
@@ -203,10 +205,10 @@ class Ledger:
             if path not in self._unneeded:
                 continue
             try:
-                if read_segment(path).damage is not None:
-                    path.replace(path.with_name(path.name + ".damaged"))
+                if read_segment(path, self._disk).damage is not None:
+                    self._disk.rename(path, path.with_name(path.name + ".damaged"))
                 else:
-                    path.unlink()
+                    self._disk.unlink(path)
             except (OSError, LedgerError) as error:
                 _log.warning("segment_not_deleted", segment=path.name, error=str(error))
             else:
@@ -218,14 +220,19 @@ class Ledger:
             raise LedgerError(f"the ledger {self.directory} holds facts of a former process: recover() them first")
         if self._lock < 0:
             raise LedgerError(f"the ledger {self.directory} is closed")
+        gone = True
         for attempt in (1, 2):
             self._number += 1
+            path = segment_path(self.directory, self._number)
             header = Header(self._ledger_id, self._number, *self._previous).encode()
             try:
-                descriptor = self._disk.create(segment_path(self.directory, self._number), header + frame)
+                descriptor = self._disk.replace(path, header + frame)
             except OSError as error:
                 self._failed(error)
+                gone &= self._disk.discard(path)
                 if attempt == 2:
+                    if not gone:  # it must not come back as the last segment: facts appended to this one would be lost
+                        self._abandon()
                     raise LedgerError(
                         f"the ledger {self.directory} cannot be written: {error.strerror}; free or repair the disk"
                     ) from error
@@ -244,7 +251,7 @@ class Ledger:
     def _close(self, descriptor: int) -> None:
         """Close a file that is not written any more; all of it that counts is durable, even if close() fails."""
         try:
-            os.close(descriptor)
+            self._disk.close(descriptor)
         except OSError as error:
             self._failed(error)
 
@@ -254,26 +261,26 @@ class Ledger:
             return
         number, size = self._previous
         try:
-            os.ftruncate(self._descriptor, size)
+            self._disk.truncate(self._descriptor, size)
         except OSError as error:  # not needed: the next segment's header says how much counts
             _log.info("ledger_not_cut", segment=number, error=str(error))
         self._close(self._descriptor)
         self._descriptor = None
 
 
-def _locked(directory: Path) -> int:
+def _locked(directory: Path, disk: Disk) -> int:
     """Make the directory if it is missing; return the descriptor of its lock, which this process then holds."""
     try:
-        directory.mkdir(parents=True, exist_ok=True)
-        lock = os.open(directory / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o640)
+        disk.make_directory(directory)
+        lock = disk.open(directory / "lock", os.O_RDWR | os.O_CREAT)
     except OSError as error:
         raise LedgerError(
             f"the ledger's directory {directory} cannot be used: {error.strerror}; see ledger.directory"
         ) from error
     try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        disk.lock(lock)
     except OSError as error:
-        os.close(lock)
+        disk.close(lock)
         raise LedgerLockedError(
             f"the ledger {directory} is held by another live process; stop it, or set another ledger.directory"
         ) from error

@@ -5,7 +5,6 @@ that rots would have segments skipped. It names the last segment that it covers:
 dropped before a crash, must not be converted again with a later carry.
 """
 
-import os
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -16,7 +15,7 @@ import orjson
 import structlog
 
 from canary.probe.identity import Identity
-from storage.ledger.files import Disk
+from storage.ledger.files import DISK, Disk
 from storage.probe_log.errors import ProbeLogError
 
 _log = structlog.get_logger(__name__)
@@ -105,14 +104,14 @@ class Carry:
             raise ValueError(f"no carry of the probe log: {error}") from error
 
 
-def load_carry(path: Path) -> Carry:
+def load_carry(path: Path, disk: Disk = DISK) -> Carry:
     """Return the carry at ``path``; an empty one if there is none, or it is not readable (which is logged).
 
     Raises:
         ProbeLogError: the file cannot be read.
     """
     try:
-        return Carry.decode(path.read_bytes())
+        return Carry.decode(disk.read(path))
     except FileNotFoundError:
         return Carry()
     except ValueError as error:
@@ -122,13 +121,13 @@ def load_carry(path: Path) -> Carry:
         raise ProbeLogError(f"{path} cannot be read: {error.strerror}") from error
 
 
-def save_carry(path: Path, carry: Carry) -> None:
+def save_carry(path: Path, carry: Carry, disk: Disk = DISK) -> None:
     """Replace the carry at ``path``, durably.
 
     Raises:
         ProbeLogError: it cannot be written.
     """
     try:
-        os.close(Disk().replace(path, carry.encode()))
+        disk.close(disk.replace(path, carry.encode()))
     except OSError as error:
         raise ProbeLogError(f"{path} cannot be written: {error.strerror}") from error

@@ -1,9 +1,7 @@
 """Writes the tables of a segment as files at a URL, and deletes the files of days beyond retention."""
 
 import dataclasses
-import os
 import posixpath
-import secrets
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -19,8 +17,9 @@ import pyarrow.parquet as pq
 import structlog
 from fsspec.implementations.local import LocalFileSystem
 
-from storage.ledger import read_segment
-from storage.ledger.files import Disk
+from canary.threads import system
+from storage.ledger import LedgerError, read_segment
+from storage.ledger.files import DISK, Disk
 from storage.ledger.segment import segment_number, segment_paths
 from storage.probe_log.carry import Carry, load_carry, save_carry
 from storage.probe_log.converting import Converted, convert
@@ -46,35 +45,38 @@ class Shipped:
     already: bool = False
 
 
-def ship_segment(segment: Path, *, url: str, cluster: str, runner: str) -> Shipped:
+def ship_segment(segment: Path, *, url: str, cluster: str, runner: str, disk: Disk = DISK) -> Shipped:
     """Convert a sealed segment and ship it; after that the ledger may drop it.
 
     Segments are shipped in their order; the carry beside them (``probe-log.carry``) names the last one. Shipping one
     again after a crash writes the same files again, or nothing. ``segment`` is a path of Ledger.sealed(), ``url`` a
-    directory or anything fsspec understands.
+    directory or anything fsspec understands, ``disk`` the one with the segment.
 
     Raises:
         ProbeLogError: the place cannot be written; try again later.
         LedgerError: the segment cannot be read.
     """
-    read = read_segment(segment)
+    read = read_segment(segment, disk)
     carry_path = segment.parent / CARRY_FILE
     ledger_id = read.header.ledger_id.hex() if read.header is not None else ""
-    carry = load_carry(carry_path)
+    carry = load_carry(carry_path, disk)
     if carry.ledger_id != ledger_id:
         carry = Carry(ledger_id)
     if read.number <= carry.segment:
         return Shipped(read.number, already=True)
-    paths = segment_paths(segment.parent)
+    try:
+        paths = segment_paths(segment.parent, disk)
+    except OSError as error:
+        raise LedgerError(f"the segments beside {segment} cannot be read: {error.strerror}") from error
     for other in paths:
         if carry.segment < segment_number(other) < read.number:
             raise ProbeLogError(f"{other} has to be shipped before {segment}: what was open in it is not known yet")
     following = next((other for other in paths if other.name > segment.name), None)
-    samples = read_segment(following).batches(SAMPLES) if following is not None else ()
+    samples = read_segment(following, disk).batches(SAMPLES) if following is not None else ()
     later = first_told(samples, carry.topic_ids)
     converted = convert(read.batches(), cluster=cluster, carry=carry, later=later)
     ship(converted, url=url, name=f"{safe_name(cluster)}--{safe_name(runner)}--{ledger_id[:12]}-{read.number:010d}")
-    save_carry(carry_path, dataclasses.replace(converted.carry, ledger_id=ledger_id, segment=read.number))
+    save_carry(carry_path, dataclasses.replace(converted.carry, ledger_id=ledger_id, segment=read.number), disk)
     if read.damage is not None:
         _log.error("probe_log_segment_damaged", what=read.damage)
     return Shipped(read.number, **{table: content.num_rows for table, content in converted.tables.items()})
@@ -178,12 +180,8 @@ def _edges(table: pa.Table) -> list[int]:
 
 
 def _write_durably(path: Path, data: bytes) -> None:
-    disk = Disk()
-    missing = [folder for folder in (path.parent, *path.parent.parents) if not folder.exists()]
-    path.parent.mkdir(parents=True, exist_ok=True)
-    os.close(disk.replace(path, data))
-    for folder in missing:
-        disk.sync_directory(folder.parent)
+    DISK.make_directory(path.parent)
+    DISK.close(DISK.replace(path, data))
 
 
 def _is_day(name: str) -> bool:
@@ -206,7 +204,7 @@ def try_out(url: str) -> None:
         ProbeLogError: one of these steps failed.
     """
     filesystem, root = open_url(url)
-    path, text = posixpath.join(root, f".canary-check-{secrets.token_hex(8)}"), secrets.token_bytes(16)
+    path, text = posixpath.join(root, f".canary-check-{system.token_hex(8)}"), system.random_bytes(16)
     local = isinstance(filesystem, LocalFileSystem)
     made = [folder for folder in (Path(root), *Path(root).parents) if not folder.exists()] if local else []
     try:

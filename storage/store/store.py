@@ -1,12 +1,12 @@
 """The store: one connection, and a repository for each family of tables."""
 
-import time
 from collections.abc import Callable
 from typing import Self
 
 import structlog
 from sqlalchemy import text
 
+from canary.threads import system
 from storage.store import migrating
 from storage.store.database import Database
 from storage.store.errors import StoreError
@@ -50,8 +50,8 @@ class Store:
         url: str,
         *,
         timeout: float,
-        monotonic: Callable[[], float] = time.monotonic,
-        sleep: Callable[[float], None] = time.sleep,
+        monotonic: Callable[[], float] = system.monotonic,
+        sleep: Callable[[float], None] = system.sleep,
     ) -> Self:
         """Return the store at ``url`` as soon as it answers; try again for ``timeout`` seconds (0: only once).
 

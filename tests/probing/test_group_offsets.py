@@ -8,6 +8,7 @@ import pytest
 from confluent_kafka import KafkaError, TopicPartition
 
 from canary.facts import GroupOffset
+from canary.kafka import opening
 from canary.probing import group
 from tests.support.recording import Recording
 from tests.support.wiring import wired
@@ -37,7 +38,7 @@ class Coordinator:
 @pytest.fixture
 def inbox(monkeypatch: pytest.MonkeyPatch) -> Recording:
     monkeypatch.setattr(group, "AGAIN_S", 0.01)
-    monkeypatch.setattr(group, "Consumer", lambda *_, **__: Coordinator())
+    monkeypatch.setattr(opening, "consumer", lambda *_, **__: Coordinator())
     return Recording()
 
 

@@ -12,6 +12,7 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 
 from canary.facts import Acked, ClientError, Failed, Indeterminate, Sent
+from canary.kafka import opening
 from canary.probing import idempotent
 from canary.probing.base import Renewal
 from canary.probing.idempotent import IdempotentProducer
@@ -92,7 +93,7 @@ def fakes(monkeypatch: pytest.MonkeyPatch, inbox: Recording) -> list[FakeClient]
         made.append(FakeClient(inbox))
         return made[-1]
 
-    monkeypatch.setattr(idempotent, "Producer", make)
+    monkeypatch.setattr(opening, "producer", make)
     monkeypatch.setattr(idempotent, "require", lambda *_: None)  # a fake has no properties to tell
     return made
 

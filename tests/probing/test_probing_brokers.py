@@ -299,7 +299,8 @@ def test_acked_writes_that_are_cut_off_kill_the_client_and_move_the_reader_back_
 
     lab.kill(1)
     lab.wait_isr(topic, 0, {2, 3}, 120)
-    lasting = config | {"message.timeout.ms": 900000}  # no write times out before the brokers are back
+    # no write times out before the brokers are back, and no second request in flight decides what the client is told
+    lasting = config | {"message.timeout.ms": 900000, "max.in.flight.requests.per.connection": 1}
     producer = started(sender(lasting, topic, inbox, partitions=[0], renew=renew))
     inbox.wait(lambda: len(inbox.of(Acked)) >= 60, 120)
     lab.pause(3)

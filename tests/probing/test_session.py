@@ -10,6 +10,7 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 
 from canary.facts import Aborted, ClientError, TransactionBegan
+from canary.kafka import opening
 from canary.probe.identity import Identity
 from canary.probing import session as sessions
 from canary.probing.base import Renewal
@@ -194,7 +195,7 @@ def test_a_client_whose_token_is_refused_is_asked_for_again_later(
     def refuse(*_: Any, **__: Any) -> None:
         raise KafkaException(KafkaError(KafkaError.SASL_AUTHENTICATION_FAILED))
 
-    monkeypatch.setattr(sessions, "Producer", refuse)
+    monkeypatch.setattr(opening, "producer", refuse)
     session = Session({}, book, "relay")
     assert not session.prepare()
     assert session.client is None

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
+from canary.kafka import opening
 from canary.probing import fencing, idempotent, relay, transactional
 from canary.probing.base import Renewal
 from canary.probing.idempotent import IdempotentProducer
@@ -107,7 +108,7 @@ def time() -> Time:
 def test_a_producer_whose_clients_die_at_once_begins_few_generations(
     time: Time, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(idempotent, "Producer", lambda *_, **__: DeadClient())
+    monkeypatch.setattr(opening, "producer", lambda *_, **__: DeadClient())
     monkeypatch.setattr(idempotent, "require", lambda *_: None)  # a fake has no properties to tell
     time.govern(idempotent_producer(time)).run()
     assert time.pauses == PAUSES
@@ -116,7 +117,7 @@ def test_a_producer_whose_clients_die_at_once_begins_few_generations(
 def test_a_producer_that_is_stopped_while_it_waits_for_its_next_generation_ends_well(
     time: Time, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(idempotent, "Producer", lambda *_, **__: DeadClient())
+    monkeypatch.setattr(opening, "producer", lambda *_, **__: DeadClient())
     monkeypatch.setattr(idempotent, "require", lambda *_: None)
     part = time.govern(idempotent_producer(time))
 
@@ -157,7 +158,7 @@ def test_an_order_of_an_earlier_generation_than_the_writers_own_came_too_late(
     time: Time, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Sequences of that generation were used already."""
-    monkeypatch.setattr(idempotent, "Producer", lambda *_, **__: DeadClient())
+    monkeypatch.setattr(opening, "producer", lambda *_, **__: DeadClient())
     monkeypatch.setattr(idempotent, "require", lambda *_: None)
     part = idempotent_producer(time)
     for generation, expected in ((3, 3), (2, 3), (3, 3), (4, 4)):

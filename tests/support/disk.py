@@ -1,16 +1,25 @@
-"""A disk that can be filled."""
+"""Disks that fail: one that can be filled, and one with other system calls."""
 
 from __future__ import annotations
 
 import contextlib
 import subprocess
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from storage.ledger.files import Disk
+
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
+
+
+def disk_with(**calls: Callable[..., Any]) -> Disk:
+    """Return the machine's disk with ``calls`` in the place of its own."""
+    disk = Disk()
+    vars(disk).update(calls)
+    return disk
 
 
 class SmallDisk:

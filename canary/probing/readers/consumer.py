@@ -4,10 +4,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME, Consumer, KafkaError, KafkaException
+from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME, KafkaError, KafkaException
 
 from canary.facts import Isolation, Polled, Refused
-from canary.kafka.opening import opened
+from canary.kafka import opening
 from canary.kafka.quiet import ErrorReporter, calm, quiet_logger
 from canary.probe.record import Refusal, decode
 from canary.settings.clients import ASSIGNED
@@ -45,7 +45,7 @@ def open_consumer(config: Mapping[str, object], name: str, isolation: Isolation,
         "error_cb": ErrorReporter(name, inbox, clock),
     }
     properties = calm({**_DEFAULTS, **config}, name, forced=forced)
-    return opened(lambda: Consumer(properties, logger=quiet_logger(name)))
+    return opening.consumer(properties, quiet_logger(name))
 
 
 def take(client: Any, timeout_s: float, report: Callable[[KafkaError], None]) -> list[Any]:

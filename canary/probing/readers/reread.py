@@ -8,8 +8,6 @@ log holds now, and always ends in exactly one ``RereadEnded``.
 from __future__ import annotations
 
 import itertools
-import threading
-import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -22,6 +20,7 @@ from canary.kafka.quiet import ErrorReporter
 from canary.kafka.responses import text_of
 from canary.probing.readers.consumer import fact_of, open_consumer, take
 from canary.probing.readers.tail import ASK_S, OUT_OF_RANGE
+from canary.threads import system
 from canary.threads.ports import Clock, Inbox
 from canary.threads.worker import Worker, in_background
 
@@ -43,7 +42,7 @@ class _Queue:
         self._numbers = itertools.count()
         self._busy: set[tuple[str, int]] = set()
         self._silent: set[tuple[str, int]] = set()
-        self._changed = threading.Condition()
+        self._changed = system.condition()
 
     def put(self, request: RereadRequest) -> None:
         with self._changed:
@@ -153,17 +152,17 @@ class RereadWorker(Worker):
         if begun is not None:
             return begun
         report = ErrorReporter(wanted.consumer, self._inbox, self._clock)
-        heard = time.monotonic()
+        heard = system.monotonic()
         while not self.stopping.is_set():
             messages = take(client, PACE_S, report)
             if messages:
-                heard = time.monotonic()
+                heard = system.monotonic()
                 facts, outcome = wanted.fold(messages)
                 if facts:
                     self._inbox.put(facts)
                 if outcome is not None:
                     return outcome
-            elif time.monotonic() - heard > self._silence_s:
+            elif system.monotonic() - heard > self._silence_s:
                 return wanted.broken_off(f"silence for {self._silence_s:g} s", silent=True)
         return wanted.broken_off("stopped")
 
@@ -184,9 +183,9 @@ class RereadWorker(Worker):
     def _bounds(self, client: Any, wanted: _Range) -> tuple[int, int] | _Outcome:
         """Return the log's start and end, asked for in short turns; without an answer, the outcome of the re-read."""
         place = TopicPartition(wanted.request.topic, wanted.request.partition)
-        deadline = time.monotonic() + self._silence_s
+        deadline = system.monotonic() + self._silence_s
         error = f"silence for {self._silence_s:g} s"
-        while not self.stopping.is_set() and (left := deadline - time.monotonic()) > 0:
+        while not self.stopping.is_set() and (left := deadline - system.monotonic()) > 0:
             try:
                 start, end = client.get_watermark_offsets(place, timeout=min(left, ASK_S))
             except KafkaException as raised:

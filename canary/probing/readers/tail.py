@@ -9,8 +9,6 @@ arrives, and the cost is per wake-up (FIELD-NOTES).
 """
 
 import re
-import threading
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -23,6 +21,7 @@ from canary.kafka.opening import opened_in_time
 from canary.kafka.quiet import ErrorReporter
 from canary.kafka.responses import text_of
 from canary.probing.readers.consumer import fact_of, open_consumer, take
+from canary.threads import system
 from canary.threads.ports import Clock, Inbox
 from canary.threads.worker import Worker, in_background
 
@@ -80,7 +79,7 @@ class TailConsumer(Worker):
         clock: Clock,
     ) -> None:
         super().__init__(f"tail-{consumer_name}")
-        self.ready = threading.Event()
+        self.ready = system.event()
         self._config = dict(config)
         self._consumer_name = consumer_name
         self._isolation: Isolation = isolation
@@ -95,7 +94,7 @@ class TailConsumer(Worker):
         self._ends_told: dict[int, float] = {}
         self._astray: dict[int, _Astray] = {}
         self._orders: list[Start] = []
-        self._lock = threading.Lock()
+        self._lock = system.lock()
         self._client: Any = None
 
     def retarget(self, positions: Mapping[int, int], tag: bytes, topic_id: str | None = None) -> None:
@@ -191,7 +190,7 @@ class TailConsumer(Worker):
             return []
         position = self._positions[partition]
         broker_end = _BROKER_END.search(error.str())
-        self._astray[partition] = _Astray(position, int(broker_end[1]) if broker_end else None, time.monotonic())
+        self._astray[partition] = _Astray(position, int(broker_end[1]) if broker_end else None, system.monotonic())
         self._ends.pop(partition, None)
         log.warning("position_not_in_log", worker=self.name, partition=partition, offset=position, said=error.str())
         place = (at_ns, self._consumer_name, self._isolation, self._topic, partition, position)
@@ -199,7 +198,7 @@ class TailConsumer(Worker):
 
     def _ends_due(self) -> list[Fact]:
         """Return the ends of partition to tell now: new positions at once, known ones once in a while."""
-        now, at_ns = time.monotonic(), self._clock.now_ns()
+        now, at_ns = system.monotonic(), self._clock.now_ns()
         due = [p for p in self._ends if now - self._ends_told.get(p, float("-inf")) >= END_S]
         facts: list[Fact] = []
         for partition in due:
@@ -212,7 +211,7 @@ class TailConsumer(Worker):
 
     def _find_places(self) -> None:
         """Assign an offset in the log to partitions that are out of range, once the cluster tells its start and end."""
-        now = time.monotonic()
+        now = system.monotonic()
         due = [partition for partition, astray in self._astray.items() if astray.due <= now]
         for partition in due:
             if self.stopping.is_set():
@@ -226,7 +225,7 @@ class TailConsumer(Worker):
             except KafkaException as error:
                 self._report(error.args[0])
                 astray.attempts += 1
-                astray.due = time.monotonic() + min(0.25 * 2**astray.attempts, 2.0)
+                astray.due = system.monotonic() + min(0.25 * 2**astray.attempts, 2.0)
                 continue
             del self._astray[partition]
             self._positions[partition] = offset

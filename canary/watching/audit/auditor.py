@@ -5,8 +5,8 @@ from typing import Any
 
 import structlog
 from confluent_kafka import KafkaException
-from confluent_kafka.admin import AdminClient
 
+from canary.kafka import opening
 from canary.kafka.opening import opened_in_time
 from canary.kafka.quiet import calm, quiet_logger
 from canary.kafka.responses import text_of
@@ -43,7 +43,7 @@ class Auditor(Worker):
         """Audit until stopped."""
         config = calm(self._config, "auditor")
         admin = opened_in_time(
-            lambda: AdminClient(config, logger=quiet_logger("auditor")),
+            lambda: opening.admin(config, quiet_logger("auditor")),
             lambda error: log.info("audit_put_off", reason=text_of(error)),
             self.stopping,
         )

@@ -2,7 +2,6 @@
 
 import contextlib
 import dataclasses
-import time
 from collections.abc import Callable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from concurrent.futures import Future
@@ -14,6 +13,7 @@ from confluent_kafka.admin import ConfigResource, ConfigSource, ResourceType
 from canary.anomalies.online.topology.liveness import SILENCES
 from canary.kafka.responses import text_of
 from canary.metrics.findings import Note
+from canary.threads import system
 from canary.watching.audit.cluster_config import BrokerConfig, ClusterConfig, Origin, Role, Setting, TopicConfig
 from canary.watching.audit.redpanda_checks import COORDINATORS
 from canary.watching.selection import Selection
@@ -63,7 +63,7 @@ def collect(
     ]
     asked = {node.id: _describe(admin, ResourceType.BROKER, str(node.id)) for node in cluster.nodes}
     topics = {name: _describe(admin, ResourceType.TOPIC, name) for name in roles}
-    deadline = time.monotonic() + _TIMEOUT_S + 1
+    deadline = system.monotonic() + _TIMEOUT_S + 1
     brokers = [
         BrokerConfig(node.id, node.rack or None, _settings(asked[node.id], f"broker {node.id}", deadline, notes))
         for node in sorted(cluster.nodes, key=lambda node: int(node.id))
@@ -96,7 +96,7 @@ def _describe(admin: Any, kind: ResourceType, name: str) -> Future[Any]:
 
 def _settings(future: Future[Any], where: str, deadline: float, notes: list[Note]) -> Mapping[str, Setting]:
     try:
-        entries = future.result(max(deadline - time.monotonic(), 0.1))
+        entries = future.result(max(deadline - system.monotonic(), 0.1))
     except KafkaException as error:
         reason: KafkaError = error.args[0]
         if reason.name() in SILENCES:

@@ -4,11 +4,10 @@ A token's text is ``canary_ID_SECRET``: the id finds the row. Of the secret (256
 so reading the database does not give access to the API.
 """
 
+import base64
 import hashlib
 import hmac
 import re
-import secrets
-import uuid
 from collections.abc import Mapping
 from dataclasses import asdict
 from functools import partial
@@ -16,6 +15,7 @@ from typing import Any, Final
 
 from sqlalchemy import insert, select, update
 
+from canary.threads import system
 from storage.store.cursors import Page
 from storage.store.database import Repository, one_of
 from storage.store.models import ACTIONS, TOKENS
@@ -31,8 +31,8 @@ class Tokens(Repository):
 
     def create(self, name: str, scope: Scope, at_ns: int, expires_ns: int | None = None) -> tuple[str, Token]:
         """Mint a token; return its text, which is not stored, and the token."""
-        token = Token(secrets.token_hex(8), name, scope, at_ns, expires_ns, None)
-        secret = secrets.token_urlsafe(32)
+        token = Token(system.token_hex(8), name, scope, at_ns, expires_ns, None)
+        secret = base64.urlsafe_b64encode(system.random_bytes(32)).rstrip(b"=").decode()
         with self._database.writing() as connection:
             connection.execute(insert(TOKENS).values(**asdict(token), digest=_digest(secret)))
         return f"canary_{token.id}_{secret}", token
@@ -66,7 +66,7 @@ class Actions(Repository):
 
     def record(self, actor: str, action: str, target: str, at_ns: int, detail: Mapping[str, Any]) -> Action:
         """Add an action."""
-        done = Action(uuid.uuid4().hex, at_ns, actor, action, target, dict(detail))
+        done = Action(system.token_hex(16), at_ns, actor, action, target, dict(detail))
         with self._database.writing() as connection:
             connection.execute(insert(ACTIONS).values(asdict(done)))
         return done

@@ -1,10 +1,10 @@
 """The identities of this installation, its clusters and its producers (ARCHITECTURE decisions 1, 2 and 7)."""
 
-import secrets
 from typing import NamedTuple
 
 from sqlalchemy import Connection, select, update
 
+from canary.threads import system
 from storage.store.database import Repository
 from storage.store.errors import StoreError
 from storage.store.models import CLUSTERS, GENERATIONS, INSTALLATION, PRODUCERS
@@ -27,7 +27,7 @@ class Identities(Repository):
         ``known`` is the name in a ledger: a store without producers (a new one, or one that lost its data) adopts it.
         """
         with self._database.writing() as connection:
-            insert_missing(connection, INSTALLATION, id=1, name=known or secrets.token_hex(16))
+            insert_missing(connection, INSTALLATION, id=1, name=known or system.token_hex(16))
             if known is not None:
                 unused = ~select(PRODUCERS.c.producer_id).exists()
                 connection.execute(update(INSTALLATION).where(INSTALLATION.c.id == 1, unused).values(name=known))
@@ -45,7 +45,7 @@ class Identities(Repository):
         Therefore two starts never write the same identity, even if a store or a ledger was restored, wiped or cloned.
         The first id is kept; ``known`` is the first id in the ledger: a store that lost its data adopts it.
         """
-        minted = secrets.randbits(63)
+        minted = system.random_bits(63)
         who = {"cluster": cluster, "runner": runner, "topic": topic, "mode": mode}
         with self._database.writing() as connection:
             insert_missing(connection, PRODUCERS, **who, producer_id=minted if known is None else known, generation=0)

@@ -1,6 +1,5 @@
 """Planned maintenance windows: violations found in one are recorded as planned."""
 
-import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from functools import partial
@@ -8,6 +7,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Select, delete, insert, select, update
 
+from canary.threads import system
 from storage.store.cursors import Page
 from storage.store.database import Repository
 from storage.store.models import MAINTENANCE
@@ -22,7 +22,7 @@ class Windows(Repository):
 
     def plan(self, cluster: str | None, begin_ns: int, end_ns: int, reason: str, requested_by: str) -> Maintenance:
         """Plan a window of one cluster (None: of all)."""
-        window = Maintenance(uuid.uuid4().hex, cluster, begin_ns, end_ns, reason, requested_by)
+        window = Maintenance(system.token_hex(16), cluster, begin_ns, end_ns, reason, requested_by)
         with self._database.writing() as connection:
             connection.execute(insert(MAINTENANCE).values(asdict(window)))
         return window

@@ -1,12 +1,12 @@
 """Reconciliations: requested through the API, by a person or on schedule; claimed and finished by one scheduler."""
 
-import secrets
 from collections.abc import Collection, Mapping
 from functools import partial
 from typing import Any, Final
 
 from sqlalchemy import ColumnElement, and_, func, insert, or_, select, update
 
+from canary.threads import system
 from storage.store.cursors import Page
 from storage.store.database import Repository, one_of
 from storage.store.models import RECONCILIATIONS
@@ -30,7 +30,7 @@ class Reconciliations(Repository):
             if waiting is not None:
                 return _reconciliation(waiting)
             values: dict[str, Any] = {"bounds": {}, "summary": {}, "verdicts": {}}
-            values |= {"id": secrets.token_hex(16), "cluster": cluster, "state": "requested"}
+            values |= {"id": system.token_hex(16), "cluster": cluster, "state": "requested"}
             values |= {"requested_by": requested_by, "requested_ns": at_ns}
             made = insert(RECONCILIATIONS).values(values).returning(RECONCILIATIONS)
             return _reconciliation(connection.execute(made).one())

@@ -7,7 +7,6 @@ and a report older than the last row of its place is a replay and adds none. The
 the leader: it completes a row that has none.
 """
 
-import uuid
 from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
@@ -15,6 +14,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, Connection, insert, or_, select, update
 
 from canary.anomalies.topology_change import TopologyChange
+from canary.threads import system
 from storage.store.cursors import Page
 from storage.store.database import Repository
 from storage.store.models import TOPOLOGY
@@ -68,7 +68,7 @@ def _record(connection: Connection, cluster: str, changes: Sequence[TopologyChan
             if change.at_ns <= last["at_ns"] or (alike and epoch in (None, last["leader_epoch"])):
                 continue
             _end(last, change.at_ns)
-        row = {**asdict(change), "id": uuid.uuid4().hex, "cluster": cluster, "until_ns": None}
+        row = {**asdict(change), "id": system.token_hex(16), "cluster": cluster, "until_ns": None}
         rows.append(row)
         present[place] = row
     for row, before in stored:

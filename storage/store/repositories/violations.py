@@ -1,6 +1,6 @@
 """Violations: recorded, read, acknowledged, ended and counted."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from sqlalchemy import BigInteger, ColumnElement, Connection, and_, case, cast, func, or_, select, update
@@ -82,6 +82,15 @@ class Violations(Repository):
         if wanted.until_ns is not None:
             query = query.where(VIOLATIONS.c.first_seen_ns <= wanted.until_ns)
         return self._page(query, VIOLATIONS.c.first_seen_ns, _listed, cursor, limit)
+
+    def unended(self, cluster: str, kinds: Collection[str]) -> list[StoredViolation]:
+        """Return all violations of some kinds that are not resolved, without their evidence and records."""
+        where = (
+            VIOLATIONS.c.cluster == cluster,
+            VIOLATIONS.c.kind.in_(sorted(kinds)),
+            VIOLATIONS.c.state != "resolved",
+        )
+        return self._all(select(*_LISTED).where(*where).order_by(VIOLATIONS.c.id), _listed)
 
     def get(self, violation_id: str) -> StoredViolation | None:
         """Return one violation with its evidence and records, or None."""
