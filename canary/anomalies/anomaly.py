@@ -25,6 +25,8 @@ class Anomaly:
         allowed: When the protocol allows it; "" if never.
         shows: "loss": by itself it means that an acknowledged write was not kept. "blindness": nothing can be known,
             neither of a broken promise nor of a kept one. "": neither.
+        ends: It is a condition: it is reported while it holds, and ends by itself. Of `unclean-election` only what is
+            suspected does, which has no offset.
         needs_idempotence: Only acks=all with idempotence rules it out: it is critical there, and a warning where acks=1
             has to expect it.
         unprobed: Its severity in a topic that the canary does not write to; None: the usual one.
@@ -43,6 +45,7 @@ class Anomaly:
     picture: tuple[tuple[str, str], ...]
     allowed: str = ""
     shows: Literal["loss", "blindness", ""] = ""
+    ends: bool = False
     needs_idempotence: bool = False
     unprobed: Severity | None = None
     finished: Severity | None = None

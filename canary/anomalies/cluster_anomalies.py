@@ -26,6 +26,7 @@ CLUSTER_ANOMALIES = (
         do_first="Bring back the last member of the ISR. Do not elect uncleanly: it discards acknowledged messages "
         "for ever.",
         source='call-me-maybe-kafka ("block and sound an alarm"); distributed-consensus-reloaded',
+        ends=True,
         picture=(
             ("broker 1", "leader | ~gone ~gone"),
             ("broker 2", "in_sync | ~gone ~gone"),
@@ -44,6 +45,7 @@ CLUSTER_ANOMALIES = (
         source="call-me-maybe-kafka; why-fsync",
         allowed="Replication factor 1 by design; a restart within the set time.",
         unprobed="warning",
+        ends=True,
         picture=(
             ("broker 1", "a b c d"),
             ("broker 2", "a | ~· ~·"),
@@ -61,6 +63,7 @@ CLUSTER_ANOMALIES = (
         do_first="Find out which replicas are missing and why; do not lower min.insync.replicas to get writes going.",
         source="call-me-maybe-kafka",
         allowed="Rolling restarts within the set time.",
+        ends=True,
         picture=(("ISR", "1,2,3 1,2 | !1"), ("min.insync.replicas", "2 2 | 2"), ("writes", "+yes +yes | !refused")),
     ),
     Anomaly(
@@ -73,6 +76,7 @@ CLUSTER_ANOMALIES = (
         do_first="Bring replicas back; look for a slow disk or network on the leader.",
         source="call-me-maybe-kafka; distributed-consensus-reloaded",
         allowed="Rolling restarts within the set time.",
+        ends=True,
         picture=(("replicas", "1 2 3 4 5"), ("in sync", "1 2 ~3 ~4 ~5")),
     ),
     Anomaly(
@@ -85,6 +89,7 @@ CLUSTER_ANOMALIES = (
         do_first="Find out which broker is behind or gone.",
         source="call-me-maybe-kafka",
         allowed="Rolling restarts within the set time.",
+        ends=True,
         picture=(("replicas", "1 2 3"), ("in sync", "1 2 ~3")),
     ),
     Anomaly(
@@ -98,6 +103,7 @@ CLUSTER_ANOMALIES = (
         "unclean.leader.election.enable=false.",
         source="call-me-maybe-kafka; why-fsync; distributed-consensus-reloaded",
         allowed="Without evidence of loss only suspected (info): a replica may have rejoined between two samples.",
+        ends=True,
         picture=(
             ("broker 1, ISR", "a b c | ~gone"),
             ("broker 2, behind", "a . . | !leads"),
@@ -137,6 +143,7 @@ CLUSTER_ANOMALIES = (
         "itself when the known cluster answers again.",
         source="ARCHITECTURE decision 7",
         shows="blindness",
+        ends=True,
         picture=(("cluster.id", "MkU MkU | !Zz9"),),
     ),
     Anomaly(
@@ -150,6 +157,7 @@ CLUSTER_ANOMALIES = (
         "topics with CreateTime every timestamp is the producer's own, and brokers' clocks are not measured.",
         do_first="Check time synchronisation on the brokers and on this machine.",
         source="jepsen-redpanda 2 (clock faults); ANOMALIES Part II",
+        ends=True,
         picture=(("our clock", "12:00 12:01 12:02"), ("timestamps", "12:00 !11:31 !11:32")),
     ),
     Anomaly(
@@ -166,6 +174,7 @@ CLUSTER_ANOMALIES = (
         "Cannot judge: free or repair the disk of its ledger; read the end of its log.",
         source="ANOMALIES Part II",
         shows="blindness",
+        ends=True,
         picture=(("probes", "+a +b | !refused !refused"),),
     ),
     Anomaly(
@@ -173,10 +182,10 @@ CLUSTER_ANOMALIES = (
         title="The canary has forgotten a time",
         severities=("warning",),
         scopes=("online",),
-        meaning="The ledger was damaged, wiped or put back, and does not hold what it once held.",
+        meaning="The ledger or the store was damaged, wiped or put back, and does not hold what it once held.",
         implies="A loss of what was acknowledged in the time that is named may go unnoticed until a reconciliation "
         "has read everything, which the next one does.",
-        do_first="Check the disk that holds the ledger; ask for a reconciliation.",
+        do_first="Check the disk that holds the ledger, and who put the store back; ask for a reconciliation.",
         source="ARCHITECTURE decisions 1 and 4",
         shows="blindness",
         picture=(("acknowledged", "+a +b +c | +d"), ("the ledger", "a ~b ~c | d"), ("judged", "a ?b ?c | d")),
@@ -191,6 +200,7 @@ CLUSTER_ANOMALIES = (
         do_first="Look for a transaction that was never finished (last stable offset), a leader that answers no "
         "fetches, and a client that needs to be renewed.",
         source="jepsen-redpanda 3.6",
+        ends=True,
         picture=(("the log", "a b c d e"), ("a reader's position", "a b !here . .")),
     ),
 )

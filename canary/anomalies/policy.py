@@ -22,6 +22,8 @@ LOSSES: Final = frozenset(kind for kind, entry in CATALOGUE.items() if entry.sho
 """Kinds that each mean by themselves that an acknowledged write was not kept."""
 BLINDNESS: Final = frozenset(kind for kind, entry in CATALOGUE.items() if entry.shows == "blindness")
 """Kinds that mean that nothing can be known: neither a broken promise nor a kept one."""
+CONDITIONS: Final = frozenset(kind for kind, entry in CATALOGUE.items() if entry.ends)
+"""Kinds that are reported while they hold, and end by themselves."""
 
 _CLOCK_SLACK: Final = 0.1
 _MOST_CLOCK_SLACK_MS: Final = 60_000

@@ -1,24 +1,29 @@
 """What the parts of one cluster's runner share."""
 
-import threading
 from dataclasses import dataclass, field
 
 from canary.runner.publishing.inbox import FactQueue
 from canary.settings import ClusterSettings, Settings
+from canary.threads import system
 from canary.threads.ports import Clock
+from storage.ledger.files import DISK, Disk
 from storage.store import Store
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterContext:
-    """What the parts of one cluster's runner share. ``stopping`` is set when the runner is to end."""
+    """What the parts of one cluster's runner share.
+
+    ``stopping`` is set when the runner is to end; ``disk`` has the ledger.
+    """
 
     settings: Settings
     cluster: ClusterSettings
     store: Store
     inbox: FactQueue
     clock: Clock
-    stopping: threading.Event = field(default_factory=threading.Event)
+    stopping: system.Event = field(default_factory=system.event)
+    disk: Disk = DISK
 
     @property
     def runner(self) -> str:

@@ -1,10 +1,12 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
 
 from canary.anomalies.catalogue import CATALOGUE
+from canary.anomalies.policy import CONDITIONS
 
 NAMES = [
     name
@@ -33,6 +35,12 @@ def test_an_entry_tells_whoever_is_paged_all_they_need(name: str) -> None:
     assert re.fullmatch(r"[A-Z][^.]*(\.[^ ][^.]*)*\.", anomaly.meaning), "one sentence"
     assert anomaly.scopes
     assert anomaly.severity == anomaly.severities[0]
+
+
+def test_conditions_are_those_that_the_design_names() -> None:
+    text = (Path(__file__).parents[2] / "docs/design/anomalies.md").read_text(encoding="utf-8")
+    (named,) = re.findall(r"^Conditions \((.*?)\)", text, re.DOTALL | re.MULTILINE)
+    assert set(re.findall(r"`([a-z-]+)`", named)) == CONDITIONS
 
 
 def test_what_the_protocol_always_allows_never_pages() -> None:

@@ -20,6 +20,7 @@ def test_what_was_destroyed_is_said_and_nothing_else_whatever_else_happens() -> 
     written_under_a_consumer_by_a_generation_that_was_forgotten = 1961138345
     dated_by_a_clock_that_was_ahead = 1336820596
     acknowledged_after_the_cut_that_destroyed_it = 16172623
+    cut_when_the_epoch_went_back_and_filled_again_below = 966045359
     known = (
         *out_of_order_by_a_cut_and_expired,
         out_of_order_with_one_that_a_leader_acknowledged_alone,
@@ -27,6 +28,7 @@ def test_what_was_destroyed_is_said_and_nothing_else_whatever_else_happens() -> 
         written_under_a_consumer_by_a_generation_that_was_forgotten,
         dated_by_a_clock_that_was_ahead,
         acknowledged_after_the_cut_that_destroyed_it,
+        cut_when_the_epoch_went_back_and_filled_again_below,
     )
     happened: Counter[str] = Counter()
     for seed in cases("destruction", LIVES, *known):

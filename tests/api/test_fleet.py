@@ -14,6 +14,7 @@ from api.knowledge import views
 from canary.runner.supervision.lease import claim
 from storage.store import Store
 from tests.api.serving import Client, ProbeLogFake, lost, settings, view
+from tests.support.contexts import context
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -52,7 +53,7 @@ def test_a_fleet_is_shown_whole(postgres: Postgres, tmp_path: Path, monkeypatch:
                     if turn == 1:
                         ledger = tmp_path / cluster / runner
                         ledger.mkdir(parents=True)
-                        if claim(store, cluster, runner, ledger, threading.Event()) is None:
+                        if claim(context(store, cluster, runner), ledger) is None:
                             trouble.append(f"{cluster} {runner} has no lease")
                     shown = view(acked=100 * turn, shard=[share, shares])
                     store.views.save(cluster, runner, time.time_ns(), shown)

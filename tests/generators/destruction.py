@@ -31,6 +31,9 @@ RETENTION_MS = 24 * 3_600_000
 LOWER_TIMES = 5
 """A lower epoch so often in a row is believed."""
 
+FORMER_LOOKS = 12
+"""An end that a former leader may list, and so often in a row, is believed."""
+
 Key = tuple[int, int]
 """(generation, sequence) of a probe."""
 
@@ -81,6 +84,8 @@ class Life:
         self.late: list[tuple[Key, int]] = []
         self.requests: list[RereadRequest] = []
         self.said: dict[str, Violation] = {}
+        self.in_doubt = False
+        """Whether the log was cut under an epoch that is not newer: it might be a former leader's log."""
         self.begin()
 
     @property
@@ -276,7 +281,9 @@ class Life:
         end = max(self.end - self.dice.randint(1, 8), self.start)
         self.destroy(range(end, self.end), "cut")
         self.end = end
-        self.epoch += self.dice.random() < 0.8
+        newer = self.dice.random() < 0.8
+        self.epoch += newer
+        self.in_doubt |= not newer
 
     def wipe(self) -> None:
         """Every replica is empty: the log begins anew, lower than before; the epoch goes on, or back."""
@@ -336,6 +343,7 @@ class Life:
         if self.epoch:
             self.truth.happened["epoch"] += 1
             self.epoch = self.dice.randrange(self.epoch)
+            self.in_doubt = True
 
     def recreate(self) -> None:
         """The topic is deleted and made again; who writes and reads does not know yet."""
@@ -368,7 +376,7 @@ class Life:
     def settle(self) -> None:
         """Let every question be asked and answered, the log grow a little, and all of it be read again."""
         self.ack()
-        for turn in range(16):
+        for turn in range(-FORMER_LOOKS if self.in_doubt else 0, 16):
             if turn in {1, 9}:
                 self.write()
                 while self.mode == "plain" and self.end <= max(self.truth.gone.values(), default=0):

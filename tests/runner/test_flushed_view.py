@@ -4,21 +4,26 @@ from __future__ import annotations
 
 import dataclasses
 import time
+from dataclasses import dataclass, field
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import orjson
 import pytest
 
-from canary.metrics import Measurement, Published
+from canary import facts as f
+from canary.anomalies.online import Tracker
+from canary.metrics import Measurement, Published, measured
 from canary.runner.publishing import flusher as flush
 from canary.runner.publishing.flusher import Flusher
 from canary.runner.publishing.troubles import Trouble, blindness
 from canary.threads.ports import SteadyClock
-from storage.store import Store
+from storage.store import Store, StoreError
 from storage.store.values import ViolationFilter
 from tests.support.contexts import context
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
 
@@ -68,6 +73,132 @@ def test_the_heartbeat_is_of_now_though_the_system_s_clock_was_set_since_the_sta
         (row,) = store.views.all()
     for at_ns in (row.at_ns, orjson.loads(row.view)["told_ns"]):
         assert abs(time.time_ns() - at_ns) < 60 * 10**9
+
+
+S = 10**9
+
+
+@dataclass
+class Watching:
+    """A tracker that sees two partitions without a leader, or with one; its flusher, and what the store has open."""
+
+    store: Store
+    tracker: Tracker = field(default_factory=Tracker)
+    now_ns: int = 1_000 * S
+    sample: int = 0
+    leaders: list[int] = field(default_factory=lambda: [-1, -1])
+    flusher: Flusher = field(init=False)
+
+    def begin(self, tracker: Tracker, **others: Any) -> None:
+        """Begin another process, with what is remembered."""
+        self.tracker = tracker
+        clock: Any = SimpleNamespace(now_ns=lambda: self.now_ns)
+        self.flusher = Flusher(
+            context(self.store, "prod", "canary-0", clock=clock, **others), lambda: measured(self.tracker.state)
+        )
+        self.flusher.remember(tracker.conditions())
+        self.fold(f.RunnerStarted(self.now_ns, "canary-0", "1"))
+
+    def fold(self, *facts: f.Fact) -> None:
+        self.tracker.fold(facts)
+        findings = self.tracker.drain()
+        self.flusher.violations(findings.violations)
+        self.flusher.ended(findings.ended)
+
+    def rounds(self, n: int) -> None:
+        for _ in range(n):
+            self.now_ns += S
+            self.sample += 1
+            at = self.now_ns, self.sample
+            seen = [f.PartitionSeen(*at, "t", p, leader, "1,2", "1,2") for p, leader in enumerate(self.leaders)]
+            self.fold(f.WatchAsked(*at), f.TopicSeen(*at, "t", "id", 2), *seen, f.TopologySeen(*at, "probe"))
+            assert self.flusher.flush()
+
+    @property
+    def open(self) -> set[tuple[str, int | None]]:
+        found = self.store.violations.page(ViolationFilter(cluster="prod", state="open")).items
+        return {(one.kind, one.partition) for one in found}
+
+
+@pytest.fixture
+def watching(tmp_path: Path) -> Iterator[Watching]:
+    """Both partitions have no leader; this is reported; and another cluster has a condition of the same kind."""
+    with Store.connect(f"sqlite:///{tmp_path}/store.db", timeout=5) as store:
+        store.upgrade()
+        watching = Watching(store)
+        watching.begin(Tracker())
+        watching.rounds(10)
+        assert watching.open == {("offline-partition", 0), ("offline-partition", 1)}
+        here = watching.tracker.conditions()
+        assert {one.kind for one in here} == {"offline-partition"}
+        store.violations.record("other", here)
+        loss = dataclasses.replace(here[0], kind="lost-write", summary="lost")
+        unclean = dataclasses.replace(here[0], kind="unclean-election", offset=7, summary="proven")
+        store.violations.record("prod", [loss, unclean])
+        yield watching
+        assert len(store.violations.page(ViolationFilter(cluster="other", state="open")).items) == 2
+
+
+PROVEN = {("lost-write", 0), ("unclean-election", 0)}
+
+
+def test_conditions_that_were_forgotten_end_and_those_that_hold_are_reported_anew(watching: Watching) -> None:
+    watching.leaders[1] = 1
+    watching.begin(Tracker())
+    watching.rounds(1)
+    assert watching.open == PROVEN
+    watching.rounds(10)
+    assert watching.open == PROVEN | {("offline-partition", 0)}
+
+
+def test_conditions_that_are_remembered_stay_while_they_hold(watching: Watching) -> None:
+    watching.begin(Tracker.load(watching.tracker.dump()))
+    watching.rounds(1)
+    assert watching.open == PROVEN | {("offline-partition", 0), ("offline-partition", 1)}
+    watching.leaders[1] = 1
+    watching.rounds(2)
+    assert watching.open == PROVEN | {("offline-partition", 0)}
+
+
+def test_a_condition_that_was_not_reported_yet_is_not_one_that_is_remembered(watching: Watching) -> None:
+    """Else nothing ends what an earlier process has reported of it."""
+    watching.begin(Tracker())
+    watching.sample += 1
+    at = watching.now_ns, watching.sample
+    seen = f.PartitionSeen(*at, "t", 0, -1, "1,2", "1,2")
+    watching.fold(f.WatchAsked(*at), f.TopicSeen(*at, "t", "id", 2), seen, f.TopologySeen(*at, "probe"))
+    watching.leaders = [1, 1]
+    watching.begin(watching.tracker)
+    watching.rounds(5)
+    assert watching.open == PROVEN
+
+
+@pytest.mark.parametrize("sharing", ["a shard", "another runner"])
+def test_conditions_that_another_runner_may_have_reported_are_not_ended(watching: Watching, sharing: str) -> None:
+    if sharing == "another runner":
+        watching.store.views.save("prod", "canary-1", watching.now_ns, b"{}")
+    watching.leaders = [1, 1]
+    watching.begin(Tracker(), **({"shard": "0/2"} if sharing == "a shard" else {}))
+    watching.rounds(5)
+    assert watching.open == PROVEN | {("offline-partition", 0), ("offline-partition", 1)}
+
+
+def test_a_condition_that_is_reported_before_the_store_answers_is_not_ended(
+    watching: Watching, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def away(*_: object) -> None:
+        raise StoreError("away")
+
+    watching.begin(Tracker())
+    with monkeypatch.context() as patched:
+        patched.setattr(type(watching.store.violations), "end", away)
+        assert not watching.flusher.flush()  # what is left is known by now
+        monkeypatch.setattr(watching.flusher, "flush", lambda: True)
+        watching.rounds(10)
+    monkeypatch.undo()
+    assert watching.flusher.flush()
+    assert watching.open == PROVEN | {("offline-partition", 0), ("offline-partition", 1)}
+    assert watching.store.violations.page(ViolationFilter(cluster="prod", state="resolved")).items == []
 
 
 LEDGER, AUDITOR = Trouble("the ledger /l cannot be written: No space", blind=True), Trouble("its auditor", blind=False)

@@ -21,8 +21,8 @@ from canary.runner.publishing.inbox import FactQueue
 from canary.runner.publishing.judge import Judge
 from canary.threads.ports import SteadyClock
 from storage.ledger import Ledger
-from storage.ledger.files import Disk
 from tests.support.contexts import context
+from tests.support.disk import disk_with
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -39,6 +39,7 @@ class Flushed:
     said: list[Violation] = field(default_factory=list)
     over: list[Violation] = field(default_factory=list)
     changes: list[TopologyChange] = field(default_factory=list)
+    shown: int = 17
 
     def violations(self, violations: list[Violation]) -> None:
         self.said += violations
@@ -85,7 +86,7 @@ def bench(tmp_path: Path) -> Iterator[Bench]:
             raise OSError(errno.ENOSPC, "No space left on device")
         os.fsync(descriptor)
 
-    with Ledger(tmp_path, disk=Disk(fsync=fsync), segment_bytes=3000, segment_age_s=3600) as ledger:
+    with Ledger(tmp_path, disk=disk_with(fsync=fsync), segment_bytes=3000, segment_age_s=3600) as ledger:
         yield Bench(ledger, full)
 
 
@@ -168,6 +169,21 @@ def test_while_nothing_can_be_made_durable_this_is_shown_and_the_judge_s_progres
     assert judge.published.judged_ns > before
     assert bench.inbox.pending == 0
     assert str(tmp_path) in str(judge.directory)
+
+
+@pytest.mark.parametrize(("remembered_s", "age_s"), [(None, 60), (-600, 600), (3600, 60)])
+def test_a_judge_that_hangs_from_its_start_does_not_look_fresh(
+    bench: Bench, remembered_s: int | None, age_s: int
+) -> None:
+    now_ns = SteadyClock().now_ns()
+    if remembered_s is not None:
+        bench.tracker.fold([f.Tick(now_ns + remembered_s * 10**9)])
+    judge = bench.judge()
+    judge._publish()
+    assert abs(now_ns - judge.published.judged_ns - age_s * 10**9) < 10 * 10**9
+    judge._judge([f.Tick(now_ns)])
+    judge._publish()
+    assert abs(judge.published.judged_ns - now_ns) < 10 * 10**9
 
 
 def test_what_is_not_durable_when_the_judge_is_stopped_is_never_judged_and_is_counted(bench: Bench) -> None:
@@ -256,10 +272,11 @@ def test_a_segment_that_is_due_is_sealed_with_all_that_the_store_has_not_yet(ben
     assert len(bench.ledger.sealed()) == 1
     bench.ledger.close()
     with Ledger(tmp_path) as ledger:
-        tracker, undelivered, ended = snapshot.unseal(ledger.recover().state)
+        tracker, undelivered, ended, shown = snapshot.unseal(ledger.recover().state)
     assert tracker.state.ordinal == 1001
     assert [violation.kind for violation in undelivered] == ["blind"]
     assert [violation.kind for violation in ended] == ["blind"]
+    assert shown == 17
 
 
 def test_segments_in_the_probe_log_are_dropped_once_and_one_that_is_needed_stays(bench: Bench) -> None:

@@ -40,7 +40,7 @@ def replay(directory: Path, store: Store) -> None:
     """Begin where it was killed: fold what the ledger holds, and give the store what was found."""
     with Ledger(directory / "killed") as ledger:
         recovery = ledger.recover()
-        tracker, undelivered, _ = snapshot.unseal(recovery.state)
+        tracker, undelivered, _, _ = snapshot.unseal(recovery.state)
         flusher = Flusher(context(store, runner="canary-0"))
         flusher.violations(undelivered)
         for batch in recovery.facts:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import random
 import re
 import shutil
-import threading
+import sqlite3
+from dataclasses import dataclass, field
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
+import orjson
 import pytest
 
 from canary import facts as f
@@ -20,14 +24,16 @@ from canary.runner.cluster.cluster import ClusterRunner
 from canary.runner.cluster.identities import Identities
 from canary.runner.cluster.workloads import is_known
 from canary.runner.publishing import snapshot
+from canary.runner.publishing.flusher import Flusher
 from canary.runner.supervision import lease
 from canary.settings import Settings, load
 from storage.ledger import Ledger
 from storage.ledger.files import Disk
 from storage.ledger.segment import segment_paths
-from storage.store import Store
+from storage.store import Store, StoreError
 from storage.store.values import ViolationFilter
 from tests.support.contexts import context
+from tests.support.disk import disk_with
 from tests.support.seeds import cases
 from tests.support.waiting import until
 
@@ -63,9 +69,9 @@ def written(directory: Path) -> Tracker:
 
 def recalled(directory: Path, shown: bytes | None) -> tuple[bytes, f.MemoryLost | None]:
     """Return the state that a start begins with, and what it says that it has forgotten."""
-    with Ledger(directory, disk=Disk(fsync=lambda _: None)) as ledger:
+    with Ledger(directory, disk=disk_with(fsync=lambda _: None)) as ledger:
         recovery = ledger.recover()
-        tracker, _, _ = snapshot.unseal(recovery.state)
+        tracker = snapshot.unseal(recovery.state).tracker
         for batch in recovery.facts:
             tracker.fold(batch)
     return tracker.dump(), memory.memory_lost(tracker.state, recovery.damage, shown, HOME, END_NS)
@@ -139,6 +145,113 @@ def test_a_ledger_of_another_installation_says_so(tmp_path: Path) -> None:
     other = memory.memory_lost(state, None, None, "b" * 32, END_NS)
     assert other is not None
     assert other.reason == "the ledger belongs to another installation than the store"
+
+
+@dataclass
+class Run:
+    """A flusher beside its ledger and its store, without a cluster."""
+
+    directory: Path
+    store: Store
+    tracker: Tracker = field(default_factory=Tracker)
+
+    def __post_init__(self) -> None:
+        self.flusher = Flusher(context(self.store), lambda: measured(self.tracker.state))
+
+    def take(self, ledger: Ledger, *facts: f.Fact, flushed: bool = True) -> None:
+        ledger.append(facts)
+        self.tracker.fold(facts)
+        self.flusher.violations(self.tracker.drain().violations)
+        assert not flushed or self.flusher.flush()
+
+    def seal(self, ledger: Ledger) -> None:
+        undelivered, unended = self.flusher.undelivered(), self.flusher.unended()
+        ledger.seal(snapshot.seal(self.tracker, undelivered, unended, self.flusher.shown))
+
+    def recalled(self) -> memory.Memory:
+        asked: Any = SimpleNamespace(ask=lambda question, _: question())
+        with Ledger(self.directory) as ledger:
+            remembered = memory.recall(context(self.store), asked, ledger)
+        assert remembered is not None
+        return remembered
+
+
+REFUSED = f.ClientError(3 * END_NS, "tail", "SASL_AUTHENTICATION_FAILED", "no")
+"""Something that is reported at once."""
+
+
+@pytest.mark.parametrize("wiped", [False, True])
+def test_a_store_that_was_put_back_lacks_what_had_been_delivered_and_that_is_said(
+    tmp_path: Path, *, wiped: bool
+) -> None:
+    url, backup = f"sqlite:///{tmp_path}/store.db", tmp_path / "backup.db"
+    with Store.connect(url, timeout=60) as store, Ledger(tmp_path / "ledger") as ledger:
+        store.upgrade()
+        run = Run(tmp_path / "ledger", store)
+        home = store.identities.installation(None)
+        run.take(ledger, f.RunnerStarted(END_NS, "r", "1", home), f.Tick(2 * END_NS))
+        with (
+            contextlib.closing(sqlite3.connect(tmp_path / "store.db")) as a,
+            contextlib.closing(sqlite3.connect(backup)) as b,
+        ):
+            a.backup(b)
+        run.take(ledger, REFUSED, f.Tick(4 * END_NS))
+        run.seal(ledger)
+        run.take(ledger, f.Tick(5 * END_NS))
+    with Store.connect(url, timeout=60) as store:
+        assert Run(tmp_path / "ledger", store).recalled().lost is None
+    for name in ("store.db", "store.db-wal", "store.db-shm"):
+        (tmp_path / name).unlink(missing_ok=True)
+    if not wiped:
+        backup.rename(tmp_path / "store.db")
+    with Store.connect(url, timeout=60) as store:
+        store.upgrade()
+        remembered = Run(tmp_path / "ledger", store).recalled()
+    assert remembered.flusher.shown == 4
+    assert remembered.flusher._remembered == {one.key("c") for one in remembered.tracker.conditions()} != set()
+    assert remembered.lost is not None
+    told = 0 if wiped else 2
+    assert remembered.lost.reason == (
+        f"the store tells of {told} facts, and had been shown 4: it was put back or wiped, and what was reported since "
+        "is forgotten there"
+    )
+    assert remembered.lost.from_ns == (1 if wiped else 2) * END_NS
+
+
+def test_what_is_delivered_and_not_yet_followed_by_a_view_is_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A store put back to that moment has the last view, and lacks what was delivered after it."""
+
+    def away(*_: object) -> None:
+        raise StoreError("away")
+
+    with Store.connect(f"sqlite:///{tmp_path}/store.db", timeout=60) as store, Ledger(tmp_path / "ledger") as ledger:
+        store.upgrade()
+        run = Run(tmp_path / "ledger", store)
+        run.take(ledger, f.Tick(2 * END_NS))
+        with monkeypatch.context() as patched:
+            patched.setattr(type(store.views), "save", away)
+            run.take(ledger, REFUSED, flushed=False)
+            assert not run.flusher.flush()
+            (said,) = run.flusher.undelivered()
+            run.flusher.ended([said])
+            assert not run.flusher.flush()
+        assert [one.kind for one in run.flusher.undelivered()] == ["blind"]
+        assert run.flusher.unended() == [said]
+        assert run.flusher.shown == 1
+        run.flusher.violations([said])  # it holds again
+        assert run.flusher.unended() == []
+        assert run.flusher.flush()
+        assert run.flusher.undelivered() == run.flusher.unended() == []
+        assert run.flusher.shown == 2
+
+
+def test_a_snapshot_of_a_release_that_did_not_know_what_the_store_had_is_read() -> None:
+    content = orjson.loads(snapshot.seal(Tracker(), [], [], 7))
+    assert snapshot.unseal(orjson.dumps(content)).shown == 7
+    del content["shown"]
+    assert snapshot.unseal(orjson.dumps(content)).shown == 0
 
 
 def of(directory: Path) -> Settings:
@@ -222,7 +335,7 @@ def test_a_holder_that_rotted_is_no_predecessor_and_no_traceback(tmp_path: Path)
     (tmp_path / "holder").write_bytes(b"\xff\xfe\x00")
     with Store.connect(f"sqlite:///{tmp_path}/store.db", timeout=0) as store:
         store.upgrade()
-        holder = lease.claim(store, "c", "r", tmp_path, threading.Event())
+        holder = lease.claim(context(store), tmp_path)
     assert (tmp_path / "holder").read_text() == holder
 
 
@@ -269,7 +382,7 @@ class World:
         ):
             store.upgrade()
             recovery = ledger.recover()
-            tracker, _, _ = snapshot.unseal(recovery.state)
+            tracker = snapshot.unseal(recovery.state).tracker
             for batch in recovery.facts:
                 tracker.fold(batch)
             installation = store.identities.installation(tracker.state.installation)

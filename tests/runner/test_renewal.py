@@ -26,9 +26,21 @@ class Everybody:
     """Stands for a reader and a writer: remembers where it was told to go on."""
 
     alive = True
+    name = "everybody"
+    failure = None
 
     def __init__(self) -> None:
         self.told: list[tuple[Any, ...]] = []
+        self.hangs = False
+
+    def start(self) -> None:
+        self.alive = True
+
+    def ask_stop(self) -> None:
+        self.alive = self.hangs
+
+    def stop(self, _: float) -> bool:
+        return not self.alive
 
     def retarget(self, *told: Any) -> None:
         self.told.append(told)
@@ -107,6 +119,27 @@ def test_who_has_no_generation_for_a_new_incarnation_while_the_store_is_away_goe
 
 def told(inbox: Recording) -> Sequence[tuple[int, str | None]]:
     return [(fact.generation, fact.topic_id) for fact in inbox.of(GenerationBegan)]
+
+
+def test_who_has_not_ended_when_clients_are_made_anew_is_followed_when_it_has(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two writers at once, of two generations, look as if the former one wrote though it was fenced."""
+    read: list[str] = []
+    monkeypatch.setattr(bench.probes, "_read", lambda reading, _: read.append(reading.name))
+    bench.probes.tails["read_uncommitted"] = bench.probes.tails["read_committed"]
+    for hangs, generations in ((True, {1}), (False, {1, 2})):
+        bench.writer.hangs = bench.tail.hangs = hangs
+        bench.probes.start_anew(view("first", 2))
+        assert {generation for generation, _ in told(bench.inbox)} == generations
+        assert len(read) == (0 if hangs else 2)
+    bench.tail.alive = bench.writer.hangs = True
+    bench.probes.start_anew(view("first", 2))
+    bench.probes.look_after(view("first", 2))
+    assert {generation for generation, _ in told(bench.inbox)} == {1, 2}
+    bench.writer.alive = False
+    bench.probes.look_after(view("first", 2))
+    assert told(bench.inbox)[-1] == (3, "first")
 
 
 @pytest.mark.parametrize(("incarnations", "fresh"), [(1, 90), (2, 5)])

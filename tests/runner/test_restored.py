@@ -109,9 +109,9 @@ def test_whatever_is_put_back_nothing_false_is_said_and_what_is_forgotten_is(lab
     assert live(settings, lab) == (set(), 0)
     accidents: list[tuple[Callable[[], None], int]] = [
         (rotten_bit, 0),
-        (store_of_yesterday, 0),
-        ((var / "store.db").unlink, 0),
-        (lambda: shutil.rmtree(ledger), 1),
+        (store_of_yesterday, 1),
+        ((var / "store.db").unlink, 1),
+        (lambda: shutil.rmtree(ledger), 2),  # and that of before
         (documented_restore, 1),
         (both_of_yesterday, 1),
     ]

@@ -23,6 +23,7 @@ from canary.probing.readers.reread import RereadWorker
 from canary.processes import run
 from canary.runner.cluster import cluster
 from canary.runner.cluster.cluster import ClusterRunner
+from canary.runner.publishing import shipper as shipping
 from canary.runner.publishing.flusher import Flusher
 from canary.runner.publishing.inbox import FactQueue
 from canary.runner.publishing.shipper import Shipper
@@ -167,6 +168,22 @@ def test_a_probe_log_that_cannot_be_written_is_a_trouble_until_it_can(tmp_path: 
         assert supervisor.troubles(judge())["shipper"] is None
 
 
+def test_whatever_the_disk_answers_the_shipper_tries_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object, **__: object) -> None:
+        raise OSError(5, "Input/output error")
+
+    with Ledger(tmp_path / "ledger") as ledger:
+        ledger.append([f.Tick(1)])
+        judge_ = SimpleNamespace(sealed=(ledger.seal(b""),), drop=ledger.drop)
+        shipper = Shipper(context(probe_log=f"{tmp_path}/log"), cast("Any", judge_))
+        with monkeypatch.context() as patched:
+            patched.setattr(shipping, "ship_segment", broken)
+            assert shipper.ship() == 0
+        assert shipper.failing == "[Errno 5] Input/output error"
+        assert shipper.ship() == 1
+        assert shipper.failing is None
+
+
 def test_a_supervisor_that_ends_gives_up(monkeypatch: pytest.MonkeyPatch) -> None:
     given_up = list[str]()
     supervisor = Supervisor(FactQueue(), given_up.append)
@@ -224,7 +241,7 @@ def test_a_runner_that_fails_ends_the_others_of_its_process(
 ) -> None:
     (first,) = settings.clusters
     both = settings.model_copy(update={"clusters": [first, first.model_copy(update={"name": "other"})]})
-    monkeypatch.setattr(cluster, "claim", lambda _store, name, *_: 1 / 0 if name == "other" else "holder")
+    monkeypatch.setattr(cluster, "claim", lambda one, _: 1 / 0 if one.cluster.name == "other" else "holder")
     patience = threading.Timer(60, stopping.set)
     patience.start()
     try:

@@ -18,6 +18,7 @@ from storage.ledger import Ledger, LedgerError, read_segment
 from storage.ledger.errors import LedgerLockedError
 from storage.ledger.files import Disk
 from storage.ledger.segment import segment_paths
+from tests.support.disk import disk_with
 from tests.support.forks import begun, until_the_end
 from tests.support.seeds import examples
 
@@ -224,7 +225,7 @@ def failing(calls: dict[int, OSError], real: Callable[[int], None] = os.fsync) -
             raise calls[count]
         real(descriptor)
 
-    return Disk(fsync=fsync)
+    return disk_with(fsync=fsync)
 
 
 def test_after_a_failed_fsync_the_batch_stands_once_in_a_new_segment(tmp_path: Path) -> None:
@@ -244,7 +245,7 @@ def test_a_failed_batch_that_reached_the_old_file_after_all_does_not_count_twice
     def cannot(*_: object) -> None:
         raise OSError(errno.EIO, "I/O error")
 
-    monkeypatch.setattr(os, "ftruncate", cannot)
+    monkeypatch.setattr(Disk, "truncate", cannot)
     with Ledger(tmp_path, disk=failing({3: OSError(errno.EIO, "I/O error")})) as ledger:
         ledger.append(ticks(0, 1))
         ledger.append(ticks(1, 2))
@@ -273,11 +274,11 @@ def test_a_ledger_that_cannot_be_read_says_so(tmp_path: Path, monkeypatch: pytes
         raise PermissionError(errno.EACCES, "Permission denied")
 
     with monkeypatch.context() as denying:
-        denying.setattr(Path, "iterdir", denied)
+        denying.setattr(Disk, "entries", denied)
         with pytest.raises(LedgerError, match=f"{tmp_path} cannot be read: Permission denied"):
             Ledger(tmp_path)
     with Ledger(tmp_path) as ledger:
-        monkeypatch.setattr(Path, "iterdir", denied)
+        monkeypatch.setattr(Disk, "entries", denied)
         with pytest.raises(LedgerError, match=f"{tmp_path} cannot be read or repaired: Permission denied"):
             ledger.recover()
 

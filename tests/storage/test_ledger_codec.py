@@ -14,6 +14,8 @@ from storage.ledger import LedgerError
 from storage.ledger.codec import decode_facts, encode_facts
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from hypothesis.strategies import SearchStrategy
 
 VALUES: dict[type, SearchStrategy[Any]] = {
@@ -65,6 +67,21 @@ def test_a_column_of_a_later_version_is_ignored_and_a_missing_one_takes_its_defa
 def test_a_missing_column_without_a_default_is_named() -> None:
     payload = rewritten(encode_facts([Tick(1)]), lambda table: table.drop_columns(["at_ns"]))
     with pytest.raises(LedgerError, match="at_ns"):
+        decode_facts(payload)
+
+
+def no_text(table: Any) -> Any:
+    offsets, content = pa.array([0, 2], pa.int32()).buffers()[1], pa.py_buffer(b"\xff\xfe")
+    topic = pa.Array.from_buffers(pa.string(), 1, [None, offsets, content])
+    return table.set_column(table.column_names.index("topic"), "topic", topic)
+
+
+@pytest.mark.parametrize(
+    "alter", [no_text, lambda table: table.set_column(0, "_kind", pa.array(["Sent"]))], ids=["no text", "no number"]
+)
+def test_content_that_no_version_wrote_is_an_error_of_the_ledger(alter: Callable[[Any], Any]) -> None:
+    payload = rewritten(encode_facts([Sent(1, "t", 0, 7, 1, 3, "plain", None)]), alter)
+    with pytest.raises(LedgerError, match="another program"):
         decode_facts(payload)
 
 

@@ -8,12 +8,12 @@ import os
 import stat
 import struct
 import zlib
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import psutil
 import pytest
 
-from storage.ledger import Ledger, LedgerError, read_segment, writing
+from storage.ledger import Ledger, LedgerError, read_segment
 from storage.ledger.files import Disk
 from storage.ledger.framing import (
     FACTS,
@@ -30,9 +30,7 @@ from storage.ledger.framing import (
 from storage.ledger.recovery import find_chain, ledger_id_of
 from storage.ledger.segment import begins_with_snapshot, scan_segment, segment_paths
 from tests.storage.test_ledger import build, remembered, ticks
-
-if TYPE_CHECKING:
-    from pathlib import Path
+from tests.support.disk import disk_with
 
 HEADER = Header(b"i" * 16, 3, 2, 77)
 FRAME = encode_frame(FACTS, b"payload")
@@ -285,10 +283,23 @@ def test_a_torn_tail_is_cut_durably(tmp_path: Path) -> None:
         synced.append(os.fstat(descriptor).st_size)
         os.fsync(descriptor)
 
-    with Ledger(tmp_path, disk=Disk(fsync=fsync)) as ledger:
+    with Ledger(tmp_path, disk=disk_with(fsync=fsync)) as ledger:
         assert "were never finished" in (ledger.recover().torn or "")
     assert path.stat().st_size == size
-    assert synced == [size]
+    assert synced == [size, tmp_path.stat().st_size]
+
+
+def test_a_frame_that_was_written_and_not_synced_is_durable_once_it_is_recovered(tmp_path: Path) -> None:
+    (path,) = segments(tmp_path)
+    synced: list[str] = []
+
+    def fsync(descriptor: int) -> None:
+        synced.append(str(Path(f"/proc/self/fd/{descriptor}").readlink()))
+        os.fsync(descriptor)
+
+    with Ledger(tmp_path, disk=disk_with(fsync=fsync)) as ledger:
+        ledger.recover()
+    assert synced == [str(path), str(tmp_path)]
 
 
 def test_a_damaged_segment_is_replaced_durably(tmp_path: Path) -> None:
@@ -302,7 +313,7 @@ def test_a_damaged_segment_is_replaced_durably(tmp_path: Path) -> None:
         directories.append(stat.S_ISDIR(os.fstat(descriptor).st_mode))
         os.fsync(descriptor)
 
-    with Ledger(tmp_path, disk=Disk(fsync=fsync)) as ledger:
+    with Ledger(tmp_path, disk=disk_with(fsync=fsync)) as ledger:
         ledger.recover()
     assert directories == [False, True, True]
 
@@ -361,6 +372,35 @@ def test_a_segment_is_due_by_its_bytes_and_by_its_age(tmp_path: Path) -> None:
     assert due[2:] == [False, True, False]
 
 
+def test_a_snapshot_that_was_given_up_hides_no_facts_that_are_appended_later(tmp_path: Path) -> None:
+    """Its file has its name, and is not removed: it would be the last segment, if the one before it went on."""
+
+    def cannot(*_: object) -> None:
+        raise OSError(errno.EIO, "I/O error")
+
+    with Ledger(tmp_path, disk=(disk := disk_with())) as ledger:
+        ledger.append(ticks(0, 1))
+        vars(disk).update(sync_directory=cannot)
+        with pytest.raises(LedgerError):
+            ledger.seal(b"one")
+        vars(disk).clear()
+        ledger.append(ticks(1, 2))
+    assert remembered(tmp_path) == (None, ticks(0, 2), None, None)
+    assert [path.name for path in segment_paths(tmp_path)] == ["segment-0000000001.ledger", "segment-0000000004.ledger"]
+
+
+def test_a_file_that_cannot_be_closed_does_not_keep_the_lock(tmp_path: Path) -> None:
+    def close(descriptor: int) -> None:
+        os.close(descriptor)
+        raise OSError(errno.EIO, "I/O error")
+
+    with Ledger(tmp_path, disk=(disk := disk_with())) as ledger:
+        ledger.append(ticks(0, 1))
+        vars(disk).update(close=close)
+    assert ledger.errors == 2
+    assert remembered(tmp_path) == (None, ticks(0, 1), None, None)
+
+
 def test_sealing_closes_the_segment_before_and_names_it(tmp_path: Path) -> None:
     with Ledger(tmp_path) as ledger:
         assert ledger.seal(b"") is None
@@ -388,13 +428,13 @@ def test_a_directory_that_cannot_be_read_stops_no_seal_and_what_is_not_needed_is
 ) -> None:
     first = segments(tmp_path, b"a", b"b")[0]
 
-    def no_descriptor(_: Path) -> list[Path]:
+    def no_descriptor(_disk: Disk, _directory: Path) -> list[Path]:
         raise OSError(errno.EMFILE, "Too many open files")
 
     with Ledger(tmp_path) as ledger:
         ledger.recover()
         with monkeypatch.context() as broken:
-            broken.setattr(writing, "segment_paths", no_descriptor)
+            broken.setattr(Disk, "entries", no_descriptor)
             ledger.drop(first)
             ledger.seal(b"c")
         assert first.exists()
@@ -499,7 +539,7 @@ def test_a_failed_write_is_tried_once_more_in_another_file_and_counted(tmp_path:
             raise OSError(errno.EIO, "I/O error")
         os.fsync(descriptor)
 
-    with Ledger(tmp_path, disk=Disk(fsync=fsync)) as ledger:
+    with Ledger(tmp_path, disk=disk_with(fsync=fsync)) as ledger:
         ledger.append(ticks(0, 1))
         assert ledger.errors == 1
         assert [path.name for path in segment_paths(tmp_path)] == ["segment-0000000002.ledger"]

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import functools
 import itertools
 import os
 from datetime import UTC, datetime, timedelta
@@ -13,10 +12,9 @@ from fsspec.implementations.local import LocalFileSystem
 
 from canary.facts import Acked, Committed, Fact, Polled, Sent, TransactionBegan
 from canary.probe.identity import Identity
-from storage.ledger import Ledger
+from storage.ledger import Ledger, LedgerError
 from storage.ledger.files import Disk
 from storage.probe_log import compacting as compacting_module
-from storage.probe_log import shipping as shipping_module
 from storage.probe_log.carry import Carry, load_carry, save_carry
 from storage.probe_log.compacting import compact
 from storage.probe_log.errors import NothingThereError, ProbeLogError
@@ -161,10 +159,71 @@ def test_a_directory_never_shows_half_a_file(ledger: Ledger, tmp_path: Path, mon
 
     path = sealed(ledger, probe(1))
     with monkeypatch.context() as patch:
-        patch.setattr(shipping_module, "Disk", functools.partial(Disk, fsync=cut))
+        patch.setattr(Disk, "fsync", cut)
         with pytest.raises(ProbeLogError, match="I/O error"):
             ship(path, str(tmp_path / "log"))
     assert [name for _, _, names in os.walk(tmp_path / "log") for name in names] == []
+
+
+class Ailing(Disk):
+    """Its call number ``fails`` fails, counted from 0."""
+
+    def __init__(self, fails: int) -> None:
+        self.left = fails
+
+    def _call(self) -> None:
+        self.left -= 1
+        if self.left == -1:
+            raise OSError(5, "I/O error")
+
+    def open(self, path: Path, flags: int) -> int:
+        self._call()
+        return super().open(path, flags)
+
+    def read(self, path: Path, start: int = 0, count: int | None = None) -> bytes:
+        self._call()
+        return super().read(path, start, count)
+
+    def write(self, descriptor: int, data: memoryview) -> int:
+        self._call()
+        return super().write(descriptor, data)
+
+    def fsync(self, descriptor: int) -> None:
+        self._call()
+        super().fsync(descriptor)
+
+    def entries(self, directory: Path) -> list[Path]:
+        self._call()
+        return super().entries(directory)
+
+    def rename(self, path: Path, to: Path) -> None:
+        self._call()
+        super().rename(path, to)
+
+
+def test_whatever_fails_on_the_disk_is_said_and_the_next_try_ships(tmp_path: Path) -> None:
+    said = 0
+    for fails in itertools.count():
+        with Ledger(tmp_path / f"{fails}") as ledger:
+            sealed(ledger, probe(1))
+            path = sealed(ledger, probe(2))
+            first = min(ledger.sealed())
+            sealed(ledger, probe(3))
+            place: dict[str, Any] = {"url": str(tmp_path / "log"), "cluster": "c", "runner": f"r{fails}"}
+            ship_segment(first, **place)
+            disk = Ailing(fails)
+            try:
+                shipped = ship_segment(path, **place, disk=disk)
+            except (LedgerError, ProbeLogError) as error:
+                assert "I/O error" in str(error)  # noqa: PT017  # of either
+                said += 1
+            else:
+                assert shipped == Shipped(2, probes=1, polls=1)
+            again = ship_segment(path, **place)
+            assert again.already or again.probes == 1
+            if disk.left >= 0:
+                break
+    assert said > 10
 
 
 def test_the_life_of_one_probe(ledger: Ledger, url: str) -> None:

@@ -2,7 +2,8 @@
 
 The mode ``fencing`` begins a generation in every round. A generation is over in a partition when a later one writes,
 none of its probes is open or unseen, and the log's start has passed all of them. A record of it that is read after that
-was appended after its fencing; the fact that the generation is over suffices to judge it.
+was appended after its fencing; the fact that the generation is over suffices to judge it. It proves nothing in another
+partition, where it may have written what a process that died had no time to record.
 
 Every mode begins a generation when its client dies, which repeats while a right is missing. A generation that wrote
 nothing is retired when the next one begins, and forgotten when the read_uncommitted consumer has passed an end of the
@@ -39,8 +40,8 @@ def forget(scope: Scope, topic: Topic, log: Log) -> None:
         return
     for stream in _unused(scope, log, over):
         _drop(topic, stream)
-        forgotten = topic.forgotten.get(stream.producer_id, 0)
-        topic.forgotten[stream.producer_id] = max(forgotten, stream.generation)
+        key = stream.producer_id, stream.partition
+        topic.forgotten_in[key] = max(topic.forgotten_in.get(key, 0), stream.generation)
 
 
 def _unused(scope: Scope, log: Log, streams: list[Stream]) -> list[Stream]:

@@ -16,7 +16,8 @@ def watch_asked(scope: Scope, fact: f.WatchAsked) -> None:
     """A round of questions begins: its answers are judged against what is known now."""
     state = scope.state
     ends: dict[str, dict[int, list[int | None]]] = {
-        name: {p: [log.replicated_end] for p, log in topic.logs.items()} for name, topic in state.topics.items()
+        name: {p: [log.replicated_end, log.known_end] for p, log in topic.logs.items()}
+        for name, topic in state.topics.items()
     }
     state.asks[fact.sample] = Ask(state.ordinal, fact.at_ns, ends, wrong_cluster.positions(scope))
     while len(state.asks) > _ASKS_KEPT:

@@ -50,11 +50,15 @@ class Missing:
     confirmed: bool = True
     given: bool = False
     """Passed for certain: every consumer has read beyond them, or a consumer restarted beyond them."""
+    epoch: int | None = None
+    """The log's ``whole_epoch`` when they were missed."""
+    by_end: bool = False
+    """Absent because the log's end was below them: read again if it is beyond them when they are to be reported."""
 
     def part(self, sequence: int, count: int, ordinal: int, **more: Any) -> Self:
         """Return ``count`` of them, from ``sequence`` on, as missing anew since ``ordinal``."""
         offset = self.offset + sequence - self.sequence
-        return type(self)(offset, count, sequence, self.tag, self.why, self.at_ns, ordinal, **more)
+        return type(self)(offset, count, sequence, self.tag, self.why, self.at_ns, ordinal, epoch=self.epoch, **more)
 
 
 @dataclass(slots=True)
@@ -77,9 +81,9 @@ class Held:
     """A violation that waits for ``samples`` equal topic ids asked after ``ordinal`` (decision 7).
 
     ``check``: "" or what must still hold when it is released: "order" (both places as they were), "copy" (a fresh
-    re-read finds the first copy at ``first``), "retained" (its offset has not expired), "late-ack" and "late-place"
-    (a consumer of this log has passed it without a delivery). Of a range, ``sequence`` and ``first`` are the first
-    record's; the others follow from there.
+    re-read finds the first copy at ``first``), "stands" (it is where it was read), "retained" (its offset has not
+    expired), "late-ack" and "late-place" (a consumer of this log has passed it without a delivery). Of a range,
+    ``sequence`` and ``first`` are the first record's; the others follow from there.
     """
 
     violation: Violation
@@ -104,11 +108,13 @@ class Reread:
     """The promised claims [offset, count, sequence, tag] of the range when it was asked for: only these are judged."""
     delivered: RunMap = field(default_factory=RunMap)
     corrupt: IntervalSet = field(default_factory=IntervalSet)
+    former: bool = False
+    """A former leader answered: it was given a record of an older epoch where the log has only newer ones."""
 
 
 @dataclass(slots=True)
 class Regression:
-    """A listed end below what was promised when it was asked for: counts only when seen twice in a row.
+    """A listed end below what was promised when it was asked for: counts only when seen so many ``looks`` in a row.
 
     ``runs`` are the promised claims [offset, count, sequence, tag] in [end, known_end) at the first sight.
     """
@@ -117,6 +123,7 @@ class Regression:
     end: int
     known_end: int
     runs: list[list[int]] = field(default_factory=list)
+    looks: int = 1
 
 
 @dataclass(slots=True)
@@ -161,6 +168,18 @@ class Log:
     end: int | None = None
     stable: int | None = None
     epoch: int | None = None
+    epoch_end: int = 0
+    """The highest end that was listed in this epoch: a leader's end does not go back."""
+    epoch_start: int | None = None
+    """The lowest one: what is at or above it was appended in this epoch (a leader lists no lower end, KIP-207)."""
+    former_ends: dict[int, int] = field(default_factory=dict)
+    """By leader epoch before this one, the highest end that was listed in it."""
+    former_rereads: int = 0
+    """How many re-reads a former leader has answered in this epoch."""
+    asked_end: int = 0
+    """What the replicated end was when the end was asked for last."""
+    whole_epoch: int | None = None
+    """The epoch in which the end was last listed at or above all that was promised."""
     leader: int | None = None
     replicas: list[int] = field(default_factory=list)
     isr: list[int] = field(default_factory=list)

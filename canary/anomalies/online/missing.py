@@ -22,7 +22,8 @@ def miss(scope: Scope, probes: Probes, why: str, *, given: bool = False) -> None
         for known in log.missing:
             if known.tag == stream.tag and known.sequence <= sequence and sequence + n <= known.sequence + known.count:
                 return
-    seek(log, Missing(offset, n, sequence, stream.tag, why, state.now_ns, state.ordinal, given=given))
+    now = (state.now_ns, state.ordinal)
+    seek(log, Missing(offset, n, sequence, stream.tag, why, *now, given=given, epoch=log.whole_epoch))
 
 
 def seek(log: Log, missing: Missing) -> None:
@@ -49,7 +50,7 @@ def _among(log: Log, by_stream: dict[int, IntervalSet], tag: int, sequence: int,
     return sequences is not None and sequences.overlaps(sequence, sequence + n)
 
 
-def absent(scope: Scope, topic: Topic, log: Log, missing: Missing) -> None:
+def absent(scope: Scope, topic: Topic, log: Log, missing: Missing, *, by_end: bool = False) -> None:
     """A fresh re-read (or the log's end) proves them absent: they claim no place, and wait for confirmation."""
     stream = topic.streams[missing.tag]
     a, b, shift = missing.offset, missing.offset + missing.count, missing.sequence - missing.offset
@@ -60,7 +61,8 @@ def absent(scope: Scope, topic: Topic, log: Log, missing: Missing) -> None:
         return  # it is at another offset, and the probe at this one has contradicted it already
     for x, y in stream.lost.without(missing.sequence, missing.sequence + missing.count):
         if not known_absent(log, missing.tag, x, y):
-            seek(log, missing.part(x, y - x, scope.state.ordinal, state="absent", confirmed=missing.confirmed))
+            more = {"state": "absent", "confirmed": missing.confirmed, "by_end": by_end}
+            seek(log, missing.part(x, y - x, scope.state.ordinal, **more))
 
 
 def not_given(log: Log, stream: Stream, a: int, b: int, past: int | None = None) -> IntervalSet:

@@ -64,8 +64,8 @@ class Topic:
     index: dict[tuple[int, int, int], int] = field(default_factory=dict)
     free_tags: list[int] = field(default_factory=list)
     """Places in ``streams`` of forgotten ones, which the next new ones take."""
-    forgotten: dict[int, int] = field(default_factory=dict)
-    """producer_id to its highest forgotten generation."""
+    forgotten_in: dict[tuple[int, int], int] = field(default_factory=dict)
+    """(producer_id, partition) to the highest generation that is forgotten there."""
     partitions: int = 0
     gone_since_ns: int | None = None
     retention_ms: int | None = None
@@ -92,7 +92,8 @@ class Producer:
 class Ask:
     """What was known when a round of asking began.
 
-    ``ends`` is topic to partition to [known end], ``positions`` topic to partition to consumer to its position.
+    ``ends`` is topic to partition to [replicated end, known end], ``positions`` topic to partition to consumer to its
+    position.
     """
 
     ordinal: int

@@ -10,7 +10,8 @@ from canary.anomalies.online.losses import log_end, requests, rereads, scrub
 from canary.anomalies.online.rules import cluster, memory, phantoms, positions, reads, relays, sends, transactions
 from canary.anomalies.online.scope import Findings, Scope
 from canary.anomalies.online.state import State
-from canary.anomalies.online.topology import elections, regressions, timeline
+from canary.anomalies.online.topology import conditions, elections, regressions, timeline
+from canary.anomalies.violation import Violation
 
 _HANDLERS: dict[type[f.Fact], Callable[[Scope, Any], None]] = {
     f.RunnerStarted: cluster.runner_started,
@@ -114,6 +115,11 @@ class Tracker:
                 elections.conclude(scope)
         if state.stopped is None:
             requests.ask(scope)
+
+    def conditions(self) -> list[Violation]:
+        """Return the conditions that hold and were reported, by the keys that they were reported under."""
+        stalls = [stall.said for stall in self.state.stalls.values() if stall.said is not None]
+        return [*stalls, *conditions.reported(self._scope)]
 
     def drain(self) -> Findings:
         """Return what was found since the last call."""

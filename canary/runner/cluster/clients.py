@@ -1,6 +1,5 @@
 """The clients of the known cluster: readers, writers, watcher, auditor, re-reads. They open and close together."""
 
-import time
 from collections.abc import Callable, Iterator
 from functools import partial
 
@@ -23,6 +22,7 @@ from canary.runner.context import ClusterContext
 from canary.runner.supervision.supervisor import Supervisor
 from canary.runner.topics import probe_topics
 from canary.settings import admin_config, consumer_config
+from canary.threads import system
 from canary.threads.worker import Worker, stop_together
 from canary.watching.audit.auditor import Auditor
 from canary.watching.sampler import Watcher
@@ -148,8 +148,8 @@ class ClusterClients:
         for probes in self.probes.values():
             if not self._context.stopping.is_set():
                 probes.look_after(self._published())
-        if time.monotonic() >= self._spares_due:
-            self._spares_due = time.monotonic() + _SPARE_S
+        if system.monotonic() >= self._spares_due:
+            self._spares_due = system.monotonic() + _SPARE_S
             for probes in self.probes.values():
                 for identities in probes.identities.values():
                     identities.stock()

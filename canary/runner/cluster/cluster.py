@@ -3,7 +3,6 @@
 import contextlib
 import itertools
 import queue
-import threading
 from importlib.metadata import version
 
 import structlog
@@ -25,9 +24,11 @@ from canary.runner.publishing.shipper import Shipper
 from canary.runner.supervision.lease import TAKEN, LeaseRenewer, TakenError, claim
 from canary.runner.supervision.supervisor import Supervisor
 from canary.settings import ClusterSettings, Settings, UserError
+from canary.threads import system
 from canary.threads.ports import Clock, SteadyClock
 from canary.threads.worker import Worker
 from storage.ledger import Ledger
+from storage.ledger.files import DISK, Disk
 from storage.store import Store
 
 log = structlog.get_logger(__name__)
@@ -54,17 +55,18 @@ class ClusterRunner(Worker):
         clock: Clock | None = None,
         *,
         sending: bool = True,
+        disk: Disk = DISK,
     ) -> None:
         super().__init__(f"cluster-{cluster.name}")
         self.status: int | None = None
-        self.probing = threading.Event()
+        self.probing = system.event()
         self._reason: str | None = None
         self._sending = sending
         self._inbox = FactQueue(shares.keeps(cluster))
         self._clock: Clock = clock or SteadyClock()
-        self._context = ClusterContext(settings, cluster, store, self._inbox, self._clock, self.stopping)
+        self._context = ClusterContext(settings, cluster, store, self._inbox, self._clock, self.stopping, disk)
         self._connection = Connection(self._context)
-        self._findings: queue.SimpleQueue[Findings] = queue.SimpleQueue()
+        self._findings: system.Queue[Findings] = system.new_queue()
         self._supervisor = Supervisor(self._inbox, self._give_up)
         self._first_samples = itertools.count(0, _SAMPLES_OF_A_WATCHER)
         self._judge: Judge | None = None  # until the ledger is replayed
@@ -137,9 +139,10 @@ class ClusterRunner(Worker):
             settings.ledger.directory / name / runner,
             segment_bytes=settings.runner.segment_bytes,
             segment_age_s=settings.runner.segment_age,
+            disk=context.disk,
         )
         with ledger:
-            holder = claim(context.store, name, runner, ledger.directory, self.stopping)
+            holder = claim(context, ledger.directory)
             if holder is None:
                 return
             remembered = memory.recall(context, self._connection, ledger)

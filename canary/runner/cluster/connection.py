@@ -1,17 +1,16 @@
 """The admin client of a cluster, and the questions that must be answered before anything is probed."""
 
-import time
 from collections.abc import Callable
 from functools import partial
 from typing import Any, TypeVar
 
 import structlog
 from confluent_kafka import KafkaException
-from confluent_kafka.admin import AdminClient
 
 from canary.anomalies.online.rules.wrong_cluster import another_cluster
 from canary.facts import WatchFailed
-from canary.kafka.opening import opened, refusal_or_raise
+from canary.kafka import opening
+from canary.kafka.opening import refusal_or_raise
 from canary.kafka.quiet import ErrorReporter, calm, quiet_logger
 from canary.kafka.responses import answer
 from canary.kafka.topic_creation import TopicError
@@ -20,6 +19,7 @@ from canary.runner.publishing.flusher import Flusher
 from canary.runner.supervision.credentials import CredentialFiles
 from canary.settings import admin_config
 from canary.settings.credentials import files_of
+from canary.threads import system
 from storage.store import StoreError
 
 log = structlog.get_logger(__name__)
@@ -106,7 +106,7 @@ class Connection:
         except NoAnswerError as error:
             log.warning("admin_client_not_renewed", cluster=self._context.cluster.name, reason=str(error))
 
-    def _new_admin(self) -> AdminClient:
+    def _new_admin(self) -> Any:
         """Return an admin client; the errors that it reports on its own become facts.
 
         Raises:
@@ -115,7 +115,7 @@ class Connection:
         config = calm(admin_config(self._context.cluster), "admin")
         report = config["error_cb"] = ErrorReporter("admin", self._context.inbox, self._context.clock)
         try:
-            return opened(lambda: AdminClient(config, logger=quiet_logger("admin")))
+            return opening.admin(config, quiet_logger("admin"))
         except KafkaException as error:
             refusal = refusal_or_raise(error, report)
             raise NoAnswerError(f"no admin client: {refusal.str()}", refusal.name()) from error
@@ -129,7 +129,7 @@ def cluster_id(admin: Any) -> str:
     """
     try:
         described = answer(
-            admin, lambda most_s: admin.describe_cluster(request_timeout=most_s), until=time.monotonic() + 4.0
+            admin, lambda most_s: admin.describe_cluster(request_timeout=most_s), until=system.monotonic() + 4.0
         )
     except KafkaException as error:
         reason = error.args[0]

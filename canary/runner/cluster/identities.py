@@ -1,7 +1,5 @@
 """What the parts of one mode write and read under: changes as a whole when its topic does."""
 
-import threading
-
 import structlog
 
 from canary.facts import GenerationBegan
@@ -9,6 +7,7 @@ from canary.probe.record import tag as tag_of
 from canary.probing.base import Renewal
 from canary.probing.readers.consumer import Target
 from canary.runner.context import ClusterContext
+from canary.threads import system
 from storage.store import StoreError
 
 log = structlog.get_logger(__name__)
@@ -47,7 +46,7 @@ class Identities:
         self._least = known[1] + 1 if known is not None else 1
         self.spare: int | None = None
         """A generation that can be taken though the store be away."""
-        self._lock = threading.Lock()
+        self._lock = system.lock()
         self.generation = self._take()
         self.target = Target(None, b"", ())
 

@@ -1,6 +1,5 @@
 """What a start knows of the starts before it: the replayed ledger, held against what the store was shown."""
 
-import time
 from dataclasses import dataclass
 
 import orjson
@@ -16,6 +15,7 @@ from canary.runner.context import ClusterContext
 from canary.runner.publishing import snapshot
 from canary.runner.publishing.flusher import Flusher
 from canary.settings import ClusterSettings
+from canary.threads import system
 from canary.workloads.catalogue import WORKLOADS
 from storage.ledger import Ledger, LedgerError, Recovery
 
@@ -72,9 +72,10 @@ def recall(context: ClusterContext, connection: Connection, ledger: Ledger) -> M
     view, installation = answers
     began_ns = context.clock.now_ns()
     shown = None if view is None else view.view
-    lost = memory_lost(state, recovery.damage, shown, installation, began_ns)
+    lost = memory_lost(state, recovery.damage, shown, installation, began_ns, flusher.shown)
     if state.installation not in {None, installation}:  # our records bear another tag, and are foreign here
         tracker = _configured(Tracker(), context.cluster)
+    flusher.remember(tracker.conditions())
     return Memory(tracker, tracker.state.ordinal, flusher, lost, installation, began_ns, state.now_ns or None)
 
 
@@ -83,14 +84,15 @@ def _replayed(context: ClusterContext, ledger: Ledger, recovery: Recovery) -> tu
     if recovery.torn:
         log.warning("ledger_tail_dropped", what=recovery.torn)
     try:
-        tracker, undelivered, ended = snapshot.unseal(recovery.state)
+        tracker, undelivered, ended, shown = snapshot.unseal(recovery.state)
     except ValueError as error:
         raise LedgerError(f"the ledger {ledger.directory} is of another version of canary: {error}") from error
     _configured(tracker, context.cluster)
     flusher = Flusher(context)
+    flusher.shown = shown
     flusher.violations(undelivered)
     flusher.ended(ended)
-    began, facts = time.monotonic(), 0
+    began, facts = system.monotonic(), 0
     for batch in recovery.facts:
         tracker.fold(batch)
         facts += len(batch)
@@ -99,7 +101,7 @@ def _replayed(context: ClusterContext, ledger: Ledger, recovery: Recovery) -> tu
         flusher.ended(findings.ended)
         flusher.changed(findings.changes)
     flusher.changed(everything(tracker.state.topology))
-    seconds = round(time.monotonic() - began, 3)
+    seconds = round(system.monotonic() - began, 3)
     log.info("ledger_replayed", cluster=context.cluster.name, facts=facts, seconds=seconds)
     return tracker, flusher
 
@@ -126,23 +128,34 @@ def probed(cluster: ClusterSettings) -> dict[str, Probed]:
 
 
 def memory_lost(
-    state: State, damage: str | None, shown: bytes | None, installation: str, at_ns: int
+    state: State, damage: str | None, shown: bytes | None, installation: str, at_ns: int, had: int = 0
 ) -> MemoryLost | None:
     """Return what is forgotten, None if nothing is.
 
     A ledger that was cut off at the end of a frame, wiped, or put back looks whole. But the store has the last view
     that a runner published, with the number of facts that it was made of (``ordinal``), and each of those facts had
-    been durable. Example: the view says 1,000 and the ledger holds 800 facts, so 200 are gone.
+    been durable. Example: the view says 1,000 and the ledger holds 800 facts, so 200 are gone. The ledger in turn
+    knows how many facts the last view told of that the store has had: a view that tells of fewer is of a store that was
+    put back, and what was reported after it is in neither.
 
     ``state`` is what the ledger holds, ``damage`` what of it cannot be read (Recovery.damage), ``shown`` the last view
-    of this cluster that the store has from this runner, ``installation`` the store's.
+    of this cluster that the store has from this runner, ``installation`` the store's, ``had`` the number of facts of
+    the last view that the store has had, 0 for none.
     """
     view = orjson.loads(shown) if shown is not None else {}
     judged = view.get("ordinal", 0)
+    from_ns = state.now_ns or view.get("since_ns")
+    if judged < had:
+        from_ns = view.get("now_ns") or state.since_ns
     if damage is not None:
         reason = f"the ledger is damaged ({damage})"
     elif state.installation not in {None, installation}:
         reason = "the ledger belongs to another installation than the store"
+    elif judged < had:
+        reason = (
+            f"the store tells of {judged:,} facts, and had been shown {had:,}: it was put back or wiped, and what was "
+            "reported since is forgotten there"
+        )
     elif state.ordinal >= judged:
         return None
     elif state.ordinal:
@@ -151,4 +164,4 @@ def memory_lost(
         )
     else:
         reason = "the ledger is empty, and had not been: it was wiped, or its disk is another one"
-    return MemoryLost(at_ns, state.now_ns or view.get("since_ns") or None, reason)
+    return MemoryLost(at_ns, from_ns or None, reason)

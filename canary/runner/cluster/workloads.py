@@ -1,6 +1,5 @@
 """The readers and writers of one topic, as a whole: they begin together, and go on together when the topic changes."""
 
-import threading
 from collections.abc import Callable, Sequence
 
 import structlog
@@ -14,6 +13,7 @@ from canary.runner.cluster.readers import BOTH, Reading
 from canary.runner.context import ClusterContext
 from canary.settings import UserError
 from canary.settings.clusters import Share
+from canary.threads import system
 from canary.threads.worker import Worker, stop_together
 from storage.store import StoreError
 
@@ -62,7 +62,7 @@ class TopicProbes:
         """The topic's present incarnation, once the watcher has seen it: readers and writers go by it."""
         return next(iter(self.identities.values())).target
 
-    def begin(self, view: Published, stopping: threading.Event) -> None:
+    def begin(self, view: Published, stopping: system.Event) -> None:
         """Start readers, then writers, of the topic as ``view`` shows it."""
         seen = view.topic(self.topic)
         for identities in self.identities.values():
@@ -145,12 +145,18 @@ class TopicProbes:
             self.writers[mode].retarget(*under)
 
     def start_anew(self, view: Published) -> None:
-        """Replace every client: readers go on at their positions, writers under another generation."""
+        """Replace every client: readers go on at their positions, writers under another generation.
+
+        One that has not ended yet is followed when it has (``look_after``): two at once would seem to the judge to
+        read and write out of order.
+        """
         stop_together([*self.tails.values(), *self.writers.values()], _STOP_S)
         for reading in self._readings.values():
-            self._read(reading, view)
-        for mode in self.writers:
-            self._write_anew(mode, "its client was made anew")
+            if not self.tails[reading.name].alive:
+                self._read(reading, view)
+        for mode, writer in list(self.writers.items()):
+            if not writer.alive:
+                self._write_anew(mode, "its client was made anew")
 
     def _write_anew(self, mode: str, reason: str) -> None:
         """Start a writer under another generation; while the store has none it is left to the next look."""

@@ -2,13 +2,12 @@
 
 import dataclasses
 import itertools
-import threading
-import time
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 
 import structlog
 
+from canary.anomalies.policy import CONDITIONS
 from canary.anomalies.topology_change import TopologyChange
 from canary.anomalies.violation import Violation
 from canary.metrics import Measurement
@@ -16,16 +15,19 @@ from canary.metrics.findings import Audit
 from canary.metrics.published import Published, dumps
 from canary.runner.context import ClusterContext
 from canary.runner.publishing.troubles import Trouble, blindness, incarnation
+from canary.threads import system
 from canary.threads.worker import Worker
 from canary.watching.audit.certificates import expiries
 from storage.store import StoreError
-from storage.store.values import ViolationFilter
+from storage.store.values import StoredViolation
 
 log = structlog.get_logger(__name__)
 
 _INTERVAL_S = 1.0
 _BATCH = 500
 _CERTIFICATES_S = 60.0
+_ALONE_NS = 10 * 60 * 10**9
+"""A runner that has shown no view for so long judges no more."""
 _CHANGES_KEPT = 200_000
 """The most topology changes that wait for an unreachable store. Older ones are dropped; a start sends the present state
 again."""
@@ -34,7 +36,8 @@ again."""
 class Flusher(Worker):
     """Writes to the store. Violations and ends of conditions are kept until the store has them.
 
-    ``latest`` returns what the judge published last.
+    ``latest`` returns what the judge published last. ``shown`` is the ordinal of the last view that the store has had,
+    also from the processes before, 0 for none.
     """
 
     def __init__(self, context: ClusterContext, latest: Callable[[], Published] | None = None) -> None:
@@ -46,18 +49,25 @@ class Flusher(Worker):
         self._clock = context.clock
         self._night_s = context.settings.schedule.longest_gap_s
         self.latest = latest
+        self.shown = 0
         self.audited: Callable[[], tuple[int, Audit] | None] = lambda: None
         """Returns when the last audit was done (ns), and its outcome."""
         self.troubles: Callable[[], Mapping[str, Trouble | None]] = dict
         """Returns, by part of the runner, what it cannot do now; None: it works."""
         self._waiting: dict[str, Violation] = {}
         self._ended: dict[str, Violation] = {}
+        self._delivered: dict[str, Violation] = {}
+        """Delivered since the last view: a store with that view may not have them."""
+        self._ends_delivered: dict[str, Violation] = {}
         self._changes: deque[TopologyChange] = deque(maxlen=_CHANGES_KEPT)
-        self._lock = threading.Lock()
+        self._lock = system.lock()
         self._failing = False
         self._blind: Violation | None = None
-        self._predecessor_ended = False
-        """Whether the blindness that a former process left open is ended."""
+        self._remembered: set[str] | None = None
+        """The conditions that held when the process before ended, as far as the ledger knows; None: not known."""
+        self._left: set[str] | None = None
+        """What former processes left open and nothing will end; None: not asked for yet."""
+        self._began_ns = self._clock.now_ns()
         self._expiries: Mapping[str, float] = {}
         self._expiries_due = 0.0
 
@@ -68,6 +78,9 @@ class Flusher(Worker):
                 key = violation.key(self._cluster)
                 self._waiting[key] = violation
                 self._ended.pop(key, None)
+                self._ends_delivered.pop(key, None)
+                if self._left is not None:
+                    self._left.discard(key)
 
     def ended(self, over: Iterable[Violation]) -> None:
         """Take conditions that hold no more; their violations are delivered first."""
@@ -75,27 +88,31 @@ class Flusher(Worker):
             for violation in over:
                 self._ended[violation.key(self._cluster)] = violation
 
+    def remember(self, conditions: Iterable[Violation]) -> None:
+        """Take the conditions that the tracker knows of at the start: it will end these itself."""
+        self._remembered = {violation.key(self._cluster) for violation in conditions}
+
     def changed(self, changes: Iterable[TopologyChange]) -> None:
         """Take changes of the topology, oldest first."""
         with self._lock:
             self._changes.extend(changes)
 
     def unended(self) -> list[Violation]:
-        """Return the conditions whose end the store does not know yet."""
+        """Return the conditions whose end a store that has the last view may not know."""
         with self._lock:
-            return list(self._ended.values())
+            return list({**self._ends_delivered, **self._ended}.values())
 
     def undelivered(self) -> list[Violation]:
-        """Return the violations that the store does not have yet."""
+        """Return the violations that a store that has the last view may not have."""
         with self._lock:
-            return list(self._waiting.values())
+            return list({**self._delivered, **self._waiting}.values())
 
     def run(self) -> None:
         """Flush until stopped, and once more at the end."""
         while not self.stopping.is_set():
-            began = time.monotonic()
+            began = system.monotonic()
             self.flush()
-            left = _INTERVAL_S - (time.monotonic() - began)
+            left = _INTERVAL_S - (system.monotonic() - began)
             self.stopping.wait(max(left, 0.05))
         self.flush()
 
@@ -104,8 +121,9 @@ class Flusher(Worker):
         parts = self.troubles()
         self._judge_blindness({part: trouble for part, trouble in parts.items() if trouble is not None})
         try:
+            self._find_left()
             self._write_violations()
-            self._end_predecessor()
+            self._end_left()
             self._write_ends()
             self._write_changes()
             self._write_view(parts)
@@ -132,21 +150,42 @@ class Flusher(Worker):
             log.info("condition_ended", kind=before.kind, cluster=self._cluster)
             self.ended([before])
 
-    def _end_predecessor(self) -> None:
-        """End the blindness of this runner's former process, which can no longer do that itself."""
-        if self._predecessor_ended:
+    def _find_left(self) -> None:
+        """Find, once, the conditions that former processes left open and that no part of this process will end."""
+        if self._left is not None:
             return
+        alone = self._remembered is not None and self._is_alone()
+        rows = self._store.violations.unended(self._cluster, CONDITIONS)
+        left = {row.id for row in rows if self._is_left(row, alone=alone)}
         own = self._blind.key(self._cluster) if self._blind is not None else None
-        left = [
-            row.id
-            for state in ("open", "acknowledged")
-            for row in self._store.violations.page(
-                ViolationFilter(kind="blind", cluster=self._cluster, state=state)
-            ).items
-            if row.topic_id.startswith(incarnation(self._runner)) and row.id != own
-        ]
-        self._store.violations.end(left, self._clock.now_ns())
-        self._predecessor_ended = True
+        with self._lock:
+            for key, one in self._waiting.items():  # what the ledger has kept: blindness is for no tracker to end
+                (left.add if one.topic_id.startswith(incarnation(self._runner)) else left.discard)(key)
+            self._left = left - {own} - self._ended.keys()
+
+    def _is_alone(self) -> bool:
+        """Say whether no other runner judges this cluster: it would end what it has reported itself."""
+        since_ns = self._clock.now_ns() - _ALONE_NS
+        others = [view for view in self._store.views.all() if view.cluster == self._cluster]
+        heard = any(view.runner != self._runner and view.at_ns > since_ns for view in others)
+        return self._settings.share.of == 1 and not heard
+
+    def _is_left(self, row: StoredViolation, *, alone: bool) -> bool:
+        if row.kind == "blind" and row.topic_id:
+            return row.topic_id.startswith(incarnation(self._runner))
+        if row.kind == "another-cluster" or (row.kind == "unclean-election" and row.offset is not None):
+            return False  # every start looks for itself; and what is proven is no condition
+        return alone and row.id not in (self._remembered or ())
+
+    def _end_left(self) -> None:
+        """End what was left, as of this process's beginning: what holds still is reported anew in its time."""
+        with self._lock:
+            left = sorted(self._left or ())
+        if left:
+            self._store.violations.end(left, self._began_ns)
+            log.info("conditions_ended", cluster=self._cluster, left_by="former processes", number=len(left))
+        with self._lock:
+            self._left = set()
 
     def _write_violations(self) -> None:
         while True:
@@ -155,7 +194,7 @@ class Flusher(Worker):
             if not batch:
                 return
             self._store.violations.record(self._cluster, list(batch.values()))
-            self._forget(self._waiting, batch)
+            self._forget(self._waiting, batch, self._delivered)
 
     def _write_ends(self) -> None:
         with self._lock:
@@ -163,14 +202,17 @@ class Flusher(Worker):
         if not over:
             return
         self._store.violations.end(list(over), max(violation.at_ns for violation in over.values()))
-        self._forget(self._ended, over)
+        self._forget(self._ended, over, self._ends_delivered)
 
-    def _forget(self, waiting: dict[str, Violation], written: Mapping[str, Violation]) -> None:
+    def _forget(
+        self, waiting: dict[str, Violation], written: Mapping[str, Violation], delivered: dict[str, Violation]
+    ) -> None:
         """Drop what the store has, unless something newer waits under its key."""
         with self._lock:
             for key, violation in written.items():
                 if waiting.get(key) is violation:
                     del waiting[key]
+                    delivered[key] = violation
 
     def _write_changes(self) -> None:
         while self._changes:
@@ -191,7 +233,7 @@ class Flusher(Worker):
         done = None if audited is None else dataclasses.replace(audited[1], at_ns=audited[0])
         now_ns = self._clock.now_ns()
         # the clock never steps; the API's may have been set since
-        set_ns = round((time.time_ns() - now_ns) / 1e9) * 10**9
+        set_ns = round((system.wall_ns() - now_ns) / 1e9) * 10**9
         shown = dataclasses.replace(
             shown,
             audit=done,
@@ -207,9 +249,13 @@ class Flusher(Worker):
             ),
         )
         self._store.views.save(self._cluster, self._runner, shown.judged_ns + set_ns, dumps(shown))
+        with self._lock:
+            self.shown = shown.ordinal
+            self._delivered.clear()
+            self._ends_delivered.clear()
 
     def _certificates(self) -> list[Measurement]:
-        now = time.monotonic()
+        now = system.monotonic()
         if now >= self._expiries_due:
             self._expiries_due = now + _CERTIFICATES_S
             self._expiries = expiries(self._settings.client_config())

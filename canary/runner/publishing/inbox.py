@@ -1,11 +1,10 @@
 """The queue through which all facts of a cluster reach the judge."""
 
-import threading
-import time
 from collections import deque
 from collections.abc import Callable, Sequence
 
 from canary.facts import Fact
+from canary.threads import system
 
 PAUSE_AT = 50_000
 """When this many facts are not durable yet, senders pause until half of them are."""
@@ -28,9 +27,9 @@ class FactQueue:
         self._pause_at = pause_at
         self._bound = bound
         self._queue: deque[tuple[Fact, ...]] = deque()
-        lock = threading.Lock()
-        self._filled = threading.Condition(lock)
-        self._room = threading.Condition(lock)
+        lock = system.lock()
+        self._filled = system.condition(lock)
+        self._room = system.condition(lock)
         self._pending = 0
         self._taken = 0
         self._crowded: float | None = None
@@ -48,7 +47,7 @@ class FactQueue:
             self._queue.append(tuple(facts))
             self._pending += len(facts)
             if self._pending >= self._pause_at and self._crowded is None:
-                self._crowded = time.monotonic()
+                self._crowded = system.monotonic()
             self._filled.notify()
 
     @property
@@ -65,7 +64,7 @@ class FactQueue:
     def crowded_s(self) -> float:
         """For how many seconds ``pause_at`` facts or more have been pending; 0.0 while fewer are."""
         since = self._crowded
-        return 0.0 if since is None else time.monotonic() - since
+        return 0.0 if since is None else system.monotonic() - since
 
     def halt(self, *, halted: bool) -> None:
         """Make senders pause, however few facts are pending, or let them go on."""
@@ -79,11 +78,11 @@ class FactQueue:
 
     def gather(self, seconds: float, most: int) -> list[Fact]:
         """Return the facts of the next ``seconds``, or ``most`` of them; call ``settle`` once they are durable."""
-        deadline = time.monotonic() + seconds
+        deadline = system.monotonic() + seconds
         found: list[Fact] = []
         with self._filled:
             while len(found) < most and self._filled.wait_for(
-                lambda: bool(self._queue), max(deadline - time.monotonic(), 0)
+                lambda: bool(self._queue), max(deadline - system.monotonic(), 0)
             ):
                 found.extend(self._queue.popleft())
             self._taken += len(found)

@@ -1,9 +1,6 @@
 """The thread that owns ledger and tracker: facts become durable, then they are folded (ARCHITECTURE decision 4)."""
 
 import dataclasses
-import queue
-import threading
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -16,6 +13,7 @@ from canary.metrics import Measurement, Published, measured
 from canary.runner.context import ClusterContext
 from canary.runner.publishing import snapshot
 from canary.runner.publishing.flusher import Flusher
+from canary.threads import system
 from canary.threads.worker import Worker
 from storage.ledger import Ledger, LedgerError
 
@@ -26,6 +24,8 @@ _MOST = 20_000
 """The most facts of one frame: bounds the time between a fact and its judgement when many come at once."""
 _RETRY_S = 1.0
 _SEAL_AGAIN_S = 5.0
+_UNKNOWN_NS = 60 * 10**9
+"""How old the heartbeat of a judge is that has judged nothing yet and remembers nothing."""
 
 
 class Judge(Worker):
@@ -46,7 +46,7 @@ class Judge(Worker):
         ledger: Ledger,
         tracker: Tracker,
         *,
-        findings: queue.SimpleQueue[Findings],
+        findings: system.Queue[Findings],
         flusher: Flusher,
     ) -> None:
         super().__init__("judge")
@@ -65,11 +65,11 @@ class Judge(Worker):
         """The ledger's sealed segments, oldest first, as of what was published last."""
         self._seal_at = 0.0
         self._gate = Gate()
-        self._changed = threading.Condition()
-        self._judged_ns = self._clock.now_ns()
+        self._changed = system.condition()
+        self._judged_ns = _remembered_ns(tracker, self._clock.now_ns())
         self.published = Published(judged_ns=self._judged_ns)
         """What was published last; ``now_ns`` is 0 before the judge has begun."""
-        self._last_fact = time.monotonic()
+        self._last_fact = system.monotonic()
 
     @property
     def failing(self) -> str | None:
@@ -89,10 +89,10 @@ class Judge(Worker):
     def run(self) -> None:
         """Judge until stopped, then until the queue is empty or cannot be made durable."""
         self._publish()
-        published_at = time.monotonic()
+        published_at = system.monotonic()
         while not self.stopping.is_set() or self._inbox.pending:
             facts = self._inbox.gather(self._fsync_interval, _MOST)
-            now = time.monotonic()
+            now = system.monotonic()
             if facts:
                 self._last_fact = now
             elif now - self._last_fact >= _TICK_S:
@@ -156,7 +156,7 @@ class Judge(Worker):
             self._findings.put(findings)
 
     def _tidy_ledger(self) -> None:
-        if self._ledger.due and time.monotonic() >= self._seal_at:
+        if self._ledger.due and system.monotonic() >= self._seal_at:
             self._seal()
         with self._changed:
             drops, self._drops = self._drops, []
@@ -165,10 +165,11 @@ class Judge(Worker):
 
     def _seal(self) -> None:
         try:
-            sealed = snapshot.seal(self._tracker, self._flusher.undelivered(), self._flusher.unended())
+            undelivered, unended = self._flusher.undelivered(), self._flusher.unended()  # before what is shown
+            sealed = snapshot.seal(self._tracker, undelivered, unended, self._flusher.shown)
             self._ledger.seal(sealed)
         except LedgerError as error:
-            self._seal_at = time.monotonic() + _SEAL_AGAIN_S
+            self._seal_at = system.monotonic() + _SEAL_AGAIN_S
             log.error("segment_not_sealed", error=str(error))  # noqa: TRY400  # one line, no trace
 
     def _publish(self) -> None:
@@ -188,3 +189,9 @@ class Judge(Worker):
         with self._changed:
             self.published = now
             self._changed.notify_all()
+
+
+def _remembered_ns(tracker: Tracker, now_ns: int) -> int:
+    """Return when facts were last judged before this process began: a judge that hangs at its start is not fresh."""
+    known_ns = tracker.state.now_ns
+    return known_ns if 0 < known_ns <= now_ns else now_ns - _UNKNOWN_NS

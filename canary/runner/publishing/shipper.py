@@ -1,12 +1,12 @@
 """Sealed segments become the probe log: converted, shipped, and only then dropped (ARCHITECTURE decision 11)."""
 
-import time
 from pathlib import Path
 
 import structlog
 
 from canary.runner.context import ClusterContext
 from canary.runner.publishing.judge import Judge
+from canary.threads import system
 from canary.threads.worker import Worker
 from storage.ledger import LedgerError
 from storage.probe_log.errors import ProbeLogError
@@ -52,9 +52,13 @@ class Shipper(Worker):
                 continue
             try:
                 shipped = ship_segment(
-                    path, url=self._settings.url, cluster=self._context.cluster.name, runner=self._context.runner
+                    path,
+                    url=self._settings.url,
+                    cluster=self._context.cluster.name,
+                    runner=self._context.runner,
+                    disk=self._context.disk,
                 )
-            except (ProbeLogError, LedgerError) as error:
+            except (ProbeLogError, LedgerError, OSError) as error:  # whatever fails is tried again
                 if self.failing is None:
                     log.warning("probe_log_unreachable", segment=path.name, error=str(error))
                 self.failing = str(error)
@@ -68,11 +72,11 @@ class Shipper(Worker):
 
     def _tidy(self) -> None:
         """Delete files of days beyond retention, once an hour."""
-        if time.monotonic() - self._tidied < _TIDY_S:
+        if system.monotonic() - self._tidied < _TIDY_S:
             return
-        self._tidied = time.monotonic()
+        self._tidied = system.monotonic()
         try:
-            dropped = drop_old(self._settings.url, time.time_ns() - int(self._settings.retention * 1e9))
+            dropped = drop_old(self._settings.url, system.wall_ns() - int(self._settings.retention * 1e9))
         except ProbeLogError as error:
             log.warning("probe_log_not_tidied", error=str(error))
         else:

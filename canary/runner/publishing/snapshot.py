@@ -1,7 +1,8 @@
-"""What a ledger's snapshot holds: the tracker's state, and the violations that the store does not have yet."""
+"""What a ledger's snapshot holds: the tracker's state, what the store does not have yet, and how much it has."""
 
 import base64
 from collections.abc import Iterable
+from typing import NamedTuple
 
 import orjson
 
@@ -10,26 +11,40 @@ from canary.anomalies.online.codec import dumps, loads
 from canary.anomalies.violation import Violation
 
 
-def seal(tracker: Tracker, undelivered: Iterable[Violation], ended: Iterable[Violation] = ()) -> bytes:
-    """Return one snapshot of all; ``ended`` are the conditions whose end the store does not have yet."""
+class Sealed(NamedTuple):
+    """What a snapshot holds.
+
+    ``ended`` are the conditions whose end the store does not have yet; ``shown`` is the ordinal of the last view that
+    the store has had, 0 for none: it had every violation of the facts before.
+    """
+
+    tracker: Tracker
+    undelivered: list[Violation]
+    ended: list[Violation]
+    shown: int
+
+
+def seal(tracker: Tracker, undelivered: Iterable[Violation], ended: Iterable[Violation] = (), shown: int = 0) -> bytes:
+    """Return one snapshot of all (see Sealed)."""
     return orjson.dumps(
         {
             "version": 1,
             "tracker": base64.b64encode(tracker.dump()).decode(),
             "undelivered": [dumps(violation).decode() for violation in undelivered],
             "ended": [dumps(violation).decode() for violation in ended],
+            "shown": shown,
         }
     )
 
 
-def unseal(snapshot: bytes | None) -> tuple[Tracker, list[Violation], list[Violation]]:
-    """Return the tracker, undelivered and ended of :func:`seal`; for None an empty tracker.
+def unseal(snapshot: bytes | None) -> Sealed:
+    """Return what :func:`seal` was given; for None an empty tracker.
 
     Raises:
         ValueError: these bytes are not a snapshot, or one of another version.
     """
     if snapshot is None:
-        return Tracker(), [], []
+        return Sealed(Tracker(), [], [], 0)
     content = orjson.loads(snapshot)
     if content.get("version") != 1:
         raise ValueError(f"a snapshot of version {content.get('version')}: it was written by another version of canary")
@@ -37,4 +52,4 @@ def unseal(snapshot: bytes | None) -> tuple[Tracker, list[Violation], list[Viola
     undelivered, ended = (
         [loads(Violation, text.encode()) for text in content.get(name, ())] for name in ("undelivered", "ended")
     )
-    return tracker, undelivered, ended
+    return Sealed(tracker, undelivered, ended, content.get("shown", 0))  # which older snapshots lack

@@ -1,9 +1,10 @@
 """Notices that credentials in files have changed, so that every client can be replaced."""
 
 import hashlib
-import time
 from collections.abc import Sequence
 from pathlib import Path
+
+from canary.threads import system
 
 LOOK_S = 5.0
 
@@ -24,7 +25,7 @@ class CredentialFiles:
         A certificate and its key are two files, written one after the other: a change counts once two looks in a row
         saw the same.
         """
-        now = time.monotonic()
+        now = system.monotonic()
         if not self._files or now < self._due:
             return False
         self._due = now + self._every_s

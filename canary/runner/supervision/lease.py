@@ -1,14 +1,13 @@
 """One live runner of a name in a cluster (ARCHITECTURE decision 9)."""
 
-import threading
-import time
-import uuid
 from collections.abc import Callable
 from pathlib import Path
 
 import structlog
 
+from canary.runner.context import ClusterContext
 from canary.settings import UserError
+from canary.threads import system
 from canary.threads.worker import Worker
 from storage.store import Store, StoreError
 from storage.store.repositories.leases import runner_lease
@@ -34,10 +33,8 @@ class TakenError(UserError):
         )
 
 
-def claim(
-    store: Store, cluster: str, runner: str, directory: Path, stopping: threading.Event, *, watch_s: float = _WATCH_S
-) -> str | None:
-    """Take the lease of (cluster, runner), and return the holder's id; None when stopped before.
+def claim(context: ClusterContext, directory: Path, *, watch_s: float = _WATCH_S) -> str | None:
+    """Take the lease of the runner's name in its cluster, and return the holder's id; None when stopped before.
 
     This process has the lock on the ledger's ``directory``, so the holder named in its file is dead, and its lease is
     taken over at once. Any other holder is watched on our own clock: it is dead if its counter has not moved for
@@ -46,10 +43,16 @@ def claim(
     Raises:
         TakenError: the other holder is alive.
     """
+    store, stopping, disk = context.store, context.stopping, context.disk
+    cluster, runner = context.cluster.name, context.runner
     name = runner_lease(cluster, runner)
-    holder = uuid.uuid4().hex
+    holder = system.token_hex(16)
     note = directory / "holder"
-    predecessor = note.read_text(errors="replace") if note.exists() else ""
+    try:
+        predecessor = disk.read(note).decode(errors="replace") if disk.exists(note) else ""
+    except OSError as error:  # then the former holder is watched, as any other
+        log.warning("holder_not_known", path=str(note), error=str(error))
+        predecessor = ""
     waited_since: float | None = None
     counter = -1
     while not stopping.is_set():
@@ -59,7 +62,7 @@ def claim(
                 answer.holder == predecessor
                 or (
                     waited_since is not None
-                    and time.monotonic() - waited_since >= watch_s
+                    and system.monotonic() - waited_since >= watch_s
                     and answer.counter == counter
                 )
             ):
@@ -70,13 +73,13 @@ def claim(
             continue
         if isinstance(answer, Lease):
             try:
-                note.write_text(holder)
+                disk.close(disk.replace(note, holder.encode()))
             except OSError as error:  # the next start waits a little longer; the ledger reports the full disk
                 log.warning("holder_not_noted", path=str(note), error=str(error))
             return holder
         if waited_since is None:
             log.info("lease_held", cluster=cluster, runner=runner, watching_s=watch_s)
-            waited_since, counter = time.monotonic(), answer.counter
+            waited_since, counter = system.monotonic(), answer.counter
         elif answer.counter != counter:
             raise TakenError(cluster, runner)
         stopping.wait(_LOOK_S)

@@ -6,7 +6,6 @@ What cannot work now is a *trouble*, which is on /metrics and on the page while 
 unnoticed because of one, there is the violation ``blind``.
 """
 
-import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
@@ -22,6 +21,7 @@ from canary.runner.publishing.judge import Judge
 from canary.runner.publishing.shipper import Shipper
 from canary.runner.publishing.troubles import Trouble
 from canary.runner.supervision.lease import LeaseRenewer
+from canary.threads import system
 from canary.threads.backoff import Pauses
 from canary.threads.worker import Worker
 from canary.watching.audit.auditor import Auditor
@@ -73,7 +73,7 @@ class Supervisor(Worker):
         self._inbox = inbox
         self._give_up = give_up
         self._parts: list[Worker] = []
-        self._lock = threading.Lock()
+        self._lock = system.lock()
         self._pauses = Pauses()
         self._ended: dict[str, tuple[Rule, str]] = {}
 

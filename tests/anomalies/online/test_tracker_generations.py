@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass, field
 
 from canary import facts as f
@@ -55,13 +56,17 @@ class Rounds:
                 self.fold(f.EndOfPartition(self.now_ns, consumer, consumer, TOPIC, p, self.end + 2))
         self.end += 2  # the record and the marker
 
-    def watch(self, start: int) -> None:
+    def watch(self, *starts: int) -> None:
+        """Look at the cluster; ``starts`` are of the partitions, or of all of them."""
         self.sample += 1
         self.fold(f.WatchAsked(self.now_ns, self.sample))
         self.fold(
             f.TopicSeen(self.now_ns, self.sample, TOPIC, "one", PARTITIONS),
             f.TopicConfigured(self.now_ns, TOPIC, 7 * 86_400_000, -1, "delete", 2),
-            *(f.Listed(self.now_ns, self.sample, TOPIC, p, start, self.end, self.end, 0) for p in range(PARTITIONS)),
+            *(
+                f.Listed(self.now_ns, self.sample, TOPIC, p, starts[p % len(starts)], self.end, self.end, 0)
+                for p in range(PARTITIONS)
+            ),
         )
 
     def expire(self, keep: int) -> None:
@@ -94,6 +99,28 @@ def test_what_a_forgotten_generation_appends_is_a_zombies() -> None:
     life.expire(keep=5)
     life.fold(life.polled(RC, 1, life.end, 3))
     assert life.found == [("zombie-write", life.end, 3)]
+
+
+def test_what_a_generation_wrote_unrecorded_is_no_zombies_where_only_its_other_partition_has_expired() -> None:
+    """The process died before the ledger had all that it had sent."""
+    life = Rounds()
+    dead, at, life.end = (4, 1), 0, 2
+    life.fold(f.GenerationBegan(life.now_ns, TOPIC, "fencing", *dead))
+    life.fold(f.TransactionBegan(life.now_ns, "fencing", *dead, 1))
+    life.fold(f.Sent(life.now_ns, TOPIC, 0, *dead, 0, "fencing", transaction_id=1))
+    life.fold(f.RunnerStarted(life.now_ns, "canary-0", "test"))
+    record = f.Polled(life.now_ns, RC, RC, TOPIC, 0, at, *dead, 0, transaction_id=1)
+    life.fold(record)
+    for _ in range(5):
+        life.round()
+    life.watch(0, 0)
+    life.now_ns += 8 * DAY_NS
+    life.watch(life.end - 2, 0)
+    assert (*dead, 0) not in life.tracker.state.topics[TOPIC].index
+    life.fold(dataclasses.replace(record, partition=1, consumer="reread-1"))
+    assert life.found == []
+    life.fold(dataclasses.replace(record, offset=life.end))
+    assert life.found == [("zombie-write", life.end, 1)]
 
 
 def test_what_was_fetched_before_the_start_moved_is_no_zombies() -> None:
@@ -305,12 +332,11 @@ def test_a_zombie_that_wrote_nothing_yet_is_remembered() -> None:
     life.generation += 1
     life.fold(f.GenerationBegan(life.now_ns, TOPIC, "fencing", PRODUCER, life.generation))
     zombie = (PRODUCER, life.generation)
-    life.round()
     life.fold(f.TransactionBegan(life.now_ns, "fencing", *zombie, 1))
+    life.round()
+    life.fold(f.Aborted(life.now_ns, *zombie, 1, "fenced"))
     life.fold(f.Sent(life.now_ns, TOPIC, 0, *zombie, 0, "fencing", transaction_id=1))
-    life.fold(
-        f.Indeterminate(life.now_ns, TOPIC, 0, *zombie, 0, "fenced"), f.Aborted(life.now_ns, *zombie, 1, "fenced")
-    )
+    life.fold(f.Indeterminate(life.now_ns, TOPIC, 0, *zombie, 0, "fenced"))
     for _ in range(3):
         life.round()
         life.watch(0)

@@ -481,14 +481,14 @@ def test_what_the_next_loss_of_the_same_place_displaced_is_lost_though_the_log_e
     assert {sequence for _, _, sequence in bench.found("lost-write")} == set(range(2, 13))
 
 
-def lone_acknowledgements(bench: Bench) -> list[int]:
+def lone_acknowledgements(bench: Bench, rounds: int = 12) -> list[int]:
     """The leader acknowledges ten probes that no follower has fetched yet: consumers and ListOffsets end before."""
     bench.write(10)
     bench.settle(2)
     sequences = bench.send(10)
     for sequence in sequences:
         bench.ack(sequence, sequence)
-    for _ in range(4):
+    for _ in range(rounds):
         bench.round()
     return sequences
 
@@ -521,10 +521,121 @@ def test_what_a_new_leader_acknowledged_alone_before_its_epoch_was_heard_of_is_n
     assert bench.found() == []
 
 
-def test_what_all_acknowledged_is_gone_when_the_log_ends_before_it() -> None:
+@pytest.mark.parametrize(("newer", "rounds"), [(True, 4), (False, 10)])
+def test_what_all_acknowledged_is_gone_when_the_log_ends_before_it(rounds: int, *, newer: bool) -> None:
+    """Sooner under a newer leader: the same one may be a former one, which does not know of it yet."""
     bench = Bench()
-    lone_acknowledgements(bench)
+    lone_acknowledgements(bench, 4)
+    assert bench.found("lost-write") == []
+    bench.epoch += newer
+    for _ in range(rounds):
+        bench.round()
     assert len(bench.found("lost-write")) == 10
+
+
+class Resumed(Bench):
+    """Leader 1 was paused; another one has acknowledged probes since; now it answers again, as it knows the log."""
+
+    former: tuple[int, int] | None = None
+    """While it answers: the end and the epoch that it knows."""
+
+    @classmethod
+    def after(cls, *, read: bool, known: bool, hidden: set[int] | None = None) -> Resumed:
+        """``known``: the successor's epoch has been seen; ``read``: so has what it acknowledged."""
+        bench = cls()
+        bench.write(10)
+        bench.settle(3)
+        bench.former = bench.end, bench.epoch
+        bench.epoch += 1
+        if known:
+            former, bench.former = bench.former, None
+            bench.round()
+            bench.former = former
+        bench.write(5)
+        bench.hidden = hidden or set()
+        if read:
+            bench.poll()
+        return bench
+
+    def round(self) -> None:
+        end, epoch = self.end, self.epoch
+        self.end, self.epoch = self.former or (end, epoch)
+        try:
+            super().round()
+        finally:
+            self.end, self.epoch = end, epoch
+
+
+@pytest.mark.parametrize("writing", [False, True])
+@pytest.mark.parametrize("read", [False, True])
+@pytest.mark.parametrize("known", [False, True])
+def test_what_a_leader_that_was_paused_does_not_know_is_not_lost(*, read: bool, known: bool, writing: bool) -> None:
+    bench = Resumed.after(read=read, known=known)
+    for _ in range(30 if writing or known else 8):
+        if writing:
+            bench.write()
+        bench.round()
+    bench.former = None
+    bench.settle()
+    assert [kind for kind, *_ in bench.found() if kind != "leader-epoch-regression"] == []
+
+
+def test_what_a_former_leader_does_not_have_and_one_consumer_passed_is_not_lost() -> None:
+    bench = Resumed.after(read=True, known=False, hidden={12})
+    for _ in range(30):
+        bench.write()
+        bench.round()
+    assert bench.found() == []
+    bench.former = None
+    bench.settle()
+    assert bench.found() == [("poll-skip", 12, 12)]
+
+
+@pytest.mark.parametrize("former", [False, True])
+def test_a_reread_that_a_former_leader_answers_proves_nothing(*, former: bool) -> None:
+    """A leader that was cut off has a log of its own, and fresh clients ask it; an unclean one has the topic now."""
+    bench = Bench(hidden={10, 11, 12})
+    bench.write(10)
+    lone = bench.send(3)
+    bench.settle()
+    bench.epoch += 1
+    bench.round()
+    bench.answering = False
+    bench.write(3)
+    bench.poll(RC)
+    own = [(n, n, 0) for n in range(10)] + [(n, lone[n - 10], bench.epoch - former) for n in range(10, 13)]
+    asked = set()
+    for _ in range(6):
+        bench.round()
+        requests, bench.requests = bench.requests, []
+        for r in requests:
+            number, start, end = r.request_id, r.start, r.end  # type: ignore[attr-defined]
+            asked.add(r.reason)  # type: ignore[attr-defined]
+            for offset, sequence, epoch in own[start:end]:
+                place = (bench.now_ns, f"reread-{number}", RC, TOPIC, 0, offset, PRODUCER, 1, sequence)
+                bench.fold(f.Polled(*place, leader_epoch=epoch))
+            bench.fold(f.RereadEnded(bench.now_ns, number, RC, TOPIC, 0, start, end, end, True, None))
+    assert asked >= {"confirm", "order"}
+    assert bench.found("lost-write") == ([] if former else [("lost-write", n, n + 3) for n in range(10, 13)])
+    if former:
+        bench.answering = True
+        bench.settle()
+        assert bench.found("lost-write") == [("lost-write", n, n) for n in range(10, 13)]  # which it alone had
+        assert bench.found("poll-skip") == [("poll-skip", n, n + 3) for n in range(10, 13)]
+
+
+@pytest.mark.parametrize("cut", [False, True])
+def test_what_a_former_leader_was_believed_about_is_read_again_when_the_log_is_longer(*, cut: bool) -> None:
+    bench = Resumed.after(read=True, known=False)
+    for _ in range(10):
+        bench.round()
+    assert bench.tracker.state.topics[TOPIC].logs[0].missing[0].by_end
+    bench.former = None
+    if cut:
+        bench.truncate(10)
+        bench.end = 20  # by records of others
+    bench.settle()
+    assert bench.found("lost-write") == ([("lost-write", n, n) for n in range(10, 15)] if cut else [])
 
 
 @pytest.mark.parametrize("grown", [0, 20])

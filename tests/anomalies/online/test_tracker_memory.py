@@ -8,6 +8,7 @@ from canary import facts as f
 from canary.anomalies.catalogue import CATALOGUE
 from canary.anomalies.online import Tracker, generations
 from canary.anomalies.online.rules import memory as forgetting
+from tests.anomalies.online.test_topology import cluster
 from tests.support.bench import PRODUCER, RC, TOPIC, Bench
 
 S = 10**9
@@ -47,6 +48,20 @@ def test_a_ledger_that_lost_its_memory_says_from_when_to_when_and_each_loss_is_o
     assert first.evidence == {"from_ns": 60 * S, "to_ns": 90 * S, "reason": "a bit has rotted"}
     assert "acknowledged until 1970-01-01 00:01:35 UTC was" in second.summary
     assert first.key("c") != second.key("c")
+
+
+def test_what_holds_is_reported_again_when_memory_was_lost_for_the_store_may_have_forgotten_it() -> None:
+    c = cluster()
+    c.set("probes", 0, -1, "1,2,3")
+    c.fold(f.ClientError(c.now_ns, "tail", "SASL_AUTHENTICATION_FAILED", "no"))
+    c.rounds(10)
+    before = set(c.open)
+    assert {one.kind for one in c.open.values()} == {"blind", "offline-partition"}
+    c.open.clear()
+    c.fold(f.RunnerStarted(c.now_ns, "canary-0", "test"), f.MemoryLost(c.now_ns, None, "the store was put back"))
+    c.rounds(2)
+    assert set(c.open) > before
+    assert {one.kind for key, one in c.open.items() if key not in before} == {KIND}
 
 
 @pytest.mark.parametrize("knows", [None, 2], ids=["producer", "generation"])
@@ -147,6 +162,9 @@ def test_a_zombie_of_a_former_start_is_one() -> None:
     bench.fold(f.Committed(bench.now_ns, PRODUCER + 1, 2, 0))
     bench.fold(f.Polled(bench.now_ns, RC, RC, TOPIC, 0, 0, PRODUCER + 1, 2, 0, 0))
     bench.fold(f.Polled(bench.now_ns, RC, RC, TOPIC, 0, 2, PRODUCER, 1, 0, 0))
+    bench.end = 4
+    for _ in range(3):
+        bench.round()
     assert bench.found() == [("zombie-write", 2, 0)]
 
 

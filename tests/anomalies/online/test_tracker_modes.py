@@ -71,6 +71,29 @@ def test_a_commit_that_is_accepted_from_a_zombie_is_a_zombie_write() -> None:
     assert [kind for kind, *_ in bench.found()] == ["zombie-write"]
 
 
+@pytest.mark.parametrize("begun", ["before it is sent", "before its commit is asked for", "before it is committed"])
+def test_a_transaction_that_is_open_when_another_generation_begins_is_no_zombies(begun: str) -> None:
+    """The runner begins one when it makes clients anew; no other client has fenced the present one yet."""
+    bench = Bench(mode="fencing")
+    began = f.GenerationBegan(bench.now_ns, TOPIC, "fencing", PRODUCER, 2)
+    bench.fold(f.TransactionBegan(bench.now_ns, "fencing", PRODUCER, 1, 0))
+    if begun == "before it is sent":
+        bench.fold(began)
+    bench.fold(f.Sent(bench.now_ns, TOPIC, 0, PRODUCER, 1, 0, "fencing", 0))
+    bench.append(0)
+    bench.ack(0, 0)
+    if begun == "before its commit is asked for":
+        bench.fold(began)
+    bench.fold(f.CommitAsked(bench.now_ns, PRODUCER, 1, 0))
+    if begun == "before it is committed":
+        bench.fold(began)
+    bench.fold(f.Committed(bench.now_ns, PRODUCER, 1, 0))
+    poll(bench, 0)
+    bench.positions[RC] = 1
+    bench.settle()
+    assert bench.found() == []
+
+
 def test_what_acks_of_one_lose_is_a_warning_under_its_own_mode_and_what_all_acknowledged_is_critical() -> None:
     for mode, severity in (("plain", "warning"), ("idempotent", "critical")):
         bench = Bench(mode=mode)

@@ -131,6 +131,23 @@ def test_what_a_clock_dated_that_was_ahead_is_no_younger_when_another_start_read
     assert starts_at(bench, 1, 3600_000) == []
 
 
+@pytest.mark.parametrize("read_s", [1800, 9000])
+def test_what_a_clock_dated_that_was_ahead_is_no_younger_when_it_is_read_again(read_s: int) -> None:
+    """Before that time has come, and after: it was acknowledged and read two hours before it says that it was sent."""
+    bench = Bench(now_ns=NOW_NS + 7200 * SECOND_NS)
+    bench.write(5)
+    ahead_ns = bench.now_ns
+    bench.settle(2)
+    bench.now_ns -= 7200 * SECOND_NS
+    bench.restart()
+    bench.write(5)
+    bench.settle(2)
+    bench.now_ns += read_s * SECOND_NS
+    polled = f.Polled(bench.now_ns, "reread-9", RC, TOPIC, 0, 0, PRODUCER, 1, 0)
+    bench.fold(dataclasses.replace(polled, sent_at_ns=ahead_ns))
+    assert starts_at(bench, 8, read_s * 1000) == []
+
+
 def test_what_was_fetched_before_it_expired_makes_no_second_early_expiry() -> None:
     bench = moved(WEEK_MS, -1, "delete")
     bench.fold(f.Polled(bench.now_ns, RC, RC, TOPIC, 0, 1, PRODUCER, 1, 1))

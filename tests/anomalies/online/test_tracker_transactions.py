@@ -111,6 +111,38 @@ def test_what_a_generation_wrote_before_its_successor_is_no_zombies_when_it_is_r
     assert bench.found() == []
 
 
+def above_its_successor(topic_id: str = "incarnation-1", *, stands: bool = True) -> Bench:
+    """A consumer is given a transaction at offset 8, when the next generation is known to have written at offset 0."""
+    bench = Transactions()
+    for transaction in range(5):
+        bench.write_within(transaction, bench.end)
+        bench.commit(transaction)
+    bench.poll(RU)
+    bench.generation, bench.sequence = 2, 0
+    bench.fold(f.GenerationBegan(bench.now_ns, TOPIC, bench.mode, PRODUCER, 2, bench.topic_id))
+    bench.fold(f.TransactionBegan(bench.now_ns, bench.mode, PRODUCER, 2, 9))
+    bench.fold(f.Sent(bench.now_ns, TOPIC, 0, PRODUCER, 2, 0, bench.mode, 9))
+    bench.fold(f.Acked(bench.now_ns, TOPIC, 0, PRODUCER, 2, 0, 0))
+    bench.commit(9)
+    bench.read(RC, 8, 4)
+    bench.topic_id = topic_id
+    if not stands:
+        bench.truncate(2)
+        bench.log[0] = (PRODUCER, 2, 0)
+    for _ in range(8):
+        bench.round()
+    return bench
+
+
+def test_what_was_fetched_before_the_topic_was_made_again_is_no_zombies() -> None:
+    assert above_its_successor("incarnation-2").found("zombie-write") == []
+    assert ("zombie-write", 8, 4) in above_its_successor().found()
+
+
+def test_what_was_fetched_before_the_log_was_emptied_is_no_zombies() -> None:
+    assert above_its_successor(stands=False).found("zombie-write") == []
+
+
 def test_only_the_mode_that_fences_itself_has_zombies_of_its_own() -> None:
     bench = Bench()
     bench.fold(f.GenerationBegan(bench.now_ns, TOPIC, "idempotent", PRODUCER, 2))

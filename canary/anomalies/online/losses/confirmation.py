@@ -43,6 +43,8 @@ def _release_missing(scope: Scope, topic: Topic, log: Log, sample_ordinal: int) 
         if m.state == "absent" and m.ordinal < sample_ordinal:
             m.samples += 1
         ready = m.state == "absent" and m.samples >= SAMPLES and m.ordinal < min(sample_ordinal, log.listed_ordinal)
+        if ready and m.by_end and (log.end or 0) > m.offset:  # cut and filled again, or the end was a former leader's
+            m.state, m.samples, m.by_end, ready = "ask", 0, False, False
         (due if ready else waiting).append(m)
     if not due:
         return

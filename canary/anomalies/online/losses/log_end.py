@@ -1,4 +1,13 @@
-"""What a listed end proves: an end that goes back, twice in a row, is a cut (decision 5)."""
+"""What a listed end proves: an end that goes back, twice in a row, is a cut (decision 5).
+
+An end that does not go back and is still below a promise is a former leader's, which was paused or cut off and does
+not know of its successor yet: it lists the end of its own time, under an epoch in which no higher end was ever listed.
+Example: leader 1 (epoch 4) lists 100 and is paused; leader 2 (epoch 5) acknowledges offsets up to 120; leader 1 resumes
+and lists 100 again. Such an end counts only after _FORMER_LOOKS, and not while promises are still made beyond it, for
+they show that another leader takes the writes. So does a higher epoch that was seen since this one was listed.
+"""
+
+from dataclasses import dataclass
 
 from canary import facts as f
 from canary.anomalies import policy
@@ -13,7 +22,33 @@ from canary.anomalies.online.wanted import epoch_changed
 
 _LOOKS = 2
 """Listed ends below something, each asked for later than that was missed, before it is gone."""
+_FORMER_LOOKS = 10
+"""The same where a former leader may list them: about so many seconds, longer than one takes to learn that it is."""
 _CUT_KEPT_NS = 120 * 10**9
+
+
+@dataclass(frozen=True, slots=True)
+class _Look:
+    """An answer, and what was known when it was asked for: ``asked`` facts, and promises below ``known_end``.
+
+    ``back``: the end was higher in this leader epoch. ``grown``: the log goes on under another leader: promises were
+    made beyond the end, and beyond the others, since the look before, or a higher epoch was seen.
+    """
+
+    fact: f.Listed
+    asked: int
+    known_end: int
+    back: bool
+    grown: bool
+
+    def enough(self, whole_epoch: int | None) -> int:
+        """Return how many looks in a row an end below a promise takes to count.
+
+        ``whole_epoch`` is the last epoch in which the end was at or above all that was promised by then.
+        """
+        epoch = self.fact.leader_epoch
+        newer = epoch is None or whole_epoch is None or epoch > whole_epoch
+        return _LOOKS if newer or self.back else _FORMER_LOOKS
 
 
 def listed(scope: Scope, fact: f.Listed) -> None:
@@ -42,34 +77,58 @@ def listed(scope: Scope, fact: f.Listed) -> None:
         log.low_end = fact.end if log.low_end is None else min(log.low_end, fact.end)
     if fact.start > log.start or log.promised.overlaps(0, fact.start):  # it may have been lower meanwhile
         retention.start_advanced(scope, topic, log, fact.start)
-    _judge_beyond(scope, topic, log, fact.end, asked.ordinal if asked is not None else 0)
+    back, log.epoch_end = fact.end < log.epoch_end, max(log.epoch_end, fact.end)
+    log.epoch_start = fact.end if log.epoch_start is None else min(log.epoch_start, fact.end)
+    if known is not None and fact.end >= max(end or 0 for end in known):
+        log.whole_epoch = fact.leader_epoch
+    grown, log.asked_end = known_end > max(fact.end, log.asked_end), known_end
+    grown = grown or _is_former(scope, log, fact)
+    look = _Look(fact, asked.ordinal if asked is not None else 0, known_end, back=back, grown=grown)
+    _judge_beyond(scope, topic, log, look)
     if asked is not None:
         generations.forget_retired(scope, topic, log, asked.ordinal, fact.end)
         if known is not None:
-            _judge_end(scope, topic, log, fact, known_end)
+            _judge_end(scope, topic, log, look)
 
 
-def _judge_beyond(scope: Scope, topic: Topic, log: Log, end: int, asked: int) -> None:
+def _is_former(scope: Scope, log: Log, fact: f.Listed) -> bool:
+    """Whether a higher epoch was seen since this one was listed first, with just this end.
+
+    Another end is that of a leader that takes writes: lower epochs are used again after a restore of the metadata.
+    """
+    if log.former_ends.get(fact.leader_epoch or 0) != fact.end or log.epoch_start != log.epoch_end:
+        return False
+    return timeline.is_former(scope, fact.topic, fact.partition, fact.leader_epoch)
+
+
+def _judge_beyond(scope: Scope, topic: Topic, log: Log, look: _Look) -> None:
     """Judge places at or above the end that a re-read met: ask again if the log has grown, else they are gone."""
+    gone: list[Missing] = []
+    kept: list[Missing] = []
     for m in log.missing:
-        if m.state == "beyond" and end > m.offset:
+        if m.state == "beyond" and look.fact.end > m.offset:
             m.state, m.samples = "ask", 0
-        elif m.state == "beyond" and m.ordinal < asked:
-            m.samples += 1
-    gone = [m for m in log.missing if m.state == "beyond" and m.samples >= _LOOKS]
+        elif m.state == "beyond" and m.ordinal < look.asked:
+            m.samples = 0 if look.grown else m.samples + 1
+        is_gone = m.state == "beyond" and m.samples >= look.enough(m.epoch)
+        (gone if is_gone else kept).append(m)
     if gone:
-        log.missing = [m for m in log.missing if m.state != "beyond" or m.samples < _LOOKS]
+        log.missing = kept
     for m in gone:
-        absent(scope, topic, log, m)
+        absent(scope, topic, log, m, by_end=True)
 
 
-def _judge_end(scope: Scope, topic: Topic, log: Log, fact: f.Listed, known_end: int) -> None:
-    """An end below the one known before the question: once proves nothing, twice in a row is a cut."""
-    regression = log.regression
+def _judge_end(scope: Scope, topic: Topic, log: Log, look: _Look) -> None:
+    """An end below the one known before the question: once proves nothing, several times in a row is a cut."""
+    regression, fact, known_end = log.regression, look.fact, look.known_end
     if regression is not None and fact.sample > regression.sample:
         log.regression = None
-        if fact.end < regression.known_end:
-            _cut(scope, topic, log, fact, regression)
+        if fact.end < regression.known_end and not look.grown:
+            regression.sample, regression.looks = fact.sample, regression.looks + 1
+            if regression.looks >= look.enough(log.whole_epoch):
+                _cut(scope, topic, log, fact, regression)
+            else:
+                log.regression = regression
             return
     if log.regression is None and fact.end < known_end:
         kept = [part for a, b in log.promised.within(fact.end, known_end) for part in log.alone.without(a, b)]
@@ -90,7 +149,7 @@ def _cut(scope: Scope, topic: Topic, log: Log, fact: f.Listed, regression: Regre
         a = max(offset, fact.end)
         for run in reversed(log.claims.aligned(a, offset + count, sequence - offset, tag)):
             state = scope.state
-            absent(scope, topic, log, Missing(*run[:3], tag, "end", state.now_ns, state.ordinal))
+            absent(scope, topic, log, Missing(*run[:3], tag, "end", state.now_ns, state.ordinal), by_end=True)
 
 
 def _was_cut(log: Log, first: int, end: int) -> bool:

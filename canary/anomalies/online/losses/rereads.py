@@ -16,6 +16,8 @@ END_OF_LOG = "end of log"
 """How the error of a RereadEnded begins when the log ended before the range did."""
 BEYOND = "beyond"
 """Asked once more where a re-read met the log's end below a promise: grown again it no longer looks cut."""
+_FORMER_REREADS = 30
+"""So many re-reads of an epoch that a former leader seems to answer prove nothing; after a restore they do not end."""
 _TRIES = 2
 """Re-reads without an answer, of a partition that otherwise answers, before a loss is reported unconfirmed."""
 
@@ -27,6 +29,10 @@ def ended(scope: Scope, fact: f.RereadEnded) -> None:
     if reread is None:
         return  # of a former process, or of a former incarnation
     reached = min(fact.reached, reread.end)
+    if reread.former and log.former_rereads < _FORMER_REREADS:
+        log.former_rereads += 1
+        _ask_again(scope, topic, log, reread, fact.request_id)
+        return
     ended = fact.error is not None and fact.error.startswith(END_OF_LOG)
     first_absent = _judge_expected(scope, topic, log, reread, reached)
     _judge_asked(scope, topic, log, reread, fact.request_id, reached, ended=ended)
@@ -41,6 +47,16 @@ def ended(scope: Scope, fact: f.RereadEnded) -> None:
     if first_absent is not None and first_absent <= reread.start + 1 and reread.start > log.start:
         length = max(reread.end - reread.start, 1000)  # the loss may reach further down
         want(scope, log, max(log.start, reread.start - 2 * length), reread.start, reread.reason)
+
+
+def _ask_again(scope: Scope, topic: Topic, log: Log, reread: Reread, request_id: int) -> None:
+    """A former leader, which was cut off, has not what its successor has: nothing is proven, and it is read again."""
+    for m in log.missing:
+        if m.request_id == request_id and m.state == "asked":
+            m.state, m.samples, m.ordinal = "beyond", 0, scope.state.ordinal
+    _judge_unplaced(scope, topic, log, request_id, -1)
+    if reread.reason not in {"confirm", SCRUB}:
+        _later(scope, log, reread.start, reread.end, reread.reason)
 
 
 def _later(scope: Scope, log: Log, start: int, end: int, reason: str) -> None:

@@ -51,6 +51,8 @@ def settle_held(topic: Topic, log: Log, start: int) -> None:
             rests_on = [place[0] for place in map(places.get, (held.sequence, held.other_sequence)) if place]
             if min(rests_on) < start:
                 held.check = ""
+        elif held.check == "stands":
+            make_certain(log, key, held, _stands(log, held).within(0, start - (held.violation.offset or 0)))
         elif held.check == "copy":
             make_certain(log, key, held, standing_copies(log, held).within(0, start - held.first))
         elif held.check in PASSED:
@@ -78,6 +80,8 @@ def standing(topic: Topic, log: Log, held: Held) -> list[Records]:
         return [run.part(max(n, 0), run.size - max(n, 0)) for run, n in zip(runs, gone, strict=True) if n < run.size]
     if held.check in PASSED:
         return [runs[0].part(a, b - a) for a, b in passed_over(topic, log, held)]
+    if held.check == "stands":
+        return [runs[0].part(a, b - a) for a, b in _stands(log, held)]
     if held.check == "order":
         return runs if _disordered(topic, log, held) else []
     if held.check == "copy":
@@ -110,7 +114,12 @@ def standing_copies(log: Log, held: Held) -> IntervalSet:
     return IntervalSet.of(part for a, b in copies for part in first.within(a, b))
 
 
+def _stands(log: Log, held: Held) -> IntervalSet:
+    """Return the held records, counted from 0, that stand where they were read."""
+    return claimed(log, held, held.violation.offset or 0)
+
+
 def claimed(log: Log, held: Held, offset: int) -> IntervalSet:
-    """Return the probes of held copies, counted from 0, that are claimed at ``offset`` and after."""
+    """Return the held probes, counted from 0, that are claimed at ``offset`` and after."""
     runs = log.claims.aligned(offset, offset + held.violation.count, held.sequence - offset, held.tag)
     return IntervalSet.of((run.key - offset, run.end - offset) for run in runs)

@@ -1,7 +1,7 @@
 """What the canary itself has forgotten: reported once for each start, because no violation of that time proves nothing.
 
-The runner notices a ledger that was damaged, wiped or restored (fact MemoryLost). A ledger and a store that were
-restored together agree with each other; then the log shows it: it holds probes, from before this process started, of a
+The runner notices a ledger that was damaged, wiped or restored, and a store that was restored (fact MemoryLost). Both,
+restored together, agree with each other; then the log shows it: it holds probes, from before this process started, of a
 producer that neither of them knows.
 """
 
@@ -17,8 +17,14 @@ _PRODUCERS_KEPT = 1000
 
 
 def memory_lost(scope: Scope, fact: f.MemoryLost) -> None:
-    """The runner found that the ledger does not hold all that it once held."""
+    """The runner found that ledger or store does not hold all that it once held; the store may lack open conditions."""
     _report(scope, fact.from_ns, fact.at_ns, fact.reason)
+    for stall in scope.state.stalls.values():
+        if stall.said is not None:
+            scope.emit(stall.said)
+    for condition in scope.state.topology.conditions.values():
+        if condition.said_ns is not None:
+            condition.said_ns = 0  # long ago: it is reported again in the next round in which it holds
 
 
 def forgotten_producer(scope: Scope, producer_id: int) -> None:

@@ -47,7 +47,8 @@ def sender(scope: Scope, topic: Topic, log: Log, stream: Stream | None, first: f
         stream = generations.begin(topic, (first.producer_id, first.generation, first.partition), producer.mode)
         _phantom(scope, topic, log, stream, first, n)
         return None
-    if first.generation <= topic.forgotten.get(first.producer_id, 0) and first.isolation == READ_COMMITTED:
+    forgotten = topic.forgotten_in.get((first.producer_id, log.partition), 0)
+    if first.generation <= forgotten and first.isolation == READ_COMMITTED:
         transactions.zombie_after_expiry(scope, topic, log, first, n)
     return None  # of a generation before the first one in the ledger
 

@@ -39,6 +39,8 @@ def polled(scope: Scope, run: Sequence[f.Polled]) -> None:  # noqa: C901, PLR091
     stream = phantoms.sender(scope, topic, log, stream, first, n)
     if request_id is not None:
         reread = log.rereads.get(request_id)
+        if reread is not None:
+            reread.former |= _of_former_leader(log, run[-1])
         if reread is not None and stream is not None:
             reread.delivered.set(first.offset, n, first.sequence, stream.tag)
     else:
@@ -49,11 +51,12 @@ def polled(scope: Scope, run: Sequence[f.Polled]) -> None:  # noqa: C901, PLR091
     committed = first.isolation == READ_COMMITTED
     placed_now = _unplaced_within(log, stream, a, b) if log.unplaced or stream.unplaced.starts else []
     probes = Probes(topic, log, stream, a, n, first.offset)
+    if not stream.places.matches(a, n, first.offset, stream.tag):  # else its age is known by our own clock
+        retention.remember_sent(topic, log, first.offset, n, lambda i: _sent_by(run[i]))
     place(scope, probes, read=True)
     plain = stream.mode not in TRANSACTIONAL
     claim(scope, probes, promise=committed or plain)
     log.alone.remove(0, first.offset + n)
-    retention.remember_sent(topic, log, first.offset, n, lambda i: _sent_by(run[i]))
     for x, y in placed_now:
         log.promised.add(first.offset + x - a, first.offset + y - a)
         _passed_unplaced(scope, probes.part(x, y), first)
@@ -70,9 +73,16 @@ def polled(scope: Scope, run: Sequence[f.Polled]) -> None:  # noqa: C901, PLR091
         transactions.read(scope, probes, first.consumer, first.transaction_id)
 
 
+def _of_former_leader(log: Log, fact: f.Polled) -> bool:
+    """Whether the record is of an older leader epoch than everything that the present leader has from there on."""
+    if fact.leader_epoch is None or log.epoch is None or log.epoch_start is None:
+        return False
+    return fact.leader_epoch < log.epoch and fact.offset >= log.epoch_start
+
+
 def _sent_by(fact: f.Polled) -> int | None:
-    """Return when (ns) a probe was sent, at most when it was read: the sender's clock may have been ahead."""
-    return None if fact.sent_at_ns is None else min(fact.sent_at_ns, fact.at_ns)
+    """Return when (ns) a probe was sent, None if its sender's clock was ahead: it was read before that time."""
+    return None if fact.sent_at_ns is None or fact.sent_at_ns > fact.at_ns else fact.sent_at_ns
 
 
 def _unplaced_within(log: Log, stream: Stream, a: int, b: int) -> list[tuple[int, int]]:

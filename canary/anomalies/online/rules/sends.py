@@ -40,12 +40,12 @@ def sent(scope: Scope, run: Sequence[f.Sent]) -> None:
     stream.sent_times.extend(fact.at_ns for fact in run)
     if len(stream.sent_keys) > _SENT_KEPT:
         forget_sent_times(stream)
-    if transactions.fenced(scope, first.producer_id, first.generation):
-        stream.zombies.add(first.sequence, first.sequence + n)
-        stream.failed.add(first.sequence, first.sequence + n)
     if first.transaction_id is not None:
         stream.transactions.set(first.sequence, n, first.sequence, first.transaction_id)
         transaction = scope.transaction(first.producer_id, first.generation, first.transaction_id)
+        if transaction is None and transactions.fenced(scope, first.producer_id, first.generation):
+            stream.zombies.add(first.sequence, first.sequence + n)
+            stream.failed.add(first.sequence, first.sequence + n)
         if transaction is not None:
             transaction.writes.extend([topic.name, tag, first.sequence + i] for i in range(n))
 

@@ -7,6 +7,7 @@ from typing import Any
 from canary.anomalies.online.scope import Scope, Where
 from canary.anomalies.online.topology import elections
 from canary.anomalies.online.topology.state import Condition, Known, Place, Topology
+from canary.anomalies.violation import Violation
 
 Key = tuple[str, str, int]
 """(kind, topic, partition)."""
@@ -167,9 +168,18 @@ def end_all(scope: Scope, over: Callable[[Key], bool], extent: str | None = None
     conditions = scope.state.topology.conditions
     for key in [key for key, one in conditions.items() if extent in (None, one.extent) and over(key)]:
         condition = conditions.pop(key)
-        if condition.said_ns is None:
-            continue
-        kind, name, partition = key
-        place = None if partition == OTHERS else partition
-        ended = scope.violation(kind, Where(name, place), "ended", by="watch")
-        scope.found.ended.append(dataclasses.replace(ended, topic_id=condition.topic_id))  # as it was reported
+        if condition.said_ns is not None:
+            scope.found.ended.append(_as_reported(scope, key, condition))
+
+
+def reported(scope: Scope) -> list[Violation]:
+    """Return the conditions that hold and were reported; their summaries are not those of then."""
+    conditions = scope.state.topology.conditions
+    return [_as_reported(scope, key, one) for key, one in conditions.items() if one.said_ns is not None]
+
+
+def _as_reported(scope: Scope, key: Key, condition: Condition) -> Violation:
+    kind, name, partition = key
+    place = None if partition == OTHERS else partition
+    ended = scope.violation(kind, Where(name, place), "ended", by="watch")
+    return dataclasses.replace(ended, topic_id=condition.topic_id)

@@ -232,6 +232,12 @@ def epoch_read(scope: Scope, topic: str, partition: int, epoch: int) -> bool:
     return True
 
 
+def is_former(scope: Scope, topic: str, partition: int, epoch: int | None) -> bool:
+    """Whether a higher leader epoch than this one was seen."""
+    known = scope.state.topology.epochs.get((topic, partition))
+    return epoch is not None and known is not None and epoch < max(known.epoch, known.highest)
+
+
 def _epoch_over(scope: Scope, key: tuple[str, int], place: Place, at_ns: int) -> None:
     """Another leader has another epoch: the next one in an answer, unless that came just before the leader did."""
     known = scope.state.topology.epochs.get(key)
