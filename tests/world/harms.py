@@ -1,0 +1,420 @@
+"""What can go wrong, one entry each: a function that begins it and returns what ends it (None: it has no end).
+
+A harm gets the world and dice of its own, so that leaving out another harm changes nothing of it.
+"""
+
+from __future__ import annotations
+
+import errno
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tests.world.disk import Fault, LyingDisk
+
+if TYPE_CHECKING:
+    from tests.world.life import World
+
+LEDGER = Path("/world/ledger")
+
+End = Callable[[], object]
+Begin = Callable[["World", random.Random], End | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Harm:
+    """``weight``: how often it is struck, beside others. ``breaks``: the cluster then does what no sound one does."""
+
+    name: str
+    begin: Begin
+    weight: float = 1.0
+    breaks: bool = False
+
+
+HARMS: dict[str, Harm] = {}
+
+
+def harm(weight: float = 1.0, *, breaks: bool = False) -> Callable[[Begin], Begin]:
+    """Enter a function in the table, under its own name."""
+
+    def enter(begin: Begin) -> Begin:
+        name = begin.__name__.replace("_", "-")
+        HARMS[name] = Harm(name, begin, weight, breaks)
+        return begin
+
+    return enter
+
+
+def _place(world: World, dice: random.Random) -> tuple[str, int]:
+    return dice.choice(world.topics()), dice.randrange(world.plan.partitions)
+
+
+def _leader(world: World, dice: random.Random) -> int:
+    topic, partition = _place(world, dice)
+    leader = world.cluster.leader(topic, partition)
+    return leader if leader > 0 else dice.choice(world.cluster.brokers())
+
+
+def _broker(world: World, dice: random.Random) -> int:
+    return _leader(world, dice) if dice.random() < 0.5 else dice.choice(world.cluster.brokers())
+
+
+# brokers
+
+
+@harm(3)
+def kill(world: World, dice: random.Random) -> End:
+    broker = _broker(world, dice)
+    world.cluster.kill(broker)
+    return lambda: world.cluster.start(broker)
+
+
+@harm(3)
+def power_off(world: World, dice: random.Random) -> End:
+    broker = _broker(world, dice)
+    world.cluster.power_off(broker)
+    return lambda: world.cluster.start(broker)
+
+
+@harm()
+def power_all(world: World, dice: random.Random) -> End:
+    brokers = list(world.cluster.brokers())
+    dice.shuffle(brokers)
+    world.cluster.power_off(*brokers)
+
+    def back() -> None:
+        for broker in brokers:
+            world.cluster.start(broker)
+
+    return back
+
+
+@harm(2)
+def isr_of_one_then_power(world: World, dice: random.Random) -> End:
+    """The followers are away long enough to leave the ISR, and then the last one in it loses power."""
+    topic, partition = _place(world, dice)
+    leader = world.cluster.leader(topic, partition)
+    others = [one for one in world.cluster.brokers() if one != leader]
+    for one in others:
+        world.cluster.cut(one, leader) if leader > 0 else None
+
+    def then() -> None:
+        if leader > 0:
+            world.cluster.power_off(leader)
+        for one in others:
+            if leader > 0:
+                world.cluster.heal(one, leader)
+
+    world.schedule.after(15 + 60 * dice.random(), then)
+    return lambda: leader > 0 and world.schedule.after(120, lambda: world.cluster.start(leader))
+
+
+@harm(2)
+def freeze(world: World, dice: random.Random) -> End:
+    broker = _broker(world, dice)
+    world.cluster.freeze(broker)
+    return lambda: world.cluster.resume(broker)
+
+
+@harm()
+def wipe(world: World, dice: random.Random) -> End:
+    broker = _broker(world, dice)
+    world.cluster.kill(broker)
+    world.cluster.wipe(broker)
+    return lambda: world.cluster.start(broker)
+
+
+@harm(0.3)
+def wipe_all_brokers(world: World, dice: random.Random) -> End:  # a harm's shape
+    for broker in world.cluster.brokers():
+        world.cluster.kill(broker)
+        world.cluster.wipe(broker)
+
+    def back() -> None:
+        for broker in world.cluster.brokers():
+            world.cluster.start(broker)
+
+    return back
+
+
+@harm()
+def rolling_restart(world: World, dice: random.Random) -> End:
+    pause = 5 + 25 * dice.random()
+    for turn, broker in enumerate(world.cluster.brokers()):
+        world.schedule.after(2 * turn * pause, lambda one=broker: world.cluster.kill(one))  # type: ignore[misc]
+        world.schedule.after((2 * turn + 1) * pause, lambda one=broker: world.cluster.start(one))  # type: ignore[misc]
+    return lambda: None
+
+
+@harm()
+def lag(world: World, dice: random.Random) -> End:
+    broker = _broker(world, dice)
+    world.cluster.lag(broker, 30 * dice.random())
+    return lambda: world.cluster.lag(broker, 0.0)
+
+
+@harm()
+def slow(world: World, dice: random.Random) -> End:
+    broker = _broker(world, dice)
+    world.cluster.slow(broker, 8 * dice.random())
+    return lambda: world.cluster.slow(broker, 0.0)
+
+
+# network
+
+
+@harm(2)
+def cut_brokers(world: World, dice: random.Random) -> End:
+    a, b = dice.sample(list(world.cluster.brokers()), 2)
+    world.cluster.cut(a, b)
+    return lambda: world.cluster.heal(a, b)
+
+
+@harm(2)
+def cut_controller(world: World, dice: random.Random) -> End:
+    broker = _broker(world, dice)
+    world.cluster.cut(broker, "controller")
+    return lambda: world.cluster.heal(broker, "controller")
+
+
+@harm(2)
+def isolate_leader(world: World, dice: random.Random) -> End:
+    """A leader sees nobody but its clients: it goes on believing that it leads."""
+    broker = _leader(world, dice)
+    others: list[int | str] = [one for one in world.cluster.brokers() if one != broker] + ["controller"]
+    for one in others:
+        world.cluster.cut(broker, one)
+
+    def back() -> None:
+        for one in others:
+            world.cluster.heal(broker, one)
+
+    return back
+
+
+@harm(2)
+def cut_canary(world: World, dice: random.Random) -> End:
+    broker = _broker(world, dice)
+    world.cluster.cut("canary", broker)
+    return lambda: world.cluster.heal("canary", broker)
+
+
+@harm()
+def cut_canary_off(world: World, dice: random.Random) -> End:
+    for broker in world.cluster.brokers():
+        world.cluster.cut("canary", broker)
+
+    def back() -> None:
+        for broker in world.cluster.brokers():
+            world.cluster.heal("canary", broker)
+
+    return back
+
+
+# topics
+
+
+@harm(2)
+def elect(world: World, dice: random.Random) -> None:
+    topic, partition = _place(world, dice)
+    world.cluster.elect(topic, partition, dice.choice(world.cluster.brokers()))
+
+
+@harm(0.5)
+def delete_topic(world: World, dice: random.Random) -> None:
+    world.cluster.delete_topic(world.any_broker(), dice.choice(world.topics()))
+
+
+@harm(0.5)
+def recreate_topic(world: World, dice: random.Random) -> None:
+    world.cluster.recreate_topic(dice.choice(world.topics()))
+
+
+@harm(0.5)
+def grow_topic(world: World, dice: random.Random) -> None:
+    world.grow(dice.choice(world.topics()))
+
+
+@harm(0.7)
+def delete_records(world: World, dice: random.Random) -> None:
+    topic, partition = _place(world, dice)
+    log = world.cluster.log(topic, partition)
+    if log:
+        world.cluster.delete_records(topic, partition, dice.choice(log).offset)
+
+
+# the canary's process, disk, store and clock
+
+
+@harm(3)
+def kill_canary(world: World, dice: random.Random) -> None:
+    world.kill_canary(after=dice.choice((1.0, 10.0, 120.0)) * dice.random())
+
+
+@harm()
+def stop_canary(world: World, dice: random.Random) -> None:
+    world.stop_canary(after=dice.choice((1.0, 10.0, 120.0)) * dice.random())
+
+
+@harm()
+def freeze_canary(world: World, dice: random.Random) -> End:
+    process = world.process
+    world.freeze(process)
+    return lambda: world.schedule.resume(process)
+
+
+@harm(2)
+def power_cut_canary(world: World, dice: random.Random) -> None:
+    world.kill_canary(after=30 * dice.random(), power=dice)
+
+
+Faulty = Callable[[LyingDisk, random.Random], Fault]
+_FAULTS: dict[str, Faulty] = {
+    "full": lambda disk, _: disk.fail("write", "create", error=errno.ENOSPC),
+    "failing": lambda disk, dice: disk.fail("write", error=errno.EIO, chance=dice.random()),
+    "short": lambda disk, dice: disk.fail("short write", chance=dice.random()),
+    "unsynced": lambda disk, dice: disk.fail("fsync", error=errno.EIO, chance=dice.random()),
+    "unnamed": lambda disk, dice: disk.fail("rename", error=errno.EIO, chance=dice.random()),
+    "read-only": lambda disk, _: disk.read_only(),
+    "scarce": lambda disk, _: disk.fail("open", "entries", "read", "create", error=errno.EMFILE),
+    "unread": lambda disk, dice: disk.fail("read", error=errno.EIO, chance=dice.random()),
+    "slow": lambda disk, dice: disk.slow("fsync", delay_s=20 * dice.random()),
+}
+
+
+def _disk_harm(name: str, faulty: Faulty) -> None:
+    def begin(world: World, dice: random.Random) -> End:
+        fault = faulty(world.disk, dice)
+        return lambda: world.disk.heal(fault)
+
+    HARMS[f"disk-{name}"] = Harm(f"disk-{name}", begin, 0.7)
+
+
+for _name, _faulty in _FAULTS.items():
+    _disk_harm(_name, _faulty)
+
+
+@harm(0.5)
+def lying_fsync(world: World, dice: random.Random) -> End:
+    """The disk says that it has what it does not have, until the power goes."""
+    fault = world.disk.fail("lying fsync")
+
+    def back() -> None:
+        world.disk.heal(fault)
+        world.kill_canary(after=10 * dice.random(), power=dice)
+
+    return back
+
+
+@harm(0.5)
+def wipe_ledger(world: World, dice: random.Random) -> None:
+    world.kill_canary(after=10 * dice.random())
+    world.disk.wipe(LEDGER)
+
+
+@harm(0.5)
+def rot_ledger(world: World, dice: random.Random) -> None:
+    files = sorted(world.disk.entries(LEDGER / "c" / "r")) if world.disk.exists(LEDGER / "c" / "r") else []
+    segments = [path for path in files if path.suffix == ".ledger"]
+    if segments:
+        world.disk.rot(dice.choice(segments))
+
+
+@harm(0.5)
+def old_ledger(world: World, dice: random.Random) -> End:
+    """The ledger is put back from a backup."""
+    backup = world.disk.backup(LEDGER) if world.disk.exists(LEDGER) else None
+
+    def back() -> None:
+        if backup is not None:
+            world.kill_canary(after=10 * dice.random())
+            world.disk.restore(LEDGER, backup)
+
+    return back
+
+
+@harm()
+def store_away(world: World, dice: random.Random) -> End:
+    world.store.away = True
+    return lambda: setattr(world.store, "away", False)
+
+
+@harm()
+def store_unanswered(world: World, dice: random.Random) -> End:
+    """Commits happen, and their answers are lost."""
+    world.store.unanswered = 0.2 + 0.6 * dice.random()
+    return lambda: setattr(world.store, "unanswered", 0.0)
+
+
+@harm()
+def store_refuses(world: World, dice: random.Random) -> End:
+    world.store.refused = 0.2 + 0.6 * dice.random()
+    return lambda: setattr(world.store, "refused", 0.0)
+
+
+@harm(0.5)
+def store_slow(world: World, dice: random.Random) -> End:
+    world.store.delay_s = 10 * dice.random()
+    return lambda: setattr(world.store, "delay_s", 0.0)
+
+
+@harm(0.4)
+def lose_lease(world: World, dice: random.Random) -> None:
+    world.store.take_leases("another runner")
+
+
+@harm(0.4)
+def old_store(world: World, dice: random.Random) -> End:
+    """The store is put back from a backup, while the canary is down, as its documentation says."""
+    backup = world.store.backup()
+
+    def back() -> None:
+        world.kill_canary(after=1 + 10 * dice.random())
+        world.store.restore(backup)
+
+    return back
+
+
+@harm(0.3)
+def wipe_store(world: World, dice: random.Random) -> None:
+    world.kill_canary(after=1 + 10 * dice.random())
+    world.store.wipe()
+
+
+@harm(0.4)
+def restored_as_documented(world: World, dice: random.Random) -> End:
+    """The store is put back, and the ledger, of which there is no backup, is gone."""
+    backup = world.store.backup()
+
+    def back() -> None:
+        world.kill_canary(after=1 + 10 * dice.random())
+        world.store.restore(backup)
+        world.disk.wipe(LEDGER)
+
+    return back
+
+
+@harm(0.5)
+def step_clock(world: World, dice: random.Random) -> None:
+    by_s = dice.choice((-3600, -60, -1, 1, 60, 3600)) * dice.random()
+    world.process.clock_ns += int(by_s * 1e9)
+    world.clock_ns = world.process.clock_ns
+    if dice.random() < 0.5:
+        world.kill_canary(after=1.0)
+
+
+# what no sound cluster does: the bugs of the seeds
+
+
+def _bug_harm(name: str) -> None:
+    def begin(world: World, dice: random.Random) -> End:  # a harm's shape
+        world.cluster.bugs.add(name)
+        return lambda: world.cluster.bugs.discard(name)
+
+    HARMS[f"bug-{name}"] = Harm(f"bug-{name}", begin, 0.3, breaks=True)
+
+
+for _name in ("retried-commit-is-abort", "aborted-read", "offsets-reused", "zombie-let-in", "ack-before-write"):
+    _bug_harm(_name)

@@ -1,0 +1,373 @@
+"""One life of a canary in a simulated world, and the verdict on it."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import random
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import fsspec
+import structlog
+
+from canary.kafka import opening
+from canary.runner.cluster.cluster import ClusterRunner
+from canary.threads import system
+from storage.ledger import Ledger
+from storage.store.repositories.violations import Violations
+from storage.store.values import ViolationFilter
+from tests.world.clients import SimulatedKafka
+from tests.world.disk import LyingDisk
+from tests.world.harms import HARMS
+from tests.world.kafka.cluster import Cluster
+from tests.world.plan import Plan, Strike
+from tests.world.schedule import Process, Schedule
+from tests.world.store import LyingStore
+from tests.world.system import SimulatedSystem
+from tests.world.truth import EXPIRED, Truth
+from tests.world.watch import Watch
+
+AGAIN_S = 5.0
+"""After so long a canary that has ended is started again, as any service manager does."""
+SETTLE_BEATS = 240
+"""For so many intervals a life goes on after the last harm: by then all must be known, and said."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wrong:
+    """One thing that went wrong in a life: MISSED, FALSE, STUCK, CRASH, TWICE or FAILED, and about what."""
+
+    what: str
+    about: str
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What came of a life. ``seconds`` are virtual; ``broken`` counts promises that were broken."""
+
+    plan: Plan
+    wrong: list[Wrong] = field(default_factory=list)
+    seconds: float = 0.0
+    promises: int = 0
+    broken: int = 0
+    steps: int = 0
+    story: list[tuple[float, str]] = field(default_factory=list)
+    pairs: Counter[tuple[str, str]] = field(default_factory=Counter)
+    """(harm, what the canary was doing when it struck), and how often."""
+
+
+class World:
+    """All that a life consists of. Harms act on it."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+        self.settings = plan.settings()
+        self.schedule = Schedule(plan.grain)
+        dice = random.Random(plan.seed)
+        self.system = SimulatedSystem(self.schedule, random.Random(dice.getrandbits(64)))
+        self.cluster = Cluster(self.schedule, random.Random(dice.getrandbits(64)))
+        self.disk = LyingDisk(self.schedule, random.Random(dice.getrandbits(64)))
+        self.store = LyingStore(self.schedule, random.Random(dice.getrandbits(64)))
+        self.truth = Truth(lambda: self.schedule.now)
+        self.outcome = Outcome(plan)
+        self.process = Process("canary-0")
+        self.runner: ClusterRunner | None = None
+        self.clock_ns = 0
+        """What the canary's machine adds to the right time."""
+        self.starts = 0
+        self.over = False
+        self.settle_beats = SETTLE_BEATS
+        self.log_level = logging.CRITICAL
+        """What the canary logs from this level on is printed."""
+        self._ends: dict[int, Any] = {}
+        self._pending_start = False
+        self._silent_since = 0.0
+        self._began = 0.0
+
+    # for harms
+
+    def topics(self) -> list[str]:
+        """Return the probe topics that there are to be."""
+        cluster = self.settings.clusters[0]
+        return [cluster.topic_of(mode) for mode in self.plan.modes]
+
+    def any_broker(self) -> int:
+        """Return a broker that answers; the first one if none does."""
+        brokers = list(self.cluster.brokers())
+        return next((one for one in brokers if self.cluster.reaches("elsewhere", one)), brokers[0])
+
+    def grow(self, topic: str) -> None:
+        """Add a partition."""
+        self.cluster.create_partitions(self.any_broker(), topic, [list(self.cluster.brokers())])
+
+    def silent_for(self) -> float:
+        """Return for how many seconds no process of the canary has been able to do anything."""
+        if self.process.dead or self.process.frozen:
+            return self.schedule.now - self._silent_since
+        return 0.0
+
+    def blocked_for(self) -> float:
+        """Return for how many seconds the canary has not been able to make a fact durable."""
+        judge = None if self.runner is None or self.process.dead else self.runner._judge
+        if judge is None or self.process.frozen or self.truth.durable_at is None:
+            return 0.0
+        return self.schedule.now - max(self.truth.durable_at, self._began)
+
+    def freeze(self, process: Process) -> None:
+        """Stop a process of the canary like SIGSTOP does."""
+        self._silent_since = self.schedule.now
+        self.schedule.freeze(process)
+
+    def kill_canary(self, after: float, power: random.Random | None = None) -> None:
+        """End the canary's process where it stands; with ``power`` its machine loses what was never synced."""
+        process = self.process
+        if not process.dead:
+            self._silent_since = self.schedule.now
+        self.schedule.kill(process)
+        self.disk.release(process)
+        if power is not None:
+            self.disk.power_cut(power)
+        self._start_later(after)
+
+    def stop_canary(self, after: float) -> None:
+        """End the canary's process as SIGTERM does."""
+        if self.runner is not None:
+            self.runner.ask_stop()
+            self._pause_s = after
+
+    # the canary
+
+    _pause_s: float | None = None
+
+    def _start_later(self, after: float) -> None:
+        if not self._pending_start and not self.over:
+            self._pending_start = True
+            self.schedule.after(after, self._start)
+
+    def _start(self) -> None:
+        self._pending_start = False
+        if self.over:
+            return
+        self.starts += 1
+        self._began = self.schedule.now
+        self.process = process = Process(f"canary-{self.starts}")
+        process.clock_ns = self.clock_ns
+        self.schedule.spawn(process, lambda: self._canary(process), "main")
+
+    def _canary(self, process: Process) -> None:
+        runner = self.runner = ClusterRunner(self.settings, self.settings.clusters[0], self.store.store, disk=self.disk)
+        try:
+            runner.run()
+        except Exception as error:
+            self.note(f"the canary failed: {error!r}")
+            self.outcome.wrong.append(Wrong("CRASH", repr(error)))
+            raise
+        finally:
+            if not process.dead:
+                runner.end()
+        if runner.status is not None:
+            self.note(f"the canary ended with status {runner.status}: {runner.message}")
+        process.dead = True
+        self._silent_since = self.schedule.now
+        self.disk.release(process)
+        pause, self._pause_s = self._pause_s or AGAIN_S, None
+        self._start_later(pause)
+
+    def note(self, words: str) -> None:
+        """Add a line to the story."""
+        self.outcome.story.append((self.schedule.now, words))
+
+    # a life
+
+    def live(self) -> Outcome:
+        """Live the plan, settle, and judge."""
+        with self._installed():
+            self.cluster.on_append.append(self.truth.appended)
+            self.cluster.on_lost.append(self._lost)
+            self.cluster.on_return.append(self.truth.returned)
+            self.schedule.at(0.0, self._start)
+            watch = Watch(self) if 0 < self.plan.grain <= 1 else None
+            if watch is not None:
+                watch.begin()
+            for number, strike in enumerate(self.plan.strikes):
+                self.schedule.at(strike.at, lambda n=number, s=strike: self._strike(n, s))  # type: ignore[misc]
+            end = self.plan.hours * 3600
+            self.schedule.run(end)
+            for number in sorted(self._ends):
+                self._end(number)
+            self._heal()
+            settled = end + self.settle_beats * max(self.plan.grain, 1.0)
+            self.schedule.run(settled)
+            self._judge()
+            if watch is not None:
+                self.outcome.wrong += [Wrong("SAID SAFE", words) for words in watch.wrong]
+            self.over = True
+            self.schedule.kill(self.process)
+            self.schedule.run(settled)
+        self.outcome.seconds = self.schedule.now
+        self.outcome.steps = self.schedule.steps
+        return self.outcome
+
+    def _strike(self, number: int, strike: Strike) -> None:
+        self.outcome.pairs[strike.harm, self._doing()] += 1
+        self.note(f"{strike.harm} for {strike.lasts:.1f} s")
+        end = HARMS[strike.harm].begin(self, random.Random(strike.seed))
+        if end is not None:
+            self._ends[number] = (strike, end)
+            self.schedule.after(strike.lasts, lambda: self._end(number))
+
+    def _end(self, number: int) -> None:
+        found = self._ends.pop(number, None)
+        if found is not None:
+            strike, end = found
+            self.note(f"{strike.harm} is over")
+            end()
+
+    def _doing(self) -> str:
+        """Return what the canary is doing, for the table of what was tried."""
+        runner = self.runner
+        judge = None if runner is None else runner._judge
+        if self.process.dead or runner is None or judge is None:
+            return "dead" if self.process.dead else "starting"
+        state = judge._tracker.state
+        if judge.blocked is not None:
+            return "blocked"
+        if not runner.probing.is_set():
+            return "opening"
+        if any(one.rereading for one in judge.published.partitions):
+            return "rereading"
+        if state.stopped:
+            return "stopped"
+        return "calm"
+
+    def _heal(self) -> None:
+        """End every harm that is left."""
+        self.disk.heal()
+        self.store.away = False
+        self.store.unanswered = self.store.refused = self.store.delay_s = 0.0
+        for broker in self.cluster.brokers():
+            self.cluster.slow(broker, 0.0)
+            self.cluster.lag(broker, 0.0)
+            self.cluster.resume(broker)
+            self.cluster.start(broker)
+        self.cluster.bugs.clear()
+        self.cluster.heal()
+        if self.process.frozen:
+            self.schedule.resume(self.process)
+        if self.process.dead and not self._pending_start:
+            self._start_later(1.0)
+
+    def _lost(self, topic: str, topic_id: str, partition: int, records: Sequence[Any], how: str) -> None:
+        if how not in EXPIRED and records:
+            self.note(f"{how}: {len(records)} records of {topic}[{partition}] from {records[0].offset} on are gone")
+        self.truth.lost(topic, topic_id, partition, records, how)
+
+    @contextlib.contextmanager
+    def _installed(self) -> Iterator[None]:
+        """Put this world in the place of the operating system and of Kafka, and listen to the ledger and the store."""
+        truth = self.truth
+        append, record = Ledger.append, Violations.record
+        schedule = self.schedule
+
+        def listening(ledger: Ledger, facts: Sequence[Any]) -> None:
+            append(ledger, facts)
+            truth.durable(facts)
+
+        def telling(repository: Violations, cluster: str, found: Sequence[Any]) -> int:
+            done = record(repository, cluster, found)
+            truth.told(found)
+            return done
+
+        class Clients(opening.Clients):
+            """Each process has its own."""
+
+            def __init__(self) -> None:
+                self._made: dict[Process, SimulatedKafka] = {}
+
+            def _of(self) -> SimulatedKafka:
+                assert schedule.current is not None
+                process = schedule.current.process
+                if process not in self._made:
+                    self._made[process] = SimulatedKafka(schedule, world.cluster, process)
+                return self._made[process]
+
+            def producer(self, config: dict[str, Any], logger: logging.Logger) -> Any:
+                return self._of().producer(config, logger)
+
+            def consumer(self, config: dict[str, Any], logger: logging.Logger) -> Any:
+                return self._of().consumer(config, logger)
+
+            def admin(self, config: dict[str, Any], logger: logging.Logger) -> Any:
+                return self._of().admin(config, logger)
+
+        world = self
+        fsspec.filesystem("memory").store.clear()
+        before_system, before_clients = system.use(self.system), opening.use(Clients())  # type: ignore[arg-type]
+        Ledger.append, Violations.record = listening, telling  # type: ignore[method-assign,assignment]
+        configured = structlog.get_config()
+        structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(self.log_level))
+        try:
+            yield
+        finally:
+            Ledger.append, Violations.record = append, record  # type: ignore[method-assign]
+            system.use(before_system)
+            opening.use(before_clients)
+            structlog.configure(**configured)
+            self.store.close()
+
+    # the verdict
+
+    def _judge(self) -> None:
+        truth, wrong = self.truth, self.outcome.wrong
+        self.outcome.promises = len(truth.promised)
+        broken = truth.broken()
+        self.outcome.broken = len(broken)
+        for name, fate in broken.items():
+            if not truth.is_said(name, "lost-write") and not self._excused(name, fate):
+                when, why = fate.gone or (fate.at, "its transaction is not committed any more")
+                wrong.append(Wrong("MISSED", f"offset {fate.offset}: {why} at {when:.1f} s"))
+        for name, violation in truth.false_losses:
+            there = truth.fates.get(name)
+            wrong.append(
+                Wrong(
+                    "FALSE",
+                    f"{violation.kind} {violation.topic}[{violation.partition}] {violation.offset}: "
+                    f"{violation.summary} ({there})",
+                )
+            )
+        judge = None if self.runner is None else self.runner._judge
+        if self.process.dead or judge is None or self.runner is None or not self.runner.probing.is_set():
+            wrong.append(Wrong("STUCK", "it does not probe again, though all is well"))
+        open_ = [
+            row
+            for row in self.store.store.violations.page(ViolationFilter(state="open"), limit=1000).items
+            if row.kind in ENDING
+        ]
+        wrong += [Wrong("STUCK", f"{row.kind} is still open: {row.summary}") for row in open_]
+        for task in self.process.tasks:
+            if task.failure is not None:
+                wrong.append(Wrong("CRASH", f"{task.name}: {task.failure!r}"))
+
+    def _excused(self, name: bytes, fate: Any) -> bool:
+        """Whether the canary cannot know of a broken promise: its memory was lost and said so, or the topic is gone."""
+        gone_at = fate.at if fate.gone is None else fate.gone[0]
+        if any(at >= min(gone_at, self.truth.promised[name]) for at in self.truth.memory_lost):
+            return True
+        kinds = {
+            one.kind
+            for _, one in self.truth.violations
+            if one.topic_id == fate.topic_id or one.kind == "topic-recreated"
+        }
+        return "topic-recreated" in kinds or "topic-deleted" in kinds
+
+
+ENDING = frozenset({"blind", "stalled", "offline-partition", "isr-of-one", "under-min-isr", "cluster-offline"})
+"""Conditions that must have ended once all is well."""
+
+
+def live(plan: Plan) -> Outcome:
+    """Live one life."""
+    return World(plan).live()

@@ -1,0 +1,108 @@
+"""What a life is made from: everything follows from a plan, and a plan follows from its seed."""
+
+import random
+from dataclasses import dataclass, field
+from typing import Any
+
+from canary.settings import Settings
+
+GRAINS = (0.0, 1.0, 1.0, 5.0, 5.0, 30.0, 120.0)
+"""How coarse time is, in s: how often anything that waits may wake up, and how often probes are sent (1 s at least)."""
+MODES = (("idempotent",), ("idempotent",), ("transactional",), ("idempotent", "transactional"), ("plain",))
+SCRUB_BYTES = 66_000
+"""In an interval: so the scrubber turns to a partition every dozen intervals."""
+BEATS = 800
+"""How many intervals a life lasts, where nothing else is said."""
+
+
+@dataclass(frozen=True, slots=True)
+class Strike:
+    """A harm at a time, in s; ``lasts`` seconds where it ends; ``seed`` is of its dice."""
+
+    at: float
+    harm: str
+    lasts: float
+    seed: int
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """One life. ``hours`` are virtual; ``grain`` in s; ``unclean``: unclean elections are allowed."""
+
+    seed: int
+    hours: float
+    grain: float = 1.0
+    partitions: int = 3
+    modes: tuple[str, ...] = ("idempotent",)
+    retention_s: float = 400.0
+    unclean: bool = False
+    strikes: tuple[Strike, ...] = field(default=())
+
+    def settings(self) -> Settings:
+        """Return the canary's settings: as an operator would have them, stretched by the grain."""
+        grain = max(self.grain, 1.0)
+        made = Settings.model_validate(
+            {
+                "runner": {"name": "r", "scrub_rate": int(SCRUB_BYTES / grain)},
+                "store": {"url": "sqlite:///world/store.db"},
+                "ledger": {"directory": "/world/ledger"},
+                "probe_log": {"url": "memory://probe-log"},
+                "schedule": {"reconcile": None},
+                "clusters": [
+                    {
+                        "name": "c",
+                        "kafka": {"bootstrap.servers": "127.0.0.1:9092"},
+                        "topic": {
+                            "partitions": self.partitions,
+                            "config": {
+                                "retention.ms": str(int(self.retention_s * 1000)),
+                                "unclean.leader.election.enable": str(self.unclean).lower(),
+                            },
+                        },
+                        "modes": {mode: {"interval": f"{grain:g}s"} for mode in self.modes},
+                        "watch": {"audit_interval": f"{600 * grain:g}s"},
+                    }
+                ],
+            }
+        )
+        runner = made.runner.model_copy(update={"segment_age": 30.0 * grain})
+        return made.model_copy(update={"runner": runner})
+
+
+def plan_of(seed: int, names: dict[str, float], hours: float | None = None, grain: float | None = None) -> Plan:
+    """Return the plan of a seed. ``names`` are the harms there are, each with how often it is struck (a weight).
+
+    Swarm testing: each life knows a part of the harms only, so that rare ones meet without common ones between them.
+    """
+    dice = random.Random(seed)
+    chosen_grain = dice.choice(GRAINS)
+    grain = chosen_grain if grain is None else grain
+    hours = hours if hours is not None else BEATS * max(grain, 1.0) / 3600
+    share = dice.choice((0.1, 0.25, 0.5))
+    known = [name for name in names if dice.random() < share] or [dice.choice(list(names))]
+    weights = [names[name] for name in known]
+    lasts_most = 60 * max(grain, 5.0)
+    strikes: list[Strike] = []
+    at = 120.0 * max(grain, 1.0)
+    pace = dice.choice((30.0, 100.0, 300.0)) * max(grain, 1.0)
+    while at < hours * 3600:
+        at += dice.expovariate(1 / pace)
+        name = dice.choices(known, weights)[0]
+        strikes.append(
+            Strike(at, name, dice.choice((2.0, 15.0, 45.0, lasts_most)) * dice.random(), dice.getrandbits(32))
+        )
+    return Plan(
+        seed=seed,
+        hours=hours,
+        grain=grain,
+        partitions=dice.choice((1, 3, 3)),
+        modes=dice.choice(MODES),
+        retention_s=dice.choice((100.0, 400.0, 4000.0)) * max(grain, 1.0),
+        unclean=dice.random() < 0.4,
+        strikes=tuple(one for one in strikes if one.at < hours * 3600),
+    )
+
+
+def story_of(strike: Strike) -> dict[str, Any]:
+    """Return a strike for people."""
+    return {"at_s": round(strike.at, 1), "harm": strike.harm, "lasts_s": round(strike.lasts, 1)}

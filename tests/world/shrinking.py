@@ -1,0 +1,80 @@
+"""Makes a life that went wrong as short as it can be, and tells it."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterator
+
+from tests.world.life import Outcome, live
+from tests.world.plan import Plan, Strike
+
+
+def shrunk(outcome: Outcome, tries: int = 200, on_try: Callable[[int, Plan], None] = lambda *_: None) -> Outcome:
+    """Return the shortest life found in which something of the same kind goes wrong, after at most so many tries."""
+    best, kinds = outcome, {one.what for one in outcome.wrong}
+    done = 0
+    found = True
+    while found and done < tries:
+        found = False
+        for plan in _shorter(best.plan):
+            done += 1
+            on_try(done, plan)
+            again = live(plan)
+            if kinds & {one.what for one in again.wrong}:
+                best, found = again, True
+                break
+            if done >= tries:
+                break
+    return best
+
+
+def _shorter(plan: Plan) -> Iterator[Plan]:
+    """Yield simpler plans, those that leave out most first."""
+    strikes = plan.strikes
+    size = len(strikes) // 2
+    while size:
+        for start in range(0, len(strikes), size):
+            yield _with(plan, strikes[:start] + strikes[start + size :])
+        size //= 2
+    yield from _smaller(plan)
+    for number, one in enumerate(strikes):
+        if one.lasts > 4:
+            shorter = dataclasses.replace(one, lasts=one.lasts / 2)
+            yield _with(plan, (*strikes[:number], shorter, *strikes[number + 1 :]))
+
+
+def _smaller(plan: Plan) -> Iterator[Plan]:
+    """Yield plans with the same harms, and less beside them."""
+    strikes = plan.strikes
+    if plan.partitions > 1:
+        yield dataclasses.replace(plan, partitions=1)
+    if len(plan.modes) > 1:
+        for mode in plan.modes:
+            yield dataclasses.replace(plan, modes=(mode,))
+    if strikes:
+        hours = (strikes[-1].at + strikes[-1].lasts + 10 * plan.grain) / 3600
+        if hours < plan.hours * 0.9:
+            yield dataclasses.replace(plan, hours=hours)
+        first = strikes[0].at - 60 * plan.grain
+        if first > 60 * plan.grain:
+            moved = tuple(dataclasses.replace(one, at=one.at - first) for one in strikes)
+            yield dataclasses.replace(plan, strikes=moved, hours=plan.hours - first / 3600)
+
+
+def _with(plan: Plan, strikes: tuple[Strike, ...]) -> Plan:
+    return dataclasses.replace(plan, strikes=strikes)
+
+
+def told(outcome: Outcome) -> str:
+    """Return a life as a story that a person can follow, and as an entry of a regression test."""
+    plan = outcome.plan
+    lines = [
+        (
+            f"seed {plan.seed}: {plan.hours:.3f} h at {plan.grain:g} s, {plan.partitions} partitions, "
+            f"{' and '.join(plan.modes)}, retention {plan.retention_s:g} s, unclean elections {plan.unclean}"
+        ),
+        *(f"  {at:10.1f} s  {words}" for at, words in outcome.story),
+        *(f"  {one.what}: {one.about}" for one in outcome.wrong),
+        f"  to live it again: {plan!r}",
+    ]
+    return "\n".join(lines)

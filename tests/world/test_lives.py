@@ -1,0 +1,90 @@
+"""Whole lives: fresh ones, and those that once went wrong."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+
+import pytest
+
+from canary.runner.publishing.flusher import Flusher
+from tests.support.seeds import cases
+from tests.world.harms import HARMS
+from tests.world.life import live
+from tests.world.plan import Plan, Strike, plan_of
+from tests.world.shrinking import shrunk, told
+
+WEIGHTS = {name: one.weight for name, one in HARMS.items()}
+FRESH_CPU_S = 90.0
+"""For so long fresh seeds are tried in each run."""
+
+ISR_OF_ONE = Plan(
+    seed=5,
+    hours=0.15,
+    grain=5.0,
+    partitions=1,
+    retention_s=2000.0,
+    strikes=(Strike(120.0, "isr-of-one-then-power", 30.0, 4),),
+)
+"""An ISR that shrinks to one, whose last member loses power: the seeds' own story."""
+
+WENT_WRONG: dict[str, Plan] = {
+    "a leader that nobody but clients hears, and that answers for a log that is longer by now": Plan(
+        seed=216,
+        hours=0.685,
+        grain=30.0,
+        retention_s=12000.0,
+        unclean=True,
+        strikes=(Strike(at=1800.0, harm="isolate-leader", lasts=182.85, seed=641238186),),
+    ),
+}
+"""Lives in which the canary, or the world, was wrong once; each by what it was about."""
+
+
+def test_a_life_without_harm_keeps_every_promise_and_says_nothing() -> None:
+    outcome = live(Plan(seed=3, hours=0.03, grain=1.0, modes=("idempotent", "transactional")))
+    assert outcome.wrong == []
+    assert outcome.promises > 600
+    assert outcome.broken == 0
+
+
+def test_the_same_seed_is_the_same_life() -> None:
+    plan = plan_of(11, WEIGHTS, hours=0.3, grain=5.0)
+    first, again = live(plan), live(plan)
+    assert first.story == again.story
+    assert (first.steps, first.promises, first.broken) == (again.steps, again.promises, again.broken)
+
+
+@pytest.mark.parametrize("about", WENT_WRONG)
+def test_what_went_wrong_once_goes_right(about: str) -> None:
+    outcome = live(WENT_WRONG[about])
+    assert outcome.wrong == [], told(outcome)
+
+
+def test_a_lost_write_is_found_and_said() -> None:
+    outcome = live(ISR_OF_ONE)
+    assert outcome.wrong == [], told(outcome)
+    assert outcome.broken > 0, told(outcome)
+
+
+def test_silence_about_a_loss_is_noticed_and_shrunk(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Flusher, "violations", lambda *_: None)
+    harmless = (Strike(60.0, "elect", 1.0, 1), Strike(90.0, "store-away", 5.0, 2))
+    outcome = live(dataclasses.replace(ISR_OF_ONE, strikes=(*harmless, *ISR_OF_ONE.strikes)))
+    assert "MISSED" in {one.what for one in outcome.wrong}
+    shortest = shrunk(outcome, tries=4)
+    assert [one.harm for one in shortest.plan.strikes] == ["isr-of-one-then-power"]
+    assert "MISSED" in told(shortest)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1200)
+def test_fresh_seeds() -> None:
+    began, broken = time.process_time(), 0
+    for seed in cases("world", 10_000):
+        outcome = live(dataclasses.replace(plan_of(seed, WEIGHTS), modes=("idempotent",)))
+        assert outcome.wrong == [], told(shrunk(outcome, tries=60))
+        broken += outcome.broken
+        if time.process_time() - began > FRESH_CPU_S:
+            break
+    assert broken > 0
