@@ -31,8 +31,8 @@ RETENTION_MS = 24 * 3_600_000
 LOWER_TIMES = 5
 """A lower epoch so often in a row is believed."""
 
-FORMER_LOOKS = 12
-"""An end that a former leader may list, and so often in a row, is believed."""
+FORMER_ROUNDS = 40
+"""What a former leader may have answered is believed after so many questions: ten ends, or thirty re-reads, in a row."""
 
 Key = tuple[int, int]
 """(generation, sequence) of a probe."""
@@ -376,7 +376,7 @@ class Life:
     def settle(self) -> None:
         """Let every question be asked and answered, the log grow a little, and all of it be read again."""
         self.ack()
-        for turn in range(-FORMER_LOOKS if self.in_doubt else 0, 16):
+        for turn in range(-FORMER_ROUNDS if self.in_doubt else 0, 16):
             if turn in {1, 9}:
                 self.write()
                 while self.mode == "plain" and self.end <= max(self.truth.gone.values(), default=0):
@@ -385,7 +385,7 @@ class Life:
             for name in (RC, RU):
                 self.tail(name, 1000)
             self.round()
-            if turn in {8, 10, 12}:
+            if turn < 0 or turn in {8, 10, 12}:
                 self.fold(f.ScrubAsked(self.now_ns, TOPIC, 0, 1 << 40))
             while self.requests:
                 self.answer()
