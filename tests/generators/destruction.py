@@ -377,7 +377,7 @@ class Life:
         """Let every question be asked and answered, the log grow a little, and all of it be read again."""
         self.ack()
         for turn in range(-FORMER_ROUNDS if self.in_doubt else 0, 16):
-            if turn in {1, 9}:
+            if turn in {-FORMER_ROUNDS, 1, 9}:  # the end of a former leader's log never moves
                 self.write()
                 while self.mode == "plain" and self.end <= max(self.truth.gone.values(), default=0):
                     self.write()  # the end of a log tells nothing of what its leader acknowledged alone
