@@ -42,10 +42,17 @@ PAGE_S, ALERT_S = 10.0, 120.0
 FORGOTTEN_S = 330.0
 """A violation counts as new for five minutes, and its alert fires as long."""
 ENDING: Final = """
-import ctypes, signal, threading, time
+import ctypes, signal, sys, threading, time
+
+def works(ident):
+    frame, calls = sys._current_frames().get(ident), []
+    while frame is not None:
+        calls.append(frame.f_code.co_name)
+        frame = frame.f_back
+    return ("run", "_main") in zip(calls, calls[1:])
 
 def end(name):
-    ended = [thread for thread in threading.enumerate() if thread.name == name and thread.ident is not None]
+    ended = [thread for thread in threading.enumerate() if thread.name == name and works(thread.ident)]
     for thread in ended:
         ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread.ident), ctypes.py_object(MemoryError))
     return ended
@@ -60,7 +67,7 @@ signal.signal(signal.SIGUSR1, lambda *_: end("judge"))
 signal.signal(signal.SIGUSR2, lambda *_: threading.Thread(target=again_and_again, daemon=True).start())
 """
 """Has a thread of the process raise MemoryError, wherever it is: at SIGUSR1 the judge's, at SIGUSR2 the watcher's, and
-those of the next two that are started in its place."""
+those of the next two that are started in its place. Not while a thread begins or ends: Python itself would break."""
 
 
 @dataclass
