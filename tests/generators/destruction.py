@@ -32,7 +32,7 @@ LOWER_TIMES = 5
 """A lower epoch so often in a row is believed."""
 
 FORMER_ROUNDS = 40
-"""What a former leader may have answered is believed after so many questions: ten ends, or thirty re-reads, in a row."""
+"""What a former leader may answer is believed after so many questions: ten ends, or thirty re-reads, in a row."""
 
 Key = tuple[int, int]
 """(generation, sequence) of a probe."""
@@ -377,8 +377,10 @@ class Life:
         """Let every question be asked and answered, the log grow a little, and all of it be read again."""
         self.ack()
         for turn in range(-FORMER_ROUNDS if self.in_doubt else 0, 16):
-            if turn in {-FORMER_ROUNDS, 1, 9}:  # the end of a former leader's log never moves
-                self.write()
+            if turn in {-FORMER_ROUNDS, 1, 9}:
+                end = self.end
+                while self.end == end:  # that of a former leader's log never moves
+                    self.write()
                 while self.mode == "plain" and self.end <= max(self.truth.gone.values(), default=0):
                     self.write()  # the end of a log tells nothing of what its leader acknowledged alone
                 self.ack()
