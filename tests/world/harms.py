@@ -224,12 +224,16 @@ def elect(world: World, dice: random.Random) -> None:
 
 @harm(0.5)
 def delete_topic(world: World, dice: random.Random) -> None:
-    world.cluster.delete_topic(world.any_broker(), dice.choice(world.topics()))
+    topic = dice.choice(world.topics())
+    if world.knows_ids():
+        world.cluster.delete_topic(world.any_broker(), topic)
 
 
 @harm(0.5)
 def recreate_topic(world: World, dice: random.Random) -> None:
-    world.cluster.recreate_topic(dice.choice(world.topics()))
+    topic = dice.choice(world.topics())
+    if world.knows_ids():
+        world.cluster.recreate_topic(topic)
 
 
 @harm(0.5)
@@ -243,6 +247,95 @@ def delete_records(world: World, dice: random.Random) -> None:
     log = world.cluster.log(topic, partition)
     if log:
         world.cluster.delete_records(topic, partition, dice.choice(log).offset)
+
+
+# what an operator does to the whole cluster, or to the settings
+
+
+@harm()
+def other_cluster(world: World, dice: random.Random) -> End | None:
+    """Another cluster's id answers behind the address."""
+    if world.process.dead or world.runner is None or not world.runner.probing.is_set():
+        return None  # the first cluster that answers is the known one
+    world.cluster.answers_as = "another-cluster-000001"
+    if dice.random() < 0.3:
+        world.kill_canary(after=10 * dice.random())
+    return lambda: setattr(world.cluster, "answers_as", None)
+
+
+@harm()
+def epochs_restored(world: World, dice: random.Random) -> End:
+    """The metadata are put back from a backup, so that leader epochs go back; the canary is started again then.
+
+    A client that knows of the higher epoch waits for it: only a new one goes on.
+    """
+    backup = world.cluster.epochs()
+    for topic, _, partition in backup:
+        if topic in world.topics():
+            for broker in dice.sample(list(world.cluster.brokers()), 3):
+                world.cluster.elect(topic, partition, broker)
+
+    def back() -> None:
+        world.cluster.restore_epochs(backup)
+        beat = max(world.plan.grain, 1.0)
+        world.schedule.after(10 * beat * dice.random(), lambda: world.kill_canary(after=10 * dice.random()))
+
+    return back
+
+
+OLD_BEATS, KNOWN_BEATS = (40, 120), (20, 60)
+"""For so many intervals brokers tell no topic ids; a topic is made again so many intervals later."""
+
+
+@harm(0.5)
+def old_brokers(world: World, dice: random.Random) -> None:
+    """From the beginning on brokers tell no topic ids, then they do (an upgrade); later a topic is made again."""
+    if world.schedule.now > 0:
+        return
+    beat = max(world.plan.grain, 1.0)
+    world.cluster.tell_ids(told=False)
+    upgraded = beat * dice.uniform(*OLD_BEATS)
+    world.schedule.after(upgraded, lambda: world.cluster.tell_ids(told=True))
+    again = dice.getrandbits(32)
+    world.schedule.after(
+        upgraded + beat * dice.uniform(*KNOWN_BEATS), lambda: recreate_topic(world, random.Random(again))
+    )
+
+
+@harm()
+def switch_off(world: World, dice: random.Random) -> End | None:
+    """A mode is taken out of the settings while a transaction of it is open, if it has any; later maybe put back."""
+    modes = [mode for mode in world.plan.modes if mode not in world.switched_off]
+    if len(modes) < 2:
+        return None
+    mode = "transactional" if "transactional" in modes and dice.random() < 0.7 else dice.choice(modes)
+    again, hold_s = dice.random() < 0.5, 2 * max(world.plan.grain, 1.0) * (0.5 + dice.random())
+    after = 5 * dice.random()
+    until = world.schedule.now + 20 * max(world.plan.grain, 1.0)
+
+    def look() -> None:
+        broker = world.cluster.transactions.busy() if mode == "transactional" else -1
+        if mode == "transactional" and broker < 0 and world.schedule.now < until:
+            world.schedule.after(0.1, look)
+        elif broker < 0:
+            off()
+        else:
+            world.cluster.cut("canary", broker)  # so that it cannot commit
+            world.schedule.after(hold_s, off)
+            world.schedule.after(hold_s, lambda: world.cluster.heal("canary", broker))
+
+    def off() -> None:
+        if not world.settling:
+            world.switched_off |= {mode}
+            world.kill_canary(after=after)
+
+    def back() -> None:
+        if again and mode in world.switched_off:
+            world.switched_off -= {mode}
+            world.stop_canary(after=after)
+
+    look()
+    return back
 
 
 # the canary's process, disk, store and clock
@@ -325,7 +418,7 @@ def rot_ledger(world: World, dice: random.Random) -> None:
 @harm(0.5)
 def old_ledger(world: World, dice: random.Random) -> End:
     """The ledger is put back from a backup."""
-    backup = world.disk.backup(LEDGER) if world.disk.exists(LEDGER) else None
+    backup = world.disk.backup(LEDGER) if world.disk.exists(LEDGER) and world.knows_ids() else None
 
     def back() -> None:
         if backup is not None:
@@ -372,6 +465,7 @@ def old_store(world: World, dice: random.Random) -> End:
 
     def back() -> None:
         world.kill_canary(after=1 + 10 * dice.random())
+        world.cluster.answers_as = None  # a store that knows no cluster takes the first one for its own
         world.store.restore(backup)
 
     return back
@@ -380,6 +474,7 @@ def old_store(world: World, dice: random.Random) -> End:
 @harm(0.3)
 def wipe_store(world: World, dice: random.Random) -> None:
     world.kill_canary(after=1 + 10 * dice.random())
+    world.cluster.answers_as = None  # a store that knows no cluster takes the first one for its own
     world.store.wipe()
 
 
@@ -390,6 +485,7 @@ def restored_as_documented(world: World, dice: random.Random) -> End:
 
     def back() -> None:
         world.kill_canary(after=1 + 10 * dice.random())
+        world.cluster.answers_as = None  # a store that knows no cluster takes the first one for its own
         world.store.restore(backup)
         world.disk.wipe(LEDGER)
 

@@ -7,7 +7,7 @@ import logging
 import random
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import fsspec
@@ -71,14 +71,16 @@ class World:
         self.cluster = Cluster(self.schedule, random.Random(dice.getrandbits(64)))
         self.disk = LyingDisk(self.schedule, random.Random(dice.getrandbits(64)))
         self.store = LyingStore(self.schedule, random.Random(dice.getrandbits(64)))
-        self.truth = Truth(lambda: self.schedule.now)
+        self.truth = Truth(lambda: self.schedule.now, cluster_id=self.cluster.cluster_id)
         self.outcome = Outcome(plan)
         self.process = Process("canary-0")
         self.runner: ClusterRunner | None = None
         self.clock_ns = 0
         """What the canary's machine adds to the right time."""
         self.starts = 0
-        self.over = False
+        self.over = self.settling = False
+        self.switched_off: frozenset[str] = frozenset()
+        """Modes that are in the plan, and no more (or not now) in the canary's settings."""
         self.settle_beats = SETTLE_BEATS
         self.log_level = logging.CRITICAL
         """What the canary logs from this level on is printed."""
@@ -93,6 +95,11 @@ class World:
         """Return the probe topics that there are to be."""
         cluster = self.settings.clusters[0]
         return [cluster.topic_of(mode) for mode in self.plan.modes]
+
+    def knows_ids(self) -> bool:
+        """Return whether the canary has noted the id of each topic: only then it can see that one is made again."""
+        named = {topic_id for topic, topic_id, _ in self.cluster.epochs() if topic in self.topics()}
+        return self.cluster.ids and named <= self.truth.topic_ids
 
     def any_broker(self) -> int:
         """Return a broker that answers; the first one if none does."""
@@ -158,7 +165,9 @@ class World:
         self.schedule.spawn(process, lambda: self._canary(process), "main")
 
     def _canary(self, process: Process) -> None:
-        runner = self.runner = ClusterRunner(self.settings, self.settings.clusters[0], self.store.store, disk=self.disk)
+        modes = tuple(mode for mode in self.plan.modes if mode not in self.switched_off)
+        settings = replace(self.plan, modes=modes).settings() if self.switched_off else self.settings
+        runner = self.runner = ClusterRunner(settings, settings.clusters[0], self.store.store, disk=self.disk)
         try:
             runner.run()
         except Exception as error:
@@ -196,6 +205,7 @@ class World:
                 self.schedule.at(strike.at, lambda n=number, s=strike: self._strike(n, s))  # type: ignore[misc]
             end = self.plan.hours * 3600
             self.schedule.run(end)
+            self.settling = True
             for number in sorted(self._ends):
                 self._end(number)
             self._heal()
@@ -254,6 +264,7 @@ class World:
             self.cluster.resume(broker)
             self.cluster.start(broker)
         self.cluster.bugs.clear()
+        self.cluster.answers_as = None
         self.cluster.heal()
         if self.process.frozen:
             self.schedule.resume(self.process)
@@ -353,6 +364,8 @@ class World:
 
     def _excused(self, name: bytes, fate: Any) -> bool:
         """Whether the canary cannot know of a broken promise: its memory was lost and said so, or the topic is gone."""
+        if any(fate.topic == self.settings.clusters[0].topic_of(mode) for mode in self.switched_off):
+            return True  # nobody asks for that topic
         gone_at = fate.at if fate.gone is None else fate.gone[0]
         if any(at >= min(gone_at, self.truth.promised[name]) for at in self.truth.memory_lost):
             return True

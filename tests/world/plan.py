@@ -11,6 +11,8 @@ GRAINS = (0.0, 1.0, 1.0, 5.0, 5.0, 30.0, 120.0)
 MODES = (("idempotent",), ("idempotent",), ("transactional",), ("idempotent", "transactional"), ("plain",))
 SCRUB_BYTES = 66_000
 """In an interval: so the scrubber turns to a partition every dozen intervals."""
+FROM_THE_START = frozenset({"old-brokers"})
+"""Harms that strike at second 0."""
 BEATS = 800
 """How many intervals a life lasts, where nothing else is said."""
 
@@ -89,7 +91,12 @@ def plan_of(seed: int, names: dict[str, float], hours: float | None = None, grai
         at += dice.expovariate(1 / pace)
         name = dice.choices(known, weights)[0]
         strikes.append(
-            Strike(at, name, dice.choice((2.0, 15.0, 45.0, lasts_most)) * dice.random(), dice.getrandbits(32))
+            Strike(
+                0.0 if name in FROM_THE_START else at,
+                name,
+                dice.choice((2.0, 15.0, 45.0, lasts_most)) * dice.random(),
+                dice.getrandbits(32),
+            )
         )
     return Plan(
         seed=seed,

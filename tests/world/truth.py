@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from canary.anomalies.policy import WRITES_LOST
-from canary.facts import Acked, Committed, Fact, Sent
+from canary.facts import Acked, ClusterSeen, Committed, Fact, RunnerStarted, Sent, TopicSeen, WatchAsked
 from canary.probe.identity import Identity
 from canary.probe.record import key
 
@@ -34,6 +34,7 @@ class Fate:
     offset: int = -1
     at: float = 0.0
     topic_id: str = ""
+    topic: str = ""
     was_lost: bool = False
     """Since it was last written there was a time at which no copy was left, for another reason than its age."""
 
@@ -56,13 +57,26 @@ class Truth:
     """Harms that excuse silence: what they did to the canary's own memory."""
     durable_at: float | None = None
     """When facts became durable last."""
+    cluster_id: str = ""
+    """What the cluster calls itself: what others acknowledge is no promise."""
+    topic_ids: set[str] = field(default_factory=set)
+    """Those that the canary's ledger has."""
     _in_transaction: dict[tuple[int, int, int], list[bytes]] = field(default_factory=lambda: defaultdict(list))
     _transaction_of: dict[bytes, tuple[int, int, int] | None] = field(default_factory=dict)
     _committed: set[tuple[int, int, int]] = field(default_factory=set)
+    _facts: int = 0
+    _asked: dict[int, int] = field(default_factory=dict)
+    """By round, how many facts were durable when it began."""
+    _unsure: list[tuple[int, bytes]] = field(default_factory=list)
+    """(fact, probe) of what was acknowledged since the last round that the known cluster answered."""
+    _void: set[bytes] = field(default_factory=set)
+    """Probes that another cluster may have acknowledged."""
+    _elsewhere: bool = False
+    """Another cluster has answered, and no process has begun since."""
 
     # the cluster's end
 
-    def appended(self, topic: str, topic_id: str, partition: int, record: Any) -> None:  # noqa: ARG002  # a hook's shape
+    def appended(self, topic: str, topic_id: str, _partition: int, record: Any) -> None:
         """Note a copy of a probe in a log."""
         if record.key is None or record.control is not None:
             return
@@ -71,6 +85,7 @@ class Truth:
             fate = self.fates[record.key] = Fate()
         fate.copies += 1
         fate.offset, fate.at, fate.topic_id, fate.was_lost = record.offset, self.now(), topic_id, False
+        fate.topic = topic
 
     def lost(self, topic: str, topic_id: str, partition: int, records: Sequence[Any], how: str) -> None:  # noqa: ARG002
         """Note records that the log lacks now."""
@@ -97,6 +112,8 @@ class Truth:
         """Note promises that are in the canary's ledger."""
         self.durable_at = self.now()
         for fact in facts:
+            self._facts += 1
+            self._watched(fact)
             if isinstance(fact, Sent):
                 if fact.transaction_id is not None:
                     where = (fact.producer_id, fact.generation, fact.transaction_id)
@@ -104,7 +121,10 @@ class Truth:
             elif isinstance(fact, Acked):
                 name = _key(fact)
                 whole = self._transaction_of.pop(name, None)
-                if whole is None or whole in self._committed:
+                self._unsure.append((self._facts, name))
+                if self._elsewhere:
+                    self._void.add(name)
+                elif whole is None or whole in self._committed:
                     self.promised.setdefault(name, self.now())
                 else:
                     self._in_transaction[whole].append(name)
@@ -112,7 +132,34 @@ class Truth:
                 where = (fact.producer_id, fact.generation, fact.transaction_id)
                 self._committed.add(where)
                 for name in self._in_transaction.pop(where, ()):
-                    self.promised.setdefault(name, self.now())
+                    if name not in self._void and not self._elsewhere:
+                        self.promised.setdefault(name, self.now())
+
+    def _watched(self, fact: Fact) -> None:
+        """Note topic ids; and what is acknowledged between the known cluster's last answer and another's is no promise.
+
+        A probe that was acknowledged then is void even if the known cluster has it: that is found out by reading.
+        """
+        if isinstance(fact, TopicSeen):
+            self.topic_ids |= {fact.topic_id} if fact.topic_id is not None else set()
+        elif isinstance(fact, RunnerStarted):
+            self._elsewhere = False
+        elif isinstance(fact, WatchAsked):
+            self._asked[fact.sample] = self._facts
+        elif isinstance(fact, ClusterSeen):
+            self._answered_by(fact)
+
+    def _answered_by(self, fact: ClusterSeen) -> None:
+        if fact.cluster_id == self.cluster_id and not self._elsewhere:
+            asked = self._asked.get(fact.sample, 0)
+            self._asked.clear()
+            self._unsure = [one for one in self._unsure if one[0] > asked]
+        elif fact.cluster_id != self.cluster_id:
+            self._elsewhere = True
+            self._void |= {name for _, name in self._unsure}
+            for _, name in self._unsure:
+                self.promised.pop(name, None)
+            self._unsure.clear()
 
     def told(self, found: Iterable[Violation]) -> None:
         """Note what the canary delivers to its store."""

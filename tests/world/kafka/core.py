@@ -54,6 +54,8 @@ class Core:
         """The high watermark stands still below min.insync.replicas, as since Kafka 3.7."""
         self.verify_transactions = True
         """A leader asks the coordinator whether a transaction has its partition; without, transactions can hang."""
+        self.answers_as: str | None = None
+        """The id of another cluster that brokers tell in place of their own, None: they tell their own."""
         self.bugs: set[str] = set()
         self.chance: dict[str, float] = {}
         """How probable each of ``bugs`` is each time it could strike; 0.01 if it is not named."""

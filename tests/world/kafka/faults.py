@@ -118,6 +118,33 @@ class Faults(Requests):
         """The quorum is back."""
         self.controller.start()
 
+    def tell_ids(self, *, told: bool) -> None:
+        """Let brokers tell topic ids, or not, as before Kafka 2.8."""
+        self.ids = told
+        self.controller.version += 1
+
+    def epochs(self) -> dict[tuple[str, str, int], int]:
+        """Return (topic, its id, partition) to leader epoch: a backup of them for :meth:`restore_epochs`."""
+        return {(one.topic, one.topic_id, one.number): one.epoch for one in self.controller.partitions()}
+
+    def restore_epochs(self, backup: dict[tuple[str, str, int], int]) -> None:
+        """Put leader epochs back, as with the quorum's metadata from a backup: every broker starts again with them.
+
+        Logs, leaders and in-sync replicas stay as they are.
+        """
+        for node in self.nodes.values():
+            if node.up:
+                node.unclean = True
+                self._end(node)
+                if node.connected:
+                    node.up = node.registered = True
+                else:
+                    self.start(node.id)
+        for one in self.controller.partitions():
+            one.epoch = min(one.epoch, backup.get((one.topic, one.topic_id, one.number), one.epoch))
+            one.unclean_epoch = min(one.unclean_epoch, one.epoch - 1)
+            self.controller.publish(one)
+
     def elect(self, topic: str, partition: int, broker: int | None = None, *, unclean: bool = False) -> bool:
         """Elect a leader of the ISR, or any live copy if ``unclean``; return whether that one leads."""
         one = self.topics.get(topic, partition)

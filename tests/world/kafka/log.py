@@ -158,7 +158,9 @@ class Log:
         return removed
 
     def begin_epoch(self, epoch: int) -> None:
-        """Note that a leader's epoch begins at the end of the log."""
+        """Note that a leader's epoch begins at the end of the log. A lower one, after a restore, ends higher ones."""
+        while self.epochs and self.epochs[-1][0] > epoch:
+            self.epochs.pop()
         if not self.epochs or self.epochs[-1][0] < epoch:
             self.epochs.append((epoch, self.end))
 

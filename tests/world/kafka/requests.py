@@ -1,6 +1,7 @@
 """What clients ask of a broker about a partition: produce, fetch, list offsets."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Literal
 
@@ -21,7 +22,8 @@ class Requests(Core):
 
     def metadata(self, broker: int) -> Metadata:
         """Return what this broker knows."""
-        return self.nodes[broker].image or self.controller.image()
+        told = self.nodes[broker].image or self.controller.image()
+        return told if self.answers_as is None else replace(told, cluster_id=self.answers_as)
 
     def reaches(self, site: str, broker: int) -> bool:
         """Whether a request from ``site`` gets through to a live, not frozen broker now, and an answer back."""

@@ -58,6 +58,13 @@ class Transactions(Coordinators):
         """It leads no more."""
         self.coordinators.pop((replica.partition.number, replica.broker), None)
 
+    def busy(self) -> int:
+        """Return a broker that coordinates an open transaction; -1: none does."""
+        for one in self.coordinators.values():
+            if one.replica.node.serving and any(known.state == "ongoing" for known in one.states.values()):
+                return one.replica.broker
+        return -1
+
     def lose(self, tid: str) -> None:
         """Lose the state of the partition of this id, on every broker."""
         number = self.place(tid)
