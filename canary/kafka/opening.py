@@ -102,14 +102,15 @@ def opened_in_time(
 ) -> Client | None:
     """Return the client once its credentials are accepted; None when ``stopping`` is set before.
 
-    Each refusal goes to ``report``. A constructor that waits is not interrupted.
+    ``make`` calls a function of this module. Each refusal goes to ``report``. A constructor that waits is not
+    interrupted.
 
     Raises:
         KafkaException: it cannot be made for another reason.
     """
     while not stopping.is_set():
         try:
-            return opened(make)
+            return make()
         except KafkaException as error:
             refusal_or_raise(error, report)
             stopping.wait(_AGAIN_S)

@@ -1,5 +1,6 @@
 """Reads a segment: which frames are whole, and what is wrong with the rest."""
 
+import contextlib
 import re
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
@@ -152,15 +153,32 @@ def read_segment(path: Path, disk: Disk = DISK) -> Segment:
     """
     number = segment_number(path)
     counted = None
-    try:
+    with _readable(path):
         for later in reversed(segment_paths(path.parent, disk)):  # the last of two successors counts, as in recovery
             header = read_header(later, disk)
             if header is not None and header.previous == number:
                 counted = header.previous_bytes
                 break
+    return scan_segment(path, counted, disk)
+
+
+def segments_beside(path: Path, disk: Disk = DISK) -> list[Path]:
+    """Return the segments in the directory of the one at ``path``, and itself, oldest first.
+
+    Raises:
+        LedgerError: the directory cannot be read.
+    """
+    with _readable(path):
+        return segment_paths(path.parent, disk)
+
+
+@contextlib.contextmanager
+def _readable(path: Path) -> Iterator[None]:
+    """Make a LedgerError of what cannot be read beside the segment at ``path``."""
+    try:
+        yield
     except OSError as error:
         raise LedgerError(f"the segments beside {path} cannot be read: {error.strerror}") from error
-    return scan_segment(path, counted, disk)
 
 
 def read_header(path: Path, disk: Disk = DISK) -> Header | None:

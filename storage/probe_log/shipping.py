@@ -18,9 +18,9 @@ import structlog
 from fsspec.implementations.local import LocalFileSystem
 
 from canary.threads import system
-from storage.ledger import LedgerError, read_segment
+from storage.ledger import read_segment
 from storage.ledger.files import DISK, Disk
-from storage.ledger.segment import segment_number, segment_paths
+from storage.ledger.segment import segment_number, segments_beside
 from storage.probe_log.carry import Carry, load_carry, save_carry
 from storage.probe_log.converting import Converted, convert
 from storage.probe_log.errors import ProbeLogError
@@ -64,10 +64,7 @@ def ship_segment(segment: Path, *, url: str, cluster: str, runner: str, disk: Di
         carry = Carry(ledger_id)
     if read.number <= carry.segment:
         return Shipped(read.number, already=True)
-    try:
-        paths = segment_paths(segment.parent, disk)
-    except OSError as error:
-        raise LedgerError(f"the segments beside {segment} cannot be read: {error.strerror}") from error
+    paths = segments_beside(segment, disk)
     for other in paths:
         if carry.segment < segment_number(other) < read.number:
             raise ProbeLogError(f"{other} has to be shipped before {segment}: what was open in it is not known yet")

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 import pytest
 
+from tests.mutations.edits import Edit, made
 from tests.mutations.table_offline import OFFLINE
 from tests.mutations.table_online import ONLINE
 from tests.mutations.table_outside import OUTSIDE
@@ -99,19 +100,12 @@ def tried(tree: Path, mutation: Mutation, sets: int | None = None) -> str | None
     Raises:
         ValueError: the table does not fit the code any more.
     """
-    path = tree / mutation.file
-    text = path.read_text()
-    if text.count(mutation.original) != 1:
-        raise ValueError(f"{mutation.file}: {mutation.original!r} stands there {text.count(mutation.original)} times")
-    path.write_text(text.replace(mutation.original, mutation.mutated))
-    try:
+    with made(tree, [Edit(mutation.file, mutation.original, mutation.mutated)]):
         for tests in mutation.tests[:sets]:
             noticed = failed(tree, tests)
             if noticed is not None:
                 return noticed
-        return None
-    finally:
-        path.write_text(text)
+    return None
 
 
 def failed(tree: Path, tests: Sequence[str]) -> str | None:

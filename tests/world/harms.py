@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import errno
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -61,6 +61,30 @@ def _broker(world: World, dice: random.Random) -> int:
     return _leader(world, dice) if dice.random() < 0.5 else dice.choice(world.cluster.brokers())
 
 
+def _start(world: World, brokers: Sequence[int]) -> None:
+    for broker in brokers:
+        world.cluster.start(broker)
+
+
+def _cut(world: World, *pairs: tuple[int | str, int | str]) -> End:
+    """Cut connections, each between two sites; the end heals them."""
+    for a, b in pairs:
+        world.cluster.cut(a, b)
+
+    def back() -> None:
+        for a, b in pairs:
+            world.cluster.heal(a, b)
+
+    return back
+
+
+def _change_store(world: World, dice: random.Random, change: Callable[[], object]) -> None:
+    """Change the store while the canary is down."""
+    world.kill_canary(after=1 + 10 * dice.random())
+    world.cluster.answers_as = None  # a store that knows no cluster takes the first one for its own
+    change()
+
+
 # brokers
 
 
@@ -83,32 +107,24 @@ def power_all(world: World, dice: random.Random) -> End:
     brokers = list(world.cluster.brokers())
     dice.shuffle(brokers)
     world.cluster.power_off(*brokers)
-
-    def back() -> None:
-        for broker in brokers:
-            world.cluster.start(broker)
-
-    return back
+    return lambda: _start(world, brokers)
 
 
 @harm(2)
-def isr_of_one_then_power(world: World, dice: random.Random) -> End:
+def isr_of_one_then_power(world: World, dice: random.Random) -> End | None:
     """The followers are away long enough to leave the ISR, and then the last one in it loses power."""
     topic, partition = _place(world, dice)
     leader = world.cluster.leader(topic, partition)
-    others = [one for one in world.cluster.brokers() if one != leader]
-    for one in others:
-        world.cluster.cut(one, leader) if leader > 0 else None
+    if leader < 1:
+        return None
+    heal = _cut(world, *((one, leader) for one in world.cluster.brokers() if one != leader))
 
     def then() -> None:
-        if leader > 0:
-            world.cluster.power_off(leader)
-        for one in others:
-            if leader > 0:
-                world.cluster.heal(one, leader)
+        world.cluster.power_off(leader)
+        heal()
 
     world.schedule.after(15 + 60 * dice.random(), then)
-    return lambda: leader > 0 and world.schedule.after(120, lambda: world.cluster.start(leader))
+    return lambda: world.schedule.after(120, lambda: world.cluster.start(leader))
 
 
 @harm(2)
@@ -131,12 +147,7 @@ def wipe_all_brokers(world: World, dice: random.Random) -> End:  # a harm's shap
     for broker in world.cluster.brokers():
         world.cluster.kill(broker)
         world.cluster.wipe(broker)
-
-    def back() -> None:
-        for broker in world.cluster.brokers():
-            world.cluster.start(broker)
-
-    return back
+    return lambda: _start(world, world.cluster.brokers())
 
 
 @harm()
@@ -168,15 +179,12 @@ def slow(world: World, dice: random.Random) -> End:
 @harm(2)
 def cut_brokers(world: World, dice: random.Random) -> End:
     a, b = dice.sample(list(world.cluster.brokers()), 2)
-    world.cluster.cut(a, b)
-    return lambda: world.cluster.heal(a, b)
+    return _cut(world, (a, b))
 
 
 @harm(2)
 def cut_controller(world: World, dice: random.Random) -> End:
-    broker = _broker(world, dice)
-    world.cluster.cut(broker, "controller")
-    return lambda: world.cluster.heal(broker, "controller")
+    return _cut(world, (_broker(world, dice), "controller"))
 
 
 @harm(2)
@@ -184,33 +192,17 @@ def isolate_leader(world: World, dice: random.Random) -> End:
     """A leader sees nobody but its clients: it goes on believing that it leads."""
     broker = _leader(world, dice)
     others: list[int | str] = [one for one in world.cluster.brokers() if one != broker] + ["controller"]
-    for one in others:
-        world.cluster.cut(broker, one)
-
-    def back() -> None:
-        for one in others:
-            world.cluster.heal(broker, one)
-
-    return back
+    return _cut(world, *((broker, one) for one in others))
 
 
 @harm(2)
 def cut_canary(world: World, dice: random.Random) -> End:
-    broker = _broker(world, dice)
-    world.cluster.cut("canary", broker)
-    return lambda: world.cluster.heal("canary", broker)
+    return _cut(world, ("canary", _broker(world, dice)))
 
 
 @harm()
 def cut_canary_off(world: World, dice: random.Random) -> End:
-    for broker in world.cluster.brokers():
-        world.cluster.cut("canary", broker)
-
-    def back() -> None:
-        for broker in world.cluster.brokers():
-            world.cluster.heal("canary", broker)
-
-    return back
+    return _cut(world, *(("canary", broker) for broker in world.cluster.brokers()))
 
 
 # topics
@@ -277,8 +269,7 @@ def epochs_restored(world: World, dice: random.Random) -> End:
 
     def back() -> None:
         world.cluster.restore_epochs(backup)
-        beat = max(world.plan.grain, 1.0)
-        world.schedule.after(10 * beat * dice.random(), lambda: world.kill_canary(after=10 * dice.random()))
+        world.schedule.after(10 * world.plan.beat * dice.random(), lambda: world.kill_canary(after=10 * dice.random()))
 
     return back
 
@@ -292,7 +283,7 @@ def old_brokers(world: World, dice: random.Random) -> None:
     """From the beginning on brokers tell no topic ids, then they do (an upgrade); later a topic is made again."""
     if world.schedule.now > 0:
         return
-    beat = max(world.plan.grain, 1.0)
+    beat = world.plan.beat
     world.cluster.tell_ids(told=False)
     upgraded = beat * dice.uniform(*OLD_BEATS)
     world.schedule.after(upgraded, lambda: world.cluster.tell_ids(told=True))
@@ -309,9 +300,9 @@ def switch_off(world: World, dice: random.Random) -> End | None:
     if len(modes) < 2:
         return None
     mode = "transactional" if "transactional" in modes and dice.random() < 0.7 else dice.choice(modes)
-    again, hold_s = dice.random() < 0.5, 2 * max(world.plan.grain, 1.0) * (0.5 + dice.random())
+    again, hold_s = dice.random() < 0.5, 2 * world.plan.beat * (0.5 + dice.random())
     after = 5 * dice.random()
-    until = world.schedule.now + 20 * max(world.plan.grain, 1.0)
+    until = world.schedule.now + 20 * world.plan.beat
 
     def look() -> None:
         broker = world.cluster.transactions.busy() if mode == "transactional" else -1
@@ -462,20 +453,12 @@ def lose_lease(world: World, dice: random.Random) -> None:
 def old_store(world: World, dice: random.Random) -> End:
     """The store is put back from a backup, while the canary is down, as its documentation says."""
     backup = world.store.backup()
-
-    def back() -> None:
-        world.kill_canary(after=1 + 10 * dice.random())
-        world.cluster.answers_as = None  # a store that knows no cluster takes the first one for its own
-        world.store.restore(backup)
-
-    return back
+    return lambda: _change_store(world, dice, lambda: world.store.restore(backup))
 
 
 @harm(0.3)
 def wipe_store(world: World, dice: random.Random) -> None:
-    world.kill_canary(after=1 + 10 * dice.random())
-    world.cluster.answers_as = None  # a store that knows no cluster takes the first one for its own
-    world.store.wipe()
+    _change_store(world, dice, world.store.wipe)
 
 
 @harm(0.4)
@@ -484,9 +467,7 @@ def restored_as_documented(world: World, dice: random.Random) -> End:
     backup = world.store.backup()
 
     def back() -> None:
-        world.kill_canary(after=1 + 10 * dice.random())
-        world.cluster.answers_as = None  # a store that knows no cluster takes the first one for its own
-        world.store.restore(backup)
+        _change_store(world, dice, lambda: world.store.restore(backup))
         world.disk.wipe(LEDGER)
 
     return back
@@ -514,3 +495,6 @@ def _bug_harm(name: str) -> None:
 
 for _name in ("retried-commit-is-abort", "aborted-read", "offsets-reused", "zombie-let-in", "ack-before-write"):
     _bug_harm(_name)
+
+WEIGHTS = {name: one.weight for name, one in HARMS.items()}
+"""How often each harm is struck, beside others."""

@@ -209,7 +209,7 @@ class World:
             for number in sorted(self._ends):
                 self._end(number)
             self._heal()
-            settled = end + self.settle_beats * max(self.plan.grain, 1.0)
+            settled = end + self.settle_beats * self.plan.beat
             self.schedule.run(settled)
             self._judge()
             if watch is not None:
@@ -256,8 +256,7 @@ class World:
     def _heal(self) -> None:
         """End every harm that is left."""
         self.disk.heal()
-        self.store.away = False
-        self.store.unanswered = self.store.refused = self.store.delay_s = 0.0
+        self.store.heal()
         for broker in self.cluster.brokers():
             self.cluster.slow(broker, 0.0)
             self.cluster.lag(broker, 0.0)

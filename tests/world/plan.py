@@ -17,6 +17,11 @@ BEATS = 800
 """How many intervals a life lasts, where nothing else is said."""
 
 
+def beat_of(grain: float) -> float:
+    """Return how often probes are sent, in s: once a second at most."""
+    return max(grain, 1.0)
+
+
 @dataclass(frozen=True, slots=True)
 class Strike:
     """A harm at a time, in s; ``lasts`` seconds where it ends; ``seed`` is of its dice."""
@@ -40,12 +45,17 @@ class Plan:
     unclean: bool = False
     strikes: tuple[Strike, ...] = field(default=())
 
+    @property
+    def beat(self) -> float:
+        """How often probes are sent, in s."""
+        return beat_of(self.grain)
+
     def settings(self) -> Settings:
         """Return the canary's settings: as an operator would have them, stretched by the grain."""
-        grain = max(self.grain, 1.0)
+        beat = self.beat
         made = Settings.model_validate(
             {
-                "runner": {"name": "r", "scrub_rate": int(SCRUB_BYTES / grain)},
+                "runner": {"name": "r", "scrub_rate": int(SCRUB_BYTES / beat)},
                 "store": {"url": "sqlite:///world/store.db"},
                 "ledger": {"directory": "/world/ledger"},
                 "probe_log": {"url": "memory://probe-log"},
@@ -61,13 +71,13 @@ class Plan:
                                 "unclean.leader.election.enable": str(self.unclean).lower(),
                             },
                         },
-                        "modes": {mode: {"interval": f"{grain:g}s"} for mode in self.modes},
-                        "watch": {"audit_interval": f"{600 * grain:g}s"},
+                        "modes": {mode: {"interval": f"{beat:g}s"} for mode in self.modes},
+                        "watch": {"audit_interval": f"{600 * beat:g}s"},
                     }
                 ],
             }
         )
-        runner = made.runner.model_copy(update={"segment_age": 30.0 * grain})
+        runner = made.runner.model_copy(update={"segment_age": 30.0 * beat})
         return made.model_copy(update={"runner": runner})
 
 
@@ -79,14 +89,14 @@ def plan_of(seed: int, names: dict[str, float], hours: float | None = None, grai
     dice = random.Random(seed)
     chosen_grain = dice.choice(GRAINS)
     grain = chosen_grain if grain is None else grain
-    hours = hours if hours is not None else BEATS * max(grain, 1.0) / 3600
+    hours = hours if hours is not None else BEATS * beat_of(grain) / 3600
     share = dice.choice((0.1, 0.25, 0.5))
     known = [name for name in names if dice.random() < share] or [dice.choice(list(names))]
     weights = [names[name] for name in known]
     lasts_most = 60 * max(grain, 5.0)
     strikes: list[Strike] = []
-    at = 120.0 * max(grain, 1.0)
-    pace = dice.choice((30.0, 100.0, 300.0)) * max(grain, 1.0)
+    at = 120.0 * beat_of(grain)
+    pace = dice.choice((30.0, 100.0, 300.0)) * beat_of(grain)
     while at < hours * 3600:
         at += dice.expovariate(1 / pace)
         name = dice.choices(known, weights)[0]
@@ -104,7 +114,7 @@ def plan_of(seed: int, names: dict[str, float], hours: float | None = None, grai
         grain=grain,
         partitions=dice.choice((1, 3, 3)),
         modes=dice.choice(MODES),
-        retention_s=dice.choice((100.0, 400.0, 4000.0)) * max(grain, 1.0),
+        retention_s=dice.choice((100.0, 400.0, 4000.0)) * beat_of(grain),
         unclean=dice.random() < 0.4,
         strikes=tuple(one for one in strikes if one.at < hours * 3600),
     )

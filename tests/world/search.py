@@ -10,7 +10,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wai
 from dataclasses import dataclass, field
 from itertools import count
 
-from tests.world.harms import HARMS
+from tests.world.harms import WEIGHTS
 from tests.world.life import Outcome, live
 from tests.world.plan import plan_of
 
@@ -50,8 +50,7 @@ class Found:
 def lived(seed: int, hours: float | None, grain: float | None) -> tuple[Outcome, float]:
     """Live one seed; return its outcome and the CPU seconds that it took."""
     began = time.process_time()
-    weights = {name: one.weight for name, one in HARMS.items()}
-    outcome = live(plan_of(seed, weights, hours, grain))
+    outcome = live(plan_of(seed, WEIGHTS, hours, grain))
     return outcome, time.process_time() - began
 
 

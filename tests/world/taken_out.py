@@ -15,25 +15,18 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NamedTuple
+
+from tests.mutations.edits import Edit, made
 
 ROOT: Final = Path(__file__).parents[2]
 _COPIED: Final = ("api", "canary", "pyproject.toml", "spark_reconcile", "storage", "tests")
 _RULES: Final = "canary/anomalies/online/"
 _HANGS: Final = 4
 """A search that takes so many times its CPU seconds, plus a minute, in s, is ended: a life in it never ends."""
-
-
-class Edit(NamedTuple):
-    """``original`` stands exactly once in ``file``."""
-
-    file: str
-    original: str
-    replacement: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -291,40 +284,6 @@ TAKEN_OUT: Final = (
 )
 
 
-def edited(text: str, edits: Sequence[Edit]) -> str:
-    """Return the text of a file with edits made.
-
-    Raises:
-        ValueError: an original does not stand there exactly once.
-    """
-    for edit in edits:
-        if text.count(edit.original) != 1:
-            raise ValueError(f"{edit.file}: {edit.original!r} stands there {text.count(edit.original)} times")
-    for edit in edits:
-        text = text.replace(edit.original, edit.replacement)
-    return text
-
-
-def without(mend: Mend, tree: Path = ROOT) -> dict[str, str]:
-    """Return file to text, of the files of ``tree`` that change when the mend is taken out of it."""
-    files = dict.fromkeys(edit.file for edit in mend.edits)
-    return {file: edited((tree / file).read_text(), [e for e in mend.edits if e.file == file]) for file in files}
-
-
-@contextmanager
-def taken_out(mend: Mend, tree: Path) -> Iterator[None]:
-    """Take a mend out of ``tree``, and put it back at the end."""
-    changed = without(mend, tree)
-    before = {file: (tree / file).read_text() for file in changed}
-    try:
-        for file, text in changed.items():
-            (tree / file).write_text(text)
-        yield
-    finally:
-        for file, text in before.items():
-            (tree / file).write_text(text)
-
-
 class Verdict(NamedTuple):
     """What a search said. ``wrong`` is the first thing that went wrong with ``seed``, None if nothing did."""
 
@@ -384,7 +343,7 @@ def shown(mend: Mend, tree: Path, first: int, cpu_seconds: float, scale: Sequenc
     while spent < cpu_seconds:
         left = cpu_seconds - spent
         limits = ("--first", str(first), "--cpu-seconds", f"{left:.0f}", "--until-wrong", "--no-shrink")
-        with taken_out(mend, tree):
+        with made(tree, mend.edits):
             verdict = searched(tree, left, *limits, *scale)
         spent += verdict.cpu_s
         if verdict.seed is None or searched(tree, left, "--seed", str(verdict.seed), *scale).wrong is None:

@@ -9,12 +9,11 @@ import pytest
 
 from canary.runner.publishing.flusher import Flusher
 from tests.support.seeds import cases
-from tests.world.harms import HARMS
+from tests.world.harms import WEIGHTS
 from tests.world.life import live
 from tests.world.plan import Plan, Strike, plan_of
 from tests.world.shrinking import shrunk, told
 
-WEIGHTS = {name: one.weight for name, one in HARMS.items()}
 FRESH_CPU_S = 90.0
 """For so long fresh seeds are tried in each run."""
 

@@ -8,14 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from tests.world.taken_out import TAKEN_OUT, Edit, Mend, Verdict, edited, heard, shown, taken_out, without
+from tests.mutations.edits import Edit, changed, edited, made
+from tests.world.taken_out import ROOT, TAKEN_OUT, Mend, Verdict, heard, shown
 
 ITEMS = ["A1", "A2", "A4", "A5", "B1", "B2", "B3", "B4", "B5", "B7", "C1", "C2", "C3", "C4", "C5", "C7"]
 
 
 @pytest.mark.parametrize("mend", TAKEN_OUT, ids=lambda mend: mend.name)
 def test_a_mend_that_is_taken_out_leaves_python(mend: Mend) -> None:
-    for file, text in without(mend).items():
+    for file, text in changed(ROOT, mend.edits).items():
         ast.parse(text, file)
 
 
@@ -33,8 +34,8 @@ def test_an_original_that_does_not_stand_there_once_is_refused(text: str) -> Non
 def test_a_mend_is_put_back_whatever_happens(tmp_path: Path) -> None:
     file = tmp_path / "file"
     file.write_text("a c")
-    mend = Mend("", "", "", (Edit("file", "a", "b"), Edit("file", "c", "d")))
-    with suppress(KeyboardInterrupt), taken_out(mend, tmp_path):
+    edits = Edit("file", "a", "b"), Edit("file", "c", "d")
+    with suppress(KeyboardInterrupt), made(tmp_path, edits):
         assert file.read_text() == "b d"
         raise KeyboardInterrupt
     assert file.read_text() == "a c"
