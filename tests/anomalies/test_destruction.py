@@ -21,6 +21,8 @@ def test_what_was_destroyed_is_said_and_nothing_else_whatever_else_happens() -> 
     dated_by_a_clock_that_was_ahead = 1336820596
     acknowledged_after_the_cut_that_destroyed_it = 16172623
     cut_when_the_epoch_went_back_and_filled_again_below = 966045359
+    read_by_one_consumer_after_its_generation_was_forgotten = 234346
+    in_the_place_of_another_record_in_a_topic_that_was_made_again = 1108297047
     known = (
         *out_of_order_by_a_cut_and_expired,
         out_of_order_with_one_that_a_leader_acknowledged_alone,
@@ -29,6 +31,8 @@ def test_what_was_destroyed_is_said_and_nothing_else_whatever_else_happens() -> 
         dated_by_a_clock_that_was_ahead,
         acknowledged_after_the_cut_that_destroyed_it,
         cut_when_the_epoch_went_back_and_filled_again_below,
+        read_by_one_consumer_after_its_generation_was_forgotten,
+        in_the_place_of_another_record_in_a_topic_that_was_made_again,
     )
     happened: Counter[str] = Counter()
     for seed in cases("destruction", LIVES, *known):

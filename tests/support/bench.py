@@ -40,6 +40,7 @@ class Bench:
     sample: int = 0
     topic_id: str | None = "incarnation-1"
     epoch: int = 0
+    leader: int = 1
     start: int = 0
     end: int = 0
     log: dict[int, tuple[int, int, int] | str] = field(default_factory=dict)
@@ -173,7 +174,7 @@ class Bench:
         self.fold(
             f.ClusterSeen(self.now_ns, self.sample, "cluster", "1,2,3"),
             f.TopicSeen(self.now_ns, self.sample, TOPIC, self.topic_id, 1),
-            f.PartitionSeen(self.now_ns, self.sample, TOPIC, 0, 1, "1,2,3", "1,2,3"),
+            f.PartitionSeen(self.now_ns, self.sample, TOPIC, 0, self.leader, "1,2,3", "1,2,3"),
             f.Listed(self.now_ns, self.sample, TOPIC, 0, self.start, self.end, self.end, self.epoch),
         )
         if self.answering:

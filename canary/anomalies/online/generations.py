@@ -6,9 +6,10 @@ was appended after its fencing; the fact that the generation is over suffices to
 partition, where it may have written what a process that died had no time to record.
 
 Every mode begins a generation when its client dies, which repeats while a right is missing. A generation that wrote
-nothing is retired when the next one begins, and forgotten when the read_uncommitted consumer has passed an end of the
-log that was listed after that: had it written anything, it would have been read. Generations that wrote something are
-kept, because a later read of their probes is a copy; there are as many as starts of the runner and deaths of clients.
+nothing is retired when the next one begins, and forgotten when consumers of both isolation levels have passed an end of
+the log that was listed after that: had it written anything, it would have been read. (One of them may have stood there
+before: the log was cut below it, and filled again.) Generations that wrote something are kept, because a later read of
+their probes is a copy; there are as many as starts of the runner and deaths of clients.
 """
 
 from collections.abc import Iterator
@@ -100,8 +101,11 @@ def forget_retired(scope: Scope, topic: Topic, log: Log, asked_ordinal: int, end
     for one in log.retired.values():
         if one.end is None and asked_ordinal >= one.ordinal:
             one.end = end
-    positions = [r.position for r in log.readers.values() if r.isolation == "read_uncommitted"]
-    read = max((x for x in positions if x <= end and not log.busy), default=-1)
+    passed = dict.fromkeys((r.isolation for r in log.readers.values()), -1)
+    for reader in log.readers.values():
+        if reader.position <= end and not log.busy:
+            passed[reader.isolation] = max(passed[reader.isolation], reader.position)
+    read = min(passed.values(), default=-1)
     due = [tag for tag, one in log.retired.items() if one.end is not None and one.end <= read]
     if due:
         for tag in due:

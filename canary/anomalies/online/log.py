@@ -109,7 +109,8 @@ class Reread:
     delivered: RunMap = field(default_factory=RunMap)
     corrupt: IntervalSet = field(default_factory=IntervalSet)
     former: bool = False
-    """A former leader answered: it was given a record of an older epoch where the log has only newer ones."""
+    """A former leader answered: with a record of an older epoch where the log has only newer ones, or of a topic that
+    was deleted since."""
 
 
 @dataclass(slots=True)
@@ -172,8 +173,8 @@ class Log:
     """The highest end that was listed in this epoch: a leader's end does not go back."""
     epoch_start: int | None = None
     """The lowest one: what is at or above it was appended in this epoch (a leader lists no lower end, KIP-207)."""
-    former_ends: dict[int, int] = field(default_factory=dict)
-    """By leader epoch before this one, the highest end that was listed in it."""
+    ends: dict[int, int] = field(default_factory=dict)
+    """By leader epoch, the highest end that was listed in it before a later leader was seen."""
     former_rereads: int = 0
     """How many re-reads a former leader has answered in this epoch."""
     asked_end: int = 0

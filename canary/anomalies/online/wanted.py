@@ -21,10 +21,8 @@ def epoch_changed(scope: Scope, log: Log, epoch: int) -> None:
         # the former leader's records are replicated or gone: the next one lists no end before it knows (KIP-207)
         log.alone.remove(0, log.alone_listed)
         want_tail(scope, log, "epoch")
-        if log.epoch_start is not None:
-            log.former_ends[log.epoch] = log.epoch_end
-        for former in list(log.former_ends)[:-_EPOCHS_KEPT]:
-            del log.former_ends[former]
+        for former in list(log.ends)[:-_EPOCHS_KEPT]:
+            del log.ends[former]
     log.epoch, log.epoch_end, log.epoch_start, log.former_rereads = epoch, 0, None, 0
 
 

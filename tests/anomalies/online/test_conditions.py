@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from canary import facts as f
 from tests.anomalies.online.test_topology import Cluster, cluster, listed
 
 if TYPE_CHECKING:
@@ -93,4 +94,15 @@ def test_a_condition_is_one_violation_though_the_topics_id_was_told_only_after_i
     assert one.said_ns == c.now_ns, "again"
     c.set("orders", 0, 1, "1,2,3")
     c.round()
+    assert c.open == {}
+
+
+def test_what_held_when_the_canary_stopped_and_is_not_watched_any_more_is_ended() -> None:
+    """A mode was switched off while its partition had no leader."""
+    c = cluster()
+    offline(c, "probes", 0)
+    c.rounds(6)
+    assert [one.kind for one in c.open.values()] == [OFFLINE]
+    c.fold(f.RunnerStarted(c.now_ns, "canary-0", "test"))
+    c.rounds(2)
     assert c.open == {}

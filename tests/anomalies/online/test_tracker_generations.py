@@ -320,9 +320,25 @@ def test_generations_that_begin_faster_than_the_log_is_read_are_forgotten_as_soo
         bench.fold(f.Indeterminate(bench.now_ns, PROBES, 0, 77, generation, sequence, "died"))
         bench.end += 1  # a record of somebody else's
         bench.round()
-        bench.fold(f.EndOfPartition(bench.now_ns, RU, RU, PROBES, 0, bench.end - 1))
+        for name in (RC, RU):
+            bench.fold(f.EndOfPartition(bench.now_ns, name, name, PROBES, 0, bench.end - 1))
     bench.round()
     assert (77, 2, 0) not in bench.tracker.state.topics[PROBES].index
+
+
+def test_a_generation_is_remembered_until_both_consumers_have_read_the_log_beyond_it() -> None:
+    """One of them stood at the end before: the log was cut below it, and filled again by this generation."""
+    bench = retired(landed=True, read=False)
+    bench.positions[RU] = bench.end
+    bench.fold(f.EndOfPartition(bench.now_ns, RU, RU, PROBES, 0, bench.end))
+    bench.round()
+    bench.round()
+    assert (77, 2, 0) in bench.tracker.state.topics[PROBES].index
+    bench.poll(RC)
+    del bench.log[5]
+    bench.fold(f.ScrubAsked(bench.now_ns, PROBES, 0, 1000))
+    bench.settle()
+    assert bench.found() == [("lost-write", 5, 0)]
 
 
 def test_a_zombie_that_wrote_nothing_yet_is_remembered() -> None:

@@ -580,6 +580,47 @@ def test_what_a_leader_that_was_paused_does_not_know_is_not_lost(*, read: bool, 
     assert [kind for kind, *_ in bench.found() if kind != "leader-epoch-regression"] == []
 
 
+@pytest.mark.parametrize("named", [False, True])
+def test_a_leader_that_is_no_longer_named_proves_nothing_though_its_successor_has_not_answered(*, named: bool) -> None:
+    bench = Resumed()
+    bench.write(10)
+    bench.settle(5)
+    bench.former = bench.end, bench.epoch
+    bench.leader, bench.epoch = 1 if named else 2, bench.epoch + 1
+    bench.round()
+    bench.write(3)
+    for _ in range(20):
+        bench.round()
+    assert bench.tracker.state.topics[TOPIC].logs[0].missing == [] or named
+    assert len(bench.found("lost-write")) == 3 * named
+    if not named:
+        bench.former = None
+        bench.settle()
+        assert bench.found() == []
+
+
+@pytest.mark.parametrize("later", [False, True])
+@pytest.mark.parametrize("recreated", [False, True])
+def test_a_reread_that_a_leader_of_a_deleted_topic_answers_proves_nothing(*, recreated: bool, later: bool) -> None:
+    """It was cut off when the topic was deleted and made again: what it has bears the tag of the former one."""
+    bench = Bench()
+    bench.write(5)
+    bench.settle(3)
+    bench.tracker.state.topology.topics[TOPIC].dead_ids += ["former"] * recreated
+    bench.answering = False
+    bench.fold(f.ScrubAsked(bench.now_ns, TOPIC, 0, 1000))
+    (request,) = bench.requests
+    for offset in range(5):
+        place = (bench.now_ns, f"reread-{request.request_id}", RC, TOPIC, 0, offset)  # type: ignore[attr-defined]
+        bench.fold(f.Refused(*place, "foreign", "its tag is another's", bench.epoch + 4 * later))
+    number = request.request_id  # type: ignore[attr-defined]
+    bench.fold(f.RereadEnded(bench.now_ns, number, RC, TOPIC, 0, 0, 5, 5, True, None))
+    bench.requests.clear()
+    bench.answering = True
+    bench.settle()
+    assert len(bench.found("lost-write")) == (0 if recreated and later else 5)
+
+
 def test_what_a_former_leader_does_not_have_and_one_consumer_passed_is_not_lost() -> None:
     bench = Resumed.after(read=True, known=False, hidden={12})
     for _ in range(30):

@@ -59,6 +59,7 @@ def test_what_holds_is_reported_again_when_memory_was_lost_for_the_store_may_hav
     assert {one.kind for one in c.open.values()} == {"blind", "offline-partition"}
     c.open.clear()
     c.fold(f.RunnerStarted(c.now_ns, "canary-0", "test"), f.MemoryLost(c.now_ns, None, "the store was put back"))
+    c.told.clear()
     c.rounds(2)
     assert set(c.open) > before
     assert {one.kind for key, one in c.open.items() if key not in before} == {KIND}

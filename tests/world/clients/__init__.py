@@ -47,7 +47,7 @@ class SimulatedKafka:
         return Admin(self._link("admin", config, logger))
 
     def _link(self, kind: str, config: dict[str, Any], logger: logging.Logger | None) -> Link:
-        """Return a new client's link; each client asks another broker first for metadata."""
+        """Return a new client's link; each asks brokers for metadata in another order."""
         self._made += 1
         name = f"{'producer' if kind == 'admin' else kind}-{self._made}"
         return Link(self.schedule, self.cluster, self.process, self.site, name, config, logger, first=self._made - 1)

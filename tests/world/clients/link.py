@@ -6,6 +6,7 @@ process goes on. And none of it once the process is dead or the client is closed
 """
 
 import logging
+import random
 from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -95,7 +96,7 @@ class Link:
         """Called when a partition that is used is gone; only a consumer keeps it then."""
         self._logger = logger
         self._waiters: list[Task] = []
-        self._first = first
+        self._dice = random.Random(first)
         self._asked_at = float("-inf")
         self._down: set[int] = set()
         self._log_properties(config)
@@ -222,10 +223,11 @@ class Link:
         return broker in nodes and not nodes[broker].up
 
     def ask_any(self) -> tuple[int, Metadata] | None:
-        """Return the metadata of the first broker that answers, and which one it is."""
+        """Return the metadata of any broker that answers, and which one it is."""
         count = len(self.brokers)
+        first = self._dice.randrange(count)
         for turn in range(count):
-            broker = self.brokers[(self._first + turn) % count]
+            broker = self.brokers[(first + turn) % count]
             if self.reaches(broker):
                 return broker, self.cluster.metadata(broker)
         self.error(KafkaError._ALL_BROKERS_DOWN, f"{count}/{count} brokers are down")

@@ -4,7 +4,8 @@ An end that does not go back and is still below a promise is a former leader's, 
 not know of its successor yet: it lists the end of its own time, under an epoch in which no higher end was ever listed.
 Example: leader 1 (epoch 4) lists 100 and is paused; leader 2 (epoch 5) acknowledges offsets up to 120; leader 1 resumes
 and lists 100 again. Such an end counts only after _FORMER_LOOKS, and not while promises are still made beyond it, for
-they show that another leader takes the writes. So does a higher epoch that was seen since this one was listed.
+they show that another leader takes the writes. So does a higher epoch that was seen since this one was listed, and
+another leader in the metadata.
 """
 
 from dataclasses import dataclass
@@ -81,8 +82,7 @@ def listed(scope: Scope, fact: f.Listed) -> None:
     log.epoch_start = fact.end if log.epoch_start is None else min(log.epoch_start, fact.end)
     if known is not None and fact.end >= max(end or 0 for end in known):
         log.whole_epoch = fact.leader_epoch
-    grown, log.asked_end = known_end > max(fact.end, log.asked_end), known_end
-    grown = grown or _is_former(scope, log, fact)
+    grown, log.asked_end = _is_former(scope, log, fact) or known_end > max(fact.end, log.asked_end), known_end
     look = _Look(fact, asked.ordinal if asked is not None else 0, known_end, back=back, grown=grown)
     _judge_beyond(scope, topic, log, look)
     if asked is not None:
@@ -92,13 +92,20 @@ def listed(scope: Scope, fact: f.Listed) -> None:
 
 
 def _is_former(scope: Scope, log: Log, fact: f.Listed) -> bool:
-    """Whether a higher epoch was seen since this one was listed first, with just this end.
+    """Whether a later leader was seen since this one listed just this end.
 
     Another end is that of a leader that takes writes: lower epochs are used again after a restore of the metadata.
     """
-    if log.former_ends.get(fact.leader_epoch or 0) != fact.end or log.epoch_start != log.epoch_end:
+    epoch = fact.leader_epoch
+    if epoch is None:
         return False
-    return timeline.is_former(scope, fact.topic, fact.partition, fact.leader_epoch)
+    if not timeline.is_former(scope, fact.topic, fact.partition, epoch):
+        log.ends[epoch] = log.epoch_end
+        return False
+    if log.ends.get(epoch) == fact.end:
+        return True
+    log.ends.pop(epoch, None)
+    return False
 
 
 def _judge_beyond(scope: Scope, topic: Topic, log: Log, look: _Look) -> None:

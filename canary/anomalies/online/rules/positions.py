@@ -10,8 +10,10 @@ from canary.anomalies.online.rules.held import make_certain
 from canary.anomalies.online.scope import Found, Probes, Scope, Where, always, is_reread
 from canary.anomalies.online.sets.intervals import IntervalSet
 from canary.anomalies.online.state import Topic
+from canary.anomalies.online.topology import timeline
 from canary.anomalies.online.wanted import want_tail
 from canary.anomalies.violation import Records
+from canary.probe.record import OTHER_TAG
 
 
 def positioned(scope: Scope, fact: f.Positioned) -> None:
@@ -105,6 +107,10 @@ def refused(scope: Scope, fact: f.Refused) -> None:
     else:
         name = "reread" if request_id is not None else fact.consumer
         count(scope.meters(fact.topic, fact.partition).foreign, name, 1)
+        reread = log.rereads.get(request_id) if request_id is not None else None
+        other = fact.error == OTHER_TAG.detail and fact.leader_epoch != log.epoch and fact.offset in log.promised
+        if reread is not None and other:
+            reread.former |= timeline.was_recreated(scope, topic.name)
     if request_id is None:  # the record itself is passed, too: a probe may be promised there
         advance(scope, topic, log, fact.consumer, fact.isolation, fact.offset, fact.offset)
         reader = log.readers.get(fact.consumer)

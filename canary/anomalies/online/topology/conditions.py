@@ -6,7 +6,7 @@ from typing import Any
 
 from canary.anomalies.online.scope import Scope, Where
 from canary.anomalies.online.topology import elections
-from canary.anomalies.online.topology.state import Condition, Known, Place, Topology
+from canary.anomalies.online.topology.state import UNKNOWN_LEADER, Condition, Known, Place, Topology
 from canary.anomalies.violation import Violation
 
 Key = tuple[str, str, int]
@@ -27,7 +27,7 @@ def judge(scope: Scope, extent: str) -> None:
     for name, partition in list(top.degraded):
         known = top.topics.get(name)
         place = known.partitions.get(partition) if known is not None else None
-        if known is None or place is None or (extent == "probe") != known.ours:
+        if known is None or place is None or place.leader == UNKNOWN_LEADER or (extent == "probe") != known.ours:
             continue
         for kind in _kinds(top, (name, partition), known, place):
             key = (kind, name, partition)

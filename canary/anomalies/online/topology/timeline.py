@@ -233,9 +233,17 @@ def epoch_read(scope: Scope, topic: str, partition: int, epoch: int) -> bool:
 
 
 def is_former(scope: Scope, topic: str, partition: int, epoch: int | None) -> bool:
-    """Whether a higher leader epoch than this one was seen."""
+    """Whether a higher leader epoch than this one was seen, or another leader, whose epoch is not known yet."""
     known = scope.state.topology.epochs.get((topic, partition))
-    return epoch is not None and known is not None and epoch < max(known.epoch, known.highest)
+    if epoch is None or known is None:
+        return False
+    return epoch < max(known.epoch, known.highest) or (epoch == known.epoch and known.former)
+
+
+def was_recreated(scope: Scope, topic: str) -> bool:
+    """Whether a topic of this name was deleted and made again: a leader that was cut off may still hold that one."""
+    known = scope.state.topology.topics.get(topic)
+    return known is not None and bool(known.dead_ids)
 
 
 def _epoch_over(scope: Scope, key: tuple[str, int], place: Place, at_ns: int) -> None:
