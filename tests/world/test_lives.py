@@ -36,6 +36,21 @@ WENT_WRONG: dict[str, Plan] = {
         unclean=True,
         strikes=(Strike(at=1800.0, harm="isolate-leader", lasts=182.85, seed=641238186),),
     ),
+    "a leader that is cut off while its topic is deleted and made again, and answers a re-read": Plan(
+        seed=40232,
+        hours=0.1982683448237266,
+        partitions=1,
+        modes=("transactional",),
+        retention_s=400.0,
+        unclean=True,
+        strikes=(
+            Strike(at=282.13395758979664, harm="kill", lasts=5.9943569807243815, seed=3230694420),
+            Strike(at=356.6443115901558, harm="kill", lasts=1.8418951718799594, seed=3014292027),
+            Strike(at=429.2021411342725, harm="isolate-leader", lasts=162.1163280363906, seed=2524484065),
+            Strike(at=450.198186007641, harm="kill", lasts=3.9427539739678337, seed=4255917233),
+            Strike(at=558.6011853681377, harm="recreate-topic", lasts=155.16485599727795, seed=2769362133),
+        ),
+    ),
 }
 """Lives in which the canary, or the world, was wrong once; each by what it was about."""
 
