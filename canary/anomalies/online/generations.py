@@ -101,10 +101,12 @@ def forget_retired(scope: Scope, topic: Topic, log: Log, asked_ordinal: int, end
     for one in log.retired.values():
         if one.end is None and asked_ordinal >= one.ordinal:
             one.end = end
-    passed = dict.fromkeys((r.isolation for r in log.readers.values()), -1)
+    if not log.retired or log.busy:
+        return
+    passed: dict[str, int] = {}
     for reader in log.readers.values():
-        if reader.position <= end and not log.busy:
-            passed[reader.isolation] = max(passed[reader.isolation], reader.position)
+        at = reader.position if reader.position <= end else -1
+        passed[reader.isolation] = max(passed.get(reader.isolation, -1), at)
     read = min(passed.values(), default=-1)
     due = [tag for tag, one in log.retired.items() if one.end is not None and one.end <= read]
     if due:

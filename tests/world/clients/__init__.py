@@ -50,4 +50,4 @@ class SimulatedKafka:
         """Return a new client's link; each asks brokers for metadata in another order."""
         self._made += 1
         name = f"{'producer' if kind == 'admin' else kind}-{self._made}"
-        return Link(self.schedule, self.cluster, self.process, self.site, name, config, logger, first=self._made - 1)
+        return Link(self.schedule, self.cluster, self.process, self.site, name, config, logger, seed=self._made - 1)

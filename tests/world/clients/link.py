@@ -71,7 +71,7 @@ class Link:
         name: str,
         config: Mapping[str, Any],
         logger: logging.Logger | None,
-        first: int = 0,
+        seed: int = 0,
     ) -> None:
         self.schedule = schedule
         self.cluster = cluster
@@ -96,7 +96,7 @@ class Link:
         """Called when a partition that is used is gone; only a consumer keeps it then."""
         self._logger = logger
         self._waiters: list[Task] = []
-        self._dice = random.Random(first)
+        self._dice = random.Random(seed)
         self._asked_at = float("-inf")
         self._down: set[int] = set()
         self._log_properties(config)

@@ -99,15 +99,14 @@ def refused(scope: Scope, fact: f.Refused) -> None:
     """A consumer was given a record that is no intact probe of the canary."""
     topic, log = scope.place(fact.topic, fact.partition)
     request_id = is_reread(fact.consumer)
+    reread = log.rereads.get(request_id) if request_id is not None else None
     if fact.refusal == "corrupt":
         _corrupt(scope, topic, log, fact)
-        reread = log.rereads.get(request_id) if request_id is not None else None
         if reread is not None:
             reread.corrupt.add(fact.offset, fact.offset + 1)
     else:
         name = "reread" if request_id is not None else fact.consumer
         count(scope.meters(fact.topic, fact.partition).foreign, name, 1)
-        reread = log.rereads.get(request_id) if request_id is not None else None
         other = fact.error == OTHER_TAG.detail and fact.leader_epoch != log.epoch and fact.offset in log.promised
         if reread is not None and other:
             reread.former |= timeline.was_recreated(scope, topic.name)

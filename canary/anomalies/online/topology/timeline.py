@@ -232,10 +232,10 @@ def epoch_read(scope: Scope, topic: str, partition: int, epoch: int) -> bool:
     return True
 
 
-def is_former(scope: Scope, topic: str, partition: int, epoch: int | None) -> bool:
+def is_former(scope: Scope, topic: str, partition: int, epoch: int) -> bool:
     """Whether a higher leader epoch than this one was seen, or another leader, whose epoch is not known yet."""
     known = scope.state.topology.epochs.get((topic, partition))
-    if epoch is None or known is None:
+    if known is None:
         return False
     return epoch < max(known.epoch, known.highest) or (epoch == known.epoch and known.former)
 
