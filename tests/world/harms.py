@@ -241,6 +241,22 @@ def delete_records(world: World, dice: random.Random) -> None:
         world.cluster.delete_records(topic, partition, dice.choice(log).offset)
 
 
+@harm(0.7, breaks=True)
+def hollow_records(world: World, dice: random.Random) -> None:
+    """Records in the middle of logs are not shown any more, to nobody: a broken index, a tier that lost an object."""
+    for topic in world.topics():
+        for partition in range(world.plan.partitions):
+            at, length = dice.random(), 1 + dice.randrange(20)
+            if dice.random() < 0.5:
+                world.cluster.hollow(topic, partition, at, length)
+
+
+@harm(0.3)
+def hang_transaction(world: World, dice: random.Random) -> None:
+    """A coordinator's state is lost when a transaction is to be ended: nobody will ever end it."""
+    world.cluster.transactions.forgets = True
+
+
 # what an operator does to the whole cluster, or to the settings
 
 
@@ -327,6 +343,14 @@ def switch_off(world: World, dice: random.Random) -> End | None:
 
     look()
     return back
+
+
+@harm(0.5)
+def refuse_producers(world: World, dice: random.Random) -> End:
+    """A right is taken away, and the canary is started again: each of its idempotent clients dies at once."""
+    world.cluster.refuses = True
+    world.kill_canary(after=10 * dice.random())
+    return lambda: setattr(world.cluster, "refuses", False)
 
 
 # the canary's process, disk, store and clock
@@ -482,6 +506,20 @@ def step_clock(world: World, dice: random.Random) -> None:
         world.kill_canary(after=1.0)
 
 
+@harm(0.5)
+def clock_ahead(world: World, dice: random.Random) -> End:
+    """The canary's machine is started with a clock that is ahead; later it is set right, and started again."""
+    by_ns = int(dice.choice((1, 2, 4)) * world.plan.retention_s * 1e9)
+    world.kill_canary(after=1 + 5 * dice.random())
+    world.clock_ns += by_ns
+
+    def back() -> None:
+        world.kill_canary(after=1 + 5 * dice.random())
+        world.clock_ns -= by_ns
+
+    return back
+
+
 # what no sound cluster does: the bugs of the seeds
 
 
@@ -493,7 +531,14 @@ def _bug_harm(name: str) -> None:
     HARMS[f"bug-{name}"] = Harm(f"bug-{name}", begin, 0.3, breaks=True)
 
 
-for _name in ("retried-commit-is-abort", "aborted-read", "offsets-reused", "zombie-let-in", "ack-before-write"):
+for _name in (
+    "retried-commit-is-abort",
+    "aborted-read",
+    "offsets-reused",
+    "zombie-let-in",
+    "ack-before-write",
+    "mistaken-duplicate",
+):
     _bug_harm(_name)
 
 WEIGHTS = {name: one.weight for name, one in HARMS.items()}

@@ -13,6 +13,8 @@ from typing import Any
 import fsspec
 import structlog
 
+from canary.anomalies.policy import UNORDERED
+from canary.anomalies.violation import Violation
 from canary.kafka import opening
 from canary.runner.cluster.cluster import ClusterRunner
 from canary.threads import system
@@ -38,7 +40,7 @@ SETTLE_BEATS = 240
 
 @dataclass(frozen=True, slots=True)
 class Wrong:
-    """One thing that went wrong in a life: MISSED, FALSE, STUCK, CRASH, TWICE or FAILED, and about what."""
+    """One thing that went wrong in a life: MISSED, FALSE, STUCK, CRASH, TWICE or COSTLY, and about what."""
 
     what: str
     about: str
@@ -196,6 +198,7 @@ class World:
         with self._installed():
             self.cluster.on_append.append(self.truth.appended)
             self.cluster.on_lost.append(self._lost)
+            self.cluster.on_start.append(self.truth.started)
             self.cluster.on_return.append(self.truth.returned)
             self.schedule.at(0.0, self._start)
             watch = Watch(self) if 0 < self.plan.grain <= 1 else None
@@ -263,6 +266,7 @@ class World:
             self.cluster.resume(broker)
             self.cluster.start(broker)
         self.cluster.bugs.clear()
+        self.cluster.refuses = self.cluster.transactions.forgets = False
         self.cluster.answers_as = None
         self.cluster.heal()
         if self.process.frozen:
@@ -348,23 +352,42 @@ class World:
                     f"{violation.summary} ({there})",
                 )
             )
+        for _, violation in truth.violations:
+            if (how := self._exaggerated(violation)) is not None:
+                where = f"{violation.topic}[{violation.partition}] {violation.offset}"
+                wrong.append(Wrong("FALSE", f"{violation.kind} {where}: {how}: {violation.summary}"))
+        wrong += [Wrong("TWICE", f"two processes sent {what}") for what in truth.twice[:1]]
+        wrong += [Wrong("COSTLY", what) for what in truth.costly[:1]]
         judge = None if self.runner is None else self.runner._judge
         if self.process.dead or judge is None or self.runner is None or not self.runner.probing.is_set():
             wrong.append(Wrong("STUCK", "it does not probe again, though all is well"))
+        hung = self.cluster.hung(self.settle_beats * self.plan.beat / 2)
         open_ = [
             row
             for row in self.store.store.violations.page(ViolationFilter(state="open"), limit=1000).items
-            if row.kind in ENDING
+            if row.kind in ENDING and not (row.kind == "stalled" and (row.topic, row.partition) in hung)
         ]
         wrong += [Wrong("STUCK", f"{row.kind} is still open: {row.summary}") for row in open_]
         for task in self.process.tasks:
             if task.failure is not None:
                 wrong.append(Wrong("CRASH", f"{task.name}: {task.failure!r}"))
 
+    def _exaggerated(self, violation: Violation) -> str | None:
+        """Return what is wrong with a violation that says more than happened."""
+        unordered = {self.settings.clusters[0].topic_of(mode) for mode in self.plan.modes if mode in UNORDERED}
+        if violation.kind == "lost-write" and violation.severity == "critical" and violation.topic in unordered:
+            return "critical, though the leader alone acknowledged it"
+        place = (violation.topic, violation.partition)
+        if violation.kind == "early-expiry" and place not in self.truth.removed:
+            return "nothing went from this log but by retention"
+        return None
+
     def _excused(self, name: bytes, fate: Any) -> bool:
         """Whether the canary cannot know of a broken promise: its memory was lost and said so, or the topic is gone."""
         if any(fate.topic == self.settings.clusters[0].topic_of(mode) for mode in self.switched_off):
             return True  # nobody asks for that topic
+        if self.truth.was_cut_short(fate, self.settle_beats * self.plan.beat):
+            return True  # what is lost is looked for, but not below the log's start
         gone_at = fate.at if fate.gone is None else fate.gone[0]
         if any(at >= min(gone_at, self.truth.promised[name]) for at in self.truth.memory_lost):
             return True

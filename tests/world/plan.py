@@ -68,6 +68,7 @@ class Plan:
                             "partitions": self.partitions,
                             "config": {
                                 "retention.ms": str(int(self.retention_s * 1000)),
+                                "segment.ms": str(int(self.retention_s * 250)),
                                 "unclean.leader.election.enable": str(self.unclean).lower(),
                             },
                         },
@@ -96,7 +97,7 @@ def plan_of(seed: int, names: dict[str, float], hours: float | None = None, grai
     lasts_most = 60 * max(grain, 5.0)
     strikes: list[Strike] = []
     at = 120.0 * beat_of(grain)
-    pace = dice.choice((30.0, 100.0, 300.0)) * beat_of(grain)
+    pace = dice.choice((10.0, 30.0, 100.0, 300.0)) * beat_of(grain)
     while at < hours * 3600:
         at += dice.expovariate(1 / pace)
         name = dice.choices(known, weights)[0]

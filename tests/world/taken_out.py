@@ -171,6 +171,11 @@ TAKEN_OUT: Final = (
                 "if fact.start is None and log.stable is not None and log.stable < (log.end or 0):",
                 "if False:",
             ),
+            Edit(
+                _RULES + "losses/requests.py",
+                "READ_COMMITTED if hidden is None or end <= hidden else READ_UNCOMMITTED",
+                "READ_COMMITTED",
+            ),
         ),
     ),
     Mend(

@@ -10,7 +10,7 @@ import pytest
 from canary.runner.publishing.flusher import Flusher
 from tests.support.seeds import cases
 from tests.world.harms import WEIGHTS
-from tests.world.life import live
+from tests.world.life import World, live
 from tests.world.plan import Plan, Strike, plan_of
 from tests.world.shrinking import shrunk, told
 
@@ -81,6 +81,33 @@ def test_a_lost_write_is_found_and_said() -> None:
     assert outcome.broken > 0, told(outcome)
 
 
+@pytest.mark.parametrize("harm", ["hollow-records", "bug-mistaken-duplicate"])
+@pytest.mark.parametrize("mode", ["idempotent", "transactional"])
+def test_what_a_broken_cluster_loses_is_found_and_said(harm: str, mode: str) -> None:
+    outcome = live(Plan(seed=6, hours=0.3, grain=5.0, modes=(mode,), strikes=(Strike(200.0, harm, 700.0, 4),)))
+    assert outcome.wrong == [], told(outcome)
+    assert outcome.broken > 0, told(outcome)
+
+
+def test_a_transaction_that_hangs_is_said_and_a_loss_above_it_is_found() -> None:
+    strikes = (Strike(200.0, "hang-transaction", 1.0, 1), *(Strike(700.0, "hollow-records", 1.0, n) for n in range(4)))
+    plan = Plan(6, 0.3, 5.0, partitions=1, modes=("transactional",), retention_s=4000.0, strikes=strikes)
+    world = World(plan)
+    outcome = world.live()
+    assert outcome.wrong == [], told(outcome)
+    assert world.cluster.hung(600.0)
+    said = [one for _, one in world.truth.violations]
+    stands = min(one.offset or 0 for one in said if "last stable offset" in one.summary)
+    assert max(one.offset or 0 for one in said if one.kind == "lost-write") > stands > 0
+
+
+def test_a_client_that_is_refused_is_tried_again_with_growing_pauses() -> None:
+    world = World(Plan(seed=6, hours=0.3, grain=5.0, strikes=(Strike(200.0, "refuse-producers", 500.0, 1),)))
+    outcome = world.live()
+    assert outcome.wrong == [], told(outcome)
+    assert "blind" in {one.kind for _, one in world.truth.violations}
+
+
 def test_silence_about_a_loss_is_noticed_and_shrunk(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Flusher, "violations", lambda *_: None)
     harmless = (Strike(60.0, "elect", 1.0, 1), Strike(90.0, "store-away", 5.0, 2))
@@ -96,7 +123,7 @@ def test_silence_about_a_loss_is_noticed_and_shrunk(monkeypatch: pytest.MonkeyPa
 def test_fresh_seeds() -> None:
     began, broken = time.process_time(), 0
     for seed in cases("world", 10_000):
-        outcome = live(dataclasses.replace(plan_of(seed, WEIGHTS), modes=("idempotent",)))
+        outcome = live(plan_of(seed, WEIGHTS))
         assert outcome.wrong == [], told(shrunk(outcome, tries=60))
         broken += outcome.broken
         if time.process_time() - began > FRESH_CPU_S:

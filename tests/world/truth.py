@@ -14,13 +14,28 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from canary.anomalies.policy import WRITES_LOST
-from canary.facts import Acked, ClusterSeen, Committed, Fact, RunnerStarted, Sent, TopicSeen, WatchAsked
+from canary.facts import (
+    Acked,
+    ClusterSeen,
+    Committed,
+    Fact,
+    GenerationBegan,
+    RunnerStarted,
+    Sent,
+    TopicSeen,
+    WatchAsked,
+)
 from canary.probe.identity import Identity
 from canary.probe.record import key
 
 if TYPE_CHECKING:
     from canary.anomalies.violation import Violation
 
+MINUTE_S = 60.0
+MOST_GENERATIONS = 40
+"""So many generations in a minute are too many: each is remembered for as long as its records."""
+MOST_TOUCHING = 10
+"""Side by side so many violations of one delivery are too many."""
 EXPIRED = frozenset({"expired", "deleted", "topic deleted"})
 """Why a record is gone though nothing was broken: retention, DeleteRecords, a deleted topic."""
 
@@ -33,6 +48,7 @@ class Fate:
     gone: tuple[float, str] | None = None
     offset: int = -1
     at: float = 0.0
+    partition: int = -1
     topic_id: str = ""
     topic: str = ""
     was_lost: bool = False
@@ -53,6 +69,8 @@ class Truth:
     """Probes that were called lost and were there, or had expired."""
     violations: list[tuple[float, Violation]] = field(default_factory=list)
     memory_lost: list[float] = field(default_factory=list)
+    twice: list[str] = field(default_factory=list)
+    """Probes whose identity two processes sent."""
     deaf: list[str] = field(default_factory=list)
     """Harms that excuse silence: what they did to the canary's own memory."""
     durable_at: float | None = None
@@ -71,12 +89,23 @@ class Truth:
     """(fact, probe) of what was acknowledged since the last round that the known cluster answered."""
     _void: set[bytes] = field(default_factory=set)
     """Probes that another cluster may have acknowledged."""
+    costly: list[str] = field(default_factory=list)
+    """What was done too often."""
+    starts: dict[tuple[str, int], list[tuple[float, int]]] = field(default_factory=lambda: defaultdict(list))
+    """By (topic id, partition), when the log's start rose, and to what."""
+    removed: set[tuple[str, int]] = field(default_factory=set)
+    """(topic, partition) of logs from which something went but by retention."""
+    _began: list[float] = field(default_factory=list)
+    """When the last generations of the present process began."""
+    _process: int = 0
+    _sent_by: dict[bytes, int] = field(default_factory=dict)
+    """By probe, the process that sent it."""
     _elsewhere: bool = False
     """Another cluster has answered, and no process has begun since."""
 
     # the cluster's end
 
-    def appended(self, topic: str, topic_id: str, _partition: int, record: Any) -> None:
+    def appended(self, topic: str, topic_id: str, partition: int, record: Any) -> None:
         """Note a copy of a probe in a log."""
         if record.key is None or record.control is not None:
             return
@@ -85,19 +114,27 @@ class Truth:
             fate = self.fates[record.key] = Fate()
         fate.copies += 1
         fate.offset, fate.at, fate.topic_id, fate.was_lost = record.offset, self.now(), topic_id, False
-        fate.topic = topic
+        fate.topic, fate.partition = topic, partition
 
-    def lost(self, topic: str, topic_id: str, partition: int, records: Sequence[Any], how: str) -> None:  # noqa: ARG002
+    def lost(self, topic: str, topic_id: str, partition: int, records: Sequence[Any], how: str) -> None:
         """Note records that the log lacks now."""
+        if how != "expired":
+            self.removed.add((topic, partition))
         for record in records:
             if how == "never written":
-                self.fates.setdefault(record.key, Fate(0, None, record.offset, self.now(), topic_id)).copies += 1
+                self.fates.setdefault(
+                    record.key, Fate(0, None, record.offset, self.now(), partition, topic_id, topic)
+                ).copies += 1
             fate = self.fates.get(record.key)
             if fate is not None and record.control is None:
                 fate.copies -= 1
                 if fate.copies <= 0:
                     fate.gone = (self.now(), how)
                     fate.was_lost |= how not in EXPIRED
+
+    def started(self, topic_id: str, partition: int, start: int) -> None:
+        """Note that a log's start rose."""
+        self.starts[topic_id, partition].append((self.now(), start))
 
     def returned(self, _topic: str, _topic_id: str, _partition: int, records: Sequence[Any]) -> None:
         """Note lost records that a later leader has after all."""
@@ -115,9 +152,7 @@ class Truth:
             self._facts += 1
             self._watched(fact)
             if isinstance(fact, Sent):
-                if fact.transaction_id is not None:
-                    where = (fact.producer_id, fact.generation, fact.transaction_id)
-                    self._transaction_of[_key(fact)] = where
+                self._sent(fact)
             elif isinstance(fact, Acked):
                 name = _key(fact)
                 whole = self._transaction_of.pop(name, None)
@@ -135,6 +170,13 @@ class Truth:
                     if name not in self._void and not self._elsewhere:
                         self.promised.setdefault(name, self.now())
 
+    def _sent(self, fact: Sent) -> None:
+        name = _key(fact)
+        if self._sent_by.setdefault(name, self._process) != self._process:
+            self.twice.append(f"sequence {fact.sequence} of {fact.topic}[{fact.partition}]")
+        if fact.transaction_id is not None:
+            self._transaction_of[name] = (fact.producer_id, fact.generation, fact.transaction_id)
+
     def _watched(self, fact: Fact) -> None:
         """Note topic ids; and what is acknowledged between the known cluster's last answer and another's is no promise.
 
@@ -144,6 +186,12 @@ class Truth:
             self.topic_ids |= {fact.topic_id} if fact.topic_id is not None else set()
         elif isinstance(fact, RunnerStarted):
             self._elsewhere = False
+            self._process += 1
+            self._began.clear()
+        elif isinstance(fact, GenerationBegan):
+            self._began = [*(at for at in self._began if at > self.now() - MINUTE_S), self.now()]
+            if len(self._began) > MOST_GENERATIONS:
+                self.costly.append(f"{len(self._began)} generations of {fact.topic} began within a minute")
         elif isinstance(fact, WatchAsked):
             self._asked[fact.sample] = self._facts
         elif isinstance(fact, ClusterSeen):
@@ -163,6 +211,8 @@ class Truth:
 
     def told(self, found: Iterable[Violation]) -> None:
         """Note what the canary delivers to its store."""
+        found = list(found)
+        self._ranged(found)
         for violation in found:
             self.violations.append((self.now(), violation))
             if violation.kind == "memory-lost":
@@ -175,6 +225,27 @@ class Truth:
                         fate = self.fates.get(name)
                         if violation.kind == WRITES_LOST and fate is not None and not fate.was_lost:
                             self.false_losses.append((name, violation))
+
+    def _ranged(self, found: Sequence[Violation]) -> None:
+        """A loss that is contiguous is to be said in ranges, not record by record."""
+        ends: set[tuple[Any, ...]] = set()
+        touching = 0
+        for one in found:
+            if one.kind == WRITES_LOST:
+                for run in one.runs:
+                    who = run.identity
+                    if who is not None and run.offset is not None:
+                        place = (one.topic, one.partition, who.producer_id, who.generation)
+                        touching += (*place, run.offset, who.sequence) in ends
+                        ends.add((*place, run.offset + run.size, who.sequence + run.size))
+        if touching > MOST_TOUCHING:
+            self.costly.append(f"{touching + 1} violations for lost writes side by side")
+
+    def was_cut_short(self, fate: Fate, within_s: float) -> bool:
+        """Whether the log's start passed a lost record before, or soon after, it was lost."""
+        lost_at = fate.at if fate.gone is None else fate.gone[0]
+        raised = self.starts[fate.topic_id, fate.partition]
+        return any(start > fate.offset and fate.at <= at <= lost_at + within_s for at, start in raised)
 
     # held against each other
 

@@ -7,8 +7,8 @@ from canary.anomalies.online.sets.intervals import IntervalSet
 from canary.anomalies.online.sets.runs import RunMap
 from canary.anomalies.violation import Violation
 
-READ_COMMITTED = "read_committed"
-ISOLATIONS = frozenset({READ_COMMITTED, "read_uncommitted"})
+READ_COMMITTED, READ_UNCOMMITTED = "read_committed", "read_uncommitted"
+ISOLATIONS = frozenset({READ_COMMITTED, READ_UNCOMMITTED})
 """The readers that every topic has are called after them."""
 
 

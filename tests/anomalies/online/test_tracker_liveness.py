@@ -9,6 +9,7 @@ import pytest
 from canary import facts as f
 from canary.anomalies.online import Tracker
 from canary.anomalies.online.gauges import stalled
+from canary.anomalies.violation import RereadRequest
 from tests.support.bench import PRODUCER, RC, RU, TOPIC, Bench
 
 
@@ -74,6 +75,48 @@ def test_a_last_stable_offset_that_does_not_move_is_named_as_what_all_wait_for()
     bench.poll()
     bench.rounds(2)
     assert bench.says() == []
+
+
+def _asked(bench: Bench) -> list[tuple[int, int, str]]:
+    return [(one.start, one.end, one.isolation) for one in bench.requests if isinstance(one, RereadRequest)]
+
+
+def test_the_scrubber_reads_above_a_last_stable_offset_that_stands_and_finds_a_loss_there() -> None:
+    bench = Watched()
+    bench.write(5)
+    bench.poll()
+    bench.write(3)
+    bench.poll(RU)
+    bench.rounds(5, stable=5)
+    for asked in ([(0, 5, RC)], []):  # what is open may be ended yet
+        bench.fold(f.ScrubAsked(bench.now_ns, TOPIC, 0, 100))
+        assert _asked(bench) == asked
+        bench.answer()
+    bench.rounds(65, stable=5)
+    del bench.log[6]
+    bench.fold(f.ScrubAsked(bench.now_ns, TOPIC, 0, 100))
+    assert _asked(bench) == [(0, 5, RC)]
+    bench.answer()
+    bench.fold(f.ScrubAsked(bench.now_ns, TOPIC, 0, 100))
+    assert _asked(bench) == [(5, 8, RU)]
+    bench.answer()
+    bench.rounds(5, stable=5)
+    assert [(v.kind, v.offset) for v in bench.said] == [("stalled", 5), ("lost-write", 6)]
+
+
+@pytest.mark.parametrize(("rounds", "asked"), [(5, [(0, 8, RC)]), (65, [(0, 5, RC), (5, 8, RU)])])
+def test_a_tail_above_a_last_stable_offset_that_stands_is_read_uncommitted(
+    rounds: int, asked: list[tuple[int, int, str]]
+) -> None:
+    bench = Watched()
+    bench.write(5)
+    bench.poll()
+    bench.write(3)
+    bench.poll(RU)
+    bench.rounds(rounds, stable=5)
+    bench.fold(f.WatchAsked(bench.now_ns, bench.sample + 1))
+    bench.fold(f.Listed(bench.now_ns, bench.sample + 1, TOPIC, 0, 0, 8, 5, 1))
+    assert _asked(bench) == asked
 
 
 def test_a_last_stable_offset_that_moves_on_is_well_however_far_behind() -> None:

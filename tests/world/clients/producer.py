@@ -541,6 +541,9 @@ class ProducerCore:
             found = self.link.ask_any()
             code, *pid = self.link.cluster.init_producer_id(found[0], None, 0.0) if found is not None else (1, -1, -1)
             got = None if code else (pid[0], pid[1])
+            if code == KafkaError.CLUSTER_AUTHORIZATION_FAILED:
+                why = f"Failed to acquire idempotence PID: {KafkaError(code).str()}"
+                self.link.after(0, lambda: self.die(code, why))
         if got is not None:
             self.pid = got
             self.enter("assigned")

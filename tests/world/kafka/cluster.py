@@ -123,6 +123,8 @@ class Cluster(Faults):
         """Return (error, producer id, epoch)."""
         if transactional_id is not None:
             return self.transactions.init(broker, transactional_id, transaction_timeout_s)
+        if self.refuses:
+            return errors.CLUSTER_AUTHORIZATION_FAILED, -1, -1
         number = self.controller.producer_id(self.nodes[broker])
         return (0, number, 0) if number >= 0 else (errors.COORDINATOR_LOAD_IN_PROGRESS, -1, -1)
 

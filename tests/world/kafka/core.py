@@ -56,6 +56,8 @@ class Core:
         """A leader asks the coordinator whether a transaction has its partition; without, transactions can hang."""
         self.answers_as: str | None = None
         """The id of another cluster that brokers tell in place of their own, None: they tell their own."""
+        self.refuses = False
+        """Clients may not have a producer id without a transactional one."""
         self.bugs: set[str] = set()
         self.chance: dict[str, float] = {}
         """How probable each of ``bugs`` is each time it could strike; 0.01 if it is not named."""
@@ -69,6 +71,8 @@ class Core:
         """Called with records that the log lacks from now on, or never had, and why; copies may hold them yet."""
         self.on_return: list[Callable[[str, str, int, Sequence[Record]], None]] = []
         """Called with lost (or expired) records that the log of a new leader has after all."""
+        self.on_start: list[Callable[[str, int, int], None]] = []
+        """Called with (topic id, partition, start) when a log's start has risen."""
         self.aborts_undone: list[tuple[float, str, int, Record]] = []
         """(when, topic, partition, record) of records whose transaction was aborted, and committed after a loss."""
         self.changed_at: dict[tuple[str, int], int] = {}

@@ -181,6 +181,25 @@ class Faults(Requests):
         for copy in self.nodes[broker].replicas.values():
             copy.log.lies = lost
 
+    def hung(self, for_s: float) -> set[tuple[str, int]]:
+        """Return (topic, partition) where a transaction has been open for so long: it will never be ended."""
+        now = self.schedule.now
+        return {
+            one.key
+            for one in self.controller.partitions()
+            if (leader := one.leading()) is not None and leader.lead is not None
+            for first in leader.lead.producers.open.values()
+            if (record := leader.log.record(first)) is None or record.at < now - for_s
+        }
+
+    def hollow(self, topic: str, partition: int, at: float, length: int) -> None:
+        """Show ``length`` committed records no more: ``at`` is where, from 0 (the log's start) to 1 (its end)."""
+        one = self.topics.get(topic, partition)
+        leader = one.leading() if one is not None else None
+        if one is not None and leader is not None and leader.hw > leader.log.start:
+            first = leader.log.start + int(at * (leader.hw - leader.log.start))
+            one.hollow(first, min(first + length, leader.hw))
+
     def recreate_topic(self, name: str) -> int:
         """Delete a topic and create it again with the same partitions and settings; return an error if it stays."""
         topic = self.topics.by_name.get(name)

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
+from tests.world.kafka import errors
 from tests.world.kafka.contract import Batch, Produced, Record
 from tests.world.kafka.replica import Replica
 
@@ -16,19 +17,24 @@ Append = Callable[[], None]
 
 
 def lie_about(replica: Replica, batch: Batch, records: list[Record]) -> Produced | None:
-    """Acknowledge a batch that is not written ("ack-before-write"); None: this bug does not strike."""
+    """Acknowledge a batch that is not written; None: this bug does not strike.
+
+    "ack-before-write" gives it an offset; "mistaken-duplicate" calls it a copy of what was written long ago.
+    """
     partition, first = replica.partition, records[0]
     cluster: Core = replica.cluster
-    if batch.transactional_id or not cluster.strikes("ack-before-write", *partition.key, first.offset):
+    place = (*partition.key, first.offset)
+    mistaken = batch.producer_id >= 0 and cluster.strikes("mistaken-duplicate", *place)
+    if not mistaken and (batch.transactional_id or not cluster.strikes("ack-before-write", *place)):
         return None
     lead = replica.lead
     assert lead is not None
     if batch.producer_id >= 0:
-        place = (batch.producer_id, batch.producer_epoch, first.sequence, records[-1].sequence)
-        lead.producers.expect(*place, first.offset, first.timestamp_ms)
+        sequences = (batch.producer_id, batch.producer_epoch, first.sequence, records[-1].sequence)
+        lead.producers.expect(*sequences, first.offset, first.timestamp_ms)
     for call in cluster.on_lost:
         call(partition.topic, partition.topic_id, partition.number, records, "never written")
-    return Produced(0, first.offset, first.timestamp_ms)
+    return Produced(errors.DUPLICATE_SEQUENCE_NUMBER if mistaken else 0, first.offset, first.timestamp_ms)
 
 
 def damage(replica: Replica, records: list[Record]) -> None:

@@ -199,6 +199,7 @@ class Partition:
 
     def _found(self, records: list[Record]) -> None:
         """Take over records that were told to be gone."""
+        records = [record for record in records if id(record) not in self.hidden]
         for record in records:
             self._lost.pop(id(record), None)
         back = [record for record in records if record.control is None]
@@ -248,6 +249,14 @@ class Partition:
         if data and not self.internal:
             for call in self.cluster.on_lost:
                 call(self.topic, self.topic_id, self.number, data, how)
+        for told in self.cluster.on_start:
+            told(self.topic_id, self.number, start)
+
+    def hollow(self, first: int, end: int) -> None:
+        """Show no record of [first, end) any more; they stay in the logs, and in the truth as lost."""
+        records = self.truth[max(first - self.truth_base, 0) : max(end - self.truth_base, 0)]
+        self.hidden |= {id(one): one for one in records if one.control is None}
+        self._report(records, "hollow")
 
     def destroyed(self) -> None:
         """The topic is deleted; again when a broker hears of it later, and drops what it went on to append."""

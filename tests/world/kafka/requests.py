@@ -164,7 +164,7 @@ class Requests(Core):
         if replica is None or replica.lead is None:
             return Fetched(error)
         log, producers = replica.log, replica.lead.producers
-        end = replica.hw if isolation == "read_uncommitted" else producers.stable(replica.hw)
+        end = replica.hw if isolation == "read_uncommitted" else _stable(replica, replica.lead)
         if last_epoch >= 0:
             known, until = log.end_of_epoch(last_epoch)
             if known < 0 or last_epoch > log.epochs[-1][0]:
@@ -199,8 +199,13 @@ class Requests(Core):
             return Listing(0, replica.log.start, _epoch_at(replica.log))
         if replica.hw < replica.lead.start:
             return Listing(errors.OFFSET_NOT_AVAILABLE)
-        end = replica.hw if isolation == "read_uncommitted" else replica.lead.producers.stable(replica.hw)
+        end = replica.hw if isolation == "read_uncommitted" else _stable(replica, replica.lead)
         return Listing(0, end, replica.lead.epoch)
+
+
+def _stable(replica: Replica, lead: Leadership) -> int:
+    """Return the last stable offset: a transaction that began below the log's start leaves it there."""
+    return max(lead.producers.stable(replica.hw), replica.log.start)
 
 
 def _epoch_at(log: Log) -> int:

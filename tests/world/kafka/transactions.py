@@ -26,6 +26,8 @@ class Transactions(Coordinators):
 
     def __init__(self, cluster: "Core") -> None:
         super().__init__(cluster)
+        self.forgets = False
+        """The state that has the next transaction to be ended is lost before."""
         self._zombies: dict[tuple[str, int], bool] = {}
 
     def place(self, tid: str) -> int:
@@ -169,6 +171,9 @@ class Transactions(Coordinators):
 
     def end(self, broker: int, tid: str, producer_id: int, epoch: int, *, commit: bool, done: Done) -> None:
         """Decide a transaction."""
+        if self.forgets and self._known(broker, tid, producer_id, epoch)[0] == 0:
+            self.forgets = False
+            self.lose(tid)
         error, one = self._known(broker, tid, producer_id, epoch)
         if one is None or error:
             done(error)

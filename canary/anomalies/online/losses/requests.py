@@ -1,8 +1,9 @@
 """Requests for re-reads: which ranges a fresh client is asked to read again."""
 
-from canary.anomalies.online.log import Log, Missing, Reread
+from canary.anomalies.online.log import READ_COMMITTED, READ_UNCOMMITTED, Log, Missing, Reread
 from canary.anomalies.online.scope import Scope
 from canary.anomalies.online.state import Topic
+from canary.anomalies.online.topology import liveness
 from canary.anomalies.online.wanted import SCRUB
 from canary.anomalies.violation import RereadRequest
 
@@ -26,8 +27,10 @@ def ask(scope: Scope) -> None:
             if wanted is not None and log.listed_ordinal >= wanted.not_before_ordinal and not _tail_asked(log):
                 log.wanted = None
                 start = max(wanted.start, log.start)
-                if start < wanted.end:
-                    request(scope, topic, log, start, wanted.end, wanted.reason)
+                hidden = max(start, min(liveness.hidden_from(scope, topic, log) or wanted.end, wanted.end))
+                for a, b in ((start, hidden), (hidden, wanted.end)):
+                    if a < b:
+                        request(scope, topic, log, a, b, wanted.reason)
 
 
 def _tail_asked(log: Log) -> bool:
@@ -35,15 +38,19 @@ def _tail_asked(log: Log) -> bool:
 
 
 def request(scope: Scope, topic: Topic, log: Log, start: int, end: int, reason: str) -> int:
-    """Ask for a fresh re-read of [start, end); returns its number."""
+    """Ask for a fresh re-read of [start, end); returns its number.
+
+    Where it reaches above a last stable offset that stands, read_uncommitted is asked for: a loss there would not be
+    noticed until somebody ends the transaction.
+    """
     state = scope.state
+    hidden = liveness.hidden_from(scope, topic, log)
+    isolation = READ_COMMITTED if hidden is None or end <= hidden else READ_UNCOMMITTED
     request_id = state.next_request
     state.next_request += 1
     expected = [list(run) for a, b in log.promised.within(start, end) for run in log.claims.within(a, b)]
     log.rereads[request_id] = Reread(start, end, reason, state.ordinal, expected)
-    scope.found.rereads.append(
-        RereadRequest(request_id, topic.name, log.partition, "read_committed", start, end, reason)
-    )
+    scope.found.rereads.append(RereadRequest(request_id, topic.name, log.partition, isolation, start, end, reason))
     return request_id
 
 

@@ -4,6 +4,7 @@ from canary import facts as f
 from canary.anomalies.online.log import Log
 from canary.anomalies.online.losses.requests import request
 from canary.anomalies.online.scope import Scope
+from canary.anomalies.online.topology import liveness
 from canary.anomalies.online.wanted import SCRUB
 
 
@@ -24,7 +25,9 @@ def asked(scope: Scope, fact: f.ScrubAsked) -> None:
     start = max(log.scrub_at, log.start)
     end = min(start + fact.records, log.scrub_goal)
     if fact.start is None and log.stable is not None and log.stable < (log.end or 0):
-        end = min(end, log.stable)  # an open transaction hides the rest, perhaps for ever
+        stands = liveness.hidden_from(scope, topic, log) is not None
+        if start < log.stable or not stands:
+            end = min(end, log.stable)  # an open transaction hides the rest, perhaps for ever
     if start < end:
         request(scope, topic, log, start, end, SCRUB)
     else:

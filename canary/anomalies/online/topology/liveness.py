@@ -69,16 +69,31 @@ def judge(scope: Scope) -> None:
 
 def _reading(topic: Topic, log: Log) -> Iterator[Standstill]:
     """Yield the last stable offset that does not move, and consumers that do not."""
-    place = f"{topic.name}/{log.partition}"
     stable, end = log.stable, log.end
     if log.listed_ordinal and stable is not None and end is not None and stable < end:
         why = f"the last stable offset stands at {stable} and the log ends at {end}: a transaction was never ended"
-        yield f"at/{place}/{stable}", None, stable, why
+        yield _standing_at(topic, log, stable), None, stable, why
     for name, reader in log.readers.items():
         at, goal = reader.position, log.goal(reader)
         if goal is not None and at < goal:
             why = f"{name} stands at {at} and may read up to {goal}: its leader ({log.leader}) gives it nothing"
-            yield f"at/{place}/{at}", reader.moved_at_ns, at, why
+            yield _standing_at(topic, log, at), reader.moved_at_ns, at, why
+
+
+def hidden_from(scope: Scope, topic: Topic, log: Log) -> int | None:
+    """Return the last stable offset if it has been reported to stand, or has gone below the log's start.
+
+    No read_committed reader is given what lies above it, maybe for ever: only read_uncommitted shows what is there.
+    """
+    if log.stable is None or log.end is None or log.stable >= log.end:
+        return None
+    stall = scope.state.stalls.get(_standing_at(topic, log, log.stable))
+    stands = log.stable <= log.start or (stall is not None and stall.said is not None)
+    return log.stable if stands else None
+
+
+def _standing_at(topic: Topic, log: Log, offset: int) -> str:
+    return f"at/{topic.name}/{log.partition}/{offset}"
 
 
 def _writing(topic: Topic) -> Iterator[tuple[Log, Standstill]]:
