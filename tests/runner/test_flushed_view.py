@@ -59,6 +59,19 @@ def test_a_view_tells_the_share_and_when_certificates_expire(tmp_path: Path, mon
     assert time.time_ns() - told["told_ns"] < 60 * 10**9
 
 
+def test_no_view_hides_what_was_forgotten_before_that_is_durable(tmp_path: Path) -> None:
+    shown = Published(now_ns=1, judged_ns=time.time_ns(), ordinal=7)
+    with Store.connect(f"sqlite:///{tmp_path}/store.db", timeout=5) as store:
+        store.upgrade()
+        flusher = Flusher(context(store, "prod", "canary-1"), latest=lambda: shown)
+        flusher.withheld = 7
+        assert flusher.flush()
+        assert store.views.all() == []
+        shown = dataclasses.replace(shown, ordinal=8)
+        assert flusher.flush()
+        assert len(store.views.all()) == 1
+
+
 @pytest.mark.parametrize("set_s", [-3600, 90])
 def test_the_heartbeat_is_of_now_though_the_system_s_clock_was_set_since_the_start(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, set_s: int

@@ -17,6 +17,9 @@ def main() -> int:
     parser.add_argument("--first", type=int, default=1, metavar="SEED", help="the first life's seed")
     parser.add_argument("--hours", type=float, help="virtual hours of each life (default: as the seed says)")
     parser.add_argument("--grain", type=float, help="s between probes (default: as the seed says)")
+    parser.add_argument(
+        "--pace", type=float, help="a harm in so many intervals, on average (default: as the seed says)"
+    )
     parser.add_argument("--cpu-seconds", type=float, metavar="S", help="begin no life after so many")
     parser.add_argument("--until-wrong", action="store_true", help="end with the first life that goes wrong")
     parser.add_argument("--jobs", type=int, help="processes (default: one a processor)")
@@ -24,7 +27,7 @@ def main() -> int:
     parser.add_argument("--no-shrink", action="store_true", help="tell lives that went wrong as they were")
     options = parser.parse_args()
     if options.seed is not None:
-        outcome, cpu_s = lived(options.seed, options.hours, options.grain)
+        outcome, cpu_s = lived(options.seed, options.hours, options.grain, options.pace)
         print(told(outcome))
         print(f"{outcome.seconds:,.0f} virtual s in {cpu_s:.2f} CPU-s: {outcome.seconds / cpu_s:,.0f} a CPU-second")
         return 1 if outcome.wrong else 0
@@ -36,6 +39,7 @@ def main() -> int:
         options.seeds,
         hours=options.hours,
         grain=options.grain,
+        pace=options.pace,
         cpu_seconds=options.cpu_seconds,
         jobs=options.jobs,
     )

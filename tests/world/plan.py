@@ -82,8 +82,16 @@ class Plan:
         return made.model_copy(update={"runner": runner})
 
 
-def plan_of(seed: int, names: dict[str, float], hours: float | None = None, grain: float | None = None) -> Plan:
+def plan_of(
+    seed: int,
+    names: dict[str, float],
+    hours: float | None = None,
+    grain: float | None = None,
+    pace: float | None = None,
+) -> Plan:
     """Return the plan of a seed. ``names`` are the harms there are, each with how often it is struck (a weight).
+
+    Every ``pace`` intervals, on average, a harm strikes. What is None follows from the seed.
 
     Swarm testing: each life knows a part of the harms only, so that rare ones meet without common ones between them.
     """
@@ -97,9 +105,10 @@ def plan_of(seed: int, names: dict[str, float], hours: float | None = None, grai
     lasts_most = 60 * max(grain, 5.0)
     strikes: list[Strike] = []
     at = 120.0 * beat_of(grain)
-    pace = dice.choice((10.0, 30.0, 100.0, 300.0)) * beat_of(grain)
+    chosen_pace = dice.choice((30.0, 100.0, 300.0))
+    pace_s = (chosen_pace if pace is None else pace) * beat_of(grain)
     while at < hours * 3600:
-        at += dice.expovariate(1 / pace)
+        at += dice.expovariate(1 / pace_s)
         name = dice.choices(known, weights)[0]
         strikes.append(
             Strike(

@@ -47,10 +47,10 @@ class Found:
         )
 
 
-def lived(seed: int, hours: float | None, grain: float | None) -> tuple[Outcome, float]:
+def lived(seed: int, hours: float | None, grain: float | None, pace: float | None) -> tuple[Outcome, float]:
     """Live one seed; return its outcome and the CPU seconds that it took."""
     began = time.process_time()
-    outcome = live(plan_of(seed, WEIGHTS, hours, grain))
+    outcome = live(plan_of(seed, WEIGHTS, hours, grain, pace))
     return outcome, time.process_time() - began
 
 
@@ -60,6 +60,7 @@ def searched(
     *,
     hours: float | None = None,
     grain: float | None = None,
+    pace: float | None = None,
     cpu_seconds: float | None = None,
     jobs: int | None = None,
 ) -> Iterator[tuple[Outcome, Found]]:
@@ -74,7 +75,7 @@ def searched(
                     seed = next(seeds, None)
                     if seed is None or (cpu_seconds is not None and found.cpu_s >= cpu_seconds):
                         break
-                    running.add(pool.submit(lived, seed, hours, grain))
+                    running.add(pool.submit(lived, seed, hours, grain, pace))
                 if not running:
                     return
                 done, running = wait(running, return_when=FIRST_COMPLETED)

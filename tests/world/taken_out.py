@@ -116,8 +116,8 @@ TAKEN_OUT: Final = (
             ),
             Edit(
                 "canary/runner/cluster/cluster.py",
-                "            if remembered.lost is not None:",
-                "            if False:",
+                "self._announce_start(remembered, remembered.began_ns, remembered.lost)",
+                "self._announce_start(remembered, remembered.began_ns)",
             ),
         ),
     ),
@@ -222,8 +222,8 @@ TAKEN_OUT: Final = (
         (
             Edit(
                 _RULES + "rules/sends.py",
-                "    if stream.mode in UNORDERED:\n        log.alone",
-                "    if False:\n        log.alone",
+                "    if stream.mode in UNORDERED:\n        taken",
+                "    if False:\n        taken",
             ),
             Edit(
                 _RULES + "losses/log_end.py", "back=back, grown=grown)", "back=True, grown=False)"
@@ -366,6 +366,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--cpu-seconds", type=float, default=600.0, metavar="S", help="for each of them")
     parser.add_argument("--hours", default="0.4", help="virtual hours of each life")
     parser.add_argument("--grain", default="5", help="s between probes")
+    parser.add_argument("--pace", default="10", help="a harm in so many intervals, on average")
     parser.add_argument("--jobs", default="1", help="processes of a search")
     options = parser.parse_args(arguments)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # which ends a search, too
@@ -373,7 +374,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if unknown := [name for name in options.names if name not in known]:
         parser.error(f"no mend is called {', '.join(unknown)}; there are {', '.join(m.name for m in TAKEN_OUT)}")
     wanted = [m for m in TAKEN_OUT if not options.names or {m.name, m.item} & set(options.names)]
-    scale = ("--hours", options.hours, "--grain", options.grain, "--jobs", options.jobs)
+    scale = ("--hours", options.hours, "--grain", options.grain, "--pace", options.pace, "--jobs", options.jobs)
     found = 0
     with tempfile.TemporaryDirectory(prefix="canary-taken-out-") as directory:
         tree = Path(directory)

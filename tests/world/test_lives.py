@@ -101,6 +101,16 @@ def test_a_transaction_that_hangs_is_said_and_a_loss_above_it_is_found() -> None
     assert max(one.offset or 0 for one in said if one.kind == "lost-write") > stands > 0
 
 
+def test_a_wiped_ledger_is_said_whenever_the_next_start_is_killed() -> None:
+    for at in range(400, 424, 2):
+        strikes = (Strike(400.0, "wipe-ledger", 1.0, 1), Strike(at + 0.3, "kill-canary", 1.0, 1))
+        world = World(Plan(seed=3, hours=0.12, grain=5.0, partitions=1, strikes=strikes))
+        world.settle_beats = 40
+        outcome = world.live()
+        assert outcome.wrong == [], told(outcome)
+        assert world.truth.memory_lost, f"killed at {at}"
+
+
 def test_a_client_that_is_refused_is_tried_again_with_growing_pauses() -> None:
     world = World(Plan(seed=6, hours=0.3, grain=5.0, strikes=(Strike(200.0, "refuse-producers", 500.0, 1),)))
     outcome = world.live()

@@ -9,7 +9,7 @@ import structlog
 
 from canary.anomalies.online import Findings
 from canary.errors import FAILED
-from canary.facts import RunnerStarted, ScrubAsked
+from canary.facts import MemoryLost, RunnerStarted, ScrubAsked
 from canary.metrics.published import Published
 from canary.runner.cluster import memory, shares
 from canary.runner.cluster.clients import ClusterClients
@@ -148,9 +148,7 @@ class ClusterRunner(Worker):
             remembered = memory.recall(context, self._connection, ledger)
             if remembered is None:
                 return
-            self._announce_start(remembered, remembered.began_ns)
-            if remembered.lost is not None:  # after the start: a tracker that judges nothing ignores what is before it
-                self._inbox.put([remembered.lost])
+            self._announce_start(remembered, remembered.began_ns, remembered.lost)
             lease = LeaseRenewer(context.store, name, runner, holder, self._lease_lost)
             self._supervisor.begin(lease)
             flusher = remembered.flusher
@@ -169,11 +167,16 @@ class ClusterRunner(Worker):
             finally:
                 self._end(judge, shipper, flusher, lease)
 
-    def _announce_start(self, remembered: Memory, at_ns: int) -> None:
-        """Let the tracker know that no client is left of those that were there before."""
+    def _announce_start(self, remembered: Memory, at_ns: int, lost: MemoryLost | None = None) -> None:
+        """Let the tracker know that no client is left of those that were there before; and what is forgotten.
+
+        In this order, because a tracker that judges nothing ignores what is before the start; and together, because a
+        view of the start alone would hide from the next one that anything is forgotten.
+        """
         release = version("kafka-durability-canary")
         runner, installation = self._context.runner, remembered.installation
-        self._inbox.put([RunnerStarted(at_ns, runner, release, installation, remembered.remembered_ns)])
+        started = RunnerStarted(at_ns, runner, release, installation, remembered.remembered_ns)
+        self._inbox.put([started] if lost is None else [started, lost])
 
     def _new_clients(self, judge: Judge, remembered: Memory) -> ClusterClients:
         return ClusterClients(

@@ -50,6 +50,8 @@ class Flusher(Worker):
         self._night_s = context.settings.schedule.longest_gap_s
         self.latest = latest
         self.shown = 0
+        self.withheld = -1
+        """A view of so many facts, or fewer, is not shown: it would hide what was forgotten from the next start."""
         self.audited: Callable[[], tuple[int, Audit] | None] = lambda: None
         """Returns when the last audit was done (ns), and its outcome."""
         self.troubles: Callable[[], Mapping[str, Trouble | None]] = dict
@@ -227,7 +229,7 @@ class Flusher(Worker):
         if self.latest is None:
             return
         shown = self.latest()
-        if not shown.now_ns:
+        if not shown.now_ns or shown.ordinal <= self.withheld:
             return
         audited = self.audited()
         done = None if audited is None else dataclasses.replace(audited[1], at_ns=audited[0])

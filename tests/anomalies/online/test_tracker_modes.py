@@ -319,3 +319,22 @@ def test_a_group_that_is_asked_for_now_and_then_is_not_forgotten() -> None:
         bench.now_ns += 20 * 3600 * 10**9
     bench.settle(3)
     assert [kind for kind, *_ in bench.found()] == ["committed-offset-regression"]
+
+
+def test_what_the_next_leader_acknowledged_alone_before_it_was_listed_is_not_lost() -> None:
+    bench = Bench(mode="plain")
+    bench.write(3)
+    bench.settle()
+    former = bench.send(2)
+    bench.ack(former[0], 3)
+    bench.ack(former[1], 4)
+    bench.round()
+    (sequence,) = bench.send()
+    bench.ack(sequence, 3)
+    bench.round()
+    bench.epoch = 1
+    for _ in range(6):
+        bench.round()  # the ISR of the new leader waits for the former one
+    bench.append(sequence)
+    bench.settle()
+    assert bench.found("lost-write") == [("lost-write", 3, former[0])]

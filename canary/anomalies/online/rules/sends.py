@@ -88,6 +88,9 @@ def acked(scope: Scope, run: Sequence[f.Acked]) -> None:
     place(scope, probes, read=False)
     claim(scope, probes, promise=not in_transaction)
     if stream.mode in UNORDERED:
+        taken = log.alone.within(first.offset, first.offset + n)
+        if taken:  # a leader that is not listed yet gives an offset of the former one again
+            log.alone_again = taken[0][0] if log.alone_again is None else min(log.alone_again, taken[0][0])
         log.alone.add(max(first.offset, log.end or 0), first.offset + n)
     else:
         log.alone.remove(0, first.offset + n)
