@@ -14,7 +14,6 @@ import fsspec
 import structlog
 
 from canary.anomalies.policy import UNORDERED
-from canary.anomalies.violation import Violation
 from canary.kafka import opening
 from canary.runner.cluster.cluster import ClusterRunner
 from canary.threads import system
@@ -352,10 +351,7 @@ class World:
                     f"{violation.summary} ({there})",
                 )
             )
-        for _, violation in truth.violations:
-            if (how := self._exaggerated(violation)) is not None:
-                where = f"{violation.topic}[{violation.partition}] {violation.offset}"
-                wrong.append(Wrong("FALSE", f"{violation.kind} {where}: {how}: {violation.summary}"))
+        wrong += self._exaggerated()
         wrong += [Wrong("TWICE", f"two processes sent {what}") for what in truth.twice[:1]]
         wrong += [Wrong("COSTLY", what) for what in truth.costly[:1]]
         judge = None if self.runner is None else self.runner._judge
@@ -372,15 +368,15 @@ class World:
             if task.failure is not None:
                 wrong.append(Wrong("CRASH", f"{task.name}: {task.failure!r}"))
 
-    def _exaggerated(self, violation: Violation) -> str | None:
-        """Return what is wrong with a violation that says more than happened."""
+    def _exaggerated(self) -> Iterator[Wrong]:
+        """Yield what violations say that is more than happened."""
         unordered = {self.settings.clusters[0].topic_of(mode) for mode in self.plan.modes if mode in UNORDERED}
-        if violation.kind == "lost-write" and violation.severity == "critical" and violation.topic in unordered:
-            return "critical, though the leader alone acknowledged it"
-        place = (violation.topic, violation.partition)
-        if violation.kind == "early-expiry" and place not in self.truth.removed:
-            return "nothing went from this log but by retention"
-        return None
+        for _, one in self.truth.violations:
+            said = f"{one.kind} {one.topic}[{one.partition}] {one.offset}"
+            if one.kind == "lost-write" and one.severity == "critical" and one.topic in unordered:
+                yield Wrong("FALSE", f"{said}: critical, though the leader alone acknowledged it: {one.summary}")
+            if one.kind == "early-expiry" and (one.topic, one.partition) not in self.truth.removed:
+                yield Wrong("FALSE", f"{said}: nothing went from this log but by retention: {one.summary}")
 
     def _excused(self, name: bytes, fate: Any) -> bool:
         """Whether the canary cannot know of a broken promise: its memory was lost and said so, or the topic is gone."""

@@ -209,9 +209,8 @@ class Truth:
                 self.promised.pop(name, None)
             self._unsure.clear()
 
-    def told(self, found: Iterable[Violation]) -> None:
+    def told(self, found: Sequence[Violation]) -> None:
         """Note what the canary delivers to its store."""
-        found = list(found)
         self._ranged(found)
         for violation in found:
             self.violations.append((self.now(), violation))

@@ -164,7 +164,7 @@ class Requests(Core):
         if replica is None or replica.lead is None:
             return Fetched(error)
         log, producers = replica.log, replica.lead.producers
-        end = replica.hw if isolation == "read_uncommitted" else _stable(replica, replica.lead)
+        end = _visible_end(replica, replica.lead, isolation)
         if last_epoch >= 0:
             known, until = log.end_of_epoch(last_epoch)
             if known < 0 or last_epoch > log.epochs[-1][0]:
@@ -199,12 +199,17 @@ class Requests(Core):
             return Listing(0, replica.log.start, _epoch_at(replica.log))
         if replica.hw < replica.lead.start:
             return Listing(errors.OFFSET_NOT_AVAILABLE)
-        end = replica.hw if isolation == "read_uncommitted" else _stable(replica, replica.lead)
+        end = _visible_end(replica, replica.lead, isolation)
         return Listing(0, end, replica.lead.epoch)
 
 
-def _stable(replica: Replica, lead: Leadership) -> int:
-    """Return the last stable offset: a transaction that began below the log's start leaves it there."""
+def _visible_end(replica: Replica, lead: Leadership, isolation: Isolation) -> int:
+    """Return the offset behind the last that a reader may see.
+
+    A transaction that began below the log's start leaves the last stable offset there.
+    """
+    if isolation == "read_uncommitted":
+        return replica.hw
     return max(lead.producers.stable(replica.hw), replica.log.start)
 
 

@@ -27,8 +27,9 @@ def ask(scope: Scope) -> None:
             if wanted is not None and log.listed_ordinal >= wanted.not_before_ordinal and not _tail_asked(log):
                 log.wanted = None
                 start = max(wanted.start, log.start)
-                hidden = max(start, min(liveness.hidden_from(scope, topic, log) or wanted.end, wanted.end))
-                for a, b in ((start, hidden), (hidden, wanted.end)):
+                hidden = liveness.hidden_from(scope, topic, log)
+                middle = wanted.end if hidden is None else min(max(hidden, start), wanted.end)
+                for a, b in ((start, middle), (middle, wanted.end)):
                     if a < b:
                         request(scope, topic, log, a, b, wanted.reason)
 
