@@ -142,7 +142,7 @@ def wipe(world: World, dice: random.Random) -> End:
     return lambda: world.cluster.start(broker)
 
 
-@harm(0.3)
+@harm(0.6)
 def wipe_all_brokers(world: World, dice: random.Random) -> End:  # a harm's shape
     for broker in world.cluster.brokers():
         world.cluster.kill(broker)
@@ -528,7 +528,7 @@ def _bug_harm(name: str) -> None:
         world.cluster.bugs.add(name)
         return lambda: world.cluster.bugs.discard(name)
 
-    HARMS[f"bug-{name}"] = Harm(f"bug-{name}", begin, 0.3, breaks=True)
+    HARMS[f"bug-{name}"] = Harm(f"bug-{name}", begin, 0.5, breaks=True)
 
 
 for _name in (

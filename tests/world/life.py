@@ -33,6 +33,8 @@ from tests.world.watch import Watch
 
 AGAIN_S = 5.0
 """After so long a canary that has ended is started again, as any service manager does."""
+LOOK_BEATS, HARMED_BEATS = 60, 10
+"""A loss is to be found within so many intervals without harm, each harm counted as so many longer than it lasts."""
 SETTLE_BEATS = 240
 """For so many intervals a life goes on after the last harm: by then all must be known, and said."""
 
@@ -368,6 +370,12 @@ class World:
             if task.failure is not None:
                 wrong.append(Wrong("CRASH", f"{task.name}: {task.failure!r}"))
 
+    def _quiet(self, began: float, end: float) -> float:
+        """Return how many seconds lie between, without those in which a harm was at work, or had just been."""
+        after = HARMED_BEATS * self.plan.beat
+        harmed = sum(max(min(end, one.at + one.lasts + after) - max(began, one.at), 0.0) for one in self.plan.strikes)
+        return end - began - harmed
+
     def _exaggerated(self) -> Iterator[Wrong]:
         """Yield what violations say that is more than happened."""
         unordered = {self.settings.clusters[0].topic_of(mode) for mode in self.plan.modes if mode in UNORDERED}
@@ -382,9 +390,10 @@ class World:
         """Whether the canary cannot know of a broken promise: its memory was lost and said so, or the topic is gone."""
         if any(fate.topic == self.settings.clusters[0].topic_of(mode) for mode in self.switched_off):
             return True  # nobody asks for that topic
-        if self.truth.was_cut_short(fate, self.settle_beats * self.plan.beat):
-            return True  # what is lost is looked for, but not below the log's start
         gone_at = fate.at if fate.gone is None else fate.gone[0]
+        expired_at = self.truth.expired_at(fate)
+        if expired_at is not None and self._quiet(gone_at, expired_at) < LOOK_BEATS * self.plan.beat:
+            return True  # nothing is looked for below the log's start
         if any(at >= min(gone_at, self.truth.promised[name]) for at in self.truth.memory_lost):
             return True
         kinds = {

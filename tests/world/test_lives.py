@@ -84,9 +84,22 @@ def test_a_lost_write_is_found_and_said() -> None:
 @pytest.mark.parametrize("harm", ["hollow-records", "bug-mistaken-duplicate"])
 @pytest.mark.parametrize("mode", ["idempotent", "transactional"])
 def test_what_a_broken_cluster_loses_is_found_and_said(harm: str, mode: str) -> None:
-    outcome = live(Plan(seed=6, hours=0.3, grain=5.0, modes=(mode,), strikes=(Strike(200.0, harm, 700.0, 4),)))
+    outcome = live(
+        Plan(seed=6, hours=0.3, grain=5.0, modes=(mode,), retention_s=4000.0, strikes=(Strike(200.0, harm, 700.0, 4),))
+    )
     assert outcome.wrong == [], told(outcome)
     assert outcome.broken > 0, told(outcome)
+
+
+def test_a_loss_below_the_highest_start_that_the_log_had_is_found() -> None:
+    """All disks are wiped, the log begins again at 0, and then a record is lost below the old start."""
+    strikes = (
+        Strike(1500.0, "wipe-all-brokers", 5.0, 1),
+        *(Strike(1700.0, "hollow-records", 1.0, n) for n in range(4)),
+    )
+    outcome = live(Plan(6, 0.5, 5.0, partitions=1, retention_s=1000.0, strikes=strikes))
+    assert outcome.wrong == [], told(outcome)
+    assert any("hollow" in words for _, words in outcome.story)
 
 
 def test_a_transaction_that_hangs_is_said_and_a_loss_above_it_is_found() -> None:

@@ -240,11 +240,10 @@ class Truth:
         if touching > MOST_TOUCHING:
             self.costly.append(f"{touching + 1} violations for lost writes side by side")
 
-    def was_cut_short(self, fate: Fate, within_s: float) -> bool:
-        """Whether the log's start passed a lost record before, or soon after, it was lost."""
-        lost_at = fate.at if fate.gone is None else fate.gone[0]
+    def expired_at(self, fate: Fate) -> float | None:
+        """Return when the log's start first passed a record after it was written; None: it has not."""
         raised = self.starts[fate.topic_id, fate.partition]
-        return any(start > fate.offset and fate.at <= at <= lost_at + within_s for at, start in raised)
+        return next((at for at, start in raised if start > fate.offset and at >= fate.at), None)
 
     # held against each other
 
