@@ -487,8 +487,10 @@ def wipe_store(world: World, dice: random.Random) -> None:
 
 @harm(0.4)
 def restored_as_documented(world: World, dice: random.Random) -> End:
-    """The store is put back, and the ledger, of which there is no backup, is gone."""
+    """The store is put back, and the ledger, of which there is no backup, is gone; maybe there was a start between."""
     backup = world.store.backup()
+    if dice.random() < 0.5:
+        world.kill_canary(after=1.0)
 
     def back() -> None:
         _change_store(world, dice, lambda: world.store.restore(backup))

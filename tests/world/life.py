@@ -75,6 +75,7 @@ class World:
         self.disk = LyingDisk(self.schedule, random.Random(dice.getrandbits(64)))
         self.store = LyingStore(self.schedule, random.Random(dice.getrandbits(64)))
         self.truth = Truth(lambda: self.schedule.now, cluster_id=self.cluster.cluster_id)
+        self.truth.halt = lambda: setattr(self.schedule, "halted", True)
         self.outcome = Outcome(plan)
         self.process = Process("canary-0")
         self.runner: ClusterRunner | None = None
@@ -215,6 +216,7 @@ class World:
             self._heal()
             settled = end + self.settle_beats * self.plan.beat
             self.schedule.run(settled)
+            self.schedule.halted = False
             self._judge()
             if watch is not None:
                 self.outcome.wrong += [Wrong("SAID SAFE", words) for words in watch.wrong]

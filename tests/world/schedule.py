@@ -70,6 +70,8 @@ class Schedule:
         self.grain = grain
         """The coarseness of timers, in s: see ``deadline``."""
         self.steps = 0
+        self.halted = False
+        """Nothing runs any more: what has happened is enough for a verdict, and more of it would take for ever."""
         self.current: Task | None = None
         self.on_step: Callable[[Task], None] | None = None
         """Called before each turn of a task: it may kill a process."""
@@ -150,8 +152,8 @@ class Schedule:
         """Let the world live until the virtual second ``until``."""
         self._hub = getcurrent()
         before, steps = self.now, 0
-        while True:
-            while self._ready:
+        while not self.halted:
+            while self._ready and not self.halted:
                 self._turn(self._ready.popleft())
                 steps += 1
             steps += 1

@@ -89,6 +89,8 @@ class Truth:
     """(fact, probe) of what was acknowledged since the last round that the known cluster answered."""
     _void: set[bytes] = field(default_factory=set)
     """Probes that another cluster may have acknowledged."""
+    halt: Any = lambda: None
+    """Ends the life."""
     costly: list[str] = field(default_factory=list)
     """What was done too often."""
     starts: dict[tuple[str, int], list[tuple[float, int]]] = field(default_factory=lambda: defaultdict(list))
@@ -192,6 +194,7 @@ class Truth:
             self._began = [*(at for at in self._began if at > self.now() - MINUTE_S), self.now()]
             if len(self._began) > MOST_GENERATIONS:
                 self.costly.append(f"{len(self._began)} generations of {fact.topic} began within a minute")
+                self.halt()
         elif isinstance(fact, WatchAsked):
             self._asked[fact.sample] = self._facts
         elif isinstance(fact, ClusterSeen):
