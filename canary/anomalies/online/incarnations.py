@@ -15,6 +15,7 @@ _RETENTIONS_KEPT = 5
 def watch_asked(scope: Scope, fact: f.WatchAsked) -> None:
     """A round of questions begins: its answers are judged against what is known now."""
     state = scope.state
+    retention.clock_told(state, fact.at_ns)
     ends: dict[str, dict[int, list[int | None]]] = {
         name: {p: [log.replicated_end, log.known_end] for p, log in topic.logs.items()}
         for name, topic in state.topics.items()

@@ -117,6 +117,10 @@ class State:
     version: int = 1
     now_ns: int = 0
     since_ns: int = 0
+    clock_ns: int = 0
+    """What this machine's clock said when a process or a round began last."""
+    clock_steps: list[list[int]] = field(default_factory=list)
+    """[when, by how much] (ns) the clock was set back."""
     ordinal: int = 0
     """Number of facts folded."""
     next_request: int = 1

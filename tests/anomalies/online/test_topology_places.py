@@ -401,6 +401,33 @@ def test_an_epoch_is_lower_five_times_in_a_row_before_it_is_believed() -> None:
     assert c.said == [("leader-epoch-regression", "probes", 0)]
 
 
+@pytest.mark.parametrize(("end", "times"), [(10, 60), (11, 5)])
+def test_a_lower_epoch_is_a_former_leaders_for_longer_where_the_log_ends_where_it_ended_then(
+    end: int, times: int
+) -> None:
+    c = cluster()
+    c.fold(f.Listed(c.now_ns, c.sample, "probes", 0, 0, 10, 10, 5))
+    epochs(c, 7)
+    for _ in range(times - 1):
+        c.fold(f.Listed(c.now_ns, c.sample, "probes", 0, 0, end, end, 5))
+    assert c.said == []
+    c.fold(f.Listed(c.now_ns, c.sample, "probes", 0, 0, end, end, 5))
+    assert c.said == [("leader-epoch-regression", "probes", 0)]
+
+
+def test_a_former_leaders_end_that_grew_before_another_leader_was_named_is_remembered() -> None:
+    c = cluster()
+    c.fold(f.Listed(c.now_ns, c.sample, "probes", 0, 0, 10, 10, 5))
+    c.set("probes", 0, 2, "1,2,3")
+    c.round(10)
+    for _ in range(2):
+        c.fold(f.Listed(c.now_ns, c.sample, "probes", 0, 0, 12, 12, 5))
+    epochs(c, 7)
+    for _ in range(20):
+        c.fold(f.Listed(c.now_ns, c.sample, "probes", 0, 0, 12, 12, 5))
+    assert c.said == []
+
+
 def test_a_leaders_epoch_is_told_once_and_not_where_nobody_leads() -> None:
     c = cluster()
     assert epochs(c, 7, 7, 7) == [7]

@@ -148,6 +148,23 @@ def test_what_a_clock_dated_that_was_ahead_is_no_younger_when_it_is_read_again(r
     assert starts_at(bench, 8, read_s * 1000) == []
 
 
+@pytest.mark.parametrize("restarted", [True, False])
+def test_what_was_sent_before_the_clock_was_set_back_is_as_old_as_it_is(*, restarted: bool) -> None:
+    bench = blocks(10, 60)
+    bench.now_ns -= 1200 * SECOND_NS
+    if restarted:
+        bench.restart()
+    bench.settle(2)
+    bench.now_ns += 3600 * SECOND_NS
+    assert starts_at(bench, 100, 3600_000) == []
+    bench.write(10)
+    bench.now_ns += 2 * 3600 * SECOND_NS
+    bench.settle(2)
+    bench.write(10)
+    bench.settle(2)
+    assert starts_at(bench, 115, 3600_000) == [("early-expiry", 100, -1)], "two retentions later it is forgotten"
+
+
 def test_what_was_fetched_before_it_expired_makes_no_second_early_expiry() -> None:
     bench = moved(WEEK_MS, -1, "delete")
     bench.fold(f.Polled(bench.now_ns, RC, RC, TOPIC, 0, 1, PRODUCER, 1, 1))

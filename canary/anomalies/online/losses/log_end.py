@@ -58,7 +58,8 @@ def listed(scope: Scope, fact: f.Listed) -> None:
     topic, log = scope.place(fact.topic, fact.partition)
     if fact.start < 0 or fact.end < fact.start:
         return  # no answer (librdkafka: -1001 without an error where there is no leader)
-    if not timeline.epoch_listed(scope, fact.topic, fact.partition, fact.leader_epoch):
+    stands = fact.leader_epoch is not None and log.ends.get(fact.leader_epoch) == fact.end
+    if not timeline.epoch_listed(scope, fact.topic, fact.partition, fact.leader_epoch, stands=stands):
         return  # of a former leader, or of none
     if fact.start < log.start:  # all replicas were emptied, or the new leader has deleted less
         log.start = log.scrub_goal = 0
@@ -104,7 +105,10 @@ def _is_former(scope: Scope, log: Log, fact: f.Listed) -> bool:
         return False
     if log.ends.get(epoch) == fact.end:
         return True
-    log.ends.pop(epoch, None)
+    if timeline.is_latest(scope, fact.topic, fact.partition, epoch):
+        log.ends[epoch] = fact.end  # it grew before another leader was named
+    else:
+        log.ends.pop(epoch, None)
     return False
 
 

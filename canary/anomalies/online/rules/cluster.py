@@ -25,6 +25,7 @@ _RESENT_KEPT = 1000
 def runner_started(scope: Scope, fact: f.RunnerStarted) -> None:
     """A new process begins: open sends get no outcome any more, and open questions are asked again."""
     state = scope.state
+    retention.clock_told(state, fact.at_ns)
     state.now_ns = fact.at_ns  # the former process's clock may have been ahead
     state.since_ns = state.since_ns or fact.at_ns
     state.stopped = state.sure = None

@@ -14,7 +14,7 @@ from canary.anomalies.online.meters import count
 from canary.anomalies.online.rules.held import settle_held
 from canary.anomalies.online.scope import Scope, Where
 from canary.anomalies.online.sets.intervals import IntervalSet
-from canary.anomalies.online.state import Topic
+from canary.anomalies.online.state import State, Topic
 from canary.anomalies.online.stream import Stream
 from canary.anomalies.policy import least_age_ms
 
@@ -22,6 +22,8 @@ _TIMELINE_STEP_NS = 30 * 10**9
 _TIMELINE_STEPS = 100
 """A retention is divided into so many steps at least."""
 _TIMELINE_KEPT = 30_000
+_CLOCK_STEP_NS = 10**9
+_CLOCK_STEPS_KEPT = 20
 _NOTHING = IntervalSet()
 _HEARD_NS = 60 * 10**9
 """For so long after a change, deletions by the former retention may still be noticed."""
@@ -54,6 +56,23 @@ def clock_seen(log: Log, now_ns: int) -> None:
     """A process begins: sending times later than now came from a clock that was ahead, and are forgotten."""
     while log.timeline and log.timeline[-1][0] > now_ns:
         log.timeline.pop()
+
+
+def clock_told(state: State, now_ns: int) -> None:
+    """A process or a round begins: note by how much the clock was set back since the last one."""
+    back_ns = state.clock_ns - now_ns
+    if back_ns >= _CLOCK_STEP_NS:
+        state.clock_steps = [*state.clock_steps, [now_ns, back_ns]][-_CLOCK_STEPS_KEPT:]
+    state.clock_ns = now_ns
+
+
+def _set_back_ms(state: State, kept_ms: int) -> float:
+    """Return by how many ms the clock was set back within two retentions of ``kept_ms``.
+
+    What was sent before is older by so much than its time says if the clock was right then, and brokers delete what
+    was sent after it sooner by so much if the clock is wrong now.
+    """
+    return sum(back for at_ns, back in state.clock_steps if state.now_ns - at_ns < 2e6 * kept_ms) / 1e6
 
 
 def start_advanced(scope: Scope, topic: Topic, log: Log, start: int) -> None:
@@ -134,7 +153,7 @@ def settle_expiry(scope: Scope, topic: Topic, log: Log) -> None:
     age_ms = (expiry["at_ns"] - expiry["youngest_ns"]) / 1e6
     former = [ms for until_ns, ms in topic.former_retentions if until_ns >= expiry["at_ns"] - _HEARD_NS]
     for kept_ms in (topic.retention_ms, *former):
-        if kept_ms >= 0 and age_ms >= least_age_ms(kept_ms):
+        if kept_ms >= 0 and age_ms + _set_back_ms(scope.state, kept_ms) >= least_age_ms(kept_ms):
             return
     summary = f"the log now begins at {expiry['start']}: {expiry['count']} promised records are gone too early"
     evidence = {

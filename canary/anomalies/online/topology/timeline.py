@@ -29,6 +29,8 @@ _EPOCH_FIRST_NS = 3 * 10**9
 """Leaders and epochs are asked for together and answered one after the other, at most so long apart."""
 _LOWER_TIMES = 5
 """A lower leader epoch so many times in a row is no former leader with old metadata."""
+_FORMER_TIMES = 60
+"""The same where the log still ends where it ended in that epoch, as that of a leader that was cut off does."""
 _WATCHED_CAP_NS = {"probe": 3 * 10**9, "all": 10 * 10**9}
 """Watched time between two rounds at most; beyond it the cluster was not watched."""
 _REFILL_NS = 30 * 10**9
@@ -191,11 +193,12 @@ def topology_seen(scope: Scope, fact: f.TopologySeen) -> None:
         _refilling(scope)
 
 
-def epoch_listed(scope: Scope, topic: str, partition: int, epoch: int | None) -> bool:
+def epoch_listed(scope: Scope, topic: str, partition: int, epoch: int | None, *, stands: bool = False) -> bool:
     """Take the leader epoch of an answer (None: none); return whether to believe the answer.
 
     A lower epoch is a former leader's with old metadata; several in a row are a regression, and from then on the lower
-    one is the partition's epoch. None after an earlier epoch is no leader's answer.
+    one is the partition's epoch. None after an earlier epoch is no leader's answer. ``stands``: the log ends where it
+    ended in that epoch, so many more are needed.
     """
     top = scope.state.topology
     known = top.epochs.get((topic, partition))
@@ -210,7 +213,7 @@ def epoch_listed(scope: Scope, topic: str, partition: int, epoch: int | None) ->
             _place_epoch(scope, topic, partition, epoch)
         return True
     known.lower += 1
-    if known.lower < _LOWER_TIMES:
+    if known.lower < (_FORMER_TIMES if stands else _LOWER_TIMES):
         return False
     summary = f"the leader epoch went back from {known.epoch} to {epoch}"
     evidence = {"leader_epoch_before": known.epoch, "leader_epoch": epoch}
@@ -238,6 +241,12 @@ def is_former(scope: Scope, topic: str, partition: int, epoch: int) -> bool:
     if known is None:
         return False
     return epoch < max(known.epoch, known.highest) or (epoch == known.epoch and known.former)
+
+
+def is_latest(scope: Scope, topic: str, partition: int, epoch: int) -> bool:
+    """Whether no higher leader epoch than this one was seen."""
+    known = scope.state.topology.epochs.get((topic, partition))
+    return known is None or epoch >= max(known.epoch, known.highest)
 
 
 def was_recreated(scope: Scope, topic: str) -> bool:
