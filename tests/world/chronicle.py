@@ -89,7 +89,7 @@ class Chronicle:
         self.at[place][copy.offset].append(copy)
 
     def _copy(self, place: Place, record: Record) -> Copy | None:
-        return next((one for one in self.at[place][record.offset] if one.record is record), None)
+        return next((one for one in reversed(self.at[place][record.offset]) if one.record is record), None)
 
     def _lost(self, _topic: str, topic_id: str, partition: int, records: Sequence[Any], how: str) -> None:
         place = (topic_id, partition)
@@ -102,10 +102,8 @@ class Chronicle:
             copy.until, copy.how, copy.committed = self.now(), how, how != "uncommitted"
 
     def _returned(self, _topic: str, topic_id: str, partition: int, records: Sequence[Record]) -> None:
-        for record in records:
-            copy = self._copy((topic_id, partition), record)
-            if copy is not None:
-                copy.until, copy.how, copy.committed = None, "", True
+        for record in records:  # it was gone meanwhile
+            self._add((topic_id, partition), Copy(record, record.offset, self.now()))
 
     def _decided(self, partition: Partition) -> None:
         if partition.topic_id not in self.ids[partition.topic]:
