@@ -356,7 +356,7 @@ def test_a_cut_is_waited_for_until_it_is_said_though_its_losses_are() -> None:
 def epoch_goes_back(bench: Bench, to: int = 0) -> None:
     """The metadata was restored: leaders have lower epochs from here on."""
     bench.epoch = to
-    bench.settle(6)
+    bench.settle(21)
     assert [kind for kind, *_ in bench.found()] == ["leader-epoch-regression"]
 
 

@@ -27,8 +27,9 @@ _ISRS_KEPT = 8
 _DEAD_IDS_KEPT = 20
 _EPOCH_FIRST_NS = 3 * 10**9
 """Leaders and epochs are asked for together and answered one after the other, at most so long apart."""
-_LOWER_TIMES = 5
-"""A lower leader epoch so many times in a row is no former leader with old metadata."""
+_LOWER_TIMES = 20
+"""A lower leader epoch so many times in a row is no former leader with old metadata: a leader that is cut off from the
+other brokers answers one round in three or so for as long as that lasts, and now and then some rounds in a row."""
 _WATCHED_CAP_NS = {"probe": 3 * 10**9, "all": 10 * 10**9}
 """Watched time between two rounds at most; beyond it the cluster was not watched."""
 _REFILL_NS = 30 * 10**9
