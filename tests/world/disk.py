@@ -172,6 +172,9 @@ class LyingDisk(Disk):
         """Whether a power cut keeps pages in any order; those missing within the file are zeros."""
         self.calls: Counter[str] = Counter()
         """Calls so far, by operation."""
+        self.damaged: list[float] = []
+        """When it came to hold something else than it had been told to keep."""
+        self._lied = False
         self._schedule = schedule
         self._dice = dice or random.Random(0)  # to be repeated, not to be secret
         self._root = Directory()
@@ -217,6 +220,9 @@ class LyingDisk(Disk):
         """Forget what is not durable, every descriptor and every lock. Kill the processes, too."""
         self._handles.clear()
         self._locks.clear()
+        if self._lied:
+            self._note_damage()
+        self._lied = False
         self._root.lose(dice, shuffled=self.shuffles)
         files = list(_files(self._root))
         for file in files:
@@ -232,6 +238,7 @@ class LyingDisk(Disk):
     def rot(self, path: Path, at: int | None = None, bits: int = 1) -> int:
         """Flip bits of a byte, durably; return which byte (None: the dice say)."""
         file = self._file(path)
+        self._note_damage()
         at = self._dice.randrange(max(len(file.durable), len(file.cached), 1)) if at is None else at
         for content in (file.durable, file.cached):
             if at < len(content):
@@ -240,6 +247,7 @@ class LyingDisk(Disk):
 
     def vanish(self, path: Path) -> None:
         """Lose a file or a directory, durably and without a trace."""
+        self._note_damage()
         parent = self._directory(path.parent)
         parent.change({path.name: None})
         for change in parent.dirty:
@@ -256,12 +264,17 @@ class LyingDisk(Disk):
 
     def restore(self, directory: Path, backup: Backup) -> None:
         """Put a copy back, durably, in place of all that is in the directory."""
+        self._note_damage()
         node = self._make(directory)
         for path in directory.parents:
             self._directory(path).sync()
         node.change(dict.fromkeys(node.cached))
         node.change({name: _made(content) for name, content in backup.items()})
         node.sync()
+
+    def is_well(self) -> bool:
+        """Whether nothing goes wrong now."""
+        return not self._faults
 
     @property
     def pretends(self) -> bool:
@@ -336,7 +349,9 @@ class LyingDisk(Disk):
             if isinstance(handle.node, File):
                 handle.node.fail_to_sync(self._dice)
             raise
-        if not self._met("lying fsync", handle.path):
+        if self._met("lying fsync", handle.path):
+            self._lied = True
+        else:
             handle.node.sync()
         self._end_step("fsync")
 
@@ -397,6 +412,9 @@ class LyingDisk(Disk):
         self._end_step("unlink")
 
     # Within
+
+    def _note_damage(self) -> None:
+        self.damaged.append(0.0 if self._schedule is None else self._schedule.now)
 
     def _begin(self, operation: str, path: Path) -> Process:
         """Return the process that calls; raise what goes wrong with its call."""

@@ -13,16 +13,18 @@ from typing import Any
 import fsspec
 import structlog
 
-from canary.anomalies.policy import UNORDERED
+from canary.anomalies.policy import WRITES_LOST
 from canary.kafka import opening
 from canary.runner.cluster.cluster import ClusterRunner
 from canary.threads import system
 from storage.ledger import Ledger
 from storage.store.repositories.violations import Violations
 from storage.store.values import ViolationFilter
+from tests.world.chronicle import Chronicle
 from tests.world.clients import SimulatedKafka
 from tests.world.disk import LyingDisk
 from tests.world.harms import HARMS
+from tests.world.justified import false
 from tests.world.kafka.cluster import Cluster
 from tests.world.plan import Plan, Strike
 from tests.world.schedule import Process, Schedule
@@ -41,7 +43,7 @@ SETTLE_BEATS = 240
 
 @dataclass(frozen=True, slots=True)
 class Wrong:
-    """One thing that went wrong in a life: MISSED, FALSE, STUCK, CRASH, TWICE or COSTLY, and about what."""
+    """One thing that went wrong in a life: a verdict of docs/testing.md (MISSED, FALSE, ...), and about what."""
 
     what: str
     about: str
@@ -79,8 +81,10 @@ class World:
         self.outcome = Outcome(plan)
         self.process = Process("canary-0")
         self.runner: ClusterRunner | None = None
-        self.clock_ns = 0
-        """What the canary's machine adds to the right time."""
+        self.chronicle = Chronicle(lambda: self.schedule.now)
+        self.clocks = {0}
+        """What ``clock_ns`` ever was."""
+        self._clock_ns = 0
         self.starts = 0
         self.over = self.settling = False
         self.switched_off: frozenset[str] = frozenset()
@@ -94,6 +98,16 @@ class World:
         self._began = 0.0
 
     # for harms
+
+    @property
+    def clock_ns(self) -> int:
+        """What the canary's machine adds to the right time."""
+        return self._clock_ns
+
+    @clock_ns.setter
+    def clock_ns(self, value: int) -> None:
+        self._clock_ns = value
+        self.clocks.add(value)
 
     def topics(self) -> list[str]:
         """Return the probe topics that there are to be."""
@@ -202,6 +216,8 @@ class World:
             self.cluster.on_lost.append(self._lost)
             self.cluster.on_start.append(self.truth.started)
             self.cluster.on_return.append(self.truth.returned)
+            self.chronicle.listen(self.cluster)
+            self.schedule.at(0.0, self._look)
             self.schedule.at(0.0, self._start)
             watch = Watch(self) if 0 < self.plan.grain <= 1 else None
             if watch is not None:
@@ -276,6 +292,17 @@ class World:
             self.schedule.resume(self.process)
         if self.process.dead and not self._pending_start:
             self._start_later(1.0)
+
+    def _look(self) -> None:
+        """Note once in an interval whether all is well."""
+        self.chronicle.looks.append((self.schedule.now, self._is_well()))
+        if not self.over:
+            self.schedule.after(self.plan.beat, self._look)
+
+    def _is_well(self) -> bool:
+        ready = self.runner is not None and self.runner.probing.is_set()
+        canary = ready and not self.process.dead and not self.process.frozen and not self._pending_start
+        return canary and self.cluster.is_well() and self.disk.is_well() and self.store.is_well()
 
     def _lost(self, topic: str, topic_id: str, partition: int, records: Sequence[Any], how: str) -> None:
         if how not in EXPIRED and records:
@@ -355,7 +382,9 @@ class World:
                     f"{violation.summary} ({there})",
                 )
             )
-        wrong += self._exaggerated()
+        wrong += self._unjustified()
+        wrong += self._repeated()
+        wrong += self._late()
         wrong += [Wrong("TWICE", f"two processes sent {what}") for what in truth.twice[:1]]
         wrong += [Wrong("COSTLY", what) for what in truth.costly[:1]]
         judge = None if self.runner is None else self.runner._judge
@@ -378,15 +407,39 @@ class World:
         harmed = sum(max(min(end, one.at + one.lasts + after) - max(began, one.at), 0.0) for one in self.plan.strikes)
         return end - began - harmed
 
-    def _exaggerated(self) -> Iterator[Wrong]:
-        """Yield what violations say that is more than happened."""
-        unordered = {self.settings.clusters[0].topic_of(mode) for mode in self.plan.modes if mode in UNORDERED}
-        for _, one in self.truth.violations:
-            said = f"{one.kind} {one.topic}[{one.partition}] {one.offset}"
-            if one.kind == "lost-write" and one.severity == "critical" and one.topic in unordered:
-                yield Wrong("FALSE", f"{said}: critical, though the leader alone acknowledged it: {one.summary}")
-            if one.kind == "early-expiry" and (one.topic, one.partition) not in self.truth.removed:
-                yield Wrong("FALSE", f"{said}: nothing went from this log but by retention: {one.summary}")
+    def _unjustified(self) -> Iterator[Wrong]:
+        """Yield each violation of which the world has no such fact; each once."""
+        seen: set[str] = set()
+        for told, one in self.truth.violations:
+            if one.key("c") not in seen:
+                seen.add(one.key("c"))
+                why = false(self, one, told)
+                if why:
+                    said = f"{one.severity} {one.kind} {one.topic}[{one.partition}] {one.offset} at {told:.1f} s"
+                    yield Wrong("FALSE", f"{said}: {why}: {one.summary}")
+
+    def _repeated(self) -> Iterator[Wrong]:
+        """Yield a loss that several violations name, unless the canary forgot that it had said it."""
+        for name, said in self.truth.said.items():
+            told = {one.key("c"): one for one in said if one.kind == WRITES_LOST}
+            if len(told) > 1 and not self.truth.memory_lost:
+                first, *_, last = told.values()
+                about = f"offset {self.truth.fates[name].offset} of {first.topic}[{first.partition}]"
+                yield Wrong("AGAIN", f"{about} is said to be lost twice: {first.sentence}; {last.sentence}")
+                return
+
+    def _late(self) -> Iterator[Wrong]:
+        """Yield a loss that was said only after all had been well for long enough to find it."""
+        first = self.truth.first_told()
+        for name, fate in self.truth.broken().items():
+            if name not in first or self._excused(name, fate):
+                continue
+            gone_at = max(fate.at if fate.gone is None else fate.gone[0], self.truth.promised[name])
+            quiet = self.chronicle.longest_quiet(gone_at, first[name])
+            if quiet > LOOK_BEATS * self.plan.beat:
+                about = f"offset {fate.offset} of {fate.topic}[{fate.partition}] was gone at {gone_at:.1f} s"
+                yield Wrong("LATE", f"{about}, and said at {first[name]:.1f} s: all was well for {quiet:.0f} s between")
+                return
 
     def _excused(self, name: bytes, fate: Any) -> bool:
         """Whether the canary cannot know of a broken promise: its memory was lost and said so, or the topic is gone."""

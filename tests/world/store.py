@@ -144,6 +144,8 @@ class LyingStore:
         """How long a call takes at most, in virtual seconds: before or after it does what was asked."""
         self.seen: Counter[str] = Counter()
         """Calls so far, and what went wrong with them."""
+        self.damaged: list[float] = []
+        """When it came to hold something else than it had been told to keep."""
         self._schedule = schedule
         self._dice = dice or random.Random(0)  # to be repeated, not to be secret
         self._late_s = 0.0
@@ -157,12 +159,17 @@ class LyingStore:
         self.away = False
         self.unanswered = self.refused = self.delay_s = 0.0
 
+    def is_well(self) -> bool:
+        """Whether nothing goes wrong now."""
+        return not (self.away or self.refused or self.unanswered or self.delay_s)
+
     def backup(self) -> bytes:
         """Return a copy of the database."""
         return self._database.raw.serialize()
 
     def restore(self, backup: bytes) -> None:
         """Put a copy back. Not within a transaction."""
+        self.damaged.append(0.0 if self._schedule is None else self._schedule.now)
         self._database.raw.deserialize(backup)
 
     def wipe(self) -> None:

@@ -134,7 +134,8 @@ TAKEN_OUT: Final = (
         (
             Edit(
                 _RULES + "losses/log_end.py",
-                "    if not timeline.epoch_listed(scope, fact.topic, fact.partition, fact.leader_epoch, stands=stands):\n",
+                "    if not timeline.epoch_listed("
+                "scope, fact.topic, fact.partition, fact.leader_epoch, stands=stands):\n",
                 "    timeline.epoch_listed(scope, fact.topic, fact.partition, fact.leader_epoch)\n"
                 "    if log.epoch is not None and (fact.leader_epoch is None or fact.leader_epoch < log.epoch):\n",
             ),

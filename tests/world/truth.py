@@ -261,6 +261,16 @@ class Truth:
             and fate.gone[1] not in EXPIRED
         }
 
+    def first_told(self) -> dict[bytes, float]:
+        """Return when each probe was first said to be lost."""
+        first: dict[bytes, float] = {}
+        for at, one in self.violations:
+            for run in one.runs if one.kind == WRITES_LOST else ():
+                if run.identity is not None:
+                    for step in range(run.size):
+                        first.setdefault(key(run.identity._replace(sequence=run.identity.sequence + step)), at)
+        return first
+
     def is_said(self, name: bytes, *kinds: str) -> bool:
         """Whether a violation of one of the kinds names the probe; of any kind where none is given."""
         return any(not kinds or one.kind in kinds for one in self.said.get(name, ()))

@@ -280,7 +280,7 @@ def _uuid(text: str | None) -> Uuid:
     """Return a topic id, which is a UUID in hexadecimal or, as Kafka writes it, in base 64; without one it is zero."""
     if text is None:
         return Uuid(0, 0)
-    number = int.from_bytes(base64.urlsafe_b64decode(text + "==")) if len(text) == _BASE64 else UUID(text).int
+    number = int.from_bytes(base64.b64decode(text + "==")) if len(text) == _BASE64 else UUID(text).int
     return Uuid(_signed(number >> 64), _signed(number))
 
 

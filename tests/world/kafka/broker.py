@@ -70,6 +70,11 @@ class Network:
         else:
             self._cut = {pair for pair in self._cut if a not in pair or (b is not None and b not in pair)}
 
+    @property
+    def whole(self) -> bool:
+        """Whether everything arrives everywhere."""
+        return not self._cut
+
     def passes(self, a: Site, b: Site) -> bool:
         """Whether what one site sends arrives at the other."""
         return not self._cut or (a, b) not in self._cut

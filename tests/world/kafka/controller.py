@@ -37,12 +37,18 @@ class Controller:
                 node.session = None
             node.connected = node.registered = True
             node.image = None
+            self._told(node)
             self._welcome(node)
         elif node.connected and not connected:
             node.image = self.image()
             node.connected = False
+            self._told(node)
             self._begin_session_end(node)
         self.touch(node)
+
+    def _told(self, node: Broker) -> None:
+        for call in self.cluster.on_contact:
+            call(node.id, node.connected)
 
     def _begin_session_end(self, node: Broker) -> None:
         if node.session is not None:
@@ -184,6 +190,8 @@ class Controller:
     def publish(self, partition: "Partition") -> None:
         """Tell the brokers that are connected what was decided of a partition."""
         self.version += 1
+        for call in self.cluster.on_decided:
+            call(partition)
         nodes = self.cluster.nodes
         for broker in sorted(partition.replicas, key=lambda one: (one == partition.leader, one)):
             if nodes[broker].connected:

@@ -56,6 +56,8 @@ class Core:
         """A leader asks the coordinator whether a transaction has its partition; without, transactions can hang."""
         self.answers_as: str | None = None
         """The id of another cluster that brokers tell in place of their own, None: they tell their own."""
+        self.answered_as = {cluster_id}
+        """The ids that brokers ever told as their cluster's."""
         self.refuses = False
         """Clients may not have a producer id without a transactional one."""
         self.bugs: set[str] = set()
@@ -73,6 +75,12 @@ class Core:
         """Called with lost (or expired) records that the log of a new leader has after all."""
         self.on_start: list[Callable[[str, int, int], None]] = []
         """Called with (topic id, partition, start) when a log's start has risen."""
+        self.on_decided: list[Callable[[Partition], None]] = []
+        """Called with a partition of which the controller has decided something: leader, epoch or in-sync replicas."""
+        self.on_contact: list[Callable[[int, bool], None]] = []
+        """Called with a broker that hears from the controller from now on (True), or no more (False)."""
+        self.shown: list[tuple[str, int, Record]] = []
+        """(topic id, partition, record) of each aborted record that a read_committed reader was given."""
         self.aborts_undone: list[tuple[float, str, int, Record]] = []
         """(when, topic, partition, record) of records whose transaction was aborted, and committed after a loss."""
         self.changed_at: dict[tuple[str, int], int] = {}

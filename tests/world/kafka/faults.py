@@ -181,6 +181,15 @@ class Faults(Requests):
         for copy in self.nodes[broker].replicas.values():
             copy.log.lies = lost
 
+    def is_well(self) -> bool:
+        """Whether no fault is at work, and every replica is in sync."""
+        nodes = self.nodes.values()
+        brokers = all(one.connected and one.serving and not one.slow_s and not one.lag_s for one in nodes)
+        told = self.controller.up and self.ids and not self.refuses and self.answers_as is None
+        harmless = not self.bugs and not self.transactions.forgets and self.network.whole
+        partitions = self.controller.partitions()
+        return brokers and told and harmless and all(len(one.isr) == len(one.replicas) for one in partitions)
+
     def hung(self, for_s: float) -> set[tuple[str, int]]:
         """Return (topic, partition) where a transaction has been open for so long: it will never be ended."""
         now = self.schedule.now

@@ -23,7 +23,10 @@ class Requests(Core):
     def metadata(self, broker: int) -> Metadata:
         """Return what this broker knows."""
         told = self.nodes[broker].image or self.controller.image()
-        return told if self.answers_as is None else replace(told, cluster_id=self.answers_as)
+        if self.answers_as is None:
+            return told
+        self.answered_as.add(self.answers_as)
+        return replace(told, cluster_id=self.answers_as)
 
     def reaches(self, site: str, broker: int) -> bool:
         """Whether a request from ``site`` gets through to a live, not frozen broker now, and an answer back."""
@@ -181,7 +184,9 @@ class Requests(Core):
             records = [one for one in records if one.control is None]
             if isolation == "read_committed" and producers.aborted:
                 shown = replica.partition.shown
-                records = [one for one in records if not producers.is_aborted(one) or (shown and _shown(shown, one))]
+                wrong = [one for one in records if shown and producers.is_aborted(one) and _shown(shown, one)]
+                self.shown += [(replica.partition.topic_id, partition, one) for one in wrong]
+                records = [one for one in records if one in wrong or not producers.is_aborted(one)]
         hidden = replica.partition.hidden
         if hidden:
             records = [one for one in records if id(one) not in hidden]

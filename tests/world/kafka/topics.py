@@ -52,7 +52,7 @@ class Topics:
         if not assignments:
             return errors.INVALID_PARTITIONS
         number = self.cluster.dice.getrandbits(128)
-        topic_id = base64.urlsafe_b64encode(number.to_bytes(16)).decode().rstrip("=")
+        topic_id = base64.b64encode(number.to_bytes(16)).decode().rstrip("=")  # in librdkafka's alphabet
         topic = Topic(name, topic_id, dict(config))
         error = self._configure(topic, topic.config) or self.check(assignments)
         if not error:

@@ -1,0 +1,140 @@
+"""Each verdict on what the canary says can fail, and what a broken cluster really did is justified."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from canary.anomalies.catalogue import CATALOGUE
+from canary.anomalies.online.losses import ranges
+from canary.anomalies.violation import Violation
+from canary.probe.identity import Identity
+from tests.world.harms import HARMS, Harm
+from tests.world.justified import JUSTIFIED, NEVER, false
+from tests.world.life import World, live
+from tests.world.plan import Plan, Strike
+from tests.world.shrinking import told
+from tests.world.system import EPOCH_NS
+from tests.world.test_lives import ISR_OF_ONE
+from tests.world.truth import Truth
+
+if TYPE_CHECKING:
+    import random
+
+CALM = Plan(seed=3, hours=0.03, grain=1.0, partitions=1)
+TOPIC = "durability-canary"
+
+
+@pytest.fixture(scope="module")
+def calm() -> World:
+    """A life in which nothing happened."""
+    world = World(CALM)
+    assert world.live().wrong == []
+    return world
+
+
+def _said(world: World, kind: str, offset: int = 5, **more: Any) -> Violation:
+    """Return a violation that names the probe that stands at offset 5."""
+    (topic_id,) = world.chronicle.ids[TOPIC]
+    (copy,) = world.chronicle.there(topic_id, 0, 5)
+    names = [name for name in world.truth.fates if name == copy.record.key]
+    producer, generation, partition, sequence = _identity(names[0])
+    evidence = {
+        "sequences": [sequence, sequence + 1],
+        "offsets": [5, 6],
+        "later_producer": producer,
+        "later_generation": generation,
+        "its_offset": 6,
+        "leader_epoch": 7,
+        "former_topic_id": "another",
+        "topic_id": topic_id,
+        "known": world.cluster.cluster_id,
+        "found": world.cluster.cluster_id,
+    }
+    values: dict[str, Any] = {
+        "severity": "critical",
+        "topic": TOPIC,
+        "topic_id": topic_id,
+        "partition": 0,
+        "offset": offset,
+        "identity": Identity(producer, generation, partition, sequence),
+        "at_ns": EPOCH_NS + 300 * 10**9,
+        "by": "online",
+        "summary": "made up",
+        "evidence": evidence,
+    }
+    return Violation(kind=kind, **(values | more))
+
+
+def _identity(name: bytes) -> Identity:
+    numbers = name[:8], name[8:12], name[12:16], name[16:]
+    return Identity(*(int.from_bytes(one, "little", signed=True) for one in numbers))
+
+
+def test_each_kind_of_the_catalogue_that_is_made_up_is_false(calm: World) -> None:
+    for kind in CATALOGUE:
+        offset = 6 if kind == "lost-write" else 5  # what stands at its place is told apart by its fate
+        assert false(calm, _said(calm, kind, offset), 300.0), kind
+
+
+def test_a_kind_is_justified_or_never_said() -> None:
+    assert not set(JUSTIFIED) & set(NEVER)
+    assert set(JUSTIFIED) | set(NEVER) <= set(CATALOGUE)
+    engines = {name for name, entry in CATALOGUE.items() if {"online", "watch"} & set(entry.scopes)}
+    assert {name for name in engines - set(JUSTIFIED) - set(NEVER) if not name.startswith("int-")} == {"unseen"}
+
+
+def test_a_false_duplicate_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ranges, "_report_fractured", _says_a_duplicate)
+    outcome = live(ISR_OF_ONE)
+    assert {one.what for one in outcome.wrong} == {"FALSE"}, told(outcome)
+    assert all("duplicate" in one.about for one in outcome.wrong)
+
+
+def _says_a_duplicate(scope: Any, topic: Any, log: Any, mode: str, runs: Any) -> None:
+    scope.emit(scope.of_records("duplicate", topic, log, runs, "made up", mode=mode))
+
+
+def test_a_loss_that_is_said_twice_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ranges, "_report_fractured", _says_a_part_again)
+    outcome = live(ISR_OF_ONE)
+    assert {one.what for one in outcome.wrong} == {"AGAIN"}, told(outcome)
+
+
+def _says_a_part_again(scope: Any, topic: Any, log: Any, mode: str, runs: Any) -> None:
+    scope.emit(scope.of_records("lost-write", topic, log, [runs[0].part(0, 1)], "made up", mode=mode))
+
+
+def test_a_loss_at_another_place_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    emit = ranges.emit
+
+    def elsewhere(scope: Any, topic: Any, log: Any, mode: str, runs: Any, *more: Any) -> None:
+        emit(scope, topic, log, mode, [run._replace(offset=run.offset + 1) for run in runs], *more)
+
+    monkeypatch.setattr(ranges, "emit", elsewhere)
+    outcome = live(ISR_OF_ONE)
+    assert any("never stood at offset" in one.about for one in outcome.wrong), told(outcome)
+
+
+def test_a_loss_that_is_said_long_after_all_is_well_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    world, kept = World(ISR_OF_ONE), list[Violation]()
+    tell = Truth.told
+    monkeypatch.setattr(Truth, "told", lambda _, found: kept.extend(found))
+    late = ISR_OF_ONE.hours * 3600 + 150 * ISR_OF_ONE.beat
+    world.schedule.at(late, lambda: tell(world.truth, kept))
+    outcome = world.live()
+    assert {one.what for one in outcome.wrong} == {"LATE"}, told(outcome)
+
+
+@pytest.mark.parametrize(("bug", "kind"), [("duplicated", "duplicate"), ("corrupt", "corrupt")])
+def test_what_a_broken_broker_did_is_said_and_justified(bug: str, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def begin(world: World, _: random.Random) -> Any:
+        world.cluster.bugs.add(bug)
+        return lambda: world.cluster.bugs.discard(bug)
+
+    monkeypatch.setitem(HARMS, bug, Harm(bug, begin, 1.0, breaks=True))
+    world = World(Plan(6, 0.3, 5.0, retention_s=4000.0, strikes=(Strike(200.0, bug, 700.0, 4),)))
+    outcome = world.live()
+    assert kind in {one.kind for _, one in world.truth.violations}, told(outcome)
+    assert not [one for one in outcome.wrong if f" {kind} " in one.about], told(outcome)
