@@ -261,6 +261,10 @@ class Truth:
             and fate.gone[1] not in EXPIRED
         }
 
+    def was_sent(self, name: bytes) -> bool:
+        """Whether the ledger has that the probe was sent."""
+        return name in self._sent_by
+
     def is_said(self, name: bytes, *kinds: str) -> bool:
         """Whether a violation of one of the kinds names the probe; of any kind where none is given."""
         return any(not kinds or one.kind in kinds for one in self.said.get(name, ()))
