@@ -143,8 +143,9 @@ def _value(row: Mapping[str, Any]) -> str:
 
 def _keys(rows: Iterable[Mapping[str, Any]]) -> Any:
     ids: dict[str, set[str]] = defaultdict(set)
-    for row in rows:
-        ids[row["topic"]].add(row["topic_id"] or "")
+    for row in rows:  # without an id are rows from before the brokers told it: of the one incarnation that there is
+        if row["topic_id"] is not None:
+            ids[row["topic"]].add(row["topic_id"])
     several = {topic for topic, found in ids.items() if len(found) > 1}
 
     def key_of(row: Mapping[str, Any]) -> str:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from canary.anomalies.offline import Verdict
+    from canary.anomalies.online.state import Topic
     from canary.anomalies.violation import RereadRequest, Violation
     from canary.facts import Fact
     from tests.generators.clockwork import Op, World
@@ -65,6 +66,26 @@ class Life:
     def ww_deps(self) -> bool:
         """Whether the checker infers dependencies between writes: with them, a circle of reads is no G1c."""
         return "G1c" not in self.broken
+
+    def topics(self) -> Iterable[Topic]:
+        """Return what the tracker remembers of its topics."""
+        return self.tracker.state.topics.values()
+
+    def untold(self) -> set[tuple[str, int]]:
+        """Return where acknowledgements stand that the history leaves out: none, here it has them all."""
+        return set()
+
+    def was_cut(self, _key: str) -> bool:
+        """Whether a log may have been cut without a word of it: never, here the tracker says each cut."""
+        return False
+
+    def forgotten(self, _identity: Identity) -> bool:
+        """Whether somebody had expired before it was read: never, here every leader has the same start."""
+        return False
+
+    def unrecorded(self, _identity: Identity) -> bool:
+        """Whether somebody may have been sent whom the ledger does not know: never, here no process dies in between."""
+        return False
 
     def said(self, *kinds: str) -> list[Violation]:
         """Return what the tracker said of some kinds."""

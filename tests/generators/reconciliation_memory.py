@@ -15,7 +15,7 @@ from spark_reconcile.match.merging import Bracket, add_up, neighbours, revisits,
 from spark_reconcile.match.rules import VERDICTS, Verdict
 from spark_reconcile.match.verdict_counts import VerdictCounts
 from spark_reconcile.tables import parquet
-from spark_reconcile.tables.bounds import Place, dumped_of
+from spark_reconcile.tables.bounds import Dumped, Place, dumped_of
 from spark_reconcile.tables.columns import Damaged, Found, Probes
 from spark_reconcile.tables.rows import polls_of, probes_of, records_of, transactions_of
 from spark_reconcile.tables.schema import File
@@ -23,14 +23,19 @@ from tests.generators.reconciliation_nights import arrow
 
 if TYPE_CHECKING:
     import random
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     import pyarrow as pa
 
     from spark_reconcile.match.kernel import Settled
     from spark_reconcile.match.merging import PartitionResult
     from spark_reconcile.tables.columns import Identities
+    from spark_reconcile.tables.transactions import Transactions
     from tests.generators.reconciliation_oracle import Night
+
+
+PLACED = ("probes", "records", "polls")
+"""The tables whose rows have a place."""
 
 
 def shaped(night: Night, table: str) -> pa.Table:
@@ -39,21 +44,36 @@ def shaped(night: Night, table: str) -> pa.Table:
     return parquet.shaped(raw, file, parquet.USED[table])
 
 
-def reconciled(  # noqa: C901  # the driver's work, in one piece
-    night: Night, cuts: list[int], order: random.Random
-) -> dict[str, Any]:
+def reconciled(night: Night, cuts: list[int], order: random.Random) -> dict[str, Any]:
     """Reconcile a night with each partition cut at these offsets, and probes without one anywhere."""
     for rows in (night.probes, night.records, night.polls):
         order.shuffle(rows)
     dumped = dumped_of([("bounds", shaped(night, "bounds"))])
     transactions = transactions_of([("transactions", shaped(night, "transactions"))])
+    found = matched({table: [shaped(night, table)] for table in PLACED}, dumped, transactions, cuts, order)
+    del found["lost"]  # the oracle has no such list
+    return found
+
+
+def matched(  # noqa: C901  # the driver's work, in one piece
+    shaped_tables: Mapping[str, Sequence[pa.Table]],
+    dumped: Dumped,
+    transactions: Transactions,
+    cuts: Sequence[int],
+    order: random.Random,
+    issued: Mapping[int, int] | None = None,
+) -> dict[str, Any]:
+    """Match shaped rows of the tables in PLACED; ``issued``: the highest generation ever begun, by producer id.
+
+    Beside the oracle's words, ``lost`` has whoever is a lost write, whatever the verdict.
+    """
     parts: dict[Place, dict[str, Any]] = {}
-    for table in ("probes", "records", "polls"):
-        for place, _, rows in split(shaped(night, table), None, table):
-            parts.setdefault(place, {}).setdefault(table, []).append(rows)
     named: dict[tuple[str, str], set[str]] = {}
-    for row in night.probes:
-        named.setdefault((row["cluster"], row["topic"]), set()).update({row["topic_id"]} - {None})
+    for table, some in shaped_tables.items():
+        for place, _, rows in (piece for one in some for piece in split(one, None, table)):
+            parts.setdefault(place, {}).setdefault(table, []).append(rows)
+            if table == "probes":
+                named.setdefault(place[:2], set()).update({*rows.column("topic_id").unique().to_pylist()} - {None})
     columns = {
         place: _columns(place, tables, dumped.ours(place[:2], named.get(place[:2], set())), transactions)
         for place, tables in parts.items()
@@ -62,16 +82,23 @@ def reconciled(  # noqa: C901  # the driver's work, in one piece
     for place, (probes, *_) in columns.items():
         for producer, generation in zip(probes.producer.tolist(), probes.generation.tolist(), strict=True):
             generations.setdefault((place.cluster, producer), set()).add(generation)
+    for cluster in {place.cluster for place in (*columns, *dumped.bounds)}:
+        for producer, last in (issued or {}).items():
+            begun = generations.setdefault((cluster, producer), {last + 1})
+            begun.update(range(max(begun) + 1, last + 1))
     counts, fractures, anomalies = VerdictCounts(), Fractures(), {"corrupt": 0, "inconsistent-offsets": 0}
     verdicts: dict[tuple[Any, ...], tuple[str, int | None]] = {}
+    lost: set[tuple[Any, ...]] = set()
     unjudged = []
     for place, (probes, records, damaged, polls) in sorted(columns.items()):
         sequences: dict[tuple[int, int], tuple[int, int]] = {}
         for who in zip(probes.producer.tolist(), probes.generation.tolist(), probes.sequence.tolist(), strict=True):
             first, last = sequences.get(who[:2], (who[2], who[2]))
             sequences[who[:2]] = min(first, who[2]), max(last, who[2])
-        known = {who: tuple(sorted(all_)) for (cluster, who), all_ in generations.items() if cluster == place.cluster}
-        partition = Partition(dumped.bounds.get(place), Extents(sequences, known))
+        begun_by = {
+            who: tuple(sorted(some)) for (cluster, who), some in generations.items() if cluster == place.cluster
+        }
+        partition = Partition(dumped.bounds.get(place), Extents(sequences, begun_by))
         edges = [-1, *cuts, 1 << 40]
         loose = np.array([order.randrange(len(edges) - 1) for _ in range(len(probes))])
         ranges = []
@@ -109,6 +136,7 @@ def reconciled(  # noqa: C901  # the driver's work, in one piece
             kept, judged = part.probes.take(keep), part.judgement.take(keep)
             fractures.add(place, kept, judged)
             _tell(verdicts, place, kept, kept.offset, judged.verdict)
+            lost |= _named(place, kept.take(judged.lost_write))
             anomalies["corrupt"] += len(part.damaged)
             anomalies["inconsistent-offsets"] += len(part.conflicts)
         done = whole.concluded
@@ -122,6 +150,8 @@ def reconciled(  # noqa: C901  # the driver's work, in one piece
             np.where(done.other_verdicts == Verdict.LOST, -1, done.others.offset),
             done.other_verdicts,
         )
+        lost |= _named(place, done.probes.take(done.judgement.lost_write))
+        lost |= _named(place, done.others.take(done.other_verdicts == Verdict.LOST))
         if partition.bounds is None and whole.verdict_counts.notes.get("promised"):
             unjudged.append(tuple(place))
     anomalies |= counts.anomalies | {"fractured-transaction": len(fractures.fractured())}
@@ -130,6 +160,7 @@ def reconciled(  # noqa: C901  # the driver's work, in one piece
         "anomalies": {name: number for name, number in sorted(anomalies.items()) if number},
         "counts": dict(sorted(counts.by_verdict().items())),
         "verdicts": verdicts,
+        "lost": lost,
         "unverified": counts.notes.get("unverified", 0),
         "voided": counts.notes.get("voided", 0),
         "unjudged": sorted(unjudged),
@@ -165,6 +196,11 @@ def _columns(
         Damaged.concat([Damaged.zeros(), *(damaged for _, damaged in records)]),
         Found.concat([Found.zeros(), *polls]),
     )
+
+
+def _named(place: Place, rows: Any) -> set[tuple[Any, ...]]:
+    who = zip(*(column.tolist() for column in (rows.producer, rows.generation, rows.sequence)), strict=True)
+    return {(*place, *one) for one in who}
 
 
 def _tell(verdicts: dict[Any, Any], place: Place, rows: Any, offsets: Any, codes: Any) -> None:

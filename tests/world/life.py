@@ -20,8 +20,10 @@ from canary.threads import system
 from storage.ledger import Ledger
 from storage.store.repositories.violations import Violations
 from storage.store.values import ViolationFilter
+from tests.world.agreement import disagreements, stopped
 from tests.world.chronicle import Chronicle
 from tests.world.clients import SimulatedKafka
+from tests.world.costs import Costs
 from tests.world.disk import LyingDisk
 from tests.world.harms import HARMS
 from tests.world.justified import false
@@ -79,6 +81,9 @@ class World:
         self.truth = Truth(lambda: self.schedule.now, cluster_id=self.cluster.cluster_id)
         self.truth.halt = lambda: setattr(self.schedule, "halted", True)
         self.outcome = Outcome(plan)
+        self.facts: list[Any] = []
+        """What the canary's ledger made durable, in its order."""
+        self.costs = Costs(self)
         self.process = Process("canary-0")
         self.runner: ClusterRunner | None = None
         self.chronicle = Chronicle(lambda: self.schedule.now)
@@ -219,6 +224,7 @@ class World:
             self.chronicle.listen(self.cluster)
             self.schedule.at(0.0, self._look)
             self.schedule.at(0.0, self._start)
+            self.costs.begin()
             watch = Watch(self) if 0 < self.plan.grain <= 1 else None
             if watch is not None:
                 watch.begin()
@@ -237,8 +243,9 @@ class World:
             if watch is not None:
                 self.outcome.wrong += [Wrong("SAID SAFE", words) for words in watch.wrong]
             self.over = True
+            self._compare()
             self.schedule.kill(self.process)
-            self.schedule.run(settled)
+            self.schedule.run(self.schedule.now)
         self.outcome.seconds = self.schedule.now
         self.outcome.steps = self.schedule.steps
         return self.outcome
@@ -319,6 +326,7 @@ class World:
         def listening(ledger: Ledger, facts: Sequence[Any]) -> None:
             append(ledger, facts)
             truth.durable(facts)
+            self.facts += facts
 
         def telling(repository: Violations, cluster: str, found: Sequence[Any]) -> int:
             done = record(repository, cluster, found)
@@ -386,7 +394,7 @@ class World:
         wrong += self._repeated()
         wrong += self._late()
         wrong += [Wrong("TWICE", f"two processes sent {what}") for what in truth.twice[:1]]
-        wrong += [Wrong("COSTLY", what) for what in truth.costly[:1]]
+        wrong += [Wrong("COSTLY", what) for what in (*truth.costly[:1], *self.costs.too_much())]
         judge = None if self.runner is None else self.runner._judge
         if self.process.dead or judge is None or self.runner is None or not self.runner.probing.is_set():
             wrong.append(Wrong("STUCK", "it does not probe again, though all is well"))
@@ -400,6 +408,16 @@ class World:
         for task in self.process.tasks:
             if task.failure is not None:
                 wrong.append(Wrong("CRASH", f"{task.name}: {task.failure!r}"))
+
+    def _compare(self) -> None:
+        """Stop the canary, and hold against one another what online, the checker and the night say."""
+        wrong = self.outcome.wrong
+        if any(one.what in {"STUCK", "CRASH"} for one in wrong):
+            return  # what it did not do any more it could not ship
+        if stopped(self):
+            wrong += [Wrong("DISAGREE", what) for what in disagreements(self)]
+        else:
+            wrong.append(Wrong("STUCK", "it does not end when it is asked to"))
 
     def _quiet(self, began: float, end: float) -> float:
         """Return how many seconds lie between, without those in which a harm was at work, or had just been."""

@@ -271,6 +271,10 @@ class Truth:
                         first.setdefault(key(run.identity._replace(sequence=run.identity.sequence + step)), at)
         return first
 
+    def was_sent(self, name: bytes) -> bool:
+        """Whether the ledger has that the probe was sent."""
+        return name in self._sent_by
+
     def is_said(self, name: bytes, *kinds: str) -> bool:
         """Whether a violation of one of the kinds names the probe; of any kind where none is given."""
         return any(not kinds or one.kind in kinds for one in self.said.get(name, ()))

@@ -272,11 +272,11 @@ def _description(topic: TopicMeta, nodes: Mapping[int, Node]) -> TopicDescriptio
         )
         for part in topic.partitions
     ]
-    return TopicDescription(topic.name, _uuid(topic.topic_id), False, parts)
+    return TopicDescription(topic.name, uuid_of(topic.topic_id), False, parts)
 
 
 @cache
-def _uuid(text: str | None) -> Uuid:
+def uuid_of(text: str | None) -> Uuid:
     """Return a topic id, which is a UUID in hexadecimal or, as Kafka writes it, in base 64; without one it is zero."""
     if text is None:
         return Uuid(0, 0)

@@ -1,0 +1,157 @@
+"""What a life may cost: state, ledger and work are bounded by partitions and by what is open or was broken.
+
+Nothing here may grow with messages, days or transactions. *Breaks* are what may leave a mark for as long as records
+are kept: starts, generations, and the intervals in which a harm was at work. A calm life has a handful of them in a
+thousand intervals, so that whatever grows with messages is far beyond its bound there.
+
+What does grow, and is left out: a log's ``timeline`` (an entry an interval, up to its own cap); and in modes with
+transactions what markers and aborts break: ``places``, ``transactions``, ``promised``, ``failed`` and ``early`` of a
+stream, ``claims`` and ``promised`` of a log (a few runs for each retained transaction).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from canary.anomalies.online.codec import dumps
+from canary.anomalies.online.rules.sends import _SENT_KEPT
+from canary.facts import GenerationBegan
+
+if TYPE_CHECKING:
+    from canary.anomalies.online.log import Log
+    from canary.anomalies.online.state import State, Topic
+    from canary.anomalies.online.stream import Stream
+    from tests.world.life import World
+
+SAMPLE_BEATS = 10
+"""For so many intervals turns are counted together: what comes seldom (an audit, a seal) is no loop."""
+STEPS_BEAT, STEPS_PLACE = 200, 40
+"""In an interval the tasks of a canary take at most so many turns, and so many more for each partition of a mode."""
+MARKER_BROKEN = frozenset({"places", "transactions", "promised", "failed", "early", "claims"})
+"""Where a transaction that is retained may have a run of its own."""
+RUNS, RUNS_BREAK = 24, 4
+"""Runs, intervals and entries that a container may have without any break, and for each break."""
+GROWING = frozenset({"timeline", "sent_keys", "sent_times"}) | MARKER_BROKEN
+"""Not counted in the snapshot's bytes; all but the timeline have bounds of their own where they are bounded."""
+BYTES, BYTES_LOG, BYTES_STREAM, BYTES_BREAK = 10_000, 6_000, 2_000, 150
+"""What a snapshot may have at all, for each partition, for each generation in one, and for each break."""
+SEGMENTS = 3
+"""The segment that is written, the one being shipped, and one that begins."""
+LEDGER = Path("/world/ledger")
+
+
+class Costs:
+    """Counts turns while a world lives, and looks at its state at the end."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._before = 0
+        self.most = 0
+        """The most turns in SAMPLE_BEATS intervals."""
+
+    def begin(self) -> None:
+        """Count from now on; that takes no turn."""
+        schedule = self._world.schedule
+        self.most = max(self.most, schedule.steps - self._before)
+        self._before = schedule.steps
+        if not self._world.over:
+            schedule.after(SAMPLE_BEATS * self._world.plan.beat, self.begin)
+
+    def too_much(self) -> Iterator[str]:
+        """Yield what costs more than it may."""
+        world = self._world
+        places = world.plan.partitions * len(world.plan.modes)
+        allowed = SAMPLE_BEATS * (STEPS_BEAT + STEPS_PLACE * places)
+        if self.most > allowed:
+            yield f"{self.most} turns of tasks in {SAMPLE_BEATS} intervals; {allowed} are allowed"
+        runner = world.runner
+        if runner is None or runner._judge is None or world.process.dead:
+            return
+        breaks = breaks_of(world)
+        yield from _state(runner._judge._tracker.state, breaks)
+        yield from self._ledger()
+
+    def _ledger(self) -> Iterator[str]:
+        disk, folder = self._world.disk, LEDGER / "c" / "r"
+        segments = [path.name for path in disk.entries(folder) if path.suffix == ".ledger"]
+        if len(segments) > SEGMENTS:
+            yield f"{len(segments)} segments are kept: {', '.join(segments[:5])}"
+
+
+def breaks_of(world: World) -> int:
+    """Return in how many intervals something may have been broken, with starts and generations."""
+    beat = world.plan.beat
+    generations = sum(isinstance(fact, GenerationBegan) for fact in world.facts)
+    return 1 + world.starts + generations + sum(round(1 + one.lasts / beat) for one in world.plan.strikes)
+
+
+def _state(state: State, breaks: int) -> Iterator[str]:
+    logs = sum(len(topic.logs) for topic in state.topics.values())
+    streams = sum(len(topic.index) for topic in state.topics.values())
+    for topic in state.topics.values():
+        yield from _topic(topic, breaks)
+    for name, most in (("asks", 8), ("errors", 10), ("stalls", 4 * logs + 8), ("transactions", 4 + breaks)):
+        held = len(getattr(state, name))
+        if held > most:
+            yield f"the state holds {held} {name}; {most} are allowed"
+    size = len(dumps(_without(state)))
+    allowed = BYTES + BYTES_LOG * logs + BYTES_STREAM * streams + BYTES_BREAK * breaks
+    if size > allowed:
+        yield f"the snapshot has {size} bytes without what may grow; {allowed} are allowed"
+
+
+def _topic(topic: Topic, breaks: int) -> Iterator[str]:
+    transactional = any(stream.transactions for stream in topic.streams)
+    streams = [topic.streams[tag] for tag in topic.index.values()]
+    remembered: list[Log | Stream] = [*topic.logs.values(), *streams]
+    for held in remembered:
+        for name, runs in _runs(held).items():
+            if runs > RUNS + RUNS_BREAK * breaks and not (transactional and name in MARKER_BROKEN):
+                yield f"{name} of {topic.name}[{held.partition}] has {runs} runs after {breaks} breaks"
+    for stream in streams:
+        firsts = [one.first() for one in (stream.open, stream.unplaced, *stream.unseen.values())]
+        waits = stream.next_sequence - min((one for one in firsts if one is not None), default=stream.next_sequence)
+        if len(stream.sent_keys) > _SENT_KEPT + 2 * waits:
+            yield f"{len(stream.sent_keys)} sending times of {topic.name}[{stream.partition}], and {waits} wait"
+
+
+def _runs(held: Log | Stream) -> Counter[str]:
+    """Return how many runs, intervals or entries each container of a log or a stream has."""
+    found: Counter[str] = Counter()
+    for field in dataclasses.fields(held):
+        value: Any = getattr(held, field.name)
+        if field.name in {"timeline", "sent_keys", "sent_times"}:
+            continue
+        inner = value.values() if isinstance(value, dict) else ()
+        parts = [one for one in inner if hasattr(one, "starts") or hasattr(one, "keys")]
+        if hasattr(value, "starts"):
+            found[field.name] = len(value.starts)
+        elif hasattr(value, "counts"):
+            found[field.name] = len(value.keys)
+        elif isinstance(value, dict | list):
+            found[field.name] = len(value) + sum(
+                len(getattr(one, "starts", getattr(one, "counts", ()))) for one in parts
+            )
+    return found
+
+
+def _without(state: State) -> State:
+    """Return a state without what may grow."""
+    topics = {}
+    for name, topic in state.topics.items():
+        streams = [_emptied(one) for one in topic.streams]
+        topics[name] = dataclasses.replace(
+            topic, streams=streams, logs={number: _emptied(one) for number, one in topic.logs.items()}
+        )
+    return dataclasses.replace(state, topics=topics)
+
+
+def _emptied(held: Any) -> Any:
+    empty = {
+        field.name: type(getattr(held, field.name))() for field in dataclasses.fields(held) if field.name in GROWING
+    }
+    return dataclasses.replace(held, **empty)

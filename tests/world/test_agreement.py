@@ -1,0 +1,111 @@
+"""That lives end in agreement, and that each kind of disagreement is noticed."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+from canary.anomalies.offline import read_rules
+from canary.facts import Acked
+from canary.runner.publishing.flusher import Flusher
+from spark_reconcile.match import kernel
+from storage.probe_log.converting import _Conversion
+from tests.world.life import World, live
+from tests.world.plan import Plan, Strike
+from tests.world.shrinking import told
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tests.world.life import Outcome
+
+LOSING = Plan(
+    seed=5,
+    hours=0.15,
+    grain=5.0,
+    partitions=1,
+    retention_s=2000.0,
+    strikes=(Strike(120.0, "isr-of-one-then-power", 30.0, 4),),
+)
+ABORTING = Plan(
+    6, 0.3, 5.0, modes=("transactional",), retention_s=4000.0, strikes=(Strike(200.0, "bug-aborted-read", 700.0, 4),)
+)
+CALM = Plan(seed=3, hours=0.05, grain=5.0, modes=("idempotent", "transactional"))
+
+
+def disagreed(outcome: Outcome) -> Sequence[str]:
+    return [one.about.partition(":")[0] for one in outcome.wrong if one.what == "DISAGREE"]
+
+
+def showing_aborted() -> World:
+    """Return a life in which each aborted transaction is shown."""
+    world = World(ABORTING)
+    world.cluster.chance["aborted-read"] = 1.0
+    return world
+
+
+def test_losses_are_the_same_to_all_three() -> None:
+    outcome = live(LOSING)
+    assert outcome.wrong == [], told(outcome)
+    assert outcome.broken > 0
+
+
+def test_aborted_reads_are_the_same_to_all_three() -> None:
+    world = showing_aborted()
+    outcome = world.live()
+    assert outcome.wrong == [], told(outcome)
+    assert "G1a" in {one.kind for _, one in world.truth.violations}
+
+
+def test_a_promise_that_is_shipped_as_indeterminate_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    resolve = _Conversion._resolve
+
+    def forgetting(conversion: _Conversion, fact: Any) -> None:
+        if not (isinstance(fact, Acked) and fact.sequence % 20 == 7):
+            resolve(conversion, fact)
+
+    monkeypatch.setattr(_Conversion, "_resolve", forgetting)
+    assert "promised and not shipped" in disagreed(live(CALM))
+
+
+def test_a_night_that_overlooks_losses_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    sightings = kernel._sightings
+
+    def trusting(aligned: Any, bounds: Any) -> Any:
+        seen = sightings(aligned, bounds)
+        everything = np.ones(len(seen.committed), dtype=np.bool_)
+        return dataclasses.replace(seen, committed=everything, committed_here=everything)
+
+    monkeypatch.setattr(kernel, "_sightings", trusting)
+    assert "broken and not lost at night" in disagreed(live(LOSING))
+
+
+def test_a_night_that_calls_lost_what_is_there_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    sightings = kernel._sightings
+
+    def blind(aligned: Any, bounds: Any) -> Any:
+        seen = sightings(aligned, bounds)
+        nothing = np.zeros(len(seen.committed), dtype=np.bool_)
+        return dataclasses.replace(seen, committed=nothing, committed_here=nothing)
+
+    monkeypatch.setattr(kernel, "_sightings", blind)
+    assert "lost at night and not gone" in disagreed(live(CALM))
+
+
+def test_what_the_night_alone_says_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Flusher, "violations", lambda *_: None)
+    assert "lost at night and not said" in disagreed(live(LOSING))
+
+
+def test_a_checker_that_says_less_than_the_canary_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(read_rules, "aborted_read", lambda _: [])
+    assert "canary check and online differ" in disagreed(showing_aborted().live())
+
+
+def test_a_canary_that_says_what_no_reader_was_given_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The export leaves out every poll, so that nothing was ever read above a loss."""
+    monkeypatch.setattr(_Conversion, "_poll_rows", lambda *_: [])
+    assert "canary check and online differ" in disagreed(live(CALM))
