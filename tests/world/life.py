@@ -21,6 +21,7 @@ from storage.ledger import Ledger
 from storage.store.repositories.violations import Violations
 from storage.store.values import ViolationFilter
 from tests.world.clients import SimulatedKafka
+from tests.world.coverage import states
 from tests.world.disk import LyingDisk
 from tests.world.harms import HARMS
 from tests.world.kafka.cluster import Cluster
@@ -59,7 +60,7 @@ class Outcome:
     steps: int = 0
     story: list[tuple[float, str]] = field(default_factory=list)
     pairs: Counter[tuple[str, str]] = field(default_factory=Counter)
-    """(harm, what the canary was doing when it struck), and how often."""
+    """(harm, state of the tracker when it struck), and how often."""
 
 
 class World:
@@ -228,7 +229,7 @@ class World:
         return self.outcome
 
     def _strike(self, number: int, strike: Strike) -> None:
-        self.outcome.pairs[strike.harm, self._doing()] += 1
+        self.outcome.pairs.update((strike.harm, state) for state in states(self))
         self.note(f"{strike.harm} for {strike.lasts:.1f} s")
         end = HARMS[strike.harm].begin(self, random.Random(strike.seed))
         if end is not None:
@@ -241,23 +242,6 @@ class World:
             strike, end = found
             self.note(f"{strike.harm} is over")
             end()
-
-    def _doing(self) -> str:
-        """Return what the canary is doing, for the table of what was tried."""
-        runner = self.runner
-        judge = None if runner is None else runner._judge
-        if self.process.dead or runner is None or judge is None:
-            return "dead" if self.process.dead else "starting"
-        state = judge._tracker.state
-        if judge.blocked is not None:
-            return "blocked"
-        if not runner.probing.is_set():
-            return "opening"
-        if any(one.rereading for one in judge.published.partitions):
-            return "rereading"
-        if state.stopped:
-            return "stopped"
-        return "calm"
 
     def _heal(self) -> None:
         """End every harm that is left."""

@@ -2,7 +2,7 @@
 
 import random
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
 from canary.settings import Settings
 
@@ -82,31 +82,37 @@ class Plan:
         return made.model_copy(update={"runner": runner})
 
 
-def plan_of(
-    seed: int,
-    names: dict[str, float],
-    hours: float | None = None,
-    grain: float | None = None,
-    pace: float | None = None,
-) -> Plan:
-    """Return the plan of a seed. ``names`` are the harms there are, each with how often it is struck (a weight).
+class Given(TypedDict, total=False):
+    """What is said of a life by whoever asks for it. What is left out, or None, follows from the seed.
 
-    Every ``pace`` intervals, on average, a harm strikes. What is None follows from the seed.
+    ``pace``: a harm strikes every so many intervals, on average.
+    """
+
+    hours: float | None
+    grain: float | None
+    pace: float | None
+    partitions: int | None
+    modes: tuple[str, ...] | None
+
+
+def plan_of(seed: int, names: dict[str, float], **given: Unpack[Given]) -> Plan:
+    """Return the plan of a seed. ``names`` are the harms there are, each with how often it is struck (a weight).
 
     Swarm testing: each life knows a part of the harms only, so that rare ones meet without common ones between them.
     """
+    said = {key: value for key, value in given.items() if value is not None}
     dice = random.Random(seed)
-    chosen_grain = dice.choice(GRAINS)
-    grain = chosen_grain if grain is None else grain
-    hours = hours if hours is not None else BEATS * beat_of(grain) / 3600
+    chosen: Any = {"grain": dice.choice(GRAINS)} | said
+    grain = chosen["grain"]
+    hours = chosen.get("hours", BEATS * beat_of(grain) / 3600)
     share = dice.choice((0.1, 0.25, 0.5))
     known = [name for name in names if dice.random() < share] or [dice.choice(list(names))]
     weights = [names[name] for name in known]
     lasts_most = 60 * max(grain, 5.0)
     strikes: list[Strike] = []
     at = 120.0 * beat_of(grain)
-    chosen_pace = dice.choice((30.0, 100.0, 300.0))
-    pace_s = (chosen_pace if pace is None else pace) * beat_of(grain)
+    chosen = {"pace": dice.choice((30.0, 100.0, 300.0))} | chosen
+    pace_s = chosen["pace"] * beat_of(grain)
     while at < hours * 3600:
         at += dice.expovariate(1 / pace_s)
         name = dice.choices(known, weights)[0]
@@ -118,12 +124,13 @@ def plan_of(
                 dice.getrandbits(32),
             )
         )
+    chosen = {"partitions": dice.choice((1, 3, 3)), "modes": dice.choice(MODES)} | chosen
     return Plan(
         seed=seed,
         hours=hours,
         grain=grain,
-        partitions=dice.choice((1, 3, 3)),
-        modes=dice.choice(MODES),
+        partitions=chosen["partitions"],
+        modes=chosen["modes"],
         retention_s=dice.choice((100.0, 400.0, 4000.0)) * beat_of(grain),
         unclean=dice.random() < 0.4,
         strikes=tuple(one for one in strikes if one.at < hours * 3600),

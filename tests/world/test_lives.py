@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import runpy
 import time
+from pathlib import Path
 
 import pytest
 
@@ -12,7 +14,7 @@ from tests.support.seeds import cases
 from tests.world.harms import WEIGHTS
 from tests.world.life import World, live
 from tests.world.plan import Plan, Strike, plan_of
-from tests.world.shrinking import shrunk, told
+from tests.world.shrinking import regression, shrunk, told
 
 FRESH_CPU_S = 90.0
 """For so long fresh seeds are tried in each run."""
@@ -131,7 +133,7 @@ def test_a_client_that_is_refused_is_tried_again_with_growing_pauses() -> None:
     assert "blind" in {one.kind for _, one in world.truth.violations}
 
 
-def test_silence_about_a_loss_is_noticed_and_shrunk(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_silence_about_a_loss_is_noticed_and_shrunk(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(Flusher, "violations", lambda *_: None)
     harmless = (Strike(60.0, "elect", 1.0, 1), Strike(90.0, "store-away", 5.0, 2))
     outcome = live(dataclasses.replace(ISR_OF_ONE, strikes=(*harmless, *ISR_OF_ONE.strikes)))
@@ -139,6 +141,14 @@ def test_silence_about_a_loss_is_noticed_and_shrunk(monkeypatch: pytest.MonkeyPa
     shortest = shrunk(outcome, tries=4)
     assert [one.harm for one in shortest.plan.strikes] == ["isr-of-one-then-power"]
     assert "MISSED" in told(shortest)
+    assert regression([shortest]) in told(shortest)
+    file = tmp_path / "test_it_again.py"
+    file.write_text(regression([shortest]))
+    tests = {name: one for name, one in runpy.run_path(str(file)).items() if name.startswith("test_")}
+    with pytest.raises(AssertionError, match="MISSED"):
+        tests["test_seed_5_is_not_missed"]()
+    monkeypatch.undo()
+    tests["test_seed_5_is_not_missed"]()
 
 
 @pytest.mark.slow
