@@ -6,7 +6,7 @@ import contextlib
 import logging
 import random
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -14,18 +14,21 @@ import fsspec
 import structlog
 
 from canary.anomalies.policy import UNORDERED
+from canary.anomalies.violation import Violation
 from canary.kafka import opening
 from canary.runner.cluster.cluster import ClusterRunner
 from canary.threads import system
+from canary.workloads.catalogue import WORKLOADS
 from storage.ledger import Ledger
 from storage.store.repositories.violations import Violations
 from storage.store.values import ViolationFilter
 from tests.world.clients import SimulatedKafka
+from tests.world.clients.groups import OFFSETS_TOPIC
 from tests.world.coverage import states
 from tests.world.disk import LyingDisk
 from tests.world.harms import HARMS
 from tests.world.kafka.cluster import Cluster
-from tests.world.plan import Plan, Strike
+from tests.world.plan import ORDERS, Plan, Strike
 from tests.world.schedule import Process, Schedule
 from tests.world.store import LyingStore
 from tests.world.system import SimulatedSystem
@@ -98,8 +101,15 @@ class World:
 
     def topics(self) -> list[str]:
         """Return the probe topics that there are to be."""
-        cluster = self.settings.clusters[0]
-        return [cluster.topic_of(mode) for mode in self.plan.modes]
+        return self._topics_of(self.plan.modes)
+
+    def _topics_of(self, modes: Iterable[str]) -> list[str]:
+        return [self.settings.clusters[0].topic_of(mode) for mode in modes]
+
+    def modes_on(self) -> tuple[str, ...]:
+        """Return the modes that are in the canary's settings now: without those whose source is switched off."""
+        off = self.switched_off
+        return tuple(mode for mode in self.plan.modes if mode not in off and WORKLOADS[mode].source not in off)
 
     def knows_ids(self) -> bool:
         """Return whether the canary has noted the id of each topic: only then it can see that one is made again."""
@@ -170,8 +180,7 @@ class World:
         self.schedule.spawn(process, lambda: self._canary(process), "main")
 
     def _canary(self, process: Process) -> None:
-        modes = tuple(mode for mode in self.plan.modes if mode not in self.switched_off)
-        settings = replace(self.plan, modes=modes).settings() if self.switched_off else self.settings
+        settings = replace(self.plan, modes=self.modes_on()).settings() if self.switched_off else self.settings
         runner = self.runner = ClusterRunner(settings, settings.clusters[0], self.store.store, disk=self.disk)
         try:
             runner.run()
@@ -203,6 +212,8 @@ class World:
             self.cluster.on_lost.append(self._lost)
             self.cluster.on_start.append(self.truth.started)
             self.cluster.on_return.append(self.truth.returned)
+            if "mirror" in self.plan.modes:
+                self.cluster.create_topic(1, ORDERS, [list(self.cluster.brokers())], {"min.insync.replicas": "2"})
             self.schedule.at(0.0, self._start)
             watch = Watch(self) if 0 < self.plan.grain <= 1 else None
             if watch is not None:
@@ -364,6 +375,7 @@ class World:
 
     def _exaggerated(self) -> Iterator[Wrong]:
         """Yield what violations say that is more than happened."""
+        unsound = any(HARMS[one.harm].breaks for one in self.plan.strikes)
         unordered = {self.settings.clusters[0].topic_of(mode) for mode in self.plan.modes if mode in UNORDERED}
         for _, one in self.truth.violations:
             said = f"{one.kind} {one.topic}[{one.partition}] {one.offset}"
@@ -371,10 +383,19 @@ class World:
                 yield Wrong("FALSE", f"{said}: critical, though the leader alone acknowledged it: {one.summary}")
             if one.kind == "early-expiry" and (one.topic, one.partition) not in self.truth.removed:
                 yield Wrong("FALSE", f"{said}: nothing went from this log but by retention: {one.summary}")
+            if self._went_back(one) and not unsound and not self.truth.forgot(OFFSETS_TOPIC):
+                yield Wrong("FALSE", f"{said}: no coordinator lost an offset: {one.summary}")
+            if one.kind == "zombie-write" and not unsound and not self.truth.forgot(one.topic):
+                yield Wrong("FALSE", f"{said}: no zombie was let in: {one.summary}")
+
+    def _went_back(self, one: Violation) -> bool:
+        """Whether a violation says that a group's committed offset went back, or what follows from that."""
+        of_relay = one.mode == "relay" and one.topic == self.settings.clusters[0].topic.name
+        return one.kind == "committed-offset-regression" or (of_relay and one.kind in {"duplicate", "poll-skip"})
 
     def _excused(self, name: bytes, fate: Any) -> bool:
         """Whether the canary cannot know of a broken promise: its memory was lost and said so, or the topic is gone."""
-        if any(fate.topic == self.settings.clusters[0].topic_of(mode) for mode in self.switched_off):
+        if fate.topic not in self._topics_of(self.modes_on()):
             return True  # nobody asks for that topic
         gone_at = fate.at if fate.gone is None else fate.gone[0]
         expired_at = self.truth.expired_at(fate)

@@ -8,7 +8,17 @@ from canary.settings import Settings
 
 GRAINS = (0.0, 1.0, 1.0, 5.0, 5.0, 30.0, 120.0)
 """How coarse time is, in s: how often anything that waits may wake up, and how often probes are sent (1 s at least)."""
-MODES = (("idempotent",), ("idempotent",), ("transactional",), ("idempotent", "transactional"), ("plain",))
+MODES = (
+    *(("idempotent",), ("transactional",), ("idempotent", "transactional"), ("plain",)) * 2,
+    ("idempotent",),
+    ("fencing",),
+    ("idempotent", "group"),
+    ("idempotent", "relay"),
+    ("idempotent", "relay", "group", "fencing"),
+    ("idempotent", "mirror"),
+)
+ORDERS = "orders"
+"""The production topic that the mode ``mirror`` mirrors."""
 SCRUB_BYTES = 66_000
 """In an interval: so the scrubber turns to a partition every dozen intervals."""
 FROM_THE_START = frozenset({"old-brokers"})
@@ -72,7 +82,7 @@ class Plan:
                                 "unclean.leader.election.enable": str(self.unclean).lower(),
                             },
                         },
-                        "modes": {mode: {"interval": f"{beat:g}s"} for mode in self.modes},
+                        "modes": {mode: self._mode(mode) for mode in self.modes},
                         "watch": {"audit_interval": f"{600 * beat:g}s"},
                     }
                 ],
@@ -80,6 +90,17 @@ class Plan:
         )
         runner = made.runner.model_copy(update={"segment_age": 30.0 * beat})
         return made.model_copy(update={"runner": runner})
+
+    def _mode(self, mode: str) -> dict[str, str]:
+        """Return the settings of a mode. In every other life another member joins the relay's group now and then."""
+        beat = self.beat
+        given: dict[str, dict[str, str]] = {
+            "fencing": {"interval": f"{20 * beat:g}s"},
+            "group": {"rebalance_every": f"{30 * beat:g}s", "session_timeout": f"{min(10 * beat, 1800):g}s"},
+            "relay": {"rebalance_every": f"{60 * beat:g}s"} if self.seed % 2 else {},
+            "mirror": {"of": ORDERS},
+        }
+        return {"interval": f"{beat:g}s"} | given.get(mode, {})
 
 
 class Given(TypedDict, total=False):

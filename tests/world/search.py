@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import Unpack
 
+from canary.workloads.catalogue import WORKLOADS
 from tests.world.harms import WEIGHTS
 from tests.world.life import Outcome, live
 from tests.world.plan import Given, plan_of
@@ -33,7 +34,8 @@ class Found:
         """Count one life."""
         self.lives += 1
         self.hours += outcome.seconds / 3600
-        self.partition_hours += outcome.seconds / 3600 * outcome.plan.partitions * len(outcome.plan.modes)
+        writers = sum(WORKLOADS[mode].topic != "none" for mode in outcome.plan.modes)
+        self.partition_hours += outcome.seconds / 3600 * outcome.plan.partitions * writers
         self.promises += outcome.promises
         self.broken += outcome.broken
         self.cpu_s += cpu_s

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterator, Sequence
 
+from canary.workloads.catalogue import WORKLOADS
 from tests.world.life import Outcome, live
 from tests.world.plan import Plan, Strike
 
@@ -50,7 +51,10 @@ def _smaller(plan: Plan) -> Iterator[Plan]:
         yield dataclasses.replace(plan, partitions=1)
     if len(plan.modes) > 1:
         for mode in plan.modes:
-            yield dataclasses.replace(plan, modes=(mode,))
+            source = WORKLOADS[mode].source
+            fewer = (mode,) if source is None else (source, mode)
+            if len(fewer) < len(plan.modes):
+                yield dataclasses.replace(plan, modes=fewer)
     if strikes:
         hours = (strikes[-1].at + strikes[-1].lasts + 10 * plan.grain) / 3600
         if hours < plan.hours * 0.9:

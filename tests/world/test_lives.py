@@ -5,12 +5,14 @@ from __future__ import annotations
 import dataclasses
 import runpy
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from canary.runner.publishing.flusher import Flusher
 from tests.support.seeds import cases
+from tests.world.clients.groups import Groups, Place
 from tests.world.harms import WEIGHTS
 from tests.world.life import World, live
 from tests.world.plan import Plan, Strike, plan_of
@@ -62,6 +64,33 @@ def test_a_life_without_harm_keeps_every_promise_and_says_nothing() -> None:
     assert outcome.wrong == []
     assert outcome.promises > 600
     assert outcome.broken == 0
+
+
+@pytest.mark.parametrize(
+    "modes", [("fencing",), ("idempotent", "group"), ("idempotent", "relay"), ("idempotent", "mirror")], ids="+".join
+)
+def test_each_mode_lives_and_says_nothing_without_harm(modes: tuple[str, ...]) -> None:
+    world = World(Plan(seed=3, hours=0.05, grain=1.0, modes=modes))
+    world.settle_beats = 30
+    outcome = world.live()
+    assert outcome.wrong == []
+    assert outcome.promises > 20
+    assert [one.summary for _, one in world.truth.violations] == []
+
+
+def test_a_committed_offset_that_goes_back_without_a_loss_is_noticed_and_false(monkeypatch: pytest.MonkeyPatch) -> None:
+    committed = Groups.committed
+
+    def lower(groups: Groups, broker: int, group: str, places: Sequence[Place]) -> tuple[int, dict[Place, int]]:
+        error, found = committed(groups, broker, group, places)
+        return error, {place: offset - 5 if offset > 5 else offset for place, offset in found.items()}
+
+    monkeypatch.setattr(Groups, "committed", lower)
+    world = World(Plan(seed=3, hours=0.03, grain=1.0, partitions=1, modes=("idempotent", "group")))
+    world.settle_beats = 30
+    assert {(one.what, one.about.split()[0]) for one in world.live().wrong} == {
+        ("FALSE", "committed-offset-regression")
+    }
 
 
 def test_the_same_seed_is_the_same_life() -> None:
