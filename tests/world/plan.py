@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypedDict, Unpack
 
 from canary.settings import Settings
+from canary.workloads.catalogue import WORKLOADS
 
 GRAINS = (0.0, 1.0, 1.0, 5.0, 5.0, 30.0, 120.0)
 """How coarse time is, in s: how often anything that waits may wake up, and how often probes are sent (1 s at least)."""
@@ -20,7 +21,8 @@ MODES = (
 ORDERS = "orders"
 """The production topic that the mode ``mirror`` mirrors."""
 SCRUB_BYTES = 66_000
-"""In an interval: so the scrubber turns to a partition every dozen intervals."""
+"""In an interval, for three partitions or fewer: so the scrubber turns to a partition every dozen intervals, and comes
+back to it within 40. Where there are more partitions it has more, as a loss is to be found in a set time."""
 FROM_THE_START = frozenset({"old-brokers"})
 """Harms that strike at second 0."""
 BEATS = 800
@@ -63,9 +65,11 @@ class Plan:
     def settings(self) -> Settings:
         """Return the canary's settings: as an operator would have them, stretched by the grain."""
         beat = self.beat
+        writers = sum(WORKLOADS[mode].topic != "none" for mode in self.modes)
+        scrubbed = SCRUB_BYTES * max(self.partitions * writers / 3, 1)
         made = Settings.model_validate(
             {
-                "runner": {"name": "r", "scrub_rate": int(SCRUB_BYTES / beat)},
+                "runner": {"name": "r", "scrub_rate": int(scrubbed / beat)},
                 "store": {"url": "sqlite:///world/store.db"},
                 "ledger": {"directory": "/world/ledger"},
                 "probe_log": {"url": "memory://probe-log"},

@@ -55,6 +55,19 @@ WENT_WRONG: dict[str, Plan] = {
             Strike(at=558.6011853681377, harm="recreate-topic", lasts=155.16485599727795, seed=2769362133),
         ),
     ),
+    "six partitions, for which the scrubber had as little time as for three": Plan(
+        seed=93010,
+        hours=1.1111111111111112,
+        grain=5.0,
+        modes=("idempotent", "relay"),
+        retention_s=500.0,
+        unclean=True,
+        strikes=(
+            Strike(at=2562.5073173400506, harm="isolate-leader", lasts=19.726937729397427, seed=2728263138),
+            Strike(at=3706.2776970418545, harm="isolate-leader", lasts=233.0587970969853, seed=2925431510),
+            Strike(at=3985.7236167511705, harm="hollow-records", lasts=5.64934365225059, seed=1876818475),
+        ),
+    ),
 }
 """Lives in which the canary, or the world, was wrong once; each by what it was about."""
 
