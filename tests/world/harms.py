@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from canary.workloads.catalogue import WORKLOADS
 from tests.world.disk import Fault, LyingDisk
 
 if TYPE_CHECKING:
@@ -312,8 +313,9 @@ def old_brokers(world: World, dice: random.Random) -> None:
 @harm()
 def switch_off(world: World, dice: random.Random) -> End | None:
     """A mode is taken out of the settings while a transaction of it is open, if it has any; later maybe put back."""
-    modes = [mode for mode in world.plan.modes if mode not in world.switched_off]
-    if len(modes) < 2:
+    on = world.modes_on()
+    modes = [mode for mode in on if mode not in {WORKLOADS[other].source for other in on}]
+    if len(on) < 2:
         return None
     mode = "transactional" if "transactional" in modes and dice.random() < 0.7 else dice.choice(modes)
     again, hold_s = dice.random() < 0.5, 2 * world.plan.beat * (0.5 + dice.random())

@@ -16,6 +16,8 @@ from canary.anomalies.violation import Records, Violation
 from canary.probe.identity import Identity
 from canary.probe.record import key
 from tests.world.chronicle import NEVER_WRITTEN, Copy, Decision
+from tests.world.clients.groups import OFFSETS_TOPIC
+from tests.world.harms import HARMS
 from tests.world.system import EPOCH_NS
 from tests.world.truth import EXPIRED
 
@@ -74,10 +76,18 @@ def said_of(world: World, violation: Violation, told: float) -> Said:
 
 def false(world: World, violation: Violation, told: float) -> str:
     """Return why a violation is false, "" if the world has what it says."""
+    if _of_relay(world, violation):
+        return OF_RELAY.check(world, said_of(world, violation, told))
     justified = JUSTIFIED.get(violation.kind)
     if justified is None:
         return NEVER.get(violation.kind, "no life has anything of that kind")
     return justified.check(world, said_of(world, violation, told))
+
+
+def _of_relay(world: World, violation: Violation) -> bool:
+    """Whether it is about what the relay took from the main topic: the same input twice, or not at all."""
+    main = world.settings.clusters[0].topic.name
+    return violation.mode == "relay" and violation.topic == main and violation.kind in {"duplicate", "poll-skip"}
 
 
 def unordered(world: World, topic: str) -> bool:
@@ -270,6 +280,11 @@ def _another(world: World, said: Said) -> str:
     return f"it answered as {sorted(world.cluster.answered_as)}"
 
 
+def _offsets_lost(world: World, _: Said) -> str:
+    unsound = any(HARMS[one.harm].breaks for one in world.plan.strikes)
+    return "" if unsound or world.truth.forgot(OFFSETS_TOPIC) else "no coordinator lost an offset"
+
+
 # the canary
 
 
@@ -301,6 +316,11 @@ def _in_sync(by: str, holds: Callable[[Decision], bool]) -> Justified:
     return Justified(by, _state(holds), SAMPLED)
 
 
+OF_RELAY = Justified(
+    "a coordinator lost committed offsets",
+    _offsets_lost,
+    "by the offsets topic: whose offset it was is not followed, and any bug of the cluster explains it",
+)
 JUSTIFIED: dict[str, Justified] = {
     "lost-write": Justified("the probe stood at that place, and the log lost it", _lost),
     "fractured-transaction": Justified("a write of a committed transaction is gone from that place", _fractured),
@@ -341,6 +361,7 @@ JUSTIFIED: dict[str, Justified] = {
     "another-cluster": Justified("brokers told that id", _another),
     "blind": Justified("something was ill", _ill, ONLY_ILL),
     "stalled": Justified("something was ill, or a transaction hangs", _stalled, ONLY_ILL),
+    "committed-offset-regression": OF_RELAY,
     "memory-lost": Justified("ledger or store was damaged, wiped or put back before", _forgotten),
 }
 """By kind."""
@@ -349,7 +370,6 @@ NEVER: dict[str, str] = dict.fromkeys(
 ) | {
     "phantom": "whatever is in a log of the world was sent by a canary",
     "clock-skew": "the topics of the world have CreateTime",
-    "committed-offset-regression": "the world has no groups",
     "offset-regression": "no other topic's offsets are watched",
 }
 """Kinds that must not be said at all, and why. All others are a gauge (`unseen`) or of other engines."""

@@ -6,7 +6,7 @@ import contextlib
 import logging
 import random
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -17,6 +17,7 @@ from canary.anomalies.policy import WRITES_LOST
 from canary.kafka import opening
 from canary.runner.cluster.cluster import ClusterRunner
 from canary.threads import system
+from canary.workloads.catalogue import WORKLOADS
 from storage.ledger import Ledger
 from storage.store.repositories.violations import Violations
 from storage.store.values import ViolationFilter
@@ -24,11 +25,12 @@ from tests.world.agreement import disagreements, stopped
 from tests.world.chronicle import Chronicle
 from tests.world.clients import SimulatedKafka
 from tests.world.costs import Costs
+from tests.world.coverage import states
 from tests.world.disk import LyingDisk
 from tests.world.harms import HARMS
 from tests.world.justified import false
 from tests.world.kafka.cluster import Cluster
-from tests.world.plan import Plan, Strike
+from tests.world.plan import ORDERS, Plan, Strike
 from tests.world.schedule import Process, Schedule
 from tests.world.store import LyingStore
 from tests.world.system import SimulatedSystem
@@ -63,7 +65,7 @@ class Outcome:
     steps: int = 0
     story: list[tuple[float, str]] = field(default_factory=list)
     pairs: Counter[tuple[str, str]] = field(default_factory=Counter)
-    """(harm, what the canary was doing when it struck), and how often."""
+    """(harm, state of the tracker when it struck), and how often."""
 
 
 class World:
@@ -116,8 +118,15 @@ class World:
 
     def topics(self) -> list[str]:
         """Return the probe topics that there are to be."""
-        cluster = self.settings.clusters[0]
-        return [cluster.topic_of(mode) for mode in self.plan.modes]
+        return self._topics_of(self.plan.modes)
+
+    def _topics_of(self, modes: Iterable[str]) -> list[str]:
+        return [self.settings.clusters[0].topic_of(mode) for mode in modes]
+
+    def modes_on(self) -> tuple[str, ...]:
+        """Return the modes that are in the canary's settings now: without those whose source is switched off."""
+        off = self.switched_off
+        return tuple(mode for mode in self.plan.modes if mode not in off and WORKLOADS[mode].source not in off)
 
     def knows_ids(self) -> bool:
         """Return whether the canary has noted the id of each topic: only then it can see that one is made again."""
@@ -188,8 +197,7 @@ class World:
         self.schedule.spawn(process, lambda: self._canary(process), "main")
 
     def _canary(self, process: Process) -> None:
-        modes = tuple(mode for mode in self.plan.modes if mode not in self.switched_off)
-        settings = replace(self.plan, modes=modes).settings() if self.switched_off else self.settings
+        settings = replace(self.plan, modes=self.modes_on()).settings() if self.switched_off else self.settings
         runner = self.runner = ClusterRunner(settings, settings.clusters[0], self.store.store, disk=self.disk)
         try:
             runner.run()
@@ -221,6 +229,8 @@ class World:
             self.cluster.on_lost.append(self._lost)
             self.cluster.on_start.append(self.truth.started)
             self.cluster.on_return.append(self.truth.returned)
+            if "mirror" in self.plan.modes:
+                self.cluster.create_topic(1, ORDERS, [list(self.cluster.brokers())], {"min.insync.replicas": "2"})
             self.chronicle.listen(self.cluster)
             self.schedule.at(0.0, self._look)
             self.schedule.at(0.0, self._start)
@@ -251,7 +261,7 @@ class World:
         return self.outcome
 
     def _strike(self, number: int, strike: Strike) -> None:
-        self.outcome.pairs[strike.harm, self._doing()] += 1
+        self.outcome.pairs.update((strike.harm, state) for state in states(self))
         self.note(f"{strike.harm} for {strike.lasts:.1f} s")
         end = HARMS[strike.harm].begin(self, random.Random(strike.seed))
         if end is not None:
@@ -264,23 +274,6 @@ class World:
             strike, end = found
             self.note(f"{strike.harm} is over")
             end()
-
-    def _doing(self) -> str:
-        """Return what the canary is doing, for the table of what was tried."""
-        runner = self.runner
-        judge = None if runner is None else runner._judge
-        if self.process.dead or runner is None or judge is None:
-            return "dead" if self.process.dead else "starting"
-        state = judge._tracker.state
-        if judge.blocked is not None:
-            return "blocked"
-        if not runner.probing.is_set():
-            return "opening"
-        if any(one.rereading for one in judge.published.partitions):
-            return "rereading"
-        if state.stopped:
-            return "stopped"
-        return "calm"
 
     def _heal(self) -> None:
         """End every harm that is left."""
@@ -461,7 +454,7 @@ class World:
 
     def _excused(self, name: bytes, fate: Any) -> bool:
         """Whether the canary cannot know of a broken promise: its memory was lost and said so, or the topic is gone."""
-        if any(fate.topic == self.settings.clusters[0].topic_of(mode) for mode in self.switched_off):
+        if fate.topic not in self._topics_of(self.modes_on()):
             return True  # nobody asks for that topic
         gone_at = fate.at if fate.gone is None else fate.gone[0]
         expired_at = self.truth.expired_at(fate)

@@ -2,15 +2,27 @@
 
 import random
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
 from canary.settings import Settings
+from canary.workloads.catalogue import WORKLOADS
 
 GRAINS = (0.0, 1.0, 1.0, 5.0, 5.0, 30.0, 120.0)
 """How coarse time is, in s: how often anything that waits may wake up, and how often probes are sent (1 s at least)."""
-MODES = (("idempotent",), ("idempotent",), ("transactional",), ("idempotent", "transactional"), ("plain",))
+MODES = (
+    *(("idempotent",), ("transactional",), ("idempotent", "transactional"), ("plain",)) * 2,
+    ("idempotent",),
+    ("fencing",),
+    ("idempotent", "group"),
+    ("idempotent", "relay"),
+    ("idempotent", "relay", "group", "fencing"),
+    ("idempotent", "mirror"),
+)
+ORDERS = "orders"
+"""The production topic that the mode ``mirror`` mirrors."""
 SCRUB_BYTES = 66_000
-"""In an interval: so the scrubber turns to a partition every dozen intervals."""
+"""In an interval, for three partitions or fewer: so the scrubber turns to a partition every dozen intervals, and comes
+back to it within 40. Where there are more partitions it has more, as a loss is to be found in a set time."""
 FROM_THE_START = frozenset({"old-brokers"})
 """Harms that strike at second 0."""
 BEATS = 800
@@ -53,9 +65,11 @@ class Plan:
     def settings(self) -> Settings:
         """Return the canary's settings: as an operator would have them, stretched by the grain."""
         beat = self.beat
+        writers = sum(WORKLOADS[mode].topic != "none" for mode in self.modes)
+        scrubbed = SCRUB_BYTES * max(self.partitions * writers / 3, 1)
         made = Settings.model_validate(
             {
-                "runner": {"name": "r", "scrub_rate": int(SCRUB_BYTES / beat)},
+                "runner": {"name": "r", "scrub_rate": int(scrubbed / beat)},
                 "store": {"url": "sqlite:///world/store.db"},
                 "ledger": {"directory": "/world/ledger"},
                 "probe_log": {"url": "memory://probe-log"},
@@ -72,7 +86,7 @@ class Plan:
                                 "unclean.leader.election.enable": str(self.unclean).lower(),
                             },
                         },
-                        "modes": {mode: {"interval": f"{beat:g}s"} for mode in self.modes},
+                        "modes": {mode: self._mode(mode) for mode in self.modes},
                         "watch": {"audit_interval": f"{600 * beat:g}s"},
                     }
                 ],
@@ -81,32 +95,49 @@ class Plan:
         runner = made.runner.model_copy(update={"segment_age": 30.0 * beat})
         return made.model_copy(update={"runner": runner})
 
+    def _mode(self, mode: str) -> dict[str, str]:
+        """Return the settings of a mode. In every other life another member joins the relay's group now and then."""
+        beat = self.beat
+        given: dict[str, dict[str, str]] = {
+            "fencing": {"interval": f"{20 * beat:g}s"},
+            "group": {"rebalance_every": f"{30 * beat:g}s", "session_timeout": f"{min(10 * beat, 1800):g}s"},
+            "relay": {"rebalance_every": f"{60 * beat:g}s"} if self.seed % 2 else {},
+            "mirror": {"of": ORDERS},
+        }
+        return {"interval": f"{beat:g}s"} | given.get(mode, {})
 
-def plan_of(
-    seed: int,
-    names: dict[str, float],
-    hours: float | None = None,
-    grain: float | None = None,
-    pace: float | None = None,
-) -> Plan:
+
+class Given(TypedDict, total=False):
+    """What is said of a life by whoever asks for it. What is left out, or None, follows from the seed.
+
+    ``pace``: a harm strikes every so many intervals, on average.
+    """
+
+    hours: float | None
+    grain: float | None
+    pace: float | None
+    partitions: int | None
+    modes: tuple[str, ...] | None
+
+
+def plan_of(seed: int, names: dict[str, float], **given: Unpack[Given]) -> Plan:
     """Return the plan of a seed. ``names`` are the harms there are, each with how often it is struck (a weight).
-
-    Every ``pace`` intervals, on average, a harm strikes. What is None follows from the seed.
 
     Swarm testing: each life knows a part of the harms only, so that rare ones meet without common ones between them.
     """
+    said = {key: value for key, value in given.items() if value is not None}
     dice = random.Random(seed)
-    chosen_grain = dice.choice(GRAINS)
-    grain = chosen_grain if grain is None else grain
-    hours = hours if hours is not None else BEATS * beat_of(grain) / 3600
+    chosen: Any = {"grain": dice.choice(GRAINS)} | said
+    grain = chosen["grain"]
+    hours = chosen.get("hours", BEATS * beat_of(grain) / 3600)
     share = dice.choice((0.1, 0.25, 0.5))
     known = [name for name in names if dice.random() < share] or [dice.choice(list(names))]
     weights = [names[name] for name in known]
     lasts_most = 60 * max(grain, 5.0)
     strikes: list[Strike] = []
     at = 120.0 * beat_of(grain)
-    chosen_pace = dice.choice((30.0, 100.0, 300.0))
-    pace_s = (chosen_pace if pace is None else pace) * beat_of(grain)
+    chosen = {"pace": dice.choice((30.0, 100.0, 300.0))} | chosen
+    pace_s = chosen["pace"] * beat_of(grain)
     while at < hours * 3600:
         at += dice.expovariate(1 / pace_s)
         name = dice.choices(known, weights)[0]
@@ -118,12 +149,13 @@ def plan_of(
                 dice.getrandbits(32),
             )
         )
+    chosen = {"partitions": dice.choice((1, 3, 3)), "modes": dice.choice(MODES)} | chosen
     return Plan(
         seed=seed,
         hours=hours,
         grain=grain,
-        partitions=dice.choice((1, 3, 3)),
-        modes=dice.choice(MODES),
+        partitions=chosen["partitions"],
+        modes=chosen["modes"],
         retention_s=dice.choice((100.0, 400.0, 4000.0)) * beat_of(grain),
         unclean=dice.random() < 0.4,
         strikes=tuple(one for one in strikes if one.at < hours * 3600),

@@ -9,10 +9,12 @@ from collections.abc import Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from dataclasses import dataclass, field
 from itertools import count
+from typing import Unpack
 
+from canary.workloads.catalogue import WORKLOADS
 from tests.world.harms import WEIGHTS
 from tests.world.life import Outcome, live
-from tests.world.plan import plan_of
+from tests.world.plan import Given, plan_of
 
 
 @dataclass(slots=True)
@@ -32,7 +34,8 @@ class Found:
         """Count one life."""
         self.lives += 1
         self.hours += outcome.seconds / 3600
-        self.partition_hours += outcome.seconds / 3600 * outcome.plan.partitions * len(outcome.plan.modes)
+        writers = sum(WORKLOADS[mode].topic != "none" for mode in outcome.plan.modes)
+        self.partition_hours += outcome.seconds / 3600 * outcome.plan.partitions * writers
         self.promises += outcome.promises
         self.broken += outcome.broken
         self.cpu_s += cpu_s
@@ -47,10 +50,10 @@ class Found:
         )
 
 
-def lived(seed: int, hours: float | None, grain: float | None, pace: float | None) -> tuple[Outcome, float]:
+def lived(seed: int, **given: Unpack[Given]) -> tuple[Outcome, float]:
     """Live one seed; return its outcome and the CPU seconds that it took."""
     began = time.process_time()
-    outcome = live(plan_of(seed, WEIGHTS, hours, grain, pace))
+    outcome = live(plan_of(seed, WEIGHTS, **given))
     return outcome, time.process_time() - began
 
 
@@ -58,11 +61,9 @@ def searched(
     first: int,
     lives: int | None = None,
     *,
-    hours: float | None = None,
-    grain: float | None = None,
-    pace: float | None = None,
     cpu_seconds: float | None = None,
     jobs: int | None = None,
+    **given: Unpack[Given],
 ) -> Iterator[tuple[Outcome, Found]]:
     """Yield each life as it ends, and what came of all so far; until so many, or so many CPU seconds, are over."""
     found = Found()
@@ -75,7 +76,7 @@ def searched(
                     seed = next(seeds, None)
                     if seed is None or (cpu_seconds is not None and found.cpu_s >= cpu_seconds):
                         break
-                    running.add(pool.submit(lived, seed, hours, grain, pace))
+                    running.add(pool.submit(lived, seed, **given))
                 if not running:
                     return
                 done, running = wait(running, return_when=FIRST_COMPLETED)

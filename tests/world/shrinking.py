@@ -1,10 +1,11 @@
-"""Makes a life that went wrong as short as it can be, and tells it."""
+"""Makes a life that went wrong as short as it can be, tells it, and writes a regression test of it."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
+from canary.workloads.catalogue import WORKLOADS
 from tests.world.life import Outcome, live
 from tests.world.plan import Plan, Strike
 
@@ -50,7 +51,10 @@ def _smaller(plan: Plan) -> Iterator[Plan]:
         yield dataclasses.replace(plan, partitions=1)
     if len(plan.modes) > 1:
         for mode in plan.modes:
-            yield dataclasses.replace(plan, modes=(mode,))
+            source = WORKLOADS[mode].source
+            fewer = (mode,) if source is None else (source, mode)
+            if len(fewer) < len(plan.modes):
+                yield dataclasses.replace(plan, modes=fewer)
     if strikes:
         hours = (strikes[-1].at + strikes[-1].lasts + 10 * plan.grain) / 3600
         if hours < plan.hours * 0.9:
@@ -66,7 +70,7 @@ def _with(plan: Plan, strikes: tuple[Strike, ...]) -> Plan:
 
 
 def told(outcome: Outcome) -> str:
-    """Return a life as a story that a person can follow, and as an entry of a regression test."""
+    """Return a life as a story that a person can follow; and the plan, in a regression test's file if it went wrong."""
     plan = outcome.plan
     lines = [
         (
@@ -75,6 +79,55 @@ def told(outcome: Outcome) -> str:
         ),
         *(f"  {at:10.1f} s  {words}" for at, words in outcome.story),
         *(f"  {one.what}: {one.about}" for one in outcome.wrong),
-        f"  to live it again: {plan!r}",
+        *(["  a regression test of it:", "", regression([outcome])] if outcome.wrong else [f"  it was {plan!r}"]),
     ]
     return "\n".join(lines)
+
+
+def regression(outcomes: Sequence[Outcome]) -> str:
+    """Return the file of a test in which each of these lives is to go right; pytest runs it as it is."""
+    head = (
+        '"""Lives in the simulated world that once went wrong."""\n\n'
+        "from tests.world.life import live\n"
+        "from tests.world.plan import Plan, Strike\n"
+        "from tests.world.shrinking import told\n"
+    )
+    return head + "".join(f"\n\n{_test_of(one)}" for one in outcomes)
+
+
+def _test_of(outcome: Outcome) -> str:
+    plan = outcome.plan
+    kinds = list(dict.fromkeys(one.what for one in outcome.wrong))
+    name = f"test_seed_{plan.seed}_goes_right" if not kinds else f"test_seed_{plan.seed}_is_not_{_snake(kinds)}"
+    fields = [(one.name, getattr(plan, one.name)) for one in dataclasses.fields(plan) if one.name != "strikes"]
+    strikes = [
+        f'Strike(at={one.at!r}, harm="{one.harm}", lasts={one.lasts!r}, seed={one.seed}),' for one in plan.strikes
+    ]
+    inner = (
+        "".join(f"\n            {strike}" for strike in strikes) + "\n        "
+        if len(strikes) > 1
+        else "".join(strikes)
+    )
+    about = [f"    # Once {one.what}: {' '.join(one.about.split())}"[:118].rstrip() for one in outcome.wrong[:3]]
+    lines = [
+        f"def {name}() -> None:",
+        *about,
+        "    plan = Plan(",
+        *(f"        {key}={_literal(value)}," for key, value in fields),
+        f"        strikes=({inner}),",
+        "    )",
+        "    outcome = live(plan)",
+        "    assert outcome.wrong == [], told(outcome)",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _snake(kinds: Sequence[str]) -> str:
+    return "_nor_".join(kind.lower().replace(" ", "_") for kind in kinds)
+
+
+def _literal(value: object) -> str:
+    """Return a value as ruff would have it."""
+    if isinstance(value, tuple):
+        return f"({', '.join(map(_literal, value))}{',' * (len(value) == 1)})"
+    return f'"{value}"' if isinstance(value, str) else repr(value)

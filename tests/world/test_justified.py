@@ -88,7 +88,7 @@ def test_a_kind_is_justified_or_never_said() -> None:
 def test_a_false_duplicate_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ranges, "_report_fractured", _says_a_duplicate)
     outcome = live(ISR_OF_ONE)
-    assert {one.what for one in outcome.wrong} == {"FALSE"}, told(outcome)
+    assert {one.what for one in outcome.wrong} == {"FALSE", "DISAGREE"}, told(outcome)
     assert all("duplicate" in one.about for one in outcome.wrong)
 
 

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import dataclasses
+import runpy
 import time
+from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
 
 from canary.runner.publishing.flusher import Flusher
 from tests.support.seeds import cases
+from tests.world.clients.groups import Groups, Place
 from tests.world.harms import WEIGHTS
 from tests.world.life import World, live
 from tests.world.plan import Plan, Strike, plan_of
-from tests.world.shrinking import shrunk, told
+from tests.world.shrinking import regression, shrunk, told
 
 FRESH_CPU_S = 90.0
 """For so long fresh seeds are tried in each run."""
@@ -51,6 +55,19 @@ WENT_WRONG: dict[str, Plan] = {
             Strike(at=558.6011853681377, harm="recreate-topic", lasts=155.16485599727795, seed=2769362133),
         ),
     ),
+    "six partitions, for which the scrubber had as little time as for three": Plan(
+        seed=93010,
+        hours=1.1111111111111112,
+        grain=5.0,
+        modes=("idempotent", "relay"),
+        retention_s=500.0,
+        unclean=True,
+        strikes=(
+            Strike(at=2562.5073173400506, harm="isolate-leader", lasts=19.726937729397427, seed=2728263138),
+            Strike(at=3706.2776970418545, harm="isolate-leader", lasts=233.0587970969853, seed=2925431510),
+            Strike(at=3985.7236167511705, harm="hollow-records", lasts=5.64934365225059, seed=1876818475),
+        ),
+    ),
 }
 """Lives in which the canary, or the world, was wrong once; each by what it was about."""
 
@@ -60,6 +77,33 @@ def test_a_life_without_harm_keeps_every_promise_and_says_nothing() -> None:
     assert outcome.wrong == []
     assert outcome.promises > 600
     assert outcome.broken == 0
+
+
+@pytest.mark.parametrize(
+    "modes", [("fencing",), ("idempotent", "group"), ("idempotent", "relay"), ("idempotent", "mirror")], ids="+".join
+)
+def test_each_mode_lives_and_says_nothing_without_harm(modes: tuple[str, ...]) -> None:
+    world = World(Plan(seed=3, hours=0.05, grain=1.0, modes=modes))
+    world.settle_beats = 30
+    outcome = world.live()
+    assert outcome.wrong == []
+    assert outcome.promises > 20
+    assert [one.summary for _, one in world.truth.violations] == []
+
+
+def test_a_committed_offset_that_goes_back_without_a_loss_is_noticed_and_false(monkeypatch: pytest.MonkeyPatch) -> None:
+    committed = Groups.committed
+
+    def lower(groups: Groups, broker: int, group: str, places: Sequence[Place]) -> tuple[int, dict[Place, int]]:
+        error, found = committed(groups, broker, group, places)
+        return error, {place: offset - 5 if offset > 5 else offset for place, offset in found.items()}
+
+    monkeypatch.setattr(Groups, "committed", lower)
+    world = World(Plan(seed=3, hours=0.03, grain=1.0, partitions=1, modes=("idempotent", "group")))
+    world.settle_beats = 30
+    assert {(one.what, one.about.split()[0]) for one in world.live().wrong} == {
+        ("FALSE", "committed-offset-regression")
+    }
 
 
 def test_the_same_seed_is_the_same_life() -> None:
@@ -131,7 +175,7 @@ def test_a_client_that_is_refused_is_tried_again_with_growing_pauses() -> None:
     assert "blind" in {one.kind for _, one in world.truth.violations}
 
 
-def test_silence_about_a_loss_is_noticed_and_shrunk(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_silence_about_a_loss_is_noticed_and_shrunk(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(Flusher, "violations", lambda *_: None)
     harmless = (Strike(60.0, "elect", 1.0, 1), Strike(90.0, "store-away", 5.0, 2))
     outcome = live(dataclasses.replace(ISR_OF_ONE, strikes=(*harmless, *ISR_OF_ONE.strikes)))
@@ -139,6 +183,14 @@ def test_silence_about_a_loss_is_noticed_and_shrunk(monkeypatch: pytest.MonkeyPa
     shortest = shrunk(outcome, tries=4)
     assert [one.harm for one in shortest.plan.strikes] == ["isr-of-one-then-power"]
     assert "MISSED" in told(shortest)
+    assert regression([shortest]) in told(shortest)
+    file = tmp_path / "test_it_again.py"
+    file.write_text(regression([shortest]))
+    tests = {name: one for name, one in runpy.run_path(str(file)).items() if name.startswith("test_")}
+    with pytest.raises(AssertionError, match="MISSED"):
+        tests["test_seed_5_is_not_missed"]()
+    monkeypatch.undo()
+    tests["test_seed_5_is_not_missed"]()
 
 
 @pytest.mark.slow

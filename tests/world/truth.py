@@ -243,6 +243,10 @@ class Truth:
         if touching > MOST_TOUCHING:
             self.costly.append(f"{touching + 1} violations for lost writes side by side")
 
+    def forgot(self, topic: str) -> bool:
+        """Return whether something went from a log of this topic but by retention."""
+        return any(name == topic for name, _ in self.removed)
+
     def expired_at(self, fate: Fate) -> float | None:
         """Return when the log's start first passed a record after it was written; None: it has not."""
         raised = self.starts[fate.topic_id, fate.partition]
