@@ -81,7 +81,7 @@ def _dump(world: World, dumped_us: int) -> list[dict[str, Any]]:
     """Dump the probe topics to DUMP, as `spark_reconcile.dump` does; return the rows of bounds/."""
     cluster, asked = world.settings.clusters[0].name, world.cluster
     known = asked.metadata(world.any_broker()).topics
-    topics = [known[name] for name in world.topics() if name in known and not known[name].error]
+    topics = [known[name] for name in dict.fromkeys(world.topics()) if name in known and not known[name].error]
     installation = world.store.store.identities.installation()
     marks: dict[str, Any] = {}
     for topic in topics:
