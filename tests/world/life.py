@@ -41,6 +41,8 @@ AGAIN_S = 5.0
 """After so long a canary that has ended is started again, as any service manager does."""
 LOOK_BEATS, HARMED_BEATS = 60, 10
 """A loss is to be found within so many intervals without harm, each harm counted as so many longer than it lasts."""
+PROOF_BEATS = 120
+"""So many intervals after the last harm records are lost once more: whatever it went through, the canary finds it."""
 SETTLE_BEATS = 240
 """For so many intervals a life goes on after the last harm: by then all must be known, and said."""
 
@@ -247,6 +249,8 @@ class World:
                 self._end(number)
             self._heal()
             settled = end + self.settle_beats * self.plan.beat
+            if self.plan.strikes and self.settle_beats >= PROOF_BEATS + LOOK_BEATS:
+                self.schedule.at(end + PROOF_BEATS * self.plan.beat, self._lose_once_more)
             self.schedule.run(settled)
             self.schedule.halted = False
             self._judge()
@@ -292,6 +296,14 @@ class World:
             self.schedule.resume(self.process)
         if self.process.dead and not self._pending_start:
             self._start_later(1.0)
+
+    def _lose_once_more(self) -> None:
+        """Lose two records of each log, one low and one high: a canary that has gone blind is one that misses them."""
+        dice = random.Random(self.plan.seed)
+        for topic in dict.fromkeys(self.topics()):
+            for partition in range(self.plan.partitions):
+                for at in (0.5 * dice.random(), 0.5 + 0.5 * dice.random()):
+                    self.cluster.hollow(topic, partition, at, 1)
 
     def _look(self) -> None:
         """Note once in an interval whether all is well."""

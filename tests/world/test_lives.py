@@ -101,7 +101,7 @@ def test_a_committed_offset_that_goes_back_without_a_loss_is_noticed_and_false(m
     monkeypatch.setattr(Groups, "committed", lower)
     world = World(Plan(seed=3, hours=0.03, grain=1.0, partitions=1, modes=("idempotent", "group")))
     world.settle_beats = 30
-    assert {(one.what, one.about.split()[0]) for one in world.live().wrong} == {
+    assert {(one.what, one.about.split()[1]) for one in world.live().wrong} == {
         ("FALSE", "committed-offset-regression")
     }
 
