@@ -15,11 +15,11 @@ their probes is a copy; there are as many as starts of the runner and deaths of 
 from collections.abc import Iterator
 from itertools import dropwhile, islice
 
-from canary.anomalies.online.log import Log, Retired
+from canary.anomalies.online.log import Log, Retired, Unplaced
 from canary.anomalies.online.scope import Scope
 from canary.anomalies.online.state import State, Topic
 from canary.anomalies.online.stream import Stream
-from canary.anomalies.policy import FENCED
+from canary.anomalies.policy import FENCED, UNORDERED
 
 
 def begin(topic: Topic, key: tuple[int, int, int], mode: str) -> Stream:
@@ -98,9 +98,10 @@ def forget_retired(scope: Scope, topic: Topic, log: Log, asked_ordinal: int, end
     A consumer above the end has not read what was written since the log was cut below it; nor may a consumer have
     done so while a question about the log is open.
     """
-    for one in log.retired.values():
+    for tag, one in log.retired.items():
         if one.end is None and asked_ordinal >= one.ordinal:
             one.end = end
+        _seek_unplaced(scope, log, topic.streams[tag], end if one.end is not None else 0)
     if not log.retired or log.busy:
         return
     passed: dict[str, int] = {}
@@ -116,3 +117,17 @@ def forget_retired(scope: Scope, topic: Topic, log: Log, asked_ordinal: int, end
             known = (stream.open, stream.acked, stream.seen, stream.lost, stream.unplaced, stream.places.keys)
             if not any(known):
                 _drop(topic, stream)
+
+
+def _seek_unplaced(scope: Scope, log: Log, stream: Stream, end: int) -> None:
+    """Look for what was acknowledged without an offset, and by a generation that is over, below the log's end.
+
+    No later probe of that generation will be read, whose place would show where it has to be.
+    """
+    for a, b in [] if stream.mode in UNORDERED else list(stream.unplaced):
+        before = stream.places.before(a)
+        low = log.start if before is None or before[0] in stream.lost else before[1] + 1
+        if low < end:
+            now = (scope.state.now_ns, scope.state.ordinal)
+            log.unplaced.extend(Unplaced(stream.tag, sequence, low, end, *now) for sequence in range(a, b))
+            stream.unplaced.remove(a, b)

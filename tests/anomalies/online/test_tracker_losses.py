@@ -178,6 +178,31 @@ def test_all_that_stood_at_the_end_when_the_leader_changed_is_a_cut() -> None:
     assert bench.found() == [("lost-write", 8, 8), ("lost-write", 9, 9), ("truncation", 8, -1)]
 
 
+def test_lost_records_on_both_sides_of_a_former_end_are_no_cut_while_others_between_stand() -> None:
+    bench = Bench()
+    bench.write(10)
+    bench.settle()
+    bench.epoch += 1
+    bench.settle()
+    bench.write(10)
+    bench.settle()
+    lose(bench, 3, 15)
+    assert bench.found() == [("lost-write", 3, 3), ("lost-write", 15, 15)]
+
+
+def test_what_a_generation_that_is_over_was_told_without_an_offset_is_looked_for() -> None:
+    bench = Bench()
+    bench.write(2)
+    (sequence,) = bench.send()
+    bench.ack(sequence, None)
+    bench.settle()
+    assert bench.found() == []
+    bench.restart()
+    bench.write(2)
+    bench.settle()
+    assert bench.found() == [("lost-write", -1, sequence)]
+
+
 @pytest.mark.parametrize(("low", "cut"), [(3, True), (4, True), (5, False)])
 def test_what_was_lost_above_an_end_that_was_seen_once_was_cut_off(low: int, cut: bool) -> None:  # noqa: FBT001
     bench = Bench()

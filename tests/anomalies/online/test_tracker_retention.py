@@ -245,7 +245,8 @@ def test_nobody_waits_for_what_a_former_process_was_told_without_an_offset_and_h
     for start, waits in ((4, True), (5, False)):
         bench.start = start
         bench.round()
-        assert bool(stream.unplaced) == any(map(bool, stream.unseen.values())) == waits
+        assert any(map(bool, stream.unseen.values())) == waits
+        assert not stream.unplaced, "found by a re-read, or expired"
     assert bench.tracker.state.meters[TOPIC, 0].unverified == {"idempotent": 1}
     assert bench.found() == []
 

@@ -171,7 +171,16 @@ def _was_cut(log: Log, first: int, end: int) -> bool:
     """
     if log.cut is not None or (log.low_end is not None and log.low_end < end):
         return True
-    return any(first < known and (log.conflicted or known <= end) for known in log.ends_before_epochs)
+    return any(
+        first < known and (log.conflicted or (known <= end and _is_end_gone(log, first, known)))
+        for known in log.ends_before_epochs
+    )
+
+
+def _is_end_gone(log: Log, first: int, end: int) -> bool:
+    """Whether of the log that ended at ``end`` everything from some lost record on is gone: no promise stands there."""
+    last = max((b for _, b in log.lost_offsets.within(first, end)), default=first)
+    return not log.promised.overlaps(last, end)
 
 
 def report_cut(scope: Scope, topic: Topic, log: Log) -> None:

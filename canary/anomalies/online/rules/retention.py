@@ -118,6 +118,9 @@ def _expire_missing(scope: Scope, topic: Topic, log: Log, start: int) -> None:
                 expired_unread(scope, topic, log, stream, x, y)
             m.offset, m.sequence, m.count = m.offset + below, m.sequence + below, m.count - below
     log.missing = [m for m in log.missing if m.count]
+    for u in log.unplaced:
+        if u.low < start:
+            expired_unread(scope, topic, log, topic.streams[u.tag], u.sequence, u.sequence + 1)
     log.unplaced = [u for u in log.unplaced if u.low >= start]
 
 
