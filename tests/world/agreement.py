@@ -12,7 +12,9 @@ probe log and on a dump of the logs as they stand. What must hold, and what excu
   another one now or has no leader, a damaged record stands there, or it is pending: acknowledged less than five minutes
   before the dump and beyond the log's end, or in a transaction and above the last stable offset (RECONCILIATION rules 3
   and 4).
-* **Lost at night, so gone**: what the night calls lost has no copy in the cluster, and not by its age.
+* **Lost at night, so gone**: what the night calls lost has no copy in the cluster, and not by its age. Excused: it had
+  expired before the log began again below it (all its disks were wiped, say); the night knows one start of the log
+  only, and nobody can tell there what had expired from what was destroyed.
 * **Lost at night, so said**: the running canary has said it, too, unless it could not know of it (`World._excused`).
 * **Duplicates**: the night names exactly those of which the cluster has two copies, but for what it does not judge.
 * **Aborted reads**: what was polled and is an aborted read at night is G1a online, and the other way round. Excused: a
@@ -139,7 +141,7 @@ class _Compared:
         """What the night calls lost, and is there, or is gone by its age alone."""
         for name in self.lost:
             fate = self.truth.fates.get(name)
-            if fate is None or fate.copies > 0 or not fate.was_lost:
+            if fate is None or fate.copies > 0 or not (fate.was_lost or self.truth.expired_at(fate) is not None):
                 yield f"{fate}, {self.rows.get(name)}"
 
     def said(self) -> Iterator[str]:

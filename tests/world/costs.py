@@ -29,8 +29,9 @@ if TYPE_CHECKING:
 
 SAMPLE_BEATS = 10
 """For so many intervals turns are counted together: what comes seldom (an audit, a seal) is no loop."""
-STEPS_BEAT, STEPS_PLACE = 200, 40
-"""In an interval the tasks of a canary take at most so many turns, and so many more for each partition of a mode."""
+STEPS_BEAT, STEPS_PLACE, STEPS_S = 200, 40, 20
+"""In an interval the tasks of a canary take at most so many turns, and so many more for each partition of a mode, and
+for each second: clients without a connection try again ten times a second, whatever the interval."""
 MARKER_BROKEN = frozenset({"places", "transactions", "promised", "failed", "early", "claims"})
 """Where a transaction that is retained may have a run of its own."""
 RUNS, RUNS_BREAK = 24, 4
@@ -65,7 +66,7 @@ class Costs:
         """Yield what costs more than it may."""
         world = self._world
         places = world.plan.partitions * len(world.plan.modes)
-        allowed = SAMPLE_BEATS * (STEPS_BEAT + STEPS_PLACE * places)
+        allowed = SAMPLE_BEATS * round(STEPS_BEAT + STEPS_PLACE * places + STEPS_S * world.plan.beat)
         if self.most > allowed:
             yield f"{self.most} turns of tasks in {SAMPLE_BEATS} intervals; {allowed} are allowed"
         runner = world.runner

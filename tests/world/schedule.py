@@ -13,6 +13,8 @@ from typing import Any
 
 from greenlet import GreenletExit, getcurrent, greenlet
 
+LEAST_WAIT_S = 1e-6
+"""No wait is shorter: what is left of an interval may be a rounding error, waited for in thousands of turns."""
 MOST_AT_ONCE = 1_000_000
 """So many steps at one moment are a loop that never ends."""
 
@@ -86,7 +88,7 @@ class Schedule:
         Nothing that waits for a time wakes up between two multiples of ``grain``: so a canary whose interval is a
         minute lives a day in as many steps as one whose interval is a second lives half an hour.
         """
-        due = self.now + max(timeout, 0.0)
+        due = self.now + (max(timeout, LEAST_WAIT_S) if timeout > 0 else 0.0)
         grain = self.grain
         return due if not grain or timeout <= 0 else math.ceil(due / grain - 1e-9) * grain
 

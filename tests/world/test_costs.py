@@ -13,6 +13,7 @@ from canary.runner.publishing import shipper
 from canary.runner.publishing.judge import Judge
 from tests.world.life import live
 from tests.world.plan import Plan
+from tests.world.schedule import Schedule
 
 if TYPE_CHECKING:
     from tests.world.life import Outcome
@@ -58,3 +59,10 @@ def test_segments_that_are_never_dropped_are_noticed(monkeypatch: pytest.MonkeyP
 def test_a_part_that_hardly_waits_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shipper, "_LOOK_S", 0.002)
     assert "turns of tasks" in costly(live(Plan(seed=3, hours=0.02, grain=0.0, partitions=1)))
+
+
+def test_a_rounding_error_is_not_waited_for_in_thousands_of_turns() -> None:
+    """In this life 1.1e-13 s were left of an interval, and the clock has nanoseconds."""
+    schedule = Schedule()
+    schedule.now = 520.6504467335
+    assert schedule.deadline(1.1368683772161603e-13) - schedule.now > 1e-7
