@@ -262,6 +262,23 @@ def test_what_proves_an_election_counts_it_however_short_it_was() -> None:
     assert top(c).unclean == {("orders", 0): 1}
 
 
+def test_a_leader_that_old_metadata_name_is_not_blamed_for_a_loss_as_it_has_no_epoch_of_its_own() -> None:
+    c = cluster(min_isr=2)
+    listed(c, 150, 1)
+    c.set("orders", 0, 1, "1")
+    c.rounds(5)
+    c.set("orders", 0, 2, "2,3")
+    c.rounds(5)
+    listed(c, 150, 1)
+    c.set("orders", 0, 1, "1")
+    c.rounds(5)
+    listed(c, 90, 2)
+    listed(c, 95, 2)
+    c.rounds(5)
+    assert "offset-regression" in c.kinds()
+    assert "critical" not in {one.severity for one in c.open.values() if one.kind == "unclean-election"}
+
+
 def test_a_leader_beside_whom_one_of_the_former_in_sync_is_in_sync_is_not_suspected_yet() -> None:
     c = cluster()
     elected(c, (1, "1,2"), (3, "2,3"))

@@ -58,6 +58,13 @@ def changed(scope: Scope, fact: f.PartitionSeen | f.WatchedPartition, place: Pla
         del top.suspects[next(iter(top.suspects))]
 
 
+def epoch_placed(scope: Scope, key: tuple[str, int], leader: int) -> None:
+    """A leader has a leader epoch of its own: it was elected, however short it led."""
+    suspect = scope.state.topology.suspects.get(key)
+    if suspect is not None and suspect.leader == leader:
+        suspect.elected = True
+
+
 def conclude(scope: Scope) -> None:
     """Take new violations as evidence: a suspect's election was unclean if the log was cut there."""
     suspects = scope.state.topology.suspects
@@ -86,6 +93,8 @@ def _consider(scope: Scope, found: Violation) -> None:
 
 
 def _report(scope: Scope, key: tuple[str, int], suspect: Suspect, offset: int, proof: str) -> None:
+    if not suspect.elected and key in scope.state.topology.epochs:
+        return
     suspect.concluded = True
     _count(scope, key, suspect)
     former = ",".join(map(str, suspect.former_isr))

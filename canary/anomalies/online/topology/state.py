@@ -100,7 +100,8 @@ class Suspect:
     ``disjoint``: no replica of the former ISR is in the new one, in two samples close together. ``end``: the promised
     end of the log then, None where the canary does not probe; the election did not remove what was written since.
     ``lost_first`` and ``lost`` gather lost writes until a truncation is reported; ``concluded``: the election is
-    reported. ``doubtful``: it may be the answer of a broker with old metadata; ``counted``: it is not.
+    reported. ``doubtful``: it may be the answer of a broker with old metadata; ``counted``: it is not. ``elected``: a
+    leader epoch was listed while it led that is its own; of a leader that only old metadata name there is none.
     """
 
     at_ns: int
@@ -118,6 +119,7 @@ class Suspect:
     end: int | None = None
     doubtful: bool = False
     counted: bool = True
+    elected: bool = False
 
 
 @dataclass(slots=True)

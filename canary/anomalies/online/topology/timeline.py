@@ -269,6 +269,7 @@ def _place_epoch(scope: Scope, topic: str, partition: int, epoch: int) -> None:
     if place is None or place.leader < 0 or place.epoch == epoch:
         return
     place.epoch = epoch
+    elections.epoch_placed(scope, (topic, partition), place.leader)
     scope.found.changes.append(_change(topic, partition, place, scope.state.now_ns))
 
 
