@@ -409,11 +409,12 @@ for _name, _faulty in _FAULTS.items():
 @harm(0.5)
 def lying_fsync(world: World, dice: random.Random) -> End:
     """The disk says that it has what it does not have, until the power goes."""
-    fault = world.disk.fail("lying fsync")
+    fault, since = world.disk.fail("lying fsync"), world.schedule.now
 
     def back() -> None:
         world.disk.heal(fault)
         world.kill_canary(after=10 * dice.random(), power=dice)
+        world.truth.unkept(since)
 
     return back
 

@@ -72,6 +72,12 @@ WENT_WRONG: dict[str, Plan] = {
             Strike(at=3985.7236167511705, harm="hollow-records", lasts=5.64934365225059, seed=1876818475),
         ),
     ),
+    "an acknowledgement that the disk had only said it had": Plan(
+        seed=123722686,
+        hours=0.188,
+        partitions=1,
+        strikes=(Strike(at=665.1583699371029, harm="lying-fsync", lasts=1.6959055247120114, seed=3046831850),),
+    ),
 }
 """Lives in which the canary, or the world, was wrong once; each by what it was about."""
 

@@ -71,8 +71,8 @@ class Truth:
     memory_lost: list[float] = field(default_factory=list)
     twice: list[str] = field(default_factory=list)
     """Probes whose identity two processes sent."""
-    deaf: list[str] = field(default_factory=list)
-    """Harms that excuse silence: what they did to the canary's own memory."""
+    unkept_at: list[float] = field(default_factory=list)
+    """When the disk lost facts that it had said it had: nobody can know that they were ever there."""
     durable_at: float | None = None
     """When facts became durable last."""
     cluster_id: str = ""
@@ -171,6 +171,11 @@ class Truth:
                 for name in self._in_transaction.pop(where, ()):
                     if name not in self._void and not self._elsewhere:
                         self.promised.setdefault(name, self.now())
+
+    def unkept(self, since: float) -> None:
+        """Note that what became durable since then may be lost with the power: the disk had lied."""
+        self.unkept_at.append(self.now())
+        self.promised = {name: at for name, at in self.promised.items() if at < since}
 
     def _sent(self, fact: Sent) -> None:
         name = _key(fact)
