@@ -1,5 +1,6 @@
 """What can be done to the cluster: each method is one fault, or its end."""
 
+import random
 from functools import partial
 
 from tests.world.kafka import errors
@@ -208,6 +209,14 @@ class Faults(Requests):
         if one is not None and leader is not None and leader.hw > leader.log.start:
             first = leader.log.start + int(at * (leader.hw - leader.log.start))
             one.hollow(first, min(first + length, leader.hw))
+
+    def riddle(self, topic: str, partition: int, share: float, dice: random.Random) -> None:
+        """Show no more of the committed records: the first one, and each other one with this probability."""
+        one = self.topics.get(topic, partition)
+        leader = one.leading() if one is not None else None
+        for offset in range(leader.log.start, leader.hw) if one is not None and leader is not None else ():
+            if offset == leader.log.start or dice.random() < share:
+                one.hollow(offset, offset + 1)
 
     def recreate_topic(self, name: str) -> int:
         """Delete a topic and create it again with the same partitions and settings; return an error if it stays."""
