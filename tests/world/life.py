@@ -42,7 +42,7 @@ AGAIN_S = 5.0
 """After so long a canary that has ended is started again, as any service manager does."""
 LOOK_BEATS, HARMED_BEATS = 60, 10
 """A loss is to be found within so many intervals without harm, each harm counted as so many longer than it lasts;
-where partitions were added, within more (`World.grow`)."""
+in some lives within more (`World.look_beats`)."""
 PROOF_BEATS = 120
 """So many intervals after the last harm records are lost once more: whatever it went through, the canary finds it."""
 PROOF_SHARES = (0.01, 0.5)
@@ -103,7 +103,8 @@ class World:
         self.switched_off: frozenset[str] = frozenset()
         """Modes that are in the plan, and no more (or not now) in the canary's settings."""
         self.settle_beats = SETTLE_BEATS
-        self._look_beats = float(LOOK_BEATS)
+        self._grown = 0
+        """How many partitions were added."""
         self.log_level = logging.CRITICAL
         """What the canary logs from this level on is printed."""
         self._ends: dict[int, Any] = {}
@@ -146,9 +147,18 @@ class World:
         return next((one for one in brokers if self.cluster.reaches("elsewhere", one)), brokers[0])
 
     def grow(self, topic: str) -> None:
-        """Add a partition. The scrubber is as fast as before, so whatever it looks for takes longer from now on."""
+        """Add a partition."""
         self.cluster.create_partitions(self.any_broker(), topic, [list(self.cluster.brokers())])
-        self._look_beats += LOOK_BEATS / (self.plan.partitions * len(set(self.topics())))
+        self._grown += 1
+
+    @property
+    def look_beats(self) -> float:
+        """Within so many intervals a loss is to be found: the scrubber is no faster for partitions that were added.
+
+        And where a transaction hangs it reads what lies below it and what lies above it in turns.
+        """
+        planned = self.plan.partitions * len(set(self.topics()))
+        return LOOK_BEATS * (1 + self._grown / planned) * (1 + bool(self.cluster.hung(LOOK_BEATS * self.plan.beat)))
 
     def silent_for(self) -> float:
         """Return for how many seconds no process of the canary has been able to do anything."""
@@ -255,7 +265,7 @@ class World:
                 self._end(number)
             self._heal()
             if self.plan.strikes and self.settle_beats >= PROOF_BEATS + LOOK_BEATS:
-                self.settle_beats = max(self.settle_beats, PROOF_BEATS + math.ceil(2 * self._look_beats))
+                self.settle_beats = max(self.settle_beats, PROOF_BEATS + math.ceil(2 * self.look_beats))
                 self.schedule.at(end + PROOF_BEATS * self.plan.beat, self._lose_once_more)
             self.schedule.run(end + self.settle_beats * self.plan.beat)
             self.schedule.halted = False
@@ -465,7 +475,7 @@ class World:
                 continue
             gone_at = max(fate.at if fate.gone is None else fate.gone[0], self.truth.promised[name])
             quiet = self.chronicle.longest_quiet(gone_at, first[name])
-            if quiet > self._look_beats * self.plan.beat:
+            if quiet > self.look_beats * self.plan.beat:
                 about = f"offset {fate.offset} of {fate.topic}[{fate.partition}] was gone at {gone_at:.1f} s"
                 yield Wrong("LATE", f"{about}, and said at {first[name]:.1f} s: all was well for {quiet:.0f} s between")
                 return
@@ -476,7 +486,7 @@ class World:
             return True  # nobody asks for that topic
         gone_at = fate.at if fate.gone is None else fate.gone[0]
         expired_at = self.truth.expired_at(fate)
-        if expired_at is not None and self._quiet(gone_at, expired_at) < self._look_beats * self.plan.beat:
+        if expired_at is not None and self._quiet(gone_at, expired_at) < self.look_beats * self.plan.beat:
             return True  # nothing is looked for below the log's start
         if any(at >= min(gone_at, self.truth.promised[name]) for at in self.truth.memory_lost):
             return True

@@ -33,6 +33,25 @@ def test_a_pass_goes_from_start_to_end_and_begins_again() -> None:
     assert bench.found() == []
 
 
+def test_the_last_chunk_of_a_pass_reaches_what_was_appended_during_it_and_goes_no_further() -> None:
+    bench = Bench()
+    bench.write(15)
+    bench.settle()
+    scrub(bench)
+    bench.write(3)
+    bench.settle()
+    del bench.log[16]
+    scrub(bench)
+    bench.settle()
+    assert bench.found() == [("lost-write", 16, 16)]
+    scrub(bench)
+    bench.write(100)
+    bench.settle()
+    assert asked(bench) == [(10, 20)]
+    bench.answer()
+    assert asked(bench) == [(0, 10)]
+
+
 def test_a_record_that_vanished_behind_every_reader_is_lost() -> None:
     """#3036: read once, gone later, and nobody went back."""
     bench = Bench()

@@ -214,9 +214,10 @@ class Faults(Requests):
         """Show no more of the committed records: the first one, and each other one with this probability."""
         one = self.topics.get(topic, partition)
         leader = one.leading() if one is not None else None
-        for offset in range(leader.log.start, leader.hw) if one is not None and leader is not None else ():
-            if offset == leader.log.start or dice.random() < share:
-                one.hollow(offset, offset + 1)
+        if one is not None and leader is not None:
+            for offset in range(leader.log.start, leader.hw):
+                if offset == leader.log.start or dice.random() < share:
+                    one.hollow(offset, offset + 1)
 
     def recreate_topic(self, name: str) -> int:
         """Delete a topic and create it again with the same partitions and settings; return an error if it stays."""

@@ -23,7 +23,9 @@ def asked(scope: Scope, fact: f.ScrubAsked) -> None:
         log.scrub_goal = log.known_end
         log.scrub_at = log.start if fact.start is None else fact.start
     start = max(log.scrub_at, log.start)
-    end = min(start + fact.records, log.scrub_goal)
+    end = start + fact.records
+    if end >= log.scrub_goal:  # the last chunk: what was appended during the pass need not wait for the next one
+        log.scrub_goal = end = min(end, log.known_end)
     if fact.start is None and log.stable is not None and log.stable < (log.end or 0):
         stands = liveness.hidden_from(scope, topic, log) is not None
         if start < log.stable or not stands:
