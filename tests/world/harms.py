@@ -252,7 +252,7 @@ def hollow_records(world: World, dice: random.Random) -> None:
                 world.cluster.hollow(topic, partition, at, length)
 
 
-@harm(0.3)
+@harm()
 def hang_transaction(world: World, dice: random.Random) -> None:
     """A coordinator's state is lost when a transaction is to be ended: nobody will ever end it."""
     world.cluster.transactions.forgets = True
@@ -528,10 +528,16 @@ def clock_ahead(world: World, dice: random.Random) -> End:
 # what no sound cluster does: the bugs of the seeds
 
 
+BUG_BEATS = 40
+"""A bug stays for up to so many intervals more: it meets one write in a hundred, or in ten."""
+
+
 def _bug_harm(name: str) -> None:
-    def begin(world: World, dice: random.Random) -> End:  # a harm's shape
+    def begin(world: World, dice: random.Random) -> End:
         world.cluster.bugs.add(name)
-        return lambda: world.cluster.bugs.discard(name)
+        world.cluster.chance[name] = dice.choice((0.01, 0.1))
+        stays = BUG_BEATS * world.plan.beat * dice.random()
+        return lambda: world.schedule.after(stays, lambda: world.cluster.bugs.discard(name))
 
     HARMS[f"bug-{name}"] = Harm(f"bug-{name}", begin, 0.5, breaks=True)
 

@@ -314,7 +314,7 @@ class World:
             self._start_later(1.0)
 
     def _lose_once_more(self) -> None:
-        """Lose the first record of each log, and a few or half of the others: a canary that has gone blind misses some."""
+        """Lose the first record of each log, and a few or half of the others: a canary that went blind misses some."""
         dice = random.Random(self.plan.seed)
         share = dice.choice(PROOF_SHARES)
         for topic in dict.fromkeys(self.topics()):

@@ -115,6 +115,7 @@ class Transactions(Coordinators):
                 return errors.COORDINATOR_LOAD_IN_PROGRESS, -1, -1
             new = Transaction(number, 0, timeout_s)
         else:
+            self._decide(known, "abort")
             new = Transaction(known.producer_id, known.epoch + 1, timeout_s)
         error = self._now(one, tid, new)
         return (error, -1, -1) if error else (0, new.producer_id, new.epoch)
@@ -188,6 +189,7 @@ class Transactions(Coordinators):
             else:
                 done(0 if again else errors.CONCURRENT_TRANSACTIONS)
         elif known.state in {"abort", "prepare-abort"} and not commit:
+            self._decide(known, "abort")
             done(0 if known.state == "abort" else errors.CONCURRENT_TRANSACTIONS)
         else:
             done(errors.INVALID_TXN_STATE)
@@ -195,15 +197,19 @@ class Transactions(Coordinators):
     def _end(self, one: Coordinator, tid: str, known: Transaction, *, commit: bool, done: Done) -> None:
         def decided(error: int) -> None:
             if error == 0:
-                for place in known.places:
-                    partition = self.cluster.topics.get(*place)
-                    if partition is not None:
-                        outcome: Outcome = "commit" if commit else "abort"
-                        partition.promises.decided(partition.truth, known.producer_id, outcome)
+                self._decide(known, "commit" if commit else "abort")
                 self._mark(one, tid)
             done(error)
 
         self._write(one, tid, replace(known, state="prepare-commit" if commit else "prepare-abort"), decided)
+
+    def _decide(self, known: Transaction, outcome: Outcome) -> None:
+        """The client is told so of all that it wrote, also where a coordinator that lost its state does not know it."""
+        for partition in self.cluster.controller.partitions():
+            leader = partition.leading()
+            opened = leader is not None and leader.lead is not None and known.producer_id in leader.lead.producers.open
+            if opened or partition.key in known.places:
+                partition.promises.decided(partition.truth, known.producer_id, outcome)
 
     # Transactions that stay open for too long.
 
