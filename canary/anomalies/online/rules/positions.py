@@ -110,6 +110,8 @@ def refused(scope: Scope, fact: f.Refused) -> None:
         other = fact.error == OTHER_TAG.detail and fact.leader_epoch != log.epoch and fact.offset in log.promised
         if reread is not None and other:
             reread.former |= timeline.was_recreated(scope, topic.name)
+        elif fact.refusal == "foreign" and fact.leader_epoch == log.epoch and fact.offset in log.promised:
+            log.given_again.add(fact.offset, fact.offset + 1)
     if request_id is None:  # the record itself is passed, too: a probe may be promised there
         advance(scope, topic, log, fact.consumer, fact.isolation, fact.offset, fact.offset)
         reader = log.readers.get(fact.consumer)
