@@ -157,8 +157,9 @@ def out_of_range(scope: Scope, fact: f.OutOfRange) -> None:
         return
     _, log = scope.place(fact.topic, fact.partition)
     reader = log.readers.get(fact.consumer)
-    if reader is not None:
-        reader.astray = True
+    if reader is None:
+        return  # its position was in a former incarnation of the topic
+    reader.astray = True
     if fact.offset > log.start:
         log.cut = {"consumer": fact.consumer, "position": fact.offset, "error": fact.error, "at_ns": fact.at_ns}
         want_tail(scope, log, "out-of-range", fact.offset)
