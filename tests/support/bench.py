@@ -120,7 +120,9 @@ class Bench:
             if record is None or (hidden and offset in self.hidden):
                 continue
             if isinstance(record, str):
-                facts.append(f.Refused(self.now_ns, consumer, isolation, TOPIC, 0, offset, record, "broken"))
+                facts.append(
+                    f.Refused(self.now_ns, consumer, isolation, TOPIC, 0, offset, record, "broken", self.epoch)
+                )
             else:
                 facts.append(f.Polled(self.now_ns, consumer, isolation, TOPIC, 0, offset, *record))
                 self.given.add(record[1:])

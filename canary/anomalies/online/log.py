@@ -222,6 +222,8 @@ class Log:
     """Its end when this process first asked: records below may be of a start that the ledger has forgotten."""
     conflicted: bool = False
     """An offset was given to two probes since nothing was last in doubt."""
+    given_again: IntervalSet = field(default_factory=IntervalSet)
+    """Promised offsets at which another record stood, of ours or not, since nothing was last in doubt."""
     ends_before_epochs: list[int] = field(default_factory=list)
     """Its known end at the last changes of leader."""
     low_end: int | None = None
@@ -264,6 +266,19 @@ class Log:
                 break
             end = max((y for _, y in self.promised.within(0, a)), default=0)
         return end
+
+    @property
+    def was_cut(self) -> bool:
+        """Whether something shows that the lost offsets went with the log's end.
+
+        Either an end below them was listed, or one of them, from before a change of leader, was given again: a log does
+        that only after a cut. That they were the last ones when the leader changed shows nothing: so may be a record
+        that is lost by itself.
+        """
+        if self.cut is not None or (self.low_end is not None and self.low_end < (self.lost_offsets.end() or 0)):
+            return True
+        again = next((x for a, b in self.lost_offsets for x, _ in self.given_again.within(a, b)), None)
+        return again is not None and any(again < known for known in self.ends_before_epochs)
 
     def goal(self, reader: Reader) -> int | None:
         """Return how far the reader may read, None if the partition has not answered since the runner's start."""

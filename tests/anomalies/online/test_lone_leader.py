@@ -182,3 +182,12 @@ def test_nothing_stands_on_a_few_only_while_all_are_in_sync() -> None:
     b.leader = -1
     b.settle(8)
     assert only_on(b, "offline-partition") is None
+
+
+def test_an_election_is_not_blamed_for_what_was_lost_by_itself() -> None:
+    b = lone()
+    b.settle(3)
+    b.leader, b.isr, b.epoch = 2, "2", b.epoch + 1
+    del b.log[49]  # the last one before it
+    b.settle(40)
+    assert b.found() == [("isr-of-one", -1, -1), ("lost-write", 49, 49), ("unclean-election", -1, -1)]

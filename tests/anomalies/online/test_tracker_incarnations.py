@@ -189,6 +189,21 @@ def test_a_generation_of_the_incarnation_of_now_promises_whatever_there_was_befo
     assert bench.found("lost-write") == [("lost-write", 1, 1)]
 
 
+def test_a_position_in_the_former_incarnation_is_no_sign_that_this_one_was_cut() -> None:
+    bench = Bench()
+    bench.write(20)
+    bench.poll()
+    made_again(bench)
+    renewed(bench, SECOND)
+    for reader in (RC, RU):
+        bench.astray(reader)
+        bench.put(reader, 0, SECOND)
+    bench.write(30)
+    del bench.log[25]
+    bench.settle()
+    assert bench.found() == [("lost-write", 25, 25), ("topic-recreated", -1, -1)]
+
+
 @pytest.mark.parametrize("told", [True, False])
 def test_who_reads_for_the_former_incarnation_has_passed_nothing_of_this_one(*, told: bool) -> None:
     bench = Bench()

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 
 from canary import facts as f
 from canary.anomalies.online.gauges import suspects
 from tests.support.bench import PRODUCER, RC, RU, TOPIC, Bench
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 
 def ended(bench: Bench, reached: int, error: str) -> None:
@@ -144,10 +149,11 @@ def low_once(bench: Bench, end: int) -> None:
     bench.round()
 
 
-def lose(bench: Bench, *offsets: int) -> None:
-    """Records that were read are gone, which a new leader lets the canary find."""
+def lose(bench: Bench, *offsets: int, instead: Sequence[str] = ()) -> None:
+    """Records that were read are gone, which a new leader lets the canary find; others may stand in their places."""
     for offset in offsets:
         del bench.log[offset]
+    bench.log |= zip(offsets, instead, strict=False)
     bench.epoch += 1
     bench.settle()
 
@@ -170,12 +176,30 @@ def test_a_hole_is_no_cut_though_the_leader_has_changed() -> None:
     assert bench.found() == [("lost-write", 4, 4)]
 
 
-def test_all_that_stood_at_the_end_when_the_leader_changed_is_a_cut() -> None:
+@pytest.mark.parametrize("beside", [(), ("foreign",)])
+def test_the_last_ones_before_a_change_of_leader_were_cut_off_only_if_their_places_were_taken(
+    beside: tuple[str, ...],
+) -> None:
     bench = Bench()
     bench.write(10)
     bench.poll()
-    lose(bench, 8, 9)
-    assert bench.found() == [("lost-write", 8, 8), ("lost-write", 9, 9), ("truncation", 8, -1)]
+    lose(bench, 8, 9, instead=beside)
+    cut = [("truncation", 8, -1)] * len(beside)
+    assert bench.found() == [("lost-write", 8, 8), ("lost-write", 9, 9), *cut]
+
+
+def test_an_offset_that_was_given_again_where_nothing_was_promised_shows_no_cut_of_what_is_lost_below() -> None:
+    bench = Bench(mode="transactional")
+    bench.write(10)
+    bench.poll()
+    bench.fold(f.TransactionBegan(bench.now_ns, bench.mode, PRODUCER, 1, 1))
+    bench.fold(f.Sent(bench.now_ns, TOPIC, 0, PRODUCER, 1, 10, bench.mode, 1))
+    bench.ack(10, 10)
+    bench.fold(f.Aborted(bench.now_ns, PRODUCER, 1, 1))
+    bench.sequence = 11
+    bench.write(5)  # at 10, too: what was acknowledged there was not committed, and was cut off
+    lose(bench, 4)
+    assert bench.found() == [("inconsistent-offsets", 10, -1), ("lost-write", 4, 4)]
 
 
 def test_lost_records_on_both_sides_of_a_former_end_are_no_cut_while_others_between_stand() -> None:

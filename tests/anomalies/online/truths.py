@@ -15,8 +15,7 @@ if TYPE_CHECKING:
     from tests.generators.clockwork import Injected
 
 ECHOES: dict[str, frozenset[str]] = {
-    "lost-write": frozenset({"truncation"}),  # the last one before a change of leader: a cut
-    "fractured-transaction": frozenset({"lost-write", "truncation"}),
+    "fractured-transaction": frozenset({"lost-write"}),
     "truncation": frozenset({"lost-write", "inconsistent-offsets", "poll-skip", "fractured-transaction"}),
     "inconsistent-offsets": frozenset({"lost-write", "fractured-transaction", "truncation"}),
     "G1a": frozenset({"precommitted-read"}),

@@ -17,6 +17,7 @@ from canary.anomalies.online.log import Log, Missing, Regression
 from canary.anomalies.online.missing import absent
 from canary.anomalies.online.rules import memory, retention
 from canary.anomalies.online.scope import Scope, Where
+from canary.anomalies.online.sets.intervals import IntervalSet
 from canary.anomalies.online.state import Topic
 from canary.anomalies.online.topology import liveness, timeline
 from canary.anomalies.online.wanted import epoch_changed
@@ -163,33 +164,13 @@ def _cut(scope: Scope, topic: Topic, log: Log, fact: f.Listed, regression: Regre
             absent(scope, topic, log, Missing(*run[:3], tag, "end", state.now_ns, state.ordinal), by_end=True)
 
 
-def _was_cut(log: Log, first: int, end: int) -> bool:
-    """Say whether the loss of [first, end) is that of the log's end.
-
-    It is if a listed end was at or below it; or if records from before a change of leader are lost, and their offsets
-    were given to other probes or everything at the log's end of that time is lost.
-    """
-    if log.cut is not None or (log.low_end is not None and log.low_end < end):
-        return True
-    return any(
-        first < known and (log.conflicted or (known <= end and _is_end_gone(log, first, known)))
-        for known in log.ends_before_epochs
-    )
-
-
-def _is_end_gone(log: Log, first: int, end: int) -> bool:
-    """Whether of the log that ended at ``end`` everything from some lost record on is gone: no promise stands there."""
-    last = max((b for _, b in log.lost_offsets.within(first, end)), default=first)
-    return not log.promised.overlaps(last, end)
-
-
 def report_cut(scope: Scope, topic: Topic, log: Log) -> None:
     """Report where the log was cut, if it was, once nothing is in doubt any more."""
     if log.missing or log.rereads or log.regression or log.wanted:
         return
     if log.lost_offsets:
         first = log.lost_offsets.first() or 0
-        if _was_cut(log, first, log.lost_offsets.end() or 0):
+        if log.was_cut:
             modes = {stream.mode for stream in topic.streams if stream.partition == log.partition}
             scope.report(
                 "truncation",
@@ -200,9 +181,13 @@ def report_cut(scope: Scope, topic: Topic, log: Log) -> None:
                 evidence={"cut": log.cut, "lost": log.lost_offsets.total, "last": (log.lost_offsets.end() or 0) - 1},
             )
             log.cut = None
-        log.lost_offsets.remove(0, (log.lost_offsets.end() or 0))
-        log.conflicted, log.low_end = False, None
+        log.lost_offsets = IntervalSet()
+        _forget_signs(log)
     elif not log.held:
-        log.conflicted, log.low_end = False, None
+        _forget_signs(log)
     if log.cut is not None and scope.state.now_ns - int(log.cut["at_ns"]) > _CUT_KEPT_NS:
         log.cut = None
+
+
+def _forget_signs(log: Log) -> None:
+    log.conflicted, log.low_end, log.given_again = False, None, IntervalSet()

@@ -56,6 +56,7 @@ def _conflict(scope: Scope, probes: Probes, run: tuple[int, int, int, int]) -> N
     found = Found("inconsistent-offsets", stream.mode, words, "offsets were given to two probes each", severity)
     scope.hold_run(topic, log, Records(offset, count, None), -1, found)
     for a, b in log.promised.within(offset, offset + count):
+        log.given_again.add(a, b)
         miss(scope, Probes(topic, log, other, sequence + a - offset, b - a, a), "displaced")
     log.promised.remove(offset, offset + count)
     want_tail(scope, log, "conflict", offset)

@@ -110,6 +110,8 @@ def refused(scope: Scope, fact: f.Refused) -> None:
         other = fact.error == OTHER_TAG.detail and fact.leader_epoch != log.epoch and fact.offset in log.promised
         if reread is not None and other:
             reread.former |= timeline.was_recreated(scope, topic.name)
+        elif fact.refusal == "foreign" and fact.leader_epoch == log.epoch and fact.offset in log.promised:
+            log.given_again.add(fact.offset, fact.offset + 1)
     if request_id is None:  # the record itself is passed, too: a probe may be promised there
         advance(scope, topic, log, fact.consumer, fact.isolation, fact.offset, fact.offset)
         reader = log.readers.get(fact.consumer)
@@ -155,8 +157,9 @@ def out_of_range(scope: Scope, fact: f.OutOfRange) -> None:
         return
     _, log = scope.place(fact.topic, fact.partition)
     reader = log.readers.get(fact.consumer)
-    if reader is not None:
-        reader.astray = True
+    if reader is None:
+        return  # its position was in a former incarnation of the topic
+    reader.astray = True
     if fact.offset > log.start:
         log.cut = {"consumer": fact.consumer, "position": fact.offset, "error": fact.error, "at_ns": fact.at_ns}
         want_tail(scope, log, "out-of-range", fact.offset)

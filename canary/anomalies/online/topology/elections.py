@@ -1,8 +1,9 @@
 """Unclean elections: the leader was not in sync, so records that only the former in-sync replicas had are gone.
 
 A leader outside the last known ISR is a suspect. That alone proves nothing: a replica may have rejoined between two
-samples. The election is *critical* when the log was cut there (truncation, offset-regression, lost writes), and
-*suspected* (info, a condition) only if no replica of the former ISR is in the new one, in two samples close together.
+samples. The election is *critical* when the log was cut there (truncation, offset-regression, lost writes with a sign
+of a cut), and *suspected* (info, a condition) only if no replica of the former ISR is in the new one, in two samples
+close together.
 """
 
 from dataclasses import asdict
@@ -134,7 +135,8 @@ def settle(scope: Scope, extent: str) -> None:
         if not suspect.concluded and suspect.lost_first is not None:
             log = scope.state.log(*key)
             patience = _DOUBT_NS if log is not None and log.busy else _GATHER_NS
-            if now - suspect.lost_watched_ns >= patience:
+            is_cut = log is None or log.was_cut  # what was lost by itself was not lost by an election
+            if is_cut and now - suspect.lost_watched_ns >= patience:
                 _report(scope, key, suspect, suspect.lost_first, "lost-write")
         place = known.partitions.get(key[1]) if known is not None else None
         if place is None:
