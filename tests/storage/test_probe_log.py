@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 from fsspec.implementations.local import LocalFileSystem
 
-from canary.facts import Acked, Committed, Fact, Polled, Sent, TransactionBegan
+from canary.facts import Acked, Committed, Fact, Polled, Sent, TopicSeen, TransactionBegan, WatchAsked
 from canary.probe.identity import Identity
 from storage.ledger import Ledger, LedgerError
 from storage.ledger.files import Disk
@@ -112,6 +112,19 @@ def test_an_outcome_after_the_seal_reaches_the_log_with_what_was_known_before(le
     found = ProbeLogReader(url).find(Identity(7, 1, 0, 4))
     assert found is not None
     assert (found["probe"]["outcome"], found["probe"]["offset"], found["probe"]["mode"]) == ("acked", 40, "plain")
+
+
+def test_why_a_late_acknowledgement_promises_nothing_is_told_by_the_log(ledger: Ledger, url: str) -> None:
+    sent, acked, _ = probe(4)
+    first = sealed(ledger, [TopicSeen(T0, 1, "t", "A", 1), sent])
+    second = sealed(ledger, [acked, WatchAsked(T0, 2), TopicSeen(T0, 2, "t", "B", 1)])
+    for segment in (first, second):
+        ship(segment, url)
+    rows = ProbeLogReader(url).window(Window("c", T0, T0 + 1)).probes
+    found = ProbeLogReader(url).find(Identity(7, 1, 0, 4))
+    assert found is not None
+    for row in (*rows, found["probe"]):
+        assert row["error"] == "acked at offset 40, in an unknown incarnation of the topic"
 
 
 def test_segments_are_not_shipped_out_of_order(ledger: Ledger, url: str) -> None:
