@@ -72,7 +72,7 @@ class Truth:
     twice: list[str] = field(default_factory=list)
     """Probes whose identity two processes sent."""
     unkept_at: list[float] = field(default_factory=list)
-    """When the disk lost facts that it had said it had: nobody can know that they were ever there."""
+    """When the disk lost facts that had been durable, and nobody can know that they were ever there."""
     durable_at: float | None = None
     """When facts became durable last."""
     cluster_id: str = ""
@@ -173,7 +173,7 @@ class Truth:
                         self.promised.setdefault(name, self.now())
 
     def unkept(self, since: float) -> None:
-        """Note that what became durable since then may be lost with the power: the disk had lied."""
+        """Note that what became durable since then may be lost, and is told of nowhere: it is no promise."""
         self.unkept_at.append(self.now())
         self.promised = {name: at for name, at in self.promised.items() if at < since}
 
