@@ -85,6 +85,13 @@ WENT_WRONG: dict[str, Plan] = {
         partitions=1,
         strikes=(Strike(at=119.995, harm="old-ledger", lasts=1.862388690021577, seed=406222829),),
     ),
+    "a ledger that was put back, and shipped other segments under old numbers": Plan(
+        seed=48,
+        hours=0.15,
+        grain=5.0,
+        partitions=1,
+        strikes=(Strike(at=170.0, harm="old-ledger", lasts=300.0, seed=4),),
+    ),
 }
 """Lives in which the canary, or the world, was wrong once; each by what it was about."""
 
