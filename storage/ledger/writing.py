@@ -129,6 +129,14 @@ class Ledger:
         self.errors += (recovery.damage or recovery.spoiled) is not None
         return recovery
 
+    def skip(self, number: int) -> None:
+        """Give the segments to come numbers above ``number``.
+
+        A ledger that was put back must not give a number again: the probe log takes what a segment of that number
+        holds for the one that it has.
+        """
+        self._number = max(self._number, number)
+
     def append(self, facts: Sequence[Fact]) -> None:
         """Make ``facts`` durable, in their order.
 

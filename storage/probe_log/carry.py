@@ -56,8 +56,8 @@ class Carry:
     topic_ids: Mapping[str, str | None] = field(default_factory=dict)
     dead_ids: Mapping[str, list[str]] = field(default_factory=dict)
     modes: Mapping[int, str] = field(default_factory=dict)
-    marked: Mapping[GenerationKey, str] = field(default_factory=dict)
-    """The topic id in the records of each generation that may still write."""
+    marked: Mapping[GenerationKey, str | None] = field(default_factory=dict)
+    """The topic id in a producer's records (None: not known), from a generation on until the next one that is here."""
 
     def encode(self) -> bytes:
         """Return the carry as JSON, and its checksum (8 hex digits) in a line below."""

@@ -85,7 +85,9 @@ class _Conversion:
         self._polls: list[tuple[f.Polled, Place]] = []
         self._incarnations = Incarnations(carry.topic_ids, carry.dead_ids)
         self._modes = dict(carry.modes)
-        self._marked = dict(carry.marked)
+        self._marked: dict[int, dict[int, str | None]] = {}
+        for (producer_id, generation), topic_id in carry.marked.items():
+            self._marked.setdefault(producer_id, {})[generation] = topic_id
         self._first_at_ns: int | None = None
         self._voided = 0
 
@@ -94,9 +96,9 @@ class _Conversion:
             self._first_at_ns = fact.at_ns
         match fact:
             case f.Polled():
-                self._polls.append((fact, self._incarnations.here(fact.topic)))
+                self._polls.append((fact, self._here(fact)))
             case f.Sent():
-                probe = _Probe(fact.topic, fact.mode, fact.transaction_id, fact.at_ns, self._sent_here(fact))
+                probe = _Probe(fact.topic, fact.mode, fact.transaction_id, fact.at_ns, self._here(fact))
                 self._probes[_identity(fact)] = self._open[_identity(fact)] = probe
             case f.Acked() | f.Failed() | f.Indeterminate():
                 self._resolve(fact)
@@ -117,14 +119,17 @@ class _Conversion:
         oldest = (fact.producer_id, fact.generation - 1)
         for identity in [i for i in self._open if i.producer_id == oldest[0] and i.generation < oldest[1]]:
             del self._open[identity]
-        for key in [key for key in self._marked if key[0] == oldest[0] and key < oldest]:
-            del self._marked[key]
-        if fact.topic_id is not None:
-            self._marked[fact.producer_id, fact.generation] = fact.topic_id
+        if fact.topic_id != self._mark(fact):
+            self._marked.setdefault(fact.producer_id, {})[fact.generation] = fact.topic_id
 
-    def _sent_here(self, fact: f.Sent | Outcome) -> Place:
+    def _mark(self, fact: f.GenerationBegan | f.Polled | f.Sent | Outcome) -> str | None:
+        """Return the topic id in the records of a generation, None if it is not known."""
+        marks = self._marked.get(fact.producer_id, {})
+        return marks.get(max((since for since in marks if since <= fact.generation), default=-1))
+
+    def _here(self, fact: f.Polled | f.Sent | Outcome) -> Place:
         here = self._incarnations.here(fact.topic)
-        return Place(self._marked.get((fact.producer_id, fact.generation), here.seen), here.asked)
+        return Place(self._mark(fact) or here.seen, here.asked)
 
     def _resolve(self, fact: Outcome) -> None:
         identity = _identity(fact)
@@ -132,7 +137,7 @@ class _Conversion:
         if probe is None:  # its Sent was lost with a damaged segment, or it had a worse outcome in an earlier segment
             sent_at_ns = fact.at_ns - (fact.latency_ns or 0) if isinstance(fact, f.Acked) else fact.at_ns
             mode = self._modes.get(fact.producer_id, _UNKNOWN_MODE)
-            probe = _Probe(fact.topic, mode, None, sent_at_ns, self._sent_here(fact))
+            probe = _Probe(fact.topic, mode, None, sent_at_ns, self._here(fact))
         self._probes[identity] = probe
         if probe.outcome == "acked":  # a second report
             return
@@ -182,7 +187,7 @@ class _Conversion:
             self._incarnations.seen(),
             self._incarnations.dead(),
             self._modes,
-            self._marked,
+            {(producer, since): mark for producer, marks in self._marked.items() for since, mark in marks.items()},
         )
         tables = {name: _table(name, some) for name, some in rows.items()}
         return Converted(tables, carry, self._first_at_ns, self._voided)

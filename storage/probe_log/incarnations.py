@@ -27,7 +27,8 @@ UNKNOWN = "?"
 class Place(NamedTuple):
     """Where a fact lies among the samples: the id last answered (None: no sample yet), and how many were asked.
 
-    For a probe whose record is marked for a known incarnation, ``seen`` is that one's id: no other log can hold it.
+    For a probe whose record is marked for a known incarnation, ``seen`` is that one's id: in another log it is foreign,
+    though a producer or a reader that has not heard of the new topic yet writes or reads it there.
     """
 
     seen: str | None

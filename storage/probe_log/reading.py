@@ -189,5 +189,7 @@ def _item(row: Row) -> Row:
     return {**{name: row[name] for name in names}, "outcome": None, "seen_by": set()}
 
 
-def _preference(row: Row) -> tuple[int, bool, Any]:
-    return _BETTER.get(row["outcome"], 9), row["acked_at"] is None, row["acked_at"] or row["sent_at"]
+def _preference(row: Row) -> tuple[int, bool, Any, bool]:
+    """Rule 15; and of two rows without an ack the one that says why comes first: the other was shipped before that."""
+    at = row["acked_at"] or row["sent_at"]
+    return _BETTER.get(row["outcome"], 9), row["acked_at"] is None, at, row["error"] is None

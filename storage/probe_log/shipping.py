@@ -82,6 +82,9 @@ def ship_segment(segment: Path, *, url: str, cluster: str, runner: str, disk: Di
 def ship(converted: Converted, *, url: str, name: str) -> None:
     """Write one segment's tables, whole, under ``<table>/<day>/<name>.parquet``; without facts write nothing.
 
+    Rows that are there already stay: a ledger that was put back ships a part of the segment once more, or another one
+    under its number.
+
     Raises:
         ProbeLogError: the place cannot be written.
     """
@@ -91,7 +94,27 @@ def ship(converted: Converted, *, url: str, name: str) -> None:
     filesystem, root = open_url(url)
     for table in ("polls", "transactions", "probes"):  # no probe appears before the transaction that excuses it
         path = posixpath.join(root, table, day, f"{name}.parquet")
-        write_table(filesystem, path, converted.tables[table], SORTED_BY[table])
+        rows = _with_shipped(filesystem, path, converted.tables[table], SORTED_BY[table])
+        write_table(filesystem, path, rows, SORTED_BY[table])
+
+
+def _with_shipped(filesystem: Any, path: str, rows: pa.Table, sorted_by: tuple[str, ...]) -> pa.Table:
+    """Return rows, and those that a file holds already, each once; none are known of a file that may not be read.
+
+    Raises:
+        ProbeLogError: it does not answer.
+    """
+    try:
+        with filesystem.open(path, "rb") as file:
+            shipped = pq.ParquetFile(file).read().cast(rows.schema)
+    except (FileNotFoundError, PermissionError, pa.ArrowInvalid):
+        return rows
+    except Exception as error:  # noqa: BLE001  # every fsspec back end raises its own kinds
+        raise ProbeLogError(f"the probe log {path} cannot be written: {one_line(error)}") from None
+    if shipped.equals(rows):
+        return rows
+    distinct = pa.concat_tables([shipped, rows]).group_by(rows.schema.names, use_threads=False).aggregate([])
+    return distinct.cast(rows.schema).sort_by([(key, "ascending") for key in sorted_by])
 
 
 def write_table(filesystem: Any, path: str, rows: pa.Table, sorted_by: tuple[str, ...]) -> None:

@@ -29,7 +29,7 @@ from canary.runner.supervision import lease
 from canary.settings import Settings, load
 from storage.ledger import Ledger
 from storage.ledger.files import Disk
-from storage.ledger.segment import segment_paths
+from storage.ledger.segment import segment_number, segment_paths
 from storage.store import Store, StoreError
 from storage.store.values import ViolationFilter
 from tests.support.contexts import context
@@ -216,6 +216,26 @@ def test_a_store_that_was_put_back_lacks_what_had_been_delivered_and_that_is_sai
         "is forgotten there"
     )
     assert remembered.lost.from_ns == (1 if wiped else 2) * END_NS
+
+
+def test_a_ledger_that_was_put_back_gives_no_number_of_a_segment_again(tmp_path: Path) -> None:
+    directory, backup = tmp_path / "ledger", tmp_path / "backup"
+    with Store.connect(f"sqlite:///{tmp_path}/store.db", timeout=60) as store:
+        store.upgrade()
+        with Ledger(directory) as ledger:
+            run = Run(directory, store)
+            run.take(ledger, f.Tick(END_NS))
+            shutil.copytree(directory, backup)
+            run.take(ledger, f.Tick(2 * END_NS))
+        shutil.rmtree(directory)
+        backup.rename(directory)
+        asked: Any = SimpleNamespace(ask=lambda question, _: question())
+        with Ledger(directory) as ledger:
+            remembered = memory.recall(context(store), asked, ledger)
+            assert remembered is not None
+            assert remembered.lost is not None
+            ledger.append([f.Tick(3 * END_NS)])
+        assert segment_number(segment_paths(directory)[-1]) > remembered.began_ns // END_NS
 
 
 def test_what_is_delivered_and_not_yet_followed_by_a_view_is_kept(

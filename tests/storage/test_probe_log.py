@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import shutil
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 from fsspec.implementations.local import LocalFileSystem
 
-from canary.facts import Acked, Committed, Fact, Polled, Sent, TransactionBegan
+from canary.facts import Acked, Committed, Fact, Polled, Sent, TopicSeen, TransactionBegan, WatchAsked
 from canary.probe.identity import Identity
 from storage.ledger import Ledger, LedgerError
 from storage.ledger.files import Disk
@@ -114,6 +115,19 @@ def test_an_outcome_after_the_seal_reaches_the_log_with_what_was_known_before(le
     assert (found["probe"]["outcome"], found["probe"]["offset"], found["probe"]["mode"]) == ("acked", 40, "plain")
 
 
+def test_why_a_late_acknowledgement_promises_nothing_is_told_by_the_log(ledger: Ledger, url: str) -> None:
+    sent, acked, _ = probe(4)
+    first = sealed(ledger, [TopicSeen(T0, 1, "t", "A", 1), sent])
+    second = sealed(ledger, [acked, WatchAsked(T0, 2), TopicSeen(T0, 2, "t", "B", 1)])
+    for segment in (first, second):
+        ship(segment, url)
+    rows = ProbeLogReader(url).window(Window("c", T0, T0 + 1)).probes
+    found = ProbeLogReader(url).find(Identity(7, 1, 0, 4))
+    assert found is not None
+    for row in (*rows, found["probe"]):
+        assert row["error"] == "acked at offset 40, in an unknown incarnation of the topic"
+
+
 def test_segments_are_not_shipped_out_of_order(ledger: Ledger, url: str) -> None:
     first, second = sealed(ledger, probe(1)), sealed(ledger, probe(2))
     with pytest.raises(ProbeLogError, match="has to be shipped before"):
@@ -128,6 +142,42 @@ def test_a_wiped_ledger_overwrites_nothing_that_was_shipped_before(tmp_path: Pat
         with Ledger(tmp_path / f"disk{n}") as ledger:
             ship(sealed(ledger, probe(n)), url)
     assert len(files(url)) == 6
+
+
+def test_a_ledger_that_was_put_back_takes_nothing_out_of_the_probe_log(tmp_path: Path, url: str) -> None:
+    directory, backup = tmp_path / "ledger", tmp_path / "backup"
+    with Ledger(directory) as ledger:
+        ledger.append(probe(0))
+        shutil.copytree(directory, backup)
+        ledger.append(probe(1))
+        assert ledger.seal(b"state") is not None
+        for path in (*ledger.sealed(), sealed(ledger, probe(2))):
+            ship(path, url)
+    shutil.rmtree(directory)
+    backup.rename(directory)
+    for skipped in (0, 1_790_000_000):
+        with Ledger(directory) as ledger:
+            ledger.recover()
+            ledger.skip(skipped)
+            ledger.append(probe(3 + (skipped > 0)))
+            assert ledger.seal(b"state") is not None
+            for path in ledger.sealed():
+                ship(path, url)
+    assert any(name.endswith("-1790000001.parquet") for name in files(url)), "no number is given again"
+    for n in range(5):
+        found = ProbeLogReader(url).find(Identity(7, 1, 0, n))
+        assert found is not None, n
+        assert (found["probe"]["offset"], len(found["polls"])) == (10 * n, 1)
+
+
+def test_who_may_only_write_ships_all_the_same(ledger: Ledger, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise PermissionError(13, "Access Denied")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(LocalFileSystem, "open", refuse)
+        ship(sealed(ledger, probe(1)), str(tmp_path / "log"))
+    assert ProbeLogReader(str(tmp_path / "log")).find(Identity(7, 1, 0, 1)) is not None
 
 
 def test_a_carry_of_another_ledger_is_not_believed(ledger: Ledger, url: str) -> None:

@@ -46,8 +46,8 @@ def acked(n: int, at_ns: int = 2 * S, offset: int | None = None, generation: int
     return Acked(at_ns, "t", 0, 7, generation, n, n if offset is None else offset, 500)
 
 
-def polled(n: int, at_ns: int = 3 * S, consumer: str = "read_committed") -> Polled:
-    return Polled(at_ns, consumer, "read_committed", "t", 0, n, 7, 1, n, leader_epoch=4)
+def polled(n: int, at_ns: int = 3 * S, consumer: str = "read_committed", generation: int = 1) -> Polled:
+    return Polled(at_ns, consumer, "read_committed", "t", 0, n, 7, generation, n, leader_epoch=4)
 
 
 def sample(number: int, topic_id: str | None) -> list[Fact]:
@@ -257,7 +257,25 @@ def test_what_is_marked_for_the_former_incarnation_is_of_no_other() -> None:
         first = run(whole[:cut], later={"t": "B"})
         second = run(whole[cut:], Carry.decode(first.carry.encode()))
         assert outcomes(first) | outcomes(second) == expected, cut
-    assert set(run(whole).carry.marked) == {(7, 2), (7, 3)}, "the one before may still write"
+    assert run(whole).carry.marked == {(7, 1): "A", (7, 3): "B"}
+
+
+def test_a_poll_of_what_is_marked_for_the_former_incarnation_proves_nothing_of_the_next() -> None:
+    """A reader that has not heard of the new topic yet goes on in it, and takes what bears the former mark for ours."""
+    began = [GenerationBegan(1, "t", "plain", 7, generation, mark) for generation, mark in enumerate("AAB", 1)]
+    late = [polled(n, generation=generation) for n, generation in ((0, 1), (1, 2), (2, 3))]
+    whole: list[Fact] = [began[0], *sample(1, "A"), began[1], *sample(2, "B"), began[2], *late, *sample(3, "B")]
+    for cut in range(len(whole)):
+        first = run(whole[:cut], later={"t": "B"})
+        second = run(whole[cut:], Carry.decode(first.carry.encode()))
+        rows = [row for part in (first, second) for row in part.tables["polls"].to_pylist()]
+        assert [(row["generation"], row["topic_id"]) for row in rows] == [(3, "B")], cut
+
+
+def test_a_generation_that_began_before_the_topic_id_was_known_is_of_the_log_it_stands_in() -> None:
+    began = [GenerationBegan(1, "t", "plain", 7, generation, mark) for generation, mark in ((1, "A"), (2, None))]
+    done = run([*began, *sample(1, "B"), polled(0, generation=2), *sample(2, "B")])
+    assert [row["topic_id"] for row in done.tables["polls"].to_pylist()] == ["B"]
 
 
 def test_a_cluster_that_tells_no_ids_has_null_and_its_acks_stand() -> None:

@@ -4,10 +4,11 @@ The canary is stopped at the end of the life, so that its last segment is shippe
 tracker, which has told its store; the checker, on the probe log exported as a history; and the night's kernel, on the
 probe log and on a dump of the logs as they stand. What must hold, and what excuses the contrary:
 
-* **Shipped**: a promise that the ledger made durable is a row of the probe log, acknowledged. Excused: it was made
-  before the canary's memory was lost (its segment may be gone), before a disk lost what it had said to be durable
-  (`lying-fsync`), or before a segment rotted, or in that segment; the row says that the incarnation of the topic is
-  not known (the converter voids such a promise, and only where a topic was made anew or was gone).
+* **Shipped**: a promise that the ledger made durable is a row of the probe log, acknowledged; and what was there once
+  stays there. Excused: it was made before the canary's memory was lost (its segment may be gone), or before a segment
+  rotted, or in that segment; the row says that the incarnation of the topic is not known (the converter voids such a
+  promise, and only where a topic was made anew or was gone). What a disk lost that nobody can know of is no promise
+  (`Truth.unkept`).
 * **Broken, so lost at night**: of a broken promise the night says lost-write. Excused: it has expired, its topic is
   another one now or has no leader, a damaged record stands there, or it is pending: acknowledged less than five minutes
   before the dump and beyond the log's end, or in a transaction and above the last stable offset (RECONCILIATION rules 3
@@ -87,7 +88,8 @@ class _Compared:
                 name, at = key(_identity(row)), _us(row["polled_at"]) / 1e6 - EPOCH_NS / 1e9
                 self.polled[name] = min(at, self.polled.get(name, at))
         rotten = [one.at + SEGMENT_BEATS * world.plan.beat for one in world.plan.strikes if one.harm == "rot-ledger"]
-        self.forgot_at = max([*self.truth.memory_lost, *self.truth.unkept_at, *rotten], default=-1.0)
+        self.unshipped_at = max([*self.truth.memory_lost, *rotten], default=-1.0)
+        self.forgot_at = max([self.unshipped_at, *self.truth.unkept_at])
 
     def all(self) -> Mapping[str, Iterator[str]]:
         """Return what each comparison finds."""
@@ -103,10 +105,13 @@ class _Compared:
         }
 
     def shipped(self) -> Iterator[str]:
-        """Promises that the probe log lacks."""
+        """Promises that the probe log lacks, and what it lacks again."""
+        for name in self.truth.shipped:
+            if name not in self.rows or self.rows[name]["outcome"] != "acked":
+                yield f"{self.truth.fates.get(name)} was there, and is {self.rows.get(name)}"
         for name, at in self.truth.promised.items():
             row = self.rows.get(name)
-            if at <= self.forgot_at or (row is not None and row["outcome"] == "acked"):
+            if at <= self.unshipped_at or (row is not None and row["outcome"] == "acked"):
                 continue
             if (
                 row is None

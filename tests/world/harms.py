@@ -12,7 +12,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import orjson
+
+from canary.runner.publishing.snapshot import unseal
 from canary.workloads.catalogue import WORKLOADS
+from storage.ledger.recovery import find_chain, recovery_of
 from tests.world.disk import Fault, LyingDisk
 
 if TYPE_CHECKING:
@@ -435,15 +439,31 @@ def rot_ledger(world: World, dice: random.Random) -> None:
 
 @harm(0.5)
 def old_ledger(world: World, dice: random.Random) -> End:
-    """The ledger is put back from a backup."""
-    backup = world.disk.backup(LEDGER) if world.disk.exists(LEDGER) and world.knows_ids() else None
+    """The ledger is put back from a backup; what became durable since and was shown to nobody, nobody can know of."""
+    is_there = world.disk.exists(LEDGER / "c" / "r") and world.knows_ids()
+    backup = world.disk.backup(LEDGER) if is_there else None
+    since = world.schedule.now
 
     def back() -> None:
         if backup is not None:
             world.kill_canary(after=10 * dice.random())
             world.disk.restore(LEDGER, backup)
+            if _held(world) >= _shown(world):
+                world.truth.unkept(since)
 
     return back
+
+
+def _held(world: World) -> int:
+    """Return how many facts the ledger on the disk tells of."""
+    recovery = recovery_of(find_chain(LEDGER / "c" / "r", world.disk))
+    return unseal(recovery.state).tracker.state.ordinal + sum(len(batch) for batch in recovery.facts)
+
+
+def _shown(world: World) -> int:
+    """Return of how many facts the last view tells that the store has."""
+    view = world.store.store.views.get("c", "r")
+    return 0 if view is None else int(orjson.loads(view.view)["ordinal"])
 
 
 @harm()

@@ -20,6 +20,8 @@ from canary.runner.cluster.cluster import ClusterRunner
 from canary.threads import system
 from canary.workloads.catalogue import WORKLOADS
 from storage.ledger import Ledger
+from storage.probe_log import shipping
+from storage.probe_log.converting import Converted
 from storage.store.repositories.violations import Violations
 from storage.store.values import ViolationFilter
 from tests.world.agreement import disagreements, stopped
@@ -341,7 +343,7 @@ class World:
     def _installed(self) -> Iterator[None]:
         """Put this world in the place of the operating system and of Kafka, and listen to the ledger and the store."""
         truth = self.truth
-        append, record = Ledger.append, Violations.record
+        append, record, ship = Ledger.append, Violations.record, shipping.ship
         schedule = self.schedule
 
         def listening(ledger: Ledger, facts: Sequence[Any]) -> None:
@@ -353,6 +355,10 @@ class World:
             done = record(repository, cluster, found)
             truth.told(found)
             return done
+
+        def sending(converted: Converted, *, url: str, name: str) -> None:
+            ship(converted, url=url, name=name)
+            truth.was_shipped(converted.tables["probes"].to_pylist())
 
         class Clients(opening.Clients):
             """Each process has its own."""
@@ -380,12 +386,14 @@ class World:
         fsspec.filesystem("memory").store.clear()
         before_system, before_clients = system.use(self.system), opening.use(Clients())  # type: ignore[arg-type]
         Ledger.append, Violations.record = listening, telling  # type: ignore[method-assign,assignment]
+        shipping.ship = sending
         configured = structlog.get_config()
         structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(self.log_level))
         try:
             yield
         finally:
             Ledger.append, Violations.record = append, record  # type: ignore[method-assign]
+            shipping.ship = ship
             system.use(before_system)
             opening.use(before_clients)
             structlog.configure(**configured)

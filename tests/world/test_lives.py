@@ -78,6 +78,20 @@ WENT_WRONG: dict[str, Plan] = {
         partitions=1,
         strikes=(Strike(at=665.1583699371029, harm="lying-fsync", lasts=1.6959055247120114, seed=3046831850),),
     ),
+    "a ledger that was put back before anybody was shown what it had held since": Plan(
+        seed=48,
+        hours=0.05,
+        grain=5.0,
+        partitions=1,
+        strikes=(Strike(at=119.995, harm="old-ledger", lasts=1.862388690021577, seed=406222829),),
+    ),
+    "a ledger that was put back, and shipped other segments under old numbers": Plan(
+        seed=48,
+        hours=0.15,
+        grain=5.0,
+        partitions=1,
+        strikes=(Strike(at=170.0, harm="old-ledger", lasts=300.0, seed=4),),
+    ),
 }
 """Lives in which the canary, or the world, was wrong once; each by what it was about."""
 

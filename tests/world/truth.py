@@ -9,7 +9,7 @@ rightly called lost when there was a time, since it was last written, at which t
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -68,11 +68,13 @@ class Truth:
     false_losses: list[tuple[bytes, Violation]] = field(default_factory=list)
     """Probes that were called lost and were there, or had expired."""
     violations: list[tuple[float, Violation]] = field(default_factory=list)
+    shipped: set[bytes] = field(default_factory=set)
+    """Probes whose acknowledgement was in the probe log."""
     memory_lost: list[float] = field(default_factory=list)
     twice: list[str] = field(default_factory=list)
     """Probes whose identity two processes sent."""
     unkept_at: list[float] = field(default_factory=list)
-    """When the disk lost facts that it had said it had: nobody can know that they were ever there."""
+    """When the disk lost facts that had been durable, and nobody can know that they were ever there."""
     durable_at: float | None = None
     """When facts became durable last."""
     cluster_id: str = ""
@@ -173,9 +175,16 @@ class Truth:
                         self.promised.setdefault(name, self.now())
 
     def unkept(self, since: float) -> None:
-        """Note that what became durable since then may be lost with the power: the disk had lied."""
+        """Note that what became durable since then may be lost, and is told of nowhere: it is no promise."""
         self.unkept_at.append(self.now())
         self.promised = {name: at for name, at in self.promised.items() if at < since}
+
+    def was_shipped(self, rows: Iterable[Mapping[str, Any]]) -> None:
+        """Note rows of probes/ that are in the probe log now."""
+        for row in rows:
+            if row["outcome"] == "acked":
+                who = Identity(row["producer_id"], row["generation"], row["partition"], row["sequence"])
+                self.shipped.add(key(who))
 
     def _sent(self, fact: Sent) -> None:
         name = _key(fact)

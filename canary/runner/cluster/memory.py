@@ -75,8 +75,9 @@ def recall(context: ClusterContext, connection: Connection, ledger: Ledger) -> M
     lost = memory_lost(state, recovery.damage, shown, installation, began_ns, flusher.shown)
     if state.installation not in {None, installation}:  # our records bear another tag, and are foreign here
         tracker = _configured(Tracker(), context.cluster)
-    if lost is not None:  # until that is durable, the last view is all that tells of it
-        flusher.withheld = tracker.state.ordinal
+    if lost is not None:
+        flusher.withheld = tracker.state.ordinal  # until that is durable, the last view is all that tells of it
+        ledger.skip(began_ns // 10**9)  # a segment is written for longer than a second: fewer were begun by now
     flusher.remember(tracker.conditions())
     return Memory(tracker, tracker.state.ordinal, flusher, lost, installation, began_ns, state.now_ns or None)
 
