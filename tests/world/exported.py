@@ -17,6 +17,7 @@ And of the rest is excused
   no offsets of its writes;
 * an offset with two values, or a value at two offsets, in a log from which something went but by retention: a history
   has no word for a cut, and the next record gets the offset of what was cut off;
+* the order of two sends that were under way at once: in a history two processes send them, each in its order;
 * a phantom of which no sending is in the ledger: a generation's last sends before its process died (ANOMALIES Part II);
   the history does not tell which generations have ended.
 """
@@ -132,6 +133,20 @@ class ExportedLife:
         """Whether a probe had expired before it was read: a later leader that had deleted less gave it."""
         return self._forgotten(key(identity))
 
+    def at_once(self) -> set[Identity]:
+        """Return who was sent while an earlier send to the same partition was under way."""
+        under_way: dict[Identity, set[Identity]] = defaultdict(set)
+        found = set[Identity]()
+        for fact in self._facts:
+            if isinstance(fact, f.Sent | f.Acked | f.Failed | f.Indeterminate):
+                who = _identity(fact)
+                others = under_way[who._replace(sequence=0)]
+                others.discard(who)
+                if isinstance(fact, f.Sent):
+                    found |= {who} if others else set()
+                    others.add(who)
+        return found
+
     def unrecorded(self, identity: Identity) -> bool:
         """Whether no sending of a probe is in the ledger."""
         return not self._truth.was_sent(key(identity))
@@ -159,5 +174,5 @@ def _of(topic: str, rows: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, 
     return [row for row in rows if row["topic"] == topic]
 
 
-def _identity(fact: f.Acked | f.Polled | f.Indeterminate) -> Identity:
+def _identity(fact: f.Sent | f.Acked | f.Failed | f.Indeterminate | f.Polled) -> Identity:
     return Identity(fact.producer_id, fact.generation, fact.partition, fact.sequence)

@@ -22,7 +22,7 @@ ORDERS = "orders"
 """The production topic that the mode ``mirror`` mirrors."""
 SCRUB_BYTES = 66_000
 """In an interval, for three partitions or fewer: so the scrubber turns to a partition every dozen intervals, and comes
-back to it within 40. Where there are more partitions it has more, as a loss is to be found in a set time."""
+back to it within 40. Where there are more partitions, or will be, it has more: a loss is to be found in a set time."""
 FROM_THE_START = frozenset({"old-brokers"})
 """Harms that strike at second 0."""
 BEATS = 800
@@ -66,7 +66,8 @@ class Plan:
         """Return the canary's settings: as an operator would have them, stretched by the grain."""
         beat = self.beat
         writers = sum(WORKLOADS[mode].topic != "none" for mode in self.modes)
-        scrubbed = SCRUB_BYTES * max(self.partitions * writers / 3, 1)
+        grown = sum(one.harm == "grow-topic" for one in self.strikes)
+        scrubbed = SCRUB_BYTES * max((self.partitions * writers + grown) / 3, 1)
         made = Settings.model_validate(
             {
                 "runner": {"name": "r", "scrub_rate": int(scrubbed / beat)},

@@ -166,8 +166,10 @@ class Log:
     """Offsets that the leader alone acknowledged (acks=1), not known to be below the high watermark."""
     alone_listed: int = 0
     """Where ``alone`` ended when the leader last listed its end; beyond it may be the next leader's."""
-    alone_again: int | None = None
-    """The lowest offset in ``alone`` that was acknowledged to another probe in this epoch: by the next leader."""
+    acked_end: int = 0
+    """Where the last acknowledgement of a leader alone ended: one below it is of another leader."""
+    next_from: int | None = None
+    """From here on the next leader, which is not listed yet, acknowledged: the lowest offset that was given again."""
     end: int | None = None
     stable: int | None = None
     epoch: int | None = None

@@ -20,7 +20,8 @@ def miss(scope: Scope, probes: Probes, why: str, *, given: bool = False) -> None
         return
     if _among(log, log.sought, stream.tag, sequence, n):
         for known in log.missing:
-            if known.tag == stream.tag and known.sequence <= sequence and sequence + n <= known.sequence + known.count:
+            there = known.tag == stream.tag and known.sequence - known.offset == sequence - offset
+            if there and known.sequence <= sequence and sequence + n <= known.sequence + known.count:
                 return
     now = (state.now_ns, state.ordinal)
     seek(log, Missing(offset, n, sequence, stream.tag, why, *now, given=given, epoch=log.whole_epoch))

@@ -19,12 +19,15 @@ def epoch_changed(scope: Scope, log: Log, epoch: int) -> None:
         log.ends_before_epochs.append(log.known_end)
         del log.ends_before_epochs[:-_EPOCHS_KEPT]
         # the former leader's records are replicated or gone: the next one lists no end before it knows (KIP-207)
-        log.alone.remove(0, log.alone_listed if log.alone_again is None else min(log.alone_listed, log.alone_again))
+        its_own = [] if log.next_from is None else log.alone.within(log.next_from, log.acked_end)
+        log.alone.remove(0, log.alone_listed)
+        for a, b in its_own:
+            log.alone.add(a, b)
         want_tail(scope, log, "epoch")
         for former in list(log.ends)[:-_EPOCHS_KEPT]:
             del log.ends[former]
     log.epoch, log.epoch_end, log.epoch_start, log.former_rereads = epoch, 0, None, 0
-    log.alone_again = None
+    log.next_from = None
 
 
 def note_change(scope: Scope, log: Log, change: dict[str, object]) -> None:

@@ -337,4 +337,61 @@ def test_what_the_next_leader_acknowledged_alone_before_it_was_listed_is_not_los
         bench.round()  # the ISR of the new leader waits for the former one
     bench.append(sequence)
     bench.settle()
+    assert bench.found("lost-write") == [("lost-write", 3, former[0]), ("lost-write", 4, former[1])]
+
+
+def test_what_the_next_leader_acknowledged_alone_below_the_end_of_the_former_one_is_not_lost() -> None:
+    bench = Bench(mode="plain")
+    bench.write(5)
+    bench.settle()
+    bench.epoch, bench.end = 1, 3  # it lacks two records
+    sequences = bench.send(2)
+    for offset, sequence in enumerate(sequences, bench.end):
+        bench.ack(sequence, offset)
+    for _ in range(12):
+        bench.round()
+    for sequence in sequences:
+        bench.append(sequence)
+    bench.settle()
+    assert bench.found("lost-write") == [("lost-write", 3, 3), ("lost-write", 4, 4)]
+
+
+def test_an_offset_that_is_given_again_when_its_first_probe_is_known_as_lost_is_the_next_leader_s() -> None:
+    bench = Bench(mode="plain")
+    bench.write(3)
+    bench.settle()
+    former = bench.send(2)
+    bench.ack(former[0], 3)
+    bench.round()
+    bench.epoch = 1
+    for _ in range(6):
+        bench.round()
     assert bench.found("lost-write") == [("lost-write", 3, former[0])]
+    bench.ack(former[1], 4)  # the former one is cut off, and goes on
+    bench.round()
+    (sequence,) = bench.send()
+    bench.ack(sequence, 3)
+    bench.epoch = 2
+    for _ in range(12):
+        bench.round()
+    bench.append(sequence)
+    bench.settle()
+    assert bench.found("lost-write") == [("lost-write", 3, former[0]), ("lost-write", 4, former[1])]
+
+
+def test_what_was_read_and_then_cut_off_is_not_lost_where_another_leader_acknowledges_it() -> None:
+    bench = Bench(mode="plain")
+    bench.write(3)
+    bench.settle()
+    (sequence,) = bench.send()
+    bench.append(sequence)
+    bench.poll()
+    bench.truncate(2)
+    bench.round()
+    bench.round()
+    bench.ack(sequence, 2)  # sent again by the client
+    for _ in range(8):
+        bench.round()
+    bench.append(sequence)
+    bench.settle()
+    assert bench.found("lost-write", "duplicate") == [("lost-write", 2, 2)]

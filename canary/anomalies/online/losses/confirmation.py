@@ -79,27 +79,33 @@ def _release_copies(scope: Scope, topic: Topic, log: Log, held: Held, stand: lis
 
 
 Copies = Mapping[int, Sequence[RunMap]]
-"""Stream to maps of sequence to an offset at which it was read, of what is held as a copy."""
+"""Stream to maps of sequence to another offset: of what is held as a copy, or was read and then acknowledged there."""
 
 
 def _copies(log: Log) -> Copies:
     maps: dict[int, list[RunMap]] = {}
-    for held in log.held.values():
-        if held.check == "copy":
-            n = held.violation.count
-            for offset in (held.first, held.violation.offset or 0):
-                free = (
-                    one for one in maps.setdefault(held.tag, []) if not one.touches(held.sequence, held.sequence + n)
-                )
-                found = next(free, None)
-                if found is None:
-                    maps[held.tag].append(found := RunMap())
-                found.set(held.sequence, n, offset, held.tag)
+    for tag, sequence, n, offset in _elsewhere(log):
+        free = (places for places in maps.setdefault(tag, []) if not places.touches(sequence, sequence + n))
+        found = next(free, None)
+        if found is None:
+            maps[tag].append(found := RunMap())
+        found.set(sequence, n, offset, tag)
     return maps
 
 
+def _elsewhere(log: Log) -> Iterator[tuple[int, int, int, int]]:
+    """Yield (stream, first sequence, number, first offset)."""
+    for held in log.held.values():
+        if held.check == "copy":
+            for offset in (held.first, held.violation.offset or 0):
+                yield held.tag, held.sequence, held.violation.count, offset
+    for m in log.missing:
+        if m.why == "moved":
+            yield m.tag, m.sequence, m.count, m.offset
+
+
 def _stands_elsewhere(topic: Topic, log: Log, m: Missing, a: int, b: int, copies: Copies) -> Iterator[Run]:
-    """Yield the sequences of [a, b) that a read found at another offset since, with that offset."""
+    """Yield the sequences of [a, b) that were read or acknowledged at another offset since, with that offset."""
     for known in (topic.streams[m.tag].places, *copies.get(m.tag, ())):
         for place in known.within(a, b):
             if place.value - place.key == m.offset - m.sequence:

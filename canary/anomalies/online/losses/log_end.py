@@ -70,8 +70,7 @@ def listed(scope: Scope, fact: f.Listed) -> None:
     memory.answered(log, fact.end)
     log.listed_ordinal = state.ordinal
     log.end, log.stable = fact.end, fact.stable
-    log.alone.remove(0, fact.end)
-    log.alone_listed = log.alone.end() or 0
+    _replicated(log, fact)
     log.full_isr_end = min(log.full_isr_end, fact.end)
     asked = state.asks.get(fact.sample)
     known = None if asked is None else asked.ends.get(fact.topic, {}).get(fact.partition)
@@ -91,6 +90,14 @@ def listed(scope: Scope, fact: f.Listed) -> None:
         generations.forget_retired(scope, topic, log, asked.ordinal, fact.end)
         if known is not None:
             _judge_end(scope, topic, log, look)
+
+
+def _replicated(log: Log, fact: f.Listed) -> None:
+    """What is below a listed end is not the leader's alone."""
+    log.alone.remove(0, fact.end)
+    if log.next_from is not None and (fact.leader_epoch is None or fact.end > log.next_from):
+        log.next_from = None  # by this leader
+    log.alone_listed = log.alone.end() or 0
 
 
 def _is_former(scope: Scope, log: Log, fact: f.Listed) -> bool:
@@ -121,13 +128,19 @@ def _judge_beyond(scope: Scope, topic: Topic, log: Log, look: _Look) -> None:
         if m.state == "beyond" and look.fact.end > m.offset:
             m.state, m.samples = "ask", 0
         elif m.state == "beyond" and m.ordinal < look.asked:
-            m.samples = 0 if look.grown else m.samples + 1
+            m.samples = 0 if look.grown or _is_alone(log, m) else m.samples + 1
         is_gone = m.state == "beyond" and m.samples >= look.enough(m.epoch)
         (gone if is_gone else kept).append(m)
     if gone:
         log.missing = kept
     for m in gone:
         absent(scope, topic, log, m, by_end=True)
+
+
+def _is_alone(log: Log, m: Missing) -> bool:
+    """Whether the leader alone acknowledged some of them: it has them, though it lists a lower end."""
+    runs = log.claims.aligned(m.offset, m.offset + m.count, m.sequence - m.offset, m.tag)
+    return any(log.alone.overlaps(run.key, run.end) for run in runs)
 
 
 def _judge_end(scope: Scope, topic: Topic, log: Log, look: _Look) -> None:

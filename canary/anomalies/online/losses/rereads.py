@@ -152,6 +152,8 @@ def _stand_twice(scope: Scope, topic: Topic, log: Log, stream: Stream, a: int, b
     alone = [(x, y - x, x - shift) for x, y in known.without(a, b)]
     for sequence, n, other in sorted([*alone, *((place.key, place.length, place.value) for place in places)]):
         here = sequence - shift
+        if here == other:
+            continue  # it was gone from the other one before this was read
         copy, first = max(here, other), min(here, other)
         found = copies(stream, copy, sorted({here, other}), first)
         scope.hold_run(topic, log, Records(copy, n, stream.identity(sequence)), stream.tag, found)

@@ -88,10 +88,11 @@ def acked(scope: Scope, run: Sequence[f.Acked]) -> None:
     place(scope, probes, read=False)
     claim(scope, probes, promise=not in_transaction)
     if stream.mode in UNORDERED:
-        taken = log.alone.within(first.offset, first.offset + n)
-        if taken:  # a leader that is not listed yet gives an offset of the former one again
-            log.alone_again = taken[0][0] if log.alone_again is None else min(log.alone_again, taken[0][0])
-        log.alone.add(max(first.offset, log.end or 0), first.offset + n)
+        if first.offset < log.acked_end:  # given again, by a leader that is not listed yet
+            log.next_from = first.offset if log.next_from is None else min(log.next_from, first.offset)
+        listed = 0 if log.next_from is not None else log.end or 0  # the end may be the former leader's
+        log.acked_end = first.offset + n
+        log.alone.add(max(first.offset, listed), log.acked_end)
     else:
         log.alone.remove(0, first.offset + n)
     retention.remember_sent(topic, log, first.offset, n, lambda i: sent_time(stream, a + i))
