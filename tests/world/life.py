@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import math
 import random
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -105,8 +104,6 @@ class World:
         self.switched_off: frozenset[str] = frozenset()
         """Modes that are in the plan, and no more (or not now) in the canary's settings."""
         self.settle_beats = SETTLE_BEATS
-        self._grown = 0
-        """How many partitions were added."""
         self.log_level = logging.CRITICAL
         """What the canary logs from this level on is printed."""
         self._ends: dict[int, Any] = {}
@@ -151,16 +148,14 @@ class World:
     def grow(self, topic: str) -> None:
         """Add a partition."""
         self.cluster.create_partitions(self.any_broker(), topic, [list(self.cluster.brokers())])
-        self._grown += 1
 
     @property
-    def look_beats(self) -> float:
-        """Within so many intervals a loss is to be found: the scrubber is no faster for partitions that were added.
+    def look_beats(self) -> int:
+        """Within so many intervals a loss is to be found: twice as many where a transaction hangs.
 
-        And where a transaction hangs it reads what lies below it and what lies above it in turns.
+        There the scrubber reads what lies below it and what lies above it in turns.
         """
-        planned = self.plan.partitions * len(set(self.topics()))
-        return LOOK_BEATS * (1 + self._grown / planned) * (1 + bool(self.cluster.hung(LOOK_BEATS * self.plan.beat)))
+        return LOOK_BEATS * (1 + bool(self.cluster.hung(LOOK_BEATS * self.plan.beat)))
 
     def silent_for(self) -> float:
         """Return for how many seconds no process of the canary has been able to do anything."""
@@ -267,7 +262,7 @@ class World:
                 self._end(number)
             self._heal()
             if self.plan.strikes and self.settle_beats >= PROOF_BEATS + LOOK_BEATS:
-                self.settle_beats = max(self.settle_beats, PROOF_BEATS + math.ceil(2 * self.look_beats))
+                self.settle_beats = max(self.settle_beats, PROOF_BEATS + 2 * self.look_beats)
                 self.schedule.at(end + PROOF_BEATS * self.plan.beat, self._lose_once_more)
             self.schedule.run(end + self.settle_beats * self.plan.beat)
             self.schedule.halted = False
