@@ -18,7 +18,7 @@ from itertools import dropwhile, islice
 from canary.anomalies.online.log import Log, Retired, Unplaced
 from canary.anomalies.online.scope import Scope
 from canary.anomalies.online.state import State, Topic
-from canary.anomalies.online.stream import Stream
+from canary.anomalies.online.stream import Stream, lowest
 from canary.anomalies.policy import FENCED, UNORDERED
 
 
@@ -125,8 +125,7 @@ def _seek_unplaced(scope: Scope, log: Log, stream: Stream, end: int) -> None:
     No later probe of that generation will be read, whose place would show where it has to be.
     """
     for a, b in [] if stream.mode in UNORDERED else list(stream.unplaced):
-        before = stream.places.before(a)
-        low = log.start if before is None or before[0] in stream.lost else before[1] + 1
+        low = lowest(stream, a)
         if low < end:
             now = (scope.state.now_ns, scope.state.ordinal)
             log.unplaced.extend(Unplaced(stream.tag, sequence, low, end, *now) for sequence in range(a, b))

@@ -37,6 +37,8 @@ class Stream:
     """Without an outcome when the client took a new producer epoch: copies of these are the client's own."""
     unplaced: IntervalSet = field(default_factory=IntervalSet)
     """Acknowledged without an offset and not yet seen."""
+    floor: int = 0
+    """The log's start when the first one was acknowledged without an offset: each of them stands at or above it."""
     places: RunMap = field(default_factory=RunMap)
     """Sequence to offset, by acknowledgement or reading."""
     transactions: RunMap = field(default_factory=RunMap)
@@ -52,6 +54,12 @@ class Stream:
     def identity(self, sequence: int) -> Identity:
         """Return the identity of ``sequence``."""
         return Identity(self.producer_id, self.generation, self.partition, sequence)
+
+
+def lowest(stream: Stream, sequence: int) -> int:
+    """Return the lowest offset at which ``sequence``, acknowledged without an offset, can stand."""
+    before = stream.places.before(sequence)
+    return stream.floor if before is None or before[0] in stream.lost else before[1] + 1
 
 
 def sent_time(stream: Stream, sequence: int) -> int | None:

@@ -140,6 +140,24 @@ def test_where_order_is_not_promised_neighbours_tell_nothing(mode: str, found: l
     assert bench.found() == found
 
 
+@pytest.mark.parametrize(("later", "found"), [(10, [("lost-write", -1, 0)]), (15, [])], ids=["stands", "rises"])
+def test_the_first_one_of_a_generation_stands_above_the_logs_start_of_its_time_and_may_expire_with_it(
+    later: int, found: list[tuple[str, int, int]]
+) -> None:
+    bench = Bench()
+    bench.write(20)
+    bench.start = 10
+    bench.settle()
+    bench.generation, bench.sequence = 2, 0
+    bench.fold(f.GenerationBegan(bench.now_ns, TOPIC, bench.mode, PRODUCER, 2))
+    ack_unplaced(bench)
+    bench.start = later
+    bench.round()
+    bench.write(2)
+    bench.settle()
+    assert bench.found() == found
+
+
 def test_what_read_uncommitted_was_not_given_is_asked_for_when_the_other_comes_to_it() -> None:
     bench = Bench()
     bench.write(1)

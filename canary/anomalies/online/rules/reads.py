@@ -11,7 +11,7 @@ from canary.anomalies.online.rules.claims import claim, place
 from canary.anomalies.online.rules.positions import advance
 from canary.anomalies.online.scope import TRANSACTIONAL, Probes, Scope, is_reread
 from canary.anomalies.online.sets.intervals import IntervalSet
-from canary.anomalies.online.stream import Stream, sent_time
+from canary.anomalies.online.stream import Stream, lowest, sent_time
 from canary.anomalies.online.topology import liveness, timeline
 from canary.anomalies.online.wanted import epoch_changed
 from canary.anomalies.policy import UNORDERED
@@ -158,7 +158,6 @@ def _unplaced_passed(scope: Scope, log: Log, stream: Stream, a: int, b: int, off
     if isolation != READ_COMMITTED or stream.mode in UNORDERED:
         return
     for x, y in stream.unplaced.within(0, a):
-        low = stream.places.before(x)
-        known = (low[1] + 1 if low else 0, offset, scope.state.now_ns, scope.state.ordinal)
+        known = (lowest(stream, x), offset, scope.state.now_ns, scope.state.ordinal)
         log.unplaced.extend(Unplaced(stream.tag, sequence, *known) for sequence in range(x, y))
         stream.unplaced.remove(x, y)

@@ -81,6 +81,7 @@ def acked(scope: Scope, run: Sequence[f.Acked]) -> None:
     log = scope.log(topic, first.partition)
     log.tried_ns = 0
     if first.offset is None:
+        stream.floor = stream.floor or log.start
         if not in_transaction:
             promise_unplaced(topic, log, stream, a, b)
         return
