@@ -7,12 +7,13 @@ said in the world at all.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from canary.anomalies.policy import UNORDERED
 from canary.anomalies.violation import Records, Violation
+from canary.facts import TopologySeen
 from canary.probe.identity import Identity
 from canary.probe.record import key
 from tests.world.chronicle import NEVER_WRITTEN, Copy, Decision
@@ -247,7 +248,24 @@ def _unclean(world: World, said: Said) -> str:
     decided = world.chronicle.decisions[violation.topic, violation.partition or 0]
     if any(one.unclean and one.topic_id == violation.topic_id and one.at <= max(said.at) for one in decided):
         return ""
+    if _joined_unseen(world, said) and not _truncation(world, said):
+        return ""
     return "no election was unclean"
+
+
+def _joined_unseen(world: World, said: Said) -> bool:
+    """Whether the leader joined the ISR after the canary's last round before it saw it lead."""
+    violation, seen = said.violation, said.violation.evidence.get("election")
+    if seen is None:
+        return False
+    rounds = [one.at_ns for one in world.facts if isinstance(one, TopologySeen) and one.at_ns < seen["at_ns"]]
+    back = (seen["at_ns"] - max(rounds, default=EPOCH_NS)) / 1e9
+    for at in said_of(world, replace(violation, at_ns=seen["at_ns"]), max(said.at)).at:
+        told = list(world.chronicle.told(violation.topic, violation.partition or 0, at - back, at))
+        isrs = [one.isr for one in told if one.topic_id == violation.topic_id]
+        if isrs and seen["leader"] not in isrs[0] and any(seen["leader"] in isr for isr in isrs):
+            return True
+    return False
 
 
 def _epoch_back(world: World, said: Said) -> str:
@@ -350,7 +368,8 @@ JUSTIFIED: dict[str, Justified] = {
     "unclean-election": Justified(
         "the controller elected a broker outside the ISR",
         _unclean,
-        "suspected ones (info) need only another leader: that is what a suspicion is",
+        "suspected ones (info) need only another leader: that is what a suspicion is; and where the log was cut, who "
+        "looks once in an interval cannot tell a leader that rejoined just before its election from one that did not",
     ),
     "leader-epoch-regression": Justified(
         "the controller's epoch went back, or a broker that is cut off told an old one",

@@ -9,9 +9,12 @@ import pytest
 from canary.anomalies.catalogue import CATALOGUE
 from canary.anomalies.online.losses import ranges
 from canary.anomalies.violation import Violation
+from canary.facts import TopologySeen
 from canary.probe.identity import Identity
+from tests.world.chronicle import Copy, Decision
 from tests.world.harms import HARMS, Harm
 from tests.world.justified import JUSTIFIED, NEVER, false
+from tests.world.kafka.contract import Record
 from tests.world.life import World, live
 from tests.world.plan import Plan, Strike
 from tests.world.shrinking import told
@@ -76,6 +79,28 @@ def test_each_kind_of_the_catalogue_that_is_made_up_is_false(calm: World) -> Non
     for kind in CATALOGUE:
         offset = 6 if kind == "lost-write" else 5  # what stands at its place is told apart by its fate
         assert false(calm, _said(calm, kind, offset), 300.0), kind
+
+
+@pytest.mark.parametrize(
+    ("joined", "how", "unknowable"), [(210, "power cut", True), (199, "power cut", False), (210, "hollow", False)]
+)
+def test_a_leader_that_rejoined_after_the_last_round_looks_uncleanly_elected_if_the_log_was_cut(
+    joined: int,
+    how: str,
+    unknowable: bool,  # noqa: FBT001
+) -> None:
+    world = World(CALM)
+    place, record = (TOPIC, 0), Record(5, 0, b"key", b"value", 0)
+    for at, leader, isr in ((0, 1, (1, 2, 3)), (190, 1, (1, 2)), (joined, 1, (1, 2, 3)), (211, 3, (3,))):
+        world.chronicle.decisions[place].append(Decision(at, "id", leader, at, isr, (1, 2, 3), 2, unclean=False))
+    world.chronicle.at["id", 0][5] = [Copy(record, 5, 0, 211, how, committed=True)]
+    world.facts += [TopologySeen(EPOCH_NS + at * 10**9, at, "probe") for at in (195, 200, 212)]
+    values: dict[str, Any] = {"severity": "critical", "topic_id": "id", "partition": 0, "offset": 5, "by": "watch"}
+    evidence = {"election": {"at_ns": EPOCH_NS + 212 * 10**9, "leader": 3}}
+    made_up = Violation(
+        kind="unclean-election", topic=TOPIC, at_ns=EPOCH_NS + 220 * 10**9, summary="", evidence=evidence, **values
+    )
+    assert (false(world, made_up, 220.0) == "") == unknowable
 
 
 def test_a_kind_is_justified_or_never_said() -> None:

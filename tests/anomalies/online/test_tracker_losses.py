@@ -202,6 +202,19 @@ def test_an_offset_that_was_given_again_where_nothing_was_promised_shows_no_cut_
     assert bench.found() == [("inconsistent-offsets", 10, -1), ("lost-write", 4, 4)]
 
 
+@pytest.mark.parametrize("grown", [0, 2])
+def test_what_was_lost_by_itself_is_no_part_of_a_cut_that_is_found_with_it(grown: int) -> None:
+    bench = Bench()
+    bench.write(10)
+    bench.poll()
+    del bench.log[2]
+    bench.truncate(7)
+    bench.write(grown)
+    bench.settle()
+    assert bench.found("lost-write") == [("lost-write", n, n) for n in (2, 7, 8, 9)]
+    assert bench.found("truncation") == [("truncation", 7, -1)]
+
+
 def test_lost_records_on_both_sides_of_a_former_end_are_no_cut_while_others_between_stand() -> None:
     bench = Bench()
     bench.write(10)

@@ -182,16 +182,17 @@ def report_cut(scope: Scope, topic: Topic, log: Log) -> None:
     if log.missing or log.rereads or log.regression or log.wanted:
         return
     if log.lost_offsets:
-        first = log.lost_offsets.first() or 0
-        if log.was_cut:
+        first, end = log.cut_at, log.lost_offsets.end() or 0
+        if first is not None:
             modes = {stream.mode for stream in topic.streams if stream.partition == log.partition}
+            lost = sum(b - a for a, b in log.lost_offsets.within(first, end))
             scope.report(
                 "truncation",
                 Where(topic, log.partition, first),
-                f"the log was cut at {first}: {log.lost_offsets.total} promised records from there on are gone",
+                f"the log was cut at {first}: {lost} promised records from there on are gone",
                 mode=next(iter(modes)) if len(modes) == 1 else None,
                 severity=policy.severity("truncation", *modes),
-                evidence={"cut": log.cut, "lost": log.lost_offsets.total, "last": (log.lost_offsets.end() or 0) - 1},
+                evidence={"cut": log.cut, "lost": lost, "last": end - 1},
             )
             log.cut = None
         log.lost_offsets = IntervalSet()

@@ -135,7 +135,7 @@ def settle(scope: Scope, extent: str) -> None:
         if not suspect.concluded and suspect.lost_first is not None:
             log = scope.state.log(*key)
             patience = _DOUBT_NS if log is not None and log.busy else _GATHER_NS
-            is_cut = log is None or log.was_cut  # what was lost by itself was not lost by an election
+            is_cut = log is None or log.cut_at is not None  # what was lost by itself was not lost by an election
             if is_cut and now - suspect.lost_watched_ns >= patience:
                 _report(scope, key, suspect, suspect.lost_first, "lost-write")
         place = known.partitions.get(key[1]) if known is not None else None
