@@ -243,7 +243,7 @@ class Truth:
                             self.false_losses.append((name, violation))
 
     def _ranged(self, found: Sequence[Violation]) -> None:
-        """A loss that is contiguous is to be said in ranges, not record by record."""
+        """A loss that is contiguous and found at one time is to be said in ranges, not record by record."""
         ends: set[tuple[Any, ...]] = set()
         touching = 0
         for one in found:
@@ -251,7 +251,7 @@ class Truth:
                 for run in one.runs:
                     who = run.identity
                     if who is not None and run.offset is not None:
-                        place = (one.topic, one.partition, who.producer_id, who.generation)
+                        place = (one.at_ns, one.topic, one.partition, who.producer_id, who.generation)
                         touching += (*place, run.offset, who.sequence) in ends
                         ends.add((*place, run.offset + run.size, who.sequence + run.size))
         if touching > MOST_TOUCHING:

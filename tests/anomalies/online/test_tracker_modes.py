@@ -395,3 +395,17 @@ def test_what_was_read_and_then_cut_off_is_not_lost_where_another_leader_acknowl
     bench.append(sequence)
     bench.settle()
     assert bench.found("lost-write", "duplicate") == [("lost-write", 2, 2)]
+
+
+def test_what_two_leaders_gave_at_the_same_offsets_and_is_lost_is_said_in_a_range_for_each() -> None:
+    bench = Bench(mode="plain")
+    bench.write(3)
+    bench.settle()
+    lost = [*bench.send(6), *bench.send(6)]
+    for i, sequence in enumerate(lost):
+        bench.ack(sequence, 3 + i % 6)
+    bench.epoch = 2
+    bench.write(6)
+    bench.settle()
+    assert bench.found("lost-write") == sorted(("lost-write", 3 + i % 6, sequence) for i, sequence in enumerate(lost))
+    assert [(one.offset, one.count) for one in bench.said if one.kind == "lost-write"] == [(3, 6), (3, 6)]

@@ -38,6 +38,10 @@ _HOW = {
 }
 
 
+_LINES = 3
+"""The same offsets of so many leaders, one after the other, which gave them alone (acks=1), are told apart."""
+
+
 def report(scope: Scope, topic: Topic, log: Log, lost: list[Loss]) -> None:
     """Report losses found together: one violation for each stretch without a survivor."""
     stretches: dict[tuple[str, bool], list[tuple[list[Loss], list[Records]]]] = {}
@@ -49,10 +53,12 @@ def report(scope: Scope, topic: Topic, log: Log, lost: list[Loss]) -> None:
         stream = topic.streams[loss.tag]
         found = stretches.setdefault((stream.mode, loss.missing.confirmed), [])
         run = Records(loss.offset, loss.size, stream.identity(loss.sequence))
-        losses, runs = found[-1] if found else ([], [])
-        if not losses or len(runs) == MOST_RUNS or not _goes_on(topic, log, losses[-1], loss):
+        last = [one for one in found[: -_LINES - 1 : -1] if len(one[1]) < MOST_RUNS]
+        ongoing = [one for one in last if _goes_on(topic, log, one[0][-1], loss)]
+        if not ongoing:
             found.append(([loss], [run]))
             continue
+        losses, runs = max(ongoing, key=lambda one: _is_next(one[0][-1], loss))
         losses.append(loss)
         before = runs[-1]
         if run == before.part(before.size, run.size):  # just what goes on there
@@ -62,6 +68,12 @@ def report(scope: Scope, topic: Topic, log: Log, lost: list[Loss]) -> None:
     for (mode, _), found in stretches.items():
         for losses, runs in found:
             _report_stretch(scope, topic, log, mode, losses, runs)
+
+
+def _is_next(before: Loss, after: Loss) -> bool:
+    """Whether a loss is of the very next records of the same stream."""
+    end = (before.tag, before.offset + before.size, before.sequence + before.size)
+    return end == (after.tag, after.offset, after.sequence)
 
 
 def _goes_on(topic: Topic, log: Log, before: Loss, after: Loss) -> bool:
