@@ -53,6 +53,7 @@ class Costs:
         self._before = 0
         self.most = 0
         """The most turns in SAMPLE_BEATS intervals."""
+        self._state: list[str] | None = None
 
     def begin(self) -> None:
         """Count from now on; that takes no turn."""
@@ -69,12 +70,16 @@ class Costs:
         allowed = SAMPLE_BEATS * round(STEPS_BEAT + STEPS_PLACE * places + STEPS_S * world.plan.beat)
         if self.most > allowed:
             yield f"{self.most} turns of tasks in {SAMPLE_BEATS} intervals; {allowed} are allowed"
+        if self._state is None:
+            self.look()
+        yield from self._state or ()
+
+    def look(self) -> None:
+        """Note what costs too much now: each record that is lost by itself later may leave a mark of its own."""
+        world = self._world
         runner = world.runner
-        if runner is None or runner._judge is None or world.process.dead:
-            return
-        breaks = breaks_of(world)
-        yield from _state(runner._judge._tracker.state, breaks)
-        yield from self._ledger()
+        if runner is not None and runner._judge is not None and not world.process.dead:
+            self._state = [*_state(runner._judge._tracker.state, breaks_of(world)), *self._ledger()]
 
     def _ledger(self) -> Iterator[str]:
         disk, folder = self._world.disk, LEDGER / "c" / "r"

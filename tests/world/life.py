@@ -312,6 +312,7 @@ class World:
 
     def _lose_once_more(self) -> None:
         """Lose the first record of each log, and a few or half of the others: a canary that went blind misses some."""
+        self.costs.look()
         dice = random.Random(self.plan.seed)
         share = dice.choice(PROOF_SHARES)
         for topic in dict.fromkeys(self.topics()):
