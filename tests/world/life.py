@@ -281,6 +281,7 @@ class World:
         self.outcome.pairs.update((strike.harm, state) for state in states(self))
         self.note(f"{strike.harm} for {strike.lasts:.1f} s")
         end = HARMS[strike.harm].begin(self, random.Random(strike.seed))
+        self._note_health()
         if end is not None:
             self._ends[number] = (strike, end)
             self.schedule.after(strike.lasts, lambda: self._end(number))
@@ -320,10 +321,13 @@ class World:
                 self.cluster.riddle(topic, partition, share, dice)
 
     def _look(self) -> None:
-        """Note once in an interval whether all is well."""
-        self.chronicle.looks.append((self.schedule.now, self._is_well()))
+        """Note once in an interval, and after each strike, whether all is well."""
+        self._note_health()
         if not self.over:
             self.schedule.after(self.plan.beat, self._look)
+
+    def _note_health(self) -> None:
+        self.chronicle.looks.append((self.schedule.now, self._is_well()))
 
     def _is_well(self) -> bool:
         ready = self.runner is not None and self.runner.probing.is_set()
