@@ -159,7 +159,7 @@ TAKEN_OUT: Final = (
                 "            known = (int(i in sequences) for sequences in (stream.acked, stream.seen))\n"
                 "            yield ranges.Loss(i + shift, 1, i, m.tag, m, *known)\n",
             ),
-            Edit(_RULES + "losses/ranges.py", "if not losses or len(runs) == MOST_RUNS or not ", "if True or not "),
+            Edit(_RULES + "losses/ranges.py", "        if not ongoing:", "        if True:"),
         ),
     ),
     Mend(
@@ -223,8 +223,8 @@ TAKEN_OUT: Final = (
         (
             Edit(
                 _RULES + "rules/sends.py",
-                "    if stream.mode in UNORDERED:\n        taken",
-                "    if False:\n        taken",
+                "    if stream.mode in UNORDERED:\n        if first",
+                "    if False:\n        if first",
             ),
             Edit(
                 _RULES + "losses/log_end.py", "back=back, grown=grown)", "back=True, grown=False)"
