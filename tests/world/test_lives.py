@@ -21,10 +21,6 @@ from tests.world.shrinking import regression, shrunk, told
 FRESH_CPU_S = 90.0
 """For so long fresh seeds are tried in each run."""
 
-OPEN = {"plain"}
-"""Modes of which about one life in ten goes wrong for a known reason (docs/testing.md): the search lives them, and
-tells."""
-
 ISR_OF_ONE = Plan(
     seed=5,
     hours=0.15,
@@ -222,10 +218,7 @@ def test_silence_about_a_loss_is_noticed_and_shrunk(monkeypatch: pytest.MonkeyPa
 def test_fresh_seeds() -> None:
     began, broken = time.process_time(), 0
     for seed in cases("world", 10_000):
-        plan = plan_of(seed, WEIGHTS)
-        if OPEN & set(plan.modes):
-            continue
-        outcome = live(plan)
+        outcome = live(plan_of(seed, WEIGHTS))
         assert outcome.wrong == [], told(shrunk(outcome, tries=60))
         broken += outcome.broken
         if time.process_time() - began > FRESH_CPU_S:
