@@ -298,9 +298,21 @@ def _another(world: World, said: Said) -> str:
     return f"it answered as {sorted(world.cluster.answered_as)}"
 
 
-def _offsets_lost(world: World, _: Said) -> str:
+def _offsets_lost(world: World, said: Said) -> str:
+    """Whether a coordinator lost an offset, or could not tell it.
+
+    A new one tells what is below its high watermark (KIP-848), which it cannot raise with too few in-sync replicas
+    (KIP-966).
+    """
     unsound = any(HARMS[one.harm].breaks for one in world.plan.strikes)
-    return "" if unsound or world.truth.forgot(OFFSETS_TOPIC) else "no coordinator lost an offset"
+    if unsound or world.truth.forgot(OFFSETS_TOPIC):
+        return ""
+    back = LATE_BEATS * world.plan.beat + LATE_S
+    places = [number for topic, number in list(world.chronicle.decisions) if topic == OFFSETS_TOPIC]
+    told = (
+        one for at in said.at for number in places for one in world.chronicle.told(OFFSETS_TOPIC, number, at - back, at)
+    )
+    return "" if any(len(one.isr) < one.min_isr for one in told) else "no coordinator lost an offset"
 
 
 # the canary
