@@ -98,10 +98,12 @@ def forget_retired(scope: Scope, topic: Topic, log: Log, asked_ordinal: int, end
     A consumer above the end has not read what was written since the log was cut below it; nor may a consumer have
     done so while a question about the log is open.
     """
+    sought: list[int] = []
     for tag, one in log.retired.items():
         if one.end is None and asked_ordinal >= one.ordinal:
             one.end = end
-        _seek_unplaced(scope, log, topic.streams[tag], end if one.end is not None else 0)
+        if one.end is not None and _seek_unplaced(scope, log, topic.streams[tag], end):
+            sought.append(tag)
     if not log.retired or log.busy:
         return
     passed: dict[str, int] = {}
@@ -109,7 +111,7 @@ def forget_retired(scope: Scope, topic: Topic, log: Log, asked_ordinal: int, end
         at = reader.position if reader.position <= end else -1
         passed[reader.isolation] = max(passed.get(reader.isolation, -1), at)
     read = min(passed.values(), default=-1)
-    due = [tag for tag, one in log.retired.items() if one.end is not None and one.end <= read]
+    due = [tag for tag in sought if (log.retired[tag].end or 0) <= read]
     if due:
         for tag in due:
             del log.retired[tag]
@@ -119,14 +121,18 @@ def forget_retired(scope: Scope, topic: Topic, log: Log, asked_ordinal: int, end
                 _drop(topic, stream)
 
 
-def _seek_unplaced(scope: Scope, log: Log, stream: Stream, end: int) -> None:
+def _seek_unplaced(scope: Scope, log: Log, stream: Stream, end: int) -> bool:
     """Look for what was acknowledged without an offset, and by a generation that is over, below the log's end.
 
-    No later probe of that generation will be read, whose place would show where it has to be.
+    No later probe of that generation will be read, whose place would show where it has to be. Returns whether there is
+    no more to look for: the log may have to grow first.
     """
-    for a, b in [] if stream.mode in UNORDERED else list(stream.unplaced):
+    if stream.mode in UNORDERED:
+        return True
+    for a, b in list(stream.unplaced):
         low = lowest(stream, a)
         if low < end:
             now = (scope.state.now_ns, scope.state.ordinal)
             log.unplaced.extend(Unplaced(stream.tag, sequence, low, end, *now) for sequence in range(a, b))
             stream.unplaced.remove(a, b)
+    return not stream.unplaced

@@ -227,7 +227,8 @@ def test_lost_records_on_both_sides_of_a_former_end_are_no_cut_while_others_betw
     assert bench.found() == [("lost-write", 3, 3), ("lost-write", 15, 15)]
 
 
-def test_what_a_generation_that_is_over_was_told_without_an_offset_is_looked_for() -> None:
+@pytest.mark.parametrize("quiet", [False, True], ids=["at once", "when the log has grown"])
+def test_what_a_generation_that_is_over_was_told_without_an_offset_is_looked_for(*, quiet: bool) -> None:
     bench = Bench()
     bench.write(2)
     (sequence,) = bench.send()
@@ -235,6 +236,8 @@ def test_what_a_generation_that_is_over_was_told_without_an_offset_is_looked_for
     bench.settle()
     assert bench.found() == []
     bench.restart()
+    if quiet:
+        bench.settle()
     bench.write(2)
     bench.settle()
     assert bench.found() == [("lost-write", -1, sequence)]
