@@ -69,6 +69,7 @@ class Requests(Core):
                 answer(Produced(error))
                 return
             if known is not None:
+                self._taken_for(replica, batch, known[0])
                 self._acknowledge(replica, known[0], known[0] + len(batch.records), known[1], acks, timeout_s, answer)
                 return
         write = partial(self._write, replica, batch, acks, timeout_s, answer)
@@ -94,6 +95,14 @@ class Requests(Core):
         if not error and known is None and self.verify_transactions and batch.producer_id not in lead.producers.open:
             error = self.transactions.verify(replica, tid, batch.producer_id, batch.producer_epoch)
         return error, known
+
+    def _taken_for(self, replica: Replica, batch: Batch, offset: int) -> None:
+        """Tell of a batch that is taken for another one: its producer got an epoch that a coordinator had forgotten."""
+        there, lead, partition = replica.log.record(offset), replica.lead, replica.partition
+        if lead is not None and there is not None and there.key != batch.records[0][0]:
+            records = self._records(replica, batch, lead.epoch, offset)
+            for call in self.on_lost:
+                call(partition.topic, partition.topic_id, partition.number, records, "never written")
 
     def _write(self, replica: Replica, batch: Batch, acks: int, timeout_s: float, answer: Reply) -> None:
         lead, partition = replica.lead, replica.partition
