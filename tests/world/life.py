@@ -250,7 +250,7 @@ class World:
             self.schedule.at(0.0, self._look)
             self.schedule.at(0.0, self._start)
             self.costs.begin()
-            watch = Watch(self) if 0 < self.plan.grain <= 1 else None
+            watch = Watch(self) if 0 < self.plan.grain <= 5 else None
             if watch is not None:
                 watch.begin()
             for number, strike in enumerate(self.plan.strikes):
