@@ -146,12 +146,15 @@ def hidden(life: Life) -> set[Identity]:
 
 
 def expired(life: Life) -> set[Identity]:
-    """Return what was acknowledged and lies below the log's start now."""
+    """Return what was acknowledged and lies below the log's start now; without an offset, where it was read."""
     (topic,) = life.topics()
+    facts = [fact for fact in life.world.facts() if isinstance(fact, f.Acked | f.Polled)]
+    unplaced = {whose(fact) for fact in facts if fact.offset is None}
     return {
-        Identity(fact.producer_id, fact.generation, fact.partition, fact.sequence)
-        for fact in life.world.facts()
-        if isinstance(fact, f.Acked) and fact.offset is not None and fact.offset < topic.logs[fact.partition].start
+        whose(fact)
+        for fact in facts
+        if fact.offset is not None and fact.offset < topic.logs[fact.partition].start
+        if isinstance(fact, f.Acked) or whose(fact) in unplaced
     }
 
 
