@@ -149,6 +149,6 @@ def promises(facts: Sequence[Fact]) -> set[Identity]:
     }
 
 
-def identity_of(fact: f.Sent | f.Acked) -> Identity:
+def identity_of(fact: f.Sent | f.Acked | f.Polled) -> Identity:
     """Return whose fact it is."""
     return Identity(fact.producer_id, fact.generation, fact.partition, fact.sequence)

@@ -43,7 +43,7 @@ def disagreed(outcome: Outcome) -> Sequence[str]:
 def showing_aborted() -> World:
     """Return a life in which each aborted transaction is shown."""
     world = World(ABORTING)
-    world.cluster.chance["aborted-read"] = 1.0
+    world.schedule.at(201.0, lambda: world.cluster.chance.update({"aborted-read": 1.0}))  # the bug began with its own
     return world
 
 
@@ -51,6 +51,13 @@ def test_losses_are_the_same_to_all_three() -> None:
     outcome = live(LOSING)
     assert outcome.wrong == [], told(outcome)
     assert outcome.broken > 0
+
+
+def test_what_is_written_where_a_log_was_cut_and_nobody_may_read_yet_is_lost_to_none() -> None:
+    """A history has no word for the cut, and its reader had read further before."""
+    strikes = (Strike(200.0, "wipe-all-brokers", 2.0, 4), Strike(320.0, "hang-transaction", 3000.0, 4))
+    outcome = live(Plan(7, 0.1, 5.0, partitions=1, modes=("transactional",), retention_s=4000.0, strikes=strikes))
+    assert outcome.wrong == [], told(outcome)
 
 
 def test_aborted_reads_are_the_same_to_all_three() -> None:

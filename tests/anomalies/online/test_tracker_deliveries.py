@@ -118,6 +118,26 @@ def test_a_range_that_the_log_has_left_behind_is_no_sign_of_a_cut(position: int)
     assert bench.found() == [("lost-write", 11, 11)]
 
 
+@pytest.mark.parametrize("cut", [False, True])
+def test_a_consumer_that_is_put_forward_was_no_sign_of_a_cut_though_the_start_is_listed_later(*, cut: bool) -> None:
+    bench = Bench()
+    bench.write(10)
+    bench.poll()
+    bench.settle(2)
+    bench.now_ns += 9 * 86_400 * 10**9
+    bench.write(3)
+    del bench.log[11]
+    bench.start = 5
+    if cut:
+        bench.astray(RC)
+    bench.positions[RU] = 3
+    bench.astray(RU)
+    bench.put(RU, 5)
+    bench.settle()
+    assert ("lost-write", 11, 11) in bench.found()
+    assert bool(bench.found("truncation")) == cut
+
+
 def test_a_range_above_the_log_is_a_sign_of_one() -> None:
     bench = Bench()
     bench.write(10)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from canary import facts as f
 from tests.support.bench import PRODUCER, RC, RU, TOPIC, Bench
 
@@ -175,6 +177,40 @@ def test_a_zombie_that_only_read_uncommitted_sees_is_none() -> None:
     bench.end += 1
     bench.read(RU, bench.end - 1, 1)
     assert bench.found("zombie-write") == []
+
+
+@pytest.mark.parametrize("told_by", [RU, "an acknowledgement"])
+def test_a_zombies_write_is_one_though_that_of_its_successor_is_told_later(told_by: str) -> None:
+    bench = Transactions()
+    bench.write_within(1, 0)
+    bench.commit(1)
+    bench.poll()
+    bench.restart()
+    bench.write_within(2, None)
+    bench.log |= {2: (PRODUCER, 2, 0), 3: (PRODUCER, 1, 1)}
+    bench.end = 4
+    bench.read(RC, 3, 2)
+    if told_by == RU:
+        bench.read(RU, 2, 2)
+    else:
+        bench.ack(0, 2)
+    for _ in range(4):
+        bench.round()
+    assert bench.found() == [("zombie-write", 3, 1)]
+
+
+def test_what_stood_above_a_successors_first_write_before_the_log_was_cut_is_no_zombies() -> None:
+    bench = Transactions()
+    for transaction in range(3):
+        bench.write_within(transaction, bench.end)
+        bench.commit(transaction)
+    bench.poll()
+    bench.truncate(2)
+    bench.restart()
+    bench.write_within(3, 2)
+    bench.commit(3)
+    bench.settle()
+    assert bench.found("zombie-write", "lost-write") == [("lost-write", 2, 1), ("lost-write", 4, 2)]
 
 
 def test_outcomes_of_an_incarnation_that_is_gone_say_nothing_of_the_next() -> None:

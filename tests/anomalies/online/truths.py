@@ -56,7 +56,8 @@ def _excused(truth: Injected, truths: Sequence[Injected], life: Life) -> bool:
     same_key = [other for other in truths if other.key == truth.key and other.offset is not None]
     if truth.kind == "early-expiry" or truth.offset is None:
         return False
-    if any(other.kind == "early-expiry" and truth.offset < (other.offset or 0) for other in same_key):
+    early = [v for v in life.said("early-expiry") if any(_is(v, other, life) for other in same_key)]
+    if any(truth.offset < int(v.evidence["log_start"]) for v in early):
         return True  # gone with all others before it was looked at again: that they are is said
     if truth.kind == "duplicate" and truth.identity in expired_in_doubt(life):
         return True

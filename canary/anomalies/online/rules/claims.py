@@ -7,9 +7,10 @@ claim that must stay: an acknowledged write (whose transaction, if any, committe
 from typing import Any
 
 from canary.anomalies import policy
+from canary.anomalies.online import generations
 from canary.anomalies.online.log import READ_COMMITTED, Log
 from canary.anomalies.online.missing import miss
-from canary.anomalies.online.scope import Found, Probes, Scope, Where
+from canary.anomalies.online.scope import TRANSACTIONAL, Found, Probes, Scope, Where
 from canary.anomalies.online.sets.intervals import IntervalSet
 from canary.anomalies.online.state import Topic
 from canary.anomalies.online.stream import Stream
@@ -108,7 +109,10 @@ def place(scope: Scope, probes: Probes, *, read: bool) -> None:
     if stream.places.matches(sequence, n, offset, stream.tag):  # known to stand just there
         if read:
             stream.seen.add(sequence, probes.end)
-    elif not stream.places.touches(sequence, probes.end) and not stream.seen.overlaps(sequence, probes.end):
+        return
+    if stream.mode in TRANSACTIONAL and (not stream.places.values or offset < stream.places.values[0]):
+        _want_older_above(scope, probes)
+    if not stream.places.touches(sequence, probes.end) and not stream.seen.overlaps(sequence, probes.end):
         _place_new(scope, probes, read=read)
     else:
         for part, known, before in _alike(probes):
@@ -121,6 +125,20 @@ def _place_new(scope: Scope, probes: Probes, *, read: bool) -> None:
     stream.places.set(sequence, n, offset, stream.tag)
     if read:
         stream.seen.add(sequence, probes.end)
+
+
+def _want_older_above(scope: Scope, probes: Probes) -> None:
+    """A generation's first write becomes known: what older ones wrote above it is read again (transactions.zombie).
+
+    A read_committed consumer may have been given that before: of a generation that died only read_uncommitted tells,
+    which may lag, and an acknowledgement may come late. The re-read also shows whether the log was cut in between.
+    """
+    topic, log, stream, _, n, offset = probes
+    who = (stream.producer_id, stream.generation)
+    for run in log.claims.within(offset + n, log.claims.end()):
+        older = topic.streams[run.tag]
+        if older.mode == stream.mode and who in generations.later(scope.state, older):
+            want(scope, log, run.key, run.end, "zombie")
 
 
 def _alike(probes: Probes) -> list[tuple[Probes, int | None, bool]]:

@@ -31,6 +31,8 @@ def positioned(scope: Scope, fact: f.Positioned) -> None:
     if before is not None and before.position == fact.offset and not before.astray:
         before.moved_at_ns = scope.state.now_ns  # it continues at its position
         return
+    if before is not None and before.astray and (log.cut or {}).get("position", fact.offset) < fact.offset:
+        log.cut = None  # it is put forward, to a start of the log that was not listed yet: its position had expired
     if fact.isolation == READ_COMMITTED:
         _put_elsewhere(topic, log, fact, SKIPPED if before is not None and before.astray else PASSED)
     log.readers[fact.consumer] = Reader(fact.isolation, fact.offset, scope.state.now_ns, fact.offset)
@@ -161,5 +163,6 @@ def out_of_range(scope: Scope, fact: f.OutOfRange) -> None:
         return  # its position was in a former incarnation of the topic
     reader.astray = True
     if fact.offset > log.start:
-        log.cut = {"consumer": fact.consumer, "position": fact.offset, "error": fact.error, "at_ns": fact.at_ns}
+        position = max(fact.offset, (log.cut or {}).get("position", 0))  # the highest shows a cut, if any does
+        log.cut = {"consumer": fact.consumer, "position": position, "error": fact.error, "at_ns": fact.at_ns}
         want_tail(scope, log, "out-of-range", fact.offset)
