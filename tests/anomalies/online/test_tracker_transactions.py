@@ -113,9 +113,10 @@ def test_what_a_generation_wrote_before_its_successor_is_no_zombies_when_it_is_r
     assert bench.found() == []
 
 
-def above_its_successor(topic_id: str = "incarnation-1", *, stands: bool = True) -> Bench:
-    """A consumer is given a transaction at offset 8, when the next generation is known to have written at offset 0."""
+def above_its_successor(topic_id: str = "incarnation-1", *, stands: bool = True, wrote: bool = True) -> Bench:
+    """A consumer is given a transaction at offset 9, when the next generation is known to have written at offset 0."""
     bench = Transactions()
+    bench.end = 1
     for transaction in range(5):
         bench.write_within(transaction, bench.end)
         bench.commit(transaction)
@@ -126,10 +127,12 @@ def above_its_successor(topic_id: str = "incarnation-1", *, stands: bool = True)
     bench.fold(f.Sent(bench.now_ns, TOPIC, 0, PRODUCER, 2, 0, bench.mode, 9))
     bench.fold(f.Acked(bench.now_ns, TOPIC, 0, PRODUCER, 2, 0, 0))
     bench.commit(9)
-    bench.read(RC, 8, 4)
+    if wrote:
+        bench.log[0] = (PRODUCER, 2, 0)
+    bench.read(RC, 9, 4)
     bench.topic_id = topic_id
     if not stands:
-        bench.truncate(2)
+        bench.truncate(1)
         bench.log[0] = (PRODUCER, 2, 0)
     for _ in range(8):
         bench.round()
@@ -138,7 +141,12 @@ def above_its_successor(topic_id: str = "incarnation-1", *, stands: bool = True)
 
 def test_what_was_fetched_before_the_topic_was_made_again_is_no_zombies() -> None:
     assert above_its_successor("incarnation-2").found("zombie-write") == []
-    assert ("zombie-write", 8, 4) in above_its_successor().found()
+    assert ("zombie-write", 9, 4) in above_its_successor().found()
+
+
+def test_no_zombies_wrote_above_a_write_that_was_acknowledged_and_never_written() -> None:
+    found = above_its_successor(wrote=False).found("zombie-write", "lost-write")
+    assert found == [("lost-write", 0, 0)]
 
 
 def test_what_was_fetched_before_the_log_was_emptied_is_no_zombies() -> None:

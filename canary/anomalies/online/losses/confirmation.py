@@ -54,6 +54,8 @@ def _release_missing(scope: Scope, topic: Topic, log: Log, sample_ordinal: int) 
 
 
 def _release_held(scope: Scope, topic: Topic, log: Log, held: Held) -> None:
+    if held.check == "stands" and _never_wrote(scope, topic, held):
+        return
     stand = standing(topic, log, held)
     if held.check in PASSED and held.violation.offset is not None:
         end = held.sequence + held.violation.count
@@ -62,6 +64,18 @@ def _release_held(scope: Scope, topic: Topic, log: Log, held: Held) -> None:
         _release_copies(scope, topic, log, held, stand)
     elif stand:
         scope.emit(held.violation.about(stand))
+
+
+def _never_wrote(scope: Scope, topic: Topic, held: Held) -> bool:
+    """Whether the later generation's first write is lost, so that nothing shows that the older one wrote after it.
+
+    A coordinator that forgot an epoch gives it again; then a leader takes the next writes for those of the former
+    generation, and acknowledges them at the offsets of those.
+    """
+    evidence = held.violation.evidence
+    producer_id, generation = evidence["later_producer"], evidence["later_generation"]
+    later = scope.stream(topic, producer_id, generation, held.violation.partition or 0)
+    return later is None or not later.places.keys or later.places.keys[0] in later.lost
 
 
 def _release_copies(scope: Scope, topic: Topic, log: Log, held: Held, stand: list[Records]) -> None:
