@@ -305,7 +305,7 @@ def heard(said: str) -> Verdict:
     Verdict(wrong='MISSED: offset 4', seed=7, cpu_s=0.0)
     """
     seed = re.search(r"^seed (\d+):", said, re.MULTILINE)
-    wrong = re.search(r"^  ([A-Z]+: .*)$", said[seed.end() :], re.MULTILINE) if seed else None
+    wrong = re.search(r"^  ([A-Z ]+: .*)$", said[seed.end() :], re.MULTILINE) if seed else None
     return Verdict(wrong[1], int(seed[1])) if seed and wrong else Verdict(None)
 
 
