@@ -75,7 +75,8 @@ def _never_wrote(scope: Scope, topic: Topic, held: Held) -> bool:
     evidence = held.violation.evidence
     producer_id, generation = evidence["later_producer"], evidence["later_generation"]
     later = scope.stream(topic, producer_id, generation, held.violation.partition or 0)
-    return later is None or not later.places.keys or later.places.keys[0] in later.lost
+    first = next(zip(later.places.keys, later.places.values, strict=True), None) if later is not None else None
+    return later is None or first is None or first[1] != evidence["its_offset"] or first[0] in later.lost
 
 
 def _release_copies(scope: Scope, topic: Topic, log: Log, held: Held, stand: list[Records]) -> None:
