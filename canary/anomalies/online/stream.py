@@ -38,7 +38,8 @@ class Stream:
     unplaced: IntervalSet = field(default_factory=IntervalSet)
     """Acknowledged without an offset and not yet seen."""
     floor: int = 0
-    """The log's start when the first one was acknowledged without an offset: each of them stands at or above it."""
+    """The log's start when the first one that waits (open, unplaced, within a transaction) was sent: it stands there
+    or above, and so do all that were sent later."""
     places: RunMap = field(default_factory=RunMap)
     """Sequence to offset, by acknowledgement or reading."""
     transactions: RunMap = field(default_factory=RunMap)

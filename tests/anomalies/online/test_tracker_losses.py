@@ -305,6 +305,23 @@ def test_an_unplaced_probe_that_may_have_expired_is_not_lost() -> None:
     assert bench.found() == []
 
 
+def test_an_unplaced_probe_that_expired_before_it_was_acknowledged_is_not_lost() -> None:
+    bench = Bench()
+    (sequence,) = bench.send()
+    bench.append(sequence)
+    (later,) = bench.send()
+    (offset,) = bench.append(later)
+    bench.round()
+    bench.now_ns += 9 * 86_400 * 10**9
+    bench.start = offset
+    del bench.log[0]
+    bench.round()
+    bench.ack(sequence, None)
+    bench.ack(later, offset)
+    bench.settle(12)
+    assert bench.found() == []
+
+
 def test_an_unplaced_probe_between_records_that_are_retained_is_lost() -> None:
     bench = Bench()
     sequence = unplaced(bench)

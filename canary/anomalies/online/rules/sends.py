@@ -34,6 +34,8 @@ def sent(scope: Scope, run: Sequence[f.Sent]) -> None:
     if not log.tried_ns and first.mode not in FENCED:  # a zombie's probes are never acknowledged
         log.tried_ns = first.at_ns
     stream = topic.streams[tag]
+    if not (stream.open or stream.unplaced or stream.transactions):
+        stream.floor = log.start
     stream.open.add(first.sequence, first.sequence + n)
     stream.next_sequence = max(stream.next_sequence, first.sequence + n)
     stream.sent_keys.extend(range(first.sequence, first.sequence + n))
@@ -81,7 +83,6 @@ def acked(scope: Scope, run: Sequence[f.Acked]) -> None:
     log = scope.log(topic, first.partition)
     log.tried_ns = 0
     if first.offset is None:
-        stream.floor = stream.floor or log.start
         if not in_transaction:
             promise_unplaced(topic, log, stream, a, b)
         return
