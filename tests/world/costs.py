@@ -29,9 +29,9 @@ if TYPE_CHECKING:
 
 SAMPLE_BEATS = 10
 """For so many intervals turns are counted together: what comes seldom (an audit, a seal) is no loop."""
-STEPS_BEAT, STEPS_PLACE, STEPS_S = 200, 40, 20
-"""In an interval the tasks of a canary take at most so many turns, and so many more for each partition of a mode, and
-for each second: clients without a connection try again ten times a second, whatever the interval."""
+STEPS_BEAT, STEPS_PLACE, STEPS_S = 200, 40, 12
+"""In an interval the tasks of a canary take at most so many turns, and so many more for each partition of a mode; and
+for each second, once and for each mode: clients without a connection try again ten times a second."""
 MARKER_BROKEN = frozenset({"places", "transactions", "promised", "failed", "early", "claims"})
 """Where a transaction that is retained may have a run of its own."""
 RUNS, RUNS_BREAK = 24, 4
@@ -66,8 +66,9 @@ class Costs:
     def too_much(self) -> Iterator[str]:
         """Yield what costs more than it may."""
         world = self._world
-        places = world.plan.partitions * len(world.plan.modes)
-        allowed = SAMPLE_BEATS * round(STEPS_BEAT + STEPS_PLACE * places + STEPS_S * world.plan.beat)
+        modes = len(world.plan.modes)
+        seconds = STEPS_S * (1 + modes) * world.plan.beat
+        allowed = SAMPLE_BEATS * round(STEPS_BEAT + STEPS_PLACE * world.plan.partitions * modes + seconds)
         if self.most > allowed:
             yield f"{self.most} turns of tasks in {SAMPLE_BEATS} intervals; {allowed} are allowed"
         if self._state is None:
