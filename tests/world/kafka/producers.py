@@ -35,6 +35,8 @@ class Producers:
         """(first offset, offset of its marker) of the aborted transactions of a producer id."""
         self.transactional = False
         """Whether there is anything that a reader must not see: markers, aborted records."""
+        self.floor = 0
+        """Below it aborted transactions are forgotten."""
         self.end = start
         self.last: Record | None = None
 
@@ -47,11 +49,13 @@ class Producers:
         other.open = dict(self.open)
         other.closed = list(self.closed)
         other.aborted = {number: list(ranges) for number, ranges in self.aborted.items()}
-        other.transactional, other.last = self.transactional, self.last
+        other.transactional, other.last, other.floor = self.transactional, self.last, self.floor
         return other
 
     def holds_for(self, log: Log) -> bool:
         """Whether this state is that of a beginning of ``log``."""
+        if self.floor > log.start:
+            return False  # a log from which less was deleted
         return self.end == log.base or (self.last is not None and log.record(self.end - 1) is self.last)
 
     def replay(self, log: Log) -> None:
@@ -150,6 +154,7 @@ class Producers:
 
     def forget_below(self, start: int) -> None:
         """Forget aborted transactions whose records all expired."""
+        self.floor = max(self.floor, start)
         for number, ranges in list(self.aborted.items()):
             kept = [pair for pair in ranges if pair[1] >= start]
             if kept:
