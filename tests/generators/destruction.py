@@ -322,8 +322,7 @@ class Life:
         self.start = start
         self.truth.excused |= {key for key, offset in self.truth.gone.items() if offset < start}
         self.truth.excused |= {record.key for record in self.deleted.values() if record.key is not None}
-        for _ in range(LOWER_TIMES):
-            self.round()
+        self.see_start()
 
     def undelete(self) -> None:
         """A replica leads that has deleted less; that is seen before anything else happens."""
@@ -335,8 +334,20 @@ class Life:
             self.truth.happened["undelete"] += 1
             self.start = start
             self.elect()
-            for _ in range(LOWER_TIMES):
-                self.round()
+            self.see_start()
+
+    def see_start(self) -> None:
+        """Ask until the log's new start is believed.
+
+        One that ends where it ended before its epoch was taken up again looks like a former leader's: it has to grow.
+        """
+        for _ in range(LOWER_TIMES):
+            self.round()
+        end = self.end
+        while self.end == end and self.tracker.state.topics[TOPIC].logs[0].start != self.start:
+            self.write()
+        if self.end > end:
+            self.round()
 
     def epoch_back(self) -> None:
         """The metadata was restored, or lost."""
@@ -377,9 +388,9 @@ class Life:
         """Let every question be asked and answered, the log grow a little, and all of it be read again."""
         self.ack()
         for turn in range(-FORMER_ROUNDS if self.in_doubt else 0, 16):
-            if turn in {-FORMER_ROUNDS, 1, 9}:
+            if turn in {-FORMER_ROUNDS, LOWER_TIMES - FORMER_ROUNDS, 1, 9}:
                 end = self.end
-                while self.end == end:  # that of a former leader's log never moves
+                while self.end == end:  # that of a former leader's log never moves; it may stand where the first one is
                     self.write()
                 while self.mode == "plain" and self.end <= max(self.truth.gone.values(), default=0):
                     self.write()  # the end of a log tells nothing of what its leader acknowledged alone
