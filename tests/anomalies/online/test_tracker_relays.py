@@ -59,7 +59,7 @@ def test_doubt_of_a_topic_that_is_gone_excuses_nothing_in_its_successor() -> Non
     relay.bench.fold(f.TransactionIndeterminate(relay.bench.now_ns, *key, "?"))
     bench = relay.bench
     bench.generation, bench.sequence = 2, 0
-    bench.fold(f.GenerationBegan(bench.now_ns, TOPIC, bench.mode, 77, 2, bench.topic_id))
+    bench.fold(f.GenerationBegan(bench.now_ns, TOPIC, bench.mode, 77, 2))
     bench.write(20)
     relay.take(0, 5)
     relay.take(10, 20)

@@ -98,9 +98,7 @@ def generation_began(scope: Scope, fact: f.GenerationBegan) -> None:
     state.producers[fact.producer_id] = Producer(fact.topic, fact.mode, fact.generation)
     topic = scope.topic(fact.topic)
     generations.retire(scope, topic, fact.mode)
-    made_again = topic.topic_id is not None and bool(topic.first_generations)
-    if fact.topic_id in topic.dead_ids or (fact.topic_id is None and made_again):
-        # its records bear the tag of a former incarnation, whose id may not have been known
+    if fact.topic_id in topic.dead_ids:  # its records bear a former incarnation's tag
         topic.first_generations[fact.producer_id] = fact.generation + 1
     while len(state.transactions) > _INDETERMINATE_TRANSACTIONS_KEPT:
         del state.transactions[next(iter(state.transactions))]
