@@ -113,7 +113,9 @@ def test_what_a_generation_wrote_before_its_successor_is_no_zombies_when_it_is_r
     assert bench.found() == []
 
 
-def above_its_successor(topic_id: str = "incarnation-1", *, stands: bool = True, wrote: bool = True) -> Bench:
+def above_its_successor(
+    topic_id: str = "incarnation-1", *, stands: bool = True, wrote: bool = True, second: bool = False
+) -> Bench:
     """A consumer is given a transaction at offset 9, when the next generation is known to have written at offset 0."""
     bench = Transactions()
     bench.end = 1
@@ -126,6 +128,10 @@ def above_its_successor(topic_id: str = "incarnation-1", *, stands: bool = True,
     bench.fold(f.TransactionBegan(bench.now_ns, bench.mode, PRODUCER, 2, 9))
     bench.fold(f.Sent(bench.now_ns, TOPIC, 0, PRODUCER, 2, 0, bench.mode, 9))
     bench.fold(f.Acked(bench.now_ns, TOPIC, 0, PRODUCER, 2, 0, 0))
+    if second:
+        bench.fold(f.Sent(bench.now_ns, TOPIC, 0, PRODUCER, 2, 1, bench.mode, 9))
+        bench.fold(f.Acked(bench.now_ns, TOPIC, 0, PRODUCER, 2, 1, 2))
+        bench.log[2] = (PRODUCER, 2, 1)
     bench.commit(9)
     if wrote:
         bench.log[0] = (PRODUCER, 2, 0)
@@ -147,6 +153,7 @@ def test_what_was_fetched_before_the_topic_was_made_again_is_no_zombies() -> Non
 def test_no_zombies_wrote_above_a_write_that_was_acknowledged_and_never_written() -> None:
     found = above_its_successor(wrote=False).found("zombie-write", "lost-write")
     assert found == [("lost-write", 0, 0)]
+    assert ("zombie-write", 9, 4) in above_its_successor(wrote=False, second=True).found()
 
 
 def test_what_was_fetched_before_the_log_was_emptied_is_no_zombies() -> None:

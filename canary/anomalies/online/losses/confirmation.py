@@ -67,16 +67,18 @@ def _release_held(scope: Scope, topic: Topic, log: Log, held: Held) -> None:
 
 
 def _never_wrote(scope: Scope, topic: Topic, held: Held) -> bool:
-    """Whether the later generation's first write is lost, so that nothing shows that the older one wrote after it.
+    """Whether all that the later generation wrote below is lost: nothing shows that the older one wrote after it.
 
     A coordinator that forgot an epoch gives it again; then a leader takes the next writes for those of the former
     generation, and acknowledges them at the offsets of those.
     """
-    evidence = held.violation.evidence
+    evidence, offset = held.violation.evidence, held.violation.offset or 0
     producer_id, generation = evidence["later_producer"], evidence["later_generation"]
     later = scope.stream(topic, producer_id, generation, held.violation.partition or 0)
-    first = next(zip(later.places.keys, later.places.values, strict=True), None) if later is not None else None
-    return later is None or first is None or first[1] != evidence["its_offset"] or first[0] in later.lost
+    below = [] if later is None else [one for one in later.places.within(0, later.next_sequence) if one.value < offset]
+    return later is None or all(
+        later.lost.covers(one.key, one.key + min(one.length, offset - one.value)) for one in below
+    )
 
 
 def _release_copies(scope: Scope, topic: Topic, log: Log, held: Held, stand: list[Records]) -> None:
