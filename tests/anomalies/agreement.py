@@ -130,7 +130,7 @@ def damaged(life: Life) -> set[Identity]:
     """Return who should have stood where something corrupt stands."""
     found = {(v.partition, v.offset) for v in life.said("corrupt")}
     return {
-        Identity(fact.producer_id, fact.generation, fact.partition, fact.sequence)
+        whose(fact)
         for fact in life.world.facts()
         if isinstance(fact, f.Acked) and (fact.partition, fact.offset) in found
     }
@@ -139,7 +139,7 @@ def damaged(life: Life) -> set[Identity]:
 def hidden(life: Life) -> set[Identity]:
     """Return what a fresh re-read found below an open transaction: the history has no read_committed reader of it."""
     return {
-        Identity(fact.producer_id, fact.generation, fact.partition, fact.sequence)
+        whose(fact)
         for fact in life.world.facts()
         if isinstance(fact, f.Polled) and fact.consumer.startswith("reread") and fact.isolation == READ_UNCOMMITTED
     }
@@ -185,7 +185,7 @@ def skips(life: Life) -> Counter[str]:
     assert said <= skipped | injected, (life.seed, said - skipped)
     back = {(c["key"], c["values"][1]) for c in consumers(life, *BACKWARDS) if c["key"] not in choice}
     late = {
-        (life.key(fact.partition), value_of(Identity(fact.producer_id, fact.generation, fact.partition, fact.sequence)))
+        (life.key(fact.partition), value_of(whose(fact)))
         for fact in life.world.facts()
         if isinstance(fact, f.Polled)
         and (life.key(fact.partition), fact.offset) in life.places("nonmonotonic-poll")

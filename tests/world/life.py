@@ -321,12 +321,13 @@ class World:
                 self.cluster.riddle(topic, partition, share, dice)
 
     def _look(self) -> None:
-        """Note once in an interval, and after each strike, whether all is well."""
+        """Look once in an interval whether all is well."""
         self._note_health()
         if not self.over:
             self.schedule.after(self.plan.beat, self._look)
 
     def _note_health(self) -> None:
+        """Note whether all is well: once in an interval, and after each strike, which may be over before the next."""
         self.chronicle.looks.append((self.schedule.now, self._is_well()))
 
     def _is_well(self) -> bool:
@@ -477,13 +478,13 @@ class World:
 
     def _late(self) -> Iterator[Wrong]:
         """Yield a loss that was said only after all had been well for long enough to find it."""
-        first = self.truth.first_told()
+        first, patience = self.truth.first_told(), self.look_beats * self.plan.beat
         for name, fate in self.truth.broken().items():
             if name not in first or self._excused(name, fate):
                 continue
             gone_at = max(fate.at if fate.gone is None else fate.gone[0], self.truth.promised[name])
             quiet = self.chronicle.longest_quiet(gone_at, first[name])
-            if quiet > self.look_beats * self.plan.beat:
+            if quiet > patience:
                 about = f"offset {fate.offset} of {fate.topic}[{fate.partition}] was gone at {gone_at:.1f} s"
                 yield Wrong("LATE", f"{about}, and said at {first[name]:.1f} s: all was well for {quiet:.0f} s between")
                 return

@@ -32,8 +32,7 @@ def lie_about(replica: Replica, batch: Batch, records: list[Record]) -> Produced
     if batch.producer_id >= 0:
         sequences = (batch.producer_id, batch.producer_epoch, first.sequence, records[-1].sequence)
         lead.producers.expect(*sequences, first.offset, first.timestamp_ms)
-    for call in cluster.on_lost:
-        call(partition.topic, partition.topic_id, partition.number, records, "never written")
+    partition.tell_lost(records, "never written")
     return Produced(errors.DUPLICATE_SEQUENCE_NUMBER if mistaken else 0, first.offset, first.timestamp_ms)
 
 

@@ -213,8 +213,12 @@ class Partition:
             return
         for record in data:
             self._lost[id(record)] = record
+        self.tell_lost(data, how)
+
+    def tell_lost(self, records: list[Record], how: str) -> None:
+        """Tell of records that the log lacks from now on, or never had, and why."""
         for call in self.cluster.on_lost:
-            call(self.topic, self.topic_id, self.number, data, how)
+            call(self.topic, self.topic_id, self.number, records, how)
 
     def stray(self, batch: list[Record]) -> None:
         """A deposed leader appended this: the log lacks it, unless that leader is elected again."""
@@ -247,8 +251,7 @@ class Partition:
         for record in data:
             self.hidden.pop(id(record), None)
         if data and not self.internal:
-            for call in self.cluster.on_lost:
-                call(self.topic, self.topic_id, self.number, data, how)
+            self.tell_lost(data, how)
         for told in self.cluster.on_start:
             told(self.topic_id, self.number, start)
 

@@ -98,11 +98,9 @@ class Requests(Core):
 
     def _taken_for(self, replica: Replica, batch: Batch, offset: int) -> None:
         """Tell of a batch that is taken for another one: its producer got an epoch that a coordinator had forgotten."""
-        there, lead, partition = replica.log.record(offset), replica.lead, replica.partition
+        there, lead = replica.log.record(offset), replica.lead
         if lead is not None and there is not None and there.key != batch.records[0][0]:
-            records = self._records(replica, batch, lead.epoch, offset)
-            for call in self.on_lost:
-                call(partition.topic, partition.topic_id, partition.number, records, "never written")
+            replica.partition.tell_lost(self._records(replica, batch, lead.epoch, offset), "never written")
 
     def _write(self, replica: Replica, batch: Batch, acks: int, timeout_s: float, answer: Reply) -> None:
         lead, partition = replica.lead, replica.partition
