@@ -6,12 +6,14 @@ import asyncio
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, TypeVar, cast
 
 from fastapi import Depends
 from starlette.requests import Request
 
 from api.knowledge.evidence import Survived
+from api.knowledge.heartbeats import Heartbeats
 from api.knowledge.views import ClusterView, read_views
 from api.store_calls import Calls, UnavailableError
 from canary.settings.serving import ApiSettings
@@ -95,10 +97,12 @@ class State:
     configured: tuple[str, ...]
     api: ApiSettings
     now_ns: Callable[[], int] = time.time_ns
+    monotonic: Callable[[], float] = time.monotonic
     process_metrics: bool = True
     streams: Streams = field(default_factory=Streams)
     rendered: Rendered = field(default_factory=Rendered)
     survived: Remembered = field(default_factory=Remembered)
+    heartbeats: Heartbeats = field(default_factory=Heartbeats)
 
     async def ask_log(self, cluster: str | None, empty: E, question: Callable[[ProbeLogReader], T]) -> T | E:
         """Return the probe log's answer; ``empty`` while no runner (of ``cluster``) can have shipped anything.
@@ -131,7 +135,8 @@ class State:
 
     def _read(self) -> Knowledge:
         now_ns = self.now_ns()
-        clusters = read_views(self.store.views.all(), now_ns, self.configured)
+        heard = partial(self.heartbeats.heard, now_s=self.monotonic())
+        clusters = read_views(self.store.views.all(), now_ns, self.configured, heard)
         return Knowledge(
             now_ns,
             clusters,

@@ -1,16 +1,19 @@
 """What the runners of each cluster published last, put together.
 
-While a runner lives, what it published is at most a second old. Its counters and histograms count for ever, because a
+While a runner lives, what it published is at most a second old. How old it is follows from the runner's clock and the
+API's, and from how long the API has read the same (heartbeats.py): a heartbeat that is ahead of the API's clock proves
+nothing, as it may be of a runner that has stopped. Its counters and histograms count for ever, because a
 counter never goes back. Its gauges describe the present and count only while it lives. The metric's catalogue entry
 says how one series that several runners measure becomes one.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import structlog
 
+from api.knowledge.heartbeats import Heard
 from canary.metrics import METRICS, Measurement
 from canary.metrics.catalogue import folded
 from canary.metrics.published import PartitionView, Published, TopicView, loads
@@ -40,6 +43,8 @@ class RunnerState:
     """How long ago it stored its view, in s."""
     troubles: tuple[tuple[str, bool], ...] = ()
     """What it could not do then, in words, and whether losses may go unnoticed meanwhile."""
+    ahead_s: float | None = None
+    """By how much its clock is ahead of the API's, where it is not known for that whether the runner lives."""
 
     @property
     def fresh(self) -> bool:
@@ -55,6 +60,11 @@ class RunnerState:
     def blind(self) -> str | None:
         """Why losses may go unnoticed by this runner; None: they may not."""
         return "; ".join(words for words, blind in self.troubles if blind and self.reports) or None
+
+    @property
+    def judges(self) -> bool:
+        """Whether it judges for certain, and sees what it needs for that."""
+        return self.fresh and not self.blind and self.ahead_s is None
 
 
 @dataclass(slots=True)
@@ -88,7 +98,7 @@ class ClusterView:
     @property
     def unjudged(self) -> int:
         """How many shares of the partitions are without a runner that judges and sees what it needs for that."""
-        judging = {runner.shard[0] for runner in self.runners if runner.fresh and not runner.blind}
+        judging = {runner.shard[0] for runner in self.runners if runner.judges}
         return len(set(range(self.shares)) - judging)
 
     @property
@@ -129,27 +139,49 @@ def readable(rows: Iterable[View]) -> Iterator[tuple[View, Published]]:
             log.warning("view_unreadable", cluster=row.cluster, runner=row.runner, error=str(error))
 
 
-def read_views(rows: Iterable[View], now_ns: int, configured: Sequence[str] = ()) -> dict[str, ClusterView]:
-    """Return the view of each cluster, by name: those in ``rows`` and in ``configured``."""
-    rows = sorted(rows, key=lambda row: (row.cluster, -row.at_ns))
+def _unknown(_runner: tuple[str, str], _told_ns: int) -> Heard:
+    return Heard()
+
+
+def read_views(
+    rows: Iterable[View],
+    now_ns: int,
+    configured: Sequence[str] = (),
+    heard: Callable[[tuple[str, str], int], Heard] = _unknown,
+) -> dict[str, ClusterView]:
+    """Return the view of each cluster, by name: those in ``rows`` and in ``configured``.
+
+    ``heard`` returns how old the heartbeat of a (cluster, runner) is, as far as the API has looked.
+    """
+    rows = list(rows)
     clusters = {name: ClusterView(name) for name in sorted({*configured, *(row.cluster for row in rows)})}
     shared: dict[str, list[Published]] = {}
-    for row, shown in readable(rows):
-        runner = RunnerState(
-            row.runner,
-            row.at_ns,
-            max(0.0, (now_ns - row.at_ns) / 1e9),
-            shown.waiting_for,
-            shown.shard,
-            max(0.0, (now_ns - (row.at_ns if shown.told_ns is None else shown.told_ns)) / 1e9),
-            shown.troubles,
-        )
+    read = [(row, shown, _runner(row, shown, now_ns, heard)) for row, shown in readable(rows)]
+    for row, shown, runner in sorted(read, key=lambda one: (one[0].cluster, -one[2].at_ns)):
         _merge(clusters[row.cluster], shown, runner)
         if runner.fresh and runner.shard[1] > 1:
             shared.setdefault(row.cluster, []).append(shown)
     for name, views in shared.items():
         _share_brokers(clusters[name], views)
     return clusters
+
+
+def _runner(row: View, shown: Published, now_ns: int, heard: Callable[[tuple[str, str], int], Heard]) -> RunnerState:
+    told_ns = row.at_ns if shown.told_ns is None else shown.told_ns
+    least_s, most_s = heard((row.cluster, row.runner), told_ns)
+    heard_ns = min(told_ns, now_ns - round(least_s * 1e9))  # not later than the API has first read it
+    judged_ns = min(row.at_ns, heard_ns - max(told_ns - row.at_ns, 0))
+    ahead_s = (told_ns - now_ns) / 1e9
+    return RunnerState(
+        row.runner,
+        judged_ns,
+        (now_ns - judged_ns) / 1e9,
+        shown.waiting_for,
+        shown.shard,
+        (now_ns - heard_ns) / 1e9,
+        shown.troubles,
+        ahead_s if ahead_s > FRESH_S and least_s <= FRESH_S < most_s else None,
+    )
 
 
 def _merge(view: ClusterView, shown: Published, runner: RunnerState) -> None:

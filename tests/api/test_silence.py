@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import re
 import time
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from api import create_app
+from api.judgement.safety import silence
+from api.knowledge.heartbeats import Heartbeats
+from api.knowledge.views import read_views
 from canary.runner.publishing.troubles import Trouble, blindness
 from tests.api.serving import Client, ProbeLogFake, settings, view
 
 if TYPE_CHECKING:
+    from api.knowledge.views import ClusterView
     from storage.store import Store
 
 LEDGER = "the ledger /data/ledger cannot be written: No space left on device; free or repair the disk"
@@ -116,3 +121,64 @@ def test_whoever_has_configured_no_cluster_is_ready_while_any_is_judged(store: S
     assert ready(anything) != ""
     shown(store)
     assert ready(anything) == ""
+
+
+class Looking:
+    """Pages of one API, ``at`` seconds after the first: what they say of a runner whose clock is ahead."""
+
+    def __init__(self, store: Store) -> None:
+        self._store, self._heartbeats, self.now_ns = store, Heartbeats(), time.time_ns()
+
+    def told(self, at: float, *, ahead: float, judged: float = 0, name: str = "canary-0") -> None:
+        """The runner stores its view."""
+        told_ns = self.now_ns + round((at + ahead) * 1e9)
+        self._store.views.save("prod", name, told_ns - round(judged * 1e9), view(told_ns=told_ns))
+
+    def view(self, at: float) -> ClusterView:
+        heard = partial(self._heartbeats.heard, now_s=at)
+        return read_views(self._store.views.all(), self.now_ns + round(at * 1e9), ["prod"], heard)["prod"]
+
+    def says(self, at: float) -> str | None:
+        return silence(self.view(at))
+
+
+AHEAD = "It is not known whether all of prod is judged: the clock of canary-0 is 60 s ahead of the API's."
+
+
+def test_a_heartbeat_that_is_ahead_of_the_clock_proves_nothing_until_it_is_seen_to_go_on(store: Store) -> None:
+    page = Looking(store)
+    page.told(0, ahead=60)
+    assert page.says(0) == AHEAD, "whether it is of now or of a minute ago nobody knows"
+    page.told(4, ahead=60)
+    assert page.says(5) is None, "5 s ago it was not there"
+    assert page.view(5).shards_missing == 0
+    page.told(100, ahead=60)
+    assert page.says(100) == AHEAD, "it may have stopped right after the last look"
+
+
+def test_a_runner_that_stopped_is_silent_though_its_clock_was_ahead(store: Store) -> None:
+    page = Looking(store)
+    page.told(0, ahead=60)
+    page.says(0)
+    for at in range(10, 80):  # for a while its last heartbeat is of the present
+        assert page.says(at) == f"The canary of prod has not reported for {at} s."
+    assert page.view(50).shards_missing == 1
+    (runner,) = page.view(50).runners
+    assert runner.at_ns == page.now_ns, "so the alert CanaryRunnerDown fires in its time"
+
+
+def test_a_judge_that_stands_is_seen_though_its_clock_is_ahead(store: Store) -> None:
+    page = Looking(store)
+    for at in (0, 5):
+        page.told(at, ahead=60, judged=30)
+        said = page.says(at)
+    assert said == "The canary of prod has not judged anything for 30 s."
+
+
+def test_a_dead_runner_whose_clock_was_ahead_hides_none_that_lives(store: Store) -> None:
+    page = Looking(store)
+    page.told(0, ahead=3600)
+    page.says(0)
+    page.told(20, ahead=0, name="canary-1")
+    assert page.says(20) is None
+    assert [runner.name for runner in page.view(20).runners] == ["canary-1", "canary-0"]

@@ -34,6 +34,7 @@ class Watch:
             ("c",),
             world.settings.api,
             now_ns=lambda: EPOCH_NS + round(world.schedule.now * 1e9),
+            monotonic=lambda: world.schedule.now,
         )
 
     def begin(self) -> None:
