@@ -44,6 +44,8 @@ AGAIN_S = 5.0
 LOOK_BEATS, HARMED_BEATS = 60, 10
 """A loss is to be found within so many intervals without harm, each harm counted as so many longer than it lasts;
 in some lives within more (`World.look_beats`)."""
+FOUND_BEATS = 5
+"""So many intervals after its turn at the latest the scrubber's chunk is read, and what it lacks is confirmed."""
 PROOF_BEATS = 120
 """So many intervals after the last harm records are lost once more: whatever it went through, the canary finds it."""
 PROOF_SHARES = (0.01, 0.5)
@@ -153,9 +155,11 @@ class World:
     def look_beats(self) -> int:
         """Within so many intervals a loss is to be found: twice as many where a transaction hangs.
 
-        There the scrubber reads what lies below it and what lies above it in turns.
+        There the scrubber reads what lies below it and what lies above it in turns. However much it may read, it turns
+        to one log in an interval at most, as it wakes up once in it: where there are many, it comes back later.
         """
-        return LOOK_BEATS * (1 + bool(self.cluster.hung(LOOK_BEATS * self.plan.beat)))
+        beats = max(LOOK_BEATS, self.plan.logs + FOUND_BEATS)
+        return beats * (1 + bool(self.cluster.hung(LOOK_BEATS * self.plan.beat)))
 
     def silent_for(self) -> float:
         """Return for how many seconds no process of the canary has been able to do anything."""

@@ -62,15 +62,18 @@ class Plan:
         """How often probes are sent, in s."""
         return beat_of(self.grain)
 
+    @property
+    def logs(self) -> int:
+        """How many partitions are probed in the end, in all topics."""
+        writers = sum(WORKLOADS[mode].topic != "none" for mode in self.modes)
+        return self.partitions * writers + sum(one.harm == "grow-topic" for one in self.strikes)
+
     def settings(self) -> Settings:
         """Return the canary's settings: as an operator would have them, stretched by the grain."""
         beat = self.beat
-        writers = sum(WORKLOADS[mode].topic != "none" for mode in self.modes)
-        grown = sum(one.harm == "grow-topic" for one in self.strikes)
-        scrubbed = SCRUB_BYTES * max((self.partitions * writers + grown) / 3, 1)
         made = Settings.model_validate(
             {
-                "runner": {"name": "r", "scrub_rate": int(scrubbed / beat)},
+                "runner": {"name": "r", "scrub_rate": int(SCRUB_BYTES * max(self.logs / 3, 1) / beat)},
                 "store": {"url": "sqlite:///world/store.db"},
                 "ledger": {"directory": "/world/ledger"},
                 "probe_log": {"url": "memory://probe-log"},

@@ -155,6 +155,15 @@ def test_what_a_broken_cluster_loses_is_found_and_said(harm: str, mode: str) -> 
     assert outcome.broken > 0, told(outcome)
 
 
+def test_a_loss_is_found_though_the_scrubber_turns_to_one_log_in_an_interval_and_there_are_many() -> None:
+    strikes = (Strike(1700.0, "elect", 1.0, 1),)
+    plan = Plan(6, 0.5, 20.0, partitions=30, modes=("idempotent", "transactional"), strikes=strikes)
+    world = World(plan)
+    outcome = world.live()
+    assert outcome.wrong == [], told(outcome)
+    assert outcome.broken > plan.logs / 2
+
+
 def test_a_loss_below_the_highest_start_that_the_log_had_is_found() -> None:
     """All disks are wiped, the log begins again at 0, and then a record is lost below the old start."""
     strikes = (
