@@ -111,6 +111,11 @@ def test_each_mode_lives_and_says_nothing_without_harm(modes: tuple[str, ...]) -
     assert [one.summary for _, one in world.truth.violations] == []
 
 
+def test_a_life_may_be_so_coarse_that_an_hour_lies_between_two_probes() -> None:
+    settings = Plan(seed=3, hours=1.0, grain=3600.0, modes=("idempotent", "relay", "group", "fencing")).settings()
+    assert settings.clusters[0].watch.audit_interval == 600 * 3600
+
+
 def test_a_committed_offset_that_goes_back_without_a_loss_is_noticed_and_false(monkeypatch: pytest.MonkeyPatch) -> None:
     committed = Groups.committed
 
