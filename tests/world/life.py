@@ -490,7 +490,7 @@ class World:
                 return
 
     def _excused(self, name: bytes, fate: Any) -> bool:
-        """Whether the canary cannot know of a broken promise: its memory was lost and said so, or the topic is gone."""
+        """Whether the canary cannot know of a broken promise: it may have expired, or what was known of it is gone."""
         if fate.topic not in self._topics_of(self.modes_on()):
             return True  # nobody asks for that topic
         gone_at, how = fate.gone or (fate.at, "")
@@ -499,6 +499,8 @@ class World:
         expired_at = self.truth.expired_at(fate)
         if expired_at is not None and self._quiet(gone_at, expired_at) < self.look_beats * self.plan.beat:
             return True  # nothing is looked for below the log's start
+        if self.truth.may_have_expired(name, fate, gone_at, self.plan.retention_s):
+            return True
         if any(at >= min(gone_at, self.truth.promised[name]) for at in self.truth.memory_lost):
             return True
         kinds = {
