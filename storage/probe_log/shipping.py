@@ -28,6 +28,7 @@ from storage.probe_log.incarnations import SAMPLES, first_told
 from storage.probe_log.schemas import SORTED_BY
 
 CARRY_FILE = "probe-log.carry"
+DAY_S = 86_400
 ROW_GROUP_ROWS = 65_536
 PARTITION_ROWS = 2048
 """From so many rows for each partition on, a row group holds one partition only: Spark reads just those it needs."""
@@ -90,7 +91,7 @@ def ship(converted: Converted, *, url: str, name: str) -> None:
     """
     if converted.first_at_ns is None:
         return
-    day = datetime.fromtimestamp(converted.first_at_ns // 1_000_000_000, UTC).date().isoformat()
+    day = _day(converted.first_at_ns)
     filesystem, root = open_url(url)
     for table in ("polls", "transactions", "probes"):  # no probe appears before the transaction that excuses it
         path = posixpath.join(root, table, day, f"{name}.parquet")
@@ -134,19 +135,27 @@ def write_table(filesystem: Any, path: str, rows: pa.Table, sorted_by: tuple[str
         raise ProbeLogError(f"the probe log {path} cannot be written: {one_line(error)}") from None
 
 
-def drop_old(url: str, before_ns: int) -> int:
-    """Delete the files of days that ended before ``before_ns``; return how many.
+def drop_old(url: str, now_ns: int, retention_s: float) -> int:
+    """Delete the files of days that ended ``retention_s`` before ``now_ns``; return how many.
+
+    Of the days before today that have files the last ones stay, one more than ``retention_s`` has: to a clock that is
+    ahead every day is old, and the night knows of no promise without its row. A day with files takes a day to come.
 
     Raises:
         ProbeLogError: the place cannot be listed or written.
     """
-    last_day = datetime.fromtimestamp(before_ns // 1_000_000_000, UTC).date().isoformat()
+    today, last_day = _day(now_ns), _day(now_ns - int(retention_s * 1e9))
     filesystem, root = open_url(url)
     dropped = 0
     try:
         for table in SORTED_BY:
-            for path in list_files(filesystem, posixpath.join(root, table)):
-                if _is_day(day := posixpath.basename(posixpath.dirname(path))) and day < last_day:
+            paths = [
+                (path, day) for path in list_files(filesystem, posixpath.join(root, table)) if (day := _day_of(path))
+            ]
+            before = sorted({day for _, day in paths if day < today})
+            kept = min([last_day, *before[-1 - int(retention_s // DAY_S) :]])
+            for path, day in paths:
+                if day < kept:
                     filesystem.rm_file(path)
                     dropped += 1
     except Exception as error:  # noqa: BLE001  # every fsspec back end raises its own kinds
@@ -204,12 +213,18 @@ def _write_durably(path: Path, data: bytes) -> None:
     DISK.close(DISK.replace(path, data))
 
 
-def _is_day(name: str) -> bool:
+def _day(at_ns: int) -> str:
+    return datetime.fromtimestamp(at_ns // 1_000_000_000, UTC).date().isoformat()
+
+
+def _day_of(path: str) -> str | None:
+    """Return the day whose folder a file lies in; None: another program's."""
+    day = posixpath.basename(posixpath.dirname(path))
     try:
-        datetime.strptime(name, "%Y-%m-%d").replace(tzinfo=UTC)
+        datetime.strptime(day, "%Y-%m-%d").replace(tzinfo=UTC)
     except ValueError:
-        return False
-    return True
+        return None
+    return day
 
 
 def safe_name(name: str) -> str:
