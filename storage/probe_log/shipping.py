@@ -25,7 +25,7 @@ from storage.probe_log.carry import Carry, load_carry, save_carry
 from storage.probe_log.converting import Converted, convert
 from storage.probe_log.errors import ProbeLogError
 from storage.probe_log.incarnations import SAMPLES, first_told
-from storage.probe_log.schemas import SORTED_BY
+from storage.probe_log.schemas import SCHEMAS, SORTED_BY
 
 CARRY_FILE = "probe-log.carry"
 DAY_S = 86_400
@@ -84,7 +84,7 @@ def ship(converted: Converted, *, url: str, name: str) -> None:
     """Write one segment's tables, whole, under ``<table>/<day>/<name>.parquet``; without facts write nothing.
 
     Rows that are there already stay: a ledger that was put back ships a part of the segment once more, or another one
-    under its number.
+    under its number. Where nothing was shipped under the name this costs one look.
 
     Raises:
         ProbeLogError: the place cannot be written.
@@ -93,28 +93,34 @@ def ship(converted: Converted, *, url: str, name: str) -> None:
         return
     day = _day(converted.first_at_ns)
     filesystem, root = open_url(url)
+    paths = {table: posixpath.join(root, table, day, f"{name}.parquet") for table in SORTED_BY}
+    last = _shipped(filesystem, paths["probes"], SCHEMAS["probes"])  # without it no call has come to its end
     for table in ("polls", "transactions", "probes"):  # no probe appears before the transaction that excuses it
-        path = posixpath.join(root, table, day, f"{name}.parquet")
-        rows = _with_shipped(filesystem, path, converted.tables[table], SORTED_BY[table])
-        write_table(filesystem, path, rows, SORTED_BY[table])
+        rows, sorted_by = converted.tables[table], SORTED_BY[table]
+        before = _shipped(filesystem, paths[table], rows.schema) if last is not None else None
+        write_table(filesystem, paths[table], rows if before is None else _both(before, rows, sorted_by), sorted_by)
 
 
-def _with_shipped(filesystem: Any, path: str, rows: pa.Table, sorted_by: tuple[str, ...]) -> pa.Table:
-    """Return rows, and those that a file holds already, each once; none are known of a file that may not be read.
+def _shipped(filesystem: Any, path: str, schema: pa.Schema) -> pa.Table | None:
+    """Return the rows that a file holds already; none are known of a file that may not be read.
 
     Raises:
         ProbeLogError: it does not answer.
     """
     try:
-        with filesystem.open(path, "rb") as file:
-            shipped = pq.ParquetFile(file).read().cast(rows.schema)
+        data = filesystem.cat_file(path)  # where there is none this is one request, and open() would be two
+        return pq.ParquetFile(pa.BufferReader(data)).read().cast(schema)
     except (FileNotFoundError, PermissionError, pa.ArrowInvalid):
-        return rows
+        return None
     except Exception as error:  # noqa: BLE001  # every fsspec back end raises its own kinds
         raise ProbeLogError(f"the probe log {path} cannot be written: {one_line(error)}") from None
-    if shipped.equals(rows):
+
+
+def _both(before: pa.Table, rows: pa.Table, sorted_by: tuple[str, ...]) -> pa.Table:
+    """Return the rows of both tables, each once."""
+    if before.equals(rows):
         return rows
-    distinct = pa.concat_tables([shipped, rows]).group_by(rows.schema.names, use_threads=False).aggregate([])
+    distinct = pa.concat_tables([before, rows]).group_by(rows.schema.names, use_threads=False).aggregate([])
     return distinct.cast(rows.schema).sort_by([(key, "ascending") for key in sorted_by])
 
 

@@ -171,6 +171,39 @@ def test_a_ledger_that_was_put_back_takes_nothing_out_of_the_probe_log(tmp_path:
         assert (found["probe"]["offset"], len(found["polls"])) == (10 * n, 1)
 
 
+def test_only_a_segment_that_was_shipped_before_is_read(
+    ledger: Ledger, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    filesystem, _ = fsspec.core.url_to_fs(url)
+    path, looked, cat = sealed(ledger, probe(1)), list[str](), type(filesystem).cat_file
+
+    def look(self: Any, name: str, **options: Any) -> Any:
+        looked.append(name.split("/")[-3])
+        return cat(self, name, **options)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(type(filesystem), "cat_file", look)
+        ship(path, url)
+        assert looked == ["probes"]
+        (path.parent / "probe-log.carry").unlink()
+        ship(path, url)
+    assert sorted(set(looked[1:])) == ["polls", "probes", "transactions"]
+
+
+def test_a_probe_log_that_does_not_answer_is_not_written(
+    ledger: Ledger, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise OSError(5, "does not answer")
+
+    path = sealed(ledger, probe(1))
+    with monkeypatch.context() as patch:
+        patch.setattr(type(fsspec.core.url_to_fs(url)[0]), "cat_file", fail)
+        with pytest.raises(ProbeLogError, match="does not answer"):
+            ship(path, url)
+    assert files(url) == {}
+
+
 def test_who_may_only_write_ships_all_the_same(ledger: Ledger, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object, **__: object) -> None:
         raise PermissionError(13, "Access Denied")
