@@ -88,6 +88,14 @@ WENT_WRONG: dict[str, Plan] = {
         partitions=1,
         strikes=(Strike(at=170.0, harm="old-ledger", lasts=300.0, seed=4),),
     ),
+    "a clock that was ahead by more than the probe log's retention": Plan(
+        seed=1,
+        hours=3.0,
+        grain=60.0,
+        partitions=1,
+        retention_s=1_000_000.0,
+        strikes=(Strike(at=5400.0, harm="clock-ahead", lasts=600.0, seed=5),),
+    ),
 }
 """Lives in which the canary, or the world, was wrong once; each by what it was about."""
 
