@@ -180,9 +180,15 @@ ONLINE: Final[list[Mutation]] = [
         ("reread.start = max(reread.start, fact.offset)", "pass"),
     ),
     *mutations(
+        _RULES + "state.py",
+        _TESTS,
+        ("marked_id in {None, *self.dead_ids}", "marked_id in self.dead_ids"),
+        ("bool(self.dead_ids) and ", ""),
+    ),
+    *mutations(
         _RULES + "rules/positions.py",
         _TESTS,
-        ("    if fact.topic_id in topic.dead_ids:\n        return", "    pass"),
+        ("    if topic.is_former(fact.topic_id):\n        return", "    pass"),
     ),
     *mutations(
         _RULES + "rules/phantoms.py",
@@ -479,7 +485,7 @@ ONLINE: Final[list[Mutation]] = [
         _TESTS,
         ("            _end_stream(scope, topic, stream)\n", ""),
         ("    forget_sent_times(stream)\n", ""),
-        ("    if fact.topic_id in topic.dead_ids:", "    if False:"),
+        ("    if topic.is_former(fact.topic_id):", "    if False:"),
         ("fact.generation + 1\n", "fact.generation\n"),
         ("[part for a, b in before for part in after.without(a, b)]", "[]"),
         ("[part for a, b in before for part in after.without(a, b)]", "before"),
@@ -567,7 +573,7 @@ ONLINE: Final[list[Mutation]] = [
     *mutations(
         _RULES + "rules/relays.py",
         _TESTS,
-        ("    if fact.topic_id in topic.dead_ids:\n        return\n", ""),
+        ("    if topic.is_former(fact.topic_id):\n        return\n", ""),
         ("if taken < 0 or fact.start <= taken:", "if taken < 0 or fact.start <= taken + 1:"),
         ("if taken < 0 or fact.start <= taken:", "if fact.start <= taken:"),
         ('if (topic.topic_id or "") != topic_id:\n            continue', "pass"),
