@@ -195,19 +195,18 @@ ONLINE: Final[list[Mutation]] = [
         _TESTS,
         ("    log.phantoms.set(first.offset, n, first.sequence, stream.tag)\n", ""),
         (
-            "if end > stream.next_sequence:\n            if stream.live:",
-            "if end > stream.next_sequence + 1:\n            if stream.live:",
+            "if end > stream.next_sequence:\n        if stream.live:",
+            "if end > stream.next_sequence + 1:\n        if stream.live:",
         ),
         (
-            "if end > stream.next_sequence:\n            if stream.live:",
-            "if end > stream.next_sequence:\n            if True:",
+            "if end > stream.next_sequence:\n        if stream.live:",
+            "if end > stream.next_sequence:\n        if True:",
         ),
         ("if known is None or first.generation > known:", "if known is None:"),
-        ("        and producer.live\n", ""),
-        (
-            "and first.generation >= topic.first_generations.get(first.producer_id, 0)\n    ):\n        stream",
-            "):\n        stream",
-        ),
+        ("== producer.generation and producer.live:", "== producer.generation:"),
+        ("if first.generation < topic.first_generations.get(first.producer_id, 0):\n        return None", "pass"),
+        ("    if producer.mode not in FENCED:", "    if False:"),
+        ("stream.next_sequence, stream.live = first.sequence + n, False", "stream.next_sequence = first.sequence + n"),
     ),
     *mutations(
         _RULES + "rules/claims.py",
