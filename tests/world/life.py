@@ -44,6 +44,8 @@ AGAIN_S = 5.0
 LOOK_BEATS, HARMED_BEATS = 60, 10
 """A loss is to be found within so many intervals without harm, each harm counted as so many longer than it lasts;
 in some lives within more (`World.look_beats`)."""
+HUNG_BEATS = 3
+"""A transaction that is open for more intervals hangs."""
 PROOF_BEATS = 120
 """So many intervals after the last harm records are lost once more: whatever it went through, the canary finds it."""
 PROOF_SHARES = (0.01, 0.5)
@@ -96,6 +98,8 @@ class World:
         self.process = Process("canary-0")
         self.runner: ClusterRunner | None = None
         self.chronicle = Chronicle(lambda: self.schedule.now)
+        self.hung_at: dict[tuple[str, int], float] = {}
+        """By (topic, partition), when a transaction was seen last that hangs there."""
         self.clocks = {0}
         """What ``clock_ns`` ever was."""
         self._clock_ns = 0
@@ -329,6 +333,7 @@ class World:
     def _note_health(self) -> None:
         """Note whether all is well: once in an interval, and after each strike, which may be over before the next."""
         self.chronicle.looks.append((self.schedule.now, self._is_well()))
+        self.hung_at |= dict.fromkeys(self.cluster.hung(HUNG_BEATS * self.plan.beat), self.schedule.now)
 
     def _is_well(self) -> bool:
         ready = self.runner is not None and self.runner.probing.is_set()
@@ -482,7 +487,10 @@ class World:
         for name, fate in self.truth.broken().items():
             if name not in first or self._excused(name, fate):
                 continue
-            gone_at = max(fate.at if fate.gone is None else fate.gone[0], self.truth.promised[name])
+            when, how = fate.gone or (fate.at, "")
+            gone_at = max(when, self.truth.promised[name])
+            if how == "commit undone":  # see `_excused`
+                gone_at = max(gone_at, self.hung_at.get((fate.topic, fate.partition), 0.0))
             quiet = self.chronicle.longest_quiet(gone_at, first[name])
             if quiet > patience:
                 about = f"offset {fate.offset} of {fate.topic}[{fate.partition}] was gone at {gone_at:.1f} s"
