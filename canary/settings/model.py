@@ -78,7 +78,8 @@ class ProbeLogSettings(Section):
     retention: Seconds = Field(
         30 * 86400.0,
         gt=0,
-        description="How long probe log files are kept; longer than any probe topic's retention (duration).",
+        description="How long probe log files are kept, and of how many days at least; longer than any probe topic's "
+        "retention (duration).",
     )
 
 

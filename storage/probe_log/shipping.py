@@ -25,9 +25,10 @@ from storage.probe_log.carry import Carry, load_carry, save_carry
 from storage.probe_log.converting import Converted, convert
 from storage.probe_log.errors import ProbeLogError
 from storage.probe_log.incarnations import SAMPLES, first_told
-from storage.probe_log.schemas import SORTED_BY
+from storage.probe_log.schemas import SCHEMAS, SORTED_BY
 
 CARRY_FILE = "probe-log.carry"
+DAY_S = 86_400
 ROW_GROUP_ROWS = 65_536
 PARTITION_ROWS = 2048
 """From so many rows for each partition on, a row group holds one partition only: Spark reads just those it needs."""
@@ -83,37 +84,43 @@ def ship(converted: Converted, *, url: str, name: str) -> None:
     """Write one segment's tables, whole, under ``<table>/<day>/<name>.parquet``; without facts write nothing.
 
     Rows that are there already stay: a ledger that was put back ships a part of the segment once more, or another one
-    under its number.
+    under its number. Where nothing was shipped under the name this costs one look.
 
     Raises:
         ProbeLogError: the place cannot be written.
     """
     if converted.first_at_ns is None:
         return
-    day = datetime.fromtimestamp(converted.first_at_ns // 1_000_000_000, UTC).date().isoformat()
+    day = _day(converted.first_at_ns)
     filesystem, root = open_url(url)
+    paths = {table: posixpath.join(root, table, day, f"{name}.parquet") for table in SORTED_BY}
+    last = _shipped(filesystem, paths["probes"], SCHEMAS["probes"])  # without it no call has come to its end
     for table in ("polls", "transactions", "probes"):  # no probe appears before the transaction that excuses it
-        path = posixpath.join(root, table, day, f"{name}.parquet")
-        rows = _with_shipped(filesystem, path, converted.tables[table], SORTED_BY[table])
-        write_table(filesystem, path, rows, SORTED_BY[table])
+        rows, sorted_by = converted.tables[table], SORTED_BY[table]
+        before = _shipped(filesystem, paths[table], rows.schema) if last is not None else None
+        write_table(filesystem, paths[table], rows if before is None else _both(before, rows, sorted_by), sorted_by)
 
 
-def _with_shipped(filesystem: Any, path: str, rows: pa.Table, sorted_by: tuple[str, ...]) -> pa.Table:
-    """Return rows, and those that a file holds already, each once; none are known of a file that may not be read.
+def _shipped(filesystem: Any, path: str, schema: pa.Schema) -> pa.Table | None:
+    """Return the rows that a file holds already; none are known of a file that may not be read.
 
     Raises:
         ProbeLogError: it does not answer.
     """
     try:
-        with filesystem.open(path, "rb") as file:
-            shipped = pq.ParquetFile(file).read().cast(rows.schema)
+        data = filesystem.cat_file(path)  # where there is none this is one request, and open() would be two
+        return pq.ParquetFile(pa.BufferReader(data)).read().cast(schema)
     except (FileNotFoundError, PermissionError, pa.ArrowInvalid):
-        return rows
+        return None
     except Exception as error:  # noqa: BLE001  # every fsspec back end raises its own kinds
         raise ProbeLogError(f"the probe log {path} cannot be written: {one_line(error)}") from None
-    if shipped.equals(rows):
+
+
+def _both(before: pa.Table, rows: pa.Table, sorted_by: tuple[str, ...]) -> pa.Table:
+    """Return the rows of both tables, each once."""
+    if before.equals(rows):
         return rows
-    distinct = pa.concat_tables([shipped, rows]).group_by(rows.schema.names, use_threads=False).aggregate([])
+    distinct = pa.concat_tables([before, rows]).group_by(rows.schema.names, use_threads=False).aggregate([])
     return distinct.cast(rows.schema).sort_by([(key, "ascending") for key in sorted_by])
 
 
@@ -134,19 +141,27 @@ def write_table(filesystem: Any, path: str, rows: pa.Table, sorted_by: tuple[str
         raise ProbeLogError(f"the probe log {path} cannot be written: {one_line(error)}") from None
 
 
-def drop_old(url: str, before_ns: int) -> int:
-    """Delete the files of days that ended before ``before_ns``; return how many.
+def drop_old(url: str, now_ns: int, retention_s: float) -> int:
+    """Delete the files of days that ended ``retention_s`` before ``now_ns``; return how many.
+
+    Of the days before today that have files the last ones stay, one more than ``retention_s`` has: to a clock that is
+    ahead every day is old, and the night knows of no promise without its row. A day with files takes a day to come.
 
     Raises:
         ProbeLogError: the place cannot be listed or written.
     """
-    last_day = datetime.fromtimestamp(before_ns // 1_000_000_000, UTC).date().isoformat()
+    today, last_day = _day(now_ns), _day(now_ns - int(retention_s * 1e9))
     filesystem, root = open_url(url)
     dropped = 0
     try:
         for table in SORTED_BY:
-            for path in list_files(filesystem, posixpath.join(root, table)):
-                if _is_day(day := posixpath.basename(posixpath.dirname(path))) and day < last_day:
+            paths = [
+                (path, day) for path in list_files(filesystem, posixpath.join(root, table)) if (day := _day_of(path))
+            ]
+            before = sorted({day for _, day in paths if day < today})
+            kept = min([last_day, *before[-1 - int(retention_s // DAY_S) :]])
+            for path, day in paths:
+                if day < kept:
                     filesystem.rm_file(path)
                     dropped += 1
     except Exception as error:  # noqa: BLE001  # every fsspec back end raises its own kinds
@@ -204,12 +219,18 @@ def _write_durably(path: Path, data: bytes) -> None:
     DISK.close(DISK.replace(path, data))
 
 
-def _is_day(name: str) -> bool:
+def _day(at_ns: int) -> str:
+    return datetime.fromtimestamp(at_ns // 1_000_000_000, UTC).date().isoformat()
+
+
+def _day_of(path: str) -> str | None:
+    """Return the day whose folder a file lies in; None: another program's."""
+    day = posixpath.basename(posixpath.dirname(path))
     try:
-        datetime.strptime(name, "%Y-%m-%d").replace(tzinfo=UTC)
+        datetime.strptime(day, "%Y-%m-%d").replace(tzinfo=UTC)
     except ValueError:
-        return False
-    return True
+        return None
+    return day
 
 
 def safe_name(name: str) -> str:

@@ -183,7 +183,11 @@ def skips(life: Life) -> Counter[str]:
     # a re-read may show what no history's consumer is given: that it was committed, and so skipped
     injected = {truth.identity for truth in life.world.injected if truth.kind == "poll-skip" and truth.facts}
     assert said <= skipped | injected, (life.seed, said - skipped)
-    back = {(c["key"], c["values"][1]) for c in consumers(life, *BACKWARDS) if c["key"] not in choice}
+    back = {
+        (c["key"], value)
+        for c in consumers(life, *BACKWARDS)
+        if c["key"] not in choice and not life.moved(identity_of(value := c["values"][1]))
+    }
     late = {
         (life.key(fact.partition), value_of(whose(fact)))
         for fact in life.world.facts()

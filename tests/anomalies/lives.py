@@ -79,6 +79,10 @@ class Life:
         """Whether a log may have been cut without a word of it: never, here the tracker says each cut."""
         return False
 
+    def moved(self, _identity: Identity) -> bool:
+        """Whether the tail was put back to read it again without a word of it: never, the history has each assign."""
+        return False
+
     def forgotten(self, _identity: Identity) -> bool:
         """Whether somebody had expired before it was read: never, here every leader has the same start."""
         return False

@@ -132,6 +132,7 @@ class Clockwork:
         self.injected: list[Injected] = []
         self.incarnation = 1
         self.seen_incarnation = 1  # what the runner knows of
+        self.known_id = "incarnation-1"  # what its readers and writers know of
         self.gone = False  # the topic is deleted, and not yet made again
         self.void: set[str] = set()
         self.first_generation = 1

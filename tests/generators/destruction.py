@@ -9,12 +9,14 @@ said.
 
 from __future__ import annotations
 
+import dataclasses
 from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from canary import facts as f
 from canary.anomalies.online import Tracker
+from canary.anomalies.online.log import Log
 from tests.generators.wild import seeded
 from tests.support.bench import positions
 from tests.support.ranges import one_by_one
@@ -84,6 +86,8 @@ class Life:
         self.late: list[tuple[Key, int]] = []
         self.requests: list[RereadRequest] = []
         self.said: dict[str, Violation] = {}
+        self.gone_sent_ns: dict[Key, int] = {}
+        """When it was sent, of what was destroyed."""
         self.in_doubt = False
         """Whether the log was cut under an epoch that is not newer: it might be a former leader's log."""
         self.begin()
@@ -248,10 +252,20 @@ class Life:
         for event in between[1:]:
             event()
         self.known_id = self.known_id or self.topic_id
+        before = dataclasses.replace(self.known_log())
         self.fold(
             f.Listed(self.now_ns, sample, TOPIC, 0, self.start, self.end, self.end, self.epoch),
             f.TopicConfigured(self.now_ns, TOPIC, RETENTION_MS, -1, "delete", 2),
         )
+        unseen_ns = self.known_log().listed_ns - before.listed_ns
+        if unseen_ns > 60 * S and self.end <= before.start:  # emptied while nobody looked: it may have expired before
+            aged_ns = self.now_ns - RETENTION_MS * MS + 60 * S
+            self.truth.excused |= {key for key, sent_ns in self.gone_sent_ns.items() if sent_ns <= aged_ns}
+
+    def known_log(self) -> Log:
+        """Return what the tracker knows of the log."""
+        topic = self.tracker.state.topics.get(TOPIC)
+        return Log(0) if topic is None else topic.logs.get(0, Log(0))
 
     def yesterday(self) -> None:
         """A broker that has not heard of the last election, of which the canary has, answers once more."""
@@ -272,6 +286,7 @@ class Life:
             record = self.log.pop(offset, None)
             if record is not None and record.key is not None:
                 self.truth.gone[record.key] = offset
+                self.gone_sent_ns[record.key] = record.sent_ns
 
     def elect(self) -> None:
         self.epoch += 1

@@ -140,7 +140,7 @@ class Reading(Clockwork):
             self.fact(f.OutOfRange, consumer, consumer, TOPIC, p, position, "_AUTO_OFFSET_RESET")
             self.tail_last.pop(p, None)
             position = log.start if position < log.start else log.end
-            self.fact(f.Positioned, consumer, consumer, TOPIC, p, position, "reset")
+            self.fact(f.Positioned, consumer, consumer, TOPIC, p, position, "reset", self.known_id)
         found, self.tails[consumer, p] = log.read(position, limit, consumer)
         if consumer == RC:
             last = self.tail_last.get(p)

@@ -15,7 +15,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from canary import facts as f
-from tests.generators.clockwork import MS, RC, RETENTION_MS, RU, SECOND, TOPIC, Injected, Process, World
+from tests.generators.clockwork import MS, RC, RETENTION_MS, RU, SECOND, TOPIC, Injected, Process, Producer, World
 from tests.generators.kafka import Log
 from tests.generators.reading import Reading
 from tests.generators.writing import Writing
@@ -74,16 +74,22 @@ class Simulator(Reading, Writing):
     def restart(self) -> None:
         """The runner is killed and comes back: a new generation; what was in flight has no outcome any more."""
         self.life += 1
+        self.known_id = f"incarnation-{self.seen_incarnation}"
         self.fact(f.RunnerStarted, "canary-0", "test")
         for producer in self.producers:
             producer.generation += 1
             producer.sequences.clear()
-            self.fact(f.GenerationBegan, TOPIC, producer.mode, producer.producer_id, producer.generation)
+            self.began(producer)
         for (consumer, p), position in list(self.tails.items()):
             start = max(self.logs[p].start, position - self.random.randint(0, 10))
             self.tails[consumer, p] = start
             self.tail_last.pop(p, None)
-            self.fact(f.Positioned, consumer, consumer, TOPIC, p, start, "start")
+            self.fact(f.Positioned, consumer, consumer, TOPIC, p, start, "start", self.known_id)
+
+    def began(self, producer: Producer) -> None:
+        """Say that the producer writes under its generation from here on."""
+        who = (TOPIC, producer.mode, producer.producer_id, producer.generation)
+        self.fact(f.GenerationBegan, *who, self.known_id)
 
     def delete(self) -> None:
         """The topic is deleted, whatever is in flight; and made again after a while, by somebody else."""
@@ -102,15 +108,16 @@ class Simulator(Reading, Writing):
 
     def renew(self) -> None:
         """The runner has seen another topic id: new generations, and consumers at the beginning."""
+        self.known_id = f"incarnation-{self.seen_incarnation}"
         self.first_generation = self.producers[0].generation + 1
         for producer in self.producers:
             producer.generation += 1
             producer.sequences.clear()
-            self.fact(f.GenerationBegan, TOPIC, producer.mode, producer.producer_id, producer.generation)
+            self.began(producer)
         self.tail_last.clear()
         for consumer, p in self.tails:
             self.tails[consumer, p] = self.logs[p].start
-            self.fact(f.Positioned, consumer, consumer, TOPIC, p, self.logs[p].start, "recreated")
+            self.fact(f.Positioned, consumer, consumer, TOPIC, p, self.logs[p].start, "recreated", self.known_id)
 
     def expire(self) -> None:
         """Retention removes what is old and was read by the canary and by a process of the history."""
@@ -133,10 +140,10 @@ class Simulator(Reading, Writing):
         """Let everybody begin."""
         self.fact(f.RunnerStarted, "canary-0", "test")
         for producer in self.producers:
-            self.fact(f.GenerationBegan, TOPIC, producer.mode, producer.producer_id, producer.generation)
+            self.began(producer)
         self.fact(f.TopicConfigured, TOPIC, RETENTION_MS, -1, "delete", 2)
         for consumer, p in self.tails:
-            self.fact(f.Positioned, consumer, consumer, TOPIC, p, 0, "start")
+            self.fact(f.Positioned, consumer, consumer, TOPIC, p, 0, "start", self.known_id)
         self.flush()
         self.watching()
         for consumer in (RC, RU):

@@ -21,7 +21,7 @@ from storage.probe_log.compacting import compact
 from storage.probe_log.errors import NothingThereError, ProbeLogError
 from storage.probe_log.reading import ProbeLogReader
 from storage.probe_log.schemas import PROBES
-from storage.probe_log.shipping import Shipped, drop_old, ship_segment, try_out
+from storage.probe_log.shipping import DAY_S, Shipped, drop_old, ship_segment, try_out
 from storage.probe_log.windows import Window
 
 if TYPE_CHECKING:
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 DAY = datetime(2026, 11, 3, 12, tzinfo=UTC)
 T0 = int(DAY.timestamp()) * 1_000_000_000
+DAY_NS = DAY_S * 1_000_000_000
 _numbers = itertools.count()
 
 
@@ -168,6 +169,39 @@ def test_a_ledger_that_was_put_back_takes_nothing_out_of_the_probe_log(tmp_path:
         found = ProbeLogReader(url).find(Identity(7, 1, 0, n))
         assert found is not None, n
         assert (found["probe"]["offset"], len(found["polls"])) == (10 * n, 1)
+
+
+def test_only_a_segment_that_was_shipped_before_is_read(
+    ledger: Ledger, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    filesystem, _ = fsspec.core.url_to_fs(url)
+    path, looked, cat = sealed(ledger, probe(1)), list[str](), type(filesystem).cat_file
+
+    def look(self: Any, name: str, **options: Any) -> Any:
+        looked.append(name.split("/")[-3])
+        return cat(self, name, **options)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(type(filesystem), "cat_file", look)
+        ship(path, url)
+        assert looked == ["probes"]
+        (path.parent / "probe-log.carry").unlink()
+        ship(path, url)
+    assert sorted(set(looked[1:])) == ["polls", "probes", "transactions"]
+
+
+def test_a_probe_log_that_does_not_answer_is_not_written(
+    ledger: Ledger, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise OSError(5, "does not answer")
+
+    path = sealed(ledger, probe(1))
+    with monkeypatch.context() as patch:
+        patch.setattr(type(fsspec.core.url_to_fs(url)[0]), "cat_file", fail)
+        with pytest.raises(ProbeLogError, match="does not answer"):
+            ship(path, url)
+    assert files(url) == {}
 
 
 def test_who_may_only_write_ships_all_the_same(ledger: Ledger, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -334,13 +368,21 @@ def test_a_file_that_is_no_parquet_is_an_error_with_the_place(tmp_path: Path) ->
 
 
 def test_retention_deletes_whole_days_that_are_over(ledger: Ledger, url: str) -> None:
-    day_ns = 86_400 * 1_000_000_000
-    for days in range(3):
-        ship(sealed(ledger, probe(days, at_ns=T0 + days * day_ns)), url)
-    assert drop_old(url, T0) == 0
-    assert drop_old(url, T0 + 2 * day_ns) == 6
-    assert {name.split("/")[2] for name in files(url)} == {"2026-11-05"}
-    assert drop_old(url + "-nothing-here", T0) == 0
+    for days in range(6):
+        ship(sealed(ledger, probe(days, at_ns=T0 + days * DAY_NS)), url)
+    assert drop_old(url, T0 + 5 * DAY_NS, 6 * DAY_S) == 0
+    assert drop_old(url, T0 + 5 * DAY_NS, 2 * DAY_S) == 6
+    assert {name.split("/")[2] for name in files(url)} == {f"2026-11-0{day}" for day in range(5, 9)}
+    assert drop_old(url + "-nothing-here", T0, 1.0) == 0
+
+
+def test_a_clock_that_is_ahead_deletes_no_day_within_retention(ledger: Ledger, url: str) -> None:
+    for days in range(4):
+        ship(sealed(ledger, probe(days, at_ns=T0 + days * DAY_NS)), url)
+    assert drop_old(url, T0 + 400 * DAY_NS, 3 * DAY_S) == 0
+    ship(sealed(ledger, probe(4, at_ns=T0 + 400 * DAY_NS)), url)
+    assert drop_old(url, T0 + 400 * DAY_NS, 3 * DAY_S) == 0, "what is shipped meanwhile makes nothing older"
+    assert drop_old(url, T0 + 3 * DAY_NS, 3 * DAY_S) == 0
 
 
 def test_compacting_changes_no_answer_and_keeps_the_newest_files(ledger: Ledger, url: str) -> None:
@@ -389,9 +431,8 @@ def test_days_and_runners_are_not_merged_and_a_merged_file_has_a_limit(
     ledger: Ledger, url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(compacting_module, "MAX_ROWS", 2)
-    day_ns = 86_400 * 1_000_000_000
     for n in range(8):
-        ship(sealed(ledger, probe(n, at_ns=T0 + (n // 5) * day_ns)), url)
+        ship(sealed(ledger, probe(n, at_ns=T0 + (n // 5) * DAY_NS)), url)
     compact(url, keep=0, at_least=4)
     probes = sorted(name for name in files(url) if name.startswith("/probes/"))
     assert [name.rsplit("-", 2)[-2:] for name in probes[:2]] == [

@@ -62,12 +62,18 @@ class Bench:
     def begin(self) -> None:
         self.fold(
             f.RunnerStarted(self.now_ns, "canary-0", "test"),
-            f.GenerationBegan(self.now_ns, TOPIC, self.mode, PRODUCER, self.generation),
+            f.GenerationBegan(self.now_ns, TOPIC, self.mode, PRODUCER, self.generation, self.marked_id),
         )
         self.round()
         self.fold(f.TopicConfigured(self.now_ns, TOPIC, 7 * 86_400_000, -1, "delete", 2))
         for name, position in self.positions.items():
-            self.fold(f.Positioned(self.now_ns, name, name, TOPIC, 0, position, "start"))
+            self.fold(f.Positioned(self.now_ns, name, name, TOPIC, 0, position, "start", self.marked_id))
+
+    @property
+    def marked_id(self) -> str | None:
+        """The topic id in the tag of the canary's records."""
+        known = self.tracker.state.topics.get(TOPIC)
+        return None if known is None or known.unmarked else known.topic_id
 
     def fold(self, *facts: f.Fact) -> None:
         self.now_ns += 1_000_000
@@ -146,9 +152,9 @@ class Bench:
         self.fold(f.OutOfRange(self.now_ns, name, name, TOPIC, 0, self.positions[name], "out of range"))
 
     def put(self, name: str, offset: int, topic_id: str | None = None) -> None:
-        """A tail consumer goes on at ``offset``, of an incarnation of the topic."""
+        """A tail consumer goes on at ``offset``, of an incarnation of the topic (the last one that was seen)."""
         self.positions[name] = offset
-        self.fold(f.Positioned(self.now_ns, name, name, TOPIC, 0, offset, "reset", topic_id))
+        self.fold(f.Positioned(self.now_ns, name, name, TOPIC, 0, offset, "reset", topic_id or self.marked_id))
 
     def answer(self) -> None:
         """Answer the re-reads that were asked for."""

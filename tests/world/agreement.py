@@ -18,8 +18,10 @@ probe log and on a dump of the logs as they stand. What must hold, and what excu
   only, and nobody can tell there what had expired from what was destroyed.
 * **Lost at night, so said**: the running canary has said it, too, unless it could not know of it (`World._excused`).
 * **Duplicates**: the night names exactly those of which the cluster has two copies, but for what it does not judge.
-* **Aborted reads**: what was polled and is an aborted read at night is G1a online, and the other way round. Excused: a
-  memory that was lost or rotted (the outcome, or the reading, may be gone with it), another incarnation.
+  Online each is said once both have stood for as long as a loss may take to be found.
+* **Aborted reads**: of what a consumer was polled, G1a names what a broker showed though it was aborted, and what is an
+  aborted read at night, and nothing else. Excused: a memory that was lost or rotted (outcome or reading may be gone
+  with it), another incarnation.
 * **`canary check`** on the exported history says what online says (tests.world.exported).
 * **Phantoms**: the night finds none, unless memory was lost or rotted: every identity was noted before it was sent.
 """
@@ -99,7 +101,9 @@ class _Compared:
             "lost at night and not gone": self.gone(),
             "lost at night and not said": self.said(),
             "copies and duplicates differ": self.duplicates(),
+            "two copies stand and are not said": self.doubled(),
             "aborted reads differ": self.aborted(),
+            "an aborted read that is not said": self.given(),
             "phantom at night": self.phantoms(),
             "canary check and online differ": self.exported(),
         }
@@ -167,6 +171,23 @@ class _Compared:
             verdict = self.verdicts.get(name, "survived" if name in self.rows else None)
             if twice != (verdict == "duplicate") and (not twice or name in judged):
                 yield f"{fate} is {verdict} at night"
+
+    def doubled(self) -> Iterator[str]:
+        """Who has two copies that stood for as long as a loss may take to be found, and is not called a duplicate."""
+        patience = self.world.look_beats * self.world.plan.beat
+        for name, fate in self.truth.fates.items():
+            if fate.copies > 1 and not self.truth.is_said(name, "duplicate") and not self.world._excused(name, fate):
+                copies = self.world.chronicle.of(fate.topic_id, fate.partition, name)
+                since = max(one.since for one in copies if one.until is None)
+                if self.world.chronicle.longest_quiet(since, self.world.schedule.now) > patience:
+                    yield f"{fate}: {[one.offset for one in copies if one.until is None]}"
+
+    def given(self) -> Iterator[str]:
+        """Records of aborted transactions that a read_committed consumer was given, which is not said."""
+        if self.forgot_at < 0:
+            for _, _, record in self.world.cluster.shown:
+                if record.key in self.polled and not self.truth.is_said(record.key, "G1a"):
+                    yield f"{self.truth.fates.get(record.key)}"
 
     def aborted(self) -> Iterator[str]:
         """Aborted reads that only one of the two knows."""

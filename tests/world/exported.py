@@ -17,6 +17,7 @@ And of the rest is excused
   no offsets of its writes;
 * an offset with two values, or a value at two offsets, in a log from which something went but by retention: a history
   has no word for a cut, and the next record gets the offset of what was cut off;
+* a consumer that goes back where the canary put it back, to the end of a log that was cut: no row tells of that;
 * the order of two sends that were under way at once: in a history two processes send them, each in its order;
 * a phantom of which no sending is in the ledger: a generation's last sends before its process died (ANOMALIES Part II);
   the history does not tell which generations have ended.
@@ -128,6 +129,26 @@ class ExportedLife:
     def was_cut(self, place: str) -> bool:
         """Whether something went from a log but by retention."""
         return any(self.key(partition) == place for topic, partition in self._truth.removed if topic == self._topic)
+
+    def moved(self, identity: Identity) -> bool:
+        """Whether a consumer was put back below a probe that it had been given, and was given it again."""
+        return identity in self._given_again
+
+    @cached_property
+    def _given_again(self) -> set[Identity]:
+        given: dict[tuple[str, int], int] = defaultdict(lambda: -1)
+        below: dict[tuple[str, int], int] = {}
+        found = set[Identity]()
+        for fact in self._facts:
+            if isinstance(fact, f.Positioned):
+                where = (fact.consumer, fact.partition)
+                below[where] = max(given[where], below.get(where, -1))
+                given[where] = fact.offset - 1
+            elif isinstance(fact, f.Polled):
+                where = (fact.consumer, fact.partition)
+                found |= {_identity(fact)} if given[where] < fact.offset <= below.get(where, -1) else set()
+                given[where] = max(given[where], fact.offset)
+        return found
 
     def forgotten(self, identity: Identity) -> bool:
         """Whether a probe had expired before it was read: a later leader that had deleted less gave it."""

@@ -569,6 +569,7 @@ for _name in (
     "zombie-let-in",
     "ack-before-write",
     "mistaken-duplicate",
+    "duplicated",
 ):
     _bug_harm(_name)
 

@@ -46,6 +46,8 @@ LOOK_BEATS, HARMED_BEATS = 60, 10
 in some lives within more (`World.look_beats`)."""
 FOUND_BEATS = 5
 """So many intervals after its turn at the latest the scrubber's chunk is read, and what it lacks is confirmed."""
+HUNG_BEATS = 3
+"""A transaction that is open for more intervals hangs."""
 PROOF_BEATS = 120
 """So many intervals after the last harm records are lost once more: whatever it went through, the canary finds it."""
 PROOF_SHARES = (0.01, 0.5)
@@ -98,6 +100,8 @@ class World:
         self.process = Process("canary-0")
         self.runner: ClusterRunner | None = None
         self.chronicle = Chronicle(lambda: self.schedule.now)
+        self.hung_at: dict[tuple[str, int], float] = {}
+        """By (topic, partition), when a transaction was seen last that hangs there."""
         self.clocks = {0}
         """What ``clock_ns`` ever was."""
         self._clock_ns = 0
@@ -333,6 +337,7 @@ class World:
     def _note_health(self) -> None:
         """Note whether all is well: once in an interval, and after each strike, which may be over before the next."""
         self.chronicle.looks.append((self.schedule.now, self._is_well()))
+        self.hung_at |= dict.fromkeys(self.cluster.hung(HUNG_BEATS * self.plan.beat), self.schedule.now)
 
     def _is_well(self) -> bool:
         ready = self.runner is not None and self.runner.probing.is_set()
@@ -486,7 +491,10 @@ class World:
         for name, fate in self.truth.broken().items():
             if name not in first or self._excused(name, fate):
                 continue
-            gone_at = max(fate.at if fate.gone is None else fate.gone[0], self.truth.promised[name])
+            when, how = fate.gone or (fate.at, "")
+            gone_at = max(when, self.truth.promised[name])
+            if how == "commit undone":  # see `_excused`
+                gone_at = max(gone_at, self.hung_at.get((fate.topic, fate.partition), 0.0))
             quiet = self.chronicle.longest_quiet(gone_at, first[name])
             if quiet > patience:
                 about = f"offset {fate.offset} of {fate.topic}[{fate.partition}] was gone at {gone_at:.1f} s"
@@ -494,7 +502,7 @@ class World:
                 return
 
     def _excused(self, name: bytes, fate: Any) -> bool:
-        """Whether the canary cannot know of a broken promise: its memory was lost and said so, or the topic is gone."""
+        """Whether the canary cannot know of a broken promise: it may have expired, or what was known of it is gone."""
         if fate.topic not in self._topics_of(self.modes_on()):
             return True  # nobody asks for that topic
         gone_at, how = fate.gone or (fate.at, "")
@@ -503,6 +511,8 @@ class World:
         expired_at = self.truth.expired_at(fate)
         if expired_at is not None and self._quiet(gone_at, expired_at) < self.look_beats * self.plan.beat:
             return True  # nothing is looked for below the log's start
+        if self.truth.may_have_expired(name, fate, gone_at, self.plan.retention_s):
+            return True
         if any(at >= min(gone_at, self.truth.promised[name]) for at in self.truth.memory_lost):
             return True
         kinds = {

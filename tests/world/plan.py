@@ -91,7 +91,7 @@ class Plan:
                             },
                         },
                         "modes": {mode: self._mode(mode) for mode in self.modes},
-                        "watch": {"audit_interval": f"{600 * beat:g}s"},
+                        "watch": {"audit_interval": _duration(600 * beat)},
                     }
                 ],
             }
@@ -103,12 +103,17 @@ class Plan:
         """Return the settings of a mode. In every other life another member joins the relay's group now and then."""
         beat = self.beat
         given: dict[str, dict[str, str]] = {
-            "fencing": {"interval": f"{20 * beat:g}s"},
-            "group": {"rebalance_every": f"{30 * beat:g}s", "session_timeout": f"{min(10 * beat, 1800):g}s"},
-            "relay": {"rebalance_every": f"{60 * beat:g}s"} if self.seed % 2 else {},
+            "fencing": {"interval": _duration(20 * beat)},
+            "group": {"rebalance_every": _duration(30 * beat), "session_timeout": _duration(min(10 * beat, 1800))},
+            "relay": {"rebalance_every": _duration(60 * beat)} if self.seed % 2 else {},
             "mirror": {"of": ORDERS},
         }
-        return {"interval": f"{beat:g}s"} | given.get(mode, {})
+        return {"interval": _duration(beat)} | given.get(mode, {})
+
+
+def _duration(seconds: float) -> str:
+    """Return so many seconds as settings have them: without an exponent, which from 1e6 s on a short form has."""
+    return f"{seconds:.3f}s"
 
 
 class Given(TypedDict, total=False):

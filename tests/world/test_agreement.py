@@ -16,9 +16,10 @@ from storage.probe_log.converting import _Conversion
 from tests.world.life import World, live
 from tests.world.plan import Plan, Strike
 from tests.world.shrinking import told
+from tests.world.truth import Truth
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from tests.world.life import Outcome
 
@@ -33,6 +34,7 @@ LOSING = Plan(
 ABORTING = Plan(
     6, 0.3, 5.0, modes=("transactional",), retention_s=4000.0, strikes=(Strike(200.0, "bug-aborted-read", 700.0, 4),)
 )
+DOUBLING = Plan(6, 0.3, 5.0, partitions=1, retention_s=4000.0, strikes=(Strike(200.0, "bug-duplicated", 100.0, 4),))
 CALM = Plan(seed=3, hours=0.05, grain=5.0, modes=("idempotent", "transactional"))
 
 
@@ -105,6 +107,23 @@ def test_a_night_that_calls_lost_what_is_there_is_noticed(monkeypatch: pytest.Mo
 def test_what_the_night_alone_says_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Flusher, "violations", lambda *_: None)
     assert "lost at night and not said" in disagreed(live(LOSING))
+
+
+@pytest.mark.parametrize(
+    ("kind", "life", "words"),
+    [
+        ("duplicate", lambda: World(DOUBLING), "two copies stand and are not said"),
+        ("G1a", showing_aborted, "an aborted read that is not said"),
+    ],
+)
+def test_silence_about_what_is_not_lost_is_noticed(
+    monkeypatch: pytest.MonkeyPatch, kind: str, life: Callable[[], World], words: str
+) -> None:
+    whole = life().live()
+    assert whole.wrong == [], told(whole)
+    told_of = Truth.told
+    monkeypatch.setattr(Truth, "told", lambda truth, found: told_of(truth, [one for one in found if one.kind != kind]))
+    assert words in disagreed(life().live())
 
 
 def test_a_checker_that_says_less_than_the_canary_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:

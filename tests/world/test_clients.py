@@ -17,7 +17,7 @@ from confluent_kafka.admin import ConfigEntry, ConfigResource, NewPartitions, Ne
 from canary.kafka.effective_config import IDEMPOTENT, logging_properties, require
 from canary.kafka.producer_epochs import watching_epochs
 from canary.kafka.quiet import quiet_logger
-from tests.world.clients import SimulatedKafka, wait_futures
+from tests.world.clients import SimulatedFuture, SimulatedKafka, wait_futures
 from tests.world.clients.groups import Groups
 from tests.world.clients.mock import MockCluster, Scripted
 from tests.world.kafka.cluster import Cluster
@@ -538,6 +538,21 @@ def test_questions_to_a_dead_controller_time_out_until_any_broker_is_asked(world
         assert error_of(asked.result).code() == KafkaError._TIMED_OUT
         admin.list_topics(timeout=1.0)
         assert admin.describe_cluster(request_timeout=2.0).result(3).controller.id != first
+
+    world.run(main)
+
+
+def test_many_answers_are_waited_for_in_one_turn_as_concurrent_futures_does(world: World) -> None:
+    """Each second without a connection took a canary with many partitions a turn for each of them."""
+
+    def main() -> None:
+        futures = [SimulatedFuture(world.schedule) for _ in range(50)]
+        for i, future in enumerate(futures):
+            world.schedule.after(1.0 + i / 100, future.resolve)
+        began, steps = world.schedule.now, world.schedule.steps
+        assert wait_futures(world.schedule, futures, 5.0) == set()
+        assert world.schedule.steps - steps == 1
+        assert world.schedule.now - began == pytest.approx(1.49)
 
     world.run(main)
 

@@ -88,6 +88,14 @@ WENT_WRONG: dict[str, Plan] = {
         partitions=1,
         strikes=(Strike(at=170.0, harm="old-ledger", lasts=300.0, seed=4),),
     ),
+    "a clock that was ahead by more than the probe log's retention": Plan(
+        seed=1,
+        hours=3.0,
+        grain=60.0,
+        partitions=1,
+        retention_s=1_000_000.0,
+        strikes=(Strike(at=5400.0, harm="clock-ahead", lasts=600.0, seed=5),),
+    ),
 }
 """Lives in which the canary, or the world, was wrong once; each by what it was about."""
 
@@ -109,6 +117,11 @@ def test_each_mode_lives_and_says_nothing_without_harm(modes: tuple[str, ...]) -
     assert outcome.wrong == []
     assert outcome.promises > 20
     assert [one.summary for _, one in world.truth.violations] == []
+
+
+def test_a_life_may_be_so_coarse_that_an_hour_lies_between_two_probes() -> None:
+    settings = Plan(seed=3, hours=1.0, grain=3600.0, modes=("idempotent", "relay", "group", "fencing")).settings()
+    assert settings.clusters[0].watch.audit_interval == 600 * 3600
 
 
 def test_a_committed_offset_that_goes_back_without_a_loss_is_noticed_and_false(monkeypatch: pytest.MonkeyPatch) -> None:

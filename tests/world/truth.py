@@ -13,13 +13,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from canary.anomalies.policy import WRITES_LOST
+from canary.anomalies.policy import WRITES_LOST, least_age_ms
 from canary.facts import (
     Acked,
     ClusterSeen,
     Committed,
     Fact,
     GenerationBegan,
+    Listed,
     RunnerStarted,
     Sent,
     TopicSeen,
@@ -101,6 +102,10 @@ class Truth:
     """(topic, partition) of logs from which something went but by retention."""
     _began: list[float] = field(default_factory=list)
     """When the last generations of the present process began."""
+    looks: dict[tuple[str, int], list[tuple[float, Listed]]] = field(default_factory=lambda: defaultdict(list))
+    """By (topic, partition), the answers about the log, and when they became durable."""
+    sent_ns: dict[bytes, int] = field(default_factory=dict)
+    """By probe, the canary's time when it was sent."""
     _process: int = 0
     _sent_by: dict[bytes, int] = field(default_factory=dict)
     """By probe, the process that sent it."""
@@ -188,6 +193,7 @@ class Truth:
 
     def _sent(self, fact: Sent) -> None:
         name = _key(fact)
+        self.sent_ns[name] = fact.at_ns
         if self._sent_by.setdefault(name, self._process) != self._process:
             self.twice.append(f"sequence {fact.sequence} of {fact.topic}[{fact.partition}]")
         if fact.transaction_id is not None:
@@ -213,6 +219,8 @@ class Truth:
             self._asked[fact.sample] = self._facts
         elif isinstance(fact, ClusterSeen):
             self._answered_by(fact)
+        elif isinstance(fact, Listed):
+            self.looks[fact.topic, fact.partition].append((self.now(), fact))
 
     def _answered_by(self, fact: ClusterSeen) -> None:
         if fact.cluster_id == self.cluster_id and not self._elsewhere:
@@ -265,6 +273,21 @@ class Truth:
         """Return when the log's start first passed a record after it was written; None: it has not."""
         raised = self.starts[fate.topic_id, fate.partition]
         return next((at for at, start in raised if start > fate.offset and at >= fate.at), None)
+
+    def may_have_expired(self, name: bytes, fate: Fate, gone_at: float, retention_s: float) -> bool:
+        """Return whether a record went with all its log, and nobody can tell that it had not expired before.
+
+        So it is if the log was not looked at for more than a minute, and the record is older than retention when that
+        is over: by its true age, or by the canary's clock.
+        """
+        looks = self.looks[fate.topic, fate.partition]
+        after = next((i for i, (at, look) in enumerate(looks) if at >= gone_at and look.end <= fate.offset), 0)
+        if not after or name not in self.sent_ns:
+            return False
+        (_, before), (at, seen) = looks[after - 1 : after + 1]
+        age_s = max(at - fate.at, (seen.at_ns - self.sent_ns[name]) / 1e9)
+        is_aged = age_s * 1e3 >= least_age_ms(round(retention_s * 1e3))
+        return is_aged and seen.end <= before.start and seen.at_ns - before.at_ns > MINUTE_S * 1e9
 
     # held against each other
 

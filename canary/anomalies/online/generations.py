@@ -8,8 +8,10 @@ partition, where it may have written what a process that died had no time to rec
 Every mode begins a generation when its client dies, which repeats while a right is missing. A generation that wrote
 nothing is retired when the next one begins, and forgotten when consumers of both isolation levels have passed an end of
 the log that was listed after that: had it written anything, it would have been read. (One of them may have stood there
-before: the log was cut below it, and filled again.) Generations that wrote something are kept, because a later read of
-their probes is a copy; there are as many as starts of the runner and deaths of clients.
+before: the log was cut below it, and filled again.) Not so what it wrote without an acknowledgement above the high
+watermark: replicas catch up, or one that has it is elected, and it is read after all. Its stream is known again then.
+Generations that wrote something are kept, because a later read of their probes is a copy; there are as many as starts
+of the runner and deaths of clients.
 """
 
 from collections.abc import Iterator
@@ -47,7 +49,7 @@ def forget(scope: Scope, topic: Topic, log: Log) -> None:
 
 def _unused(scope: Scope, log: Log, streams: list[Stream]) -> list[Stream]:
     """Return the streams that nothing refers to."""
-    used = {*log.claims.tags, *(run.tag for run in log.missing), *(one.tag for one in log.unplaced)}
+    used = {*log.claims.tags, *log.phantoms.tags, *(run.tag for run in log.missing), *(one.tag for one in log.unplaced)}
     used |= {held.tag for held in log.held.values()}.union(*(runs.tags for runs in log.held_at.values()))
     used |= {run[3] for reread in log.rereads.values() for run in reread.expected}
     used |= {run[3] for run in (log.regression.runs if log.regression is not None else ())}

@@ -220,6 +220,8 @@ class Log:
     regression: Regression | None = None
     listed_ordinal: int = 0
     """When the partition last answered."""
+    listed_ns: int = 0
+    """The same by the clock, also of a former process."""
     before: int = 0
     """Its end when this process first asked: records below may be of a start that the ledger has forgotten."""
     conflicted: bool = False

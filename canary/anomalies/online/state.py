@@ -77,6 +77,13 @@ class Topic:
     promises: int = 0
     """Promises made in this incarnation."""
 
+    def is_former(self, marked_id: str | None) -> bool:
+        """Say whether whoever writes or reads under the tag of ``marked_id`` does so for a former incarnation.
+
+        None is in the tag where no id was known at first sight. Of a topic that was made again one is known, always.
+        """
+        return bool(self.dead_ids) and marked_id in {None, *self.dead_ids}
+
 
 @dataclass(slots=True)
 class Producer:

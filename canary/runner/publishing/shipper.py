@@ -76,7 +76,7 @@ class Shipper(Worker):
             return
         self._tidied = system.monotonic()
         try:
-            dropped = drop_old(self._settings.url, system.wall_ns() - int(self._settings.retention * 1e9))
+            dropped = drop_old(self._settings.url, system.wall_ns(), self._settings.retention)
         except ProbeLogError as error:
             log.warning("probe_log_not_tidied", error=str(error))
         else:

@@ -311,9 +311,9 @@ def test_a_recreated_topic_voids_everything_and_calls_nothing_lost() -> None:
     b.round()
     b.generation, b.sequence = 2, 0
     b.positions = {RC: 0, RU: 0}
-    b.fold(f.GenerationBegan(b.now_ns, TOPIC, "idempotent", PRODUCER, 2))
+    b.fold(f.GenerationBegan(b.now_ns, TOPIC, "idempotent", PRODUCER, 2, b.topic_id))
     for name in (RC, RU):
-        b.fold(f.Positioned(b.now_ns, name, name, TOPIC, 0, 0, "recreated"))
+        b.fold(f.Positioned(b.now_ns, name, name, TOPIC, 0, 0, "recreated", b.topic_id))
     b.write(20)
     b.settle()
     assert b.renewed == [TOPIC]

@@ -96,10 +96,10 @@ def made_again(bench: Bench) -> None:
 
 def renewed(bench: Bench) -> None:
     bench.generation, bench.sequence = bench.generation + 1, 0
-    bench.fold(f.GenerationBegan(bench.now_ns, TOPIC, bench.mode, PRODUCER, bench.generation))
+    bench.fold(f.GenerationBegan(bench.now_ns, TOPIC, bench.mode, PRODUCER, bench.generation, bench.topic_id))
     for name in (RC, RU):
         bench.positions[name] = 0
-        bench.fold(f.Positioned(bench.now_ns, name, name, TOPIC, 0, 0, "recreated"))
+        bench.fold(f.Positioned(bench.now_ns, name, name, TOPIC, 0, 0, "recreated", bench.topic_id))
 
 
 def test_what_an_old_generation_sends_to_a_topic_made_again_is_not_judged() -> None:

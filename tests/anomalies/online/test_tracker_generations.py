@@ -5,6 +5,8 @@ from __future__ import annotations
 import dataclasses
 from dataclasses import dataclass, field
 
+import pytest
+
 from canary import facts as f
 from canary.anomalies.online import Tracker
 from tests.support.bench import TOPIC as PROBES
@@ -257,6 +259,42 @@ def test_a_generation_is_remembered_if_something_of_it_was_written_after_all() -
     bench.log[bench.end - 1] = (77, 2, 0)  # a copy is a copy, however old the first
     bench.settle()
     assert [kind for kind, _, _ in bench.found()] == ["duplicate"]
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+def test_what_a_forgotten_generation_wrote_is_known_once_it_is_read(*, restarted: bool) -> None:
+    """It stood above the high watermark of a replica that leads by now."""
+    bench = retired()
+    if restarted:
+        bench.restart()
+    bench.epoch += 1
+    for sequence in (0, 1):
+        bench.append(sequence)
+        bench.log[bench.end - 1] = (77, 2, sequence)
+        bench.settle()
+    del bench.log[5]
+    bench.fold(f.ScrubAsked(bench.now_ns, PROBES, 0, 1000))
+    bench.settle()
+    assert bench.found() == [("lost-write", 5, 0)]
+
+
+def test_a_phantom_stays_one_when_its_generation_is_over() -> None:
+    bench = Bench()
+    bench.write(5)
+    begin(bench, 2)
+    bench.append(7)  # which was never sent
+    bench.settle()
+    for generation in (3, 4):
+        begin(bench, generation)
+        bench.settle()
+    bench.restart()
+    for name in (RC, RU):
+        bench.put(name, 5)
+    bench.settle()
+    del bench.log[5]
+    bench.fold(f.ScrubAsked(bench.now_ns, PROBES, 0, 1000))
+    bench.settle()
+    assert bench.found() == [("phantom", 5, 7)]
 
 
 def test_a_generation_that_still_has_a_probe_in_flight_is_remembered() -> None:

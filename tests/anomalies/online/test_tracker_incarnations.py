@@ -141,7 +141,7 @@ def test_a_topic_that_is_gone_is_gone_since_it_was_missed_first() -> None:
 FIRST, SECOND = "incarnation-1", "incarnation-2"
 
 
-def renewed(bench: Bench, topic_id: str) -> None:
+def renewed(bench: Bench, topic_id: str | None) -> None:
     """A client has to be made anew: another generation begins, marked for an incarnation of the topic."""
     bench.generation += 1
     bench.sequence = 0
@@ -156,11 +156,15 @@ def pass_over(bench: Bench, reader: str, start: int, end: int) -> None:
     )
 
 
+@pytest.mark.parametrize("former", [FIRST, None], ids=str)
 @pytest.mark.parametrize("mode", ["idempotent", "transactional"])
-def test_a_generation_that_began_under_the_former_incarnation_promises_nothing_in_this_one(mode: str) -> None:
-    bench = Bench(mode=mode)
+def test_a_generation_that_began_under_the_former_incarnation_promises_nothing_in_this_one(
+    mode: str, former: str | None
+) -> None:
+    bench = Bench(mode=mode, topic_id=former)
+    seen(bench, FIRST)  # brokers were upgraded if they did not tell it before
     made_again(bench)
-    renewed(bench, FIRST)  # before anybody was told to go on in the new one
+    renewed(bench, former)  # before anybody was told to go on in the new one
     key = (PRODUCER, bench.generation, 0)
     bench.fold(f.TransactionBegan(bench.now_ns, bench.mode, *key))
     bench.fold(f.Sent(bench.now_ns, TOPIC, 0, PRODUCER, bench.generation, 0, mode, 0 if mode != "idempotent" else None))
@@ -175,6 +179,17 @@ def test_a_generation_that_began_under_the_former_incarnation_promises_nothing_i
     bench.settle()
     assert bench.found() == [("topic-recreated", -1, -1)]
     assert bench.tracker.state.topics[TOPIC].promises == (3 if mode == "idempotent" else 0)
+
+
+def test_a_generation_that_knew_no_topic_id_promises_in_a_topic_that_was_not_made_again() -> None:
+    bench = Bench(topic_id=None)
+    bench.topic_id = FIRST  # brokers were upgraded
+    bench.round()
+    renewed(bench, bench.marked_id)
+    bench.write(3)
+    del bench.log[1]
+    bench.settle()
+    assert bench.found() == [("lost-write", 1, 1)]
 
 
 def test_a_generation_of_the_incarnation_of_now_promises_whatever_there_was_before() -> None:
@@ -204,16 +219,18 @@ def test_a_position_in_the_former_incarnation_is_no_sign_that_this_one_was_cut()
     assert bench.found() == [("lost-write", 25, 25), ("topic-recreated", -1, -1)]
 
 
+@pytest.mark.parametrize("former", [FIRST, None], ids=str)
 @pytest.mark.parametrize("told", [True, False])
-def test_who_reads_for_the_former_incarnation_has_passed_nothing_of_this_one(*, told: bool) -> None:
-    bench = Bench()
+def test_who_reads_for_the_former_incarnation_has_passed_nothing_of_this_one(*, told: bool, former: str | None) -> None:
+    bench = Bench(topic_id=former)
+    seen(bench, FIRST)
     bench.write(20)
     bench.poll()
     made_again(bench)
     bench.end = 7  # written under the former generation: nobody's
     if told:
         bench.astray(RC)
-        bench.put(RC, 5, FIRST)
+        bench.fold(f.Positioned(bench.now_ns, RC, RC, TOPIC, 0, 5, "reset", former))
     pass_over(bench, RC, 5, 7)
     assert (
         bench.tracker.state.topics[TOPIC].logs.get(0) is None or not bench.tracker.state.topics[TOPIC].logs[0].readers

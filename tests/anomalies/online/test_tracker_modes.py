@@ -120,7 +120,9 @@ class Relaying:
         key = (RELAY, 1, self.number)
         self.number += 1
         at_ns, fold = self.bench.now_ns, self.bench.fold
-        fold(f.TransactionBegan(at_ns, "relay", *key), f.Relayed(at_ns, *key, TOPIC, 0, start, end))
+        fold(
+            f.TransactionBegan(at_ns, "relay", *key), f.Relayed(at_ns, *key, TOPIC, 0, start, end, self.bench.marked_id)
+        )
         fold(f.Sent(at_ns, OUT, 0, *key[:2], key[2], "relay", key[2]), f.Acked(at_ns, OUT, 0, *key, key[2]))
         fold(f.CommitAsked(at_ns, *key))
         if outcome == "committed":

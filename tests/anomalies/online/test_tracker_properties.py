@@ -86,9 +86,9 @@ class Life:
         bench.generation += 1
         bench.sequence = 0
         bench.positions = {RC: 0, RU: 0}
-        bench.fold(f.GenerationBegan(bench.now_ns, TOPIC, bench.mode, PRODUCER, bench.generation))
+        bench.fold(f.GenerationBegan(bench.now_ns, TOPIC, bench.mode, PRODUCER, bench.generation, bench.topic_id))
         for name in (RC, RU):
-            bench.fold(f.Positioned(bench.now_ns, name, name, TOPIC, 0, 0, "recreated"))
+            bench.fold(f.Positioned(bench.now_ns, name, name, TOPIC, 0, 0, "recreated", bench.topic_id))
 
     def elect(self) -> None:
         self.bench.epoch += 1

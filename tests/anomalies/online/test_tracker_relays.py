@@ -22,7 +22,7 @@ def begun(relay: Relaying, start: int, end: int) -> tuple[int, int, int]:
     at_ns = relay.bench.now_ns
     relay.bench.fold(
         f.TransactionBegan(at_ns, "relay", *key),
-        f.Relayed(at_ns, *key, TOPIC, 0, start, end),
+        f.Relayed(at_ns, *key, TOPIC, 0, start, end, relay.bench.marked_id),
         f.CommitAsked(at_ns, *key),
     )
     return key
@@ -59,7 +59,7 @@ def test_doubt_of_a_topic_that_is_gone_excuses_nothing_in_its_successor() -> Non
     relay.bench.fold(f.TransactionIndeterminate(relay.bench.now_ns, *key, "?"))
     bench = relay.bench
     bench.generation, bench.sequence = 2, 0
-    bench.fold(f.GenerationBegan(bench.now_ns, TOPIC, bench.mode, 77, 2))
+    bench.fold(f.GenerationBegan(bench.now_ns, TOPIC, bench.mode, 77, 2, bench.topic_id))
     bench.write(20)
     relay.take(0, 5)
     relay.take(10, 20)
@@ -130,7 +130,8 @@ def test_a_group_that_forgot_a_topic_that_was_deleted_is_as_it_should_be() -> No
     assert [kind for kind, _, _ in bench.found()] == ["topic-recreated"]
 
 
-def test_what_was_read_for_the_former_incarnation_is_taken_from_none() -> None:
+@pytest.mark.parametrize("former", ["incarnation-1", None])
+def test_what_was_read_for_the_former_incarnation_is_taken_from_none(former: str | None) -> None:
     relay = Relaying()
     relay.take(0, 10)
     made_again(relay)
@@ -138,7 +139,7 @@ def test_what_was_read_for_the_former_incarnation_is_taken_from_none() -> None:
     relay.number += 1
     bench.fold(
         f.TransactionBegan(bench.now_ns, "relay", *key),
-        f.Relayed(bench.now_ns, *key, TOPIC, 0, 5, 7, "incarnation-1"),
+        f.Relayed(bench.now_ns, *key, TOPIC, 0, 5, 7, former),
         f.Committed(bench.now_ns, *key),
     )
     relay.take(0, 10)

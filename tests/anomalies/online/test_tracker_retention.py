@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import TYPE_CHECKING
 
 import pytest
 
 from canary import facts as f
 from tests.support.bench import PRODUCER, RC, RU, TOPIC, Bench
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 WEEK_MS = 7 * 86_400_000
 
@@ -277,3 +281,36 @@ def test_what_brokers_deleted_by_a_retention_that_was_just_raised_is_no_early_ex
     bench.now_ns += later_s * SECOND_NS
     bench.fold(f.TopicConfigured(bench.now_ns, TOPIC, 3600_000, -1, "delete", 2))  # asked for again before it is seen
     assert starts_at(bench, 5, 3600_000) == said
+
+
+@pytest.mark.parametrize(
+    ("unseen_s", "lost"), [(30, range(20)), (700, range(10, 20)), (1000, [])], ids=["watched", "one aged", "all aged"]
+)
+def test_of_a_log_that_was_emptied_while_nobody_looked_what_retention_explains_is_not_lost(
+    unseen_s: int, lost: Sequence[int]
+) -> None:
+    """It may have expired before all disks were wiped; an hour is kept."""
+    bench = Bench(now_ns=NOW_NS)
+    bench.fold(f.TopicConfigured(bench.now_ns, TOPIC, 3_600_000, -1, "delete", 2))
+    for _ in range(2):
+        bench.write(10)
+        bench.settle(1)
+        bench.now_ns += 1000 * SECOND_NS
+    bench.now_ns += 1630 * SECOND_NS  # the first ten are older than retention, and still there
+    bench.round()
+    bench.now_ns += unseen_s * SECOND_NS
+    bench.log.clear()
+    bench.start, bench.end, bench.epoch = 0, 0, 1
+    bench.settle()
+    assert [offset for kind, offset, _ in bench.found("lost-write")] == list(lost)
+
+
+def test_what_stands_below_a_cut_that_nobody_saw_is_still_promised() -> None:
+    bench = blocks(10, 600)
+    bench.fold(f.TopicConfigured(bench.now_ns, TOPIC, 3_600_000, -1, "delete", 2))
+    bench.truncate(90)
+    del bench.log[5]
+    bench.settle(1)
+    bench.fold(f.ScrubAsked(bench.now_ns, TOPIC, 0, 1000))
+    bench.settle()
+    assert [offset for kind, offset, _ in bench.found("lost-write")] == [5, *range(90, 100)]

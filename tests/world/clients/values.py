@@ -1,11 +1,11 @@
 """What the simulated clients hand out where confluent-kafka has classes that only it can make: messages, futures."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from confluent_kafka import TIMESTAMP_CREATE_TIME, TIMESTAMP_NOT_AVAILABLE, KafkaError
 
-from tests.world.schedule import Schedule, Task
+from tests.world.schedule import Schedule
 
 
 def failure(code: int, why: str | None = None, **flags: bool) -> KafkaError:
@@ -74,26 +74,26 @@ class SimulatedFuture:
         self._done = False
         self._value: Any = None
         self._error: BaseException | None = None
-        self._waiters: list[Task] = []
+        self._waiters: list[Callable[[], object]] = []
 
     def done(self) -> bool:
         return self._done
 
-    def add_waiter(self, task: Task) -> None:
-        """Wake ``task`` when there is an answer."""
-        self._waiters.append(task)
+    def add_waiter(self, waiter: Callable[[], object]) -> None:
+        """Call ``waiter`` when there is an answer."""
+        self._waiters.append(waiter)
 
-    def remove_waiter(self, task: Task) -> None:
-        """Do not wake ``task`` any more."""
-        self._waiters.remove(task)
+    def remove_waiter(self, waiter: Callable[[], object]) -> None:
+        """Do not call ``waiter`` any more."""
+        self._waiters.remove(waiter)
 
     def resolve(self, value: Any = None, error: BaseException | None = None) -> None:
         """Set the answer; a second one does not count."""
         if self._done:
             return
         self._done, self._value, self._error = True, value, error
-        for task in self._waiters:
-            self._schedule.wake(task)
+        for waiter in self._waiters:
+            waiter()
         self._waiters.clear()
 
     def exception(self, timeout: float | None = None) -> BaseException | None:
@@ -119,16 +119,27 @@ class SimulatedFuture:
 
 
 def wait_futures(schedule: Schedule, futures: Iterable[SimulatedFuture], timeout: float | None) -> set[SimulatedFuture]:
-    """Park until all are done, at most ``timeout`` seconds; return those that are not."""
+    """Park until all are done, at most ``timeout`` seconds; return those that are not.
+
+    That takes one turn however many they are: concurrent.futures.wait wakes up when the last one is done.
+    """
     deadline = None if timeout is None else schedule.deadline(timeout)
     pending = [one for one in futures if not one.done()]
+    left = len(pending)
     task = schedule.current
     assert task is not None, "only a task can wait"
+
+    def answered() -> None:
+        nonlocal left
+        left -= 1
+        if not left:
+            schedule.wake(task)
+
     for one in pending:
-        one.add_waiter(task)
-    while any(not one.done() for one in pending) and schedule.park(deadline):
+        one.add_waiter(answered)
+    while left and schedule.park(deadline):
         pass
     late = [one for one in pending if not one.done()]
     for one in late:
-        one.remove_waiter(task)  # it must not be woken where it waits next
+        one.remove_waiter(answered)  # the task must not be woken where it waits next
     return set(late)

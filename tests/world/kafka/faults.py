@@ -205,19 +205,17 @@ class Faults(Requests):
     def hollow(self, topic: str, partition: int, at: float, length: int) -> None:
         """Show ``length`` committed records no more: ``at`` is where, from 0 (the log's start) to 1 (its end)."""
         one = self.topics.get(topic, partition)
-        leader = one.leading() if one is not None else None
-        if one is not None and leader is not None and leader.hw > leader.log.start:
-            first = leader.log.start + int(at * (leader.hw - leader.log.start))
-            one.hollow(first, min(first + length, leader.hw))
+        if one is not None:
+            shown = one.readable()
+            first = int(at * len(shown))
+            one.hollow(shown[first : first + length])
 
     def riddle(self, topic: str, partition: int, share: float, dice: random.Random) -> None:
         """Show no more of the committed records: the first one, and each other one with this probability."""
         one = self.topics.get(topic, partition)
-        leader = one.leading() if one is not None else None
-        if one is not None and leader is not None:
-            for offset in range(leader.log.start, leader.hw):
-                if offset == leader.log.start or dice.random() < share:
-                    one.hollow(offset, offset + 1)
+        if one is not None:
+            shown = one.readable()
+            one.hollow(offset for offset in shown if offset == shown[0] or dice.random() < share)
 
     def recreate_topic(self, name: str) -> int:
         """Delete a topic and create it again with the same partitions and settings; return an error if it stays."""

@@ -1,7 +1,7 @@
 """A partition: what the controller decided of it, its copies, and the truth about which records are gone."""
 
 from bisect import bisect_left
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import TYPE_CHECKING
@@ -255,9 +255,15 @@ class Partition:
         for told in self.cluster.on_start:
             told(self.topic_id, self.number, start)
 
-    def hollow(self, first: int, end: int) -> None:
-        """Show no record of [first, end) any more; they stay in the logs, and in the truth as lost."""
-        records = self.truth[max(first - self.truth_base, 0) : max(end - self.truth_base, 0)]
+    def readable(self) -> range:
+        """Return the offsets below the leader's high watermark; none where nobody leads."""
+        leader = self.leading()
+        return range(0) if leader is None else range(leader.log.start, leader.hw)
+
+    def hollow(self, offsets: Iterable[int]) -> None:
+        """Show no record at these offsets any more; they stay in the logs, and in the truth as lost."""
+        places = (offset - self.truth_base for offset in offsets)
+        records = [self.truth[place] for place in places if 0 <= place < len(self.truth)]
         self.hidden |= {id(one): one for one in records if one.control is None}
         self._report(records, "hollow")
 

@@ -62,6 +62,11 @@ def listed(scope: Scope, fact: f.Listed) -> None:
     stands = fact.leader_epoch is not None and log.ends.get(fact.leader_epoch) == fact.end
     if not timeline.epoch_listed(scope, fact.topic, fact.partition, fact.leader_epoch, stands=stands):
         return  # of a former leader, or of none
+    asked = state.asks.get(fact.sample)
+    known = None if asked is None else asked.ends.get(fact.topic, {}).get(fact.partition)
+    known_end = 0 if known is None else known[0] or 0
+    retention.emptied(scope, topic, log, fact, known_end)
+    log.listed_ns = fact.at_ns
     if fact.start < log.start:  # all replicas were emptied, or the new leader has deleted less
         log.start = log.scrub_goal = 0
     if fact.leader_epoch is not None and fact.leader_epoch != log.epoch:
@@ -72,9 +77,6 @@ def listed(scope: Scope, fact: f.Listed) -> None:
     log.end, log.stable = fact.end, fact.stable
     _replicated(log, fact)
     log.full_isr_end = min(log.full_isr_end, fact.end)
-    asked = state.asks.get(fact.sample)
-    known = None if asked is None else asked.ends.get(fact.topic, {}).get(fact.partition)
-    known_end = 0 if known is None else known[0] or 0
     if fact.end < known_end:  # a sign of a cut, which an advance of the start takes into account
         log.low_end = fact.end if log.low_end is None else min(log.low_end, fact.end)
     if fact.start > log.start or log.promised.overlaps(0, fact.start):  # it may have been lower meanwhile

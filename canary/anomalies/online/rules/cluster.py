@@ -98,7 +98,7 @@ def generation_began(scope: Scope, fact: f.GenerationBegan) -> None:
     state.producers[fact.producer_id] = Producer(fact.topic, fact.mode, fact.generation)
     topic = scope.topic(fact.topic)
     generations.retire(scope, topic, fact.mode)
-    if fact.topic_id in topic.dead_ids:  # its records bear a former incarnation's tag
+    if topic.is_former(fact.topic_id):  # its records bear a former incarnation's tag
         topic.first_generations[fact.producer_id] = fact.generation + 1
     while len(state.transactions) > _INDETERMINATE_TRANSACTIONS_KEPT:
         del state.transactions[next(iter(state.transactions))]

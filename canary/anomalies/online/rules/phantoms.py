@@ -7,6 +7,7 @@ from canary.anomalies.online.rules import memory, transactions
 from canary.anomalies.online.scope import Found, Scope, always
 from canary.anomalies.online.state import Topic
 from canary.anomalies.online.stream import Stream
+from canary.anomalies.policy import FENCED
 from canary.anomalies.violation import Records
 from canary.probe.identity import Identity
 
@@ -16,17 +17,21 @@ _EVERY_GENERATION = 1 << 62
 
 def sender(scope: Scope, topic: Topic, log: Log, stream: Stream | None, first: f.Polled, n: int) -> Stream | None:
     """Return the stream of the identities, or None: unknown ones are looked up, impossible ones are phantoms."""
-    if stream is not None:
-        end = first.sequence + n
-        if end > stream.next_sequence:
-            if stream.live:
-                _phantom(scope, topic, log, stream, first, n)
-                return None
-            if log.phantoms.aligned(first.offset, first.offset + n, first.sequence - first.offset, stream.tag):
-                return None  # reported as phantoms while the generation was live
-            # a dead generation's tail: sent, and not recorded before the process died
-            stream.next_sequence = end
-        return stream
+    if stream is None:
+        return _unknown(scope, topic, log, first, n)
+    end = first.sequence + n
+    if end > stream.next_sequence:
+        if stream.live:
+            _phantom(scope, topic, log, stream, first, n)
+            return None
+        if log.phantoms.aligned(first.offset, first.offset + n, first.sequence - first.offset, stream.tag):
+            return None  # reported as phantoms while the generation was live
+        # a dead generation's tail: sent, and not recorded before the process died
+        stream.next_sequence = end
+    return stream
+
+
+def _unknown(scope: Scope, topic: Topic, log: Log, first: f.Polled, n: int) -> Stream | None:
     state = scope.state
     producer = state.producers.get(first.producer_id)
     if producer is None or (producer.live and first.generation > producer.generation):
@@ -39,14 +44,17 @@ def sender(scope: Scope, topic: Topic, log: Log, stream: Stream | None, first: f
                 for i in range(min(n, _DOUBTS_KEPT - len(doubts)))
             )
         return None
-    if (
-        first.generation == producer.generation
-        and producer.live
-        and first.generation >= topic.first_generations.get(first.producer_id, 0)
-    ):
-        stream = generations.begin(topic, (first.producer_id, first.generation, first.partition), producer.mode)
-        _phantom(scope, topic, log, stream, first, n)
+    if first.generation < topic.first_generations.get(first.producer_id, 0):
         return None
+    key = (first.producer_id, first.generation, first.partition)
+    if first.generation == producer.generation and producer.live:
+        _phantom(scope, topic, log, generations.begin(topic, key, producer.mode), first, n)
+        return None
+    if producer.mode not in FENCED:
+        # taken to have written nothing, and here it is after all; or its process died before it had recorded it
+        stream = generations.begin(topic, key, producer.mode)
+        stream.next_sequence, stream.live = first.sequence + n, False
+        return stream
     forgotten = topic.forgotten_in.get((first.producer_id, log.partition), 0)
     if first.generation <= forgotten and first.isolation == READ_COMMITTED:
         transactions.zombie_after_expiry(scope, topic, log, first, n)

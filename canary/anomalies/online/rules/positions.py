@@ -25,7 +25,7 @@ def positioned(scope: Scope, fact: f.Positioned) -> None:
         if reread is not None:  # what lies below is no longer in the log: the listed start judges it
             reread.start = max(reread.start, fact.offset)
         return
-    if fact.topic_id in topic.dead_ids:
+    if topic.is_former(fact.topic_id):
         return  # it still reads the former incarnation, and takes the new one's records for foreign
     before = log.readers.get(fact.consumer)
     if before is not None and before.position == fact.offset and not before.astray:

@@ -20,7 +20,7 @@ was a day before."""
 def relayed(scope: Scope, fact: f.Relayed) -> None:
     """A transaction is about to take input offsets."""
     topic = scope.topic(fact.topic)
-    if fact.topic_id in topic.dead_ids:
+    if topic.is_former(fact.topic_id):
         return
     log = scope.log(topic, fact.partition)
     transaction = scope.transaction(fact.producer_id, fact.generation, fact.transaction_id)

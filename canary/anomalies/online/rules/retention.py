@@ -4,10 +4,11 @@ Example: retention is an hour and the start passes a promised record that was se
 been sent 61 minutes ago, it would have expired; if the read_committed consumer had not read it, it is unverified.
 """
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable
 from operator import itemgetter
 
+from canary import facts as f
 from canary.anomalies.online import generations
 from canary.anomalies.online.log import Log
 from canary.anomalies.online.meters import count
@@ -27,6 +28,8 @@ _CLOCK_STEPS_KEPT = 20
 _NOTHING = IntervalSet()
 _HEARD_NS = 60 * 10**9
 """For so long after a change, deletions by the former retention may still be noticed."""
+_UNSEEN_NS = 60 * 10**9
+"""While a log is not listed for longer its start may rise unseen; brokers look every five minutes what has expired."""
 
 
 def remember_sent(topic: Topic, log: Log, offset: int, n: int, sent_ns: Callable[[int], int | None]) -> None:
@@ -106,6 +109,27 @@ def start_advanced(scope: Scope, topic: Topic, log: Log, start: int) -> None:
         }
     while len(log.timeline) > 1 and log.timeline[1][1] < start:
         del log.timeline[0]
+
+
+def emptied(scope: Scope, topic: Topic, log: Log, fact: f.Listed, known_end: int) -> None:
+    """Where all of a log is gone that nobody looked at for a while, what retention explains may have expired before.
+
+    Example: retention is an hour, the canary is cut off for two, and meanwhile all disks are wiped. What was sent in
+    the last hour is certainly lost; where the log began before that nobody can tell. If it was looked at all the while,
+    its start is known, and what stood above is lost, however old it is. So it is if something still stands there: then
+    the log itself tells how far retention went.
+    """
+    at_ns, kept_ms = fact.at_ns, topic.retention_ms
+    is_first_sight = fact.end < known_end and fact.end <= log.start and log.low_end is None
+    if not is_first_sight or at_ns - log.listed_ns <= _UNSEEN_NS:
+        return
+    if topic.compacted or kept_ms is None or kept_ms < 0:
+        return
+    sent_ns = at_ns - (least_age_ms(kept_ms) - _set_back_ms(scope.state, kept_ms)) * 1e6
+    later = bisect_right(log.timeline, sent_ns, key=itemgetter(0))
+    start = log.timeline[later][1] if later < len(log.timeline) else log.known_end
+    if later and start > log.start:
+        start_advanced(scope, topic, log, start)
 
 
 def _expire_missing(scope: Scope, topic: Topic, log: Log, start: int) -> None:
