@@ -59,7 +59,7 @@ def stopped(world: World) -> bool:
     if world.runner is not None:
         world.runner.ask_stop()
     until = schedule.now + STOP_S + STOP_BEATS * world.plan.beat
-    while not process.dead and schedule.now < until:
+    while not process.dead and not schedule.halted and schedule.now < until:
         schedule.run(schedule.now + world.plan.beat)
     return process.dead
 

@@ -50,27 +50,31 @@ class Costs:
 
     def __init__(self, world: World) -> None:
         self._world = world
-        self._before = 0
-        self.most = 0
-        """The most turns in SAMPLE_BEATS intervals."""
         self._state: list[str] | None = None
 
     def begin(self) -> None:
-        """Count from now on; that takes no turn."""
+        """Allow so many turns from now on, again and again; a life that takes more of them is halted there."""
+        world = self._world
+        world.schedule.most_steps = world.schedule.steps + self._allowed
+        world.schedule.after(SAMPLE_BEATS * world.plan.beat, self.begin)
+
+    @property
+    def _allowed(self) -> int:
+        """How many turns SAMPLE_BEATS intervals may take."""
+        plan = self._world.plan
+        modes = len(plan.modes)
+        return SAMPLE_BEATS * round(
+            STEPS_BEAT + STEPS_PLACE * plan.partitions * modes + STEPS_S * (1 + modes) * plan.beat
+        )
+
+    def turns(self) -> Iterator[str]:
+        """Yield whether tasks took more turns than they may."""
         schedule = self._world.schedule
-        self.most = max(self.most, schedule.steps - self._before)
-        self._before = schedule.steps
-        if not self._world.over:
-            schedule.after(SAMPLE_BEATS * self._world.plan.beat, self.begin)
+        if schedule.steps > schedule.most_steps:
+            yield f"more than {self._allowed} turns of tasks in {SAMPLE_BEATS} intervals"
 
     def too_much(self) -> Iterator[str]:
         """Yield what costs more than it may."""
-        world = self._world
-        modes = len(world.plan.modes)
-        seconds = STEPS_S * (1 + modes) * world.plan.beat
-        allowed = SAMPLE_BEATS * round(STEPS_BEAT + STEPS_PLACE * world.plan.partitions * modes + seconds)
-        if self.most > allowed:
-            yield f"{self.most} turns of tasks in {SAMPLE_BEATS} intervals; {allowed} are allowed"
         if self._state is None:
             self.look()
         yield from self._state or ()

@@ -20,6 +20,7 @@ from storage.ledger.recovery import find_chain, recovery_of
 from tests.world.disk import Fault, LyingDisk
 
 if TYPE_CHECKING:
+    from tests.world.kafka.coordinators import Transaction
     from tests.world.life import World
 
 LEDGER = Path("/world/ledger")
@@ -314,28 +315,54 @@ def old_brokers(world: World, dice: random.Random) -> None:
     )
 
 
+OPEN_BEATS = 20
+"""For so many intervals an open transaction is waited for."""
+
+
+def _once_open(world: World, mode: str, then: Callable[[int], object], never: Callable[[], object]) -> None:
+    """Call ``then`` with its coordinator when a transaction of a mode is to be ended, and keep it open.
+
+    It is one of which a log is led by another broker. ``never`` is called if none is found for OPEN_BEATS.
+    """
+    topic, ends = world.topic_of(mode), world.cluster.transactions.on_end
+
+    def ending(broker: int, known: Transaction) -> bool:
+        leaders = {world.cluster.leader(*place) for place in known.places if place[0] == topic}
+        if world.settling or not leaders - {broker, -1}:
+            return False
+        ends.remove(ending)
+        then(broker)
+        return True
+
+    def over() -> None:
+        if ending in ends:
+            ends.remove(ending)
+            never()
+
+    ends.append(ending)
+    world.schedule.after(OPEN_BEATS * world.plan.beat, over)
+
+
 @harm()
 def switch_off(world: World, dice: random.Random) -> End | None:
-    """A mode is taken out of the settings while a transaction of it is open, if it has any; later maybe put back."""
+    """A mode is taken out of the settings while a transaction of it is open, if it has any; later maybe put back.
+
+    The canary is cut off from the coordinator, so that it cannot commit, and still sees the transaction in the logs of
+    other leaders: it looks at them twice or so before it is started again without the mode.
+    """
     on = world.modes_on()
     modes = [mode for mode in on if mode not in {WORKLOADS[other].source for other in on}]
     if len(on) < 2:
         return None
-    mode = "transactional" if "transactional" in modes and dice.random() < 0.7 else dice.choice(modes)
+    opening = [mode for mode in modes if WORKLOADS[mode].transactional]
+    mode = dice.choice(opening) if opening and dice.random() < 0.7 else dice.choice(modes)
     again, hold_s = dice.random() < 0.5, 2 * world.plan.beat * (0.5 + dice.random())
     after = 5 * dice.random()
-    until = world.schedule.now + 20 * world.plan.beat
 
-    def look() -> None:
-        broker = world.cluster.transactions.busy() if mode == "transactional" else -1
-        if mode == "transactional" and broker < 0 and world.schedule.now < until:
-            world.schedule.after(0.1, look)
-        elif broker < 0:
-            off()
-        else:
-            world.cluster.cut("canary", broker)  # so that it cannot commit
-            world.schedule.after(hold_s, off)
-            world.schedule.after(hold_s, lambda: world.cluster.heal("canary", broker))
+    def cut_off(broker: int) -> None:
+        heal = _cut(world, ("canary", broker))
+        world.schedule.after(hold_s, off)
+        world.schedule.after(hold_s, heal)
 
     def off() -> None:
         if not world.settling:
@@ -347,7 +374,10 @@ def switch_off(world: World, dice: random.Random) -> End | None:
             world.switched_off -= {mode}
             world.stop_canary(after=after)
 
-    look()
+    if mode in opening:
+        _once_open(world, mode, cut_off, off)
+    else:
+        off()
     return back
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import math
 import random
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -134,7 +135,11 @@ class World:
         return self._topics_of(self.plan.modes)
 
     def _topics_of(self, modes: Iterable[str]) -> list[str]:
-        return [self.settings.clusters[0].topic_of(mode) for mode in modes]
+        return [self.topic_of(mode) for mode in modes]
+
+    def topic_of(self, mode: str) -> str:
+        """Return the probe topic of a mode."""
+        return self.settings.clusters[0].topic_of(mode)
 
     def modes_on(self) -> tuple[str, ...]:
         """Return the modes that are in the canary's settings now: without those whose source is switched off."""
@@ -273,12 +278,16 @@ class World:
                 self.settle_beats = max(self.settle_beats, PROOF_BEATS + 2 * self.look_beats)
                 self.schedule.at(end + PROOF_BEATS * self.plan.beat, self._lose_once_more)
             self.schedule.run(end + self.settle_beats * self.plan.beat)
-            self.schedule.halted = False
-            self._judge()
-            if watch is not None:
-                self.outcome.wrong += [Wrong("SAID SAFE", words) for words in watch.wrong]
-            self.over = True
-            self._compare()
+            if self.schedule.halted:  # no other verdict: what comes after the harms never came
+                self.outcome.wrong += [Wrong("COSTLY", what) for what in (*self.truth.costly[:1], *self.costs.turns())]
+                self.over = True
+            else:
+                self._judge()
+                if watch is not None:
+                    self.outcome.wrong += [Wrong("SAID SAFE", words) for words in watch.wrong]
+                self.over = True
+                self._compare()
+            self.schedule.halted, self.schedule.most_steps = False, math.inf
             self.schedule.kill(self.process)
             self.schedule.run(self.schedule.now)
         self.outcome.seconds = self.schedule.now

@@ -1,7 +1,7 @@
 """What a life is made from: everything follows from a plan, and a plan follows from its seed."""
 
 import random
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypedDict, Unpack
 
 from canary.settings import Settings
@@ -25,6 +25,8 @@ SCRUB_BYTES = 66_000
 back to it within 40. Where there are more partitions, or will be, it has more: a loss is to be found in a set time."""
 FROM_THE_START = frozenset({"old-brokers"})
 """Harms that strike at second 0."""
+AMONG_MODES = frozenset({"switch-off"})
+"""Harms that do nothing to a canary that has one mode only."""
 BEATS = 800
 """How many intervals a life lasts, where nothing else is said."""
 
@@ -159,7 +161,7 @@ def plan_of(seed: int, names: dict[str, float], **given: Unpack[Given]) -> Plan:
             )
         )
     chosen = {"partitions": dice.choice((1, 3, 3)), "modes": dice.choice(MODES)} | chosen
-    return Plan(
+    plan = Plan(
         seed=seed,
         hours=hours,
         grain=grain,
@@ -169,6 +171,9 @@ def plan_of(seed: int, names: dict[str, float], **given: Unpack[Given]) -> Plan:
         unclean=dice.random() < 0.4,
         strikes=tuple(one for one in strikes if one.at < hours * 3600),
     )
+    if "modes" not in said and len(plan.modes) < 2 and any(one.harm in AMONG_MODES for one in plan.strikes):
+        plan = replace(plan, modes=dice.choice([modes for modes in MODES if len(modes) > 1]))
+    return plan
 
 
 def story_of(strike: Strike) -> dict[str, Any]:

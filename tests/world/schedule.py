@@ -72,6 +72,8 @@ class Schedule:
         self.grain = grain
         """The coarseness of timers, in s: see ``deadline``."""
         self.steps = 0
+        self.most_steps: float = math.inf
+        """After so many steps nothing runs any more, too."""
         self.halted = False
         """Nothing runs any more: what has happened is enough for a verdict, and more of it would take for ever."""
         self.current: Task | None = None
@@ -185,6 +187,7 @@ class Schedule:
         if self.on_step is not None and not process.dead:
             self.on_step(task)
         self.steps += 1
+        self.halted |= self.steps > self.most_steps
         before, self.current = self.current, task
         task.glet.parent = self._hub
         task.glet.switch()

@@ -9,10 +9,11 @@ import pytest
 from canary.anomalies.online import incarnations
 from canary.anomalies.online.rules import sends
 from canary.anomalies.online.sets.runs import RunMap
+from canary.probing.base import Writer
 from canary.runner.publishing import shipper
 from canary.runner.publishing.judge import Judge
 from tests.world.life import live
-from tests.world.plan import Plan
+from tests.world.plan import Plan, Strike
 from tests.world.schedule import Schedule
 
 if TYPE_CHECKING:
@@ -59,6 +60,12 @@ def test_segments_that_are_never_dropped_are_noticed(monkeypatch: pytest.MonkeyP
 def test_a_part_that_hardly_waits_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shipper, "_LOOK_S", 0.002)
     assert "turns of tasks" in costly(live(Plan(seed=3, hours=0.02, grain=0.0, partitions=1)))
+
+
+def test_a_life_of_clients_that_die_without_a_pause_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Writer, "_renew_after_death", Writer._renew)
+    refused = Strike(200.0, "refuse-producers", 500.0, 1)
+    assert "generations" in costly(live(Plan(seed=6, hours=0.3, grain=5.0, strikes=(refused,))))
 
 
 def test_a_rounding_error_is_not_waited_for_in_thousands_of_turns() -> None:

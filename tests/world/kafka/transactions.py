@@ -1,6 +1,6 @@
 """Transaction coordinators: each leads a partition of __transaction_state, whose log holds what it decided."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -28,6 +28,8 @@ class Transactions(Coordinators):
         super().__init__(cluster)
         self.forgets = False
         """The state that has the next transaction to be ended is lost before."""
+        self.on_end: list[Callable[[int, Transaction], bool]] = []
+        """Called with the coordinator when an open transaction is to be ended; True: the request never arrives."""
         self._zombies: dict[tuple[str, int], bool] = {}
 
     def place(self, tid: str) -> int:
@@ -59,13 +61,6 @@ class Transactions(Coordinators):
     def unload(self, replica: Replica) -> None:
         """It leads no more."""
         self.coordinators.pop((replica.partition.number, replica.broker), None)
-
-    def busy(self) -> int:
-        """Return a broker that coordinates an open transaction; -1: none does."""
-        for one in self.coordinators.values():
-            if one.replica.node.serving and any(known.state == "ongoing" for known in one.states.values()):
-                return one.replica.broker
-        return -1
 
     def lose(self, tid: str) -> None:
         """Lose the state of the partition of this id, on every broker."""
@@ -180,6 +175,8 @@ class Transactions(Coordinators):
             done(error)
             return
         known = one.states[tid]
+        if known.state == "ongoing" and any(call(broker, known) for call in tuple(self.on_end)):
+            return
         if known.state == "ongoing":
             self._end(one, tid, known, commit=commit, done=done)
         elif known.state in {"commit", "prepare-commit"} and commit:
