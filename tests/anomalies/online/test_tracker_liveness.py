@@ -119,6 +119,25 @@ def test_a_tail_above_a_last_stable_offset_that_stands_is_read_uncommitted(
     assert _asked(bench) == asked
 
 
+@pytest.mark.parametrize("stands", [False, True])
+def test_what_was_acknowledged_without_an_offset_is_looked_for_above_a_last_stable_offset_that_stands(
+    *, stands: bool
+) -> None:
+    """No read_committed consumer will be given a later write, which would show where it has to be."""
+    bench = Watched()
+    bench.write(5)
+    bench.poll()
+    bench.write(3)
+    bench.poll(RU)
+    bench.rounds(65 if stands else 5, stable=5)
+    (sequence,) = bench.send()
+    bench.ack(sequence, None)  # and it was never written: the next one stands in its place
+    bench.write()
+    bench.poll(RU)
+    bench.rounds(5, stable=5)
+    assert [v.identity for v in bench.said if v.kind == "lost-write"] == [(PRODUCER, 1, 0, sequence)] * stands
+
+
 def test_a_last_stable_offset_that_moves_on_is_well_however_far_behind() -> None:
     bench = Watched()
     bench.write(100)

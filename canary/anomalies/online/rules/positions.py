@@ -102,6 +102,7 @@ def refused(scope: Scope, fact: f.Refused) -> None:
     topic, log = scope.place(fact.topic, fact.partition)
     request_id = is_reread(fact.consumer)
     reread = log.rereads.get(request_id) if request_id is not None else None
+    of_former = fact.error == OTHER_TAG.detail and timeline.was_recreated(scope, topic.name)
     if fact.refusal == "corrupt":
         _corrupt(scope, topic, log, fact)
         if reread is not None:
@@ -109,16 +110,17 @@ def refused(scope: Scope, fact: f.Refused) -> None:
     else:
         name = "reread" if request_id is not None else fact.consumer
         count(scope.meters(fact.topic, fact.partition).foreign, name, 1)
-        other = fact.error == OTHER_TAG.detail and fact.leader_epoch != log.epoch and fact.offset in log.promised
-        if reread is not None and other:
-            reread.former |= timeline.was_recreated(scope, topic.name)
+        if reread is not None and of_former:  # maybe by a leader that was cut off, whatever its epoch
+            reread.former |= fact.offset in log.promised
         elif fact.refusal == "foreign" and fact.leader_epoch == log.epoch and fact.offset in log.promised:
             log.given_again.add(fact.offset, fact.offset + 1)
     if request_id is None:  # the record itself is passed, too: a probe may be promised there
         advance(scope, topic, log, fact.consumer, fact.isolation, fact.offset, fact.offset)
         reader = log.readers.get(fact.consumer)
         if reader is not None and fact.offset == reader.position:
-            if fact.isolation == READ_COMMITTED:  # at a corrupt record nothing is missing
+            if of_former and fact.offset >= log.known_end:
+                reader.astray = True  # what will be acknowledged here is in a log that it does not read
+            elif fact.isolation == READ_COMMITTED:  # at a corrupt record nothing is missing
                 _skipped(scope, topic, log, fact.offset, fact.offset + 1)
             reader.position = fact.offset + 1
             reader.moved_at_ns = scope.state.now_ns

@@ -11,6 +11,7 @@ from canary.anomalies.online.rules.claims import claim, place
 from canary.anomalies.online.rules.positions import advance
 from canary.anomalies.online.scope import TRANSACTIONAL, Probes, Scope, is_reread
 from canary.anomalies.online.sets.intervals import IntervalSet
+from canary.anomalies.online.state import Topic
 from canary.anomalies.online.stream import Stream, lowest, sent_time
 from canary.anomalies.online.topology import liveness, timeline
 from canary.anomalies.online.wanted import epoch_changed
@@ -66,7 +67,7 @@ def polled(scope: Scope, run: Sequence[f.Polled]) -> None:  # noqa: C901, PLR091
         for x, y in stream.failed.within(a, b):
             transactions.aborted_read(scope, probes.part(x, y), first.consumer)
     if request_id is None:
-        _delivered(scope, log, stream, run, meters)
+        _delivered(scope, topic, log, stream, run, meters)
     if committed and not plain:
         transactions.zombie(scope, probes, first.consumer)
     if committed and first.transaction_id is not None:
@@ -122,7 +123,7 @@ def _passed_unpromised(scope: Scope, probes: Probes, first: f.Polled) -> None:
                     miss(scope, probes.part(c, d), "late-place")
 
 
-def _delivered(scope: Scope, log: Log, stream: Stream, run: Sequence[f.Polled], meters: Meters) -> None:
+def _delivered(scope: Scope, topic: Topic, log: Log, stream: Stream, run: Sequence[f.Polled], meters: Meters) -> None:
     """A tail consumer was given the run: it is no longer unseen, and its latency is observed."""
     first, n = run[0], len(run)
     name = first.consumer
@@ -138,7 +139,7 @@ def _delivered(scope: Scope, log: Log, stream: Stream, run: Sequence[f.Polled], 
         for x, y in stream.promised.without(a, b):
             early.add(x, y)
     if stream.unplaced.starts:
-        _unplaced_passed(scope, log, stream, a, b, first.offset, first.isolation)
+        _unplaced_passed(scope, topic, log, stream, run)
     if stream.live and (waiting or stream.open.overlaps(a, b)):
         _time_taken(meters, stream, run)
 
@@ -152,10 +153,17 @@ def _time_taken(meters: Meters, stream: Stream, run: Sequence[f.Polled]) -> None
             observe(latency, max(fact.at_ns - at_ns, 0) / 1e9)
 
 
-def _unplaced_passed(scope: Scope, log: Log, stream: Stream, a: int, b: int, offset: int, isolation: str) -> None:
-    """A later sequence was delivered: earlier ones that were acknowledged without an offset should have come first."""
-    stream.unplaced.remove(a, b)
-    if isolation != READ_COMMITTED or stream.mode in UNORDERED:
+def _unplaced_passed(scope: Scope, topic: Topic, log: Log, stream: Stream, run: Sequence[f.Polled]) -> None:
+    """A later sequence was delivered: earlier ones that were acknowledged without an offset should have come first.
+
+    A read_committed consumer shows that; above a last stable offset that stands it is given nothing, and
+    read_uncommitted does.
+    """
+    first = run[0]
+    a, offset = first.sequence, first.offset
+    stream.unplaced.remove(a, a + len(run))
+    hidden = liveness.hidden_from(scope, topic, log) if first.isolation != READ_COMMITTED else offset
+    if hidden is None or offset < hidden or stream.mode in UNORDERED:
         return
     for x, y in stream.unplaced.within(0, a):
         known = (lowest(stream, x), offset, scope.state.now_ns, scope.state.ordinal)
