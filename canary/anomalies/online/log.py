@@ -1,6 +1,6 @@
 """What the tracker remembers of one partition of one incarnation of a topic."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 from canary.anomalies.online.sets.intervals import IntervalSet
@@ -59,6 +59,15 @@ class Missing:
         """Return ``count`` of them, from ``sequence`` on, as missing anew since ``ordinal``."""
         offset = self.offset + sequence - self.sequence
         return type(self)(offset, count, sequence, self.tag, self.why, self.at_ns, ordinal, epoch=self.epoch, **more)
+
+    def split(self, offset: int) -> list[Self]:
+        """Return those below ``offset``, and those at or above it, as far as there are any; all else is the same."""
+        below = min(max(offset - self.offset, 0), self.count)
+        return [
+            replace(self, offset=self.offset + first, count=end - first, sequence=self.sequence + first)
+            for first, end in ((0, below), (below, self.count))
+            if first < end
+        ]
 
 
 @dataclass(slots=True)

@@ -776,6 +776,20 @@ def test_what_a_former_leader_was_believed_about_is_read_again_when_the_log_is_l
     assert bench.found("lost-write") == ([("lost-write", n, n) for n in range(10, 15)] if cut else [])
 
 
+def test_what_is_beyond_the_end_of_a_log_that_was_cut_and_grows_is_lost_before_it_is_reached() -> None:
+    """It grows at each look, and a re-read shows two records more that are not there."""
+    bench = Bench()
+    bench.write(20)
+    bench.settle(3)
+    bench.truncate(0)
+    bench.round()
+    bench.round()
+    for _ in range(8):
+        bench.write()
+        bench.round()
+    assert bench.found("lost-write") == [("lost-write", n, n) for n in range(20)]
+
+
 @pytest.mark.parametrize("grown", [0, 20])
 def test_what_a_leader_acknowledged_alone_and_the_next_one_does_not_have_is_gone(grown: int) -> None:
     bench = Bench(mode="plain")

@@ -43,12 +43,15 @@ def _release_missing(scope: Scope, topic: Topic, log: Log, sample_ordinal: int) 
         if m.state == "absent" and m.ordinal < sample_ordinal:
             m.samples += 1
         ready = m.state == "absent" and m.samples >= SAMPLES and m.ordinal < min(sample_ordinal, log.listed_ordinal)
-        if ready and m.by_end and (log.end or 0) > m.offset:  # cut and filled again, or the end was a former leader's
-            m.state, m.samples, m.by_end, ready = "ask", 0, False, False
-        (due if ready else waiting).append(m)
+        for part in m.split(log.end or 0) if ready and m.by_end else [m]:
+            if ready and part.by_end and part.offset < (log.end or 0):  # filled again, or it was a former leader's end
+                part.state, part.samples, part.by_end = "ask", 0, False
+                waiting.append(part)
+            else:
+                (due if ready else waiting).append(part)
+    log.missing = waiting
     if not due:
         return
-    log.missing = waiting
     elsewhere = _copies(log)
     ranges.report(scope, topic, log, [loss for m in due for loss in _lost(scope, topic, log, m, elsewhere)])
 

@@ -123,18 +123,18 @@ def _is_former(scope: Scope, log: Log, fact: f.Listed) -> bool:
 
 
 def _judge_beyond(scope: Scope, topic: Topic, log: Log, look: _Look) -> None:
-    """Judge places at or above the end that a re-read met: ask again if the log has grown, else they are gone."""
+    """Judge places at or above the end that a re-read met: ask again as far as the log has grown; others are gone."""
     gone: list[Missing] = []
     kept: list[Missing] = []
-    for m in log.missing:
-        if m.state == "beyond" and look.fact.end > m.offset:
+    end = look.fact.end
+    for m in [part for one in log.missing for part in (one.split(end) if one.state == "beyond" else (one,))]:
+        if m.state == "beyond" and m.offset < end:
             m.state, m.samples = "ask", 0
         elif m.state == "beyond" and m.ordinal < look.asked:
             m.samples = 0 if look.grown or _is_alone(log, m) else m.samples + 1
         is_gone = m.state == "beyond" and m.samples >= look.enough(m.epoch)
         (gone if is_gone else kept).append(m)
-    if gone:
-        log.missing = kept
+    log.missing = kept
     for m in gone:
         absent(scope, topic, log, m, by_end=True)
 

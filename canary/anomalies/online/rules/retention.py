@@ -121,8 +121,8 @@ def emptied(scope: Scope, topic: Topic, log: Log, fact: f.Listed, known_end: int
     """
     at_ns, kept_ms = fact.at_ns, topic.retention_ms
     is_first_sight = fact.end < known_end and fact.end <= log.start and log.low_end is None
-    if not is_first_sight or at_ns - log.listed_ns <= _UNSEEN_NS:
-        return
+    if not is_first_sight or at_ns - log.listed_ns <= _UNSEEN_NS or log.promised.overlaps(0, fact.end):
+        return  # or it was filled again, and what was acknowledged meanwhile stands there
     if topic.compacted or kept_ms is None or kept_ms < 0:
         return
     sent_ns = at_ns - (least_age_ms(kept_ms) - _set_back_ms(scope.state, kept_ms)) * 1e6
