@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 ECHOES: dict[str, frozenset[str]] = {
     "fractured-transaction": frozenset({"lost-write"}),
     "truncation": frozenset({"lost-write", "inconsistent-offsets", "poll-skip", "fractured-transaction"}),
-    "inconsistent-offsets": frozenset({"lost-write", "fractured-transaction", "truncation"}),
+    "inconsistent-offsets": frozenset({"lost-write", "fractured-transaction"}),
     "G1a": frozenset({"precommitted-read"}),
     "nonmonotonic-poll": frozenset({"poll-skip"}),
 }
@@ -89,9 +89,22 @@ def _explains(truth: Injected, violation: Violation, life: Life) -> bool:
         return True
     if truth.kind == "precommitted-read" and violation.kind in {"lost-write", "fractured-transaction"}:
         return _left_open(violation, life) and _transaction(violation, life) == _transaction(truth, life)
+    if (violation.kind, truth.kind) == (
+        "truncation",
+        "inconsistent-offsets",
+    ) and violation.partition == truth.partition:
+        return _lost_up_to(truth, violation.offset, life)
     if violation.kind not in ECHOES.get(truth.kind, ()) or violation.partition != truth.partition:
         return False
     return violation.offset == truth.offset or (truth.identity is not None and violation.identity == truth.identity)
+
+
+def _lost_up_to(truth: Injected, first: int | None, life: Life) -> bool:
+    """Whether all is lost from an offset to one that was given again: nobody can tell that from a log that was cut."""
+    assert first is not None
+    assert truth.offset is not None
+    lost = life.places("lost-write")
+    return first <= truth.offset and all((truth.key, at) in lost for at in range(first, truth.offset + 1))
 
 
 def _left_open(violation: Violation, life: Life) -> bool:
