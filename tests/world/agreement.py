@@ -20,8 +20,8 @@ probe log and on a dump of the logs as they stand. What must hold, and what excu
 * **Duplicates**: the night names exactly those of which the cluster has two copies, but for what it does not judge.
   Online each is said once both have stood for as long as a loss may take to be found.
 * **Aborted reads**: of what a consumer was polled, G1a names what a broker showed though it was aborted, and what is an
-  aborted read at night, and nothing else. Excused: a memory that was lost or rotted (outcome or reading may be gone
-  with it), another incarnation.
+  aborted read at night, and nothing else; of what a fenced producer sent, zombie-write does. Excused: a memory that
+  was lost or rotted (outcome or reading may be gone with it), another incarnation.
 * **`canary check`** on the exported history says what online says (tests.world.exported).
 * **Phantoms**: the night finds none, unless memory was lost or rotted: every identity was noted before it was sent.
 """
@@ -33,6 +33,7 @@ from typing import TYPE_CHECKING, Any
 from canary.probe.identity import Identity
 from canary.probe.record import key
 from spark_reconcile.match.rules import TAIL_US
+from tests.anomalies.agreement import uncommitted
 from tests.world.exported import contradictions
 from tests.world.shipped import shipped
 from tests.world.system import EPOCH_NS
@@ -186,7 +187,7 @@ class _Compared:
         """Records of aborted transactions that a read_committed consumer was given, which is not said."""
         if self.forgot_at < 0:
             for _, _, record in self.world.cluster.shown:
-                if record.key in self.polled and not self.truth.is_said(record.key, "G1a"):
+                if record.key in self.polled and not self._is_said_uncommitted(record.key):
                     yield f"{self.truth.fates.get(record.key)}"
 
     def aborted(self) -> Iterator[str]:
@@ -195,11 +196,14 @@ class _Compared:
         if self.forgot_at >= 0:
             return
         for name in night & set(self.polled):
-            if not self.truth.is_said(name, "G1a") and not self._expired_first(name):
+            if not self._is_said_uncommitted(name) and not self._expired_first(name):
                 yield f"{self.truth.fates.get(name)} is one at night"
         for name in self.truth.said:
-            if self.truth.is_said(name, "G1a") and self.verdicts.get(name) not in {"aborted-read", *UNJUDGED}:
+            if self._is_said_uncommitted(name) and self.verdicts.get(name) not in {"aborted-read", *UNJUDGED}:
                 yield f"{self.truth.fates.get(name)} is one online, and {self.verdicts.get(name)} at night"
+
+    def _is_said_uncommitted(self, name: bytes) -> bool:
+        return any(uncommitted(one) for one in self.truth.said.get(name, ()))
 
     def exported(self) -> Iterator[str]:
         """What the checker says of the exported history, and the canary does not; and the other way round."""

@@ -34,6 +34,9 @@ LOSING = Plan(
 ABORTING = Plan(
     6, 0.3, 5.0, modes=("transactional",), retention_s=4000.0, strikes=(Strike(200.0, "bug-aborted-read", 700.0, 4),)
 )
+LETTING_IN = Plan(
+    6, 0.3, 5.0, modes=("fencing",), retention_s=4000.0, strikes=(Strike(200.0, "bug-zombie-let-in", 700.0, 4),)
+)
 DOUBLING = Plan(6, 0.3, 5.0, partitions=1, retention_s=4000.0, strikes=(Strike(200.0, "bug-duplicated", 100.0, 4),))
 CALM = Plan(seed=3, hours=0.05, grain=5.0, modes=("idempotent", "transactional"))
 
@@ -46,6 +49,13 @@ def showing_aborted() -> World:
     """Return a life in which each aborted transaction is shown."""
     world = World(ABORTING)
     world.schedule.at(201.0, lambda: world.cluster.chance.update({"aborted-read": 1.0}))  # the bug began with its own
+    return world
+
+
+def showing_zombies() -> World:
+    """Return a life in which each fenced producer is let in."""
+    world = World(LETTING_IN)
+    world.schedule.at(201.0, lambda: world.cluster.chance.update({"zombie-let-in": 1.0}))
     return world
 
 
@@ -114,6 +124,7 @@ def test_what_the_night_alone_says_is_noticed(monkeypatch: pytest.MonkeyPatch) -
     [
         ("duplicate", lambda: World(DOUBLING), "two copies stand and are not said"),
         ("G1a", showing_aborted, "an aborted read that is not said"),
+        ("zombie-write", showing_zombies, "aborted reads differ"),
     ],
 )
 def test_silence_about_what_is_not_lost_is_noticed(

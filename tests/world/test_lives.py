@@ -159,7 +159,7 @@ def test_a_lost_write_is_found_and_said() -> None:
 
 
 @pytest.mark.parametrize("harm", ["hollow-records", "bug-mistaken-duplicate"])
-@pytest.mark.parametrize("mode", ["idempotent", "transactional"])
+@pytest.mark.parametrize("mode", ["idempotent", "transactional", "fencing"])
 def test_what_a_broken_cluster_loses_is_found_and_said(harm: str, mode: str) -> None:
     outcome = live(
         Plan(seed=6, hours=0.3, grain=5.0, modes=(mode,), retention_s=4000.0, strikes=(Strike(200.0, harm, 700.0, 4),))

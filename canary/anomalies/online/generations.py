@@ -3,7 +3,8 @@
 The mode ``fencing`` begins a generation in every round. A generation is over in a partition when a later one writes,
 none of its probes is open or unseen, and the log's start has passed all of them. A record of it that is read after that
 was appended after its fencing; the fact that the generation is over suffices to judge it. It proves nothing in another
-partition, where it may have written what a process that died had no time to record.
+partition, where it may have written what a process that died had no time to record. What it was acknowledged without an
+offset is looked for as soon as the next one begins: its successor's records say nothing about its place.
 
 Every mode begins a generation when its client dies, which repeats while a right is missing. A generation that wrote
 nothing is retired when the next one begins, and forgotten when consumers of both isolation levels have passed an end of
@@ -43,6 +44,7 @@ def forget(scope: Scope, topic: Topic, log: Log) -> None:
         return
     for stream in _unused(scope, log, over):
         _drop(topic, stream)
+        log.retired.pop(stream.tag, None)
         key = stream.producer_id, stream.partition
         topic.forgotten_in[key] = max(topic.forgotten_in.get(key, 0), stream.generation)
 
@@ -88,9 +90,13 @@ def later(state: State, stream: Stream) -> Iterator[tuple[int, int]]:
 
 
 def retire(scope: Scope, topic: Topic, mode: str) -> None:
-    """Another generation begins: earlier ones of the mode, of former starts too, may soon be forgotten."""
+    """Another generation begins: earlier ones of the mode, of former starts too, may soon be forgotten.
+
+    In the mode ``fencing`` only those with something to look for: each of them is kept until its records have expired.
+    """
     for (_, _, partition), tag in topic.index.items():
-        if topic.streams[tag].mode == mode and mode not in FENCED:
+        stream = topic.streams[tag]
+        if stream.mode == mode and (mode not in FENCED or stream.unplaced):
             topic.logs[partition].retired.setdefault(tag, Retired(scope.state.ordinal))
 
 

@@ -7,6 +7,7 @@ import pytest
 from canary import facts as f
 from canary.anomalies.online import Tracker
 from canary.metrics import measured
+from canary.probe.identity import Identity
 from tests.support.bench import PRODUCER, RC, RU, TOPIC, Bench
 
 RELAY, OUT = 99, "probes-relay"
@@ -63,6 +64,29 @@ def test_a_zombie_seen_by_read_uncommitted_alone_is_as_it_should_be() -> None:
     poll(bench, sequence, "read_uncommitted")
     bench.fold(f.Indeterminate(bench.now_ns, TOPIC, 0, PRODUCER, 1, sequence, "_FENCED"))
     assert bench.found() == []
+
+
+@pytest.mark.parametrize("landed", [False, True])
+def test_what_a_fenced_generation_was_acknowledged_without_an_offset_is_looked_for(*, landed: bool) -> None:
+    """A broker takes it for a copy of what it has, rightly or not. No later write of that generation is committed."""
+    bench = Bench(mode="fencing")
+    bench.end = 4  # of generations before
+    for generation in (1, 2, 3):
+        bench.generation = generation
+        bench.fold(f.GenerationBegan(bench.now_ns, TOPIC, "fencing", PRODUCER, generation))
+        bench.fold(f.TransactionBegan(bench.now_ns, "fencing", PRODUCER, generation, 0))
+        bench.fold(f.Sent(bench.now_ns, TOPIC, 0, PRODUCER, generation, 0, "fencing", 0))
+        if generation != 2 or landed:
+            bench.append(0)
+        bench.ack(0, None if generation == 2 else bench.end - 1)
+        bench.fold(
+            f.CommitAsked(bench.now_ns, PRODUCER, generation, 0), f.Committed(bench.now_ns, PRODUCER, generation, 0)
+        )
+        bench.end += 1  # the marker
+        bench.settle(4)
+    lost = {v.identity for v in bench.said if v.kind == "lost-write"}
+    assert lost == (set() if landed else {Identity(PRODUCER, 2, 0, 0)})
+    assert landed == (bench.found() == [])
 
 
 def test_a_commit_that_is_accepted_from_a_zombie_is_a_zombie_write() -> None:
