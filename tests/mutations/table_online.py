@@ -144,7 +144,8 @@ ONLINE: Final[list[Mutation]] = [
             '    transactions.never_written(scope, topic, stream, fact.sequence, f"its send failed: {fact.error}")',
             "    pass",
         ),
-        ("    if stream.mode in UNORDERED:\n        log.alone", "    if False:\n        log.alone"),
+        ("    if stream.mode in UNORDERED:\n        if first", "    if False:\n        if first"),
+        ("            log.newest_from = first.offset\n", ""),
     ),
     *mutations(
         _RULES + "rules/positions.py",

@@ -179,6 +179,8 @@ class Log:
     """Where the last acknowledgement of a leader alone ended: one below it is of another leader."""
     next_from: int | None = None
     """From here on the next leader, which is not listed yet, acknowledged: the lowest offset that was given again."""
+    newest_from: int | None = None
+    """From here to ``acked_end`` are the latest acknowledgements: a log that has one lacks what is ``alone`` beyond."""
     end: int | None = None
     stable: int | None = None
     epoch: int | None = None

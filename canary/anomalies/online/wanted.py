@@ -24,6 +24,8 @@ def epoch_changed(scope: Scope, log: Log, epoch: int) -> None:
         for a, b in its_own:
             log.alone.add(a, b)
         want_tail(scope, log, "epoch")
+        if epoch > log.epoch:  # epochs that are used again after a restore of the metadata have an end, too
+            log.ends[log.epoch] = log.epoch_end
         for former in list(log.ends)[:-_EPOCHS_KEPT]:
             del log.ends[former]
     log.epoch, log.epoch_end, log.epoch_start, log.former_rereads = epoch, 0, None, 0

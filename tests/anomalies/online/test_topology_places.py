@@ -429,6 +429,15 @@ def test_a_lower_epoch_is_a_former_leaders_for_longer_where_the_log_ends_where_i
     assert c.said == [("leader-epoch-regression", "probes", 0)]
 
 
+def test_a_former_leader_is_one_for_as_long_where_epochs_are_used_again_after_a_restore_of_the_metadata() -> None:
+    c = cluster()
+    epochs(c, 9, *[5] * 5)
+    assert c.said == [("leader-epoch-regression", "probes", 0)]
+    for number in (5, 7, *[5] * 20):
+        c.fold(f.Listed(c.now_ns, c.sample, "probes", 0, 0, 10, 10, number))
+    assert top(c).epochs["probes", 0].epoch == 7
+
+
 def test_a_former_leaders_end_that_grew_before_another_leader_was_named_is_remembered() -> None:
     c = cluster()
     c.fold(f.Listed(c.now_ns, c.sample, "probes", 0, 0, 10, 10, 5))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from canary import facts as f
 from canary.anomalies.online import Tracker
 from canary.metrics import measured
@@ -107,6 +109,21 @@ def test_a_copy_at_another_offset_is_one_duplicate_for_each_extra_copy_and_nothi
     b.append(3)
     b.settle()
     assert b.found() == [("duplicate", 10, 3), ("duplicate", 13, 3)]
+
+
+@pytest.mark.parametrize(("gone", "lost"), [([3], []), ([10], []), ([3, 10], []), ([3, 10, 13], [3])])
+def test_a_probe_whose_copy_stands_is_not_lost(gone: list[int], lost: list[int]) -> None:
+    b = Bench()
+    b.write(10)
+    b.append(3)
+    b.write(2)
+    b.append(3)
+    b.settle()
+    for offset in gone:
+        del b.log[offset]
+        b.epoch += 1  # the tail is read again
+        b.settle()
+    assert b.found() == [("duplicate", 10, 3), ("duplicate", 13, 3), *(("lost-write", 13, n) for n in lost)]
 
 
 def test_a_copy_of_a_probe_whose_first_offset_expired_is_still_a_duplicate() -> None:

@@ -405,6 +405,30 @@ def test_an_offset_that_is_given_again_when_its_first_probe_is_known_as_lost_is_
     assert bench.found("lost-write") == [("lost-write", 3, former[0]), ("lost-write", 4, former[1])]
 
 
+@pytest.mark.parametrize(("epoch", "lost"), [(1, True), (0, False)])
+def test_what_a_former_leader_acknowledged_alone_is_lost_when_the_present_one_shows_its_own_below(
+    epoch: int, *, lost: bool
+) -> None:
+    """It went on after the present one was known. A record of its own epoch shows nothing."""
+    bench = Bench(mode="plain")
+    bench.write(3)
+    bench.settle()
+    bench.epoch = 1
+    bench.settle()
+    former = bench.send(4)
+    for offset, sequence in enumerate(former, 3):
+        bench.ack(sequence, offset)
+    bench.round()
+    (sequence,) = bench.send()
+    bench.ack(sequence, 3)
+    bench.append(sequence)
+    bench.fold(f.Polled(bench.now_ns, RU, RU, TOPIC, 0, 3, PRODUCER, 1, sequence, leader_epoch=epoch))
+    for _ in range(14):
+        bench.round()
+    first = ("lost-write", 3, former[0])
+    assert bench.found("lost-write") == [first, *(("lost-write", n + 3, former[n]) for n in range(1, 4) if lost)]
+
+
 def test_what_was_read_and_then_cut_off_is_not_lost_where_another_leader_acknowledges_it() -> None:
     bench = Bench(mode="plain")
     bench.write(3)

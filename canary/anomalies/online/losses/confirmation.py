@@ -99,7 +99,7 @@ def _release_copies(scope: Scope, topic: Topic, log: Log, held: Held, stand: lis
 
 
 Copies = Mapping[int, Sequence[RunMap]]
-"""Stream to maps of sequence to another offset: of what is held as a copy, or was read and then acknowledged there."""
+"""Stream to maps of sequence to another offset: of what is a copy, or was read and then acknowledged there."""
 
 
 def _copies(log: Log) -> Copies:
@@ -122,6 +122,9 @@ def _elsewhere(log: Log) -> Iterator[tuple[int, int, int, int]]:
     for m in log.missing:
         if m.why == "moved":
             yield m.tag, m.sequence, m.count, m.offset
+    for a, b in log.copies:
+        for run in log.claims.within(a, b):
+            yield run.tag, run.value, run.length, run.key
 
 
 def _stands_elsewhere(topic: Topic, log: Log, m: Missing, a: int, b: int, copies: Copies) -> Iterator[Run]:

@@ -55,9 +55,9 @@ def polled(scope: Scope, run: Sequence[f.Polled]) -> None:  # noqa: C901, PLR091
     if not stream.places.matches(a, n, first.offset, stream.tag):  # else its age is known by our own clock
         retention.remember_sent(topic, log, first.offset, n, lambda i: _sent_by(run[i]))
     place(scope, probes, read=True)
+    _not_alone_beyond(log, probes, epoch)
     plain = stream.mode not in TRANSACTIONAL
     claim(scope, probes, promise=committed or plain)
-    log.alone.remove(0, first.offset + n)
     for x, y in placed_now:
         log.promised.add(first.offset + x - a, first.offset + y - a)
         _passed_unplaced(scope, probes.part(x, y), first)
@@ -72,6 +72,21 @@ def polled(scope: Scope, run: Sequence[f.Polled]) -> None:  # noqa: C901, PLR091
         transactions.zombie(scope, probes, first.consumer)
     if committed and first.transaction_id is not None:
         transactions.read(scope, probes, first.consumer, first.transaction_id)
+
+
+def _not_alone_beyond(log: Log, probes: Probes, epoch: int | None) -> None:
+    """What is read is not the leader's alone, and shows what it lacks: a log ended at what it acknowledged then.
+
+    Offsets beyond the latest acknowledgements were acknowledged before them, by another leader: one that was cut off
+    goes on for long after its successor is known. A record of an older leader epoch may be a former leader's.
+    """
+    _, _, stream, sequence, n, offset = probes
+    log.alone.remove(0, offset + n)
+    if log.newest_from is not None and epoch is not None and epoch == log.epoch:
+        a, b = max(offset, log.newest_from), min(offset + n, log.acked_end)
+        if any(log.claims.aligned(a, b, sequence - offset, stream.tag)):
+            log.alone.remove(log.acked_end, log.alone.end() or 0)
+            log.newest_from = None
 
 
 def _of_former_leader(log: Log, fact: f.Polled) -> bool:

@@ -92,6 +92,9 @@ def acked(scope: Scope, run: Sequence[f.Acked]) -> None:
     if stream.mode in UNORDERED:
         if first.offset < log.acked_end:  # given again, by a leader that is not listed yet
             log.next_from = first.offset if log.next_from is None else min(log.next_from, first.offset)
+            log.newest_from = first.offset
+        elif first.offset > log.acked_end:  # maybe by the former one again
+            log.newest_from = None
         listed = 0 if log.next_from is not None else log.end or 0  # the end may be the former leader's
         log.acked_end = first.offset + n
         log.alone.add(max(first.offset, listed), log.acked_end)
