@@ -6,7 +6,8 @@ thousand intervals, so that whatever grows with messages is far beyond its bound
 
 What does grow, and is left out: a log's ``timeline`` (an entry an interval, up to its own cap); and in modes with
 transactions what markers and aborts break: ``places``, ``transactions``, ``promised``, ``failed`` and ``early`` of a
-stream, ``claims`` and ``promised`` of a log (a few runs for each retained transaction).
+stream, ``claims`` and ``promised`` of a log (a few runs for each retained transaction). While a transaction hangs, so does
+``unseen``: all above it waits, and what is aborted there breaks it.
 """
 
 from __future__ import annotations
@@ -120,8 +121,11 @@ def _topic(topic: Topic, breaks: int) -> Iterator[str]:
     streams = [topic.streams[tag] for tag in topic.index.values()]
     remembered: list[Log | Stream] = [*topic.logs.values(), *streams]
     for held in remembered:
+        log = topic.logs.get(held.partition)
+        hidden = log is not None and (log.stable or 0) < (log.end or 0)
+        broken = MARKER_BROKEN | ({"unseen"} if hidden else set())
         for name, runs in _runs(held).items():
-            if runs > RUNS + RUNS_BREAK * breaks and not (transactional and name in MARKER_BROKEN):
+            if runs > RUNS + RUNS_BREAK * breaks and not (transactional and name in broken):
                 yield f"{name} of {topic.name}[{held.partition}] has {runs} runs after {breaks} breaks"
     for stream in streams:
         firsts = [one.first() for one in (stream.open, stream.unplaced, *stream.unseen.values())]
