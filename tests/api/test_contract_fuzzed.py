@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 import warnings
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow.parquet as pq
@@ -35,13 +36,15 @@ def schema(tmp_path_factory: pytest.TempPathFactory) -> BaseSchema:
     directory: Path = tmp_path_factory.mktemp("fuzzed")
     store = Store.connect(f"sqlite:///{directory}/store.db", timeout=5)
     store.upgrade()
-    store.views.save("prod", "canary-0", time.time_ns() + 3600 * 10**9, serving.view())
+    at_ns = time.time_ns()
+    store.views.save("prod", "canary-0", at_ns, serving.view())
     store.violations.record("prod", [serving.lost(n) for n in range(5)])
     token, _ = store.tokens.create("fuzz", "operate", time.time_ns())
     (directory / "log" / "probes").mkdir(parents=True)
     pq.write_table(PROBES.empty_table(), directory / "log" / "probes" / "prod--canary-0--ab-0000000001.parquet")
     told = serving.settings("prod", auth={"required": "always"}, hosts=("testserver",))
     app = create_app(told, store, ProbeLogReader(str(directory / "log")))
+    app.state.canary = replace(app.state.canary, now_ns=lambda: at_ns, monotonic=lambda: 0.0)  # it stays ready
     loaded = schemathesis.openapi.from_asgi("/openapi.json", app, headers={"Authorization": f"Bearer {token}"})
     loaded.config.update(headers={"Authorization": f"Bearer {token}"})
     return loaded

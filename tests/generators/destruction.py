@@ -79,6 +79,8 @@ class Life:
         self.start = self.end = self.epoch = 0
         self.topic_id = 1
         self.true_ns, self.ahead_ns = 1_790_000_000 * S, 0
+        self.set_back_ns = 0
+        """By how much the canary's clock was set back, all in all: what was sent before may be older by so much."""
         self.tracker = Tracker()
         self.generation = self.sequence = self.sample = self.oldest = 0
         self.known_id = 0
@@ -144,8 +146,10 @@ class Life:
         self.late.clear()
         self.requests.clear()
         self.true_ns += self.dice.randrange(5) * S
+        before_ns = self.now_ns
         if self.dice.random() < 0.3:
             self.ahead_ns = self.dice.choice([0, 0, 20 * S, HOUR, 30 * HOUR])
+        self.set_back_ns += max(before_ns - self.now_ns, 0)
         self.tracker = Tracker.load(self.tracker.dump())
         self.begin()
 
@@ -259,7 +263,7 @@ class Life:
         )
         unseen_ns = self.known_log().listed_ns - before.listed_ns
         if unseen_ns > 60 * S and self.end <= before.start:  # emptied while nobody looked: it may have expired before
-            aged_ns = self.now_ns - RETENTION_MS * MS + 60 * S
+            aged_ns = self.now_ns - RETENTION_MS * MS + 60 * S + self.set_back_ns
             self.truth.excused |= {key for key, sent_ns in self.gone_sent_ns.items() if sent_ns <= aged_ns}
 
     def known_log(self) -> Log:

@@ -6,8 +6,8 @@ thousand intervals, so that whatever grows with messages is far beyond its bound
 
 What does grow, and is left out: a log's ``timeline`` (an entry an interval, up to its own cap); and in modes with
 transactions what markers and aborts break: ``places``, ``transactions``, ``promised``, ``failed`` and ``early`` of a
-stream, ``claims`` and ``promised`` of a log (a few runs for each retained transaction). While a transaction hangs, so does
-``unseen``: all above it waits, and what is aborted there breaks it.
+stream, ``claims`` and ``promised`` of a log (a few runs for each retained transaction). While a transaction hangs, so
+does ``unseen``: all above it waits, and what is aborted there breaks it.
 """
 
 from __future__ import annotations
