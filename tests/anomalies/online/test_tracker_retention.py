@@ -305,6 +305,35 @@ def test_of_a_log_that_was_emptied_while_nobody_looked_what_retention_explains_i
     assert [offset for kind, offset, _ in bench.found("lost-write")] == list(lost)
 
 
+def test_what_was_in_doubt_when_a_log_began_again_is_as_young_as_it_is() -> None:
+    """Its predecessors in the same places were older, and what was acknowledged above was known before it was read."""
+    bench = Bench(now_ns=NOW_NS)
+    bench.fold(f.TopicConfigured(bench.now_ns, TOPIC, 3_600_000, -1, "delete", 2))
+    bench.write(1)
+    bench.settle(1)
+    bench.now_ns += 4000 * SECOND_NS
+    bench.log.clear()
+    bench.start, bench.end, bench.epoch = 0, 0, 1
+    sent_ns = bench.now_ns
+    in_doubt = bench.send(5)
+    bench.fold(*(f.Indeterminate(bench.now_ns, TOPIC, 0, PRODUCER, 1, one, "timed out") for one in in_doubt))
+    offsets = bench.append(*in_doubt)
+    bench.write(5)
+    facts = [
+        f.Polled(bench.now_ns, RC, RC, TOPIC, 0, offset, PRODUCER, 1, one, sent_at_ns=sent_ns)
+        for offset, one in zip(offsets, in_doubt, strict=True)
+    ]
+    bench.fold(*facts)
+    bench.positions[RC] = 5
+    bench.settle()
+    bench.violations.clear()
+    bench.now_ns += 100 * SECOND_NS
+    bench.log.clear()
+    bench.start, bench.end, bench.epoch = 0, 0, 2
+    bench.settle()
+    assert [offset for kind, offset, _ in bench.found("lost-write")] == list(range(10))
+
+
 def test_what_stands_below_a_cut_that_nobody_saw_is_still_promised() -> None:
     bench = blocks(10, 600)
     bench.fold(f.TopicConfigured(bench.now_ns, TOPIC, 3_600_000, -1, "delete", 2))

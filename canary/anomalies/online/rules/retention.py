@@ -42,15 +42,15 @@ def remember_sent(topic: Topic, log: Log, offset: int, n: int, sent_ns: Callable
     if topic.retention_ms is not None and topic.retention_ms >= 0:
         step = min(step, topic.retention_ms * 1_000_000 // _TIMELINE_STEPS)
     timeline, last = log.timeline, sent_ns(n - 1)
-    if last is None or (timeline and last - timeline[-1][0] < step):
+    if last is None or (timeline and offset > timeline[-1][1] and last - timeline[-1][0] < step):
         return  # the usual case
     for i in range(n):
         at_ns = sent_ns(i)
-        if at_ns is None or (timeline and at_ns - timeline[-1][0] < step):
+        above = bisect_left(timeline, offset + i, key=itemgetter(1))
+        if at_ns is None or (above and at_ns - timeline[above - 1][0] < step):
             continue
-        while timeline and timeline[-1][1] >= offset + i:  # cut off since: what was sent later stands before it
-            timeline.pop()
-        timeline.append([at_ns, offset + i])
+        later = bisect_right(timeline, at_ns, lo=above, key=itemgetter(0))
+        timeline[above:later] = [[at_ns, offset + i]]  # those were cut off since: what was sent later stands below
         if len(timeline) > _TIMELINE_KEPT:
             del timeline[1::2]
 
