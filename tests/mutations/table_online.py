@@ -595,5 +595,9 @@ ONLINE: Final[list[Mutation]] = [
         ),
         ("if known is None or (fact.offset is not None and fact.offset >= known):", "if True:"),
         ("taken = max(log.relayed.end() or -1, log.relay_doubt)", "taken = log.relayed.end() or -1"),
+        ("before = min(log.before, fact.start) if log.listed_ordinal else fact.start", "before = fact.start"),
+        ("since = max(taken, before) if is_first else taken", "since = max(taken, before)"),
+        ("(not log.listed_ordinal or reader.position < log.before)", "reader.position < log.before"),
+        ("(not log.listed_ordinal or reader.position < log.before)", "False"),
     ),
 ]

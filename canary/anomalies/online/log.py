@@ -91,8 +91,9 @@ class Held:
 
     ``check``: "" or what must still hold when it is released: "order" (both places as they were), "copy" (a fresh
     re-read finds the first copy at ``first``), "stands" (it is where it was read), "retained" (its offset has not
-    expired), "late-ack" and "late-place" (a consumer of this log has passed it without a delivery). Of a range,
-    ``sequence`` and ``first`` are the first record's; the others follow from there.
+    expired), "untaken" (nor did the relay of a process that died take it without a record of that), "late-ack" and
+    "late-place" (a consumer of this log has passed it without a delivery). Of a range, ``sequence`` and ``first`` are
+    the first record's; the others follow from there.
     """
 
     violation: Violation
@@ -206,6 +207,8 @@ class Log:
     """Offsets taken by committed transactions of the relay."""
     relay_doubt: int = -1
     """The relay may have taken everything below, so no jump over that is reported."""
+    relay_goes_on: bool = False
+    """Whether the relay has begun a transaction since the start: no former process took what it passes from then on."""
     scrub_at: int = 0
     """The scrubber's position."""
     scrub_goal: int = 0

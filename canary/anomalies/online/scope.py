@@ -247,7 +247,7 @@ class Scope:
                 continue
             asked = max((ask.ordinal for ask in self.state.asks.values()), default=0)
             more = held.violation.joined(part) if held.ordinal >= asked and not held.samples else None
-            if more is None or (check not in {"", "retained"} and not _goes_on(held, more, tag, first)):
+            if more is None or (check not in {"", "retained", "untaken"} and not _goes_on(held, more, tag, first)):
                 continue
             held.violation = replace(more, summary=found.plural)
             return True

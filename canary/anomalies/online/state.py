@@ -138,6 +138,8 @@ class State:
     cluster_id: str | None = None
     stopped: str | None = None
     """Why this cluster is not judged until the next start (another cluster behind the address)."""
+    relay_unrecorded: bool = False
+    """Whether outputs of the relay were read since the start whose sending a former process had not recorded."""
     sure: Ask | None = None
     """The last round, of this process, that the known cluster answered."""
     unsure: list[list[Any]] = field(default_factory=list)

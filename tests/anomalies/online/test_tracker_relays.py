@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from canary import facts as f
-from tests.anomalies.online.test_tracker_modes import Relaying
-from tests.support.bench import TOPIC, Bench
+from tests.anomalies.online.test_tracker_modes import OUT, RELAY, Relaying
+from tests.support.bench import RC, TOPIC, Bench
 
 
 def made_again(relay: Relaying) -> None:
@@ -160,3 +160,103 @@ def test_what_a_start_that_is_forgotten_has_taken_is_not_passed_over(forgotten: 
     relay.take(15, 20)
     bench.settle()
     assert {kind for kind, _ in relay.kinds()} == (set() if forgotten else {"poll-skip"})
+
+
+def dies(relay: Relaying, *, listed: bool = True) -> None:
+    """Its process dies once the output has a record, read, and another one of which nothing is in the ledger."""
+    bench = relay.bench
+    bench.fold(f.Positioned(bench.now_ns, RC, RC, OUT, 0, 0, "start"))
+    relay.prove(0)
+    bench.fold(
+        f.RunnerStarted(bench.now_ns, "canary-0", "test"), f.GenerationBegan(bench.now_ns, OUT, "relay", RELAY, 2)
+    )
+    bench.round()
+    if listed:
+        bench.fold(f.Listed(bench.now_ns, bench.sample, OUT, 0, 0, 2, 2, 0))
+
+
+def test_what_a_process_took_that_died_before_it_recorded_it_is_not_passed_over() -> None:
+    """Whenever the output shows such a transaction; with none, the jump is said as soon as that is known."""
+    for read, found in (("first", []), ("later", []), ("never", [("poll-skip", offset) for offset in range(10, 15)])):
+        relay = Relaying()
+        relay.take(0, 10)
+        dies(relay)
+        if read == "first":
+            relay.prove(1)
+        relay.bench.fold(f.Committed(relay.bench.now_ns, *begun(relay, 15, 20)))
+        relay.bench.settle(3)
+        assert relay.kinds() == []
+        if read == "later":
+            relay.prove(1)
+        relay.bench.fold(f.EndOfPartition(relay.bench.now_ns, RC, RC, OUT, 0, 2))
+        relay.bench.settle()
+        assert relay.kinds() == found
+
+
+def test_until_it_is_known_where_the_output_ended_no_jump_behind_a_start_is_said() -> None:
+    relay = Relaying()
+    relay.take(0, 10)
+    dies(relay, listed=False)
+    begun(relay, 15, 20)
+    relay.bench.settle(3)
+    assert relay.kinds() == []
+
+
+def test_what_died_unrecorded_took_only_what_the_next_process_passes_as_it_begins() -> None:
+    """Neither what was passed before, nor what was written since."""
+    relay = Relaying()
+    relay.take(0, 10)
+    relay.take(12, 20)
+    dies(relay)
+    relay.bench.write(20)
+    relay.prove(2)
+    begun(relay, 35, 40)
+    relay.bench.settle(3)
+    assert [offset for _, offset in relay.kinds()] == [10, 11, *range(30, 35)]
+
+
+def test_a_later_jump_below_where_the_input_ended_is_one() -> None:
+    relay = Relaying()
+    relay.take(0, 10)
+    dies(relay)
+    relay.prove(1)
+    relay.bench.fold(f.Committed(relay.bench.now_ns, *begun(relay, 15, 20)))
+    begun(relay, 22, 25)
+    relay.bench.settle()
+    assert relay.kinds() == [("poll-skip", 20), ("poll-skip", 21)]
+
+
+def test_a_recorded_output_excuses_no_jump_behind_a_start() -> None:
+    relay = Relaying()
+    relay.take(0, 10)
+    dies(relay)
+    begun(relay, 15, 20)
+    relay.prove(0)
+    relay.bench.fold(f.EndOfPartition(relay.bench.now_ns, RC, RC, OUT, 0, 2))
+    relay.bench.settle()
+    assert relay.kinds() == [("poll-skip", offset) for offset in range(10, 15)]
+
+
+def test_where_only_the_sending_is_not_recorded_it_is_known_what_was_taken() -> None:
+    relay = Relaying()
+    relay.take(0, 10)
+    begun(relay, 10, 12)
+    dies(relay)
+    relay.prove(1)
+    begun(relay, 15, 20)
+    relay.bench.fold(f.EndOfPartition(relay.bench.now_ns, RC, RC, OUT, 0, 2))
+    relay.bench.settle()
+    assert relay.kinds() == [("poll-skip", offset) for offset in range(12, 15)]
+
+
+def test_what_one_process_did_not_record_excuses_no_jump_behind_a_later_start() -> None:
+    relay = Relaying()
+    relay.take(0, 10)
+    dies(relay)
+    relay.prove(1)
+    relay.bench.fold(f.Committed(relay.bench.now_ns, *begun(relay, 15, 20)))
+    dies(relay)
+    begun(relay, 25, 30)
+    relay.bench.fold(f.EndOfPartition(relay.bench.now_ns, RC, RC, OUT, 0, 2))
+    relay.bench.settle()
+    assert relay.kinds() == [("poll-skip", offset) for offset in range(20, 25)]

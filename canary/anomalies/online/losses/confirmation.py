@@ -6,7 +6,7 @@ from canary.anomalies.online.log import Held, Log, Missing, Unplaced
 from canary.anomalies.online.losses import ranges
 from canary.anomalies.online.losses.log_end import report_cut
 from canary.anomalies.online.missing import PASSED, stop_awaiting
-from canary.anomalies.online.rules import retention
+from canary.anomalies.online.rules import relays, retention
 from canary.anomalies.online.rules.held import claimed, graded_copies, standing, standing_copies
 from canary.anomalies.online.scope import Scope
 from canary.anomalies.online.sets.intervals import IntervalSet
@@ -31,7 +31,7 @@ def release(scope: Scope, topic: Topic, sample_ordinal: int) -> None:
         for key, held in list(log.held.items()):
             if held.ordinal < sample_ordinal:
                 held.samples += 1
-            if held.samples >= SAMPLES and not (held.check and log.busy):
+            if held.samples >= SAMPLES and not (held.check and log.busy) and not relays.unread(scope, held):
                 _release_held(scope, topic, log, log.let_go(key))
         report_cut(scope, topic, log)
 

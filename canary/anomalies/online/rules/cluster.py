@@ -29,6 +29,7 @@ def runner_started(scope: Scope, fact: f.RunnerStarted) -> None:
     state.now_ns = fact.at_ns  # the former process's clock may have been ahead
     state.since_ns = state.since_ns or fact.at_ns
     state.stopped = state.sure = None
+    state.relay_unrecorded = False
     state.installation = fact.installation or state.installation
     state.started = [fact.remembered_ns or 0, fact.at_ns]
     state.asks.clear()
@@ -85,7 +86,7 @@ def _ask_again(scope: Scope, log: Log) -> None:
     for u in log.unplaced:
         if u.state == "asked":
             u.state, u.request_id = "ask", None
-    log.listed_ordinal = 0
+    log.listed_ordinal, log.relay_goes_on = 0, False
     if log.known_end:
         want_tail(scope, log, "start")  # it may have been cut meanwhile
         if log.wanted is not None:

@@ -75,7 +75,7 @@ def make_certain(log: Log, key: str, held: Held, certain: Iterable[tuple[int, in
 def standing(topic: Topic, log: Log, held: Held) -> list[Records]:
     """Return the held records whose places still hold, now that every re-read is over."""
     runs = list(held.violation.runs)
-    if held.check == "retained":
+    if held.check in {"retained", "untaken"}:
         gone = [log.start - (log.start if run.offset is None else run.offset) for run in runs]
         return [run.part(max(n, 0), run.size - max(n, 0)) for run, n in zip(runs, gone, strict=True) if n < run.size]
     if held.check in PASSED:

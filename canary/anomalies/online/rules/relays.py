@@ -3,9 +3,14 @@
 Each transaction of a relay names the input offsets [start, end) that it takes. Committed ones must take each offset
 exactly once: an offset taken twice is a duplicate in the output, one that was passed over is missing there. An
 indeterminate transaction counts once a read proves it; until then it excuses a jump over its offsets.
+
+A process that dies may have committed transactions of which nothing is in the ledger. Their outputs, read later, prove
+that there were some, but not what they took: it may be all that the next process passes as it goes on, of what the
+input held at its start. Such a jump is reported only once what the outputs held then has been read, and was recorded.
 """
 
 from canary import facts as f
+from canary.anomalies.online.log import READ_COMMITTED, Held
 from canary.anomalies.online.scope import Found, Scope, Where, always
 from canary.anomalies.online.state import Transaction
 from canary.anomalies.violation import Records
@@ -27,6 +32,7 @@ def relayed(scope: Scope, fact: f.Relayed) -> None:
     if transaction is not None:
         transaction.relayed.append([fact.topic, topic.topic_id or "", fact.partition, fact.start, fact.end])
     taken = max(log.relayed.end() or -1, log.relay_doubt)
+    is_first, log.relay_goes_on = not log.relay_goes_on, True
     if taken < 0 or fact.start <= taken:
         return
     evidence = {"taken_up_to": taken, "goes_on_at": fact.start}
@@ -38,12 +44,16 @@ def relayed(scope: Scope, fact: f.Relayed) -> None:
         passed.format("committed probes"),
         "critical",
     )
-    for a, b in log.promised.within(max(taken, log.start), fact.start):
-        for run in log.claims.within(a, b):
-            stream = topic.streams[run.tag]
-            # held until it is known that they have not expired: retention is no jump
-            records = Records(run.key, run.length, stream.identity(run.value))
-            scope.hold_run(topic, log, records, stream.tag, found, check="retained")
+    before = min(log.before, fact.start) if log.listed_ordinal else fact.start
+    since = max(taken, before) if is_first else taken
+    taken = since if scope.state.relay_unrecorded else taken
+    # held until it is known that they have not expired, and were not taken unrecorded: neither is a jump
+    for check, low, high in (("untaken", taken, since), ("retained", since, fact.start)):
+        for a, b in log.promised.within(max(low, log.start), high):
+            for run in log.claims.within(a, b):
+                stream = topic.streams[run.tag]
+                records = Records(run.key, run.length, stream.identity(run.value))
+                scope.hold_run(topic, log, records, stream.tag, found, check=check)
     log.relay_doubt = max(log.relay_doubt, fact.start)
 
 
@@ -54,6 +64,28 @@ def doubtful(scope: Scope, transaction: Transaction) -> None:
         if (topic.topic_id or "") == topic_id:
             log = scope.log(topic, partition)
             log.relay_doubt = max(log.relay_doubt, end)
+
+
+def unrecorded(scope: Scope) -> None:
+    """An output was read whose sending is not recorded: what the relay passed at the start may have been taken then."""
+    scope.state.relay_unrecorded = True
+    for topic in scope.state.topics.values():
+        for log in topic.logs.values():
+            for key in [key for key, held in log.held.items() if held.check == "untaken"]:
+                log.let_go(key)
+
+
+def unread(scope: Scope, held: Held) -> bool:
+    """Whether it was passed at a start, and outputs that were there then are unread: they may be of what took it."""
+    if held.check != "untaken":
+        return False
+    outputs = {one.topic for one in scope.state.producers.values() if one.live and one.mode == RELAY.name}
+    return any(
+        reader.isolation == READ_COMMITTED and (not log.listed_ordinal or reader.position < log.before)
+        for name in outputs
+        for log in scope.topic(name).logs.values()
+        for reader in log.readers.values()
+    )
 
 
 def inputs_taken(scope: Scope, transaction: Transaction) -> None:

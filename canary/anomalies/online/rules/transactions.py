@@ -11,12 +11,13 @@ from canary.anomalies.online.meters import Histogram, observe
 from canary.anomalies.online.missing import miss
 from canary.anomalies.online.rules import relays
 from canary.anomalies.online.rules.claims import promise, promise_unplaced
-from canary.anomalies.online.scope import Found, Probes, Scope, Where, always
+from canary.anomalies.online.scope import Found, Probes, Scope, Where, always, is_reread
 from canary.anomalies.online.state import Topic, Transaction
 from canary.anomalies.online.stream import Stream
 from canary.anomalies.policy import FENCED
 from canary.anomalies.violation import Records
 from canary.probe.identity import Identity
+from canary.workloads.relay import WORKLOAD as RELAY
 
 
 def began(scope: Scope, fact: f.TransactionBegan) -> None:
@@ -194,6 +195,9 @@ def read(scope: Scope, probes: Probes, consumer: str, transaction_id: int) -> No
     topic, log, stream, sequence, n, offset = probes
     key = (stream.producer_id, stream.generation, transaction_id)
     transaction = scope.state.transactions.get(key)
+    is_recorded = stream.live or (transaction is not None and transaction.relayed) or stream.transactions.get(sequence)
+    if stream.mode == RELAY.name and not is_recorded and is_reread(consumer) is None:
+        relays.unrecorded(scope)
     if transaction is None:
         return  # settled before
     if transaction.outcome == "indeterminate":
