@@ -7,6 +7,7 @@ from canary.anomalies.online.losses import ranges
 from canary.anomalies.online.losses.log_end import report_cut
 from canary.anomalies.online.missing import PASSED, stop_awaiting
 from canary.anomalies.online.rules import relays, retention
+from canary.anomalies.online.rules.claims import first_write
 from canary.anomalies.online.rules.held import claimed, graded_copies, standing, standing_copies
 from canary.anomalies.online.scope import Scope
 from canary.anomalies.online.sets.intervals import IntervalSet
@@ -57,7 +58,7 @@ def _release_missing(scope: Scope, topic: Topic, log: Log, sample_ordinal: int) 
 
 
 def _release_held(scope: Scope, topic: Topic, log: Log, held: Held) -> None:
-    if held.check == "stands" and _never_wrote(scope, topic, held):
+    if held.check == "stands" and not _wrote_below(scope, topic, log, held):
         return
     stand = standing(topic, log, held)
     if held.check in PASSED and held.violation.offset is not None:
@@ -69,19 +70,13 @@ def _release_held(scope: Scope, topic: Topic, log: Log, held: Held) -> None:
         scope.emit(held.violation.about(stand))
 
 
-def _never_wrote(scope: Scope, topic: Topic, held: Held) -> bool:
-    """Whether all that the later generation wrote below is lost: nothing shows that the older one wrote after it.
-
-    A coordinator that forgot an epoch gives it again; then a leader takes the next writes for those of the former
-    generation, and acknowledges them at the offsets of those.
-    """
-    evidence, offset = held.violation.evidence, held.violation.offset or 0
-    producer_id, generation = evidence["later_producer"], evidence["later_generation"]
-    later = scope.stream(topic, producer_id, generation, held.violation.partition or 0)
-    below = [] if later is None else [one for one in later.places.within(0, later.next_sequence) if one.value < offset]
-    return later is None or all(
-        later.lost.covers(one.key, one.key + min(one.length, offset - one.value)) for one in below
-    )
+def _wrote_below(scope: Scope, topic: Topic, log: Log, held: Held) -> bool:
+    """Whether a write of the later generation still stands below: else nothing shows that the older one was fenced."""
+    violation = held.violation
+    producer_id, generation = violation.evidence["later_producer"], violation.evidence["later_generation"]
+    later = scope.stream(topic, producer_id, generation, log.partition)
+    first = None if later is None else first_write(log, later)
+    return first is not None and first < (violation.offset or 0)
 
 
 def _release_copies(scope: Scope, topic: Topic, log: Log, held: Held, stand: list[Records]) -> None:

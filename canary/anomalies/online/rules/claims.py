@@ -105,18 +105,41 @@ def _promise_unseen(log: Log, stream: Stream, a: int, b: int) -> None:
 
 def place(scope: Scope, probes: Probes, *, read: bool) -> None:
     """Note the places of probes; find copies and reordering."""
-    _, _, stream, sequence, n, offset = probes
-    if stream.places.matches(sequence, n, offset, stream.tag):  # known to stand just there
+    _, log, stream, sequence, n, offset = probes
+    same = stream.places.matches(sequence, n, offset, stream.tag)
+    if stream.mode in TRANSACTIONAL and not (same and (not read or stream.seen.covers(sequence, probes.end))):
+        first = first_write(log, stream)
+        if first is None or offset < first:
+            _want_older_above(scope, probes)
+    if same:  # known to stand just there
         if read:
             stream.seen.add(sequence, probes.end)
         return
-    if stream.mode in TRANSACTIONAL and (not stream.places.values or offset < stream.places.values[0]):
-        _want_older_above(scope, probes)
     if not stream.places.touches(sequence, probes.end) and not stream.seen.overlaps(sequence, probes.end):
         _place_new(scope, probes, read=read)
     else:
         for part, known, before in _alike(probes):
             _place_again(scope, part, known, before=before, read=read)
+
+
+def first_write(log: Log, stream: Stream) -> int | None:
+    """Return the offset of the first probe of a stream that may stand at its place, None if there is none.
+
+    A coordinator that forgot an epoch gives it again; then a leader takes the next writes for those of the former
+    generation, and acknowledges them at the offsets of those. So an acknowledgement shows no write where another probe
+    was read since, nor where a consumer that is given aborted writes, too, was not given this one.
+    """
+    readers = [reader for reader in log.readers.values() if reader.isolation != READ_COMMITTED and not reader.astray]
+    for key, n, offset in zip(stream.places.keys, stream.places.counts, stream.places.values, strict=True):
+        shift = offset - key
+        for run in log.claims.aligned(offset, offset + n, -shift, stream.tag):
+            there = IntervalSet.of([(run.key, run.end)])
+            for x, y in stream.seen.without(run.value, run.value + run.length):
+                for reader in readers:
+                    there.remove(max(x + shift, reader.began), min(y + shift, reader.position))
+            if there:
+                return there.first()
+    return None
 
 
 def _place_new(scope: Scope, probes: Probes, *, read: bool) -> None:

@@ -10,7 +10,7 @@ from canary.anomalies.online.log import Log
 from canary.anomalies.online.meters import Histogram, observe
 from canary.anomalies.online.missing import miss
 from canary.anomalies.online.rules import relays
-from canary.anomalies.online.rules.claims import promise, promise_unplaced
+from canary.anomalies.online.rules.claims import first_write, promise, promise_unplaced
 from canary.anomalies.online.scope import Found, Probes, Scope, Where, always, is_reread
 from canary.anomalies.online.state import Topic, Transaction
 from canary.anomalies.online.stream import Stream
@@ -159,14 +159,12 @@ def zombie(scope: Scope, probes: Probes, consumer: str) -> None:
     The later generation had fenced the older one (init_transactions) before it wrote, so these writes are a zombie's.
     They are held: if the topic was made again or emptied, the consumer still gives out what it fetched before that.
     """
-    topic, log, stream, _, n, offset = probes
+    topic, log, stream, _, _, offset = probes
     for producer_id, generation in generations.later(scope.state, stream):
         later = scope.stream(topic, producer_id, generation, stream.partition)
-        if later is None or not later.places.keys:
+        fenced_at = None if later is None else first_write(log, later)
+        if fenced_at is None:
             continue
-        fenced_at = later.places.values[0]
-        if offset <= fenced_at < offset + n:
-            continue  # it was told of this place, and did not write there
         if fenced_at < offset:
             summary = f"generation {stream.generation} was fenced, and wrote after generation {generation} had written"
             evidence = {"consumer": consumer, "later_producer": producer_id}
