@@ -356,6 +356,8 @@ ONLINE: Final[list[Mutation]] = [
         ("look.enough(m.epoch)", "look.enough(log.whole_epoch)"),
         ("if regression is not None and fact.sample > regression.sample:", "if False:"),
         ("if log.regression is None and fact.end < known_end:", "if False:"),
+        ("if log.cut is not None and not _is_open(scope, topic, log):", "if False:"),
+        ("if log.cut is not None and not _is_open(scope, topic, log):", "if log.cut is not None:"),
         ("if log.cut is not None or (log.low_end is not None and log.low_end < end):", "if log.cut is not None:"),
         ("and log.low_end < end):", "and log.low_end <= end):"),
         ("(log.conflicted or known <= end)", "(log.conflicted or known < end)"),

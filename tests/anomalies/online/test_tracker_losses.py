@@ -215,6 +215,44 @@ def test_what_was_lost_by_itself_is_no_part_of_a_cut_that_is_found_with_it(grown
     assert bench.found("truncation") == [("truncation", 7, -1)]
 
 
+@pytest.mark.parametrize("lost", [False, True])
+def test_a_cut_that_a_consumer_met_explains_nothing_once_all_that_it_may_have_taken_is_settled(*, lost: bool) -> None:
+    bench = Bench()
+    bench.write(10)
+    bench.poll()
+    bench.settle(2)
+    bench.truncate(7 if lost else 10)
+    bench.settle(6)
+    bench.fold(f.OutOfRange(bench.now_ns, RU, RU, TOPIC, 0, 12, "out of range"))  # it noticed last
+    bench.put(RU, bench.end)
+    bench.settle(2)
+    bench.write(5)
+    bench.settle(2)
+    lose(bench, 8 if lost else 11)
+    assert bench.found("truncation") == [("truncation", 7, -1)] * lost
+
+
+@pytest.mark.parametrize("transactional", [False, True])
+def test_a_cut_that_a_consumer_met_explains_what_was_on_its_way_and_is_promised_later(*, transactional: bool) -> None:
+    bench = Bench(mode="transactional" if transactional else "idempotent")
+    bench.write(10)
+    bench.settle(2)
+    if transactional:
+        bench.fold(f.TransactionBegan(bench.now_ns, bench.mode, PRODUCER, 1, 1))
+    bench.fold(f.Sent(bench.now_ns, TOPIC, 0, PRODUCER, 1, 10, bench.mode, 1 if transactional else None))
+    if transactional:
+        bench.ack(10, 10)
+    bench.epoch, bench.end = 1, 12  # it was cut off, and others have written there
+    bench.fold(f.OutOfRange(bench.now_ns, RU, RU, TOPIC, 0, 11, "out of range"))
+    bench.settle(6)
+    if transactional:
+        bench.fold(f.Committed(bench.now_ns, PRODUCER, 1, 1))
+    else:
+        bench.ack(10, 10)
+    bench.settle()
+    assert bench.found("lost-write", "truncation") == [("lost-write", 10, 10), ("truncation", 10, -1)]
+
+
 def test_lost_records_on_both_sides_of_a_former_end_are_no_cut_while_others_between_stand() -> None:
     bench = Bench()
     bench.write(10)

@@ -201,8 +201,19 @@ def report_cut(scope: Scope, topic: Topic, log: Log) -> None:
         _forget_signs(log)
     elif not log.held:
         _forget_signs(log)
+        if log.cut is not None and not _is_open(scope, topic, log):
+            log.cut = None
     if log.cut is not None and scope.state.now_ns - int(log.cut["at_ns"]) > _CUT_KEPT_NS:
         log.cut = None
+
+
+def _is_open(scope: Scope, topic: Topic, log: Log) -> bool:
+    """Whether something is on its way that may have been cut off, and be promised yet: no re-read has looked for it.
+
+    What was promised when the cut was seen has been read again by then, or had expired: what goes later goes by itself.
+    """
+    is_sending = any(stream.open for stream in topic.streams if stream.partition == log.partition)
+    return is_sending or any(one.outcome == "open" for one in scope.state.transactions.values())
 
 
 def _forget_signs(log: Log) -> None:
