@@ -73,15 +73,19 @@ def _never_wrote(scope: Scope, topic: Topic, held: Held) -> bool:
     """Whether all that the later generation wrote below is lost: nothing shows that the older one wrote after it.
 
     A coordinator that forgot an epoch gives it again; then a leader takes the next writes for those of the former
-    generation, and acknowledges them at the offsets of those.
+    generation, and acknowledges them at the offsets of those. What was read, is not lost and has no place any more has
+    expired: it was there.
     """
     evidence, offset = held.violation.evidence, held.violation.offset or 0
     producer_id, generation = evidence["later_producer"], evidence["later_generation"]
     later = scope.stream(topic, producer_id, generation, held.violation.partition or 0)
-    below = [] if later is None else [one for one in later.places.within(0, later.next_sequence) if one.value < offset]
-    return later is None or all(
-        later.lost.covers(one.key, one.key + min(one.length, offset - one.value)) for one in below
-    )
+    if later is None:
+        return True
+    placed = later.places.keys[0] if later.places.keys else later.next_sequence
+    if any(later.lost.without(a, b) for a, b in later.seen.within(0, placed)):
+        return False
+    below = [one for one in later.places.within(0, later.next_sequence) if one.value < offset]
+    return all(later.lost.covers(one.key, one.key + min(one.length, offset - one.value)) for one in below)
 
 
 def _release_copies(scope: Scope, topic: Topic, log: Log, held: Held, stand: list[Records]) -> None:
