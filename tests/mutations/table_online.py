@@ -245,6 +245,7 @@ ONLINE: Final[list[Mutation]] = [
     *mutations(
         _RULES + "losses/ranges.py",
         _TESTS,
+        ("    log.relay_doubt = max(log.relay_doubt, log.relayed.end() or -1)\n", ""),
         ("if write.tag not in known:", "if True:"),
         ("if end == after.offset:\n        return True", "pass"),
         (" or log.promised.overlaps(end, after.offset):", ":"),

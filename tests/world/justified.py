@@ -11,9 +11,11 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
+from canary.anomalies.online.log import READ_COMMITTED
+from canary.anomalies.online.scope import is_reread
 from canary.anomalies.policy import UNORDERED
 from canary.anomalies.violation import Records, Violation
-from canary.facts import TopologySeen
+from canary.facts import EndOfPartition, OutOfRange, Polled, Positioned, TopologySeen
 from canary.probe.identity import Identity
 from canary.probe.record import key
 from tests.world.chronicle import NEVER_WRITTEN, Copy, Decision
@@ -39,6 +41,8 @@ class Said:
 
     violation: Violation
     at: tuple[float, ...]
+    told: float
+    """When the store was given it."""
 
     def names(self) -> Iterator[tuple[int | None, Identity]]:
         """Yield (offset, identity) of each of its probes."""
@@ -70,9 +74,13 @@ class Justified:
 
 def said_of(world: World, violation: Violation, told: float) -> Said:
     """Return a violation with the times at which it may have been found."""
-    by_clock = (violation.at_ns - EPOCH_NS) / 1e9
-    times = sorted({by_clock - offset / 1e9 for offset in world.clocks})
-    return Said(violation, tuple(at for at in times if -1 <= at <= told + 1))
+    return Said(violation, tuple(at for at in _times(world, violation.at_ns) if -1 <= at <= told + 1), told)
+
+
+def _times(world: World, at_ns: int) -> list[float]:
+    """Return the virtual seconds that a time by the canary's clock may be."""
+    by_clock = (at_ns - EPOCH_NS) / 1e9
+    return sorted({by_clock - offset / 1e9 for offset in world.clocks})
 
 
 def false(world: World, violation: Violation, told: float) -> str:
@@ -201,6 +209,39 @@ def _aborted_read(world: World, said: Said) -> str:
         records = [one.record for one in said.copies(world, who) if one.offset == offset]
         if not any(id(one) in shown | undone or one.producer_epoch in mistaken for one in records):
             return f"no reader was given sequence {who.sequence} after its transaction was aborted"
+    return ""
+
+
+def _skipped(world: World, said: Said) -> str:
+    """Whether the probe stands where a consumer had read on before the log was cut, and that was told of no cut.
+
+    Nobody tells it where leader epochs are used again, or where its position lies in the log again before it fetches.
+    """
+    violation, log = said.violation, (said.violation.topic, said.violation.partition, READ_COMMITTED)
+    tail = [
+        (one, _times(world, one.at_ns))
+        for one in world.facts
+        if isinstance(one, Polled | EndOfPartition | Positioned | OutOfRange)
+        and (one.topic, one.partition, one.isolation) == log
+        and is_reread(one.consumer) is None
+    ]
+    told = [times for one, times in tail if isinstance(one, OutOfRange)]
+    for offset, who in said.names():
+        mine = [copy for copy in said.copies(world, who) if copy.offset == offset]
+        cut = [
+            (a.until, b.since)
+            for a in world.chronicle.there(violation.topic_id, violation.partition, offset)
+            for b in mine
+            if a.until is not None and a.since <= b.since and not a.beside(b)
+        ]
+        if not cut:
+            return f"nothing was cut off at offset {offset} before sequence {who.sequence} was written there"
+        passed = [times[0] for one, times in tail if one.offset + isinstance(one, Polled) > (offset or 0)]
+        for at, since in cut:
+            if any(one <= since for one in passed) and not any(at <= one[0] <= one[-1] <= said.told for one in told):
+                break
+        else:
+            return f"no consumer that was not told stood above offset {offset} when it was given again"
     return ""
 
 
@@ -372,6 +413,11 @@ JUSTIFIED: dict[str, Justified] = {
         _expired,
         "by the log: which records are too young is a matter of the canary's clock, which harms set",
     ),
+    "poll-skip": Justified(
+        "the log was cut below a consumer that was not told, and the probe written there",
+        _skipped,
+        "by the place: whether it had been put back for another reason meanwhile is not followed",
+    ),
     "offline-partition": _in_sync("it had no leader", lambda one: one.leader < 0 or not one.isr),
     "isr-of-one": _in_sync("one replica was in sync", lambda one: len(one.isr) == 1 < len(one.replicas)),
     "under-min-isr": _in_sync("too few were in sync", lambda one: len(one.isr) < one.min_isr),
@@ -396,9 +442,8 @@ JUSTIFIED: dict[str, Justified] = {
     "memory-lost": Justified("ledger or store was damaged, wiped or put back before", _forgotten),
 }
 """By kind."""
-NEVER: dict[str, str] = dict.fromkeys(
-    ("poll-skip", "nonmonotonic-poll"), "the world's clients give out each record that they pass, once"
-) | {
+NEVER: dict[str, str] = {
+    "nonmonotonic-poll": "the world's clients give out each record once",
     "phantom": "whatever is in a log of the world was sent by a canary",
     "clock-skew": "the topics of the world have CreateTime",
     "offset-regression": "no other topic's offsets are watched",

@@ -9,8 +9,9 @@ import pytest
 from canary.anomalies.catalogue import CATALOGUE
 from canary.anomalies.online.losses import ranges
 from canary.anomalies.violation import Violation
-from canary.facts import TopologySeen
+from canary.facts import EndOfPartition, OutOfRange, TopologySeen
 from canary.probe.identity import Identity
+from canary.probe.record import key
 from tests.world.chronicle import Copy, Decision
 from tests.world.harms import HARMS, Harm
 from tests.world.justified import JUSTIFIED, NEVER, false
@@ -101,6 +102,35 @@ def test_a_leader_that_rejoined_after_the_last_round_looks_uncleanly_elected_if_
         kind="unclean-election", topic=TOPIC, at_ns=EPOCH_NS + 220 * 10**9, summary="", evidence=evidence, **values
     )
     assert (false(world, made_up, 220.0) == "") == unknowable
+
+
+@pytest.mark.parametrize(
+    ("how", "stood", "told_at", "justified"),
+    [
+        ("power cut", 8, None, True),
+        ("power cut", 5, None, False),
+        ("power cut", 8, 205, False),
+        ("power cut", 8, 150, True),
+        ("expired", 8, None, False),
+    ],
+)
+def test_what_is_written_below_a_consumer_that_is_not_told_of_a_cut_is_skipped(
+    how: str,
+    stood: int,
+    told_at: int | None,
+    justified: bool,  # noqa: FBT001
+) -> None:
+    world, who = World(CALM), Identity(7, 1, 0, 9)
+    former, now = Copy(Record(5, 0, b"key", b"", 0), 5, 0, 200, how), Copy(Record(5, 0, key(who), b"", 0), 5, 202)
+    world.chronicle.at["id", 0][5] = [former, now]
+    world.chronicle.copies["id", 0][key(who)] = [now]
+    reader = ("read_committed", "read_committed", TOPIC, 0, stood)
+    world.facts.append(EndOfPartition(EPOCH_NS + 199 * 10**9, *reader))
+    if told_at is not None:
+        world.facts.append(OutOfRange(EPOCH_NS + told_at * 10**9, *reader, "out of range"))
+    values: dict[str, Any] = {"severity": "warning", "topic_id": "id", "partition": 0, "by": "online", "summary": ""}
+    made_up = Violation(kind="poll-skip", topic=TOPIC, offset=5, identity=who, at_ns=EPOCH_NS + 203 * 10**9, **values)
+    assert (false(world, made_up, 210.0) == "") == justified
 
 
 def test_a_kind_is_justified_or_never_said() -> None:

@@ -260,3 +260,21 @@ def test_what_one_process_did_not_record_excuses_no_jump_behind_a_later_start() 
     relay.bench.fold(f.EndOfPartition(relay.bench.now_ns, RC, RC, OUT, 0, 2))
     relay.bench.settle()
     assert relay.kinds() == [("poll-skip", offset) for offset in range(20, 25)]
+
+
+@pytest.mark.parametrize(("goes_on_at", "found"), [(20, []), (22, [("poll-skip", 20), ("poll-skip", 21)])])
+def test_a_group_that_stands_above_where_its_log_was_cut_has_jumped_over_nothing_below(
+    goes_on_at: int, found: list[tuple[str, int]]
+) -> None:
+    """It had taken what is lost; where the log grows again below its offset, it does not go back."""
+    relay = Relaying()
+    bench = relay.bench
+    relay.take(0, 20)
+    bench.truncate(15)
+    bench.settle()
+    bench.write(10)
+    bench.settle()
+    relay.take(goes_on_at, 25)
+    bench.settle()
+    assert ("truncation", 15) in relay.kinds()
+    assert [one for one in relay.kinds() if one[0] in {"poll-skip", "duplicate"}] == found

@@ -114,7 +114,7 @@ def test_what_a_generation_wrote_before_its_successor_is_no_zombies_when_it_is_r
 
 
 def above_its_successor(
-    topic_id: str = "incarnation-1", *, stands: bool = True, wrote: bool = True, second: bool = False
+    topic_id: str = "incarnation-1", *, stands: bool = True, wrote: bool = True, second: bool = False, start: int = 0
 ) -> Bench:
     """A consumer is given a transaction at offset 9, when the next generation is known to have written at offset 0."""
     bench = Transactions()
@@ -136,7 +136,7 @@ def above_its_successor(
         bench.log[0] = (PRODUCER, 2, 0)
     bench.poll(RU)
     bench.read(RC, 9, 4)
-    bench.topic_id = topic_id
+    bench.topic_id, bench.start = topic_id, start
     if not stands:
         bench.truncate(1)
         bench.log[0] = (PRODUCER, 2, 0)
@@ -204,6 +204,12 @@ def test_no_zombies_wrote_above_an_aborted_write_that_the_next_leader_does_not_h
     for _ in range(8):
         bench.round()
     assert bench.found("zombie-write", "lost-write") == []
+
+
+@pytest.mark.parametrize("wrote", [True, False])
+def test_what_was_written_after_a_later_generations_write_is_a_zombies_though_that_has_expired(*, wrote: bool) -> None:
+    found = above_its_successor(wrote=wrote, start=5).found("zombie-write")
+    assert found == ([("zombie-write", 9, 4)] if wrote else [])
 
 
 def test_what_was_fetched_before_the_log_was_emptied_is_no_zombies() -> None:

@@ -71,11 +71,19 @@ def _release_held(scope: Scope, topic: Topic, log: Log, held: Held) -> None:
 
 
 def _wrote_below(scope: Scope, topic: Topic, log: Log, held: Held) -> bool:
-    """Whether a write of the later generation still stands below: else nothing shows that the older one was fenced."""
+    """Whether a write of the later generation still stands below: else nothing shows that the older one was fenced.
+
+    What was read, is not lost and has no place any more has expired: it was there.
+    """
     violation = held.violation
     producer_id, generation = violation.evidence["later_producer"], violation.evidence["later_generation"]
     later = scope.stream(topic, producer_id, generation, log.partition)
-    first = None if later is None else first_write(log, later)
+    if later is None:
+        return False
+    placed = later.places.keys[0] if later.places.keys else later.next_sequence
+    if any(later.lost.without(a, b) for a, b in later.seen.within(0, placed)):
+        return True
+    first = first_write(log, later)
     return first is not None and first < (violation.offset or 0)
 
 
