@@ -298,6 +298,7 @@ ONLINE: Final[list[Mutation]] = [
         _TESTS,
         ("_TRIES = 2\n", "_TRIES = 1\n"),
         ("_TRIES = 2\n", "_TRIES = 100\n"),
+        ("former = reread.former or _shows_nothing(scope, topic, reread, reached)", "former = reread.former"),
         ("gone = max(min(reread.start - m.offset, m.count), 0)", "gone = 0"),
         (
             '            if ended:\n                rest.state = "beyond"',
@@ -319,6 +320,8 @@ ONLINE: Final[list[Mutation]] = [
         _TESTS,
         ("if topic.gone_since_ns is not None:\n            continue", "pass"),
         ("            if not log.listed_ordinal:\n                continue", "            pass"),
+        ("return below[-1][1] - 1 if below else start, above", "return start, above"),
+        ("above[0][0] + 1 if above else end", "end"),
     ),
     *mutations(
         _RULES + "losses/log_end.py",

@@ -719,10 +719,15 @@ def test_a_leader_that_is_no_longer_named_proves_nothing_though_its_successor_ha
         assert bench.found() == []
 
 
-@pytest.mark.parametrize("later", [False, True])
+@pytest.mark.parametrize("later", [False, True, None])
 @pytest.mark.parametrize("recreated", [False, True])
-def test_a_reread_that_a_leader_of_a_deleted_topic_answers_proves_nothing(*, recreated: bool, later: bool) -> None:
-    """It was cut off when the topic was deleted and made again: what it has bears the tag of the former one."""
+def test_a_reread_that_a_leader_of_a_deleted_topic_answers_proves_nothing(
+    *, recreated: bool, later: bool | None
+) -> None:
+    """It was cut off when the topic was deleted and made again: what it has bears the tag of the former one.
+
+    Or it has transaction markers there, and gives nothing (``later`` is None).
+    """
     bench = Bench()
     bench.write(5)
     bench.settle(3)
@@ -730,15 +735,28 @@ def test_a_reread_that_a_leader_of_a_deleted_topic_answers_proves_nothing(*, rec
     bench.answering = False
     bench.fold(f.ScrubAsked(bench.now_ns, TOPIC, 0, 1000))
     (request,) = bench.requests
-    for offset in range(5):
+    for offset in range(5) if later is not None else ():
         place = (bench.now_ns, f"reread-{request.request_id}", RC, TOPIC, 0, offset)  # type: ignore[attr-defined]
-        bench.fold(f.Refused(*place, "foreign", "its tag is another's", bench.epoch + 4 * later))
+        bench.fold(f.Refused(*place, "foreign", "its tag is another's", bench.epoch + 4 * bool(later)))
     number = request.request_id  # type: ignore[attr-defined]
     bench.fold(f.RereadEnded(bench.now_ns, number, RC, TOPIC, 0, 0, 5, 5, True, None))
     bench.requests.clear()
     bench.answering = True
     bench.settle()
     assert len(bench.found("lost-write")) == (0 if recreated else 5)
+
+
+@pytest.mark.parametrize(("lost", "rounds"), [({3, 4}, 3), ({0, 1}, 3), ({0, 1, 2, 3, 4}, 35)], ids=str)
+def test_a_loss_in_a_topic_that_was_made_again_is_found(lost: set[int], rounds: int) -> None:
+    """A record beside it shows who answers; where none is left, a former leader is not waited for for ever."""
+    bench = Bench()
+    bench.write(5)
+    bench.round()
+    bench.tracker.state.topology.topics[TOPIC].dead_ids.append("former")
+    for offset in lost:
+        del bench.log[offset]
+    bench.settle(rounds)
+    assert bench.found() == [("lost-write", offset, offset) for offset in sorted(lost)]
 
 
 @pytest.mark.parametrize("recreated", [False, True])

@@ -3,7 +3,7 @@
 from canary.anomalies.online.log import READ_COMMITTED, READ_UNCOMMITTED, Log, Missing, Reread
 from canary.anomalies.online.scope import Scope
 from canary.anomalies.online.state import Topic
-from canary.anomalies.online.topology import liveness
+from canary.anomalies.online.topology import liveness, timeline
 from canary.anomalies.online.wanted import SCRUB
 from canary.anomalies.violation import RereadRequest
 
@@ -45,6 +45,8 @@ def request(scope: Scope, topic: Topic, log: Log, start: int, end: int, reason: 
     noticed until somebody ends the transaction.
     """
     state = scope.state
+    if timeline.was_recreated(scope, topic.name):
+        start, end = _with_neighbours(log, start, end)
     hidden = liveness.hidden_from(scope, topic, log)
     isolation = READ_COMMITTED if hidden is None or end <= hidden else READ_UNCOMMITTED
     request_id = state.next_request
@@ -53,6 +55,18 @@ def request(scope: Scope, topic: Topic, log: Log, start: int, end: int, reason: 
     log.rereads[request_id] = Reread(start, end, reason, state.ordinal, expected)
     scope.found.rereads.append(RereadRequest(request_id, topic.name, log.partition, isolation, start, end, reason))
     return request_id
+
+
+def _with_neighbours(log: Log, start: int, end: int) -> tuple[int, int]:
+    """Return the range with the promised records next to it, of a topic that was made again.
+
+    One that is there shows that the answer is not of a leader that was cut off and still serves the deleted topic. The
+    range does not reach above the last stable offset for it.
+    """
+    below = log.promised.within(max(start - _NEAR, log.start), start)
+    highest = max(min(end + _NEAR, log.stable or 0), end)
+    above = log.promised.within(end, highest)
+    return below[-1][1] - 1 if below else start, above[0][0] + 1 if above else end
 
 
 def _ask_missing(scope: Scope, topic: Topic, log: Log) -> None:

@@ -9,6 +9,7 @@ from canary.anomalies.online.scope import Found, Scope, always
 from canary.anomalies.online.sets.intervals import IntervalSet
 from canary.anomalies.online.state import Topic
 from canary.anomalies.online.stream import Stream
+from canary.anomalies.online.topology import timeline
 from canary.anomalies.online.wanted import SCRUB, want
 from canary.anomalies.violation import Records
 
@@ -29,7 +30,8 @@ def ended(scope: Scope, fact: f.RereadEnded) -> None:
     if reread is None:
         return  # of a former process, or of a former incarnation
     reached = min(fact.reached, reread.end)
-    if reread.former and log.former_rereads < _FORMER_REREADS:
+    former = reread.former or _shows_nothing(scope, topic, reread, reached)
+    if former and log.former_rereads < _FORMER_REREADS:
         log.former_rereads += 1
         _ask_again(scope, topic, log, reread, fact.request_id)
         return
@@ -47,6 +49,16 @@ def ended(scope: Scope, fact: f.RereadEnded) -> None:
     if first_absent is not None and first_absent <= reread.start + 1 and reread.start > log.start:
         length = max(reread.end - reread.start, 1000)  # the loss may reach further down
         want(scope, log, max(log.start, reread.start - 2 * length), reread.start, reread.reason)
+
+
+def _shows_nothing(scope: Scope, topic: Topic, reread: Reread, reached: int) -> bool:
+    """Whether nothing shows that the topic of now was read, not a deleted one of this name.
+
+    A leader that was cut off still serves that one, under epochs that are used again; where it has transaction markers
+    or aborted records it gives none. A record with the mark of the present incarnation shows who answered.
+    """
+    judged = reached > reread.start and bool(reread.expected or reread.reason == "confirm")
+    return judged and not reread.delivered and not reread.corrupt and timeline.was_recreated(scope, topic.name)
 
 
 def _ask_again(scope: Scope, topic: Topic, log: Log, reread: Reread, request_id: int) -> None:
