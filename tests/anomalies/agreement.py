@@ -86,12 +86,15 @@ def places(life: Life) -> Counter[str]:
     """Offsets with two values, and values at two offsets."""
     disputed = {(case["key"], case["offset"]) for case in life.cases("inconsistent-offsets")}
     alone = life.places("inconsistent-offsets") - disputed
-    assert alone <= {(life.key(who.partition), offset) for who, offset in life.untold()}, (life.seed, alone)
+    untold = life.untold()
+    assert alone <= {(life.key(who.partition), offset) for who, offset in untold}, (life.seed, alone)
     quiet = disputed - life.places("inconsistent-offsets")
     assert all(life.was_cut(key) for key, _ in quiet), (life.seed, quiet)
     copied = {identity_of(case["value"]): case["offsets"] for case in life.cases("duplicate")}
-    said = life.identities("duplicate")
-    assert said <= set(copied), life.seed
+    copies = [(v.identity, v.evidence.get("offsets", ())) for v in life.said("duplicate") if v.identity]
+    said = {identity for identity, _ in copies}
+    due = {identity for identity, offsets in copies if untold.isdisjoint((identity, offset) for offset in offsets)}
+    assert due <= set(copied), (life.seed, due - set(copied))
     for identity in set(copied) - said - expired_in_doubt(life):
         if life.was_cut(life.key(identity.partition)):
             continue

@@ -13,8 +13,8 @@ And of the rest is excused
 * a read before its commit: a history of the probe log has only times, and the ledger's order decides that;
 * an aborted read of what had expired before it was read: a later leader that had deleted less gave it, and the tracker
   has forgotten the outcome;
-* an offset with two identities, and the order of two sends, one of which is of a transaction that is not committed: a
-  history of the probe log has no offsets of its writes;
+* an offset with two identities, the order of two sends, and a copy, where one of the two is of a transaction that is
+  not committed: a history of the probe log has no offsets of its writes, and no read_uncommitted consumer of its topic;
 * an offset with two values, or a value at two offsets, in a log from which something went but by retention: a history
   has no word for a cut, and the next record gets the offset of what was cut off;
 * a consumer that goes back where the canary put it back, to the end of a log that was cut: no row tells of that;

@@ -83,6 +83,14 @@ def test_an_order_that_is_wrong_in_a_transaction_that_is_not_committed_is_in_no_
     assert "nonmonotonic-send" in {one.kind for _, one in world.truth.violations}
 
 
+def test_a_copy_in_a_transaction_that_is_not_committed_is_in_no_history() -> None:
+    strikes = (Strike(200.0, "bug-duplicated", 700.0, 4),)
+    world = World(Plan(3, 0.3, 5.0, partitions=1, modes=("transactional",), retention_s=4000.0, strikes=strikes))
+    outcome = world.live()
+    assert outcome.wrong == [], told(outcome)
+    assert "duplicate" in {one.kind for _, one in world.truth.violations}
+
+
 def test_aborted_reads_are_the_same_to_all_three() -> None:
     world = showing_aborted()
     outcome = world.live()
