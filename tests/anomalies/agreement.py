@@ -86,12 +86,15 @@ def places(life: Life) -> Counter[str]:
     """Offsets with two values, and values at two offsets."""
     disputed = {(case["key"], case["offset"]) for case in life.cases("inconsistent-offsets")}
     alone = life.places("inconsistent-offsets") - disputed
-    assert alone <= life.untold(), (life.seed, alone)
+    untold = life.untold()
+    assert alone <= {(life.key(who.partition), offset) for who, offset in untold}, (life.seed, alone)
     quiet = disputed - life.places("inconsistent-offsets")
     assert all(life.was_cut(key) for key, _ in quiet), (life.seed, quiet)
     copied = {identity_of(case["value"]): case["offsets"] for case in life.cases("duplicate")}
-    said = life.identities("duplicate")
-    assert said <= set(copied), life.seed
+    copies = [(v.identity, v.evidence.get("offsets", ())) for v in life.said("duplicate") if v.identity]
+    said = {identity for identity, _ in copies}
+    due = {identity for identity, offsets in copies if untold.isdisjoint((identity, offset) for offset in offsets)}
+    assert due <= set(copied), (life.seed, due - set(copied))
     for identity in set(copied) - said - expired_in_doubt(life):
         if life.was_cut(life.key(identity.partition)):
             continue
@@ -222,6 +225,17 @@ def orders(life: Life) -> Counter[str]:
     pairs = [c["values"] for c in life.cases(*ORDERED_SENDS) if c["key"] not in choice]
     doubtful = {value_of(identity) for identity in life.retelling.indeterminate}
     swapped = {identity_of(v) for u, v in pairs if not {u, v} & doubtful}
-    said = {i for i in life.identities("nonmonotonic-send", "reorder") if life.key(i.partition) not in choice}
-    assert said - life.at_once() <= swapped <= said | expired(life), (life.seed, swapped ^ said)
+    found = [v for v in life.said("nonmonotonic-send", "reorder") if life.key(v.partition) not in choice]
+    said = {v.identity for v in found}
+    untold = life.untold()
+    due = {v.identity for v in found if untold.isdisjoint(stood(v))} - life.at_once()
+    assert due <= swapped, (life.seed, due - swapped)
+    assert swapped <= said | expired(life), (life.seed, swapped - said)
     return Counter({"nonmonotonic-send": len(said)})
+
+
+def stood(violation: Violation) -> Iterable[tuple[Identity, int]]:
+    """Return which probes stand where, as a violation of their order says."""
+    assert violation.identity is not None
+    pairs = zip(violation.evidence["sequences"], violation.evidence["offsets"], strict=True)
+    return ((violation.identity._replace(sequence=sequence), offset) for sequence, offset in pairs)

@@ -71,8 +71,8 @@ class Life:
         """Return what the tracker remembers of its topics."""
         return self.tracker.state.topics.values()
 
-    def untold(self) -> set[tuple[str, int]]:
-        """Return where acknowledgements stand that the history leaves out: none, here it has them all."""
+    def untold(self) -> set[tuple[Identity, int]]:
+        """Return which probes stand where without a word of it: none, here the history has all offsets."""
         return set()
 
     def was_cut(self, _key: str) -> bool:

@@ -13,8 +13,8 @@ And of the rest is excused
 * a read before its commit: a history of the probe log has only times, and the ledger's order decides that;
 * an aborted read of what had expired before it was read: a later leader that had deleted less gave it, and the tracker
   has forgotten the outcome;
-* an offset with two identities, one of which is of a transaction that is not committed: a history of the probe log has
-  no offsets of its writes;
+* an offset with two identities, the order of two sends, and a copy, where one of the two is of a transaction that is
+  not committed: a history of the probe log has no offsets of its writes, and no read_uncommitted consumer of its topic;
 * an offset with two values, or a value at two offsets, in a log from which something went but by retention: a history
   has no word for a cut, and the next record gets the offset of what was cut off;
 * a consumer that goes back where the canary put it back, to the end of a log that was cut: no row tells of that;
@@ -120,11 +120,18 @@ class ExportedLife:
         """Return what the checker said of the history."""
         return (case for name in names for case in self._offline.get(name, ()))
 
-    def untold(self) -> set[tuple[str, int]]:
-        """Return where writes of transactions that are not committed were acknowledged."""
-        acked = (x for x in self._facts if isinstance(x, f.Acked) and x.offset is not None)
+    def untold(self) -> set[tuple[Identity, int]]:
+        """Return which probes stand where, untold: those of transactions that are not committed.
+
+        The outcome of such a transaction has no offsets, and a history has no read_uncommitted consumers of its topic.
+        What a read_committed one was given is told all the same.
+        """
         kept = promises(self._facts)
-        return {(self.key(x.partition), x.offset) for x in acked if x.offset is not None and _identity(x) not in kept}
+        polls = [x for x in self._facts if isinstance(x, f.Polled) and x.transaction_id is not None]
+        acked = {(_identity(x), x.offset) for x in self._facts if isinstance(x, f.Acked) and x.offset is not None}
+        told = {(_identity(x), x.offset) for x in polls if x.isolation == "read_committed"}
+        placed = acked | {(_identity(x), x.offset) for x in polls}
+        return {(who, offset) for who, offset in placed - told if who not in kept}
 
     def was_cut(self, place: str) -> bool:
         """Whether something went from a log but by retention."""

@@ -72,6 +72,25 @@ def test_what_is_written_where_a_log_was_cut_and_nobody_may_read_yet_is_lost_to_
     assert outcome.wrong == [], told(outcome)
 
 
+def test_an_order_that_is_wrong_in_a_transaction_that_is_not_committed_is_in_no_history() -> None:
+    """A coordinator that forgot an epoch gave it again, and a leader took a write of it for one of the former epoch."""
+    strikes = (Strike(1453.88, "power-all", 4.0, 4),)
+    world = World(
+        Plan(6, 1.0, 120.0, partitions=1, modes=("transactional",), retention_s=12000.0, unclean=True, strikes=strikes)
+    )
+    outcome = world.live()
+    assert outcome.wrong == [], told(outcome)
+    assert "nonmonotonic-send" in {one.kind for _, one in world.truth.violations}
+
+
+def test_a_copy_in_a_transaction_that_is_not_committed_is_in_no_history() -> None:
+    strikes = (Strike(200.0, "bug-duplicated", 700.0, 4),)
+    world = World(Plan(3, 0.3, 5.0, partitions=1, modes=("transactional",), retention_s=4000.0, strikes=strikes))
+    outcome = world.live()
+    assert outcome.wrong == [], told(outcome)
+    assert "duplicate" in {one.kind for _, one in world.truth.violations}
+
+
 def test_aborted_reads_are_the_same_to_all_three() -> None:
     world = showing_aborted()
     outcome = world.live()
