@@ -103,6 +103,18 @@ def test_a_leader_that_rejoined_after_the_last_round_looks_uncleanly_elected_if_
     assert (false(world, made_up, 220.0) == "") == unknowable
 
 
+def test_what_a_harm_does_later_between_two_looks_is_ill(monkeypatch: pytest.MonkeyPatch) -> None:
+    def begin(world: World, _: random.Random) -> Any:
+        world.later(25.0, lambda: world.cluster.cut("canary", 1))
+        world.later(75.0, lambda: world.cluster.heal("canary", 1))
+        return lambda: world.kill_canary(after=2.0)
+
+    monkeypatch.setitem(HARMS, "later", Harm("later", begin))
+    world = World(Plan(6, 0.4, 120.0, partitions=1, strikes=(Strike(500.0, "later", 200.0, 4),)))
+    world.live()
+    assert [world.chronicle.ill(at, at + 10) for at in (495, 520, 570, 695)] == [False, True, False, True]
+
+
 def test_a_kind_is_justified_or_never_said() -> None:
     assert not set(JUSTIFIED) & set(NEVER)
     assert set(JUSTIFIED) | set(NEVER) <= set(CATALOGUE)
