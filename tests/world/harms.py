@@ -1,6 +1,7 @@
 """What can go wrong, one entry each: a function that begins it and returns what ends it (None: it has no end).
 
-A harm gets the world and dice of its own, so that leaving out another harm changes nothing of it.
+A harm gets the world and dice of its own, so that leaving out another harm changes nothing of it. What it does after it
+has struck goes through ``World.later``, so that it is noted whether all is well then.
 """
 
 from __future__ import annotations
@@ -129,8 +130,8 @@ def isr_of_one_then_power(world: World, dice: random.Random) -> End | None:
         world.cluster.power_off(leader)
         heal()
 
-    world.schedule.after(15 + 60 * dice.random(), then)
-    return lambda: world.schedule.after(120, lambda: world.cluster.start(leader))
+    world.later(15 + 60 * dice.random(), then)
+    return lambda: world.later(120, lambda: world.cluster.start(leader))
 
 
 @harm(2)
@@ -160,8 +161,8 @@ def wipe_all_brokers(world: World, dice: random.Random) -> End:  # a harm's shap
 def rolling_restart(world: World, dice: random.Random) -> End:
     pause = 5 + 25 * dice.random()
     for turn, broker in enumerate(world.cluster.brokers()):
-        world.schedule.after(2 * turn * pause, lambda one=broker: world.cluster.kill(one))  # type: ignore[misc]
-        world.schedule.after((2 * turn + 1) * pause, lambda one=broker: world.cluster.start(one))  # type: ignore[misc]
+        world.later(2 * turn * pause, lambda one=broker: world.cluster.kill(one))  # type: ignore[misc]
+        world.later((2 * turn + 1) * pause, lambda one=broker: world.cluster.start(one))  # type: ignore[misc]
     return lambda: None
 
 
@@ -291,7 +292,7 @@ def epochs_restored(world: World, dice: random.Random) -> End:
 
     def back() -> None:
         world.cluster.restore_epochs(backup)
-        world.schedule.after(10 * world.plan.beat * dice.random(), lambda: world.kill_canary(after=10 * dice.random()))
+        world.later(10 * world.plan.beat * dice.random(), lambda: world.kill_canary(after=10 * dice.random()))
 
     return back
 
@@ -308,11 +309,9 @@ def old_brokers(world: World, dice: random.Random) -> None:
     beat = world.plan.beat
     world.cluster.tell_ids(told=False)
     upgraded = beat * dice.uniform(*OLD_BEATS)
-    world.schedule.after(upgraded, lambda: world.cluster.tell_ids(told=True))
+    world.later(upgraded, lambda: world.cluster.tell_ids(told=True))
     again = dice.getrandbits(32)
-    world.schedule.after(
-        upgraded + beat * dice.uniform(*KNOWN_BEATS), lambda: recreate_topic(world, random.Random(again))
-    )
+    world.later(upgraded + beat * dice.uniform(*KNOWN_BEATS), lambda: recreate_topic(world, random.Random(again)))
 
 
 OPEN_BEATS = 20
@@ -332,6 +331,7 @@ def _once_open(world: World, mode: str, then: Callable[[int], object], never: Ca
             return False
         ends.remove(ending)
         then(broker)
+        world.note_health()
         return True
 
     def over() -> None:
@@ -340,7 +340,7 @@ def _once_open(world: World, mode: str, then: Callable[[int], object], never: Ca
             never()
 
     ends.append(ending)
-    world.schedule.after(OPEN_BEATS * world.plan.beat, over)
+    world.later(OPEN_BEATS * world.plan.beat, over)
 
 
 @harm()
@@ -361,8 +361,8 @@ def switch_off(world: World, dice: random.Random) -> End | None:
 
     def cut_off(broker: int) -> None:
         heal = _cut(world, ("canary", broker))
-        world.schedule.after(hold_s, off)
-        world.schedule.after(hold_s, heal)
+        world.later(hold_s, off)
+        world.later(hold_s, heal)
 
     def off() -> None:
         if not world.settling:
@@ -587,7 +587,7 @@ def _bug_harm(name: str) -> None:
         world.cluster.bugs.add(name)
         world.cluster.chance[name] = dice.choice((0.01, 0.1))
         stays = BUG_BEATS * world.plan.beat * dice.random()
-        return lambda: world.schedule.after(stays, lambda: world.cluster.bugs.discard(name))
+        return lambda: world.later(stays, lambda: world.cluster.bugs.discard(name))
 
     HARMS[f"bug-{name}"] = Harm(f"bug-{name}", begin, 0.5, breaks=True)
 

@@ -7,7 +7,7 @@ import logging
 import math
 import random
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -183,6 +183,15 @@ class World:
             return 0.0
         return self.schedule.now - max(self.truth.durable_at, self._began)
 
+    def later(self, delay: float, act: Callable[[], object]) -> None:
+        """Let a harm do something in ``delay`` seconds, and note whether all is well then."""
+
+        def acts() -> None:
+            act()
+            self.note_health()
+
+        self.schedule.after(delay, acts)
+
     def freeze(self, process: Process) -> None:
         """Stop a process of the canary like SIGSTOP does."""
         self._silent_since = self.schedule.now
@@ -298,7 +307,7 @@ class World:
         self.outcome.pairs.update((strike.harm, state) for state in states(self))
         self.note(f"{strike.harm} for {strike.lasts:.1f} s")
         end = HARMS[strike.harm].begin(self, random.Random(strike.seed))
-        self._note_health()
+        self.note_health()
         if end is not None:
             self._ends[number] = (strike, end)
             self.schedule.after(strike.lasts, lambda: self._end(number))
@@ -309,6 +318,7 @@ class World:
             strike, end = found
             self.note(f"{strike.harm} is over")
             end()
+            self.note_health()
 
     def _heal(self) -> None:
         """End every harm that is left."""
@@ -339,12 +349,12 @@ class World:
 
     def _look(self) -> None:
         """Look once in an interval whether all is well."""
-        self._note_health()
+        self.note_health()
         if not self.over:
             self.schedule.after(self.plan.beat, self._look)
 
-    def _note_health(self) -> None:
-        """Note whether all is well: once in an interval, and after each strike, which may be over before the next."""
+    def note_health(self) -> None:
+        """Note whether all is well: once in an interval, and after each thing a harm does, which the next may not show."""
         self.chronicle.looks.append((self.schedule.now, self._is_well()))
         self.hung_at |= dict.fromkeys(self.cluster.hung(HUNG_BEATS * self.plan.beat), self.schedule.now)
 

@@ -133,6 +133,18 @@ def test_what_is_written_below_a_consumer_that_is_not_told_of_a_cut_is_skipped(
     assert (false(world, made_up, 210.0) == "") == justified
 
 
+def test_what_a_harm_does_later_between_two_looks_is_ill(monkeypatch: pytest.MonkeyPatch) -> None:
+    def begin(world: World, _: random.Random) -> Any:
+        world.later(25.0, lambda: world.cluster.cut("canary", 1))
+        world.later(75.0, lambda: world.cluster.heal("canary", 1))
+        return lambda: world.kill_canary(after=2.0)
+
+    monkeypatch.setitem(HARMS, "later", Harm("later", begin))
+    world = World(Plan(6, 0.4, 120.0, partitions=1, strikes=(Strike(500.0, "later", 200.0, 4),)))
+    world.live()
+    assert [world.chronicle.ill(at, at + 10) for at in (495, 520, 570, 695)] == [False, True, False, True]
+
+
 def test_a_kind_is_justified_or_never_said() -> None:
     assert not set(JUSTIFIED) & set(NEVER)
     assert set(JUSTIFIED) | set(NEVER) <= set(CATALOGUE)

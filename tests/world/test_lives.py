@@ -96,6 +96,14 @@ WENT_WRONG: dict[str, Plan] = {
         retention_s=1_000_000.0,
         strikes=(Strike(at=5400.0, harm="clock-ahead", lasts=600.0, seed=5),),
     ),
+    "a canary that is cut off later than its harm strikes, just after it was looked whether all is well": Plan(
+        seed=7,
+        hours=1.2,
+        grain=120.0,
+        modes=("idempotent", "transactional"),
+        retention_s=12000.0,
+        strikes=(Strike(at=3500.0, harm="switch-off", lasts=2.4, seed=1962505746),),
+    ),
 }
 """Lives in which the canary, or the world, was wrong once; each by what it was about."""
 
