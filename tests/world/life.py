@@ -354,7 +354,7 @@ class World:
             self.schedule.after(self.plan.beat, self._look)
 
     def note_health(self) -> None:
-        """Note whether all is well: once in an interval, and after each thing a harm does, which the next may not show."""
+        """Note whether all is well: in each interval, and after each thing a harm does, which the next may not show."""
         self.chronicle.looks.append((self.schedule.now, self._is_well()))
         self.hung_at |= dict.fromkeys(self.cluster.hung(HUNG_BEATS * self.plan.beat), self.schedule.now)
 
