@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from canary.anomalies.online.rules.retention import timeline_step_ns
 from canary.anomalies.policy import WRITES_LOST, least_age_ms
 from canary.facts import (
     Acked,
@@ -278,7 +279,7 @@ class Truth:
         """Return whether a record went with all its log, and nobody can tell that it had not expired before.
 
         So it is if the log was not looked at for more than a minute, and the record is older than retention when that
-        is over: by its true age, or by the canary's clock.
+        is over: by its true age, or by the canary's clock, as exactly as it knows that (`timeline_step_ns`).
         """
         looks = self.looks[fate.topic, fate.partition]
         after = next((i for i, (at, look) in enumerate(looks) if at >= gone_at and look.end <= fate.offset), 0)
@@ -286,7 +287,8 @@ class Truth:
             return False
         (_, before), (at, seen) = looks[after - 1 : after + 1]
         age_s = max(at - fate.at, (seen.at_ns - self.sent_ns[name]) / 1e9)
-        is_aged = age_s * 1e3 >= least_age_ms(round(retention_s * 1e3))
+        kept_ms = round(retention_s * 1e3)
+        is_aged = age_s * 1e3 >= least_age_ms(kept_ms) - timeline_step_ns(kept_ms) / 1e6
         return is_aged and seen.end <= before.start and seen.at_ns - before.at_ns > MINUTE_S * 1e9
 
     # held against each other

@@ -38,9 +38,7 @@ def remember_sent(topic: Topic, log: Log, offset: int, n: int, sent_ns: Callable
     A broker counts a record's age from there, not from its acknowledgement, which may have taken an outage longer.
     ``sent_ns`` returns when the i-th was sent (rising with i), None if that is not known.
     """
-    step = _TIMELINE_STEP_NS
-    if topic.retention_ms is not None and topic.retention_ms >= 0:
-        step = min(step, topic.retention_ms * 1_000_000 // _TIMELINE_STEPS)
+    step = timeline_step_ns(topic.retention_ms)
     timeline, last = log.timeline, sent_ns(n - 1)
     if last is None or (timeline and offset > timeline[-1][1] and last - timeline[-1][0] < step):
         return  # the usual case
@@ -53,6 +51,13 @@ def remember_sent(topic: Topic, log: Log, offset: int, n: int, sent_ns: Callable
         timeline[above:later] = [[at_ns, offset + i]]  # those were cut off since: what was sent later stands below
         if len(timeline) > _TIMELINE_KEPT:
             del timeline[1::2]
+
+
+def timeline_step_ns(retention_ms: int | None) -> int:
+    """Return how exactly (in ns) the ages of records are known."""
+    if retention_ms is None or retention_ms < 0:
+        return _TIMELINE_STEP_NS
+    return min(_TIMELINE_STEP_NS, retention_ms * 1_000_000 // _TIMELINE_STEPS)
 
 
 def clock_seen(log: Log, now_ns: int) -> None:
