@@ -460,3 +460,17 @@ def test_what_stands_is_said_in_its_time_though_the_clock_of_an_earlier_process_
     bench.rounds(65)
     (found,) = bench.violations.values()
     assert (found.kind, found.at_ns <= bench.now_ns) == ("stalled", True)
+
+
+def test_a_consumer_that_last_moved_by_a_clock_that_was_ahead_stands_since_the_start() -> None:
+    bench = Watched()
+    bench.write(5)
+    bench.now_ns += 7200 * 10**9
+    bench.poll()
+    bench.write(5)
+    bench.now_ns -= 7200 * 10**9
+    bench.tracker = Tracker.load(bench.tracker.dump())
+    bench.fold(f.RunnerStarted(started_ns := bench.now_ns, "canary-0", "test"))
+    bench.rounds(65)
+    (found,) = bench.violations.values()
+    assert (found.kind, found.evidence["since_ns"]) == ("stalled", started_ns)

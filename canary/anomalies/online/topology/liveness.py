@@ -135,13 +135,19 @@ def _count_stall(scope: Scope, key: str, topic: Topic, log: Log, since_ns: int |
 
 
 def runner_started(scope: Scope) -> None:
-    """The cluster was not watched for a while: unreported stalls begin anew; the cluster's silence goes on."""
+    """The cluster was not watched for a while: unreported stalls begin anew; the cluster's silence goes on.
+
+    The clock of the process before may have been ahead: nothing happened later than now.
+    """
     scope.state.looked_ns = 0
     stalls, now = scope.state.stalls, scope.state.now_ns
     for key, stall in list(stalls.items()):
         stall.last_ns = min(stall.last_ns, now)
         if stall.said is None:
             del stalls[key]
+    for topic in scope.state.topics.values():
+        for reader in (reader for log in topic.logs.values() for reader in log.readers.values()):
+            reader.moved_at_ns = min(reader.moved_at_ns, now)
 
 
 def refused(scope: Scope, code: str, error: str, who: str) -> None:
