@@ -371,7 +371,8 @@ def _ill(world: World, said: Said) -> str:
 
 def _stalled(world: World, said: Said) -> str:
     where = (said.violation.topic, said.violation.partition)
-    return "" if where in world.cluster.hung(0.0) else _ill(world, said)
+    hung = where in world.cluster.hung(0.0) or any(world.hung_at.get(where, 0.0) >= at for at in said.at)
+    return "" if hung else _ill(world, said)
 
 
 def _forgotten(world: World, said: Said) -> str:
