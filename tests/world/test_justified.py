@@ -9,7 +9,7 @@ import pytest
 from canary.anomalies.catalogue import CATALOGUE
 from canary.anomalies.online.losses import ranges
 from canary.anomalies.violation import Violation
-from canary.facts import EndOfPartition, OutOfRange, TopologySeen
+from canary.facts import EndOfPartition, Listed, OutOfRange, TopologySeen
 from canary.probe.identity import Identity
 from canary.probe.record import key
 from tests.world.chronicle import Copy, Decision
@@ -21,7 +21,7 @@ from tests.world.plan import Plan, Strike
 from tests.world.shrinking import told
 from tests.world.system import EPOCH_NS
 from tests.world.test_lives import ISR_OF_ONE
-from tests.world.truth import Truth
+from tests.world.truth import Fate, Truth
 
 if TYPE_CHECKING:
     import random
@@ -192,6 +192,22 @@ def test_a_loss_that_is_said_long_after_all_is_well_is_noticed(monkeypatch: pyte
     world.schedule.at(late, lambda: tell(world.truth, kept))
     outcome = world.live()
     assert {one.what for one in outcome.wrong} == {"LATE"}, told(outcome)
+
+
+@pytest.mark.parametrize(("sent_s", "excused"), [((39, 41, 58), (True, True, True)), ((41, 58), (False, False))])
+def test_what_went_with_all_its_log_is_unknown_up_to_a_step_after_what_may_have_expired(
+    sent_s: tuple[int, ...], excused: tuple[bool, ...]
+) -> None:
+    """Of 2000 s that are kept a step is 20 s, and clocks may differ by 60 s."""
+    truth = Truth(lambda: 1900.0)
+    for i, sent in enumerate((*sent_s, 59)):
+        name = bytes([i])
+        truth.fates[name] = Fate(0, (1980.0, "unclean election"), i, sent, 0, "id", TOPIC, was_lost=True)
+        truth.sent_ns[name] = sent * 10**9
+    for at_s, end in ((1900, 9), (1980, 0)):
+        truth.looks[TOPIC, 0].append((at_s, Listed(at_s * 10**9, 1, TOPIC, 0, 0, end, end, 0)))
+    found = tuple(truth.may_have_expired(name, fate, 1980.0, 2000.0) for name, fate in truth.fates.items())
+    assert found == (*excused, False)
 
 
 @pytest.mark.parametrize(("bug", "kind"), [("duplicated", "duplicate"), ("corrupt", "corrupt")])

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from canary.anomalies.online.rules.retention import timeline_step_ns
+from canary.anomalies.online.rules.retention import sending_step_ns
 from canary.anomalies.policy import WRITES_LOST, least_age_ms
 from canary.facts import (
     Acked,
@@ -279,17 +279,32 @@ class Truth:
         """Return whether a record went with all its log, and nobody can tell that it had not expired before.
 
         So it is if the log was not looked at for more than a minute, and the record is older than retention when that
-        is over: by its true age, or by the canary's clock, as exactly as it knows that (`timeline_step_ns`).
+        is over: by its true age, or by the canary's clock. The canary does not remember when each record was sent: one
+        that was sent less than a step after a record of its log that is so old may be as old, for all it knows. Where
+        none was, it knows better.
         """
         looks = self.looks[fate.topic, fate.partition]
         after = next((i for i, (at, look) in enumerate(looks) if at >= gone_at and look.end <= fate.offset), 0)
         if not after or name not in self.sent_ns:
             return False
         (_, before), (at, seen) = looks[after - 1 : after + 1]
-        age_s = max(at - fate.at, (seen.at_ns - self.sent_ns[name]) / 1e9)
-        kept_ms = round(retention_s * 1e3)
-        is_aged = age_s * 1e3 >= least_age_ms(kept_ms) - timeline_step_ns(kept_ms) / 1e6
-        return is_aged and seen.end <= before.start and seen.at_ns - before.at_ns > MINUTE_S * 1e9
+        if seen.end > before.start or seen.at_ns - before.at_ns <= MINUTE_S * 1e9:
+            return False
+
+        def age_s(name: bytes, fate: Fate) -> float:
+            return max(at - fate.at, (seen.at_ns - self.sent_ns[name]) / 1e9)
+
+        retention_ms, own_s = round(retention_s * 1e3), age_s(name, fate)
+        least_s, step_s = least_age_ms(retention_ms) / 1e3, sending_step_ns(retention_ms) / 1e9
+        place = (fate.topic_id, fate.partition)
+        return own_s >= least_s or (
+            own_s > least_s - step_s
+            and any(
+                least_s <= age_s(other, one) < own_s + step_s
+                for other, one in self.fates.items()
+                if (one.topic_id, one.partition) == place and other in self.sent_ns
+            )
+        )
 
     # held against each other
 

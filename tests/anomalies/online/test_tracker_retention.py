@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from canary import facts as f
+from canary.anomalies.online.rules.retention import sending_step_ns
 from tests.support.bench import PRODUCER, RC, RU, TOPIC, Bench
 
 if TYPE_CHECKING:
@@ -303,6 +304,25 @@ def test_of_a_log_that_was_emptied_while_nobody_looked_what_retention_explains_i
     bench.start, bench.end, bench.epoch = 0, 0, 1
     bench.settle()
     assert [offset for kind, offset, _ in bench.found("lost-write")] == list(lost)
+
+
+def test_of_an_emptied_log_what_was_sent_a_step_after_something_that_may_have_expired_is_lost() -> None:
+    """When each record was sent is not remembered: half a minute apart, where an hour is kept."""
+    bench = Bench(now_ns=NOW_NS)
+    bench.fold(f.TopicConfigured(bench.now_ns, TOPIC, 3_600_000, -1, "delete", 2))
+    sent_ns = []
+    for _ in range(20):
+        sent_ns.append(bench.now_ns)
+        bench.write(1)
+        bench.now_ns += 10 * SECOND_NS
+    bench.settle(1)
+    bench.now_ns = sent_ns[4] + 3_540 * SECOND_NS  # old enough, as clocks may differ by a minute
+    bench.log.clear()
+    bench.start, bench.end, bench.epoch = 0, 0, 1
+    bench.settle()
+    lost = [offset or 0 for _, offset, _ in bench.found("lost-write")]
+    assert lost == list(range(lost[0], 20))
+    assert sent_ns[4] < sent_ns[lost[0]] <= sent_ns[4] + sending_step_ns(3_600_000)
 
 
 def test_what_was_in_doubt_when_a_log_began_again_is_as_young_as_it_is() -> None:

@@ -32,14 +32,20 @@ _UNSEEN_NS = 60 * 10**9
 """While a log is not listed for longer its start may rise unseen; brokers look every five minutes what has expired."""
 
 
+def sending_step_ns(retention_ms: int | None) -> int:
+    """Return how far apart times of sending are remembered: what is sent sooner after one is taken to be as old."""
+    if retention_ms is None or retention_ms < 0:
+        return _TIMELINE_STEP_NS
+    return min(_TIMELINE_STEP_NS, retention_ms * 1_000_000 // _TIMELINE_STEPS)
+
+
 def remember_sent(topic: Topic, log: Log, offset: int, n: int, sent_ns: Callable[[int], int | None]) -> None:
     """Note when ``n`` probes from ``offset`` on were sent, so that the age of expired records is known.
 
     A broker counts a record's age from there, not from its acknowledgement, which may have taken an outage longer.
     ``sent_ns`` returns when the i-th was sent (rising with i), None if that is not known.
     """
-    step = timeline_step_ns(topic.retention_ms)
-    timeline, last = log.timeline, sent_ns(n - 1)
+    step, timeline, last = sending_step_ns(topic.retention_ms), log.timeline, sent_ns(n - 1)
     if last is None or (timeline and offset > timeline[-1][1] and last - timeline[-1][0] < step):
         return  # the usual case
     for i in range(n):
@@ -51,13 +57,6 @@ def remember_sent(topic: Topic, log: Log, offset: int, n: int, sent_ns: Callable
         timeline[above:later] = [[at_ns, offset + i]]  # those were cut off since: what was sent later stands below
         if len(timeline) > _TIMELINE_KEPT:
             del timeline[1::2]
-
-
-def timeline_step_ns(retention_ms: int | None) -> int:
-    """Return how exactly (in ns) the ages of records are known."""
-    if retention_ms is None or retention_ms < 0:
-        return _TIMELINE_STEP_NS
-    return min(_TIMELINE_STEP_NS, retention_ms * 1_000_000 // _TIMELINE_STEPS)
 
 
 def clock_seen(log: Log, now_ns: int) -> None:
@@ -122,7 +121,8 @@ def emptied(scope: Scope, topic: Topic, log: Log, fact: f.Listed, known_end: int
     Example: retention is an hour, the canary is cut off for two, and meanwhile all disks are wiped. What was sent in
     the last hour is certainly lost; where the log began before that nobody can tell. If it was looked at all the while,
     its start is known, and what stood above is lost, however old it is. So it is if something still stands there: then
-    the log itself tells how far retention went.
+    the log itself tells how far retention went. What was sent less than a step (`sending_step_ns`) after something that
+    may have expired counts as being as old.
     """
     at_ns, kept_ms = fact.at_ns, topic.retention_ms
     is_first_sight = fact.end < known_end and fact.end <= log.start and log.low_end is None
