@@ -150,6 +150,9 @@ ONLINE: Final[list[Mutation]] = [
     *mutations(
         _RULES + "rules/positions.py",
         _TESTS,
+        ('"known_end": min(position, *ends),', '"known_end": position,'),
+        ("(log.known_end, log.end, before", "(log.known_end, before"),
+        ("(log.known_end, log.end, before", "(log.end, before"),
         ("        _put_elsewhere(topic, log, fact, ", "        (lambda *_: None)(topic, log, fact, "),
         ("before.astray else PASSED)", "before.astray else SKIPPED)"),
         ("SKIPPED if before is not None and before.astray else PASSED", "PASSED"),

@@ -289,19 +289,22 @@ class Log:
     def cut_at(self) -> int | None:
         """The first lost offset that went with the log's end; None where nothing shows that one did.
 
-        Either an end below it was listed, or a lost offset, from before a change of leader, was given again: a log does
-        that only after a cut. That they were the last ones when the leader changed shows nothing: so may be a record
-        that is lost by itself. Nor does a cut take what is below a promise that stands below the sign of it.
+        An end below it was listed, a consumer stood above the end, or a lost offset, from before a change of leader,
+        was given again: a log does that only after a cut. That they were the last ones when the leader changed shows
+        nothing: so may be a record that is lost by itself. Nor does a cut take what is below a promise that stands
+        below the sign of it.
         """
         lost = self.lost_offsets
         signs = [x for a, b in lost for x, _ in self.given_again.within(a, b)][:1]
         signs = [x for x in signs if any(x < known for known in self.ends_before_epochs)]
         if self.low_end is not None and self.low_end < (lost.end() or 0):
             signs.append(self.low_end)
+        if self.cut is not None:
+            signs.append(self.cut.get("listed_end", self.cut.get("known_end", 0)))
         if not signs:
-            return None if self.cut is None else lost.first()
+            return None
         sign = min(signs)
-        return next(a for a, b in lost if b > sign or not self.promised.overlaps(b, sign))
+        return next((a for a, b in lost if b > sign or not self.promised.overlaps(b, sign)), None)
 
     def goal(self, reader: Reader) -> int | None:
         """Return how far the reader may read, None if the partition has not answered since the runner's start."""

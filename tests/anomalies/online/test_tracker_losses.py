@@ -215,6 +215,26 @@ def test_what_was_lost_by_itself_is_no_part_of_a_cut_that_is_found_with_it(grown
     assert bench.found("truncation") == [("truncation", 7, -1)]
 
 
+@pytest.mark.parametrize("before", ["listed", "read"])
+@pytest.mark.parametrize("grown", [0, 3])
+@pytest.mark.parametrize("cut", [7, 10])
+def test_what_was_lost_by_itself_is_no_part_of_a_cut_that_a_consumer_met(cut: int, grown: int, before: str) -> None:
+    bench = Bench()
+    bench.write(10)
+    bench.end = 14 if before == "listed" else 10  # there was more, which nobody promised
+    bench.settle(2)
+    bench.positions[RU] = 14
+    del bench.log[2]
+    bench.truncate(cut)
+    bench.end = 10  # with markers
+    if before == "listed":
+        bench.poll()  # it meets the cut before others list the end, or write there
+    bench.write(grown)
+    bench.settle()
+    assert bench.found("lost-write") == [("lost-write", n, n) for n in (2, *range(cut, 10))]
+    assert bench.found("truncation") == [("truncation", cut, -1)] * (cut < 10)
+
+
 @pytest.mark.parametrize("lost", [False, True])
 def test_a_cut_that_a_consumer_met_explains_nothing_once_all_that_it_may_have_taken_is_settled(*, lost: bool) -> None:
     bench = Bench()

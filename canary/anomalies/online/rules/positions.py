@@ -156,7 +156,11 @@ def end_of_partition(scope: Scope, fact: f.EndOfPartition) -> None:
 
 
 def out_of_range(scope: Scope, fact: f.OutOfRange) -> None:
-    """A consumer's position is not in the log (retention, recreation or truncation): its tail is read again."""
+    """A consumer's position is not in the log (retention, recreation or truncation): its tail is read again.
+
+    A promise that stands below it was not cut off, nor was anything below that: only what is beyond the ends known so
+    far may have been written since.
+    """
     if is_reread(fact.consumer) is not None:
         return
     _, log = scope.place(fact.topic, fact.partition)
@@ -165,6 +169,14 @@ def out_of_range(scope: Scope, fact: f.OutOfRange) -> None:
         return  # its position was in a former incarnation of the topic
     reader.astray = True
     if fact.offset > log.start:
-        position = max(fact.offset, (log.cut or {}).get("position", 0))  # the highest shows a cut, if any does
-        log.cut = {"consumer": fact.consumer, "position": position, "error": fact.error, "at_ns": fact.at_ns}
+        before = log.cut or {}
+        position = max(fact.offset, before.get("position", 0))  # the highest shows a cut, if any does
+        ends = [end for end in (log.known_end, log.end, before.get("known_end")) if end is not None]
+        log.cut = {
+            "consumer": fact.consumer,
+            "position": position,
+            "known_end": min(position, *ends),
+            "error": fact.error,
+            "at_ns": fact.at_ns,
+        }
         want_tail(scope, log, "out-of-range", fact.offset)
