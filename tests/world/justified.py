@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -15,7 +16,7 @@ from canary.anomalies.online.log import READ_COMMITTED
 from canary.anomalies.online.scope import is_reread
 from canary.anomalies.policy import UNORDERED
 from canary.anomalies.violation import Records, Violation
-from canary.facts import EndOfPartition, OutOfRange, Polled, Positioned, TopologySeen
+from canary.facts import EndOfPartition, OutOfRange, Polled, Positioned, Refused, TopologySeen
 from canary.probe.identity import Identity
 from canary.probe.record import key
 from tests.world.chronicle import NEVER_WRITTEN, Copy, Decision
@@ -107,11 +108,23 @@ def unordered(world: World, topic: str) -> bool:
 # records
 
 
+def _served(world: World, said: Said, of: Callable[[str, int | None], list[Copy]]) -> list[Copy]:
+    """Return the copies that ``of`` has in a log, and those that came into a deleted topic's since this one was made.
+
+    A leader that was cut off serves that one under the same name, and may acknowledge what only it has.
+    """
+    topic, topic_id, partition = said.violation.topic, said.violation.topic_id, said.violation.partition
+    decided = world.chronicle.decisions[topic, -1 if partition is None else partition]
+    made = min((one.at for one in decided if one.topic_id == topic_id), default=0.0)
+    deleted = [one for one in world.chronicle.ids[topic] if one != topic_id]
+    return of(topic_id, partition) + [one for x in deleted for one in of(x, partition) if one.since >= made]
+
+
 def _lost(world: World, said: Said) -> str:
     if said.violation.severity == "critical" and unordered(world, said.violation.topic):
         return "critical, though the leader alone acknowledged it"
     for offset, who in said.names():
-        places = {copy.offset for copy in said.copies(world, who)}
+        places = {copy.offset for copy in _served(world, said, partial(world.chronicle.of, key=key(who)))}
         if offset is not None and offset not in places:
             return f"sequence {who.sequence} never stood at offset {offset}, but at {sorted(places)}"
     return ""
@@ -172,12 +185,8 @@ def _order(world: World, said: Said) -> str:
 def _truncation(world: World, said: Said) -> str:
     """A commit is undone where its marker was cut off: the records below that are aborted later."""
     violation = said.violation
-    place = (violation.topic_id, violation.partition)
-    cut = [
-        one
-        for one in world.chronicle.there(*place, violation.offset)
-        if one.until is not None and one.how not in EXPIRED | {"hollow"}
-    ]
+    there = _served(world, said, partial(world.chronicle.there, offset=violation.offset))
+    cut = [one for one in there if one.until is not None and one.how not in EXPIRED | {"hollow"}]
     if not cut:
         return f"what was at offset {violation.offset} was not cut off"
     if violation.severity == "critical" and (
@@ -216,6 +225,7 @@ def _skipped(world: World, said: Said) -> str:
     """Whether the probe stands where a consumer had read on before the log was cut, and that was told of no cut.
 
     Nobody tells it where leader epochs are used again, or where its position lies in the log again before it fetches.
+    Or a leader that was cut off gave it the record that a deleted topic of this name has there.
     """
     violation, log = said.violation, (said.violation.topic, said.violation.partition, READ_COMMITTED)
     tail = [
@@ -226,7 +236,19 @@ def _skipped(world: World, said: Said) -> str:
         and is_reread(one.consumer) is None
     ]
     told = [times for one, times in tail if isinstance(one, OutOfRange)]
+    deleted = [one for one in world.chronicle.ids[violation.topic] if one != violation.topic_id]
+    of_deleted = {
+        one.offset
+        for one in world.facts
+        if isinstance(one, Refused)
+        and one.refusal == "foreign"
+        and (one.topic, one.partition, one.isolation) == log
+        and is_reread(one.consumer) is None
+        and any(world.chronicle.there(topic_id, one.partition, one.offset) for topic_id in deleted)
+    }
     for offset, who in said.names():
+        if offset in of_deleted:
+            continue
         mine = [copy for copy in said.copies(world, who) if copy.offset == offset]
         cut = [
             (a.until, b.since)
@@ -370,7 +392,7 @@ def _ill(world: World, said: Said) -> str:
 
 
 def _stalled(world: World, said: Said) -> str:
-    where = (said.violation.topic, said.violation.partition)
+    where = (said.violation.topic, said.violation.partition or 0)
     hung = where in world.cluster.hung(0.0) or any(world.hung_at.get(where, 0.0) >= at for at in said.at)
     return "" if hung else _ill(world, said)
 

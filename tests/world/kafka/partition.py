@@ -221,8 +221,11 @@ class Partition:
             call(self.topic, self.topic_id, self.number, records, how)
 
     def stray(self, batch: list[Record]) -> None:
-        """A deposed leader appended this: the log lacks it, unless that leader is elected again."""
-        self._report(batch, "topic deleted" if self._deleted else "uncommitted")
+        """A deposed leader appended this: the log lacks it, unless that leader is elected again.
+
+        So does a leader that has not heard that the topic was deleted: what it acknowledges then is lost, not deleted.
+        """
+        self._report(batch, "uncommitted")
 
     def ended(self, marker: Record, first: int) -> None:
         """Tell of records whose transaction ends otherwise than it was decided."""
