@@ -370,7 +370,7 @@ def _ill(world: World, said: Said) -> str:
 
 
 def _stalled(world: World, said: Said) -> str:
-    where = (said.violation.topic, said.violation.partition)
+    where = (said.violation.topic, -1 if said.violation.partition is None else said.violation.partition)
     hung = where in world.cluster.hung(0.0) or any(world.hung_at.get(where, 0.0) >= at for at in said.at)
     return "" if hung else _ill(world, said)
 
