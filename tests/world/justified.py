@@ -16,7 +16,7 @@ from canary.anomalies.online.log import READ_COMMITTED
 from canary.anomalies.online.scope import is_reread
 from canary.anomalies.policy import UNORDERED
 from canary.anomalies.violation import Records, Violation
-from canary.facts import EndOfPartition, OutOfRange, Polled, Positioned, Refused, TopologySeen
+from canary.facts import EndOfPartition, OutOfRange, Polled, Positioned, TopologySeen
 from canary.probe.identity import Identity
 from canary.probe.record import key
 from tests.world.chronicle import NEVER_WRITTEN, Copy, Decision
@@ -225,7 +225,6 @@ def _skipped(world: World, said: Said) -> str:
     """Whether the probe stands where a consumer had read on before the log was cut, and that was told of no cut.
 
     Nobody tells it where leader epochs are used again, or where its position lies in the log again before it fetches.
-    Or a leader that was cut off gave it the record that a deleted topic of this name has there.
     """
     violation, log = said.violation, (said.violation.topic, said.violation.partition, READ_COMMITTED)
     tail = [
@@ -236,19 +235,7 @@ def _skipped(world: World, said: Said) -> str:
         and is_reread(one.consumer) is None
     ]
     told = [times for one, times in tail if isinstance(one, OutOfRange)]
-    deleted = [one for one in world.chronicle.ids[violation.topic] if one != violation.topic_id]
-    of_deleted = {
-        one.offset
-        for one in world.facts
-        if isinstance(one, Refused)
-        and one.refusal == "foreign"
-        and (one.topic, one.partition, one.isolation) == log
-        and is_reread(one.consumer) is None
-        and any(world.chronicle.there(topic_id, one.partition, one.offset) for topic_id in deleted)
-    }
     for offset, who in said.names():
-        if offset in of_deleted:
-            continue
         mine = [copy for copy in said.copies(world, who) if copy.offset == offset]
         cut = [
             (a.until, b.since)
@@ -392,7 +379,7 @@ def _ill(world: World, said: Said) -> str:
 
 
 def _stalled(world: World, said: Said) -> str:
-    where = (said.violation.topic, said.violation.partition or 0)
+    where = (said.violation.topic, -1 if said.violation.partition is None else said.violation.partition)
     hung = where in world.cluster.hung(0.0) or any(world.hung_at.get(where, 0.0) >= at for at in said.at)
     return "" if hung else _ill(world, said)
 

@@ -21,9 +21,12 @@ class Reader:
     moved_at_ns: int
     """When the position last moved or reached the end."""
     began: int = 0
-    """Where it was put last: it has passed everything from there to its position."""
+    """Where it was put last, or was astray no longer: it has passed everything from there to its position."""
     astray: bool = False
-    """Its position was out of range: it read another history of the log, and will be put into this one."""
+    """It read another history of the log: its position is out of range, or it is given records of a deleted topic.
+
+    It will be put into this history, or is given a record of it.
+    """
 
 
 @dataclass(slots=True)

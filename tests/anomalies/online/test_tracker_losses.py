@@ -794,6 +794,96 @@ def test_a_tail_that_reads_the_log_of_a_deleted_topic_passes_nothing_of_the_pres
     assert bench.found() == ([] if recreated else [("poll-skip", 5, 5)])
 
 
+@pytest.mark.parametrize("recreated", [False, True])
+@pytest.mark.parametrize("acknowledged", ["before", "after"])
+def test_a_tail_that_reads_the_log_of_a_deleted_topic_passes_nothing_below_the_end_of_the_present_one(
+    *, recreated: bool, acknowledged: str
+) -> None:
+    """The present one reached as far before; the former one has records at 0 to 2, and a transaction marker at 3."""
+    bench = Bench()
+    bench.tracker.state.topology.topics[TOPIC].dead_ids += ["former"] * recreated
+    sequences = bench.send(4)
+    offsets = bench.append(*sequences)
+    bench.round()
+
+    def acknowledge() -> None:
+        for sequence, offset in zip(sequences, offsets, strict=True):
+            bench.ack(sequence, offset)
+
+    if acknowledged == "before":
+        acknowledge()
+    for offset in range(3):
+        bench.fold(f.Refused(bench.now_ns, RC, RC, TOPIC, 0, offset, "foreign", "its tag is another's", bench.epoch))
+    bench.fold(f.EndOfPartition(bench.now_ns, RC, RC, TOPIC, 0, 4))
+    if acknowledged == "after":
+        acknowledge()
+    bench.positions[RC] = 4
+    bench.settle()
+    assert bench.found() == ([] if recreated else [("poll-skip", offset, offset) for offset in range(4)])
+
+
+@pytest.mark.parametrize("acknowledged", ["before", "after"])
+def test_a_tail_that_is_given_the_present_log_again_skips_what_it_passes_there(acknowledged: str) -> None:
+    bench = Bench()
+    bench.tracker.state.topology.topics[TOPIC].dead_ids.append("former")
+    bench.write(6)
+    bench.settle(3)
+    bench.fold(f.Refused(bench.now_ns, RC, RC, TOPIC, 0, 6, "foreign", "its tag is another's", bench.epoch))
+    bench.write(2)
+    bench.positions[RC] = 7
+    bench.poll()
+    sequences = bench.send(2)
+    offsets = bench.append(*sequences)
+    if acknowledged == "before":
+        bench.ack(sequences[0], offsets[0])
+    bench.hidden = {8}
+    bench.poll()
+    bench.ack(sequences[0], offsets[0])
+    bench.ack(sequences[1], offsets[1])
+    bench.settle()
+    assert bench.found() == [("poll-skip", 8, 8)]
+
+
+def test_a_tail_that_reads_the_log_of_a_deleted_topic_passes_nothing_in_whose_place_another_was_acknowledged() -> None:
+    bench = Bench()
+    bench.tracker.state.topology.topics[TOPIC].dead_ids.append("former")
+    sequence, other = bench.send(2)
+    bench.append(sequence)
+    bench.ack(sequence, 0)
+    bench.ack(other, 0)
+    bench.fold(f.Refused(bench.now_ns, RC, RC, TOPIC, 0, 0, "foreign", "its tag is another's", bench.epoch))
+    bench.fold(f.EndOfPartition(bench.now_ns, RC, RC, TOPIC, 0, 1))
+    bench.positions[RC] = 1
+    bench.settle(3)
+    bench.write(2)
+    bench.settle()
+    assert bench.found("poll-skip", "lost-write") == [("lost-write", 0, other)]
+
+
+def test_a_tail_that_is_put_where_it_stood_reads_on_there() -> None:
+    bench = Bench()
+    bench.write(5)
+    bench.settle(3)
+    bench.astray(RC)
+    bench.put(RC, 5)
+    bench.write(2)
+    bench.hidden = {5}
+    bench.settle()
+    assert bench.found() == [("poll-skip", 5, 5)]
+
+
+def test_a_record_of_a_deleted_topic_in_the_place_of_a_promise_is_a_lost_write() -> None:
+    bench = Bench()
+    bench.tracker.state.topology.topics[TOPIC].dead_ids.append("former")
+    bench.write(5)
+    for offset in range(5):
+        bench.log[offset] = "foreign"
+        bench.fold(f.Refused(bench.now_ns, RC, RC, TOPIC, 0, offset, "foreign", "its tag is another's", bench.epoch))
+    bench.positions[RC] = 5
+    bench.settle(35)
+    assert bench.found() == [("lost-write", offset, offset) for offset in range(5)]
+
+
 def test_what_a_former_leader_does_not_have_and_one_consumer_passed_is_not_lost() -> None:
     bench = Resumed.after(read=True, known=False, hidden={12})
     for _ in range(30):

@@ -76,20 +76,26 @@ def advance(scope: Scope, topic: Topic, log: Log, consumer: str, isolation: str,
             reader.position, reader.moved_at_ns = end, scope.state.now_ns
         return
     if isolation == READ_COMMITTED and offset > reader.position:
-        _skipped(scope, topic, log, reader.position, offset)
+        _skipped(scope, topic, log, reader.position, offset, astray=reader.astray)
+    if end > offset and reader.astray:  # what it is given bears the mark of the present incarnation: it reads that now
+        reader.astray, reader.began = False, offset
     if end > reader.position:
         reader.position = end
         reader.moved_at_ns = scope.state.now_ns
 
 
-def _skipped(scope: Scope, topic: Topic, log: Log, a: int, b: int) -> None:
+def _skipped(scope: Scope, topic: Topic, log: Log, a: int, b: int, *, astray: bool) -> None:
+    """A consumer passed [a, b): promises there are missing; one that is astray did not read them, a re-read decides."""
     for m in log.missing:  # a displaced probe may still stand at its place
-        if m.why == "displaced" and a <= m.offset and m.offset + m.count <= b:
+        if not astray and m.why == "displaced" and a <= m.offset and m.offset + m.count <= b:
             m.why = "skipped"
     for x, y in log.promised.within(a, b):
         for gap_start, gap_end in log.corrupt.without(x, y):
             for run in log.claims.within(gap_start, gap_end):
                 probes = Probes(topic, log, topic.streams[run.tag], run.value, run.length, run.key)
+                if astray:
+                    miss(scope, probes, "reread")
+                    continue
                 waiting = not_given(log, probes.stream, run.value, probes.end)
                 for first, end in waiting:
                     miss(scope, probes.part(first, end), "skipped")
@@ -115,13 +121,13 @@ def refused(scope: Scope, fact: f.Refused) -> None:
         elif fact.refusal == "foreign" and fact.leader_epoch == log.epoch and fact.offset in log.promised:
             log.given_again.add(fact.offset, fact.offset + 1)
     if request_id is None:  # the record itself is passed, too: a probe may be promised there
-        advance(scope, topic, log, fact.consumer, fact.isolation, fact.offset, fact.offset)
         reader = log.readers.get(fact.consumer)
+        if reader is not None and of_former and fact.offset >= reader.position:
+            reader.astray = True  # what is, or will be, acknowledged here may be in a log that it does not read
+        advance(scope, topic, log, fact.consumer, fact.isolation, fact.offset, fact.offset)
         if reader is not None and fact.offset == reader.position:
-            if of_former and fact.offset >= log.known_end:
-                reader.astray = True  # what will be acknowledged here is in a log that it does not read
-            elif fact.isolation == READ_COMMITTED:  # at a corrupt record nothing is missing
-                _skipped(scope, topic, log, fact.offset, fact.offset + 1)
+            if fact.isolation == READ_COMMITTED:  # at a corrupt record nothing is missing
+                _skipped(scope, topic, log, fact.offset, fact.offset + 1, astray=reader.astray)
             reader.position = fact.offset + 1
             reader.moved_at_ns = scope.state.now_ns
 
