@@ -89,8 +89,9 @@ class ExportedLife:
     def retelling(self) -> Any:
         """What the rules ask of how the life was told."""
         polled = (x for x in self._facts if isinstance(x, f.Polled) and x.isolation == "read_committed")
+        kept = (x for x in self._rows.polls if x["isolation"] == "read_committed")  # or was killed then
         return SimpleNamespace(
-            given={_identity(x) for x in polled},
+            given={_identity(x) for x in polled} | {Identity(*(x[name] for name in Identity._fields)) for x in kept},
             indeterminate={_identity(x) for x in self._facts if isinstance(x, f.Indeterminate)},
             told=[{"f": one.f} for one in self._told],
             transaction_of=defaultdict(lambda: None),
