@@ -140,7 +140,12 @@ TOPOLOGY: Final[list[Mutation]] = [
         ),
         ("    elections.settle(scope, fact.extent)\n", ""),
         ('    if fact.extent == "probe":  # which', '    if fact.extent == "all":  # which'),
-        ("if known is None or epoch > known.epoch:", "if known is None:"),
+        (
+            "if known is None or epoch > (max(known.epoch, known.highest) if stands else known.epoch):",
+            "if known is None:",
+        ),
+        ("(max(known.epoch, known.highest) if stands else known.epoch)", "known.epoch"),
+        ("    if epoch < known.epoch:\n        summary", "    if True:\n        summary"),
         ("        known.lower = 0\n", ""),
         ("        if not known.former:\n            _place_epoch", "        if True:\n            _place_epoch"),
         ("stands else _LOWER_TIMES):", "stands else _LOWER_TIMES + 1):"),

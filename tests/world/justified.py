@@ -61,7 +61,24 @@ class Said:
 
     def copies(self, world: World, who: Identity) -> list[Copy]:
         """Return the copies of a probe in the log that it is about."""
-        return world.chronicle.of(self.violation.topic_id, self.violation.partition, key(who))
+        return self._served(world, partial(world.chronicle.of, key=key(who)))
+
+    def there(self, world: World, offset: int | None) -> list[Copy]:
+        """Return everything that was ever at an offset of the log that it is about."""
+        return self._served(world, partial(world.chronicle.there, offset=offset))
+
+    def _served(self, world: World, of: Callable[[str, int | None], list[Copy]]) -> list[Copy]:
+        """Return the copies that ``of`` has in the log, and those that came into a deleted topic's since it was made.
+
+        A leader that was cut off serves that one under the same name, and may acknowledge what only it has. Where
+        brokers told no topic id, the log is that of every topic of the name.
+        """
+        topic, topic_id, partition = self.violation.topic, self.violation.topic_id, self.violation.partition
+        decided = world.chronicle.decisions[topic, -1 if partition is None else partition]
+        ids = world.chronicle.ids[topic]
+        made = min((one.at for one in decided if one.topic_id == topic_id), default=0.0)
+        others = ids[: ids.index(topic_id)] if topic_id in ids else [] if topic_id else ids
+        return of(topic_id, partition) + [one for x in others for one in of(x, partition) if one.since >= made]
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,23 +125,11 @@ def unordered(world: World, topic: str) -> bool:
 # records
 
 
-def _served(world: World, said: Said, of: Callable[[str, int | None], list[Copy]]) -> list[Copy]:
-    """Return the copies that ``of`` has in a log, and those that came into a deleted topic's since this one was made.
-
-    A leader that was cut off serves that one under the same name, and may acknowledge what only it has.
-    """
-    topic, topic_id, partition = said.violation.topic, said.violation.topic_id, said.violation.partition
-    decided = world.chronicle.decisions[topic, -1 if partition is None else partition]
-    made = min((one.at for one in decided if one.topic_id == topic_id), default=0.0)
-    deleted = [one for one in world.chronicle.ids[topic] if one != topic_id]
-    return of(topic_id, partition) + [one for x in deleted for one in of(x, partition) if one.since >= made]
-
-
 def _lost(world: World, said: Said) -> str:
     if said.violation.severity == "critical" and unordered(world, said.violation.topic):
         return "critical, though the leader alone acknowledged it"
     for offset, who in said.names():
-        places = {copy.offset for copy in _served(world, said, partial(world.chronicle.of, key=key(who)))}
+        places = {copy.offset for copy in said.copies(world, who)}
         if offset is not None and offset not in places:
             return f"sequence {who.sequence} never stood at offset {offset}, but at {sorted(places)}"
     return ""
@@ -161,7 +166,7 @@ def _same_batch(a: Copy, b: Copy) -> bool:
 
 def _inconsistent(world: World, said: Said) -> str:
     for offset in said.offsets():
-        copies = world.chronicle.there(said.violation.topic_id, said.violation.partition, offset)
+        copies = said.there(world, offset)
         if len({one.record.key for one in copies}) < 2:
             return f"one probe alone was ever at offset {offset}"
         committed = {one.record.key for one in copies if one.committed}
@@ -185,7 +190,7 @@ def _order(world: World, said: Said) -> str:
 def _truncation(world: World, said: Said) -> str:
     """A commit is undone where its marker was cut off: the records below that are aborted later."""
     violation = said.violation
-    there = _served(world, said, partial(world.chronicle.there, offset=violation.offset))
+    there = said.there(world, violation.offset)
     cut = [one for one in there if one.until is not None and one.how not in EXPIRED | {"hollow"}]
     if not cut:
         return f"what was at offset {violation.offset} was not cut off"
@@ -201,7 +206,7 @@ def _zombie(world: World, said: Said) -> str:
     if "its_offset" not in evidence:  # all of the older one had expired
         return _bug("zombie-let-in")(world, said)
     stream = key(Identity(evidence["later_producer"], evidence["later_generation"], violation.partition or 0, 0))[:16]
-    later = world.chronicle.there(violation.topic_id, violation.partition, evidence["its_offset"])
+    later = said.there(world, evidence["its_offset"])
     begun = [one for one in later if (one.record.key or b"").startswith(stream)]
     for offset, who in said.names():
         mine = [one for one in said.copies(world, who) if one.offset == offset]
@@ -226,7 +231,7 @@ def _skipped(world: World, said: Said) -> str:
 
     Nobody tells it where leader epochs are used again, or where its position lies in the log again before it fetches.
     """
-    violation, log = said.violation, (said.violation.topic, said.violation.partition, READ_COMMITTED)
+    log = (said.violation.topic, said.violation.partition, READ_COMMITTED)
     tail = [
         (one, _times(world, one.at_ns))
         for one in world.facts
@@ -239,7 +244,7 @@ def _skipped(world: World, said: Said) -> str:
         mine = [copy for copy in said.copies(world, who) if copy.offset == offset]
         cut = [
             (a.until, b.since)
-            for a in world.chronicle.there(violation.topic_id, violation.partition, offset)
+            for a in said.there(world, offset)
             for b in mine
             if a.until is not None and a.since <= b.since and not a.beside(b)
         ]

@@ -133,6 +133,28 @@ def test_what_is_written_below_a_consumer_that_is_not_told_of_a_cut_is_skipped(
     assert (false(world, made_up, 210.0) == "") == justified
 
 
+@pytest.mark.parametrize(
+    ("about", "of", "since", "justified"),
+    [("", "former", 5, True), ("id", "former", 105, True), ("id", "former", 5, False), ("former", "id", 105, False)],
+)
+def test_an_offset_is_given_twice_where_a_leader_that_was_cut_off_gives_it_in_a_deleted_topic(
+    about: str,
+    of: str,
+    since: int,
+    justified: bool,  # noqa: FBT001
+) -> None:
+    world = World(CALM)
+    for at, topic_id in ((0, "former"), (100, "id")):
+        world.chronicle.ids[TOPIC].append(topic_id)
+        decided = world.chronicle.decisions[TOPIC, 0]
+        decided.append(Decision(at, topic_id, 1, 0, (1, 2, 3), (1, 2, 3), 2, unclean=False))
+    world.chronicle.at[about or "id", 0][5] = [Copy(Record(5, 0, b"one", b"", 0), 5, 101)]
+    world.chronicle.at[of, 0][5].append(Copy(Record(5, 0, b"other", b"", 0), 5, since))
+    values: dict[str, Any] = {"severity": "warning", "topic_id": about, "partition": 0, "by": "online", "summary": ""}
+    made_up = Violation(kind="inconsistent-offsets", topic=TOPIC, offset=5, at_ns=EPOCH_NS + 110 * 10**9, **values)
+    assert (false(world, made_up, 110.0) == "") == justified
+
+
 def test_what_a_harm_does_later_between_two_looks_is_ill(monkeypatch: pytest.MonkeyPatch) -> None:
     def begin(world: World, _: random.Random) -> Any:
         world.later(25.0, lambda: world.cluster.cut("canary", 1))

@@ -541,8 +541,10 @@ def test_a_topic_that_is_created_again_is_another_one() -> None:
     after = world.cluster.metadata(2).topics[TOPIC]
     assert (before.topic_id != after.topic_id, after.partitions[0].leader) == (True, 2)
     assert len(world.cluster.fetch("canary", 1, TOPIC, 0, 0, isolation="read_committed").records) == 5
+    world.write(2, broker=1, acks=1)  # nobody has deleted them
     world.cluster.heal()
     world.wait(1)
+    assert [how for how, _ in world.lost] == ["topic deleted"] * 5 + ["uncommitted"] * 2
     assert world.read() == []
 
 

@@ -438,6 +438,21 @@ def test_a_former_leader_is_one_for_as_long_where_epochs_are_used_again_after_a_
     assert top(c).epochs["probes", 0].epoch == 7
 
 
+@pytest.mark.parametrize(("end", "times"), [(10, 60), (11, 1)])
+def test_an_epoch_that_went_back_is_believed_again_where_the_log_does_not_end_where_it_ended_then(
+    end: int, times: int
+) -> None:
+    """A leader of a deleted topic, which was cut off, answers beside those of the present one."""
+    c = cluster()
+    c.fold(f.Listed(c.now_ns, c.sample, "probes", 0, 0, 10, 10, 9))
+    epochs(c, *[5] * 5)
+    for _ in range(times):
+        assert top(c).epochs["probes", 0].epoch == 5
+        c.fold(f.Listed(c.now_ns, c.sample, "probes", 0, 0, end, end, 9))
+    assert top(c).epochs["probes", 0].epoch == 9
+    assert c.said == [("leader-epoch-regression", "probes", 0)]
+
+
 def test_a_former_leaders_end_that_grew_before_another_leader_was_named_is_remembered() -> None:
     c = cluster()
     c.fold(f.Listed(c.now_ns, c.sample, "probes", 0, 0, 10, 10, 5))

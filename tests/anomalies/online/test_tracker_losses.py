@@ -739,6 +739,25 @@ def test_a_leader_that_is_no_longer_named_proves_nothing_though_its_successor_ha
         assert bench.found() == []
 
 
+def test_nothing_is_lost_beyond_the_end_of_a_deleted_topic_whose_leader_has_a_higher_epoch() -> None:
+    """It was cut off, and answers now and then; the present topic's log has grown beyond that end."""
+    bench = Resumed(epoch=1)
+    bench.round()
+    bench.former, bench.epoch = (0, 1), 0
+    for _ in range(4):
+        bench.write(2)
+        former, bench.former = bench.former, None
+        bench.settle(6)
+        bench.former = former
+        for _ in range(12):
+            bench.round()
+    assert bench.found() == [("leader-epoch-regression", -1, -1)]
+    bench.former = None
+    bench.truncate(6)
+    bench.settle()
+    assert bench.found("lost-write") == [("lost-write", n, n) for n in (6, 7)]
+
+
 @pytest.mark.parametrize("later", [False, True, None])
 @pytest.mark.parametrize("recreated", [False, True])
 def test_a_reread_that_a_leader_of_a_deleted_topic_answers_proves_nothing(

@@ -101,7 +101,6 @@ class Partition:
         self._states: list[Producers] = []
         self._lost: dict[int, Record] = {}
         """By id(): what was told to be lost; some copy may hold it yet."""
-        self._deleted = False
 
     @property
     def min_isr(self) -> int:
@@ -272,7 +271,9 @@ class Partition:
 
     def destroyed(self) -> None:
         """The topic is deleted; again when a broker hears of it later, and drops what it went on to append."""
-        self._deleted = True
+        for copy in self.copies.values():
+            if copy.lead is not None:
+                copy.lead.real = False
         self._report_expired(self.truth_base + len(self.truth), "topic deleted")
 
     def expired_below(self, now: float) -> int:

@@ -198,13 +198,14 @@ def epoch_listed(scope: Scope, topic: str, partition: int, epoch: int | None, *,
 
     A lower epoch is a former leader's with old metadata; several in a row are a regression, and from then on the lower
     one is the partition's epoch. None after an earlier epoch is no leader's answer. ``stands``: the log ends where it
-    ended in that epoch, so many more are needed.
+    ended in that epoch, so many more are needed. So they are of a higher epoch that went back, where the log stands: it
+    is that of a deleted topic, say, which a leader that was cut off still serves.
     """
     top = scope.state.topology
     known = top.epochs.get((topic, partition))
     if epoch is None:
         return known is None
-    if known is None or epoch > known.epoch:
+    if known is None or epoch > (max(known.epoch, known.highest) if stands else known.epoch):
         highest = -1 if known is None else known.highest
         top.epochs[topic, partition] = known = Epoch(epoch, at_ns=scope.state.now_ns, highest=highest)
     if epoch == known.epoch:
@@ -215,9 +216,10 @@ def epoch_listed(scope: Scope, topic: str, partition: int, epoch: int | None, *,
     known.lower += 1
     if known.lower < (_FORMER_TIMES if stands else _LOWER_TIMES):
         return False
-    summary = f"the leader epoch went back from {known.epoch} to {epoch}"
-    evidence = {"leader_epoch_before": known.epoch, "leader_epoch": epoch}
-    scope.report("leader-epoch-regression", Where(topic, partition), summary, evidence=evidence, by="watch")
+    if epoch < known.epoch:
+        summary = f"the leader epoch went back from {known.epoch} to {epoch}"
+        evidence = {"leader_epoch_before": known.epoch, "leader_epoch": epoch}
+        scope.report("leader-epoch-regression", Where(topic, partition), summary, evidence=evidence, by="watch")
     highest = max(known.epoch, known.highest)
     top.epochs[topic, partition] = Epoch(epoch, at_ns=scope.state.now_ns, highest=highest)
     return True
