@@ -110,7 +110,10 @@ class Violation:
         return replace(self, offset=first.offset, identity=first.identity, records=() if single else tuple(runs))
 
     def key(self, cluster: str) -> str:
-        """Return the id (32 hex): a hash of kind, cluster, incarnation, partition, offset, identity, a range's end."""
+        """Return the id (32 hex): a hash of kind, cluster, incarnation, partition, offset, identity and a range's runs.
+
+        Two ranges may begin and end with the same records, and have others between.
+        """
         place: tuple[object, ...] = (
             self.kind,
             cluster,
@@ -121,7 +124,8 @@ class Violation:
             self.identity and tuple(self.identity),
         )
         if self.records:
-            place += (self.last_offset,)
+            others = ((run.offset, run.size, run.identity and tuple(run.identity)) for run in self.records[1:])
+            place += (self.last_offset, *others)
         return hashlib.blake2b(repr(place).encode(), digest_size=16).hexdigest()
 
 

@@ -149,6 +149,15 @@ def test_a_cluster_that_was_forgotten_and_comes_back_begins_anew(store: Store) -
     assert store.violations.record("c", [lost((95, 10))]) == 10
 
 
+def test_a_range_that_begins_and_ends_as_a_known_one_has_records_of_its_own_between(store: Store) -> None:
+    store.violations.record("c", [lost((100, 3), (107, 3))])
+    assert store.violations.record("c", [lost((100, 1), (104, 2), (109, 1))]) == 2
+    assert found(store) == {(100, 109): 6, (104, 105): 2}
+    assert deleted(store) == 2
+    assert store.violations.record("c", [lost((100, 10))]) == 2
+    assert found(store) == {(103, 103): 1, (106, 106): 1}
+
+
 def test_what_ever_counted_is_told_in_records(store: Store) -> None:
     store.violations.record("c", [lost((100, 10)), lost((200, MANY), at_ns=T0 + 5)])
     (row,) = store.violations.groups()
