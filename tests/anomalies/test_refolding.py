@@ -57,5 +57,6 @@ class Slow(Life):
 
 
 def test_what_was_destroyed_is_said_though_facts_are_judged_one_by_one() -> None:
-    for seed in cases("one by one", 50):
+    asked_again_and_again_for_neighbours = 1727352980
+    for seed in cases("one by one", 50, asked_again_and_again_for_neighbours):
         assert judged(lived(seed, of=Slow)) == [], seed

@@ -120,8 +120,14 @@ def _passed_unplaced(scope: Scope, probes: Probes, first: f.Polled) -> None:
 
 
 def _passed_unpromised(scope: Scope, probes: Probes, first: f.Polled) -> None:
-    """Other consumers skipped an unacknowledged record if they started below it and their position is beyond it."""
+    """Other consumers skipped an unacknowledged record if they started below it and their position is beyond it.
+
+    A re-read that confirms something else shows nothing here: its neighbours would be asked for, and theirs, for ever.
+    """
     _, log, stream, a, _, offset = probes
+    reread = log.rereads.get(is_reread(first.consumer) or -1)
+    if reread is not None and reread.reason == "confirm":
+        return
     b, shift = probes.end, offset - a
     for name, reader in log.readers.items():
         if reader.isolation != READ_COMMITTED or name == first.consumer:
