@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from canary import facts as f
-from canary.anomalies.online.log import READ_COMMITTED, Log, Unplaced
+from canary.anomalies.online.log import READ_COMMITTED, Log, Reread, Unplaced
 from canary.anomalies.online.meters import Histogram, Meters, count, observe
 from canary.anomalies.online.missing import miss
 from canary.anomalies.online.rules import phantoms, retention, transactions
@@ -38,13 +38,12 @@ def polled(scope: Scope, run: Sequence[f.Polled]) -> None:  # noqa: C901, PLR091
         epoch_changed(scope, log, epoch)
     liveness.clocks(scope, topic, log, first)
     stream = phantoms.sender(scope, topic, log, stream, first, n)
-    if request_id is not None:
-        reread = log.rereads.get(request_id)
-        if reread is not None:
-            reread.former |= _of_former_leader(log, run[-1])
-        if reread is not None and stream is not None:
+    reread = log.rereads.get(request_id) if request_id is not None else None
+    if reread is not None:
+        reread.former |= _of_former_leader(log, run[-1])
+        if stream is not None:
             reread.delivered.set(first.offset, n, first.sequence, stream.tag)
-    else:
+    elif request_id is None:
         advance(scope, topic, log, first.consumer, first.isolation, first.offset, first.offset + n)
     if stream is None:
         return
@@ -62,7 +61,7 @@ def polled(scope: Scope, run: Sequence[f.Polled]) -> None:  # noqa: C901, PLR091
         log.promised.add(first.offset + x - a, first.offset + y - a)
         _passed_unplaced(scope, probes.part(x, y), first)
     if (committed or plain) and not stream.promised.covers(a, b):
-        _passed_unpromised(scope, probes, first)
+        _passed_unpromised(scope, probes, first, reread)
     if committed and stream.failed.overlaps(a, b):
         for x, y in stream.failed.within(a, b):
             transactions.aborted_read(scope, probes.part(x, y), first.consumer)
@@ -119,13 +118,12 @@ def _passed_unplaced(scope: Scope, probes: Probes, first: f.Polled) -> None:
             miss(scope, probes.part(x, y), "late-place")
 
 
-def _passed_unpromised(scope: Scope, probes: Probes, first: f.Polled) -> None:
+def _passed_unpromised(scope: Scope, probes: Probes, first: f.Polled, reread: Reread | None) -> None:
     """Other consumers skipped an unacknowledged record if they started below it and their position is beyond it.
 
     A re-read that confirms something else shows nothing here: its neighbours would be asked for, and theirs, for ever.
     """
     _, log, stream, a, _, offset = probes
-    reread = log.rereads.get(is_reread(first.consumer) or -1)
     if reread is not None and reread.reason == "confirm":
         return
     b, shift = probes.end, offset - a

@@ -146,8 +146,9 @@ def runner_started(scope: Scope) -> None:
         if stall.said is None:
             del stalls[key]
     for topic in scope.state.topics.values():
-        for reader in (reader for log in topic.logs.values() for reader in log.readers.values()):
-            reader.moved_at_ns = min(reader.moved_at_ns, now)
+        for log in topic.logs.values():
+            for reader in log.readers.values():
+                reader.moved_at_ns = min(reader.moved_at_ns, now)
 
 
 def refused(scope: Scope, code: str, error: str, who: str) -> None:
