@@ -6,6 +6,7 @@ reports, which become ClientError facts: evidence, never a judgement.
 """
 
 import logging
+import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -34,6 +35,14 @@ CALM: Mapping[str, object] = {
     "log.connection.close": False,
 }
 """What every client gets unless the operator's own properties say otherwise."""
+
+
+def whole_ms(seconds: float) -> float:
+    """Return ``seconds`` rounded up to whole ms: librdkafka rounds a wait down, and one of 0 ms returns at once.
+
+    A loop that waits in poll() until a time in the future would spin through the last ms before it.
+    """
+    return math.ceil(seconds * 1000) / 1000
 
 
 class Gate:

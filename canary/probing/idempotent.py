@@ -20,7 +20,7 @@ from canary.facts import ClientError, Fact, ProducerEpochBumped, Sent
 from canary.kafka import opening
 from canary.kafka.effective_config import IDEMPOTENT, logging_properties, require
 from canary.kafka.producer_epochs import watching_epochs
-from canary.kafka.quiet import ErrorReporter, Gate, calm, quiet_logger
+from canary.kafka.quiet import ErrorReporter, Gate, calm, quiet_logger, whole_ms
 from canary.kafka.responses import text_of
 from canary.probe.identity import Identity
 from canary.probing.base import SAFE, Renewal, Wiring, Writer
@@ -203,7 +203,7 @@ class IdempotentProducer(Writer):
     def _serve(self, timeout_s: float) -> None:
         """Let the client call back for at most ``timeout_s`` seconds, and put its reports into the inbox."""
         try:
-            self._producer.poll(timeout_s)
+            self._producer.poll(whole_ms(timeout_s))
         except KafkaException as error:
             self._note(error)
         if self._outcomes:

@@ -15,7 +15,7 @@ from canary.facts import Aborted, CommitAsked, Committed, Fact, TransactionIndet
 from canary.kafka import opening
 from canary.kafka.effective_config import IDEMPOTENT, logging_properties, require
 from canary.kafka.opening import refusal_or_raise
-from canary.kafka.quiet import ErrorReporter, calm, quiet_logger
+from canary.kafka.quiet import ErrorReporter, calm, quiet_logger, whole_ms
 from canary.kafka.responses import text_of
 from canary.kafka.transaction_errors import Where, proof
 from canary.probe.identity import Identity
@@ -156,7 +156,7 @@ class Session:
     def serve(self, timeout_s: float) -> None:
         """Let the client call back, and put the outcomes into the inbox."""
         try:
-            self.client.poll(timeout_s)
+            self.client.poll(whole_ms(timeout_s))
         except KafkaException as raised:
             self._died(text_of(raised.args[0]))
         if self._outcomes:
@@ -340,7 +340,7 @@ class Session:
         """
         deadline = system.monotonic() + LAND_S
         while len(client) and (left := deadline - system.monotonic()) > 0:
-            client.poll(min(PACE_S, left))
+            client.poll(whole_ms(min(PACE_S, left)))
 
 
 def client_config(wiring: Wiring[Any], transactional_id: str) -> dict[str, Any]:

@@ -10,6 +10,7 @@ import pytest
 from canary.facts import GenerationBegan
 from canary.metrics.published import ConsumerView, PartitionView, Published, TopicView
 from canary.runner.cluster.identities import Identities
+from canary.runner.cluster.readers import Reading
 from canary.runner.cluster.workloads import TopicProbes, start_positions
 from storage.store import Store, StoreError
 from tests.support.contexts import context
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 TOPIC = "probes"
+BOTH = tuple(Reading(isolation, isolation) for isolation in ("read_committed", "read_uncommitted"))
 
 
 class Everybody:
@@ -70,7 +72,7 @@ def bench(tmp_path: Path) -> Iterator[Bench]:
         store.upgrade()
         shared = context(store, inbox=inbox, topic={"name": TOPIC})
         identities = Identities(shared, ("a" * 32, "id"), TOPIC, "idempotent", None)
-        probes = TopicProbes(shared, TOPIC, make=make, sending=True, may_start=lambda *_: True)
+        probes = TopicProbes(shared, TOPIC, make=make, readings=BOTH, sending=True, may_start=lambda *_: True)
         probes.identities["idempotent"] = identities
         probes.writers["idempotent"], probes.tails["read_committed"] = writer, tail  # type: ignore[assignment]
         identities.aim("first", (0, 1))

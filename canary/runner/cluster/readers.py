@@ -21,31 +21,50 @@ class Reading:
     name: str
     isolation: Isolation
     properties: Mapping[str, object] = field(default_factory=dict)
+    gathers_ms: int = 0
+    """How long (ms) a broker gathers records for it; 0: it is sent them at once."""
 
     def config(self, cluster: ClusterSettings) -> dict[str, Any]:
         """Return its librdkafka properties. Holds secrets."""
         config = consumer_config(cluster, self.isolation)
+        if self.gathers_ms:
+            config = {"fetch.min.bytes": GATHERED_BYTES, "fetch.wait.max.ms": self.gathers_ms} | config
         if "bootstrap.servers" in self.properties:
             config.pop("metadata.broker.list", None)
         return config | dict(self.properties)
 
 
-BOTH = (Reading("read_committed", "read_committed"), Reading("read_uncommitted", "read_uncommitted"))
-"""What every topic has; called after their isolation level."""
+GATHERED_BYTES = 262_144
+"""So many bytes end the gathering."""
+_OFTEN_S = 0.05
+"""From so many seconds between two beats on, a reader is woken for each of them, and latencies are exact."""
+_FAST_MS, _SLOW_MS = 100, 500
 
 
 def readings(cluster: ClusterSettings, topic: str, admin: Any) -> tuple[Reading, ...]:
-    """Return the tail consumers of a topic; ``admin`` is asked for the brokers if each has one."""
+    """Return the tail consumers of a topic; ``admin`` is asked for the brokers if each has one.
+
+    What a reader costs is wake-ups, not records. The one at read_committed tells latencies: it is sent each beat at
+    once, unless beats come so fast that they cost more than all else; then its latencies are up to _FAST_MS too long.
+    The one at read_uncommitted is there for what it is given, and gathers.
+    """
+    intervals = [getattr(mode, "interval", _OFTEN_S) for name, mode in cluster.modes.enabled().items()
+                 if cluster.topic_of(name) == topic]  # fmt: skip
+    fast = min(intervals, default=_OFTEN_S) < _OFTEN_S
+    both = (
+        Reading("read_committed", "read_committed", gathers_ms=_FAST_MS if fast else 0),
+        Reading("read_uncommitted", "read_uncommitted", gathers_ms=_SLOW_MS),
+    )
     wanted = cluster.readers
     if topic != cluster.topic.name:
-        return BOTH
+        return both
     racks = [Reading(f"rack-{rack}", "read_committed", {"client.rack": rack}) for rack in dict.fromkeys(wanted.racks)]
     brokers = _addresses(admin) if wanted.each_broker else {}
     each = [
         Reading(f"broker-{broker}", "read_committed", {"bootstrap.servers": address})
         for broker, address in sorted(brokers.items())
     ]
-    return (*BOTH, *racks, *each)
+    return (*both, *racks, *each)
 
 
 def _addresses(admin: Any) -> dict[int, str]:

@@ -9,7 +9,7 @@ from canary.probing.base import Renewal, Writer
 from canary.probing.readers.consumer import Target
 from canary.probing.readers.tail import Start, TailConsumer
 from canary.runner.cluster.identities import Identities
-from canary.runner.cluster.readers import BOTH, Reading
+from canary.runner.cluster.readers import Reading
 from canary.runner.context import ClusterContext
 from canary.settings import UserError
 from canary.settings.clusters import Share
@@ -38,7 +38,7 @@ class TopicProbes:
         topic: str,
         *,
         make: Callable[[Identities, Renewal], Writer],
-        readings: Sequence[Reading] = BOTH,
+        readings: Sequence[Reading],
         sending: bool,
         may_start: Callable[[str, Worker], bool],
     ) -> None:
