@@ -24,7 +24,10 @@ Conventions
 import dataclasses
 import types
 import typing
+from collections.abc import Iterator, Sequence
+from typing import Any
 
+from canary.facts.batch import Batch as Batch
 from canary.facts.consuming import EndOfPartition as EndOfPartition
 from canary.facts.consuming import GroupOffset as GroupOffset
 from canary.facts.consuming import Isolation as Isolation
@@ -112,6 +115,24 @@ Fact = (
 
 FACT_KINDS: tuple[type[Fact], ...] = typing.get_args(Fact)
 """Every kind of fact. The position in this tuple is its number on disk: append, never reorder."""
+
+
+Facts = Sequence[Fact | Batch[Any]]
+"""Facts in their order, some of them in batches."""
+
+
+def count(facts: Facts) -> int:
+    """Return how many facts they are."""
+    return sum(len(one) if isinstance(one, Batch) else 1 for one in facts)
+
+
+def each(facts: Facts) -> Iterator[Fact]:
+    """Yield every fact by itself."""
+    for one in facts:
+        if isinstance(one, Batch):
+            yield from one
+        else:
+            yield one
 
 
 def _columns() -> dict[str, type]:

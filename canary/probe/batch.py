@@ -1,4 +1,4 @@
-"""Many probes at once, with NumPy: for Spark.
+"""Many probes at once, with NumPy.
 
 Same answers as canary.probe.record, column by column. Rows are decoded in blocks that fit the CPU's cache.
 """
@@ -103,6 +103,58 @@ def encode_keys(producer_id: ArrayLike, generation: ArrayLike, partition: ArrayL
     for name, column in zip(_KEY.names or (), columns, strict=True):
         keys[name] = column.ravel()
     return keys.view(np.uint8).reshape(len(keys), _KEY.itemsize)
+
+
+def encode_batch(  # noqa: PLR0913  # a column each
+    producer_id: ArrayLike,
+    generation: ArrayLike,
+    partition: ArrayLike,
+    sequence: ArrayLike,
+    *,
+    tag: bytes,
+    mode: str,
+    sent_at_ns: ArrayLike,
+    transaction_id: ArrayLike = -1,
+    length: int = record.DEFAULT_LENGTH,
+) -> NDArray[np.uint8]:
+    """Return the values of n probes as uint8 of shape (n, length); numbers and arrays of n are broadcast.
+
+    Raises:
+        ValueError: the mode is unknown, the length impossible, or a number is negative.
+    """
+    if mode not in record.MODES:
+        raise ValueError(f"unknown mode {mode!r}; known are {', '.join(record.MODES)}")
+    record.check_length(length)
+    columns = np.broadcast_arrays(
+        *(np.asarray(column) for column in (producer_id, generation, partition, sequence, transaction_id, sent_at_ns)),
+    )
+    names = ("producer_id", "generation", "partition", "sequence", "transaction_id", "sent_at_ns")
+    for name, column, least in zip(names, columns, (0, 0, 0, 0, -1, None), strict=True):
+        most = np.iinfo(np.dtype(_FIELDS[name][0])).max
+        if column.size and ((least is not None and column.min() < least) or column.max() > most):
+            raise ValueError(f"a {name} is out of range")
+    rows = np.zeros((columns[0].size, length), dtype=np.uint8)
+    fields = rows.view(_wire(length))[:, 0]
+    fields["magic"] = _MAGIC
+    fields["tag"] = int.from_bytes(tag, "little")
+    fields["length"] = length
+    fields["version"] = record.VERSION
+    fields["mode"] = record.MODES[mode]
+    for name, column in zip(names, columns, strict=True):
+        fields[name] = column.ravel()
+    words = rows.view("<u8")
+    for start in range(0, len(rows), BLOCK):
+        block = slice(start, start + BLOCK)
+        _write_padding(fields[block], words[block])
+        fields["checksum"][block] = _checksum(words[block])
+    return rows
+
+
+def as_bytes(rows: NDArray[np.uint8]) -> list[bytes]:
+    """Return the rows of encode_batch or encode_keys as one ``bytes`` each."""
+    width = rows.shape[1]
+    flat = np.ascontiguousarray(rows).tobytes()
+    return [flat[at : at + width] for at in range(0, len(flat), width)]
 
 
 def decode_batch(values: Sequence[bytes | None] | BinaryBuffers, tag: bytes | None) -> Decoded:
@@ -241,3 +293,9 @@ def _fold(rows: int, words: Iterable[Words]) -> Words:
         h *= _PRIME
         h ^= h >> _HALF
     return h
+
+
+def _write_padding(fields: NDArray[np.void], words: NDArray[np.uint64]) -> None:
+    start = _padding_start(fields)
+    for i in range(record.HEADER_LENGTH // 8, words.shape[1]):
+        words[:, i] = _padding_word(start, i)

@@ -6,14 +6,16 @@ persistence status and a retry may have landed. So is a probe whose client ends 
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from confluent_kafka import KafkaError
 
 from canary.facts import Acked, Failed, Indeterminate, Sent, TransactionBegan
+from canary.facts.batch import FEW
 from canary.kafka.responses import text_of
+from canary.probe.batch import as_bytes, encode_batch, encode_keys
 from canary.probe.identity import Identity
 from canary.probe.record import encode, key
 from canary.probing.base import Renewal, Wiring
@@ -77,22 +79,45 @@ class Book:
             self.inbox.put(sent)
         return sent
 
-    def produce(self, client: Any, sent: Sent, on_delivery: Callable[..., None]) -> None:
+    def records(self, sent: Sequence[Sent]) -> list[tuple[bytes, bytes]]:
+        """Return key and value of each probe, all of which are of one transaction (or of none)."""
+        length, mode, tag = self._wiring.settings.record_length, self._wiring.mode, self.under.tag
+        if len(sent) < FEW:
+            return [
+                (
+                    key(identity_of(one)),
+                    encode(
+                        identity_of(one),
+                        tag=tag,
+                        mode=mode,
+                        transaction_id=one.transaction_id,
+                        sent_at_ns=one.at_ns,
+                        length=length,
+                    ),
+                )
+                for one in sent
+            ]
+        first = sent[0]
+        who = (first.producer_id, first.generation, [one.partition for one in sent], [one.sequence for one in sent])
+        values = encode_batch(
+            *who,
+            tag=tag,
+            mode=mode,
+            transaction_id=-1 if first.transaction_id is None else first.transaction_id,
+            sent_at_ns=[one.at_ns for one in sent],
+            length=length,
+        )
+        return list(zip(as_bytes(encode_keys(*who)), as_bytes(values), strict=True))
+
+    def produce(
+        self, client: Any, partition: int, record: tuple[bytes, bytes], on_delivery: Callable[..., None]
+    ) -> None:
         """Hand a probe to a client.
 
         Raises:
             BufferError, KafkaException: the client did not take it.
         """
-        identity = identity_of(sent)
-        value = encode(
-            identity,
-            tag=self.under.tag,
-            mode=self._wiring.mode,
-            transaction_id=sent.transaction_id,
-            sent_at_ns=sent.at_ns,
-            length=self._wiring.settings.record_length,
-        )
-        client.produce(self._topic, value, key(identity), partition=identity.partition, on_delivery=on_delivery)
+        client.produce(self._topic, record[1], record[0], partition=partition, on_delivery=on_delivery)
 
     def failed(self, identity: Identity, error: Exception) -> Failed:
         """Return the fact that the client did not take a probe."""

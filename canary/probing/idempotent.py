@@ -161,7 +161,7 @@ class IdempotentProducer(Writer):
                 unresolved = len(self._open[partition])
                 log.warning("beat_skipped", worker=self.name, partition=partition, unresolved=unresolved)
         sent = self._book.send(room)
-        failed = sum(not self._produce(fact) for fact in sent)
+        failed = sum(not self._produce(*one) for one in zip(sent, self._book.records(sent), strict=True))
         return bool(sent) and failed == len(sent)
 
     def _has_room(self, partition: int) -> bool:
@@ -171,12 +171,12 @@ class IdempotentProducer(Writer):
         oldest_ns = next(iter(unresolved.values()))
         return len(unresolved) < self._max_in_flight and self._clock.now_ns() - oldest_ns < self._patience_ns
 
-    def _produce(self, fact: Sent) -> bool:
+    def _produce(self, fact: Sent, record: tuple[bytes, bytes]) -> bool:
         """Hand one probe to the client. Returns whether it took it."""
         identity = identity_of(fact)
         self._open[fact.partition][identity] = self._clock.now_ns()
         try:
-            self._book.produce(self._producer, fact, partial(self._delivered, identity))
+            self._book.produce(self._producer, fact.partition, record, partial(self._delivered, identity))
         except (BufferError, KafkaException) as error:
             self._open[fact.partition].pop(identity, None)
             self._inbox.put([self._book.failed(identity, error)])

@@ -131,11 +131,12 @@ class Session:
         """Send ``records`` probes to each of the partitions."""
         transaction = self._transaction
         each = [partition for partition in partitions for _ in range(records)]
-        for sent in self._book.send(each, transaction.number):
-            identity = identity_of(sent)
+        sent = self._book.send(each, transaction.number)
+        for fact, record in zip(sent, self._book.records(sent), strict=True):
+            identity = identity_of(fact)
             transaction.unresolved[identity] = self._book.clock.now_ns()
             try:
-                self._book.produce(self.client, sent, partial(self._delivered, transaction, identity))
+                self._book.produce(self.client, fact.partition, record, partial(self._delivered, transaction, identity))
             except (BufferError, KafkaException) as error:
                 del transaction.unresolved[identity]
                 self._spoil(transaction, f"produce: {error}")

@@ -1,16 +1,15 @@
 """What a part that watches or probes is handed from outside."""
 
-from collections.abc import Sequence
 from typing import Protocol
 
-from canary.facts import Fact
+from canary.facts import Facts
 from canary.threads import system
 
 
 class Inbox(Protocol):
     """Where facts go: one queue, one order (ARCHITECTURE decision 4). Safe to call from any thread."""
 
-    def put(self, facts: Sequence[Fact], /) -> None:
+    def put(self, facts: Facts, /) -> None:
         """Take the facts, in this order and with nothing in between; may wait until there is room for them."""
 
     @property

@@ -8,8 +8,7 @@ any more is ignored, and facts of an unknown kind, which a later version wrote, 
 
 import dataclasses
 import itertools
-import operator
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,7 +16,8 @@ import pyarrow as pa
 import structlog
 
 import storage.arrow  # noqa: F401  # first
-from canary.facts import COLUMNS, FACT_KINDS, Fact
+from canary.facts import COLUMNS, FACT_KINDS, Batch, Fact, Facts
+from canary.facts.batch import NULL, NUMBERS, getter
 from storage.ledger.errors import LedgerError
 
 KIND_COLUMN = "_kind"
@@ -31,24 +31,46 @@ _OPTIONS = pa.ipc.IpcWriteOptions(compression="lz4")
 _log = structlog.get_logger(__name__)
 
 
-def _getter(kind: type) -> Callable[[Any], tuple[Any, ...]]:
-    """Return a function fact -> tuple of its fields' values, in the order of the fields."""
-    names = _FIELDS[kind]
-    if len(names) == 1:  # attrgetter of one name gives the bare value
-        single = operator.attrgetter(names[0])
-        return lambda fact: (single(fact),)
-    return operator.attrgetter(*names)
+_GETTERS = {kind: getter(names) for kind, names in _FIELDS.items()}
 
 
-_GETTERS = {kind: _getter(kind) for kind in FACT_KINDS}
-
-
-def encode_facts(facts: Sequence[Fact]) -> bytes:
+def encode_facts(facts: Facts) -> bytes:
     """Return ``facts`` as one Arrow IPC stream (lz4), in their order.
 
     Raises:
         TypeError: a value of a fact is not of its column's type (a bug where the fact was made).
     """
+    parts = []
+    single: list[Fact] = []
+    for one in facts:
+        if isinstance(one, Batch):
+            if single:
+                parts.append(_of_facts(single))
+                single = []
+            parts.append(_of_batch(one))
+        else:
+            single.append(one)
+    if single or not parts:
+        parts.append(_of_facts(single))
+    table = pa.concat_tables(parts, promote_options="default").combine_chunks()
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema, options=_OPTIONS) as stream:
+        stream.write_table(table)
+    encoded: bytes = sink.getvalue().to_pybytes()
+    return encoded
+
+
+def _of_batch(batch: Batch[Any]) -> Any:
+    rows = len(batch)
+    columns = {KIND_COLUMN: pa.array(np.full(rows, _NUMBER[batch.kind], np.int8))}
+    columns |= {name: pa.repeat(pa.scalar(text, pa.string()), rows) for name, text in batch.texts.items()}
+    for name in NUMBERS[batch.kind]:
+        numbers = batch.numbers(name)
+        columns[name] = pa.array(numbers, mask=numbers == NULL)
+    return pa.table(columns)
+
+
+def _of_facts(facts: Sequence[Fact]) -> Any:
     count = len(facts)
     by_kind: dict[type, list[int]] = {}
     for row, fact in enumerate(facts):
@@ -68,12 +90,7 @@ def encode_facts(facts: Sequence[Fact]) -> bytes:
         arrays = [_array(values, COLUMNS[name]) for name, values in columns.items()]
     except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError) as error:
         raise TypeError(f"a fact holds a value of another type than its column: {error}") from error
-    batch = pa.record_batch([pa.array(numbers), *arrays], names=[KIND_COLUMN, *columns])
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, batch.schema, options=_OPTIONS) as stream:
-        stream.write_batch(batch)
-    encoded: bytes = sink.getvalue().to_pybytes()
-    return encoded
+    return pa.table([pa.array(numbers), *arrays], names=[KIND_COLUMN, *columns])
 
 
 def _array(values: list[Any], kind: type) -> Any:

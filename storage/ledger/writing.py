@@ -3,13 +3,13 @@
 import itertools
 import os
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Self
 
 import structlog
 
-from canary.facts import Fact
+from canary.facts import Facts
 from canary.threads import system
 from storage.ledger.codec import encode_facts
 from storage.ledger.errors import LedgerError, LedgerLockedError
@@ -137,7 +137,7 @@ class Ledger:
         """
         self._number = max(self._number, number)
 
-    def append(self, facts: Sequence[Fact]) -> None:
+    def append(self, facts: Facts) -> None:
         """Make ``facts`` durable, in their order.
 
         Raises:

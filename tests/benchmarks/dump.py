@@ -24,13 +24,13 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from canary.lab import Lab
+from canary.probe.batch import as_bytes, encode_batch
 from canary.probe.record import DEFAULT_LENGTH, tag
 from spark_reconcile.dump import dumping
 from spark_reconcile.dump.kafka_bounds import Cluster
 from spark_reconcile.job.session import session
 from spark_reconcile.tables.columns import ISOLATIONS
 from tests.benchmarks.measuring import Usage, run
-from tests.support.probe_batches import as_bytes, encode_batch
 
 RATIO = 0.9
 PARTITIONS = 6

@@ -12,7 +12,9 @@ from canary.probe.batch import (
     BLOCK,
     INTACT,
     BinaryBuffers,
+    as_bytes,
     decode_batch,
+    encode_batch,
     encode_keys,
 )
 from canary.probe.identity import Identity
@@ -29,7 +31,6 @@ from canary.probe.record import (
     encode,
     key,
 )
-from tests.support.probe_batches import as_bytes, encode_batch
 
 OURS = b"ours"
 I63 = st.integers(0, 2**63 - 1)

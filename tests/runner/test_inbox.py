@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from typing import Any
 
 from canary import facts as f
 from canary.runner.publishing.inbox import FactQueue
@@ -44,7 +45,7 @@ def test_a_gathered_fact_is_pending_until_it_is_durable() -> None:
 
 
 def test_a_waiting_judge_is_given_what_comes() -> None:
-    inbox, found = FactQueue(), list[f.Fact]()
+    inbox, found = FactQueue(), list[f.Fact | f.Batch[Any]]()
     judge = threading.Thread(target=lambda: found.extend(inbox.gather(3600, 2)), daemon=True)
     judge.start()
     inbox.put(ticks(1))

@@ -5,10 +5,12 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING, TypeVar
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+from canary.facts import each
 
-    from canary.facts import Fact
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from canary.facts import Fact, Facts
 
 Kind = TypeVar("Kind")
 
@@ -21,10 +23,10 @@ class Recording:
         self._facts: list[Fact] = []
         self._changed = threading.Condition(threading.RLock())
 
-    def put(self, facts: Sequence[Fact], /) -> None:
+    def put(self, facts: Facts, /) -> None:
         """Keep the facts."""
         with self._changed:
-            self._facts.extend(facts)
+            self._facts.extend(each(facts))
             self._changed.notify_all()
 
     @property

@@ -15,6 +15,7 @@ import fsspec
 import structlog
 
 from canary.anomalies.policy import WRITES_LOST
+from canary.facts import each
 from canary.kafka import opening
 from canary.runner.cluster.cluster import ClusterRunner
 from canary.threads import system
@@ -377,8 +378,9 @@ class World:
 
         def listening(ledger: Ledger, facts: Sequence[Any]) -> None:
             append(ledger, facts)
-            truth.durable(facts)
-            self.facts += facts
+            known = list(each(facts))
+            truth.durable(known)
+            self.facts += known
 
         def telling(repository: Violations, cluster: str, found: Sequence[Any]) -> int:
             done = record(repository, cluster, found)

@@ -1,6 +1,6 @@
 """The fold itself: facts in, state forward, violations and questions out. No I/O, no clock, no thread."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from operator import attrgetter
 from typing import Any, Self
 
@@ -88,29 +88,24 @@ class Tracker:
         """Return all that the tracker knows: loaded again, it judges what follows as this one would."""
         return codec.dumps(self.state)
 
-    def fold(self, facts: Sequence[f.Fact]) -> None:
+    def fold(self, facts: f.Facts) -> None:
         """Take in ``facts``, in the ledger's order.
 
         Consecutive probes are taken as runs: the same kind, stream and reader, with sequence and offset rising by one,
         are one step, whatever their number.
         """
         state, scope = self.state, self._scope
-        i, n = 0, len(facts)
-        while i < n:
-            fact = facts[i]
+        for run in _runs(facts):
+            fact: Any = run[0]
             state.now_ns = max(state.now_ns, fact.at_ns)
+            state.ordinal += len(run)
             kind = type(fact)
             if state.stopped is not None and kind is not f.RunnerStarted:
-                state.ordinal += 1
-                i += 1
                 continue
-            j = _run_end(facts, i) if kind in _RUNS else i + 1
-            state.ordinal += j - i
             if kind in _RUNS:
-                _RUNS[kind][0](scope, facts[i:j])
+                _RUNS[kind][0](scope, run)
             else:
                 _HANDLERS[kind](scope, fact)
-            i = j
             if scope.judged != len(scope.found.violations):
                 elections.conclude(scope)
         if state.stopped is None:
@@ -130,7 +125,21 @@ class Tracker:
         return findings
 
 
-def _run_end(facts: Sequence[f.Fact], i: int) -> int:
+def _runs(facts: f.Facts) -> Iterator[Sequence[Any]]:
+    """Yield the facts in runs, in their order."""
+    i = 0
+    while i < len(facts):
+        fact = facts[i]
+        if isinstance(fact, f.Batch):
+            yield from fact.runs()
+            i += 1
+        else:
+            j = _run_end(facts, i) if type(fact) in _RUNS else i + 1
+            yield facts[i:j]
+            i = j
+
+
+def _run_end(facts: f.Facts, i: int) -> int:
     """Return where the run that begins at ``i`` ends: same kind, stream and reader, sequence and offset rising."""
     first: Any = facts[i]
     kind, (_, same), j = type(first), _RUNS[type(first)], i + 1

@@ -1,20 +1,26 @@
 """What every reader does alike: the properties it reads with, and how a delivery becomes a fact."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from operator import methodcaller
 from typing import Any
 
+import numpy as np
 from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME, KafkaError, KafkaException
 
-from canary.facts import Isolation, Polled, Refused
+from canary.facts import Batch, Facts, Isolation, Polled, Refused
+from canary.facts.batch import FEW, NULL
 from canary.kafka import opening
 from canary.kafka.quiet import ErrorReporter, calm, quiet_logger
+from canary.probe.batch import decode_batch
 from canary.probe.record import Refusal, decode
 from canary.settings.clients import ASSIGNED
 from canary.threads.ports import Clock, Inbox
 
 DRAIN = 1000
 """Most records taken in one go after the one that woke the reader."""
+
+_OFFSET, _TIMESTAMP, _LEADER_EPOCH = methodcaller("offset"), methodcaller("timestamp"), methodcaller("leader_epoch")
 
 _DEFAULTS: Mapping[str, object] = {
     "fetch.wait.max.ms": 500,
@@ -62,6 +68,43 @@ def take(client: Any, timeout_s: float, report: Callable[[KafkaError], None]) ->
     except KafkaException as error:
         report(error.args[0])
     return messages
+
+
+def facts_of(messages: Sequence[Any], consumer: str, isolation: Isolation, tag: bytes, at_ns: int) -> Facts:
+    """Return the facts that delivered records (no error events) are, in their order.
+
+    Many records at once are decoded at once; if one of them is no intact probe, each by itself.
+    """
+    batch = _batch_of(messages, consumer, isolation, tag, at_ns) if len(messages) >= FEW else None
+    if batch is not None:
+        return [batch]
+    return [fact_of(message, consumer, isolation, tag, at_ns) for message in messages]
+
+
+def _batch_of(
+    messages: Sequence[Any], consumer: str, isolation: Isolation, tag: bytes, at_ns: int
+) -> Batch[Polled] | None:
+    """Return the records of one topic as one batch, None if they are not all intact probes."""
+    count, topic = len(messages), messages[0].topic()
+    content = decode_batch([message.value() for message in messages], tag)
+    partition = np.fromiter((message.partition() for message in messages), np.int64, count)
+    if content.status.any() or (content.partition != partition).any():
+        return None
+    times = (time if kind == TIMESTAMP_LOG_APPEND_TIME else NULL for kind, time in map(_TIMESTAMP, messages))
+    epochs = (NULL if epoch is None else epoch for epoch in map(_LEADER_EPOCH, messages))
+    numbers = {
+        "at_ns": np.full(count, at_ns),
+        "partition": partition,
+        "offset": np.fromiter(map(_OFFSET, messages), np.int64, count),
+        "producer_id": content.producer_id,
+        "generation": content.generation.astype(np.int64),
+        "sequence": content.sequence,
+        "transaction_id": np.where(content.transaction_id < 0, NULL, content.transaction_id),
+        "timestamp_ms": np.fromiter(times, np.int64, count),
+        "sent_at_ns": content.sent_at_ns,
+        "leader_epoch": np.fromiter(epochs, np.int64, count),
+    }
+    return Batch.of(Polled, {"consumer": consumer, "isolation": isolation, "topic": topic}, numbers)
 
 
 def fact_of(message: Any, consumer: str, isolation: Isolation, tag: bytes, at_ns: int) -> Polled | Refused:

@@ -15,10 +15,10 @@ import structlog
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 from canary.anomalies.violation import RereadRequest
-from canary.facts import Fact, Isolation, Positioned, RereadEnded
+from canary.facts import Facts, Isolation, Positioned, RereadEnded
 from canary.kafka.quiet import ErrorReporter
 from canary.kafka.responses import text_of
-from canary.probing.readers.consumer import fact_of, open_consumer, take
+from canary.probing.readers.consumer import facts_of, open_consumer, take
 from canary.probing.readers.tail import ASK_S, OUT_OF_RANGE
 from canary.threads import system
 from canary.threads.ports import Clock, Inbox
@@ -223,22 +223,22 @@ class _Range:
         place = (self.request.topic, self.request.partition, self.position)
         return Positioned(self._clock.now_ns(), self.consumer, self._isolation, *place, reason)
 
-    def fold(self, messages: Sequence[Any]) -> tuple[list[Fact], _Outcome | None]:
+    def fold(self, messages: Sequence[Any]) -> tuple[Facts, _Outcome | None]:
         """Return what the messages tell, and the outcome if one of them ends the range."""
-        facts: list[Fact] = []
-        at_ns = self._clock.now_ns()
+        records: list[Any] = []
+        outcome = None
         for message in messages:
             if message.error() is not None:
                 outcome = self._event(message)
             elif message.offset() >= self.request.end:
                 outcome = self.reached_end()
             else:
-                facts.append(fact_of(message, self.consumer, self._isolation, self._tag, at_ns))
+                records.append(message)
                 self.position = message.offset() + 1
                 outcome = self.reached_end() if self.position >= self.request.end else None
             if outcome is not None:
-                return facts, outcome
-        return facts, None
+                break
+        return facts_of(records, self.consumer, self._isolation, self._tag, self._clock.now_ns()), outcome
 
     def _event(self, message: Any) -> _Outcome | None:
         error = message.error()

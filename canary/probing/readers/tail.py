@@ -11,16 +11,17 @@ arrives, and the cost is per wake-up (FIELD-NOTES).
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Any, NamedTuple
 
 import structlog
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
-from canary.facts import EndOfPartition, Fact, Isolation, OutOfRange, Positioned
+from canary.facts import Batch, EndOfPartition, Fact, Isolation, OutOfRange, Positioned
 from canary.kafka.opening import opened_in_time
 from canary.kafka.quiet import ErrorReporter
 from canary.kafka.responses import text_of
-from canary.probing.readers.consumer import fact_of, open_consumer, take
+from canary.probing.readers.consumer import facts_of, open_consumer, take
 from canary.threads import system
 from canary.threads.ports import Clock, Inbox
 from canary.threads.worker import Worker, in_background
@@ -158,18 +159,19 @@ class TailConsumer(Worker):
         self._leave()
         self._assign(reason)
 
-    def _take(self) -> list[Fact]:
+    def _take(self) -> list[Fact | Batch[Any]]:
         """Wait a moment for a record, take all there are, and return their facts, in their order."""
         messages = take(self._client, PACE_S, self._report)
         at_ns = self._clock.now_ns()
-        facts: list[Fact] = []
-        for message in messages:
-            error = message.error()
-            if error is None:
-                facts.append(fact_of(message, self._consumer_name, self._isolation, self._tag, at_ns))
-                self._positions[message.partition()] = message.offset() + 1
+        facts: list[Fact | Batch[Any]] = []
+        for failed, some in groupby(messages, lambda message: message.error() is not None):
+            if failed:
+                for event in some:
+                    facts += self._event(event, event.error(), at_ns)
             else:
-                facts += self._event(message, error, at_ns)
+                records = list(some)
+                facts += facts_of(records, self._consumer_name, self._isolation, self._tag, at_ns)
+                self._positions.update((record.partition(), record.offset() + 1) for record in records)
         return facts
 
     def _event(self, message: Any, error: KafkaError, at_ns: int) -> list[Fact]:

@@ -36,23 +36,23 @@ class Reading:
 
 GATHERED_BYTES = 262_144
 """So many bytes end the gathering."""
-_OFTEN_S = 0.05
-"""From so many seconds between two beats on, a reader is woken for each of them, and latencies are exact."""
+_MANY = 100
+"""Up to so many probes a second a reader is woken for each of them, and latencies are exact."""
 _FAST_MS, _SLOW_MS = 100, 500
 
 
 def readings(cluster: ClusterSettings, topic: str, admin: Any) -> tuple[Reading, ...]:
     """Return the tail consumers of a topic; ``admin`` is asked for the brokers if each has one.
 
-    What a reader costs is wake-ups, not records. The one at read_committed tells latencies: it is sent each beat at
-    once, unless beats come so fast that they cost more than all else; then its latencies are up to _FAST_MS too long.
-    The one at read_uncommitted is there for what it is given, and gathers.
+    What a reader costs is wake-ups, not records. The one at read_committed tells latencies: brokers send it each probe
+    at once, unless there are so many that the wake-ups cost more than all else; then its latencies are up to _FAST_MS
+    too long. The one at read_uncommitted is there for what it is given, and brokers gather for it.
     """
-    intervals = [getattr(mode, "interval", _OFTEN_S) for name, mode in cluster.modes.enabled().items()
-                 if cluster.topic_of(name) == topic]  # fmt: skip
-    fast = min(intervals, default=_OFTEN_S) < _OFTEN_S
+    partitions = len(cluster.share_of(topic).mine(cluster.topic.partitions))
+    modes = [mode for name, mode in cluster.modes.enabled().items() if cluster.topic_of(name) == topic]
+    probes_s = sum(partitions / mode.interval for mode in modes if hasattr(mode, "interval"))
     both = (
-        Reading("read_committed", "read_committed", gathers_ms=_FAST_MS if fast else 0),
+        Reading("read_committed", "read_committed", gathers_ms=_FAST_MS if probes_s > _MANY else 0),
         Reading("read_uncommitted", "read_uncommitted", gathers_ms=_SLOW_MS),
     )
     wanted = cluster.readers

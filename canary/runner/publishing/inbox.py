@@ -1,9 +1,10 @@
 """The queue through which all facts of a cluster reach the judge."""
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from typing import Any
 
-from canary.facts import Fact
+from canary.facts import Batch, Fact, Facts, count
 from canary.threads import system
 
 PAUSE_AT = 50_000
@@ -26,7 +27,7 @@ class FactQueue:
         self._keeps = keeps
         self._pause_at = pause_at
         self._bound = bound
-        self._queue: deque[tuple[Fact, ...]] = deque()
+        self._queue: deque[Facts] = deque()
         lock = system.lock()
         self._filled = system.condition(lock)
         self._room = system.condition(lock)
@@ -37,16 +38,15 @@ class FactQueue:
         self._halted = False
         self._released = False
 
-    def put(self, facts: Sequence[Fact], /) -> None:
+    def put(self, facts: Facts, /) -> None:
         """Append ``facts``, after waiting for room while the queue is at its bound."""
-        if self._keeps is not None:
-            facts = tuple(filter(self._keeps, facts))
-        if not facts:
+        taken = tuple(one for one in facts if self._keeps is None or isinstance(one, Batch) or self._keeps(one))
+        if not taken:
             return
         with self._room:
             self._room.wait_for(lambda: self._pending < self._bound or self._released)
-            self._queue.append(tuple(facts))
-            self._pending += len(facts)
+            self._queue.append(taken)
+            self._pending += count(taken)
             if self._pending >= self._pause_at and self._crowded is None:
                 self._crowded = system.monotonic()
             if self._pending - self._taken >= self._enough:
@@ -78,18 +78,21 @@ class FactQueue:
             self._released = True
             self._room.notify_all()
 
-    def gather(self, seconds: float, most: int) -> list[Fact]:
+    def gather(self, seconds: float, most: int) -> list[Fact | Batch[Any]]:
         """Return the facts of the next ``seconds``, or ``most`` of them; call ``settle`` once they are durable.
 
         Nobody is woken before that: a thread that wakes for each ``put`` costs more than all it does with the facts.
         """
-        found: list[Fact] = []
+        found: list[Fact | Batch[Any]] = []
+        number = 0
         with self._filled:
             self._enough = most
             self._filled.wait_for(lambda: self._pending - self._taken >= most, seconds)
-            while self._queue and len(found) < most:
-                found.extend(self._queue.popleft())
-            self._taken += len(found)
+            while self._queue and number < most:
+                taken = self._queue.popleft()
+                found.extend(taken)
+                number += count(taken)
+            self._taken += number
         return found
 
     def settle(self) -> None:

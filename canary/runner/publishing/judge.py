@@ -7,7 +7,8 @@ from pathlib import Path
 import structlog
 
 from canary.anomalies.online import Findings, Tracker
-from canary.facts import Fact, Tick
+from canary.facts import Facts, Tick, count
+from canary.facts.batch import gathered
 from canary.kafka.quiet import Gate
 from canary.metrics import Measurement, Published, measured
 from canary.runner.context import ClusterContext
@@ -91,7 +92,7 @@ class Judge(Worker):
         self._publish()
         published_at = system.monotonic()
         while not self.stopping.is_set() or self._inbox.pending:
-            facts = self._inbox.gather(self._fsync_interval, _MOST)
+            facts = gathered(self._inbox.gather(self._fsync_interval, _MOST))
             now = system.monotonic()
             if facts:
                 self._last_fact = now
@@ -108,7 +109,7 @@ class Judge(Worker):
         self._publish()
         self._ledger.close()
 
-    def _judge(self, facts: list[Fact]) -> bool:
+    def _judge(self, facts: Facts) -> bool:
         """Make ``facts`` durable, however long that takes, and fold them. Returns False when stopped before that."""
         while True:
             try:
@@ -116,7 +117,7 @@ class Judge(Worker):
                 break
             except LedgerError as error:
                 if self.blocked is None:
-                    log.error("ledger_blocked", error=str(error), facts=len(facts))  # noqa: TRY400  # no trace
+                    log.error("ledger_blocked", error=str(error), facts=count(facts))  # noqa: TRY400  # no trace
                 self.blocked = str(error)
                 self._inbox.halt(halted=True)
                 self._publish()  # meanwhile, with the number of facts that wait

@@ -16,6 +16,7 @@ from canary.anomalies.online.stream import Stream, lowest, sent_time
 from canary.anomalies.online.topology import liveness, timeline
 from canary.anomalies.online.wanted import epoch_changed
 from canary.anomalies.policy import UNORDERED
+from canary.facts.batch import column
 
 
 def polled(scope: Scope, run: Sequence[f.Polled]) -> None:  # noqa: C901, PLR0912  # one step after the other
@@ -166,10 +167,10 @@ def _delivered(scope: Scope, topic: Topic, log: Log, stream: Stream, run: Sequen
 def _time_taken(meters: Meters, stream: Stream, run: Sequence[f.Polled]) -> None:
     name = run[0].consumer
     latency = meters.delivery_latency.setdefault(name, Histogram())
-    for fact in run:
-        at_ns = sent_time(stream, fact.sequence)
-        if at_ns is not None:
-            observe(latency, max(fact.at_ns - at_ns, 0) / 1e9)
+    for sequence, at_ns in enumerate(column(run, "at_ns"), run[0].sequence):
+        sent_ns = sent_time(stream, sequence)
+        if sent_ns is not None:
+            observe(latency, max(at_ns - sent_ns, 0) / 1e9)
 
 
 def _unplaced_passed(scope: Scope, topic: Topic, log: Log, stream: Stream, run: Sequence[f.Polled]) -> None:

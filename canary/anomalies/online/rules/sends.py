@@ -14,6 +14,7 @@ from canary.anomalies.online.rules.claims import claim, place, promise, promise_
 from canary.anomalies.online.scope import TRANSACTIONAL, Probes, Scope
 from canary.anomalies.online.stream import Stream, sent_time
 from canary.anomalies.policy import FENCED, UNORDERED
+from canary.facts.batch import column
 
 _SENT_KEPT = 4096
 """Sent times beyond which those of settled probes are forgotten."""
@@ -39,7 +40,7 @@ def sent(scope: Scope, run: Sequence[f.Sent]) -> None:
     stream.open.add(first.sequence, first.sequence + n)
     stream.next_sequence = max(stream.next_sequence, first.sequence + n)
     stream.sent_keys.extend(range(first.sequence, first.sequence + n))
-    stream.sent_times.extend(fact.at_ns for fact in run)
+    stream.sent_times.extend(column(run, "at_ns"))
     if len(stream.sent_keys) > _SENT_KEPT:
         forget_sent_times(stream)
     if first.transaction_id is not None:
@@ -68,9 +69,9 @@ def acked(scope: Scope, run: Sequence[f.Acked]) -> None:
     meters = scope.meters(first.topic, first.partition)
     count(meters.acked, mode, n)
     latency = meters.produce_latency.setdefault(mode, Histogram())
-    for fact in run:
-        if fact.latency_ns is not None:
-            observe(latency, fact.latency_ns / 1e9)
+    for latency_ns in column(run, "latency_ns"):
+        if latency_ns is not None:
+            observe(latency, latency_ns / 1e9)
     topic = scope.topic(first.topic)
     stream = scope.stream(topic, first.producer_id, first.generation, first.partition)
     if stream is None:

@@ -1,0 +1,206 @@
+"""Many facts of one kind in columns: what is sent, acknowledged and read comes by the thousand.
+
+A :class:`Batch` is a sequence of facts that makes each of them only when it is asked for. Whoever handles many at once
+takes their ``numbers``: an int64 array for each field, NULL where the field is None. Texts are the same in all of them.
+"""
+
+import typing
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
+from itertools import groupby, pairwise, repeat, starmap
+from operator import attrgetter, itemgetter
+from typing import Any, Final, Generic, Self, TypeVar, overload
+
+import numpy as np
+from numpy.typing import NDArray
+
+from canary.facts.consuming import Polled
+from canary.facts.producing import Acked, Sent
+
+F = TypeVar("F", Sent, Acked, Polled)
+Numbers = NDArray[np.int64]
+
+NULL: Final = -(2**63)
+"""None, in an array."""
+FEW: Final = 8
+"""Fewer facts than these are not worth a batch."""
+
+
+def getter(names: Sequence[str]) -> Callable[[Any], tuple[Any, ...]]:
+    """Return a function fact -> tuple of these of its fields."""
+    if len(names) == 1:  # attrgetter of one name gives the bare value
+        single = attrgetter(names[0])
+        return lambda fact: (single(fact),)
+    return attrgetter(*names)
+
+
+_NAMES: Final = {kind: tuple(field.name for field in fields(kind)) for kind in (Sent, Acked, Polled)}
+TEXTS: Final = {
+    kind: tuple(name for name in names if typing.get_type_hints(kind)[name] is str) for kind, names in _NAMES.items()
+}
+"""By kind that comes in batches: the fields that hold text."""
+NUMBERS: Final = {kind: tuple(name for name in names if name not in TEXTS[kind]) for kind, names in _NAMES.items()}
+"""By kind: the fields that hold numbers."""
+_STEPS: Final = {
+    Sent: (("partition", 0), ("producer_id", 0), ("generation", 0), ("transaction_id", 0), ("sequence", 1)),
+    Acked: (("partition", 0), ("producer_id", 0), ("generation", 0), ("sequence", 1), ("offset", 1)),
+    Polled: (
+        *(("partition", 0), ("producer_id", 0), ("generation", 0), ("transaction_id", 0), ("leader_epoch", 0)),
+        *(("sequence", 1), ("offset", 1)),
+    ),
+}
+"""By kind: what the facts of one run have in common beside their texts, and what rises by one from each to the next."""
+_TO_FIELDS: Final = {
+    kind: itemgetter(*((*TEXTS[kind], *NUMBERS[kind]).index(name) for name in names)) for kind, names in _NAMES.items()
+}
+"""By kind: texts and numbers to the order of the fields."""
+_GET_TEXTS: Final = {kind: getter(names) for kind, names in TEXTS.items()}
+_GET_NUMBERS: Final = {kind: getter(names) for kind, names in NUMBERS.items()}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Batch(Sequence[F], Generic[F]):
+    """Facts of one ``kind``: ``texts`` by field, and the rows [start, stop) of ``columns``, by field.
+
+    ``first`` is the first of them, if it was made already.
+    """
+
+    kind: type[F]
+    texts: Mapping[str, str]
+    columns: Mapping[str, Numbers]
+    start: int
+    stop: int
+    first: F | None = None
+
+    @classmethod
+    def of(cls, kind: type[F], texts: Mapping[str, str], columns: Mapping[str, Numbers]) -> Self:
+        """Return facts of these columns, which have a row for each of them."""
+        return cls(kind, texts, columns, 0, len(next(iter(columns.values()))))
+
+    def __len__(self) -> int:
+        """Return how many facts they are."""
+        return self.stop - self.start
+
+    @overload
+    def __getitem__(self, index: int) -> F: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> "Batch[F]": ...
+
+    def __getitem__(self, index: int | slice) -> "F | Batch[F]":
+        """Return one fact, or those of a slice without a step."""
+        if isinstance(index, slice):
+            rows = range(self.start, self.stop)[index]
+            return Batch(self.kind, self.texts, self.columns, rows.start, max(rows.start, rows.stop))
+        if index == 0 and self.first is not None:
+            return self.first
+        return self._made(range(self.start, self.stop)[index : index + 1 or None])[0]
+
+    def __iter__(self) -> Iterator[F]:
+        """Yield the facts."""
+        return iter(self._made(slice(self.start, self.stop)))
+
+    def _made(self, rows: Any) -> list[F]:
+        """Return the facts of some rows."""
+        texts = [repeat(self.texts[name]) for name in TEXTS[self.kind]]
+        numbers = [_listed(self.columns[name][rows]) for name in NUMBERS[self.kind]]
+        return list(starmap(self.kind, map(_TO_FIELDS[self.kind], zip(*texts, *numbers, strict=False))))
+
+    def numbers(self, name: str) -> Numbers:
+        """Return the values of a field that holds numbers, NULL for None."""
+        return self.columns[name][self.start : self.stop]
+
+    def by_partition(self) -> "Batch[F]":
+        """Return the same facts, partition after partition; those of one partition keep their order."""
+        partitions = self.numbers("partition")
+        if (partitions[1:] >= partitions[:-1]).all():
+            return self
+        order = np.argsort(partitions, kind="stable") + self.start
+        return Batch.of(self.kind, self.texts, {name: column[order] for name, column in self.columns.items()})
+
+    def runs(self) -> "Iterator[Batch[F]]":
+        """Yield the facts in runs: of one stream and reader, with sequence and offset rising by one."""
+        breaks: NDArray[np.bool_] = np.zeros(len(self) - 1, dtype=np.bool_)
+        for name, step in _STEPS[self.kind]:
+            values = self.numbers(name)
+            breaks |= values[1:] - values[:-1] != step
+        starts: list[int] = [self.start, *(np.flatnonzero(breaks) + self.start + 1).tolist()]
+        for first, (start, stop) in zip(self._made(starts), pairwise([*starts, self.stop]), strict=True):
+            yield Batch(self.kind, self.texts, self.columns, start, stop, first)
+
+
+def _listed(values: Numbers) -> list[int | None]:
+    """Return the values, None for NULL."""
+    listed: list[int | None] = values.tolist()
+    return [None if x == NULL else x for x in listed] if NULL in listed else listed
+
+
+def column(run: "Sequence[F]", name: str) -> list[Any]:
+    """Return the values of a field that holds numbers, of facts in either form."""
+    return _listed(run.numbers(name)) if isinstance(run, Batch) else [getattr(fact, name) for fact in run]
+
+
+def comes_in_batches(fact: object) -> bool:
+    """Whether a fact is one of many, whose order among those of other partitions and threads means nothing.
+
+    An acknowledgement without an offset is judged by its neighbours', so it keeps its place.
+    """
+    return type(fact) in TEXTS and getattr(fact, "offset", 0) is not None
+
+
+def gathered(facts: Iterable[Any]) -> list[Any]:
+    """Return facts that came together, those of one kind in batches as far as their order means nothing.
+
+    Between two facts of other kinds there are only probes that were sent, acknowledged and read. They come from several
+    threads, so their order is an accident, but for three things that stay as they were: a probe is sent before it is
+    acknowledged or read, and what one partition acknowledges, or gives to one consumer, has an order.
+    """
+    found: list[Any] = []
+    waiting: dict[tuple[Any, ...], list[Any]] = {}
+    for fact in facts:
+        if isinstance(fact, Batch):
+            waiting.setdefault((fact.kind, *fact.texts.values()), []).append(fact)
+        elif comes_in_batches(fact):
+            kind = type(fact)
+            waiting.setdefault((kind, *_GET_TEXTS[kind](fact)), []).append(fact)
+        else:
+            _put_down(waiting, found)
+            found.append(fact)
+    _put_down(waiting, found)
+    return found
+
+
+def _put_down(waiting: dict[tuple[Any, ...], list[Any]], found: list[Any]) -> None:
+    """Append what waits, sends before acknowledgements before reads."""
+    for key in sorted(waiting, key=lambda key: _ORDER[key[0]]):
+        some = waiting[key]
+        if len(some) < FEW and not any(isinstance(one, Batch) for one in some):
+            found.extend(sorted(some, key=_PARTITION))
+        else:
+            found.append(_joined(key[0], dict(zip(TEXTS[key[0]], key[1:], strict=True)), some).by_partition())
+    waiting.clear()
+
+
+_ORDER: Final = {Sent: 0, Acked: 1, Polled: 2}
+_PARTITION: Final = attrgetter("partition")
+
+
+def _joined(kind: type[F], texts: Mapping[str, str], some: Sequence[Any]) -> Batch[F]:
+    """Return facts, and batches of them, as one batch."""
+    parts: list[Mapping[str, Numbers]] = []
+    for batched, ones in groupby(some, lambda one: isinstance(one, Batch)):
+        if batched:
+            parts += [{name: one.numbers(name) for name in NUMBERS[kind]} for one in ones]
+        else:
+            parts.append(_columns(kind, list(ones)))
+    if len(parts) == 1:
+        return Batch.of(kind, texts, parts[0])
+    return Batch.of(kind, texts, {name: np.concatenate([part[name] for part in parts]) for name in NUMBERS[kind]})
+
+
+def _columns(kind: type[Any], facts: Sequence[Any]) -> dict[str, Numbers]:
+    found = {}
+    for name, values in zip(NUMBERS[kind], zip(*map(_GET_NUMBERS[kind], facts), strict=True), strict=True):
+        known = (NULL if x is None else x for x in values) if None in values else values
+        found[name] = np.fromiter(known, np.int64, len(facts))
+    return found
