@@ -49,6 +49,7 @@ from canary.facts.producing import ProducerEpochBumped as ProducerEpochBumped
 from canary.facts.producing import ProducerLooked as ProducerLooked
 from canary.facts.producing import Relayed as Relayed
 from canary.facts.producing import Sent as Sent
+from canary.facts.producing import Skipped as Skipped
 from canary.facts.producing import TransactionBegan as TransactionBegan
 from canary.facts.producing import TransactionIndeterminate as TransactionIndeterminate
 from canary.facts.running import ClientError as ClientError
@@ -111,6 +112,7 @@ Fact = (
     | CoordinatorsSeen
     | ProducerEpochBumped
     | MemoryLost
+    | Skipped
 )
 
 FACT_KINDS: tuple[type[Fact], ...] = typing.get_args(Fact)

@@ -62,6 +62,17 @@ class Indeterminate(_Send):
 
 
 @dataclass(frozen=True, slots=True)
+class Skipped:
+    """``count`` probes were due and not sent: earlier ones have no outcome yet, or the writer came too late."""
+
+    at_ns: int
+    topic: str
+    partition: int
+    mode: str
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
 class ProducerEpochBumped:
     """The client takes a new producer epoch, and sends everything in flight again under that epoch.
 

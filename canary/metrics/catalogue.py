@@ -92,6 +92,11 @@ METRICS: dict[str, Metric] = {
         _counter(
             "canary_probes_indeterminate_total", "Probes with an unknown outcome: they may be in the log or not.", _MODE
         ),
+        _counter(
+            "canary_probes_skipped_total",
+            "Probes that were due and not sent: earlier ones had no outcome yet, or the writer came too late.",
+            _MODE,
+        ),
         _counter("canary_probes_seen_total", "Deliveries of our probes to a consumer.", _CONSUMER),
         _counter(
             "canary_foreign_records_total",

@@ -135,6 +135,7 @@ def _counters(
         ("canary_probes_acked_total", meters.acked, modes),
         ("canary_probes_failed_total", meters.failed, modes),
         ("canary_probes_indeterminate_total", meters.indeterminate, modes),
+        ("canary_probes_skipped_total", meters.skipped, modes),
         ("canary_unverified_expired_total", meters.unverified, modes),
         ("canary_probes_seen_total", meters.seen, consumers),
         ("canary_foreign_records_total", meters.foreign, ()),

@@ -10,10 +10,11 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
 from confluent_kafka import KafkaError
 
-from canary.facts import Acked, Failed, Indeterminate, Sent, TransactionBegan
-from canary.facts.batch import FEW
+from canary.facts import Acked, Batch, Failed, Indeterminate, Sent, TransactionBegan
+from canary.facts.batch import FEW, NULL
 from canary.kafka.responses import text_of
 from canary.probe.batch import as_bytes, encode_batch, encode_keys
 from canary.probe.identity import Identity
@@ -67,47 +68,53 @@ class Book:
         self.inbox.put([TransactionBegan(self.clock.now_ns(), self._wiring.mode, *transaction.key)])
         return transaction
 
-    def send(self, partitions: Iterable[int], transaction_id: int | None = None) -> list[Sent]:
+    def send(self, partitions: Sequence[int], transaction_id: int | None = None) -> Batch[Sent]:
         """Number a probe for each of the partitions, and put into the inbox that they are about to be sent."""
-        sent: list[Sent] = []
-        for partition in partitions:
-            sequence = self._sequences[partition]
-            self._sequences[partition] += 1
-            who = (self._wiring.producer_id, self.under.generation, sequence, self._wiring.mode)
-            sent.append(Sent(self.clock.now_ns(), self._topic, partition, *who, transaction_id=transaction_id))
-        if sent:
-            self.inbox.put(sent)
+        count, at_ns = len(partitions), self.clock.now_ns()
+        numbers = {
+            "at_ns": np.full(count, at_ns),
+            "partition": np.array(partitions, np.int64),
+            "producer_id": np.full(count, self._wiring.producer_id),
+            "generation": np.full(count, self.under.generation),
+            "sequence": np.fromiter(map(self._next, partitions), np.int64, count),
+            "transaction_id": np.full(count, NULL if transaction_id is None else transaction_id),
+        }
+        sent = Batch.of(Sent, {"topic": self._topic, "mode": self._wiring.mode}, numbers)
+        if count:
+            self.inbox.put([sent])
         return sent
 
-    def records(self, sent: Sequence[Sent]) -> list[tuple[bytes, bytes]]:
+    def _next(self, partition: int) -> int:
+        sequence = self._sequences[partition]
+        self._sequences[partition] = sequence + 1
+        return sequence
+
+    def records(self, sent: Batch[Sent]) -> list[tuple[bytes, bytes]]:
         """Return key and value of each probe, all of which are of one transaction (or of none)."""
-        length, mode, tag = self._wiring.settings.record_length, self._wiring.mode, self.under.tag
+        tag, mode, length = self.under.tag, self._wiring.mode, self._wiring.settings.record_length
+        records: list[tuple[bytes, bytes]] = []
         if len(sent) < FEW:
-            return [
-                (
-                    key(identity_of(one)),
-                    encode(
-                        identity_of(one),
-                        tag=tag,
-                        mode=mode,
-                        transaction_id=one.transaction_id,
-                        sent_at_ns=one.at_ns,
-                        length=length,
-                    ),
+            for one in sent:
+                identity, transaction_id, at_ns = identity_of(one), one.transaction_id, one.at_ns
+                value = encode(
+                    identity, tag=tag, mode=mode, transaction_id=transaction_id, sent_at_ns=at_ns, length=length
                 )
-                for one in sent
-            ]
-        first = sent[0]
-        who = (first.producer_id, first.generation, [one.partition for one in sent], [one.sequence for one in sent])
+                records.append((key(identity), value))
+            return records
+        who = tuple(sent.numbers(name) for name in Identity._fields)
         values = encode_batch(
-            *who,
+            who[0],
+            who[1],
+            who[2],
+            who[3],
             tag=tag,
             mode=mode,
-            transaction_id=-1 if first.transaction_id is None else first.transaction_id,
-            sent_at_ns=[one.at_ns for one in sent],
+            sent_at_ns=sent.numbers("at_ns"),
+            transaction_id=np.maximum(sent.numbers("transaction_id"), -1),
             length=length,
         )
-        return list(zip(as_bytes(encode_keys(*who)), as_bytes(values), strict=True))
+        keys = encode_keys(who[0], who[1], who[2], who[3])
+        return list(zip(as_bytes(keys), as_bytes(values), strict=True))
 
     def produce(
         self, client: Any, partition: int, record: tuple[bytes, bytes], on_delivery: Callable[..., None]
@@ -118,6 +125,18 @@ class Book:
             BufferError, KafkaException: the client did not take it.
         """
         client.produce(self._topic, record[1], record[0], partition=partition, on_delivery=on_delivery)
+
+    def acked(self, acks: Sequence[tuple[int, int, int, int, int]]) -> Batch[Acked]:
+        """Return the facts of delivery reports: each partition, sequence, time (ns), offset and latency (ns)."""
+        columns = np.array(acks, np.int64).T
+        numbers = dict(zip(("partition", "sequence", "at_ns", "offset", "latency_ns"), columns, strict=True))
+        numbers["producer_id"] = np.full(len(acks), self._wiring.producer_id)
+        numbers["generation"] = np.full(len(acks), self.under.generation)
+        return Batch.of(Acked, {"topic": self._topic}, numbers)
+
+    def identity(self, partition: int, sequence: int) -> Identity:
+        """Return the identity of a probe of this generation."""
+        return Identity(self._wiring.producer_id, self.under.generation, partition, sequence)
 
     def failed(self, identity: Identity, error: Exception) -> Failed:
         """Return the fact that the client did not take a probe."""

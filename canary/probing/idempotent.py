@@ -8,6 +8,7 @@ Cost is per wake-up: a beat hands over all partitions' probes at once and then s
 that a latency ends when the report arrives, not at the next beat.
 """
 
+import math
 from collections import Counter, defaultdict
 from collections.abc import Mapping
 from functools import partial
@@ -16,15 +17,14 @@ from typing import Any
 import structlog
 from confluent_kafka import KafkaError, KafkaException
 
-from canary.facts import ClientError, Fact, ProducerEpochBumped, Sent
+from canary.facts import Batch, ClientError, Fact, ProducerEpochBumped, Skipped
 from canary.kafka import opening
 from canary.kafka.effective_config import IDEMPOTENT, logging_properties, require
 from canary.kafka.producer_epochs import watching_epochs
 from canary.kafka.quiet import ErrorReporter, Gate, calm, quiet_logger, whole_ms
 from canary.kafka.responses import text_of
-from canary.probe.identity import Identity
 from canary.probing.base import SAFE, Renewal, Wiring, Writer
-from canary.probing.book import Book, identity_of
+from canary.probing.book import Book
 from canary.settings import producer_config
 from canary.threads import system
 from canary.workloads.descriptor import Settings
@@ -43,6 +43,13 @@ DEFAULTS: Mapping[str, object] = {
 FEW = 4
 """As many unresolved probes of a partition are never too many: fewer than the client may have on the wire (5)."""
 
+LEAST_S = 0.01
+"""Between two beats: where probes are to come faster, each beat sends several to a partition."""
+CATCH_UP_S = 0.25
+"""A writer that comes late sends what was due in so many seconds; the rest is skipped."""
+SKIPS_S = 1.0
+"""How often it is told how many were skipped."""
+
 PACE_S = 0.25
 """Longest wait in one poll(): bounds the reaction to stop and retarget."""
 
@@ -52,7 +59,8 @@ class IdempotentProducer(Writer):
 
     Args:
         config: librdkafka properties; ``forced`` goes over them.
-        max_in_flight: unresolved probes of a partition beyond which its beats are skipped (counted in ``skipped``).
+        max_in_flight: unresolved probes of a partition beyond which its beats are skipped (counted in ``skipped``);
+            by default 200, or as many as are due in a second.
         patience_s: when the oldest unresolved probe of a partition is older than so many seconds, FEW are the most.
             Requests that get no answer make the client's broker threads spin now and then, a core each, until the
             socket times out (measured with every broker frozen); and more of them would show nothing more.
@@ -66,7 +74,7 @@ class IdempotentProducer(Writer):
         config: Mapping[str, object],
         wiring: Wiring[Settings],
         *,
-        max_in_flight: int = 200,
+        max_in_flight: int | None = None,
         patience_s: float = 0.4,
         flush_s: float = 0.5,
         forced: Mapping[str, object] = SAFE,
@@ -76,14 +84,19 @@ class IdempotentProducer(Writer):
         self.skipped: Counter[int] = Counter()
         self._config = {**DEFAULTS, **{name: value for name, value in config.items() if name not in ALIASES}}
         self._interval_s = wiring.settings.interval
-        self._max_in_flight = max_in_flight
+        self._max_in_flight = max_in_flight or max(200, int(1 / self._interval_s))
+        self._most_at_once = max(1, int(CATCH_UP_S / self._interval_s))
         self._patience_ns = int(patience_s * 1e9)
         self._flush_s = flush_s
         self._forced = forced
         self._promised = promised
         self._book = Book(wiring, wiring.under)
-        self._open: defaultdict[int, dict[Identity, int]] = defaultdict(dict)
-        self._outcomes: list[Fact] = []
+        self._open: defaultdict[int, dict[int, int]] = defaultdict(dict)
+        """By partition: sequence to when (ns) the client took it."""
+        self._acks: list[tuple[int, int, int, int, int]] = []
+        self._outcomes: list[Fact | Batch[Any]] = []
+        self._skips: Counter[int] = Counter()
+        self._skips_told = system.monotonic()
         self._fatal: str | None = None
         self._gate = Gate()
         self._producer: Any = None
@@ -102,12 +115,19 @@ class IdempotentProducer(Writer):
             if self._fatal is not None:
                 self._start_over()
                 continue
-            all_failed = not self._inbox.paused and self._beat()
-            beat_at = max(beat_at + self._interval_s, system.monotonic())
-            if all_failed:  # the topic is gone, or the queue is full: no use in asking ten times a second
-                beat_at = system.monotonic() + max(self._interval_s, 1.0)
-            while (left := beat_at - system.monotonic()) > 0 and not self._interrupted():
+            now = system.monotonic()
+            due = 1 + int((now - beat_at) / self._interval_s)
+            beats = 0 if self._inbox.paused else min(due, self._most_at_once)
+            for partition in self._under.partitions:
+                self._skip(partition, due - beats)
+            all_failed = beats > 0 and self._beat(beats)
+            self._tell_skips(now)
+            beat_at += due * self._interval_s
+            # when all failed, the topic is gone or the queue is full: no use in asking ten times a second
+            wake_at = max(beat_at, now + (max(self._interval_s, 1.0) if all_failed else LEAST_S))
+            while (left := wake_at - system.monotonic()) > 0 and not self._interrupted():
                 self._serve(min(left, PACE_S))
+        self._tell_skips(math.inf)
         self._drain(self._flush_s)
 
     def end(self) -> None:
@@ -134,7 +154,7 @@ class IdempotentProducer(Writer):
     def _bumped(self, reason: str) -> None:
         """Note, before any outcome that comes after it, that what is in flight may be sent twice."""
         at_ns, who = self._clock.now_ns(), (self._wiring.topic, self._wiring.producer_id, self._under.generation)
-        self._outcomes.append(ProducerEpochBumped(at_ns, *who, reason))
+        self._outcome(ProducerEpochBumped(at_ns, *who, reason))
         log.info("producer_epoch_bumped", worker=self.name, reason=reason)
 
     def _go_on_after(self, before: Renewal) -> None:
@@ -152,34 +172,55 @@ class IdempotentProducer(Writer):
         except KafkaException as error:
             log.info("metadata_not_refreshed", worker=self.name, error=str(error))
 
-    def _beat(self) -> bool:
-        """Send one probe to each partition that has room. Returns whether there were some and all of them failed."""
-        room = [partition for partition in self._under.partitions if self._has_room(partition)]
-        for partition in set(self._under.partitions).difference(room):
-            self.skipped[partition] += 1
+    def _beat(self, beats: int) -> bool:
+        """Send ``beats`` probes to each partition that has room. Returns whether some were sent and all failed."""
+        now_ns = self._clock.now_ns()
+        chosen: list[int] = []
+        for partition in self._under.partitions:
+            number = min(beats, self._room(partition, now_ns))
+            chosen += [partition] * number
+            self._skip(partition, beats - number)
+        sent = self._book.send(chosen)
+        failed = 0
+        sequences = sent.numbers("sequence").tolist()
+        for partition, sequence, record in zip(chosen, sequences, self._book.records(sent), strict=True):
+            failed += not self._produce(partition, sequence, record)
+        return bool(chosen) and failed == len(chosen)
+
+    def _room(self, partition: int, now_ns: int) -> int:
+        """Return how many more probes may be under way to a partition."""
+        unresolved = self._open[partition]
+        few = min(FEW, self._max_in_flight) - len(unresolved)
+        if unresolved and now_ns - next(iter(unresolved.values())) >= self._patience_ns:
+            return max(few, 0)
+        return max(self._max_in_flight - len(unresolved), few, 0)
+
+    def _skip(self, partition: int, number: int) -> None:
+        """Count probes that were due and are not sent."""
+        if number:
+            self.skipped[partition] += number
+            self._skips[partition] += number
             if self._gate.admit(partition) is not None:
                 unresolved = len(self._open[partition])
                 log.warning("beat_skipped", worker=self.name, partition=partition, unresolved=unresolved)
-        sent = self._book.send(room)
-        failed = sum(not self._produce(*one) for one in zip(sent, self._book.records(sent), strict=True))
-        return bool(sent) and failed == len(sent)
 
-    def _has_room(self, partition: int) -> bool:
-        unresolved = self._open[partition]
-        if len(unresolved) < min(FEW, self._max_in_flight):
-            return True
-        oldest_ns = next(iter(unresolved.values()))
-        return len(unresolved) < self._max_in_flight and self._clock.now_ns() - oldest_ns < self._patience_ns
+    def _tell_skips(self, now: float) -> None:
+        """Put into the inbox, once a second, how many probes were not sent."""
+        if now - self._skips_told >= SKIPS_S:
+            self._skips_told = now
+            skips, self._skips = self._skips, Counter()
+            if skips:
+                where, at_ns, mode = self._wiring.topic, self._clock.now_ns(), self._wiring.mode
+                self._inbox.put([Skipped(at_ns, where, p, mode, number) for p, number in skips.items()])
 
-    def _produce(self, fact: Sent, record: tuple[bytes, bytes]) -> bool:
+    def _produce(self, partition: int, sequence: int, record: tuple[bytes, bytes]) -> bool:
         """Hand one probe to the client. Returns whether it took it."""
-        identity = identity_of(fact)
-        self._open[fact.partition][identity] = self._clock.now_ns()
+        self._open[partition][sequence] = self._clock.now_ns()
         try:
-            self._book.produce(self._producer, fact.partition, record, partial(self._delivered, identity))
+            self._book.produce(self._producer, partition, record, partial(self._delivered, partition, sequence))
         except (BufferError, KafkaException) as error:
-            self._open[fact.partition].pop(identity, None)
-            self._inbox.put([self._book.failed(identity, error)])
+            self._open[partition].pop(sequence, None)
+            self._inbox.put([self._book.failed(self._book.identity(partition, sequence), error)])
             self._note(error)
             return False
         return True
@@ -195,10 +236,27 @@ class IdempotentProducer(Writer):
             self._inbox.put([fact])
             self._died(text_of(first))
 
-    def _delivered(self, identity: Identity, error: KafkaError | None, message: Any) -> None:
-        started_ns = self._open[identity.partition].pop(identity, None)
-        if started_ns is not None:
-            self._outcomes.append(self._book.reported(identity, started_ns, error, message))
+    def _delivered(self, partition: int, sequence: int, error: KafkaError | None, message: Any) -> None:
+        started_ns = self._open[partition].pop(sequence, None)
+        if started_ns is None:
+            return
+        offset = message.offset() if error is None else None
+        if offset is not None and offset >= 0:
+            at_ns = self._clock.now_ns()
+            self._acks.append((partition, sequence, at_ns, offset, at_ns - started_ns))
+        else:
+            identity = self._book.identity(partition, sequence)
+            self._outcome(self._book.reported(identity, started_ns, error, message))
+
+    def _outcome(self, fact: Fact) -> None:
+        """Keep a fact, after what was acknowledged before it, until the inbox is given it."""
+        self._keep_acks()
+        self._outcomes.append(fact)
+
+    def _keep_acks(self) -> None:
+        if self._acks:
+            acks, self._acks = self._acks, []
+            self._outcomes.append(self._book.acked(acks))
 
     def _serve(self, timeout_s: float) -> None:
         """Let the client call back for at most ``timeout_s`` seconds, and put its reports into the inbox."""
@@ -206,6 +264,7 @@ class IdempotentProducer(Writer):
             self._producer.poll(whole_ms(timeout_s))
         except KafkaException as error:
             self._note(error)
+        self._keep_acks()
         if self._outcomes:
             outcomes, self._outcomes = self._outcomes, []
             self._inbox.put(outcomes)
@@ -225,7 +284,10 @@ class IdempotentProducer(Writer):
             self._note(error)
         for _ in range(3):
             self._serve(0)
-        rest = self._book.unreported([one for unresolved in self._open.values() for one in unresolved], why)
+        open_ones = [
+            self._book.identity(p, sequence) for p, unresolved in self._open.items() for sequence in unresolved
+        ]
+        rest = self._book.unreported(open_ones, why)
         self._open.clear()
         if rest:
             self._inbox.put(rest)

@@ -264,7 +264,7 @@ def test_a_producer_that_fails_resolves_what_is_in_flight(
     """Else its probes would wait for an acknowledgement for ever: its successor knows nothing of them."""
     sender = producer(inbox)
     beat = sender._beat
-    monkeypatch.setattr(sender, "_beat", lambda: 1 / 0 if len(inbox.of(Sent)) >= 6 else beat())
+    monkeypatch.setattr(sender, "_beat", lambda beats: 1 / 0 if len(inbox.of(Sent)) >= 6 else beat(beats))
     sender.start()
     until(lambda: not sender.alive, 30, "it has ended")
     assert isinstance(sender.failure, ZeroDivisionError)

@@ -23,6 +23,7 @@ class Meters:
     acked: dict[str, int] = field(default_factory=dict)
     failed: dict[str, int] = field(default_factory=dict)
     indeterminate: dict[str, int] = field(default_factory=dict)
+    skipped: dict[str, int] = field(default_factory=dict)
     seen: dict[str, int] = field(default_factory=dict)
     foreign: dict[str, int] = field(default_factory=dict)
     unverified: dict[str, int] = field(default_factory=dict)

@@ -20,6 +20,7 @@ _HANDLERS: dict[type[f.Fact], Callable[[Scope, Any], None]] = {
     f.ProducerLooked: phantoms.producer_looked,
     f.ProducerEpochBumped: cluster.producer_epoch_bumped,
     f.Failed: sends.failed,
+    f.Skipped: sends.skipped,
     f.Indeterminate: sends.indeterminate,
     f.Positioned: positions.positioned,
     f.Refused: positions.refused,

@@ -4,7 +4,7 @@ import typer
 
 from canary.cli import session
 from canary.extras import require
-from canary.footprint import keep_small
+from canary.footprint import keep_quiet, keep_small
 
 
 def up() -> None:
@@ -39,6 +39,7 @@ def run() -> None:
     from canary.processes import run, signals  # noqa: PLC0415  # the Kafka client takes its time
 
     settings = session.load_settings()
+    keep_quiet()
     run.run(settings, signals.stop_on_signals())
 
 
@@ -53,6 +54,7 @@ def serve() -> None:
     settings = session.load_settings()
     from canary.processes import serve  # noqa: PLC0415  # FastAPI takes its time; wrong settings are reported before
 
+    keep_quiet()
     serve.serve(settings, lambda address: typer.echo(f"Status page: {address}/  (Ctrl-C ends it)"))
 
 

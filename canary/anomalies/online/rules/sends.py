@@ -53,6 +53,11 @@ def sent(scope: Scope, run: Sequence[f.Sent]) -> None:
             transaction.writes.extend([topic.name, tag, first.sequence + i] for i in range(n))
 
 
+def skipped(scope: Scope, fact: f.Skipped) -> None:
+    """Probes were due and not sent."""
+    count(scope.meters(fact.topic, fact.partition).skipped, fact.mode, fact.count)
+
+
 def forget_sent_times(stream: Stream) -> None:
     """Keep the sending times from the first probe that is open, unseen or unplaced; those before it are settled."""
     floors = [s.first() for s in (stream.open, stream.unplaced, *stream.unseen.values())]
