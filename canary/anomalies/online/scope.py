@@ -97,6 +97,8 @@ class Findings:
     """Conditions that ended; one that is also in ``violations`` was reported before it ended."""
     changes: list[TopologyChange] = field(default_factory=list)
     """What changed in the topology of the cluster."""
+    urgent: bool = False
+    """Whether the next round of questions may settle what is missing or held since a moment ago."""
 
 
 @dataclass(slots=True)

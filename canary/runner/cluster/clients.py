@@ -129,7 +129,7 @@ class ClusterClients:
         """Read again, renew and look up what the judge asks for."""
         for request in findings.rereads:
             self._rereads.ask(request)
-        if self._watcher is not None and (findings.rereads or findings.renewed):
+        if self._watcher is not None and (findings.rereads or findings.renewed or findings.urgent):
             self._watcher.ask_now()
         for topic in dict.fromkeys(findings.renewed):
             self.probes[topic].renew(self._published())

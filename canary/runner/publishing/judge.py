@@ -153,7 +153,7 @@ class Judge(Worker):
                 count=violation.count,
                 summary=violation.sentence,
             )
-        if findings.rereads or findings.renewed or findings.unknown_producers or findings.stopped:
+        if findings.rereads or findings.renewed or findings.unknown_producers or findings.stopped or findings.urgent:
             self._findings.put(findings)
 
     def _tidy_ledger(self) -> None:

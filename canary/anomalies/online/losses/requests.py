@@ -2,11 +2,14 @@
 
 from canary.anomalies.online.log import READ_COMMITTED, READ_UNCOMMITTED, Log, Missing, Reread
 from canary.anomalies.online.scope import Scope
-from canary.anomalies.online.state import Topic
+from canary.anomalies.online.state import State, Topic
 from canary.anomalies.online.topology import liveness, timeline
 from canary.anomalies.online.wanted import SCRUB
 from canary.anomalies.violation import RereadRequest
 
+_URGENT_NS = 10 * 10**9
+"""For so long the cluster is asked without a pause when something is in doubt."""
+_URGENT_LOOKS = 5
 _NEAR = 10_000
 """Places closer than this are asked for in one re-read."""
 
@@ -32,6 +35,18 @@ def ask(scope: Scope) -> None:
                 for a, b in ((start, middle), (middle, wanted.end)):
                     if a < b:
                         request(scope, topic, log, a, b, wanted.reason)
+
+
+def urgent(state: State) -> bool:
+    """Say whether the next round of questions may settle what is missing or held since a moment ago."""
+    return any(
+        (log.regression is not None and log.regression.looks < _URGENT_LOOKS)
+        or any(state.now_ns - one.at_ns < _URGENT_NS for one in log.missing)
+        or any(state.now_ns - one.violation.at_ns < _URGENT_NS for one in log.held.values())
+        for topic in state.topics.values()
+        for log in topic.logs.values()
+        if log.missing or log.held or log.regression is not None
+    )
 
 
 def _tail_asked(log: Log) -> bool:
