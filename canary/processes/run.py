@@ -11,7 +11,7 @@ from canary.threads.worker import stop_together
 
 GRACE_S = 12.0
 """How long clusters may take to stop: send the last, make it durable, write it to the store."""
-_LOOK_S = 0.2
+_LOOK_S = 0.5
 UNUSABLE = 3
 """Exit status of a runner whose ledger cannot be used, which may pass: too many open files, no room, read-only."""
 

@@ -28,6 +28,8 @@ log = structlog.get_logger(__name__)
 
 PACE_S = 0.25
 """Longest wait in one poll(): bounds the reaction to stop."""
+IDLE_S = 1.0
+"""The same for a thread that has nothing to read."""
 
 
 class _Queue:
@@ -125,7 +127,7 @@ class RereadWorker(Worker):
     def run(self) -> None:
         """Answer one request at a time until stopped."""
         while not self.stopping.is_set():
-            request = self._queue.take(PACE_S)
+            request = self._queue.take(IDLE_S)
             if request is not None:
                 self._answer(request)
 
