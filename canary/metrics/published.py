@@ -8,17 +8,18 @@ release does not know is ignored, and JSON of another ``version`` is refused, so
 """
 
 import dataclasses
-from collections.abc import Mapping  # pydantic reads the annotations
+from collections.abc import Iterator, Mapping  # pydantic reads the annotations
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
 import orjson
 from pydantic import TypeAdapter, ValidationError
 
-from canary.metrics.catalogue import Measurement
+from canary.metrics.catalogue import Column, Measurement
 from canary.metrics.findings import Audit  # pydantic reads the annotations
 
-VERSION: Final = 1
+VERSION: Final = 2
+"""Version 1 had no columns: every series was a measurement. It is read, too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +93,9 @@ class Published:
         stopped: Why the cluster is not judged until the next start; None: it is.
         waiting_for: What keeps the runner from probing; None: nothing does.
         suspects: How many suspicions wait for confirmation.
+        places: The (topic, partition) that ``columns`` are about.
+        columns: The series of partitions, of which there are many.
+        measurements: All others.
         judged_ns: When facts were last made durable and judged; the store keeps it beside the JSON.
         told_ns: When the flusher stored it.
         troubles: What the runner cannot do now, in words, and whether losses may go unnoticed meanwhile.
@@ -109,6 +113,8 @@ class Published:
     stopped: str | None = None
     waiting_for: str | None = None
     suspects: int = 0
+    places: tuple[tuple[str, int], ...] = ()
+    columns: tuple[Column, ...] = ()
     measurements: tuple[Measurement, ...] = ()
     judged_ns: int = 0
     told_ns: int | None = None
@@ -125,6 +131,13 @@ class Published:
         """Return the partitions of a topic."""
         return [one for one in self.partitions if one.topic == name]
 
+    def series(self) -> Iterator[Measurement]:
+        """Yield every series."""
+        yield from self.measurements
+        places = [(topic, str(partition)) for topic, partition in self.places]
+        for column in self.columns:
+            yield from column.measurements(places)
+
     @property
     def all_seen(self) -> bool:
         """Whether every consumer has been given every probe that it must be given."""
@@ -133,7 +146,7 @@ class Published:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Stored(Published):
-    version: Literal[1]
+    version: Literal[1, 2]
 
 
 _ADAPTER = TypeAdapter(_Stored)

@@ -11,7 +11,7 @@ OUTCOMES = ("sent", "acked", "failed", "indeterminate")
 
 
 def series(state: State, name: str) -> dict[tuple[str, ...], float]:
-    return {m.labels: m.value for m in measured(state).measurements if m.name == name}
+    return {m.labels: m.value for m in measured(state).series() if m.name == name}
 
 
 def test_every_counter_of_what_is_to_be_probed_is_there_at_0_before_the_cluster_answers() -> None:

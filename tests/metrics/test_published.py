@@ -9,6 +9,7 @@ import orjson
 import pytest
 
 from canary.metrics import Measurement, Published, measured
+from canary.metrics.catalogue import Column
 from canary.metrics.findings import Audit, Finding, Note
 from canary.metrics.published import dumps, loads
 from tests.support.bench import Bench
@@ -34,14 +35,43 @@ def full() -> Published:
 def test_what_is_read_is_what_was_stored() -> None:
     shown = full()
     assert shown.partitions[0].consumers
-    assert any(one.counts for one in shown.measurements)
+    assert any(one.counts for one in shown.series())
     assert loads(dumps(shown), 7) == shown
 
 
 def test_a_measurement_is_an_array_and_only_a_histogram_s_has_counts() -> None:
-    rows = orjson.loads(dumps(full()))["measurements"]
+    latency = Measurement("canary_transaction_latency_seconds", ("transactional",), 0.5, (1, 2))
+    rows = orjson.loads(dumps(dataclasses.replace(full(), measurements=(*full().measurements, latency))))[
+        "measurements"
+    ]
     assert {len(row) for row in rows} == {3, 4}
-    assert rows[-1] == ["canary_suspects", ["x"], math.pi]
+    assert rows[-2] == ["canary_suspects", ["x"], math.pi]
+
+
+def test_the_series_of_partitions_are_columns_and_some_may_lack() -> None:
+    shown = Published(
+        places=(("t", 0), ("t", 1), ("u", 5)),
+        columns=(
+            Column("canary_unacknowledged_seconds", (("1", "2"),), (0.5, 0.0)),
+            Column("canary_probes_sent_total", ("plain",), (None, 3, 4)),
+            Column("canary_produce_latency_seconds", ("plain",), (None, None, 0.25), (None, None, (1, 2))),
+        ),
+    )
+    read = loads(dumps(shown), 0)
+    assert read == shown
+    assert set(read.series()) == {
+        Measurement("canary_unacknowledged_seconds", ("t", "0", "1"), 0.5),
+        Measurement("canary_unacknowledged_seconds", ("t", "1", "2"), 0.0),
+        Measurement("canary_probes_sent_total", ("t", "1", "plain"), 3),
+        Measurement("canary_probes_sent_total", ("u", "5", "plain"), 4),
+        Measurement("canary_produce_latency_seconds", ("u", "5", "plain"), 0.25, (1, 2)),
+    }
+
+
+def test_a_view_of_the_first_version_has_no_columns() -> None:
+    stored = orjson.loads(dumps(full())) | {"version": 1}
+    del stored["places"], stored["columns"]
+    assert [*loads(orjson.dumps(stored), 7).series()] == [*full().measurements]
 
 
 def test_a_view_of_another_release_is_read_as_far_as_it_is_known() -> None:
@@ -67,8 +97,8 @@ def test_a_severity_of_another_release_refuses_no_view_and_hides_no_finding() ->
 
 
 @pytest.mark.parametrize(
-    "stored", [b"", b"{", b"[]", b"{}", b'{"version": 2}', b'{"version": 1, "measurements": [["one", [], "x"]]}']
+    "stored", [b"", b"{", b"[]", b"{}", b'{"version": 3}', b'{"version": 2, "measurements": [["one", [], "x"]]}']
 )
 def test_what_is_no_view_of_this_version_is_refused(stored: bytes) -> None:
-    with pytest.raises(ValueError, match="not a view of version 1"):
+    with pytest.raises(ValueError, match="not a view of version 2"):
         loads(stored, 1)

@@ -105,12 +105,13 @@ def _plain_dict(of_key: Any, of_item: Any) -> _Convert | None:
 @functools.cache
 def _simple(hint: Any) -> bool:
     """Say whether orjson writes values of a type by itself: they hold no dictionary whose keys are tuples."""
-    kind, arguments = _required(hint), typing.get_args(hint)
+    kind = _required(hint)
+    arguments = typing.get_args(kind)
     if typing.get_origin(kind) is dict and typing.get_origin(arguments[0]) is tuple:
         return False
     if dataclasses.is_dataclass(kind):
         return all(map(_simple, _fields(cast("Any", kind)).values()))
-    return kind is Any or all(map(_simple, typing.get_args(kind)))
+    return kind is Any or all(map(_simple, arguments))
 
 
 @functools.cache
