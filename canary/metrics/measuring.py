@@ -3,9 +3,10 @@
 It is made once a second, of a thousand partitions too, so what there is of each is measured in columns.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from operator import attrgetter
+from typing import Any
 
 from canary.anomalies.online.gauges import stalled, suspects, unseen
 from canary.anomalies.online.log import ISOLATIONS, Log
@@ -13,7 +14,7 @@ from canary.anomalies.online.losses.scrub import ratio
 from canary.anomalies.online.meters import Histogram, Meters
 from canary.anomalies.online.state import State, Topic
 from canary.metrics.catalogue import Column, Measurement
-from canary.metrics.published import ConsumerView, PartitionView, Published, TopicView
+from canary.metrics.published import Published, Rows, TopicView
 
 NO_LEADER = "none"
 """The label ``leader`` of a partition without a known leader."""
@@ -25,12 +26,13 @@ _OF_MODES = {
     "canary_probes_indeterminate_total": attrgetter("indeterminate"),
     "canary_unverified_expired_total": attrgetter("unverified"),
 }
-_OF_READERS: Mapping[str, Callable[[ConsumerView], float]] = {
-    "canary_consumer_position": attrgetter("position"),
-    "canary_unseen_probes": attrgetter("unseen"),
-    "canary_unseen_oldest_seconds": attrgetter("oldest_unseen_s"),
-    "canary_consumer_stalled": lambda one: int(one.stalled),
+_OF_READERS = {
+    "canary_consumer_position": "position",
+    "canary_unseen_probes": "unseen",
+    "canary_unseen_oldest_seconds": "oldest_unseen_s",
+    "canary_consumer_stalled": "stalled",
 }
+"""The field of ConsumerView that each metric is."""
 _HISTOGRAMS = {
     "canary_produce_latency_seconds": attrgetter("produce_latency"),
     "canary_end_to_end_latency_seconds": attrgetter("delivery_latency"),
@@ -44,14 +46,10 @@ def measured(state: State) -> Published:
         dict.fromkeys([*((topic.name, log.partition) for topic, log in logs), *state.meters, *_probed(state)])
     )
     meters = [state.meters.get(place, _NOTHING) for place in places]
-    consumers = _consumers(state, logs, meters)
-    partitions = tuple(
-        _partition(
-            topic, log, meter, {name: view for name, views in consumers.items() if (view := views[i]) is not None}
-        )
-        for i, ((topic, log), meter) in enumerate(zip(logs, meters, strict=False))
+    partitions = Rows(_partitions(logs, meters), _consumers(state, logs, meters))
+    columns = chain(
+        _counters(state, places, meters), _gauges(state, logs, partitions.columns), _readers(partitions.consumers)
     )
-    columns = chain(_counters(state, places, meters), _gauges(state, logs, partitions), _readers(consumers))
     suspicions = suspects(state)
     return Published(
         cluster_id=state.cluster_id,
@@ -67,7 +65,7 @@ def measured(state: State) -> Published:
         places=places,
         columns=tuple(column for column in columns if any(value is not None for value in column.values)),
         measurements=(
-            *_of_cluster(state, partitions),
+            *_of_cluster(state, partitions.columns["leader"]),
             *(Measurement("canary_suspects", (kind,), count) for kind, count in suspicions.items()),
         ),
     )
@@ -88,50 +86,54 @@ def _topic(topic: Topic) -> TopicView:
     )
 
 
-def _partition(topic: Topic, log: Log, meters: Meters, consumers: Mapping[str, ConsumerView]) -> PartitionView:
-    return PartitionView(
-        topic=topic.name,
-        partition=log.partition,
-        topic_id=topic.topic_id,
-        fresh=log.listed_ordinal > 0,
-        scrubbed_ns=log.scrubbed_ns,
-        rereading=bool(log.rereads or log.wanted),
-        leader=log.leader,
-        leader_epoch=log.epoch,
-        isr=tuple(log.isr),
-        replicas=tuple(log.replicas),
-        start=log.start,
-        end=log.end,
-        stable=log.stable,
-        sent=sum(meters.sent.values()),
-        acked=sum(meters.acked.values()),
-        failed=sum(meters.failed.values()),
-        indeterminate=sum(meters.indeterminate.values()),
-        consumers=consumers,
-    )
+def _partitions(logs: Sequence[tuple[Topic, Log]], meters: Sequence[Meters]) -> dict[str, Sequence[Any]]:
+    """Return the columns of the probed partitions; the first of the ``meters`` are theirs."""
+    sums = {
+        name: [sum(getattr(one, name).values()) for one in meters[: len(logs)]]
+        for name in ("sent", "acked", "failed", "indeterminate")
+    }
+    return {
+        "topic": [topic.name for topic, _ in logs],
+        "partition": [log.partition for _, log in logs],
+        "topic_id": [topic.topic_id for topic, _ in logs],
+        "fresh": [log.listed_ordinal > 0 for _, log in logs],
+        "scrubbed_ns": [log.scrubbed_ns for _, log in logs],
+        "rereading": [bool(log.rereads or log.wanted) for _, log in logs],
+        "leader": [log.leader for _, log in logs],
+        "leader_epoch": [log.epoch for _, log in logs],
+        "isr": [tuple(log.isr) for _, log in logs],
+        "replicas": [tuple(log.replicas) for _, log in logs],
+        "start": [log.start for _, log in logs],
+        "end": [log.end for _, log in logs],
+        "stable": [log.stable for _, log in logs],
+        **sums,
+    }
 
 
 def _consumers(
     state: State, logs: Sequence[tuple[Topic, Log]], meters: Sequence[Meters]
-) -> dict[str, list[ConsumerView | None]]:
-    """Return, by consumer, how far it is in each log; None in those that it does not read."""
+) -> dict[str, dict[str, Sequence[Any]]]:
+    """Return, by consumer, the columns of how far it is in each log; None in those that it does not read."""
     waiting = {topic.name: unseen(state, topic) for topic in state.topics.values()}
-    found: dict[str, list[ConsumerView | None]] = {}
-    for i, (topic, log) in enumerate(logs):
-        for name, reader in log.readers.items():
-            count, oldest_s = waiting[topic.name].get((log.partition, name), (0, 0.0))
-            found.setdefault(name, [None] * len(logs))[i] = ConsumerView(
-                isolation=reader.isolation,
-                position=reader.position,
-                seen=meters[i].seen.get(name, 0),
-                unseen=count,
-                oldest_unseen_s=round(oldest_s, 3),
-                stalled=stalled(state, log, reader),
-            )
+    found: dict[str, dict[str, Sequence[Any]]] = {}
+    for name in dict.fromkeys(chain(*(log.readers for _, log in logs))):
+        readers = [log.readers.get(name) for _, log in logs]
+        late = [waiting[topic.name].get((log.partition, name), (0, 0.0)) for topic, log in logs]
+        found[name] = {
+            "isolation": [reader and reader.isolation for reader in readers],
+            "position": [reader and reader.position for reader in readers],
+            "seen": [reader and one.seen.get(name, 0) for reader, one in zip(readers, meters, strict=False)],
+            "unseen": [reader and count for reader, (count, _) in zip(readers, late, strict=True)],
+            "oldest_unseen_s": [
+                reader and (round(oldest_s, 3) if oldest_s else 0.0)
+                for reader, (_, oldest_s) in zip(readers, late, strict=True)
+            ],
+            "stalled": [reader and stalled(state, log, reader) for reader, (_, log) in zip(readers, logs, strict=True)],
+        }
     return found
 
 
-def _of_cluster(state: State, partitions: Iterable[PartitionView]) -> Iterator[Measurement]:
+def _of_cluster(state: State, leaders: Iterable[int | None]) -> Iterator[Measurement]:
     """Yield what is measured once, and what is known of partitions that are not probed, from its first time on."""
     for mode, latency in state.commit_latency.items():
         name = "canary_transaction_latency_seconds"
@@ -143,8 +145,7 @@ def _of_cluster(state: State, partitions: Iterable[PartitionView]) -> Iterator[M
     for (topic, number), count in top.regressions.items():
         yield Measurement("canary_offset_regressions_total", (topic, str(number)), count)
     if state.brokers:
-        leaders = {one.leader for one in partitions}
-        without = {broker for broker in state.brokers if broker not in leaders}.union(*state.unprobed.values())
+        without = set(state.brokers).difference(leaders).union(*state.unprobed.values())
         yield Measurement("canary_brokers_without_probe", (), len(without))
 
 
@@ -194,15 +195,17 @@ def _histograms(name: str, by_label: Sequence[Mapping[str, Histogram]]) -> Itera
         yield _column(name, [None if one is None else one.sum for one in found], label, counts=counts)
 
 
-def _gauges(state: State, logs: Sequence[tuple[Topic, Log]], partitions: Sequence[PartitionView]) -> Iterator[Column]:
+def _gauges(
+    state: State, logs: Sequence[tuple[Topic, Log]], partitions: Mapping[str, Sequence[Any]]
+) -> Iterator[Column]:
     now_ns, unclean = state.now_ns, state.topology.unclean
-    leaders = tuple([NO_LEADER if one.leader is None or one.leader < 0 else str(one.leader) for one in partitions])
+    leaders = tuple([NO_LEADER if leader is None or leader < 0 else str(leader) for leader in partitions["leader"]])
     waited = [max(now_ns - log.tried_ns, 0) / 1e9 if log.tried_ns else 0.0 for _, log in logs]
     yield _column("canary_unacknowledged_seconds", waited, leaders)
-    yield _column("canary_log_start_offset", [one.start for one in partitions])
-    yield _column("canary_log_end_offset", [one.end for one in partitions])
-    yield _column("canary_leader_epoch", [one.leader_epoch for one in partitions])
-    in_sync = [None if one.leader is None else len(one.isr) for one in partitions]
+    yield _column("canary_log_start_offset", partitions["start"])
+    yield _column("canary_log_end_offset", partitions["end"])
+    yield _column("canary_leader_epoch", partitions["leader_epoch"])
+    in_sync = [None if log.leader is None else len(log.isr) for _, log in logs]
     yield _column("canary_partition_isr", in_sync)
     least = [-1 if topic.min_insync_replicas is None else topic.min_insync_replicas for topic, _ in logs]
     under = [None if number is None else int(number < most) for number, most in zip(in_sync, least, strict=True)]
@@ -216,10 +219,10 @@ def _gauges(state: State, logs: Sequence[tuple[Topic, Log]], partitions: Sequenc
     )
 
 
-def _readers(consumers: Mapping[str, Sequence[ConsumerView | None]]) -> Iterator[Column]:
-    for name, views in consumers.items():
-        for metric, of in _OF_READERS.items():
-            yield _column(metric, [None if one is None else of(one) for one in views], name)
+def _readers(consumers: Mapping[str, Mapping[str, Sequence[Any]]]) -> Iterator[Column]:
+    for name, columns in consumers.items():
+        for metric, field in _OF_READERS.items():
+            yield _column(metric, columns[field], name)
 
 
 def _column(

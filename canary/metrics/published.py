@@ -8,9 +8,9 @@ release does not know is ignored, and JSON of another ``version`` is refused, so
 """
 
 import dataclasses
-from collections.abc import Iterator, Mapping  # pydantic reads the annotations
+from collections.abc import Iterator, Mapping, Sequence  # pydantic reads the annotations
 from dataclasses import dataclass, field
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, overload
 
 import orjson
 from pydantic import TypeAdapter, ValidationError
@@ -62,6 +62,43 @@ class PartitionView:
 
 
 @dataclass(frozen=True, slots=True)
+class Rows(Sequence[PartitionView]):
+    """Partitions in columns: a row is made when it is asked for, which in a runner is seldom.
+
+    Attributes:
+        columns: By field of PartitionView, but for ``consumers``: the values of all partitions.
+        consumers: By consumer, and by field of ConsumerView: the same; None for partitions that it does not read.
+    """
+
+    columns: Mapping[str, Sequence[Any]]
+    consumers: Mapping[str, Mapping[str, Sequence[Any]]]
+
+    def __len__(self) -> int:
+        """Return the number of partitions."""
+        return len(self.columns["partition"])
+
+    @overload
+    def __getitem__(self, at: int) -> PartitionView: ...
+    @overload
+    def __getitem__(self, at: slice) -> Sequence[PartitionView]: ...
+    def __getitem__(self, at: int | slice) -> PartitionView | Sequence[PartitionView]:
+        """Return a partition, or some."""
+        if isinstance(at, slice):
+            return [self[i] for i in range(*at.indices(len(self)))]
+        row = self.plain(at)
+        return PartitionView(**row | {"consumers": {name: ConsumerView(**of) for name, of in row["consumers"].items()}})
+
+    def plain(self, at: int) -> dict[str, Any]:
+        """Return a partition as dictionaries."""
+        consumers = {name: _row(of, at) for name, of in self.consumers.items() if of["isolation"][at] is not None}
+        return {**_row(self.columns, at), "consumers": consumers}
+
+
+def _row(columns: Mapping[str, Sequence[Any]], at: int) -> dict[str, Any]:
+    return {name: column[at] for name, column in columns.items()}
+
+
+@dataclass(frozen=True, slots=True)
 class TopicView:
     """One probed topic."""
 
@@ -109,7 +146,7 @@ class Published:
     ordinal: int = 0
     brokers: tuple[int, ...] = ()
     topics: tuple[TopicView, ...] = ()
-    partitions: tuple[PartitionView, ...] = ()
+    partitions: Sequence[PartitionView] = ()
     stopped: str | None = None
     waiting_for: str | None = None
     suspects: int = 0
@@ -146,6 +183,7 @@ class Published:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Stored(Published):
+    partitions: tuple[PartitionView, ...] = ()
     version: Literal[1, 2]
 
 
@@ -172,9 +210,15 @@ def loads(stored: bytes, judged_ns: int) -> Published:
         ValueError: these bytes are not a view, or one of another version.
     """
     try:
-        found = _ADAPTER.validate_json(stored)
+        content = orjson.loads(stored)
+        if isinstance(content, dict) and isinstance(rows := content.get("partitions"), dict):
+            partitions = Rows(rows["columns"], rows["consumers"])
+            content["partitions"] = list(map(partitions.plain, range(len(partitions))))
+        found = _ADAPTER.validate_python(content)
     except ValidationError as error:
         first = error.errors(include_url=False, include_context=False)[0]
         place = ".".join(map(str, first["loc"]))
         raise ValueError(f"not a view of version {VERSION}: {place}: {first['msg']}") from None
+    except (orjson.JSONDecodeError, TypeError, KeyError, IndexError) as error:
+        raise ValueError(f"not a view of version {VERSION}: {error}") from None
     return Published(**{name: getattr(found, name) for name in _FIELDS}, judged_ns=judged_ns)
