@@ -188,7 +188,7 @@ def _merge(view: ClusterView, shown: Published, runner: RunnerState) -> None:
     view.cluster_id = view.cluster_id or shown.cluster_id
     if shown.since_ns is not None:
         view.since_ns = shown.since_ns if view.since_ns is None else min(view.since_ns, shown.since_ns)
-    for one in shown.measurements:
+    for one in shown.series():
         metric = METRICS.get(one.name)
         if metric is None or not metric.holds(one):
             continue

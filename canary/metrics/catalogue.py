@@ -1,7 +1,7 @@
 """The metrics of CONTRACTS.md, one entry each."""
 
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, Literal, NamedTuple
@@ -23,6 +23,30 @@ class Measurement(NamedTuple):
     labels: tuple[str, ...]
     value: float
     counts: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One metric of many partitions.
+
+    Attributes:
+        labels: Those after topic and partition: a text that all have, or a text for each.
+        values: In the order of the partitions; None: it has no such series. The last ones may lack.
+        counts: Of a histogram.
+    """
+
+    name: str
+    labels: tuple[str | tuple[str, ...], ...]
+    values: tuple[float | None, ...]
+    counts: tuple[tuple[int, ...] | None, ...] = ()
+
+    def measurements(self, places: Sequence[tuple[str, str]]) -> Iterator[Measurement]:
+        """Yield the series of the partitions, whose topics and numbers are ``places``."""
+        for i, value in enumerate(self.values):
+            if value is not None:
+                labels = [label if isinstance(label, str) else label[i] for label in self.labels]
+                counts = (self.counts[i] if self.counts else None) or ()
+                yield Measurement(self.name, (*places[i], *labels), value, counts)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,38 +1,57 @@
-"""The state of the online engine as a runner publishes it: what its pages show, and every series that it measures."""
+"""The state of the online engine as a runner publishes it: what its pages show, and every series that it measures.
 
-from collections.abc import Iterable, Iterator
+It is made once a second, of a thousand partitions too, so what there is of each is measured in columns.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
+from operator import attrgetter
+from typing import Any
 
 from canary.anomalies.online.gauges import stalled, suspects, unseen
 from canary.anomalies.online.log import ISOLATIONS, Log
 from canary.anomalies.online.losses.scrub import ratio
 from canary.anomalies.online.meters import Histogram, Meters
 from canary.anomalies.online.state import State, Topic
-from canary.metrics.catalogue import Measurement
-from canary.metrics.published import ConsumerView, PartitionView, Published, TopicView
+from canary.metrics.catalogue import Column, Measurement
+from canary.metrics.published import Published, Rows, TopicView
 
 NO_LEADER = "none"
 """The label ``leader`` of a partition without a known leader."""
+_NOTHING = Meters()
+_OF_MODES = {
+    "canary_probes_sent_total": attrgetter("sent"),
+    "canary_probes_acked_total": attrgetter("acked"),
+    "canary_probes_failed_total": attrgetter("failed"),
+    "canary_probes_indeterminate_total": attrgetter("indeterminate"),
+    "canary_probes_skipped_total": attrgetter("skipped"),
+    "canary_unverified_expired_total": attrgetter("unverified"),
+}
+_OF_READERS = {
+    "canary_consumer_position": "position",
+    "canary_unseen_probes": "unseen",
+    "canary_unseen_oldest_seconds": "oldest_unseen_s",
+    "canary_consumer_stalled": "stalled",
+}
+"""The field of ConsumerView that each metric is."""
+_HISTOGRAMS = {
+    "canary_produce_latency_seconds": attrgetter("produce_latency"),
+    "canary_end_to_end_latency_seconds": attrgetter("delivery_latency"),
+}
 
 
 def measured(state: State) -> Published:
     """Return the state as it is published, with every series of the runner."""
-    partitions: list[PartitionView] = []
-    series: list[Measurement] = [*_counters_of_all(state)]
-    for topic in state.topics.values():
-        for _, log in sorted(topic.logs.items()):
-            one = _partition(state, topic, log)
-            partitions.append(one)
-            series.extend(_gauges(state, topic, log, one))
-    series.extend(
-        _histogram("canary_transaction_latency_seconds", (mode,), one) for mode, one in state.commit_latency.items()
+    logs = [(topic, log) for topic in state.topics.values() for _, log in sorted(topic.logs.items())]
+    places = tuple(
+        dict.fromkeys([*((topic.name, log.partition) for topic, log in logs), *state.meters, *_probed(state)])
     )
-    series.extend(_topology(state))
-    if state.brokers:
-        leaders = {one.leader for one in partitions}
-        without = {broker for broker in state.brokers if broker not in leaders}.union(*state.unprobed.values())
-        series.append(Measurement("canary_brokers_without_probe", (), len(without)))
+    meters = [state.meters.get(place, _NOTHING) for place in places]
+    partitions = Rows(_partitions(logs, meters), _consumers(state, logs, meters))
+    columns = chain(
+        _counters(state, places, meters), _gauges(state, logs, partitions.columns), _readers(partitions.consumers)
+    )
     suspicions = suspects(state)
-    series.extend(Measurement("canary_suspects", (kind,), count) for kind, count in suspicions.items())
     return Published(
         cluster_id=state.cluster_id,
         since_ns=state.since_ns,
@@ -40,11 +59,16 @@ def measured(state: State) -> Published:
         ordinal=state.ordinal,
         brokers=tuple(state.brokers),
         topics=tuple(map(_topic, state.topics.values())),
-        partitions=tuple(partitions),
+        partitions=partitions,
         stopped=state.stopped,
         waiting_for=state.stopped or state.watch_error,
         suspects=sum(suspicions.values()),
-        measurements=tuple(series),
+        places=places,
+        columns=tuple(column for column in columns if any(value is not None for value in column.values)),
+        measurements=(
+            *_of_cluster(state, partitions.columns["leader"]),
+            *(Measurement("canary_suspects", (kind,), count) for kind, count in suspicions.items()),
+        ),
     )
 
 
@@ -63,57 +87,67 @@ def _topic(topic: Topic) -> TopicView:
     )
 
 
-def _partition(state: State, topic: Topic, log: Log) -> PartitionView:
-    meters = state.meters.get((topic.name, log.partition)) or Meters()
-    consumers = {}
-    for name, reader in log.readers.items():
-        count, oldest_s = unseen(state, topic, log, name)
-        consumers[name] = ConsumerView(
-            isolation=reader.isolation,
-            position=reader.position,
-            seen=meters.seen.get(name, 0),
-            unseen=count,
-            oldest_unseen_s=round(oldest_s, 3),
-            stalled=stalled(state, log, reader),
-        )
-    return PartitionView(
-        topic=topic.name,
-        partition=log.partition,
-        topic_id=topic.topic_id,
-        fresh=log.listed_ordinal > 0,
-        scrubbed_ns=log.scrubbed_ns,
-        rereading=bool(log.rereads or log.wanted),
-        leader=log.leader,
-        leader_epoch=log.epoch,
-        isr=tuple(log.isr),
-        replicas=tuple(log.replicas),
-        start=log.start,
-        end=log.end,
-        stable=log.stable,
-        sent=sum(meters.sent.values()),
-        acked=sum(meters.acked.values()),
-        failed=sum(meters.failed.values()),
-        indeterminate=sum(meters.indeterminate.values()),
-        consumers=consumers,
-    )
+def _partitions(logs: Sequence[tuple[Topic, Log]], meters: Sequence[Meters]) -> dict[str, Sequence[Any]]:
+    """Return the columns of the probed partitions; the first of the ``meters`` are theirs."""
+    sums = {
+        name: [sum(getattr(one, name).values()) for one in meters[: len(logs)]]
+        for name in ("sent", "acked", "failed", "indeterminate")
+    }
+    return {
+        "topic": [topic.name for topic, _ in logs],
+        "partition": [log.partition for _, log in logs],
+        "topic_id": [topic.topic_id for topic, _ in logs],
+        "fresh": [log.listed_ordinal > 0 for _, log in logs],
+        "scrubbed_ns": [log.scrubbed_ns for _, log in logs],
+        "rereading": [bool(log.rereads or log.wanted) for _, log in logs],
+        "leader": [log.leader for _, log in logs],
+        "leader_epoch": [log.epoch for _, log in logs],
+        "isr": [tuple(log.isr) for _, log in logs],
+        "replicas": [tuple(log.replicas) for _, log in logs],
+        "start": [log.start for _, log in logs],
+        "end": [log.end for _, log in logs],
+        "stable": [log.stable for _, log in logs],
+        **sums,
+    }
 
 
-def _topology(state: State) -> Iterator[Measurement]:
-    """Elections and regressions: of probed partitions from the start, at 0; of others once there was one."""
+def _consumers(
+    state: State, logs: Sequence[tuple[Topic, Log]], meters: Sequence[Meters]
+) -> dict[str, dict[str, Sequence[Any]]]:
+    """Return, by consumer, the columns of how far it is in each log; None in those that it does not read."""
+    waiting = {topic.name: unseen(state, topic) for topic in state.topics.values()}
+    found: dict[str, dict[str, Sequence[Any]]] = {}
+    for name in dict.fromkeys(chain(*(log.readers for _, log in logs))):
+        readers = [log.readers.get(name) for _, log in logs]
+        late = [waiting[topic.name].get((log.partition, name), (0, 0.0)) for topic, log in logs]
+        found[name] = {
+            "isolation": [reader and reader.isolation for reader in readers],
+            "position": [reader and reader.position for reader in readers],
+            "seen": [reader and one.seen.get(name, 0) for reader, one in zip(readers, meters, strict=False)],
+            "unseen": [reader and count for reader, (count, _) in zip(readers, late, strict=True)],
+            "oldest_unseen_s": [
+                reader and (round(oldest_s, 3) if oldest_s else 0.0)
+                for reader, (_, oldest_s) in zip(readers, late, strict=True)
+            ],
+            "stalled": [reader and stalled(state, log, reader) for reader, (_, log) in zip(readers, logs, strict=True)],
+        }
+    return found
+
+
+def _of_cluster(state: State, leaders: Iterable[int | None]) -> Iterator[Measurement]:
+    """Yield what is measured once, and what is known of partitions that are not probed, from its first time on."""
+    for mode, latency in state.commit_latency.items():
+        name = "canary_transaction_latency_seconds"
+        yield Measurement(name, (mode,), latency.sum, tuple(latency.counts))
     top = state.topology
-    probed = [(topic.name, number) for topic in state.topics.values() for number in topic.logs]
-    for topic, number in dict.fromkeys([*probed, *top.unclean]):
-        count = top.unclean.get((topic, number), 0)
-        yield Measurement("canary_unclean_elections_total", (topic, str(number)), count)
+    for (topic, number), count in top.unclean.items():
+        if state.log(topic, number) is None:
+            yield Measurement("canary_unclean_elections_total", (topic, str(number)), count)
     for (topic, number), count in top.regressions.items():
         yield Measurement("canary_offset_regressions_total", (topic, str(number)), count)
-
-
-def _counters_of_all(state: State) -> Iterator[Measurement]:
-    for place in dict.fromkeys([*state.meters, *_probed(state)]):
-        probed = state.probed.get(place[0])
-        modes, consumers = (probed.modes, ISOLATIONS) if probed is not None else ((), ())
-        yield from _counters(state.meters.get(place) or Meters(), *place, modes, consumers)
+    if state.brokers:
+        without = set(state.brokers).difference(leaders).union(*state.unprobed.values())
+        yield Measurement("canary_brokers_without_probe", (), len(without))
 
 
 def _probed(state: State) -> Iterator[tuple[str, int]]:
@@ -124,57 +158,78 @@ def _probed(state: State) -> Iterator[tuple[str, int]]:
             yield name, partition
 
 
-def _counters(
-    meters: Meters, topic: str, number: int, modes: Iterable[str], consumers: Iterable[str]
-) -> Iterator[Measurement]:
-    """Yield what was counted in a partition; those of ``modes`` and ``consumers`` exist from the start, at 0."""
-    place = (topic, str(number))
-    modes, consumers = dict.fromkeys([*meters.sent, *modes]), tuple(consumers)
-    for name, values, labels in (
-        ("canary_probes_sent_total", meters.sent, modes),
-        ("canary_probes_acked_total", meters.acked, modes),
-        ("canary_probes_failed_total", meters.failed, modes),
-        ("canary_probes_indeterminate_total", meters.indeterminate, modes),
-        ("canary_probes_skipped_total", meters.skipped, modes),
-        ("canary_unverified_expired_total", meters.unverified, modes),
-        ("canary_probes_seen_total", meters.seen, consumers),
-        ("canary_foreign_records_total", meters.foreign, ()),
-    ):
-        for label, value in (dict.fromkeys(labels, 0) | values).items():
-            yield Measurement(name, (*place, label), value)
-    yield Measurement("canary_offset_regressions_total", place, meters.regressions)
-    for name, histograms in (
-        ("canary_produce_latency_seconds", meters.produce_latency),
-        ("canary_end_to_end_latency_seconds", meters.delivery_latency),
-    ):
-        for label, histogram in histograms.items():
-            yield _histogram(name, (*place, label), histogram)
+def _counters(state: State, places: Sequence[tuple[str, int]], meters: Sequence[Meters]) -> Iterator[Column]:
+    """Yield what was counted; of the modes and consumers of topics that are probed from the start, at 0."""
+    probed = [state.probed.get(topic) for topic, _ in places]
+    modes = dict.fromkeys(chain(*(one.modes for one in state.probed.values()), *(one.sent for one in meters)))
+    at_0 = {
+        mode: [
+            0 if (to_be is not None and mode in to_be.modes) or mode in one.sent else None
+            for to_be, one in zip(probed, meters, strict=True)
+        ]
+        for mode in modes
+    }
+    for name, of in _OF_MODES.items():
+        yield from _counts(name, list(map(of, meters)), at_0)
+    everywhere = [0 if to_be is not None else None for to_be in probed]
+    yield from _counts("canary_probes_seen_total", [one.seen for one in meters], dict.fromkeys(ISOLATIONS, everywhere))
+    yield from _counts("canary_foreign_records_total", [one.foreign for one in meters], {})
+    yield _column("canary_offset_regressions_total", (one.regressions for one in meters))
+    for name, of in _HISTOGRAMS.items():
+        yield from _histograms(name, list(map(of, meters)))
 
 
-def _histogram(name: str, labels: tuple[str, ...], histogram: Histogram) -> Measurement:
-    return Measurement(name, labels, histogram.sum, tuple(histogram.counts))
+def _counts(
+    name: str, counters: Sequence[Mapping[str, int]], at_0: Mapping[str, Sequence[int | None]]
+) -> Iterator[Column]:
+    nowhere: Sequence[int | None] = [None] * len(counters)
+    for label in dict.fromkeys(chain(at_0, *counters)):
+        others = at_0.get(label, nowhere)
+        values = [counter.get(label, other) for counter, other in zip(counters, others, strict=True)]
+        yield _column(name, values, label)
 
 
-def _gauges(state: State, topic: Topic, log: Log, one: PartitionView) -> Iterator[Measurement]:
-    place = (one.topic, str(one.partition))
-    leader = NO_LEADER if one.leader is None or one.leader < 0 else str(one.leader)
-    waited_ns = state.now_ns - log.tried_ns if log.tried_ns else 0
-    yield Measurement("canary_unacknowledged_seconds", (*place, leader), max(waited_ns, 0) / 1e9)
-    yield Measurement("canary_log_start_offset", place, one.start)
-    if one.end is not None:
-        yield Measurement("canary_log_end_offset", place, one.end)
-    if one.leader_epoch is not None:
-        yield Measurement("canary_leader_epoch", place, one.leader_epoch)
-    if one.leader is not None:
-        yield Measurement("canary_partition_isr", place, len(one.isr))
-        under = topic.min_insync_replicas is not None and len(one.isr) < topic.min_insync_replicas
-        yield Measurement("canary_partition_under_min_isr", place, int(under))
-    if log.scrub_began_ns:
-        yield Measurement("canary_scrub_position_ratio", place, ratio(log))
-        age_ns = state.now_ns - (log.scrubbed_ns or log.scrub_began_ns)
-        yield Measurement("canary_scrub_age_seconds", place, max(age_ns, 0) / 1e9)
-    for name, consumer in one.consumers.items():
-        yield Measurement("canary_consumer_position", (*place, name), consumer.position)
-        yield Measurement("canary_unseen_probes", (*place, name), consumer.unseen)
-        yield Measurement("canary_unseen_oldest_seconds", (*place, name), consumer.oldest_unseen_s)
-        yield Measurement("canary_consumer_stalled", (*place, name), int(consumer.stalled))
+def _histograms(name: str, by_label: Sequence[Mapping[str, Histogram]]) -> Iterator[Column]:
+    for label in dict.fromkeys(chain(*by_label)):
+        found = [one.get(label) for one in by_label]
+        counts = tuple([None if one is None else tuple(one.counts) for one in found])
+        yield _column(name, [None if one is None else one.sum for one in found], label, counts=counts)
+
+
+def _gauges(
+    state: State, logs: Sequence[tuple[Topic, Log]], partitions: Mapping[str, Sequence[Any]]
+) -> Iterator[Column]:
+    now_ns, unclean = state.now_ns, state.topology.unclean
+    leaders = tuple([NO_LEADER if leader is None or leader < 0 else str(leader) for leader in partitions["leader"]])
+    waited = [max(now_ns - log.tried_ns, 0) / 1e9 if log.tried_ns else 0.0 for _, log in logs]
+    yield _column("canary_unacknowledged_seconds", waited, leaders)
+    yield _column("canary_log_start_offset", partitions["start"])
+    yield _column("canary_log_end_offset", partitions["end"])
+    yield _column("canary_leader_epoch", partitions["leader_epoch"])
+    in_sync = [None if log.leader is None else len(log.isr) for _, log in logs]
+    yield _column("canary_partition_isr", in_sync)
+    least = [-1 if topic.min_insync_replicas is None else topic.min_insync_replicas for topic, _ in logs]
+    under = [None if number is None else int(number < most) for number, most in zip(in_sync, least, strict=True)]
+    yield _column("canary_partition_under_min_isr", under)
+    scrubbed = [ratio(log) if log.scrub_began_ns else None for _, log in logs]
+    yield _column("canary_scrub_position_ratio", scrubbed)
+    since = [log.scrub_began_ns and (log.scrubbed_ns or log.scrub_began_ns) for _, log in logs]
+    yield _column("canary_scrub_age_seconds", [max(now_ns - ns, 0) / 1e9 if ns else None for ns in since])
+    yield _column(
+        "canary_unclean_elections_total", [unclean.get((topic.name, log.partition), 0) for topic, log in logs]
+    )
+
+
+def _readers(consumers: Mapping[str, Mapping[str, Sequence[Any]]]) -> Iterator[Column]:
+    for name, columns in consumers.items():
+        for metric, field in _OF_READERS.items():
+            yield _column(metric, columns[field], name)
+
+
+def _column(
+    name: str,
+    values: Iterable[float | None],
+    *labels: str | tuple[str, ...],
+    counts: tuple[tuple[int, ...] | None, ...] = (),
+) -> Column:
+    return Column(name, labels, tuple(values), counts)

@@ -8,17 +8,18 @@ release does not know is ignored, and JSON of another ``version`` is refused, so
 """
 
 import dataclasses
-from collections.abc import Mapping  # pydantic reads the annotations
+from collections.abc import Iterator, Mapping, Sequence  # pydantic reads the annotations
 from dataclasses import dataclass, field
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, overload
 
 import orjson
 from pydantic import TypeAdapter, ValidationError
 
-from canary.metrics.catalogue import Measurement
+from canary.metrics.catalogue import Column, Measurement
 from canary.metrics.findings import Audit  # pydantic reads the annotations
 
-VERSION: Final = 1
+VERSION: Final = 2
+"""Version 1 had no columns: every series was a measurement. It is read, too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +62,43 @@ class PartitionView:
 
 
 @dataclass(frozen=True, slots=True)
+class Rows(Sequence[PartitionView]):
+    """Partitions in columns: a row is made when it is asked for, which in a runner is seldom.
+
+    Attributes:
+        columns: By field of PartitionView, but for ``consumers``: the values of all partitions.
+        consumers: By consumer, and by field of ConsumerView: the same; None for partitions that it does not read.
+    """
+
+    columns: Mapping[str, Sequence[Any]]
+    consumers: Mapping[str, Mapping[str, Sequence[Any]]]
+
+    def __len__(self) -> int:
+        """Return the number of partitions."""
+        return len(self.columns["partition"])
+
+    @overload
+    def __getitem__(self, at: int) -> PartitionView: ...
+    @overload
+    def __getitem__(self, at: slice) -> Sequence[PartitionView]: ...
+    def __getitem__(self, at: int | slice) -> PartitionView | Sequence[PartitionView]:
+        """Return a partition, or some."""
+        if isinstance(at, slice):
+            return [self[i] for i in range(*at.indices(len(self)))]
+        row = self.plain(at)
+        return PartitionView(**row | {"consumers": {name: ConsumerView(**of) for name, of in row["consumers"].items()}})
+
+    def plain(self, at: int) -> dict[str, Any]:
+        """Return a partition as dictionaries."""
+        consumers = {name: _row(of, at) for name, of in self.consumers.items() if of["isolation"][at] is not None}
+        return {**_row(self.columns, at), "consumers": consumers}
+
+
+def _row(columns: Mapping[str, Sequence[Any]], at: int) -> dict[str, Any]:
+    return {name: column[at] for name, column in columns.items()}
+
+
+@dataclass(frozen=True, slots=True)
 class TopicView:
     """One probed topic."""
 
@@ -92,6 +130,9 @@ class Published:
         stopped: Why the cluster is not judged until the next start; None: it is.
         waiting_for: What keeps the runner from probing; None: nothing does.
         suspects: How many suspicions wait for confirmation.
+        places: The (topic, partition) that ``columns`` are about.
+        columns: The series of partitions, of which there are many.
+        measurements: All others.
         judged_ns: When facts were last made durable and judged; the store keeps it beside the JSON.
         told_ns: When the flusher stored it.
         troubles: What the runner cannot do now, in words, and whether losses may go unnoticed meanwhile.
@@ -105,10 +146,12 @@ class Published:
     ordinal: int = 0
     brokers: tuple[int, ...] = ()
     topics: tuple[TopicView, ...] = ()
-    partitions: tuple[PartitionView, ...] = ()
+    partitions: Sequence[PartitionView] = ()
     stopped: str | None = None
     waiting_for: str | None = None
     suspects: int = 0
+    places: tuple[tuple[str, int], ...] = ()
+    columns: tuple[Column, ...] = ()
     measurements: tuple[Measurement, ...] = ()
     judged_ns: int = 0
     told_ns: int | None = None
@@ -125,6 +168,13 @@ class Published:
         """Return the partitions of a topic."""
         return [one for one in self.partitions if one.topic == name]
 
+    def series(self) -> Iterator[Measurement]:
+        """Yield every series."""
+        yield from self.measurements
+        places = [(topic, str(partition)) for topic, partition in self.places]
+        for column in self.columns:
+            yield from column.measurements(places)
+
     @property
     def all_seen(self) -> bool:
         """Whether every consumer has been given every probe that it must be given."""
@@ -133,7 +183,8 @@ class Published:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Stored(Published):
-    version: Literal[1]
+    partitions: tuple[PartitionView, ...] = ()
+    version: Literal[1, 2]
 
 
 _ADAPTER = TypeAdapter(_Stored)
@@ -159,9 +210,15 @@ def loads(stored: bytes, judged_ns: int) -> Published:
         ValueError: these bytes are not a view, or one of another version.
     """
     try:
-        found = _ADAPTER.validate_json(stored)
+        content = orjson.loads(stored)
+        if isinstance(content, dict) and isinstance(rows := content.get("partitions"), dict):
+            partitions = Rows(rows["columns"], rows["consumers"])
+            content["partitions"] = list(map(partitions.plain, range(len(partitions))))
+        found = _ADAPTER.validate_python(content)
     except ValidationError as error:
         first = error.errors(include_url=False, include_context=False)[0]
         place = ".".join(map(str, first["loc"]))
         raise ValueError(f"not a view of version {VERSION}: {place}: {first['msg']}") from None
+    except (orjson.JSONDecodeError, TypeError, KeyError, IndexError) as error:
+        raise ValueError(f"not a view of version {VERSION}: {error}") from None
     return Published(**{name: getattr(found, name) for name in _FIELDS}, judged_ns=judged_ns)

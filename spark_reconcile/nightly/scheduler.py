@@ -43,6 +43,8 @@ TRIES: Final = 3
 """A failing night is tried so often, RETRY_S apart."""
 RETRY_S: Final = 900.0
 _TICK_S: Final = 1.0
+RENEW_S: Final = 3.0
+"""How often leases are renewed."""
 _LOOK_S: Final = 30.0
 """How often the table is asked whether a night is due, besides at the scheduled hours."""
 _PR_SET_PDEATHSIG: Final = 1
@@ -69,7 +71,7 @@ def lease_name(cluster: str) -> str:
 
 
 class Leadership:
-    """The clusters that this scheduler leads, because it holds their leases; renewed once a tick."""
+    """The clusters that this scheduler leads, because it holds their leases."""
 
     def __init__(
         self, store: Store, holder: str, clusters: Iterable[str], monotonic: Callable[[], float] = time.monotonic
@@ -183,7 +185,7 @@ class Scheduler:
         self._compacted = time.monotonic()
         self._holder = f"schedule-{secrets.token_hex(8)}"
         self._leadership = Leadership(store, self._holder, (cluster.name for cluster in settings.clusters))
-        self._purge_due = float("-inf")
+        self._renewal_due = self._purge_due = float("-inf")
         self._swept: frozenset[str] = frozenset()
         """The led clusters whose rows of dead schedulers were ended."""
         self._job: Job | None = None
@@ -214,8 +216,16 @@ class Scheduler:
             clock.shutdown(wait=False)
             self._stop()
 
+    def _led(self) -> frozenset[str]:
+        """Return the led clusters, whose leases are renewed when that is due."""
+        now = time.monotonic()
+        if now >= self._renewal_due:
+            self._leadership.renew()
+            self._renewal_due = now + RENEW_S
+        return self._leadership.mine
+
     def _tick(self) -> None:
-        led = self._leadership.renew()
+        led = self._led()
         if self._job is not None and self._job.ticket.cluster not in led:
             self._end("another scheduler has taken over")
         if not self._merging <= led:

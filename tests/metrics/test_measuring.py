@@ -11,7 +11,7 @@ OUTCOMES = ("sent", "acked", "failed", "indeterminate")
 
 
 def series(state: State, name: str) -> dict[tuple[str, ...], float]:
-    return {m.labels: m.value for m in measured(state).measurements if m.name == name}
+    return {m.labels: m.value for m in measured(state).series() if m.name == name}
 
 
 def test_every_counter_of_what_is_to_be_probed_is_there_at_0_before_the_cluster_answers() -> None:
@@ -73,3 +73,14 @@ def test_a_zombie_that_is_not_acknowledged_is_as_it_should_be() -> None:
     bench.now_ns += 600 * 10**9
     bench.fold(f.Tick(bench.now_ns))
     assert set(waited(bench).values()) == {0}
+
+
+def test_what_generations_wrote_and_a_consumer_was_not_given_is_one_number_of_the_oldest_age() -> None:
+    bench = Bench()
+    bench.write(2)
+    bench.now_ns += 5 * 10**9
+    bench.restart()
+    bench.write(3)
+    place = (TOPIC, "0", "read_committed")
+    assert series(bench.tracker.state, "canary_unseen_probes")[place] == 5
+    assert 5 <= series(bench.tracker.state, "canary_unseen_oldest_seconds")[place] < 7

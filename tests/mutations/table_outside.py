@@ -240,7 +240,9 @@ OUTSIDE: Final[list[Mutation]] = [
         ("            elif now - self._last_fact >= _TICK_S:", "            elif True:"),
         ("            elif now - self._last_fact >= _TICK_S:", "            elif False:"),
         ("            self._tidy_ledger()\n            if", "            if"),
+        ("                self._show()\n                shown_at", "                shown_at"),
         ("                self._publish()\n                published_at = now", "                published_at = now"),
+        ("        self._flusher.woken.set()\n", ""),
         (
             "        self._seal()\n        self._publish()\n        self._ledger.close()",
             "        self._publish()\n        self._ledger.close()",
@@ -250,7 +252,7 @@ OUTSIDE: Final[list[Mutation]] = [
         ("                if self.blocked is None:\n", "                if True:\n"),
         ("                self.blocked = str(error)\n", ""),
         ("                self._inbox.halt(halted=True)\n", ""),
-        ("                self._publish()  # meanwhile", "                pass  # meanwhile"),
+        ("                self._show()  # meanwhile", "                pass  # meanwhile"),
         ("                    return False\n", "                    break\n"),
         ("            self.blocked = None\n", ""),
         ("            self._inbox.halt(halted=False)\n", ""),

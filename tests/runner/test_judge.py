@@ -6,6 +6,7 @@ import errno
 import os
 import queue
 import resource
+import threading
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -40,6 +41,7 @@ class Flushed:
     over: list[Violation] = field(default_factory=list)
     changes: list[TopologyChange] = field(default_factory=list)
     shown: int = 17
+    woken: threading.Event = field(default_factory=threading.Event)
 
     def violations(self, violations: list[Violation]) -> None:
         self.said += violations
@@ -160,7 +162,7 @@ def test_while_nothing_can_be_made_durable_this_is_shown_and_the_judge_s_progres
     bench.full[0] = True
     before = judge.published.judged_ns
     assert judge._judge(facts)
-    values = [{one.name: one.value for one in published.measurements} for published in shown]
+    values = [{one.name: one.value for one in published.series()} for published in shown]
     assert [one["canary_ledger_pending_rows"] for one in values] == [3, 3, 3]
     assert values[0]["canary_ledger_errors_total"] < values[2]["canary_ledger_errors_total"]
     assert {published.judged_ns for published in shown} == {before}
@@ -320,7 +322,7 @@ def test_what_is_published_is_of_now_and_counts_what_waits(bench: Bench) -> None
     assert published.ordinal == 1
     assert published.now_ns > before
     assert bench.tracker.state.now_ns > before
-    values = {one.name: one.value for one in published.measurements}
+    values = {one.name: one.value for one in published.series()}
     assert values["canary_ledger_pending_rows"] == 2
     assert values["canary_ledger_errors_total"] == 2
 
@@ -355,6 +357,36 @@ def test_time_passes_also_where_nothing_happens(bench: Bench, monkeypatch: pytes
     finally:
         judge.stop(60)
     assert judge.failure is None
+
+
+def test_a_view_is_made_for_the_store_each_second_though_nobody_waits(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(judging, "_SHOW_S", 0.05)
+    judge = bench.judge(fsync_interval=0.01)
+    judge.start()
+    try:
+        for _ in range(3):
+            before = judge.published
+            assert bench.flushed.woken.wait(60)
+            bench.flushed.woken.clear()
+            assert bench.flushed.woken.wait(60)
+            assert judge.published is not before
+    finally:
+        judge.stop()
+
+
+def test_whoever_waits_for_a_view_gets_it_before_the_store(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(judging, "_SHOW_S", 3600)
+    judge = bench.judge(fsync_interval=0.01)
+    judge.start()
+    try:
+        for _ in range(3):
+            before = judge.published.ordinal
+            bench.inbox.put([f.Tick(1)])
+            assert judge.wait_for(lambda published: published.ordinal > before, 60)  # noqa: B023  # called at once
+    finally:
+        judge.stop()
 
 
 def test_no_tick_comes_before_its_time(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:

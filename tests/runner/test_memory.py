@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
-import orjson
 import pytest
 
 from canary import facts as f
@@ -265,13 +264,6 @@ def test_what_is_delivered_and_not_yet_followed_by_a_view_is_kept(
         assert run.flusher.flush()
         assert run.flusher.undelivered() == run.flusher.unended() == []
         assert run.flusher.shown == 2
-
-
-def test_a_snapshot_of_a_release_that_did_not_know_what_the_store_had_is_read() -> None:
-    content = orjson.loads(snapshot.seal(Tracker(), [], [], 7))
-    assert snapshot.unseal(orjson.dumps(content)).shown == 7
-    del content["shown"]
-    assert snapshot.unseal(orjson.dumps(content)).shown == 0
 
 
 def of(directory: Path) -> Settings:

@@ -50,7 +50,7 @@ def test_a_cluster_that_never_answered_has_series_at_0_and_says_what_it_waits_fo
             until(lambda: runner.published is not None and runner.published.waiting_for, 30, "it is said")
             assert runner.published is not None
             assert "_TRANSPORT: the cluster does not answer" in (runner.published.waiting_for or "")
-            acked = {m.labels: m.value for m in runner.published.measurements if m.name == "canary_probes_acked_total"}
+            acked = {m.labels: m.value for m in runner.published.series() if m.name == "canary_probes_acked_total"}
             main = {("t", str(p), "idempotent"): 0 for p in range(4)}
             assert acked == main | {("t-plain", str(p), "plain"): 0 for p in range(4)}
             asked.clear()

@@ -58,7 +58,7 @@ def live(settings: Settings, lab: Lab) -> tuple[set[str], int]:
 
 def partitions(runner: ClusterRunner) -> tuple[PartitionView, ...]:
     assert runner.published is not None
-    return runner.published.partitions
+    return tuple(runner.published.partitions)
 
 
 def acked(runner: ClusterRunner) -> int:

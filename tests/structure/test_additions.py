@@ -192,8 +192,8 @@ def test_a_metric_is_its_entry_and_the_line_that_measures_it(tree: Tree, runners
     )
     tree.insert(
         "canary/metrics/measuring.py",
-        "    series.extend(_topology(state))\n",
-        '    series.extend(Measurement("canary_dummies", ("t", partition), 3) for partition in ("0", "1"))\n',
+        "    top = state.topology\n",
+        '    yield from (Measurement("canary_dummies", ("t", partition), 3) for partition in ("0", "1"))\n',
     )
     lines = tree.python("-c", DUMMY_METRIC).splitlines()
     assert f'canary_dummies{{cluster="prod",partition="0",topic="t"}} {shown}.0' in lines

@@ -90,7 +90,7 @@ TAKEN_OUT: Final = (
                 "canary/runner/publishing/judge.py",
                 "                self.blocked = str(error)\n"
                 "                self._inbox.halt(halted=True)\n"
-                "                self._publish()  # meanwhile, with the number of facts that wait\n",
+                "                self._show()  # meanwhile, with the number of facts that wait\n",
                 "",
             ),
             Edit("canary/runner/publishing/judge.py", "        return self._ledger.failing\n", "        return None\n"),

@@ -27,15 +27,19 @@ def stalled(state: State, log: Log, reader: Reader) -> bool:
     return goal is not None and reader.position < goal and state.now_ns - reader.moved_at_ns > STALLED_NS
 
 
-def unseen(state: State, topic: Topic, log: Log, consumer: str) -> tuple[int, float]:
-    """Return how many promised probes the consumer has not been given yet, and the age of the oldest in seconds."""
-    count, oldest_ns = 0, state.now_ns
+def unseen(state: State, topic: Topic) -> dict[tuple[int, str], tuple[int, float]]:
+    """Return, by partition and consumer, how many promised probes wait for it, and the age of the oldest in seconds.
+
+    A consumer that has been given all of them is not in it.
+    """
+    found: dict[tuple[int, str], tuple[int, int]] = {}
     for stream in topic.streams:
-        if stream.partition != log.partition or not (waiting := stream.unseen.get(consumer)):
-            continue
-        count += waiting.total
-        first = waiting.first()
-        at_ns = None if first is None else sent_time(stream, first)
-        if at_ns is not None:
-            oldest_ns = min(oldest_ns, at_ns)
-    return count, max(state.now_ns - oldest_ns, 0) / 1e9 if count else 0.0
+        for consumer, waiting in stream.unseen.items():
+            first = waiting.first()
+            if first is None:
+                continue
+            at_ns = sent_time(stream, first)
+            count, oldest_ns = found.get((stream.partition, consumer), (0, state.now_ns))
+            oldest_ns = oldest_ns if at_ns is None else min(oldest_ns, at_ns)
+            found[stream.partition, consumer] = count + waiting.total, oldest_ns
+    return {place: (count, (state.now_ns - oldest_ns) / 1e9) for place, (count, oldest_ns) in found.items()}

@@ -79,8 +79,12 @@ class ClusterRunner(Worker):
 
     @property
     def published(self) -> Published | None:
-        """What is known of the cluster, None before the ledger is replayed."""
-        return self._judge.published if self._judge is not None else None
+        """What is known of the cluster now, None before the ledger is replayed."""
+        judge, now_ns = self._judge, self._clock.now_ns()
+        if judge is None:
+            return None
+        judge.wait_for(lambda shown: shown.now_ns >= now_ns, 1.0)
+        return judge.published
 
     def ask_stop(self) -> None:
         """Ask it to end, without waiting; puts into a full queue return."""
@@ -112,10 +116,11 @@ class ClusterRunner(Worker):
         Returns:
             When it was asked for, in ns: ``scrubbed_ns`` of a partition is later once it was read to its end.
         """
-        assert self._judge is not None  # noqa: S101  # it is there before ``probing`` is set
+        shown = self.published
+        assert shown is not None  # noqa: S101  # it is there before ``probing`` is set
         assert self._clients is not None  # noqa: S101  # the same
         at_ns = self._clock.now_ns()
-        wanted = [one for one in self._judge.published.partitions if one.topic in self._clients.probes]
+        wanted = [one for one in shown.partitions if one.topic in self._clients.probes]
         if since_ns is not None:
             wanted = [one for one in wanted if one.scrubbed_ns <= since_ns and not one.rereading]
         self._inbox.put([ScrubAsked(at_ns, one.topic, one.partition, _WHOLE_LOG, start=0) for one in wanted])
@@ -252,7 +257,8 @@ class ClusterRunner(Worker):
         self._supervisor.stop(1.0)
         if self._clients is not None:
             if self._clients.silence():
-                judge.wait_for(lambda shown: shown.all_seen, 2.0)
+                silent_ns = self._clock.now_ns()
+                judge.wait_for(lambda shown: shown.now_ns >= silent_ns and shown.all_seen, 2.0)
             self._clients.stop_reading()
         judge.stop(4.0)
         shipper.stop(2.0)

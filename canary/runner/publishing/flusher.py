@@ -1,4 +1,4 @@
-"""The thread that writes to the store: a view once a second, and each violation until the store has it."""
+"""The thread that writes to the store: each second's view, and each violation at once, until the store has it."""
 
 import dataclasses
 import itertools
@@ -23,7 +23,9 @@ from storage.store.values import StoredViolation
 
 log = structlog.get_logger(__name__)
 
-_INTERVAL_S = 1.0
+_INTERVAL_S = 1.5
+"""It flushes so often at least: the judge wakes it with a new view each second, unless it hangs."""
+_PAUSE_S = 0.05
 _BATCH = 500
 _CERTIFICATES_S = 60.0
 _ALONE_NS = 10 * 60 * 10**9
@@ -83,6 +85,7 @@ class Flusher(Worker):
                 self._ends_delivered.pop(key, None)
                 if self._left is not None:
                     self._left.discard(key)
+                self.woken.set()
 
     def ended(self, over: Iterable[Violation]) -> None:
         """Take conditions that hold no more; their violations are delivered first."""
@@ -112,10 +115,9 @@ class Flusher(Worker):
     def run(self) -> None:
         """Flush until stopped, and once more at the end."""
         while not self.stopping.is_set():
-            began = system.monotonic()
             self.flush()
-            left = _INTERVAL_S - (system.monotonic() - began)
-            self.stopping.wait(max(left, 0.05))
+            self.stopping.wait(_PAUSE_S)
+            self.wait(_INTERVAL_S)
         self.flush()
 
     def flush(self) -> bool:

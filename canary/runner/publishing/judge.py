@@ -21,6 +21,10 @@ from storage.ledger import Ledger, LedgerError
 log = structlog.get_logger(__name__)
 
 _TICK_S = 1.0
+_SHOW_S = 1.0
+"""How often a view is made for the store."""
+_SOON_S = 0.5
+"""How often one is made at least while a part of the runner waits for it."""
 _MOST = 20_000
 """The most facts of one frame: bounds the time between a fact and its judgement when many come at once."""
 _RETRY_S = 1.0
@@ -67,6 +71,8 @@ class Judge(Worker):
         self._seal_at = 0.0
         self._gate = Gate()
         self._changed = system.condition()
+        self._waiting = 0
+        """How many threads wait for a view."""
         self._judged_ns = _remembered_ns(tracker, self._clock.now_ns())
         self.published = Published(judged_ns=self._judged_ns)
         """What was published last; ``now_ns`` is 0 before the judge has begun."""
@@ -78,9 +84,16 @@ class Judge(Worker):
         return self._ledger.failing
 
     def wait_for(self, reached: Callable[[Published], bool], timeout: float) -> bool:
-        """Wait until a published view satisfies ``reached``; returns whether one did within ``timeout`` seconds."""
+        """Wait until a published view satisfies ``reached``; returns whether one did within ``timeout`` seconds.
+
+        Meanwhile views are made more often.
+        """
         with self._changed:
-            return self._changed.wait_for(lambda: reached(self.published) or self.stopping.is_set(), timeout)
+            self._waiting += 1
+            try:
+                return self._changed.wait_for(lambda: reached(self.published) or self.stopping.is_set(), timeout)
+            finally:
+                self._waiting -= 1
 
     def drop(self, path: Path) -> None:
         """Let the ledger drop a segment that is in the probe log, at the next turn."""
@@ -89,8 +102,8 @@ class Judge(Worker):
 
     def run(self) -> None:
         """Judge until stopped, then until the queue is empty or cannot be made durable."""
-        self._publish()
-        published_at = system.monotonic()
+        self._show()
+        shown_at = published_at = system.monotonic()
         while not self.stopping.is_set() or self._inbox.pending:
             facts = gathered(self._inbox.gather(self._fsync_interval, _MOST))
             now = system.monotonic()
@@ -102,7 +115,10 @@ class Judge(Worker):
             if facts and not self._judge(facts):
                 break
             self._tidy_ledger()
-            if now - published_at >= min(self._fsync_interval, 0.5) or self.stopping.is_set():
+            if now - shown_at >= _SHOW_S:
+                self._show()
+                shown_at = published_at = now
+            elif self.stopping.is_set() or (self._waiting and now - published_at >= min(self._fsync_interval, _SOON_S)):
                 self._publish()
                 published_at = now
         self._seal()
@@ -120,7 +136,7 @@ class Judge(Worker):
                     log.error("ledger_blocked", error=str(error), facts=count(facts))  # noqa: TRY400  # no trace
                 self.blocked = str(error)
                 self._inbox.halt(halted=True)
-                self._publish()  # meanwhile, with the number of facts that wait
+                self._show()  # meanwhile, with the number of facts that wait
                 if self.stopping.wait(_RETRY_S):
                     return False
         self._inbox.settle()
@@ -172,6 +188,11 @@ class Judge(Worker):
         except LedgerError as error:
             self._seal_at = system.monotonic() + _SEAL_AGAIN_S
             log.error("segment_not_sealed", error=str(error))  # noqa: TRY400  # one line, no trace
+
+    def _show(self) -> None:
+        """Publish a view for the store."""
+        self._publish()
+        self._flusher.woken.set()
 
     def _publish(self) -> None:
         try:

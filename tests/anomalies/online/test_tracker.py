@@ -271,7 +271,7 @@ def test_a_foreign_record_is_silent() -> None:
     assert b.found() == []
     assert any(
         m.name == "canary_foreign_records_total" and m.labels[2] == RC and m.value == 1
-        for m in measured(b.tracker.state).measurements
+        for m in measured(b.tracker.state).series()
     )
 
 
@@ -362,9 +362,7 @@ def test_retention_that_removes_unread_probes_is_counted_and_no_loss() -> None:
     b.fold(f.TopicConfigured(b.now_ns, TOPIC, 7 * 86_400_000, -1, "delete", 2))
     b.settle()
     assert b.found() == []
-    unverified = [
-        m.value for m in measured(b.tracker.state).measurements if m.name == "canary_unverified_expired_total"
-    ]
+    unverified = [m.value for m in measured(b.tracker.state).series() if m.name == "canary_unverified_expired_total"]
     assert unverified == [6]
 
 

@@ -233,9 +233,7 @@ def test_an_indeterminate_transaction_that_a_read_proves_counts() -> None:
 
 def test_a_coordinator_that_is_not_met_is_a_broker_without_probe() -> None:
     def without(bench: Bench) -> float:
-        return next(
-            m.value for m in measured(bench.tracker.state).measurements if m.name == "canary_brokers_without_probe"
-        )
+        return next(m.value for m in measured(bench.tracker.state).series() if m.name == "canary_brokers_without_probe")
 
     bench = Bench()
     bench.round()

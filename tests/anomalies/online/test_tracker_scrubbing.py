@@ -17,7 +17,7 @@ def scrub(bench: Bench, records: int = 10, start: int | None = None) -> None:
 
 
 def metric(bench: Bench, name: str) -> float:
-    return next(m.value for m in measured(bench.tracker.state).measurements if m.name == name)
+    return next(m.value for m in measured(bench.tracker.state).series() if m.name == name)
 
 
 def test_a_pass_goes_from_start_to_end_and_begins_again() -> None:
