@@ -57,10 +57,12 @@ def found() -> list[str]:
     )
 
 
-def ran(name: str) -> tuple[list[str], bool]:
+def ran(name: str, rounds: int) -> tuple[list[str], bool]:
     """Run a benchmark, and show what it says; return the rows of its table, and whether all is well."""
     rows = []
     command = [sys.executable, "-m", f"tests.benchmarks.{name}"]
+    if rounds and "rounds: int" in (Path(__file__).parent / f"{name}.py").read_text(encoding="utf-8"):
+        command += ["--rounds", str(rounds)]
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout
         for line in map(str.rstrip, process.stdout):
@@ -84,8 +86,10 @@ def kept(names: list[str], here: str) -> dict[str, list[str]]:
     return rows
 
 
-def main(named: Annotated[list[str] | None, typer.Argument(help="Which.")] = None, *, write: bool = False) -> None:
-    """Run those named, or all."""
+def main(
+    named: Annotated[list[str] | None, typer.Argument(help="Which.")] = None, *, rounds: int = 0, write: bool = False
+) -> None:
+    """Run those named, or all; 0 rounds: as many as each has of itself."""
     names = named or found()
     if unknown := set(names) - set(found()):
         raise typer.BadParameter(f"{', '.join(sorted(unknown))}; there are {', '.join(found())}")
@@ -94,7 +98,7 @@ def main(named: Annotated[list[str] | None, typer.Argument(help="Which.")] = Non
     typer.echo(f"{here}\n\n{head}")
     rows, well = kept(names, here), True
     for name in names:
-        rows[name], good = ran(name)
+        rows[name], good = ran(name, rounds)
         well &= good
         if write:  # what was measured in an hour is not lost in the next
             table = "\n".join(line for one in sorted(rows) for line in rows[one])

@@ -64,7 +64,7 @@ def rendered(partitions: int, rounds: int) -> Iterator[Figure]:
         view = wide_view(partitions)
         registry = in_memory(read_views([View("prod", "canary-0", time.time_ns(), view)], time.time_ns())["prod"])
         mine, others = (
-            sorted(line for line in text.splitlines() if line.startswith(b"canary_p"))
+            sorted(line for line in text.splitlines() if line.startswith(b"canary_p") and b"partition=" in line)
             for text in (ours(view), theirs(registry))
         )
         assert len(mine) > 20 * partitions

@@ -35,7 +35,7 @@ MIB = 2**20
 class Figure:
     """One thing that was measured, and its bounds: without any it is only told.
 
-    ``low`` and ``high`` are the extremes of the rounds of which ``value`` is the median.
+    ``value`` is the median of ``rounds``, if there was more than one.
     """
 
     subject: str
@@ -44,8 +44,7 @@ class Figure:
     unit: str = ""
     most: float | None = None
     least: float | None = None
-    low: float | None = None
-    high: float | None = None
+    rounds: Sequence[float] = ()
 
     @property
     def ok(self) -> bool:
@@ -54,13 +53,15 @@ class Figure:
 
     @classmethod
     def of(cls, subject: str, what: str, rounds: Iterable[float], unit: str = "", **bounds: float | None) -> Figure:
-        """Return the median of some rounds, with their extremes."""
-        values = list(rounds)
-        return cls(subject, what, statistics.median(values), unit, low=min(values), high=max(values), **bounds)
+        """Return the median of some rounds."""
+        values = tuple(rounds)
+        return cls(subject, what, statistics.median(values), unit, rounds=values, **bounds)
 
     def __str__(self) -> str:
         """Return a row of a table in Markdown."""
-        spread = "" if self.low is None or self.high is None else f"{number(self.low)} to {number(self.high)}"
+        spread = ""
+        if len(self.rounds) > 1:
+            spread = f"{number(min(self.rounds))} to {number(max(self.rounds))} ({len(self.rounds)})"
         given = (("at most", self.most), ("at least", self.least))
         bounds = [f"{words} {number(bound)}" for words, bound in given if bound is not None]
         verdict = ("yes" if self.ok else "**missed**") if bounds else ""

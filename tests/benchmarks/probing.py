@@ -77,6 +77,11 @@ class Window:
         return self.cpu / self.verified * 1000
 
     @property
+    def yielded(self) -> float:
+        """Verified probes for each CPU second of the subject and of the brokers."""
+        return self.verified / (self.cpu + self.brokers_cpu)
+
+    @property
     def rate(self) -> float:
         """Verified probes a second."""
         return self.verified / self.seconds

@@ -63,7 +63,7 @@ def main(bootstrap: str, topic: str, partitions: int, rate: float) -> int:  # no
         while not stopped:
             serve(0)
             left = due - time.monotonic()
-            message = poll(max(left, 0))
+            message = poll(max(left, 0) if ahead < AHEAD else 0.1)
             if message is not None:
                 if message.error():
                     raise KafkaException(message.error())
@@ -72,7 +72,7 @@ def main(bootstrap: str, topic: str, partitions: int, rate: float) -> int:  # no
                 wrong += sequence != read[partition]
                 read[partition] = sequence + 1
                 ahead -= 1
-            if left <= 0 and (message is None or ahead < AHEAD):
+            if left <= 0 and ahead < AHEAD:
                 break
     return int(wrong > 0)
 

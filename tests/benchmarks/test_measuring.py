@@ -37,7 +37,7 @@ def test_a_figure_keeps_both_its_bounds() -> None:
 
 def test_the_median_is_told_with_its_spread() -> None:
     row = str(Figure.of("s", "w", [3.0, 1.0, 2.0], "s", most=1.5))
-    assert row == "| s | w | 2.00 s | 1.00 to 3.00 | at most 1.50 | **missed** |"
+    assert row == "| s | w | 2.00 s | 1.00 to 3.00 (3) | at most 1.50 | **missed** |"
     assert number(1_234_567.0) == "1,234,567"
 
 

@@ -37,6 +37,9 @@ def measure(
         yield Figure.of(subject, "brokers", (one.brokers_cpu / one.seconds for one in windows), "cores")
         yield Figure.of(subject, "CPU per 1,000", (one.per_thousand for one in windows), "CPU-s")
     yield Figure.of("canary / bare", "verified", (mine.rate / bare.rate for bare, mine in pairs), least=LEAST)
+    yield Figure.of(
+        "canary / bare", "verified for all CPU, brokers' too", (mine.yielded / bare.yielded for bare, mine in pairs)
+    )
     yield Figure.of("canary / bare", "CPU per 1,000", (mine.per_thousand / bare.per_thousand for bare, mine in pairs))
 
 
