@@ -116,8 +116,8 @@ soak: $(INSTALLED)  ## Lives in the simulated world, from fresh seeds (hours)
 mutations: $(INSTALLED)  ## Break each definition of the anomaly engine on purpose, and see a test fail (hours)
 	@$(BIN)/python -m tests.mutations
 
-bench: brokers $(INSTALLED)  ## Measure costs and compare them (hours; all: make bench, one: make bench BENCH=check; WRITE=--write: to docs)
-	@$(BIN)/python -m tests.benchmarks $(BENCH) $(WRITE)
+bench: brokers $(INSTALLED)  ## Measure costs and compare them (hours; also: make bench BENCH=check ROUNDS=1 WRITE=--write)
+	@$(BIN)/python -m tests.benchmarks $(BENCH) --rounds $(or $(ROUNDS),0) $(WRITE)
 
 clean:  ## Remove what was made here (not .venv, not the brokers, not ./var)
 	rm -rf build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache spark-warehouse metastore_db

@@ -340,7 +340,8 @@ def figures(setting: str, found: dict[str, list[Window]]) -> Iterator[Figure]:
         yield Figure.of(place, f"{one}: verified", (w.rate for w in windows), "/s")
         yield Figure.of(place, f"{one}: brokers", (w.brokers_cpu / w.seconds for w in windows), "cores")
         yield Figure.of(place, f"{one}: PSS", (w.pss for w in windows), "MiB")
-        yield Figure(place, f"{one}: threads", windows[-1].threads)
+        yield Figure.of(place, f"{one}: RSS", (w.rss for w in windows), "MiB")
+        yield Figure(place, f"{one}: threads of {windows[-1].processes} processes", windows[-1].threads)
     mine = found.get("canary", [])
     if mine:
         yield Figure.of(place, "canary: of the rate", (w.rate / int(rate) for w in mine), least=REACHED)

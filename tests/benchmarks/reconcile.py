@@ -17,7 +17,7 @@ from tests.benchmarks.reconcile_data import generate
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-MOST, MOST_LARGE, LARGE = 1.3, 1.0, 100_000_000
+MOST = {10_000_000: 1.3, 100_000_000: 1.0}
 """Of DuckDB's CPU with Spark's start counted, by probes."""
 MOST_MIB = 4096.0
 SIDES = {
@@ -50,7 +50,7 @@ def measure(
     yield Figure.of(subject, "spark: PSS", peaks, "MiB", most=MOST_MIB)
     sides = list(zip(used["spark"], used["duckdb"], used["start"], strict=True))
     ratios = (one.cpu / other.cpu for one, other, _ in sides)
-    yield Figure.of(subject, "CPU over DuckDB's, with Spark's start", ratios, most=MOST if rows < LARGE else MOST_LARGE)
+    yield Figure.of(subject, "CPU over DuckDB's, with Spark's start", ratios, most=MOST.get(rows))
     ratios = ((one.cpu - start.cpu) / other.cpu for one, other, start in sides)
     yield Figure.of(subject, "CPU over DuckDB's, without it", ratios)
 
