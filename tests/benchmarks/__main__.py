@@ -30,7 +30,7 @@ Written by `make bench WRITE=--write`. Each row is a figure of one benchmark in 
 has one. What is compared ran in turn in one run on one machine: ratios hold elsewhere, CPU-seconds do not. CPU is that
 of whole process trees as the kernel accounts for it, without the brokers, unless the row says otherwise; memory is PSS
 (a page that several processes share is divided among them). A figure of several rounds is their median, beside the
-least and the greatest.
+least and the greatest. kminion takes part where it is installed: `go install github.com/cloudhut/kminion/v2@latest`.
 
 """
 

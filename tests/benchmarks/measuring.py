@@ -74,7 +74,7 @@ def row(*cells: str) -> str:
     return f"| {' | '.join(cells)} |"
 
 
-HEAD = f"{row('subject', 'what', 'figure', 'of rounds', 'limit', 'met')}\n|{'---|' * 6}"
+HEAD = f"{row('subject', 'what', 'figure', 'spread (rounds)', 'limit', 'met')}\n|{'---|' * 6}"
 
 
 def same(subject: str, what: str, *answers: object) -> Figure:

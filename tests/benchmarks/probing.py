@@ -340,12 +340,12 @@ def figures(setting: str, found: dict[str, list[Window]]) -> Iterator[Figure]:
         yield Figure.of(place, f"{one}: verified", (w.rate for w in windows), "/s")
         yield Figure.of(place, f"{one}: brokers", (w.brokers_cpu / w.seconds for w in windows), "cores")
         yield Figure.of(place, f"{one}: PSS", (w.pss for w in windows), "MiB")
-        yield Figure.of(place, f"{one}: RSS", (w.rss for w in windows), "MiB")
-        yield Figure(place, f"{one}: threads of {windows[-1].processes} processes", windows[-1].threads)
     mine = found.get("canary", [])
     if mine:
         yield Figure.of(place, "canary: of the rate", (w.rate / int(rate) for w in mine), least=REACHED)
         yield Figure.of(place, "canary: skipped", (w.skipped for w in mine), "probes")
+        yield Figure.of(place, "canary: RSS", (w.rss for w in mine), "MiB")
+        yield Figure(place, f"canary: threads of {mine[-1].processes} processes", mine[-1].threads)
     for other, most in (("bare", MOST.get(setting)), ("kminion", 1.0)):
         if mine and found.get(other):
             ratios = (a.per_thousand / b.per_thousand for a, b in zip(mine, found[other], strict=True))
