@@ -75,13 +75,13 @@ def ran(name: str, rounds: int) -> tuple[list[str], bool]:
     return rows, process.returncode == 0
 
 
-def kept(names: list[str], here: str) -> dict[str, list[str]]:
+def kept(but: str, here: str) -> dict[str, list[str]]:
     """Return the rows of other benchmarks that are in docs/costs.md, if they are of this machine."""
     old = COSTS.read_text(encoding="utf-8") if COSTS.exists() else ""
     rows: dict[str, list[str]] = {}
     for line in old.splitlines() if here in old else ():
         name = line.removeprefix("| ").partition(" ")[0]
-        if line.startswith("| ") and name in found() and name not in names:
+        if line.startswith("| ") and name in found() and name != but:
             rows.setdefault(name, []).append(line)
     return rows
 
@@ -96,12 +96,13 @@ def main(
     here = machine()
     head = "\n".join(f"| benchmark {line}" if line.startswith("| ") else f"|---{line}" for line in HEAD.splitlines())
     typer.echo(f"{here}\n\n{head}")
-    rows, well = kept(names, here), True
+    well = True
     for name in names:
-        rows[name], good = ran(name, rounds)
+        rows, good = ran(name, rounds)
         well &= good
         if write:  # what was measured in an hour is not lost in the next
-            table = "\n".join(line for one in sorted(rows) for line in rows[one])
+            told = kept(name, here) | {name: rows}
+            table = "\n".join(line for one in sorted(told) for line in told[one])
             COSTS.write_text(f"{TEXT}{here}\n\n{head}\n{table}\n", encoding="utf-8")
     raise typer.Exit(int(not well))
 

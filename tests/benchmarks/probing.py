@@ -346,7 +346,7 @@ def figures(setting: str, found: dict[str, list[Window]]) -> Iterator[Figure]:
         yield Figure.of(place, "canary: skipped", (w.skipped for w in mine), "probes")
         yield Figure.of(place, "canary: RSS", (w.rss for w in mine), "MiB")
         yield Figure(place, f"canary: threads of {mine[-1].processes} processes", mine[-1].threads)
-    for other, most in (("bare", MOST.get(setting)), ("kminion", 1.0)):
+    for other, most in (("bare", MOST.get(setting)), ("kminion", 1.0 if setting in MOST else None)):
         if mine and found.get(other):
             ratios = (a.per_thousand / b.per_thousand for a, b in zip(mine, found[other], strict=True))
             yield Figure.of(place, f"canary / {other}, CPU", ratios, most=most)

@@ -31,7 +31,7 @@ def test_what_ran_is_written_beside_what_did_not_and_a_miss_is_the_exit_status(
     text = running.COSTS.read_text()
     assert text.endswith("| check | s | a |\n| dump | s | b |\n")
     monkeypatch.setattr(running, "machine", lambda: "Machine: another.")
-    assert running.kept([], "Machine: another.") == {}
+    assert running.kept("", "Machine: another.") == {}
 
 
 def test_a_benchmark_that_cannot_run_is_a_miss(monkeypatch: pytest.MonkeyPatch) -> None:
