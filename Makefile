@@ -63,7 +63,7 @@ LINT := $(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy && $(
 
 # What runs in which lane is said by markers (pyproject.toml); how lanes run, in tests/lanes.sh.
 LANES := source tests/lanes.sh
-FAST := not slow and not e2e and not bench
+FAST := not slow and not e2e
 UNIT := not kafka and not spark and $(FAST)
 
 test: brokers  ## Everything that needs no Debian packages: linters, types, unit tests, tests on real brokers
@@ -96,7 +96,7 @@ test-slow: brokers  ## The short form of what make test has no time for: a night
 test-all: brokers  ## Everything in its long form, with many more examples (hours; make bench is apart)
 	@$(LANES); \
 	here lint $(MAKE) --no-print-directory lint; \
-	here everything $(PYTEST) --durations 30 --timeout 0 --long --explore 20 -m 'not bench'; \
+	here everything $(PYTEST) --durations 30 --timeout 0 --long --explore 20 -m ''; \
 	here mutations $(BIN)/python -m tests.mutations; \
 	ended
 
@@ -116,8 +116,8 @@ soak: $(INSTALLED)  ## Lives in the simulated world, from fresh seeds (hours)
 mutations: $(INSTALLED)  ## Break each definition of the anomaly engine on purpose, and see a test fail (hours)
 	@$(BIN)/python -m tests.mutations
 
-bench: $(INSTALLED)  ## Costs, measured and compared in one run
-	@$(PYTEST) -m bench --timeout 0 -s
+bench: brokers $(INSTALLED)  ## Measure costs and compare them (hours; also: make bench BENCH=check ROUNDS=1 WRITE=--write)
+	@$(BIN)/python -m tests.benchmarks $(BENCH) --rounds $(or $(ROUNDS),0) $(WRITE)
 
 clean:  ## Remove what was made here (not .venv, not the brokers, not ./var)
 	rm -rf build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache spark-warehouse metastore_db

@@ -1,30 +1,24 @@
-"""``canary check --engine spark`` on a large history: time, CPU and memory, and the same answer as the local engine.
+"""``canary check --engine spark`` on a large history: CPU, memory, and the same answer as the local engine.
 
-``python -m tests.benchmarks.check_spark [operations] [operations for both engines]``. Prints one line of JSON for each
-run; fails when the engines differ, or when the driver (its Python process, and its JVM, which in local mode is the
-executors' too) takes more memory than its bound: a fixed part, and so many bytes for each operation.
+The driver (its Python process, and its JVM, which in local mode is the executors', too) may take a fixed part of
+memory, and so many bytes for each operation.
 """
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
 import tempfile
-import threading
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import orjson
-import psutil
 
 from tests.benchmarks.check import write_history
+from tests.benchmarks.measuring import MIB, Figure, command, output, same
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-CANARY = [sys.executable, "-c", "from canary.cli import main; main()", "check"]
+CHECK = ["-m", "canary.cli", "check"]
 DRIVER_MIB, BYTES_EACH, JVM_MIB = 512, 100, 1200
 """What the driver may take: a base, and for each operation; and its JVM."""
 EVERY_WRONG = 5_003
@@ -47,56 +41,6 @@ def broken(path: Path, to: Path) -> None:
             target.write(orjson.dumps(op) + b"\n")
 
 
-def watched(command: list[str]) -> tuple[bytes, dict[str, Any]]:
-    """Run ``command``; return what it printed and what it, its JVM and its workers took."""
-    peaks = {"driver": 0.0, "jvm": 0.0, "workers": 0.0}
-    cpu: dict[int, float] = {}
-    begun = time.monotonic()
-    with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
-        root = psutil.Process(process.pid)
-        done = threading.Event()
-
-        def sample() -> None:
-            while not done.wait(0.2):
-                now = dict.fromkeys(peaks, 0.0)
-                for one, role in family(root):
-                    try:
-                        now[role] += one.memory_full_info().pss / 2**20
-                        times = one.cpu_times()
-                        cpu[one.pid] = times.user + times.system
-                    except psutil.Error:
-                        continue
-                for role, memory in now.items():
-                    peaks[role] = max(peaks[role], memory)
-
-        sampler = threading.Thread(target=sample)
-        sampler.start()
-        out, _ = process.communicate()
-        done.set()
-        sampler.join()
-    seconds = time.monotonic() - begun
-    assert process.returncode in (0, 1), process.returncode
-    return out, {
-        "wall_s": round(seconds, 1),
-        "cpu_s": round(sum(cpu.values()), 1),
-        **{f"{role}_mib": round(peak) for role, peak in peaks.items()},
-    }
-
-
-def family(root: psutil.Process) -> Iterator[tuple[psutil.Process, str]]:
-    """Yield the process and all it started, each with its role."""
-    yield root, "driver"
-    try:
-        children = root.children(recursive=True)
-    except psutil.Error:
-        return
-    for child in children:
-        try:
-            yield child, "jvm" if "java" in child.name() else "workers"
-        except psutil.Error:
-            continue
-
-
 def normal(text: bytes) -> dict[str, Any]:
     """Return a verdict without the order of its cases."""
     verdict: dict[str, Any] = orjson.loads(text)
@@ -108,44 +52,39 @@ def normal(text: bytes) -> dict[str, Any]:
     return verdict
 
 
-def large(path: Path, operations: int) -> bool:
-    """Check a large history; return whether it was judged as it should be, in bounded memory."""
-    if not path.exists():
-        write_history(path, operations, transactions=False)
-    out, usage = watched([*CANARY, str(path), "--engine", "spark", "--json"])
+def large(path: Path, operations: int) -> Iterator[Figure]:
+    """Check a large history; yield whether it was judged as it should be, in bounded memory."""
+    write_history(path, operations, transactions=False)
+    out, usage = output([*CHECK, str(path), "--engine", "spark", "--json"], statuses=(0, 1))
     verdict = orjson.loads(out)
-    found = verdict["counts"]
-    good = set(found) <= {"unseen"} and verdict["operations"] == operations  # the last sends are polled by nobody
-    good = good and usage["driver_mib"] <= DRIVER_MIB + operations * BYTES_EACH / 2**20 and usage["jvm_mib"] <= JVM_MIB
-    size = round(path.stat().st_size / 2**20)
-    said = {"operations": operations, "file_mib": size, "found": found, **usage, "good": bool(good)}
-    sys.stdout.write(json.dumps(said) + "\n")
-    return bool(good)
+    subject = f"{operations:,} operations"
+    yield same(subject, "operations judged", operations, verdict["operations"])
+    yield same(subject, "anomalies", [], sorted(set(verdict["counts"]) - {"unseen"}))  # nobody polls the last sends
+    yield Figure(subject, "CPU", usage.cpu, "CPU-s")
+    yield Figure(subject, "time", usage.seconds, "s")
+    for part, most in (("driver", DRIVER_MIB + operations * BYTES_EACH / MIB), ("jvm", JVM_MIB), ("workers", None)):
+        yield Figure(subject, f"PSS of the {part}", usage.peaks.get(part, 0) / MIB, "MiB", most=most)
 
 
-def alike(path: Path, operations: int) -> bool:
-    """Check a broken history by both engines; return whether they say the same."""
-    if not path.exists():
-        right = path.with_suffix(".right")
-        write_history(right, operations, transactions=True)
-        broken(right, path)
-    spark, usage = watched([*CANARY, str(path), "--engine", "spark", "--json"])
-    local, local_usage = watched([*CANARY, str(path), "--json"])
-    counts = orjson.loads(local)["counts"]
-    good = bool(counts) and normal(spark) == normal(local)
-    sys.stdout.write(
-        json.dumps({"operations": operations, "found": counts, "spark": usage, "local": local_usage}) + "\n"
-    )
-    sys.stdout.write(f"the engines {'agree' if good else 'DIFFER'}\n")
-    return good
+def alike(path: Path, operations: int) -> Iterator[Figure]:
+    """Check a broken history by both engines; yield whether they say the same."""
+    right = path.with_suffix(".right")
+    write_history(right, operations, transactions=True)
+    broken(right, path)
+    spark, usage = output([*CHECK, str(path), "--engine", "spark", "--json"], statuses=(1,))
+    local, local_usage = output([*CHECK, str(path), "--json"], statuses=(1,))
+    subject = f"{operations:,} operations, some wrong"
+    yield same(subject, "verdicts of the engines", normal(spark), normal(local))
+    yield Figure(subject, "CPU with Spark", usage.cpu, "CPU-s")
+    yield Figure(subject, "CPU without", local_usage.cpu, "CPU-s")
 
 
-def main(operations: int, both: int) -> int:
-    """Do both; return how many failed."""
+def measure(operations: int = 10_000_000, both: int = 1_000_000) -> Iterator[Figure]:
+    """Do both."""
     with tempfile.TemporaryDirectory() as directory:
-        return sum(not good for good in (alike(Path(directory) / "b", both), large(Path(directory) / "a", operations)))
+        yield from alike(Path(directory) / "b", both)
+        yield from large(Path(directory) / "a", operations)
 
 
 if __name__ == "__main__":
-    given = [int(argument) for argument in sys.argv[1:]]
-    sys.exit(main(given[0] if given else 10_000_000, given[1] if len(given) > 1 else 1_000_000))
+    command(measure)

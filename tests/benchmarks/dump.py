@@ -1,22 +1,19 @@
 """What a dump costs, against the bare Spark Kafka source writing the same columns from the same topic.
 
-    python -m tests.benchmarks.dump [--records 3_000_000]
-
 Three brokers of the lab hold the records. Each side runs in a process of its own, in turns, at both isolation levels;
 CPU is that of the driver, the JVM and the Python workers, without the brokers', and without what starting Spark takes
-(which is measured apart). Fails if the dump takes more than 1/0.9 of the CPU of the bare source.
+(which is measured apart).
 """
 
 from __future__ import annotations
 
-import argparse
-import json
 import shutil
 import statistics
 import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -30,9 +27,12 @@ from spark_reconcile.dump import dumping
 from spark_reconcile.dump.kafka_bounds import Cluster
 from spark_reconcile.job.session import session
 from spark_reconcile.tables.columns import ISOLATIONS
-from tests.benchmarks.measuring import Usage, run
+from tests.benchmarks.measuring import MIB, Figure, Usage, command, output, same
 
-RATIO = 0.9
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+MOST = 1.1
 PARTITIONS = 6
 TOPIC = "benchmark"
 INSTALLATION = "0" * 32
@@ -74,14 +74,14 @@ def _topic_id(lab: Lab) -> str | None:
     raise SystemExit("the topic did not appear")
 
 
-def ours(bootstrap: str, out: str) -> int:
-    """Dump as `canary dump` does; return the rows."""
+def ours(bootstrap: str, out: str) -> None:
+    """Dump as `canary dump` does."""
     with session("dump", kafka=True) as spark:
         wanted = dumping.Wanted("c", {"bootstrap.servers": bootstrap}, [TOPIC], INSTALLATION)
-        return sum(dumping.dump(spark, [wanted], out).rows.values())
+        dumping.dump(spark, [wanted], out)
 
 
-def bare(bootstrap: str, out: str) -> int:
+def bare(bootstrap: str, out: str) -> None:
     """Write the same columns with nothing but Spark: of the value only the length is looked at, nothing is decoded."""
     from pyspark.sql import functions as f  # noqa: PLC0415  # slow, and not every side needs it
 
@@ -103,61 +103,44 @@ def bare(bootstrap: str, out: str) -> int:
                 f.lit(None).cast("long").alias("transaction_id"),
                 (f.length("value") == DEFAULT_LENGTH).alias("valid"),
             ).write.mode("append").parquet(f"{out}/records")
-        return 0
 
 
-def nothing(_bootstrap: str, _out: str) -> int:
+def nothing(_bootstrap: str, _out: str) -> None:
     """Start Spark and a worker, and end."""
     with session("nothing", kafka=True) as spark:
         spark.sparkContext.parallelize([1, 2], 2).map(str).collect()
-        return 0
 
 
 SIDES = {"ours": ours, "bare": bare, "nothing": nothing}
 
 
-def main() -> int:
+def measure(records: int = 3_000_000, rounds: int = 2) -> Iterator[Figure]:
     """Fill a topic, measure both sides in turns, compare."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--records", type=int, default=3_000_000)
-    parser.add_argument("--rounds", type=int, default=2)
-    parser.add_argument("--side", choices=SIDES, help=argparse.SUPPRESS)
-    parser.add_argument("--bootstrap", help=argparse.SUPPRESS)
-    parser.add_argument("--out", help=argparse.SUPPRESS)
-    options = parser.parse_args()
-    if options.side:
-        sys.stdout.write(json.dumps({"rows": SIDES[options.side](options.bootstrap, options.out)}) + "\n")
-        return 0
-    folder = Path(tempfile.mkdtemp(prefix="dump-"))
     used: dict[str, list[Usage]] = {side: [] for side in SIDES}
-    try:
-        with Lab(folder / "lab", brokers=3, die_with_parent=True) as lab:
-            fill(lab, options.records)
-            for _ in range(options.rounds):
+    rows = {}
+    with tempfile.TemporaryDirectory(prefix="dump-") as directory:
+        with Lab(Path(directory) / "lab", brokers=3, die_with_parent=True) as lab:
+            fill(lab, records)
+            for _ in range(rounds):
                 for side in SIDES:
-                    out = folder / side
+                    out = Path(directory) / side
                     shutil.rmtree(out, ignore_errors=True)
-                    command = ["-m", "tests.benchmarks.dump", "--side", side]
-                    _, usage = run([*command, "--bootstrap", lab.bootstrap, "--out", str(out)])
-                    used[side].append(usage)
-        rows = {
-            side: pq.read_table(folder / side / "records", columns=["offset"]).num_rows for side in ("ours", "bare")
-        }
-    finally:
-        shutil.rmtree(folder)
+                    used[side].append(output(["-m", "tests.benchmarks.dump", "--side", side, lab.bootstrap, out])[1])
+        for side in ("bare", "ours"):
+            rows[side] = pq.read_table(Path(directory) / side / "records", columns=["offset"]).num_rows
     idle = statistics.median(usage.cpu for usage in used["nothing"])
-    each = {}
-    for side in ("ours", "bare"):
-        cpu = statistics.median(usage.cpu for usage in used[side]) - idle
-        each[side] = rows[side] / cpu
-        peak = max(usage.peak for usage in used[side]) / 2**30
-        sys.stdout.write(
-            f"{side}: {rows[side]:,} records, {cpu:.1f} CPU-s ({each[side]:,.0f} a CPU-second), peak {peak:.2f} GiB\n"
-        )
-    ratio = each["ours"] / each["bare"]
-    sys.stdout.write(f"session: {idle:.1f} CPU-s; ours is {ratio:.2f} of the bare source (at least {RATIO})\n")
-    return 0 if ratio >= RATIO and rows["ours"] == rows["bare"] else 1
+    subject = f"{records:,} records, both levels"
+    yield same(subject, "rows", *rows.values())
+    yield Figure.of(subject, "Spark's start", (usage.cpu for usage in used["nothing"]), "CPU-s")
+    for side in rows:
+        yield Figure.of(subject, f"{side}: CPU", (usage.cpu - idle for usage in used[side]), "CPU-s")
+        yield Figure.of(subject, f"{side}: PSS", (usage.peak / MIB for usage in used[side]), "MiB")
+    ratios = ((ours.cpu - idle) / (bare.cpu - idle) for ours, bare in zip(used["ours"], used["bare"], strict=True))
+    yield Figure.of(subject, "CPU over the bare source's", ratios, most=MOST)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    if sys.argv[1:2] == ["--side"]:
+        SIDES[sys.argv[2]](*sys.argv[3:])
+    else:
+        command(measure)

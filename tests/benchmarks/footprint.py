@@ -1,84 +1,104 @@
-"""What a canary that watches one cluster holds and costs to start: ``python -m tests.benchmarks.footprint [seconds]``.
+"""What a canary that watches one cluster holds, costs to start, and costs when it does nothing.
 
-Starts ``canary up`` (three brokers, three partitions), waits until probes of each partition are seen and then as long
-as told. Prints one line of JSON with, for each process and for all of them (without the brokers), resident memory, the
-share of it that is its own (PSS: a page that several processes map is divided among them), and CPU seconds until probes
-were seen; and with what ``canary --help`` takes. Fails when the PSS is above the limits: that is what the machine would
-have back if the process ended.
+``canary up`` with three brokers, three partitions, API and scheduler; the brokers count apart. Memory is held by each
+process after a minute at the default rate (PSS: what the machine would have back if it ended). The fixed cost is what
+all processes take with probes an hour apart, so that none falls into the time watched: everything that is done by the
+clock, whatever is probed.
 """
 
 from __future__ import annotations
 
-import json
 import os
-import resource
 import signal
-import statistics
 import subprocess
 import sys
 import tempfile
 import time
+from dataclasses import astuple, dataclass
+from functools import reduce
+from operator import add
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import httpx
 import psutil
 from prometheus_client.parser import text_string_to_metric_families
 
 from canary.lab.state import free_ports
+from tests.benchmarks.measuring import MIB, ROOT, Figure, command, cpu_s, output
 from tests.support.waiting import until
 
-LIMITS = {"all": 300.0, "run": 120.0, "serve": 90.0}
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+MOST_MIB = {"all": 300.0, "run": 120.0, "serve": 90.0}
+MOST_IDLE = 2.0
+"""In % of a core."""
 PARTS = ("up", "run", "serve", "schedule")
-STEADY_S = 60.0
-MIB = 2**20
+WARM_S = 20.0
 
 
-def main(steady_s: float) -> int:
-    """Measure, print and judge; return the exit status."""
-    with tempfile.TemporaryDirectory() as directory:
-        processes = lived(Path(directory), steady_s)
-    everything = {name: round(sum(one[name] for one in processes.values()), 1) for name in processes["up"]}
-    result: dict[str, Any] = {"seconds": steady_s, **processes, "all": everything, "help": asked_for_help()}
-    missed = [
-        f"{name} holds {result[name]['pss_mib']} MiB" for name in LIMITS if result[name]["pss_mib"] > LIMITS[name]
-    ]
-    sys.stdout.write(json.dumps({**result, "limits": LIMITS, "missed": missed}) + "\n")
-    return bool(missed)
+def measure(steady: float = 60.0) -> Iterator[Figure]:
+    """Live once at the default rate, and once without probes; ask for help."""
+    after = f"{steady:.0f} s at the default rate"
+    for part, took in lived(steady).items():
+        if part != "all":
+            yield Figure(part, "CPU to start", took.start_s, "CPU-s")
+        yield Figure(part, f"PSS after {after}", took.pss / MIB, "MiB", most=MOST_MIB.get(part))
+        yield Figure(part, "RSS", took.rss / MIB, "MiB")
+    for part, took in lived(steady, CANARY_CLUSTERS__0__MODES__IDEMPOTENT__INTERVAL="1h").items():
+        most = MOST_IDLE if part == "all" else None
+        yield Figure(part, "fixed cost", took.steady_s / steady * 100, "% of a core", most=most)
+    helped, python = asked_for_help()
+    yield Figure.of("help", "canary --help", helped, "CPU-s")
+    yield Figure.of("help", "Python that does nothing", python, "CPU-s")
 
 
-def lived(directory: Path, steady_s: float) -> dict[str, dict[str, float]]:
-    """Run ``canary up`` in a directory for a while; return what each of its processes held at the end, and took."""
+@dataclass(frozen=True, slots=True)
+class Took:
+    """Bytes held at the end; CPU seconds until probes were seen, and from then on."""
+
+    rss: int
+    pss: int
+    start_s: float
+    steady_s: float
+
+    def __add__(self, other: Took) -> Took:
+        """Return what both took."""
+        mine, theirs = astuple(self), astuple(other)
+        return Took(*(a + b for a, b in zip(mine, theirs, strict=True)))
+
+
+def lived(steady_s: float, **environment: str) -> dict[str, Took]:
+    """Run ``canary up`` for a while; return what each of its processes took, and all of them."""
     (port,) = free_ports(1)
     base = f"http://127.0.0.1:{port}"
-    with (directory / "log").open("wb") as log:
+    with tempfile.TemporaryDirectory() as directory, (Path(directory) / "log").open("wb") as log:
         up = subprocess.Popen(
             [sys.executable, "-m", "canary.cli", "up"],
             cwd=directory,
-            env={**os.environ, "CANARY_API__PORT": str(port)},
+            env={**os.environ, "PYTHONPATH": str(ROOT), "CANARY_API__PORT": str(port), **environment},
             stdout=log,
             stderr=subprocess.STDOUT,
         )
-    try:
-        until(lambda: len(seen(base)) == 3, 120, "probes of three partitions")
-        root = psutil.Process(up.pid)
-        family = [root, *(one for one in root.children() if "canary.cli" in one.cmdline())]
-        parts = {one.cmdline()[3]: one for one in family}
-        taken = {part: sum(parts[part].cpu_times()[:2]) for part in PARTS}
-        time.sleep(steady_s)  # what grows in the first minute has grown
-        assert httpx.get(f"{base}/", timeout=60).status_code == 200
-        held = {part: parts[part].memory_full_info() for part in PARTS}
-        return {
-            part: {
-                "rss_mib": round(held[part].rss / MIB, 1),
-                "pss_mib": round(held[part].pss / MIB, 1),
-                "start_cpu_s": round(taken[part], 2),
-            }
-            for part in PARTS
-        }
-    finally:
-        up.send_signal(signal.SIGINT)
-        up.wait(120)
+        try:
+            until(lambda: len(seen(base)) == 3, 120, "probes of three partitions")
+            root = psutil.Process(up.pid)
+            family = [root, *(one for one in root.children() if "canary.cli" in one.cmdline())]
+            parts = {one.cmdline()[3]: one for one in family}
+            started = {part: cpu_s([parts[part]]) for part in PARTS}
+            warm = min(WARM_S, steady_s)
+            time.sleep(warm)  # what is done once after the start is no fixed cost
+            before = {part: cpu_s([parts[part]]) for part in PARTS}
+            time.sleep(steady_s)  # what grows in the first minute has grown
+            steady = {part: cpu_s([parts[part]]) - before[part] for part in PARTS}
+            assert httpx.get(f"{base}/", timeout=60).status_code == 200
+            held = {part: parts[part].memory_full_info() for part in PARTS}
+            took = {part: Took(held[part].rss, held[part].pss, started[part], steady[part]) for part in PARTS}
+            return {**took, "all": reduce(add, took.values())}
+        finally:
+            up.send_signal(signal.SIGINT)
+            up.wait(120)
 
 
 def seen(base: str) -> set[str]:
@@ -92,25 +112,12 @@ def seen(base: str) -> set[str]:
     }
 
 
-def asked_for_help(times: int = 5) -> dict[str, Any]:
-    """Return the median CPU and wall seconds of ``canary --help``, and CPU seconds of Python that does nothing."""
-
-    def cpu() -> float:
-        usage = resource.getrusage(resource.RUSAGE_CHILDREN)
-        return usage.ru_utime + usage.ru_stime
-
-    def median(command: list[str]) -> tuple[float, float]:
-        costs = []
-        for _ in range(times):
-            began, before = time.monotonic(), cpu()
-            subprocess.run(command, check=True, capture_output=True)
-            costs.append((cpu() - before, time.monotonic() - began))
-        return statistics.median(c for c, _ in costs), statistics.median(w for _, w in costs)
-
-    helped, wall = median([sys.executable, "-m", "canary.cli", "--help"])
-    bare, _ = median([sys.executable, "-c", "pass"])
-    return {"cpu_s": round(helped, 3), "wall_s": round(wall, 3), "python_cpu_s": round(bare, 3)}
+def asked_for_help(times: int = 5) -> tuple[list[float], list[float]]:
+    """Return CPU seconds of ``canary --help``, and of Python that does nothing."""
+    commands = (["-m", "canary.cli", "--help"], ["-c", "pass"])
+    helped, python = ([output(command)[1].cpu for _ in range(times)] for command in commands)
+    return helped, python
 
 
 if __name__ == "__main__":
-    sys.exit(main(float(sys.argv[1]) if len(sys.argv) > 1 else STEADY_S))
+    command(measure)
