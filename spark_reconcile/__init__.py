@@ -5,8 +5,8 @@ The rooms, each of which imports only those below it
 - ``nightly`` runs a dump and a reconciliation of each cluster every night and records the violations in the store.
   ``history`` is ``canary check --engine spark``.
 - ``job`` is the reconciliation as a Spark job (ARCHITECTURE decision 12). It cuts each partition into ranges of
-  offsets; a task reads one range's row groups and settles it. Any layout of files that does not allow this is first
-  brought into that shape by a shuffle.
+  offsets; a task reads one range's row groups and settles it. Rows of any layout that does not allow this are first
+  written once more, by partition and range.
 - ``dump`` reads topics with Spark's Kafka source and keeps what it read for the next night. ``report`` writes
   verdicts/, partitions/, anomalies/, lost/, summary.json and report.html, and turns cases into violations.
 - ``match`` compares probe log and dump as NumPy columns. ``kernel`` settles a range: nearly every probe is found at the

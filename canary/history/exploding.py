@@ -30,6 +30,8 @@ _TYPE_CODES = {name: code for code, name in enumerate(TYPES)}
 _PROCESSES = frozenset({int, str, type(None)})
 _OFFSETS = frozenset({int, type(None)})
 _MAX_FUNCTIONS = 255
+_PACK = 128
+"""Batches whose columns are joined."""
 
 _NOT_REGULAR = (IrregularError, KeyError, TypeError, ValueError, IndexError, AttributeError, OverflowError)
 
@@ -70,6 +72,7 @@ class Exploder:
         self._values = ValueCodes()
         self._functions = _FunctionCodes()
         self._columns: defaultdict[str, list[Column]] = defaultdict(list)
+        self._packed = 0
         self._rows = 0
         self._polls = 0
         self._reads = 0
@@ -135,9 +138,17 @@ class Exploder:
         new |= self._rebalanced(operations)
         for name, column in new.items():
             self._columns[name].append(column)
+        if len(self._columns["index"]) - self._packed >= _PACK:
+            self._pack()
         self._rows += count
         self._polls += len(polls[0])
         self._reads += len(new["read_value"])
+
+    def _pack(self) -> None:
+        """Join the columns of the latest batches and narrow them, so that few lie in memory wider than at the end."""
+        for parts in self._columns.values():
+            parts[self._packed :] = [_narrow(np.concatenate(parts[self._packed :]))]
+        self._packed += 1
 
     @staticmethod
     def _split(values: Sequence[list[Any]], rows: Column) -> tuple[tuple[list[Any], Column], tuple[list[Any], Column]]:

@@ -92,5 +92,6 @@ class ValueCodes:
         first = highest + 1
         for column in columns:
             others = column <= -LIMIT
-            column[others] = first + (-LIMIT - column[others])
+            if others.any():  # else the column may be too narrow for LIMIT
+                column[others] = first + (-LIMIT - column[others])
         return first

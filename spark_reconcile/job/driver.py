@@ -16,7 +16,7 @@ from canary.anomalies.policy import severity
 from canary.metrics.statistics import loss_rate_upper_95
 from spark_reconcile.job.inputs import Inputs, Issued, known_to_tasks, outlined
 from spark_reconcile.job.ranges import LayoutError, chunks, mixed, plan
-from spark_reconcile.job.sources import Again, Direct, Shuffled, Source
+from spark_reconcile.job.sources import Again, Direct, Source, Spread
 from spark_reconcile.job.tasks import FirstLook, Key, Known
 from spark_reconcile.match import ordering
 from spark_reconcile.match.anomalies import CORRUPT, FRACTURED, INCONSISTENT_OFFSETS, WRITE_CYCLE
@@ -106,7 +106,7 @@ class _Run:
         self._writer = Writer(folder.work, inputs.dumped)
 
     def report(self) -> Report:
-        """Reconcile, through a shuffle if the layout of the files demands it."""
+        """Reconcile; rows are written by partition first if the layout of the files demands it."""
         known = known_to_tasks(self._spark, self._inputs, self._folder.work, self._issued)
         ranges = plan(self._inputs.files, outlined(self._spark, mixed(self._inputs.files)))
         log.info("reconcile_planned", ranges=len(ranges or ()), layout="fast" if ranges is not None else "any")
@@ -114,8 +114,8 @@ class _Run:
             try:
                 return self._with(Direct(self._spark, ranges, known, self._inputs.groups()), known)
             except LayoutError:
-                log.warning("reconcile_layout_untrue", so="reading everything through a shuffle")
-        return self._with(Shuffled(self._spark, chunks(self._inputs.files), known), known)
+                log.warning("reconcile_layout_untrue", so="writing all rows by partition first")
+        return self._with(Spread(self._spark, chunks(self._inputs.files), known), known)
 
     def _with(self, source: Source, known: Known) -> Report:
         """Settle every range, look again where a range cannot settle an identity, and add up each partition."""

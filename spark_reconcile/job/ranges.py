@@ -2,8 +2,8 @@
 
 File names are not believed. The statistics of every row group must show that it has one partition, and which offsets;
 tasks check the rows against that (LayoutError). A few row groups may have several partitions, as the newest segments of
-a probe log do: their rows are inspected first (`mixed`), and each partition reads them. Any other layout goes through
-Spark's shuffle.
+a probe log do: their rows are inspected first (`mixed`), and each partition reads them. The rows of any
+other layout are written once more, by partition and range (sources.Spread).
 """
 
 from __future__ import annotations
@@ -218,7 +218,7 @@ def _chosen(shares: Sequence[Share], groups: Groups, wanted: Callable[[RowGroup]
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """Some row groups of a table, as many as a task reads before a shuffle."""
+    """Some row groups of a table, as many as a task reads to spread them."""
 
     table: str
     parts: Sequence[Part]

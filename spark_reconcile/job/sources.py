@@ -1,17 +1,20 @@
-"""Where a range's rows come from: the row groups that hold them, or Spark's shuffle. The work on them is the same."""
+"""Where a range's rows come from: the row groups that hold them, or files written first. The work is the same.
+
+Rows of any layout are written once more, by partition and range, as Arrow streams in the work folder (`Spread`). That
+takes half the CPU of Spark's shuffle, for which every byte goes to the JVM and back.
+"""
 
 from __future__ import annotations
 
-import zlib
 from abc import ABC, abstractmethod
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 from spark_reconcile.job import tasks
 from spark_reconcile.job.ranges import Chunk, Groups, Range, narrowed
-from spark_reconcile.job.tasks import Edges, FirstLook, Key, Known
+from spark_reconcile.job.tasks import Edges, FirstLook, Key, Known, Piece, Stored
 from spark_reconcile.match.kernel import RangeRows, Runs, Unsettled
 from spark_reconcile.match.merging import Bracket, neighbours, second_look
 from spark_reconcile.tables.columns import I64, Identities
@@ -22,8 +25,8 @@ if TYPE_CHECKING:
     Work: TypeAlias = Callable[[Key, RangeRows, Known, Any], Any]
     """Work on a range's rows, with what was asked of that range."""
 
-WIDTH: Final = 1 << 19
-"""Offsets of a range after a shuffle."""
+WIDTH: Final = 1 << 20
+"""Offsets of a range that is written."""
 
 
 class Again(NamedTuple):
@@ -61,9 +64,34 @@ class Source(ABC):
         """Look up the order of transactions in some ranges."""
         return self._each(dict.fromkeys(keys), lambda key, rows, known, _: tasks.edges(key, rows, known, within, most))
 
-    @abstractmethod
     def _each(self, asked: Mapping[Key, Any] | None, work: Work) -> list[Any]:
         """Return what ``work`` returns for each range that is ``asked``; None: for every range."""
+        known, pieces = self._known, self._pieces
+
+        def done(task: tuple[Key, Any, Any]) -> Any:
+            key, where, question = task
+            rows = tasks.gathered(pieces(where, known.value), key[0], known.value)
+            return work(key, rows, known.value, question)
+
+        questions = dict.fromkeys(self._keys()) if asked is None else asked
+        if not questions:
+            return []
+        parts = [(key, self._where(key, question), question) for key, question in questions.items()]
+        results = self._context.parallelize(parts, len(parts)).map(tasks.guarded(done)).collect()
+        return [tasks.accepted(result) for result in results]
+
+    @abstractmethod
+    def _keys(self) -> Iterable[Key]:
+        """Return every range."""
+
+    @abstractmethod
+    def _where(self, key: Key, question: Any) -> Any:
+        """Return where the rows of a range are that can tell something to a question."""
+
+    @staticmethod
+    @abstractmethod
+    def _pieces(where: Any, known: Known) -> Iterator[Piece]:
+        """Read rows."""
 
 
 class Direct(Source):
@@ -74,68 +102,36 @@ class Direct(Source):
         self._groups = groups
         self._ranges = {(part.place, part.number): part for part in ranges}
 
-    def _each(self, asked: Mapping[Key, Any] | None, work: Work) -> list[Any]:
-        known = self._known
-        keys = self._ranges if asked is None else asked
-        parts = [self._part(key, None if asked is None else asked[key]) for key in keys]
+    def _keys(self) -> Iterable[Key]:
+        return self._ranges
 
-        def loaded(task: tuple[Range, Any]) -> Any:
-            part, question = task
-            rows = tasks.gathered(tasks.read(part), part.place, known.value)
-            return work((part.place, part.number), rows, known.value, question)
-
-        if not parts:
-            return []
-        results = self._context.parallelize(parts, len(parts)).map(tasks.guarded(loaded)).collect()
-        return [tasks.accepted(result) for result in results]
-
-    def _part(self, key: Key, question: Any) -> tuple[Range, Any]:
+    def _where(self, key: Key, question: Any) -> Range:
         part = self._ranges[key]
         if isinstance(question, Again):
             part = narrowed(part, (question.runs.sequence, question.runs.last), self._groups)
-        return part, question
+        return part
+
+    @staticmethod
+    def _pieces(where: Range, _known: Known) -> Iterator[Piece]:
+        return tasks.read(where)
 
 
-class Shuffled(Source):
-    """Ranges brought together from chunks of any layout."""
+class Spread(Source):
+    """Ranges brought together from chunks of any layout, in files of the work folder."""
 
     def __init__(self, spark: SparkSession, pieces: Sequence[Chunk], known: Known) -> None:
         super().__init__(spark, known)
-        parts = max(1, min(len(pieces) * 2, 4096))
-        width = WIDTH
+        self._parts: dict[Key, list[Stored]] = defaultdict(list)
+        for found in tasks.in_parallel(spark, pieces, partial(tasks.spread, width=WIDTH, work=known.work)):
+            for key, part in found:
+                self._parts[key].append(part)
 
-        def spread(chunk: Chunk) -> list[tuple[Key | None, Any]]:
-            result: Any = tasks.guarded(partial(tasks.spread, width=width))(chunk)
-            return [(None, result)] if isinstance(result, Exception) else result
+    def _keys(self) -> Iterable[Key]:
+        return self._parts
 
-        self._empty = not pieces
-        chunks = self._context.parallelize(list(pieces), max(1, len(pieces)))
-        self._pairs = chunks.flatMap(spread).partitionBy(parts, _hashed)
+    def _where(self, key: Key, _question: Any) -> list[Stored]:
+        return self._parts[key]
 
-    def _each(self, asked: Mapping[Key, Any] | None, work: Work) -> list[Any]:
-        if self._empty:
-            return []
-        known = self._known
-        questions = self._context.broadcast(None if asked is None else dict(asked))
-
-        def once(task: tuple[Key, list[tuple[str, bytes]]]) -> Any:
-            question = questions.value[task[0]] if questions.value is not None else None
-            rows = tasks.gathered(tasks.shuffled(task[1]), task[0][0], known.value)
-            return work(task[0], rows, known.value, question)
-
-        def loaded(pairs: Iterator[tuple[Key | None, Any]]) -> Iterator[Any]:
-            blobs: dict[Key, list[tuple[str, bytes]]] = defaultdict(list)
-            for key, value in pairs:
-                if key is None:
-                    yield value
-                elif questions.value is None or key in questions.value:
-                    blobs[key].append(value)
-            for key in list(blobs):
-                yield tasks.guarded(once)((key, blobs.pop(key)))
-
-        return [tasks.accepted(result) for result in self._pairs.mapPartitions(loaded).collect()]
-
-
-def _hashed(key: Key | None) -> int:
-    """Return the same number for a key in every process (Python's own hash of text is salted)."""
-    return zlib.crc32(repr(key).encode())
+    @staticmethod
+    def _pieces(where: Sequence[Stored], known: Known) -> Iterator[Piece]:
+        return tasks.stored(where, known.work)

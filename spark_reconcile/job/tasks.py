@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import uuid
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from itertools import groupby
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
 
+import fsspec.core
 import numpy as np
 import pyarrow as pa
 
 from spark_reconcile.errors import BadInputError
 from spark_reconcile.job.partitioning import split
-from spark_reconcile.job.ranges import Chunk, LayoutError, Part, Range, Share
+from spark_reconcile.job.ranges import TARGET_ROWS, Chunk, LayoutError, Part, Range, Share
 from spark_reconcile.match import ordering
 from spark_reconcile.match.extents import Extents
 from spark_reconcile.match.fractures import Fractures
@@ -34,7 +38,7 @@ from spark_reconcile.tables.columns import (
     Probes,
     by_producer,
 )
-from spark_reconcile.tables.rows import polls_of, probes_of, records_of
+from spark_reconcile.tables.rows import check_words, polls_of, probes_of, records_of
 from spark_reconcile.tables.schema import TABLES, RowGroup
 from spark_reconcile.tables.transactions import Transactions
 
@@ -52,6 +56,17 @@ Named: TypeAlias = dict[tuple[str, str], set[str]]
 """Topic ids by (cluster, topic)."""
 Piece: TypeAlias = tuple[str, pa.Table, str]
 """A table's name, some of its rows, and the file they are from."""
+
+
+class Stored(NamedTuple):
+    """Rows of a range in a file of the work folder: an Arrow stream, without the columns of the partition."""
+
+    table: str
+    file: str
+    start: int
+    size: int
+
+
 KEYS = ("cluster", "topic", "partition", "producer_id", "generation", "sequence")
 
 
@@ -113,11 +128,12 @@ def accepted(result: Any) -> Any:
     return result
 
 
-def in_parallel(spark: SparkSession, parts: Sequence[T], work: Callable[[T], R]) -> Iterator[R]:
-    """Yield what ``work`` returns for each of ``parts``, done by Spark's workers."""
-    if parts:
-        results = spark.sparkContext.parallelize(parts, min(len(parts), 256)).map(guarded(work))
-        yield from map(accepted, results.toLocalIterator())
+def in_parallel(spark: SparkSession, parts: Sequence[T], work: Callable[[T], R]) -> list[R]:
+    """Return what ``work`` returns for each of ``parts``, done by Spark's workers."""
+    if not parts:
+        return []
+    results = spark.sparkContext.parallelize(parts, min(len(parts), 256)).map(guarded(work))
+    return [accepted(result) for result in results.collect()]
 
 
 def gathered(pieces: Iterable[Piece], place: Place, known: Known) -> RangeRows:
@@ -139,13 +155,6 @@ def gathered(pieces: Iterable[Piece], place: Place, known: Known) -> RangeRows:
             polls.append(polls_of(table, ours, path))
     found, damaged = Found.concat([one for one, _ in records]), Damaged.concat([one for _, one in records])
     return RangeRows(Probes.concat(probes), found, damaged, Found.concat(polls))
-
-
-def shuffled(blobs: Iterable[tuple[str, bytes]]) -> Iterator[Piece]:
-    """Yield the rows of a range that the shuffle brought together (see `spread`)."""
-    for name, blob in blobs:
-        rows = pa.ipc.open_stream(blob).read_all()
-        yield name, rows, (rows.schema.metadata or {}).get(b"path", b"").decode()
 
 
 def read(part: Range) -> Iterator[Piece]:
@@ -196,30 +205,49 @@ def outline(part: Part) -> list[tuple[str, int, Place, RowGroup]]:
     return result
 
 
-def spread(chunk: Chunk, width: int) -> list[tuple[Key, tuple[str, bytes]]]:
-    """Read a chunk of any layout and return its rows by partition and range of ``width`` offsets."""
-    parts: dict[Key, list[pa.Table]] = defaultdict(list)
-    for file, groups in chunk.parts:
-        for batch in parquet.batches(file, groups):
-            for place, number, rows in split(batch, width, file.path):
-                parts[place, number].append(rows.replace_schema_metadata({"path": file.path}))
+def spread(chunk: Chunk, width: int, work: str) -> list[tuple[Key, Stored]]:
+    """Write the rows of a chunk of any layout to a file, by partition and range of ``width`` offsets."""
+    fs, root = fsspec.core.url_to_fs(work)
+    name = f"{uuid.uuid4().hex}.arrow"
     result = []
-    for key, tables in parts.items():
-        whole = pa.concat_tables([_undictionary(table) for table in tables])
-        sink = pa.BufferOutputStream()
-        with pa.ipc.new_stream(sink, whole.schema) as stream:
-            stream.write_table(whole.combine_chunks())
-        result.append((key, (chunk.table, sink.getvalue().to_pybytes())))
+    with fs.open(f"{root}/{name}", "wb") as file:
+        for rows in _gathered(chunk):
+            for place, number, part in split(rows, width, name):
+                blob = _stream(part.drop_columns(list(Place._fields)))
+                result.append(((place, number), Stored(chunk.table, name, file.tell(), len(blob))))
+                file.write(blob)
     return result
 
 
-def _undictionary(table: pa.Table) -> pa.Table:
-    """Return a slice with no more of its dictionaries than it uses."""
-    columns = [
-        column.cast(pa.string()).dictionary_encode() if pa.types.is_dictionary(column.type) else column
-        for column in table.columns
-    ]
-    return pa.table(columns, schema=table.schema)
+def _gathered(chunk: Chunk) -> Iterator[pa.Table]:
+    """Yield the rows of a chunk, about TARGET_ROWS at once."""
+    held: list[pa.Table] = []
+    for file, groups in chunk.parts:
+        for batch in parquet.batches(file, groups):
+            check_words(batch, chunk.table, file.path)
+            held.append(batch)
+            if sum(map(len, held)) >= TARGET_ROWS:
+                yield pa.concat_tables(held).unify_dictionaries().combine_chunks()
+                held = []
+    if held:
+        yield pa.concat_tables(held).unify_dictionaries().combine_chunks()
+
+
+def _stream(table: pa.Table) -> pa.Buffer:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema, options=pa.ipc.IpcWriteOptions(compression="lz4")) as stream:
+        stream.write_table(table)
+    return sink.getvalue()
+
+
+def stored(parts: Sequence[Stored], work: str) -> Iterator[Piece]:
+    """Read the rows of a range that `spread` wrote."""
+    fs, root = fsspec.core.url_to_fs(work)
+    for name, parts_of in groupby(parts, key=attrgetter("file")):
+        with fs.open(f"{root}/{name}", "rb") as file:
+            for part in parts_of:
+                file.seek(part.start)
+                yield part.table, pa.ipc.open_stream(file.read(part.size)).read_all(), name
 
 
 def first_look(key: Key, piece: RangeRows, known: Known) -> FirstLook:

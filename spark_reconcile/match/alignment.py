@@ -194,15 +194,16 @@ def in_order(probes: Probes) -> Probes:
     step = np.diff(probes.offset)
     if not len(step) or step.min() > 0:
         return probes
-    order = np.lexsort(
-        (
-            *(probes.other, probes.acked_at, probes.outcome),
-            *(probes.sequence, probes.generation, probes.producer, probes.offset),
-        )
-    )
+    order = np.argsort(probes.offset, kind="stable")
+    same = np.diff(probes.offset[order]) == 0
+    if not same.any():
+        return probes.take(order)
+    crowded = np.flatnonzero(np.concatenate([[False], same]) | np.concatenate([same, [False]]))
+    rows = probes.take(order[crowded])
+    keys = (rows.other, rows.acked_at, rows.outcome, rows.sequence, rows.generation, rows.producer, rows.offset)
+    order[crowded] = order[crowded][np.lexsort(keys)]
     ranked = probes.take(order)
-    first = np.concatenate([[True], (ranked.offset[1:] != ranked.offset[:-1]) | ranked.changes()])
-    return ranked.take(first)
+    return ranked.take(np.concatenate([[True], ~same | ranked.changes()]))
 
 
 def _within(records: Found, bounds: Bounds | None) -> tuple[Found, Found]:

@@ -59,6 +59,15 @@ class RangeRows:
     damaged: Damaged
     polls: Found
 
+    def at(self, offsets: I64) -> RangeRows:
+        """Return the rows at some offsets."""
+        return RangeRows(
+            self.probes.take(np.isin(self.probes.offset, offsets)),
+            self.records.take(np.isin(self.records.offset, offsets)),
+            self.damaged.take(np.isin(self.damaged.offset, offsets)),
+            self.polls.take(np.isin(self.polls.offset, offsets)),
+        )
+
     def align(self, bounds: Bounds | None) -> Alignment:
         """Return the rows by offset."""
         return align(self.probes, self.records, self.damaged, self.polls, bounds)
@@ -156,7 +165,8 @@ def settle(rows: RangeRows, partition: Partition) -> Settled:
 
 def look_again(rows: RangeRows, partition: Partition, wanted: Identities) -> Unsettled:
     """Return the placed probes of ``wanted`` in this range with what is known of each; no rows, no polls."""
-    aligned = rows.align(partition.bounds)
+    offsets = rows.probes.offset[(lookup(rows.probes, wanted) >= 0) & (rows.probes.offset >= 0)]
+    aligned = rows.at(offsets).align(partition.bounds)
     mine = lookup(aligned.placed, wanted) >= 0
     seen = _sightings(aligned, partition.bounds)
     return Unsettled(aligned.placed.take(mine), seen.take(mine), Found.zeros(), Found.zeros())

@@ -34,6 +34,16 @@ from spark_reconcile.tables.transactions import Outcomes, Transactions
 _IDENTITY: Final = ("producer_id", "generation", "sequence")
 
 
+def check_words(table: pa.Table, name: str, place: str) -> None:
+    """Refuse rows of the table ``name`` with an unknown outcome or isolation level.
+
+    Raises:
+        BadInputError: there is one.
+    """
+    column, known = ("outcome", OUTCOMES) if name == "probes" else ("isolation", ISOLATIONS)
+    codes(table, column, known, place)
+
+
 def other_incarnation(table: pa.Table, ours: AbstractSet[str | None], place: str) -> NDArray[np.bool_]:
     """Return which rows have a topic_id, or none, that is not of ``ours`` (Dumped.ours)."""
     if not ours or (None in ours and table.column("topic_id").null_count == len(table)):

@@ -1,4 +1,4 @@
-"""A night of any size in the canary's own layout, with faults of all kinds whose verdicts are known.
+"""A night of any size in the canary's own layout or in none, with faults of all kinds whose verdicts are known.
 
 Columns are made and written a file at a time, so that memory does not grow with the night.
 """
@@ -8,7 +8,9 @@ from __future__ import annotations
 import json
 import shutil
 from collections import Counter
+from contextlib import ExitStack
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -113,6 +115,37 @@ def generate(folder: Path, rows: int, *, levels: int, polls: bool) -> dict[str, 
     }
     marker.write_text(json.dumps(total))
     return total
+
+
+def scatter(folder: Path, into: Path) -> None:
+    """Write the same night with all rows of probes, polls and records in random order, over files of FILE_ROWS."""
+    if (into / "planted.json").exists():
+        return
+    shutil.rmtree(into, ignore_errors=True)
+    random = np.random.default_rng(11)
+    for table in ("log/transactions", "dump/bounds"):
+        shutil.copytree(folder / table, into / table)
+    for table in ("log/probes", "log/polls", "dump/records"):
+        (into / table).mkdir(parents=True)
+        files = sorted((folder / table).iterdir())
+        rows = sum(pq.read_metadata(file).num_rows for file in files)
+        parts = [into / table / f"{number:04d}.parquet" for number in range(-(-rows // FILE_ROWS) or 1)]
+        schema = pq.read_schema(files[0])
+        with ExitStack() as stack:  # every file takes a part of every one there was
+            dealt = [stack.enter_context(pq.ParquetWriter(part, schema, compression="lz4")) for part in parts]
+            for file in files:
+                shuffled = _shuffled(pq.read_table(file, schema=schema), random)
+                edges = np.linspace(0, len(shuffled), len(parts) + 1).astype(int)
+                for writer, (start, stop) in zip(dealt, pairwise(edges.tolist()), strict=True):
+                    writer.write_table(shuffled.slice(start, stop - start))
+        for part in parts:
+            shuffled = _shuffled(pq.read_table(part, schema=schema), random)
+            pq.write_table(shuffled, part, row_group_size=GROUP_ROWS, compression="zstd")
+    shutil.copy(folder / "planted.json", into)
+
+
+def _shuffled(table: pa.Table, random: np.random.Generator) -> pa.Table:
+    return table.take(pa.array(random.permutation(len(table))))
 
 
 def _expected(plan: Plan) -> tuple[dict[str, int], dict[str, int]]:

@@ -9,7 +9,8 @@ import orjson
 import pytest
 
 from canary.anomalies.offline import check
-from canary.history.columns import History
+from canary.history import exploding, reading
+from canary.history.columns import COLUMNS, History
 from canary.history.errors import HistoryError
 from canary.history.operation import Operation
 from canary.history.reading import load
@@ -303,3 +304,21 @@ def test_damaged_files_are_refused_or_read_and_nothing_else() -> None:
         refused, read_ = refused + (error is not None), read_ + (error is None)
         assert error is None or (error.line > 0 and error.reason and "\n" not in str(error))
     assert refused > read_ > 0
+
+
+def test_columns_that_are_joined_on_the_way_are_those_of_the_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Text and integers beyond 32 bits among small ones, in batches of a few lines."""
+    values: list[Any] = [1, "a", 1 << 40, 2, 3, 1 << 63, "b", 2.5, 4]
+    ops: list[dict[str, Any]] = []
+    for number, value in enumerate(values * 5):
+        done = {"process": 0, "f": "send", "time": number}
+        ops.append({**done, "index": 2 * number, "type": "invoke", "value": [["send", "x", value]]})
+        ops.append({**done, "index": 2 * number + 1, "type": "ok", "value": [["send", "x", [number, value]]]})
+    whole = read(lines(ops))
+    monkeypatch.setattr(reading, "CHUNK", 150)
+    for pack in (1, 2, 7):
+        monkeypatch.setattr(exploding, "_PACK", pack)
+        joined = read(lines(ops))
+        for name in COLUMNS:
+            assert getattr(joined, name).tolist() == getattr(whole, name).tolist()
+        assert [joined.value(code) for code in joined.send_value] == [value for value in values * 5 for _ in "io"]

@@ -8,7 +8,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from spark_reconcile.job import driver, ranges, sources
+from spark_reconcile.errors import BadInputError
+from spark_reconcile.job import driver, ranges, sources, tasks
 from spark_reconcile.job.inputs import look, outlined
 from storage.probe_log import shipping
 from tests.benchmarks import reconcile_data
@@ -101,3 +102,41 @@ def test_a_second_look_reads_the_row_groups_it_needs_and_changes_nothing(
     assert summary["verdicts"] == planted["verdicts"]
     assert summary["anomalies"] == planted["anomalies"]
     assert 0 < read[1] < 0.8 * read[0]
+
+
+def scattered(folder: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, dict[str, Any]]:
+    """Write a night in no order at all, over several files, of which every row is to be spread first."""
+    for name in ("MIXED", "NO_MATTER"):
+        monkeypatch.setattr(ranges, name, 0)
+    monkeypatch.setattr(reconcile_data, "FILE_ROWS", 40_000)
+    monkeypatch.setattr(tasks, "TARGET_ROWS", 30_000)
+    monkeypatch.setattr(sources, "WIDTH", 2048)
+    planted = reconcile_data.generate(folder / "sorted", 96_000, levels=2, polls=True)
+    reconcile_data.scatter(folder / "sorted", folder / "any")
+    return folder / "any", planted
+
+
+def test_rows_in_no_order_are_spread_and_all_faults_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    root, planted = scattered(tmp_path, monkeypatch)
+    spark: Any = Inline()
+    inputs = look(str(root / "log"), str(root / "dump"))
+    assert ranges.plan(inputs.files) is None
+    summary = driver.run(spark, inputs, str(root / "out")).summary
+    assert summary["verdicts"] == planted["verdicts"]
+    assert summary["anomalies"] == planted["anomalies"]
+    assert not (root / "out/_work").exists()
+
+
+def test_a_bad_word_among_rows_in_no_order_is_named_with_its_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root, _ = scattered(tmp_path, monkeypatch)
+    file = root / "dump/records/0002.parquet"
+    table = pq.read_table(file)
+    words = table.column("isolation").to_pylist()
+    words[7] = "read_anything"
+    place = table.schema.get_field_index("isolation")
+    pq.write_table(table.set_column(place, table.schema.field(place), pa.array(words)), file)
+    spark: Any = Inline()
+    with pytest.raises(BadInputError, match=r"records/0002.parquet.*read_anything"):
+        driver.run(spark, look(str(root / "log"), str(root / "dump")), str(root / "out"))

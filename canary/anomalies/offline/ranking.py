@@ -6,6 +6,7 @@ import numpy as np
 
 from canary.history.columns import Column
 
+_INT32 = (1 << 31) - 1
 _SPARE = 8
 """Direct addressing is used while its table has at most so many places for each pair."""
 
@@ -47,8 +48,14 @@ def _rank_by_place(key: Column, x: Column, low: Column, width: Column) -> Rankin
     """Number the pairs with a table of ``width`` places for each key, the first of which is ``low``."""
     start = np.cumsum(width) - width
     shift = start - low
-    place = x + shift[key]
-    seen = np.zeros(int(width.sum()), np.bool_)
+    size = int(width.sum())
+    least, most = int(shift.min()), int(shift.max())
+    if x.dtype == np.int32 and size <= _INT32 and least >= -_INT32 and most <= _INT32:
+        place = shift.astype(np.int32)[key]  # a place fits, and so do both parts of the sum
+        place += x
+    else:
+        place = x + shift[key]
+    seen = np.zeros(size, np.bool_)
     seen[place] = True
     distinct = np.flatnonzero(seen)
     number = np.cumsum(seen, dtype=np.int32)
