@@ -19,18 +19,18 @@ import sys
 import tempfile
 import time
 import urllib.request
-from collections import Counter, defaultdict
+from collections import defaultdict
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-import orjson
 import psutil
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 
 from canary.lab import Lab, NodeProperties
 from canary.lab.state import free_ports
+from canary.metrics.published import loads
 from storage.store import Store
 from tests.benchmarks.measuring import MIB, ROOT, Figure, command, cpu_s, family, metered
 from tests.support.waiting import until
@@ -224,7 +224,7 @@ class Kminion(Subject):
                 text = answer.read().decode()
         except OSError:
             return Counts(at, 0, 0)
-        found = Counter[str]()
+        found: dict[str, float] = defaultdict(float)
         for name, value in re.findall(r"^kminion_end_to_end_(messages_\w+?_total)\{.*\} (\S+)$", text, re.MULTILINE):
             found[name] += float(value)  # type: ignore[assignment]
         acked = found["messages_produced_total"] - found["messages_produced_failed_total"]
@@ -256,8 +256,8 @@ class Canary(Subject):
                 view = store.views.get("bench", "bench")
             except Exception:  # noqa: BLE001  # its tables are not there yet
                 view = None
-        found = Counter[str]()
-        for name, labels, value, *_ in orjson.loads(view.view)["measurements"] if view else ():
+        found: dict[str, float] = defaultdict(float)
+        for name, labels, value, *_ in loads(view.view, view.at_ns).series() if view else ():
             if name != "canary_probes_seen_total" or labels[-1] == "read_committed":
                 found[name] += value
         at = view.at_ns / 1e9 if view else time.time()
