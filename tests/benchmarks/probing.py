@@ -226,7 +226,7 @@ class Kminion(Subject):
             return Counts(at, 0, 0)
         found: dict[str, float] = defaultdict(float)
         for name, value in re.findall(r"^kminion_end_to_end_(messages_\w+?_total)\{.*\} (\S+)$", text, re.MULTILINE):
-            found[name] += float(value)  # type: ignore[assignment]
+            found[name] += float(value)
         acked = found["messages_produced_total"] - found["messages_produced_failed_total"]
         return Counts(at, acked, found["messages_received_total"])
 
