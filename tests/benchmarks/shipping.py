@@ -41,9 +41,8 @@ BEGIN_NS = 1_790_000_000_000_000_000
 
 def frames(rate: int, partitions: int) -> Iterator[list[f.Fact]]:
     """Yield the facts of each frame: what a beat sends is acknowledged and read in the next one."""
-    yield [f.RunnerStarted(BEGIN_NS, "canary-0", "bench")] + [
-        f.GenerationBegan(BEGIN_NS, TOPIC, mode, number, 1, "id") for number, mode in enumerate(MODES, 1)
-    ]
+    began = [f.GenerationBegan(BEGIN_NS, TOPIC, mode, number, 1, "id") for number, mode in enumerate(MODES, 1)]
+    yield [f.RunnerStarted(BEGIN_NS, "canary-0", "bench"), *began]
     sequences: dict[tuple[int, int], int] = {}
     offsets = [0] * partitions
     told: list[tuple[tuple[str, int, int, int, int], int]] = []

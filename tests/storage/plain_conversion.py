@@ -76,12 +76,7 @@ class Conversion:
             case f.WatchAsked() | f.TopicSeen() | f.TopicGone():
                 self.incarnations.take(fact)
             case f.GenerationBegan():
-                self.modes[fact.producer_id] = fact.mode
-                for one in list(self.open):
-                    if one.producer_id == fact.producer_id and one.generation < fact.generation - 1:
-                        del self.open[one]
-                if fact.topic_id != self.mark(fact):
-                    self.marked[fact.producer_id, fact.generation] = fact.topic_id
+                self.began(fact)
             case f.RunnerStarted():
                 self.open.clear()
                 for key, known in self.open_transactions.items():
@@ -105,6 +100,14 @@ class Conversion:
                 self.transactions[key] = (began_at_ns, commit_at_ns, outcome, fact.at_ns, error)
             case _:
                 pass
+
+    def began(self, fact: f.GenerationBegan) -> None:
+        self.modes[fact.producer_id] = fact.mode
+        for one in list(self.open):
+            if one.producer_id == fact.producer_id and one.generation < fact.generation - 1:
+                del self.open[one]
+        if fact.topic_id != self.mark(fact):
+            self.marked[fact.producer_id, fact.generation] = fact.topic_id
 
     def mark(self, fact: f.GenerationBegan | f.Polled | f.Sent | Outcome) -> str | None:
         marks = {since: mark for (producer, since), mark in self.marked.items() if producer == fact.producer_id}
@@ -161,7 +164,7 @@ class Conversion:
             self.modes,
             self.marked,
         )
-        rows = {"probes": probes, "polls": polls, "transactions": transactions}
+        rows: dict[str, list[tuple[Any, ...]]] = {"probes": probes, "polls": polls, "transactions": transactions}
         return Converted({name: table(name, some) for name, some in rows.items()}, carry, first_at_ns, voided)
 
 

@@ -45,10 +45,9 @@ def sends(draw: st.DrawFn) -> f.Fact:
         case 5:
             return f.Indeterminate(at_ns, *who, draw(TEXTS))
         case _:
-            topic, partition, *rest = who
             consumer = draw(st.sampled_from(["read_committed", "read_uncommitted", "reread-1"]))
-            place = (consumer, "read_committed", topic, partition, draw(SMALL))
-            return f.Polled(at_ns, *place, *rest, leader_epoch=draw(st.none() | SMALL))
+            reader, epoch = (consumer, "read_committed"), draw(st.none() | SMALL)
+            return f.Polled(at_ns, *reader, *who[:2], draw(SMALL), *who[2:], None, None, None, epoch)
 
 
 def others() -> SearchStrategy[f.Fact]:
