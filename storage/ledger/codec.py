@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import structlog
 
 import storage.arrow  # noqa: F401  # first
@@ -107,16 +108,16 @@ def decode_table(payload: bytes) -> pa.Table:
     with _readable():
         with pa.ipc.open_stream(payload, options=_SERIAL) as stream:
             table = stream.read_all()
-        numbers = table.column(KIND_COLUMN).to_numpy()
-        for number, count in zip(*(found.tolist() for found in np.unique(numbers, return_counts=True)), strict=True):
-            if not 0 <= number < len(FACT_KINDS):
-                _log.warning("ledger_unknown_fact_kind", number=number, facts=count)
-                table = table.filter(pa.array(table.column(KIND_COLUMN).to_numpy() != number))
-            elif missing := _REQUIRED[FACT_KINDS[number]].difference(table.column_names):
-                raise LedgerError(
-                    f"a {FACT_KINDS[number].__name__} in the ledger lacks {', '.join(sorted(missing))}; "
-                    "use the version that wrote it"
-                )
+        table.validate(full=True)
+        (numbers,) = np.nonzero(np.bincount(table.column(KIND_COLUMN).to_numpy()))
+        for kind in (FACT_KINDS[number] for number in numbers.tolist() if number < len(FACT_KINDS)):
+            if missing := _REQUIRED[kind].difference(table.schema.names):
+                named = ", ".join(sorted(missing))
+                raise LedgerError(f"a {kind.__name__} in the ledger lacks {named}; use the version that wrote it")
+        if len(numbers) and numbers[-1] >= len(FACT_KINDS):
+            known = pc.less(table.column(KIND_COLUMN), len(FACT_KINDS))
+            _log.warning("ledger_unknown_fact_kind", number=int(numbers[-1]), facts=pc.sum(pc.invert(known)).as_py())
+            table = table.filter(known)
         return table
 
 
@@ -133,12 +134,13 @@ def facts_of(table: pa.Table, kinds: Collection[type[Fact]] = FACT_KINDS) -> lis
     """Return the facts of a table of ``decode_table`` that are of ``kinds``, in their order."""
     numbers = table.column(KIND_COLUMN).to_numpy()
     facts: list[Fact | None] = [None] * len(numbers)
+    names = set(table.schema.names)
     for number in np.unique(numbers).tolist():
         kind = FACT_KINDS[number]
         if kind not in kinds:
             continue
         rows = np.flatnonzero(numbers == number)
-        present = [name for name in _FIELDS[kind] if name in table.column_names]
+        present = [name for name in _FIELDS[kind] if name in names]
         part = table.select(present)  # the other kinds' columns are nothing but nulls here
         part = part.take(rows) if len(rows) < len(numbers) else part
         values = zip(*(part.column(name).to_pylist() for name in present), strict=True)

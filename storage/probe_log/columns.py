@@ -15,14 +15,14 @@ Numbers: TypeAlias = npt.NDArray[np.int64]
 _LAST = np.iinfo(np.int64).max
 
 
-def numbered(*columns: pa.Array) -> tuple[Numbers, Numbers]:
+def numbered(*columns: pa.Array) -> tuple[npt.NDArray[np.int32], Numbers]:
     """Number the distinct rows of ``columns``; return the number of each row, and the first row of each number."""
-    numbers = np.zeros(len(columns[0]), np.int64)
+    numbers = np.zeros(len(columns[0]), np.int32)
     count = 1
     for column in columns:
         codes, values = _coded(column)
         if count > 1 and len(values) > 1:
-            codes, values = _coded(pa.array(numbers * len(values) + codes))
+            codes, values = _coded(pa.array(numbers.astype(np.int64) * len(values) + codes))
         if len(values) > 1:
             numbers, count = codes, len(values)
     first = np.empty(count if len(numbers) else 0, np.int64)
@@ -30,12 +30,12 @@ def numbered(*columns: pa.Array) -> tuple[Numbers, Numbers]:
     return numbers, first
 
 
-def _coded(column: pa.Array) -> tuple[Numbers, pa.Array]:
+def _coded(column: pa.Array) -> tuple[npt.NDArray[np.int32], pa.Array]:
     """Return the values of a column, each once as it first comes, and the number of the value in each row."""
     encoded = column.dictionary_encode()
     if isinstance(encoded, pa.ChunkedArray):
         encoded = encoded.combine_chunks()
-    return encoded.indices.to_numpy().astype(np.int64), encoded.dictionary
+    return encoded.indices.to_numpy(), encoded.dictionary
 
 
 def or_null(rows: Numbers) -> pa.Array:

@@ -251,19 +251,19 @@ class _Conversion:
         """Return the number of the context of each row, table by table."""
         names = [_ROW, "topic", "producer_id", "generation"]
         rows = pa.concat_tables([table.select(names) for table in tables]).slice(len(self._contexts)).combine_chunks()
-        row, *who = (rows.column(name).combine_chunks() for name in names)
-        moments = np.searchsorted(np.array([row for row, _ in self._moments], np.int64), row.to_numpy())
+        row, *who = rows.itercolumns()
+        moments = np.searchsorted(np.array([at for at, _ in self._moments], np.int64), row.to_numpy())
         numbers, first = numbered(pa.array(moments), *who)
         order = np.argsort(moments[first], kind="stable")
         to_come = iter(self._moments)
         taken, carried = 0, len(self._contexts)
-        for until, row in zip(moments[first[order]].tolist(), rows.take(first[order]).to_pylist(), strict=True):
+        for until, one in zip(moments[first[order]].tolist(), rows.take(first[order]).to_pylist(), strict=True):
             for _, moment in islice(to_come, until - taken):
                 self._reach(moment)
             taken = until
-            topic, producer_id = row["topic"], row["producer_id"]
+            topic, producer_id = one["topic"], one["producer_id"]
             here, mode = self._incarnations.here(topic), self._modes.get(producer_id, _UNKNOWN_MODE)
-            place = Place(self._mark(producer_id, row["generation"]) or here.seen, here.asked)
+            place = Place(self._mark(producer_id, one["generation"]) or here.seen, here.asked)
             self._contexts.append(_Context(topic, place, mode))
         for _, moment in to_come:
             self._reach(moment)
@@ -285,7 +285,7 @@ class _Conversion:
         of_sends, of_outcomes = (np.append(one, -1) for one in contexts[:2])  # at -1: of none
         send_row, outcome_row = (np.append(table.column(_ROW).to_numpy(), -1) for table in (sends, outcomes))
         both = pa.concat_tables([table.select(Identity._fields) for table in (sends, outcomes)]).combine_chunks()
-        numbers, distinct = numbered(*(column.combine_chunks() for column in both.itercolumns()))
+        numbers, distinct = numbered(*both.itercolumns())
         sent, told = np.split(numbers, [len(sends)])
         send, first, best = (np.full(len(distinct), -1) for _ in range(3))
         send[sent] = np.arange(len(sends))  # of several rows with one number the last assignment stays, here and below

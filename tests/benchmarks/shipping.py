@@ -24,6 +24,7 @@ import pyarrow.parquet as pq
 from canary import facts as f
 from storage.ledger import Ledger, read_segment
 from storage.ledger.files import DISK
+from storage.ledger.framing import FACTS
 from storage.probe_log.schemas import SORTED_BY
 from storage.probe_log.shipping import CARRY_FILE, Shipped, ship_segment
 
@@ -89,9 +90,10 @@ def shipped(segment: Path, url: Path) -> Shipped:
 
 def plain(segment: Path, tables: dict[str, pa.Table], folder: Path) -> None:
     """Read the frames of a segment, sort its tables and write them as Parquet, in Arrow's own ways."""
-    read = read_segment(segment)
-    for frame in read.frames:
-        with pa.ipc.open_stream(DISK.read(segment, frame.start, frame.end - frame.start)) as stream:
+    options = pa.ipc.IpcReadOptions(use_threads=False)
+    batches = [frame for frame in read_segment(segment).frames if frame.kind == FACTS]
+    for frame in batches:
+        with pa.ipc.open_stream(DISK.read(segment, frame.start, frame.end - frame.start), options=options) as stream:
             stream.read_all()
     for name, table in tables.items():
         rows = table.sort_by([(key, "ascending") for key in SORTED_BY[name]])

@@ -165,5 +165,10 @@ def test_a_checker_that_says_less_than_the_canary_is_noticed(monkeypatch: pytest
 
 def test_a_canary_that_says_what_no_reader_was_given_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     """The export leaves out every poll, so that nothing was ever read above a loss."""
-    monkeypatch.setattr(_Conversion, "_poll_rows", lambda *_: [])
+    columns = _Conversion._poll_columns
+
+    def unread(conversion: _Conversion, polls: pa.Table, contexts: Any, later: Any) -> Any:
+        return columns(conversion, polls.slice(0, 0), contexts[:0], later)
+
+    monkeypatch.setattr(_Conversion, "_poll_columns", unread)
     assert "canary check and online differ" in disagreed(live(CALM))
