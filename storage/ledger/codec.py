@@ -6,13 +6,15 @@ So versions can read each other: a field that the batch lacks takes the dataclas
 any more is ignored, and facts of an unknown kind, which a later version wrote, are left out and logged.
 """
 
+import contextlib
 import dataclasses
 import itertools
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import structlog
 
 import storage.arrow  # noqa: F401  # first
@@ -28,6 +30,8 @@ _REQUIRED: dict[type, frozenset[str]] = {
     kind: frozenset(f.name for f in dataclasses.fields(kind) if f.default is dataclasses.MISSING) for kind in FACT_KINDS
 }
 _OPTIONS = pa.ipc.IpcWriteOptions(compression="lz4")
+_SERIAL = pa.ipc.IpcReadOptions(use_threads=False)
+"""To wake Arrow's threads for a batch costs more than all that they do."""
 _log = structlog.get_logger(__name__)
 
 
@@ -107,31 +111,53 @@ def decode_facts(payload: bytes, kinds: Collection[type[Fact]] = FACT_KINDS) -> 
     Raises:
         LedgerError: the payload is not such a stream, or lacks a field that has no default.
     """
+    table = decode_table(payload)
+    with _readable():
+        return facts_of(table, kinds)
+
+
+def decode_table(payload: bytes) -> pa.Table:
+    """Return one encoded batch as its table: the rows of known kinds, none of which lacks a field without a default.
+
+    Raises:
+        LedgerError: the payload is not such a stream, or lacks such a field.
+    """
+    with _readable():
+        with pa.ipc.open_stream(payload, options=_SERIAL) as stream:
+            table = stream.read_all()
+        table.validate(full=True)
+        (numbers,) = np.nonzero(np.bincount(table.column(KIND_COLUMN).to_numpy()))
+        for kind in (FACT_KINDS[number] for number in numbers.tolist() if number < len(FACT_KINDS)):
+            if missing := _REQUIRED[kind].difference(table.schema.names):
+                named = ", ".join(sorted(missing))
+                raise LedgerError(f"a {kind.__name__} in the ledger lacks {named}; use the version that wrote it")
+        if len(numbers) and numbers[-1] >= len(FACT_KINDS):
+            known = pc.less(table.column(KIND_COLUMN), len(FACT_KINDS))
+            _log.warning("ledger_unknown_fact_kind", number=int(numbers[-1]), facts=pc.sum(pc.invert(known)).as_py())
+            table = table.filter(known)
+        return table
+
+
+@contextlib.contextmanager
+def _readable() -> Iterator[None]:
+    """Make a LedgerError of what no version has written."""
     try:
-        return _decoded(payload, kinds)
+        yield
     except (pa.ArrowException, LookupError, OSError, TypeError, ValueError) as error:
         raise LedgerError(f"a batch of facts is not readable ({error}); it was written by another program") from error
 
 
-def _decoded(payload: bytes, kinds: Collection[type[Fact]]) -> list[Fact]:
-    with pa.ipc.open_stream(payload) as stream:
-        table = stream.read_all()
+def facts_of(table: pa.Table, kinds: Collection[type[Fact]] = FACT_KINDS) -> list[Fact]:
+    """Return the facts of a table of ``decode_table`` that are of ``kinds``, in their order."""
     numbers = table.column(KIND_COLUMN).to_numpy()
     facts: list[Fact | None] = [None] * len(numbers)
+    names = set(table.schema.names)
     for number in np.unique(numbers).tolist():
-        rows = np.flatnonzero(numbers == number)
-        if not 0 <= number < len(FACT_KINDS):
-            _log.warning("ledger_unknown_fact_kind", number=number, facts=len(rows))
-            continue
         kind = FACT_KINDS[number]
         if kind not in kinds:
             continue
-        present = [name for name in _FIELDS[kind] if name in table.column_names]
-        missing = _REQUIRED[kind].difference(present)
-        if missing:
-            raise LedgerError(
-                f"a {kind.__name__} in the ledger lacks {', '.join(sorted(missing))}; use the version that wrote it"
-            )
+        rows = np.flatnonzero(numbers == number)
+        present = [name for name in _FIELDS[kind] if name in names]
         part = table.select(present)  # the other kinds' columns are nothing but nulls here
         part = part.take(rows) if len(rows) < len(numbers) else part
         values = zip(*(part.column(name).to_pylist() for name in present), strict=True)

@@ -6,8 +6,10 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import pyarrow as pa
+
 from canary.facts import FACT_KINDS, Fact
-from storage.ledger.codec import decode_facts
+from storage.ledger.codec import decode_facts, decode_table
 from storage.ledger.errors import LedgerError
 from storage.ledger.files import DISK, Disk
 from storage.ledger.framing import (
@@ -88,9 +90,18 @@ class Segment:
         Raises:
             LedgerError: the file cannot be read, or a batch not decoded.
         """
-        for frame in self.frames:
-            if frame.kind == FACTS:
-                yield decode_facts(self._payload(frame), kinds)
+        return (decode_facts(payload, kinds) for payload in self._batches())
+
+    def tables(self) -> Iterator[pa.Table]:
+        """Yield the same batches as tables (codec.decode_table): no fact is made.
+
+        Raises:
+            LedgerError: the file cannot be read, or a batch not decoded.
+        """
+        return map(decode_table, self._batches())
+
+    def _batches(self) -> Iterator[bytes]:
+        return (self._payload(frame) for frame in self.frames if frame.kind == FACTS)
 
     def _payload(self, frame: Frame) -> bytes:
         try:

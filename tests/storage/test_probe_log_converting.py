@@ -27,6 +27,7 @@ from canary.facts import (
     WatchAsked,
 )
 from canary.probe.identity import Identity
+from storage.ledger.codec import decode_table, encode_facts
 from storage.probe_log.carry import Carry
 from storage.probe_log.converting import Converted, convert
 from storage.probe_log.incarnations import first_told
@@ -55,7 +56,7 @@ def sample(number: int, topic_id: str | None) -> list[Fact]:
 
 
 def run(facts: Sequence[Fact], carry: Carry | None = None, later: dict[str, str] | None = None) -> Converted:
-    return convert([facts], cluster="c", carry=carry or Carry(), later=later)
+    return convert([decode_table(encode_facts(facts))], cluster="c", carry=carry or Carry(), later=later)
 
 
 def outcomes(converted: Converted) -> dict[int, tuple[str, int | None, str | None]]:

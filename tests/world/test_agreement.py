@@ -6,12 +6,14 @@ import dataclasses
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from canary.anomalies.offline import read_rules
-from canary.facts import Acked
+from canary.facts import FACT_KINDS, Acked
 from canary.runner.publishing.flusher import Flusher
 from spark_reconcile.match import kernel
+from storage.ledger.codec import KIND_COLUMN
 from storage.probe_log.converting import _Conversion
 from tests.world.life import World, live
 from tests.world.plan import Plan, Strike
@@ -99,13 +101,13 @@ def test_aborted_reads_are_the_same_to_all_three() -> None:
 
 
 def test_a_promise_that_is_shipped_as_indeterminate_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    resolve = _Conversion._resolve
+    take = _Conversion.take
 
-    def forgetting(conversion: _Conversion, fact: Any) -> None:
-        if not (isinstance(fact, Acked) and fact.sequence % 20 == 7):
-            resolve(conversion, fact)
+    def forgetting(conversion: _Conversion, block: pa.Table) -> None:
+        kinds, sequences = (block.column(name).fill_null(-1).to_numpy() for name in (KIND_COLUMN, "sequence"))
+        take(conversion, block.filter(pa.array((kinds != FACT_KINDS.index(Acked)) | (sequences % 20 != 7))))
 
-    monkeypatch.setattr(_Conversion, "_resolve", forgetting)
+    monkeypatch.setattr(_Conversion, "take", forgetting)
     assert "promised and not shipped" in disagreed(live(CALM))
 
 
@@ -163,5 +165,10 @@ def test_a_checker_that_says_less_than_the_canary_is_noticed(monkeypatch: pytest
 
 def test_a_canary_that_says_what_no_reader_was_given_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     """The export leaves out every poll, so that nothing was ever read above a loss."""
-    monkeypatch.setattr(_Conversion, "_poll_rows", lambda *_: [])
+    columns = _Conversion._poll_columns
+
+    def unread(conversion: _Conversion, polls: pa.Table, contexts: Any, later: Any) -> Any:
+        return columns(conversion, polls.slice(0, 0), contexts[:0], later)
+
+    monkeypatch.setattr(_Conversion, "_poll_columns", unread)
     assert "canary check and online differ" in disagreed(live(CALM))
