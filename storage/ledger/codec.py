@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 import structlog
 
 import storage.arrow  # noqa: F401  # first
-from canary.facts import COLUMNS, FACT_KINDS, Batch, Fact, Facts
+from canary.facts import COLUMNS, FACT_KINDS, Batch, Fact, Facts, count
 from canary.facts.batch import NULL, NUMBERS, getter
 from storage.ledger.errors import LedgerError
 
@@ -29,7 +29,8 @@ _FIELDS: dict[type, tuple[str, ...]] = {kind: tuple(f.name for f in dataclasses.
 _REQUIRED: dict[type, frozenset[str]] = {
     kind: frozenset(f.name for f in dataclasses.fields(kind) if f.default is dataclasses.MISSING) for kind in FACT_KINDS
 }
-_OPTIONS = pa.ipc.IpcWriteOptions(compression="lz4")
+_LZ4 = b"\x04\x22\x4d\x18"
+"""How an LZ4 frame begins, and no Arrow stream."""
 _SERIAL = pa.ipc.IpcReadOptions(use_threads=False)
 """To wake Arrow's threads for a batch costs more than all that they do."""
 _log = structlog.get_logger(__name__)
@@ -39,62 +40,102 @@ _GETTERS = {kind: getter(names) for kind, names in _FIELDS.items()}
 
 
 def encode_facts(facts: Facts) -> bytes:
-    """Return ``facts`` as one Arrow IPC stream (lz4), in their order.
+    """Return ``facts`` as one Arrow IPC stream in an LZ4 frame, in their order.
 
     Raises:
         TypeError: a value of a fact is not of its column's type (a bug where the fact was made).
     """
-    parts = []
+    columns = _Columns(count(facts))
     single: list[Fact] = []
     for one in facts:
         if isinstance(one, Batch):
-            if single:
-                parts.append(_of_facts(single))
-                single = []
-            parts.append(_of_batch(one))
+            columns.add_facts(single)
+            columns.add_batch(one)
+            single = []
         else:
             single.append(one)
-    if single or not parts:
-        parts.append(_of_facts(single))
-    table = pa.concat_tables(parts, promote_options="default").combine_chunks()
+    columns.add_facts(single)
+    batch = columns.batch()
     sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, table.schema, options=_OPTIONS) as stream:
-        stream.write_table(table)
-    encoded: bytes = sink.getvalue().to_pybytes()
+    with pa.ipc.new_stream(sink, batch.schema) as stream:
+        stream.write_batch(batch)
+    encoded: bytes = pa.compress(sink.getvalue(), codec="lz4", asbytes=True)
     return encoded
 
 
-def _of_batch(batch: Batch[Any]) -> Any:
-    rows = len(batch)
-    columns = {KIND_COLUMN: pa.array(np.full(rows, _NUMBER[batch.kind], np.int8))}
-    columns |= {name: pa.repeat(pa.scalar(text, pa.string()), rows) for name, text in batch.texts.items()}
-    for name in NUMBERS[batch.kind]:
-        numbers = batch.numbers(name)
-        columns[name] = pa.array(numbers, mask=numbers == NULL)
-    return pa.table(columns)
+class _Columns:
+    """The columns of so many facts, in the making."""
 
+    def __init__(self, rows: int) -> None:
+        self._rows = rows
+        self._row = 0
+        self._kinds = np.empty(rows, np.int8)
+        self._lists: dict[str, list[Any]] = {}
+        self._numbers: dict[str, tuple[Any, Any]] = {}
+        """By field: the values, and where they are not None."""
 
-def _of_facts(facts: Sequence[Fact]) -> Any:
-    count = len(facts)
-    by_kind: dict[type, list[int]] = {}
-    for row, fact in enumerate(facts):
-        by_kind.setdefault(type(fact), []).append(row)
-    numbers = np.empty(count, np.int8)
-    columns: dict[str, list[Any]] = {}
-    for kind, rows in by_kind.items():
-        numbers[rows] = _NUMBER[kind]
-        getter = _GETTERS[kind]
-        for name, values in zip(_FIELDS[kind], zip(*(getter(facts[row]) for row in rows), strict=True), strict=True):
-            column = columns.get(name)
-            if column is None:
-                column = columns[name] = [None] * count
-            for row, value in zip(rows, values, strict=True):
-                column[row] = value
-    try:
-        arrays = [_array(values, COLUMNS[name]) for name, values in columns.items()]
-    except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError) as error:
-        raise TypeError(f"a fact holds a value of another type than its column: {error}") from error
-    return pa.table([pa.array(numbers), *arrays], names=[KIND_COLUMN, *columns])
+    def add_batch(self, batch: Batch[Any]) -> None:
+        """Append the facts of a batch."""
+        here = slice(self._row, self._row + len(batch))
+        self._row = here.stop
+        self._kinds[here] = _NUMBER[batch.kind]
+        for name, text in batch.texts.items():
+            self._list(name)[here] = [text] * len(batch)
+        for name in NUMBERS[batch.kind]:
+            values, known = self._number(name)
+            values[here] = batch.numbers(name)
+            known[here] = values[here] != NULL
+
+    def add_facts(self, facts: Sequence[Fact]) -> None:
+        """Append facts."""
+        by_kind: dict[type, list[int]] = {}
+        for row, fact in enumerate(facts):
+            by_kind.setdefault(type(fact), []).append(row)
+        for kind, rows in by_kind.items():
+            here = [self._row + row for row in rows]
+            self._kinds[here] = _NUMBER[kind]
+            fields = zip(*map(_GETTERS[kind], (facts[row] for row in rows)), strict=True)
+            for name, values in zip(_FIELDS[kind], fields, strict=True):
+                if COLUMNS[name] is int:
+                    self._fill(name, here, values)
+                else:
+                    column = self._list(name)
+                    for row, value in zip(here, values, strict=True):
+                        column[row] = value
+        self._row += len(facts)
+
+    def _fill(self, name: str, here: list[int], values: Sequence[Any]) -> None:
+        numbers, known = self._number(name)
+        if None in values:
+            given = [(row, value) for row, value in zip(here, values, strict=True) if value is not None]
+            here, values = [row for row, _ in given], [value for _, value in given]
+        if values:
+            if not all(type(value) is int for value in values):
+                raise TypeError(f"a fact holds a value of another type than its column {name}: {values!r:.200}")
+            try:
+                numbers[here] = values
+            except OverflowError as error:
+                raise TypeError(f"a fact holds a number in {name} that does not fit: {error}") from error
+            known[here] = True
+
+    def _list(self, name: str) -> list[Any]:
+        return self._lists.setdefault(name, [None] * self._rows)
+
+    def _number(self, name: str) -> tuple[Any, Any]:
+        found = self._numbers.get(name)
+        if found is None:
+            found = self._numbers[name] = (np.zeros(self._rows, np.int64), np.zeros(self._rows, np.bool_))
+        return found
+
+    def batch(self) -> Any:
+        """Return them as one record batch."""
+        try:
+            lists = {name: _array(values, COLUMNS[name]) for name, values in self._lists.items()}
+        except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
+            raise TypeError(f"a fact holds a value of another type than its column: {error}") from error
+        numbers = {name: pa.array(values, mask=~known) for name, (values, known) in self._numbers.items()}
+        columns = {KIND_COLUMN: pa.array(self._kinds), **lists, **numbers}
+        return pa.record_batch(list(columns.values()), names=list(columns))
 
 
 def _array(values: list[Any], kind: type) -> Any:
@@ -123,8 +164,7 @@ def decode_table(payload: bytes) -> pa.Table:
         LedgerError: the payload is not such a stream, or lacks such a field.
     """
     with _readable():
-        with pa.ipc.open_stream(payload, options=_SERIAL) as stream:
-            table = stream.read_all()
+        table = stream_of(payload).read_all()
         table.validate(full=True)
         (numbers,) = np.nonzero(np.bincount(table.column(KIND_COLUMN).to_numpy()))
         for kind in (FACT_KINDS[number] for number in numbers.tolist() if number < len(FACT_KINDS)):
@@ -136,6 +176,18 @@ def decode_table(payload: bytes) -> pa.Table:
             _log.warning("ledger_unknown_fact_kind", number=int(numbers[-1]), facts=pc.sum(pc.invert(known)).as_py())
             table = table.filter(known)
         return table
+
+
+def stream_of(payload: bytes) -> pa.ipc.RecordBatchStreamReader:
+    """Return the reader of an encoded batch; version 0.2 compressed its columns one by one, not the whole.
+
+    Raises:
+        pyarrow.ArrowInvalid: it is no Arrow stream.
+    """
+    source = pa.BufferReader(payload)
+    if payload.startswith(_LZ4):
+        source = pa.CompressedInputStream(source, "lz4")
+    return pa.ipc.open_stream(source, options=_SERIAL)
 
 
 @contextlib.contextmanager

@@ -1,18 +1,15 @@
-"""What shipping a sealed segment costs, in CPU time: ``python -m tests.benchmarks.shipping [rounds]``.
+"""What shipping a sealed segment costs, in CPU time.
 
 Segments as a runner seals them every 45 s, at three rates: a frame of facts each 250 ms, two readers, a round of
 questions a second. They are shipped to a directory. What fails is the comparison, in the same run and in turn, with
 Arrow's own reading of the same frames, and its sorting and writing of the tables that come of them: without the work of
-bringing sends, outcomes and incarnations together. Prints one line of JSON for each rate: medians and spread.
+bringing sends, outcomes and incarnations together.
 """
 
 from __future__ import annotations
 
 import gc
-import json
 import shutil
-import statistics
-import sys
 import tempfile
 import time
 from pathlib import Path
@@ -23,10 +20,12 @@ import pyarrow.parquet as pq
 
 from canary import facts as f
 from storage.ledger import Ledger, read_segment
+from storage.ledger.codec import stream_of
 from storage.ledger.files import DISK
 from storage.ledger.framing import FACTS
 from storage.probe_log.schemas import SORTED_BY
 from storage.probe_log.shipping import CARRY_FILE, Shipped, ship_segment
+from tests.benchmarks.measuring import Figure, command
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -90,11 +89,9 @@ def shipped(segment: Path, url: Path) -> Shipped:
 
 def plain(segment: Path, tables: dict[str, pa.Table], folder: Path) -> None:
     """Read the frames of a segment, sort its tables and write them as Parquet, in Arrow's own ways."""
-    options = pa.ipc.IpcReadOptions(use_threads=False)
     batches = [frame for frame in read_segment(segment).frames if frame.kind == FACTS]
     for frame in batches:
-        with pa.ipc.open_stream(DISK.read(segment, frame.start, frame.end - frame.start), options=options) as stream:
-            stream.read_all()
+        stream_of(DISK.read(segment, frame.start, frame.end - frame.start)).read_all()
     for name, table in tables.items():
         rows = table.sort_by([(key, "ascending") for key in SORTED_BY[name]])
         pq.write_table(rows, folder / f"{name}.parquet", compression="zstd")
@@ -108,8 +105,8 @@ def cpu_s(what: Callable[[], Any]) -> float:
     return time.process_time() - start
 
 
-def measure(rate: int, partitions: int, rounds: int, folder: Path) -> dict[str, Any]:
-    """Return the costs of a segment of one rate."""
+def one(rate: int, partitions: int, rounds: int, folder: Path) -> Iterator[Figure]:
+    """Measure a segment of one rate."""
     segment = sealed(folder / "ledger", rate, partitions)
     done = shipped(segment, folder / "log")
     tables = {name: pq.read_table(next((folder / "log" / name).rglob("*.parquet"))) for name in SORTED_BY}
@@ -120,31 +117,19 @@ def measure(rate: int, partitions: int, rounds: int, folder: Path) -> dict[str, 
         (segment.parent / CARRY_FILE).unlink()
         ours.append(cpu_s(lambda: shipped(segment, folder / "log")))
         arrows.append(cpu_s(lambda: plain(segment, shuffled, folder)))
+    subject = f"{rate:,}/s x {partitions}, {SECONDS} s"
+    assert done.probes and done.polls
+    yield Figure.of(subject, "CPU", (1000 * our for our in ours), "ms")
     ratios = [our / arrow for our, arrow in zip(ours, arrows, strict=True)]
-    return {
-        "rate": rate,
-        "partitions": partitions,
-        "probes": done.probes,
-        "polls": done.polls,
-        "cpu_ms": round(1000 * statistics.median(ours), 1),
-        "arrow_ms": round(1000 * statistics.median(arrows), 1),
-        "of_a_core": round(statistics.median(ours) / SECONDS, 4),
-        "times_arrow": round(statistics.median(ratios), 2),
-        "spread": [round(min(ratios), 2), round(max(ratios), 2)],
-    }
+    yield Figure.of(subject, "CPU over Arrow's own read, sort and write", ratios, most=MOST)
 
 
-def main(rounds: int) -> int:
-    """Measure all rates; return how many cost too much."""
-    missed = 0
+def measure(rounds: int = ROUNDS) -> Iterator[Figure]:
+    """Measure all rates."""
     for rate, partitions in RATES:
         with tempfile.TemporaryDirectory() as folder:
-            figures = measure(rate, partitions, rounds, Path(folder))
-        good = figures["times_arrow"] <= MOST
-        missed += not good
-        sys.stdout.write(json.dumps({**figures, "most": MOST, "good": good}) + "\n")
-    return missed
+            yield from one(rate, partitions, rounds, Path(folder))
 
 
 if __name__ == "__main__":
-    sys.exit(main(int(sys.argv[1]) if len(sys.argv) > 1 else ROUNDS))
+    command(measure)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from canary.facts import COLUMNS, FACT_KINDS, ClientError, Fact, Sent, Tick, TopicGone, WatchAsked
 from storage.ledger import LedgerError
-from storage.ledger.codec import decode_facts, encode_facts
+from storage.ledger.codec import decode_facts, encode_facts, stream_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -43,7 +43,7 @@ def test_facts_of_every_kind_come_back_equal_and_in_order(facts: list[Fact]) -> 
 
 
 def rewritten(payload: bytes, change: Any) -> bytes:
-    table = change(pa.ipc.open_stream(payload).read_all())
+    table = change(stream_of(payload).read_all())
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, table.schema) as stream:
         stream.write_table(table)
