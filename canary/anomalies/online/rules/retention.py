@@ -88,14 +88,12 @@ def start_advanced(scope: Scope, topic: Topic, log: Log, start: int) -> None:
     expired = sum(b - a for a, b in gone)
     _expire_missing(scope, topic, log, start)
     settle_held(topic, log, start)  # while claims and unseen sequences are still known
-    for run in log.claims.within(0, start):
-        stream = topic.streams[run.tag]
-        for x, y in stream.unseen.get("read_committed", _NOTHING).within(run.value, run.value + run.length):
-            expired_unread(scope, topic, log, stream, x, y)
-        for unseen in stream.unseen.values():  # a consumer that lags will not be given it
-            unseen.remove(run.value, run.value + run.length)
-        stream.places.remove(run.value, run.value + run.length)
-        stream.transactions.remove(run.value, run.value + run.length)
+    passed: dict[int, IntervalSet] = {}
+    for run in log.claims.within(0, start):  # neighbours go together: markers between them part offsets, not sequences
+        passed.setdefault(run.tag, IntervalSet()).add(run.value, run.value + run.length)
+    for tag, sequences in passed.items():
+        for a, b in sequences:
+            _expire(scope, topic, log, topic.streams[tag], a, b)
     for offsets in (log.claims, log.promised, log.corrupt, log.copies, log.phantoms):
         offsets.remove(0, start)
     log.start, log.expired = start, max(start, log.expired)
@@ -135,6 +133,16 @@ def emptied(scope: Scope, topic: Topic, log: Log, fact: f.Listed, known_end: int
     start = log.timeline[later][1] if later < len(log.timeline) else log.known_end
     if later and start > log.start:
         start_advanced(scope, topic, log, start)
+
+
+def _expire(scope: Scope, topic: Topic, log: Log, stream: Stream, a: int, b: int) -> None:
+    """The sequences [a, b) were claimed below the log's start: they have no place any more."""
+    for x, y in stream.unseen.get("read_committed", _NOTHING).within(a, b):
+        expired_unread(scope, topic, log, stream, x, y)
+    for unseen in stream.unseen.values():  # a consumer that lags will not be given it
+        unseen.remove(a, b)
+    stream.places.remove(a, b)
+    stream.transactions.remove(a, b)
 
 
 def _expire_missing(scope: Scope, topic: Topic, log: Log, start: int) -> None:
