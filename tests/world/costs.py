@@ -144,9 +144,9 @@ def _runs(held: Log | Stream) -> Counter[str]:
         inner = value.values() if isinstance(value, dict) else ()
         parts = [one for one in inner if hasattr(one, "starts") or hasattr(one, "keys")]
         if hasattr(value, "starts"):
-            found[field.name] = len(value.starts)
+            found[field.name] = len(value.starts) + sum(one[1] for one in value.past)
         elif hasattr(value, "counts"):
-            found[field.name] = len(value.keys)
+            found[field.name] = len(value.keys) + sum(one[1] for one in value.past)
         elif isinstance(value, dict | list):
             found[field.name] = len(value) + sum(
                 len(getattr(one, "starts", getattr(one, "counts", ()))) for one in parts

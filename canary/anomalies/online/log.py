@@ -285,7 +285,7 @@ class Log:
         for a, b in reversed(list(self.alone)):
             if b < end:
                 break
-            end = max((y for _, y in self.promised.within(0, a)), default=0)
+            end = self.promised.below(a) or 0
         return end
 
     @property

@@ -112,8 +112,8 @@ def producer_epoch_bumped(scope: Scope, fact: f.ProducerEpochBumped) -> None:
         if (stream.producer_id, stream.generation) == (fact.producer_id, fact.generation):
             for a, b in stream.open:
                 stream.resent.add(a, b)
-            while len(stream.resent.starts) > _RESENT_KEPT:
-                stream.resent.remove(stream.resent.starts[0], stream.resent.ends[0])
+            for a, b in list(stream.resent)[:-_RESENT_KEPT]:
+                stream.resent.remove(a, b)
 
 
 def cluster_seen(scope: Scope, fact: f.ClusterSeen) -> None:

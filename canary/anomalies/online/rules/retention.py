@@ -221,8 +221,8 @@ def _settle_sequences(topic: Topic, log: Log) -> None:
 def _settle(stream: Stream) -> None:
     """Merge the sequences before the first one that has a place or waits for anything."""
     waiting = (stream.open, stream.unplaced, *stream.unseen.values())
-    firsts = [first for first in (one.first() for one in waiting) if first is not None]
-    floor = min([*firsts, *stream.places.keys[:1], stream.next_sequence])
+    firsts = [one.first() for one in waiting] + [stream.places.first(), stream.next_sequence]
+    floor = min(first for first in firsts if first is not None)
     known = [interval for one in (stream.acked, stream.seen) for interval in one.within(0, floor)]
     placed = [end for interval in known for _, end in stream.lost.without(*interval)]  # a lost one stood anywhere
     floor = max(placed, default=0)  # later ones may be above the start, and still be read
