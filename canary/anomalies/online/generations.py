@@ -21,7 +21,7 @@ from itertools import dropwhile, islice
 from canary.anomalies.online.log import Log, Retired, Unplaced
 from canary.anomalies.online.scope import Scope
 from canary.anomalies.online.state import State, Topic
-from canary.anomalies.online.stream import Stream, lowest
+from canary.anomalies.online.stream import Stream, forget_sent_times, lowest
 from canary.anomalies.policy import FENCED, UNORDERED
 
 
@@ -97,6 +97,8 @@ def retire(scope: Scope, topic: Topic, mode: str) -> None:
     """
     for (_, _, partition), tag in topic.index.items():
         stream = topic.streams[tag]
+        if stream.sent_keys:
+            forget_sent_times(stream)
         if stream.mode == mode and (mode not in FENCED or stream.unplaced):
             topic.logs[partition].retired.setdefault(tag, Retired(scope.state.ordinal))
 
