@@ -29,12 +29,14 @@ _PACE_S = 0.1
 _LOOK_S = 15.0
 """How often the coordinators are looked at."""
 _FIRST_LOOK_S = 1.0
+_SAME_TURNS = 101
+"""After so many transactions another coordinator's turn is next: what goes round in fewer meets all of them."""
 _LAST_S = 1.5
 """What a stop may cost: the transaction that is open is ended, the commit that is asked for is asked for once more."""
 
 
 class TransactionalProducer(Writer):
-    """The thread that writes all transactions; ``seed`` is of the dice.
+    """The thread that writes all transactions; which partitions and aborts come next, its settings say by number.
 
     ``config_of`` returns librdkafka properties for a transactional id (without its prefix).
     """
@@ -43,7 +45,6 @@ class TransactionalProducer(Writer):
         self,
         config_of: Callable[[str], Mapping[str, object]],
         wiring: Wiring[TransactionalSettings],
-        seed: int | None = None,
     ) -> None:
         super().__init__(wiring)
         self._settings = wiring.settings
@@ -51,7 +52,8 @@ class TransactionalProducer(Writer):
         self._book = Book(wiring, wiring.under)
         self._closed: str | None = None
         """Why no transaction may begin before the next generation does."""
-        self._dice = system.dice(seed)
+        self._begun = 0
+        """How many transactions were begun: the number of the next one."""
         self._prefix = f"{wiring.own_name}-"
         self._ids: list[str] = []
         self._missed: list[int] = []
@@ -118,14 +120,15 @@ class TransactionalProducer(Writer):
         for step in range(len(self._sessions)):
             session = self._sessions[(self._turn + step) % len(self._sessions)]
             if session.open is None and self._is_ready(session):
-                self._turn = (self._turn + step + 1) % len(self._sessions)
-                self._transact(session, abort=self._dice.randrange(100) < self._settings.abort_percent)
+                self._turn = (self._turn + step + 1 + (self._begun % _SAME_TURNS == 0)) % len(self._sessions)
+                self._transact(session)
                 return
 
     def _is_ready(self, session: Session) -> bool:
         return session.ready or (system.monotonic() >= session.due and session.prepare(1.0))
 
-    def _transact(self, session: Session, *, abort: bool) -> None:
+    def _transact(self, session: Session) -> None:
+        _, abort = self._settings.turn(self._begun, self._under.partitions)
         if not self._write(session):
             return
         if session.deliver(self._settings.timeout * DELIVERY_SHARE, self.stopping) and not abort:
@@ -138,9 +141,9 @@ class TransactionalProducer(Writer):
         if not session.begin():
             self._after(session)
             return False
-        partitions = self._under.partitions
-        chosen = self._dice.sample(list(partitions), min(self._settings.partitions, len(partitions)))
-        session.send(sorted(chosen), self._settings.records)
+        chosen, _ = self._settings.turn(self._begun, self._under.partitions)
+        self._begun += 1
+        session.send(chosen, self._settings.records)
         return True
 
     def _abandon(self) -> None:

@@ -5,7 +5,6 @@ in its place: a simulator's, in which the same code runs step by step in virtual
 """
 
 import concurrent.futures
-import random
 import secrets
 import threading
 import time
@@ -140,8 +139,3 @@ def token_hex(count: int) -> str:
 def random_bits(count: int) -> int:
     """Return a random number from 0 on, below 2 to the power of ``count``."""
     return int.from_bytes(_system.random_bytes((count + 7) // 8)) >> -count % 8
-
-
-def dice(seed: int | None = None) -> random.Random:
-    """Return dice for choices that no secret depends on."""
-    return random.Random(random_bits(64) if seed is None else seed)  # noqa: S311  # no secrets

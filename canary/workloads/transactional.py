@@ -1,6 +1,8 @@
 """Transactions over several partitions."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from math import gcd
 
 from canary.workloads.descriptor import Settings, Workload, count, duration
 
@@ -23,6 +25,19 @@ class TransactionalSettings(Settings):
     most_ids: int = count(
         12, "Transactional ids at most; as many are used as it takes to probe every coordinator (count).", ge=1, le=200
     )
+
+    def turn(self, number: int, partitions: Sequence[int]) -> tuple[list[int], bool]:
+        """Return where transaction ``number`` writes, in order, and whether it is aborted on purpose.
+
+        Both go round, so that what a partition holds repeats and is remembered as a pattern (canary.anomalies.online.
+        sets.rows): neighbours take turns, and of 100 rounds ``abort_percent`` abort, each pair of neighbours in others
+        than most others, so that every partition and every coordinator meets aborts.
+        """
+        size = min(self.partitions, len(partitions))
+        turns = len(partitions) // gcd(len(partitions), size)
+        chosen = sorted(partitions[(number * size + i) % len(partitions)] for i in range(size))
+        round_, place = divmod(number, turns)
+        return chosen, (round_ + place // 2) * self.abort_percent % 100 < self.abort_percent
 
 
 WORKLOAD = Workload(

@@ -59,7 +59,6 @@ def test_each_aborted_record_that_is_shown_is_flagged_within_a_second_of_its_rea
             timeout=20,
             most_ids=1,
         ),
-        seed=1,
     )
     inbox.put(
         [RunnerStarted(clock.now_ns(), "r", "test"), GenerationBegan(clock.now_ns(), TOPIC, "transactional", 7, 1)]

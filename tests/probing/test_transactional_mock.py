@@ -65,7 +65,6 @@ def producer(inbox: Recording, owner: Owner) -> Iterator[TransactionalProducer]:
             timeout=10,
             most_ids=3,
         ),
-        seed=3,
     )
     part.start()
     yield part

@@ -48,7 +48,7 @@ def test_a_run_for_each_probe_is_noticed(monkeypatch: pytest.MonkeyPatch) -> Non
 
 def test_sending_times_that_are_kept_for_ever_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sends, "forget_sent_times", lambda _: None)
-    monkeypatch.setattr("tests.world.costs._SENT_KEPT", 100)
+    monkeypatch.setattr("tests.world.costs.SENT_KEPT", 30)
     assert "sending times" in costly(live(CALM))
 
 

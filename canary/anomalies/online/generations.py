@@ -21,7 +21,7 @@ from itertools import dropwhile, islice
 from canary.anomalies.online.log import Log, Retired, Unplaced
 from canary.anomalies.online.scope import Scope
 from canary.anomalies.online.state import State, Topic
-from canary.anomalies.online.stream import Stream, lowest
+from canary.anomalies.online.stream import Stream, forget_sent_times, lowest
 from canary.anomalies.policy import FENCED, UNORDERED
 
 
@@ -51,8 +51,9 @@ def forget(scope: Scope, topic: Topic, log: Log) -> None:
 
 def _unused(scope: Scope, log: Log, streams: list[Stream]) -> list[Stream]:
     """Return the streams that nothing refers to."""
-    used = {*log.claims.tags, *log.phantoms.tags, *(run.tag for run in log.missing), *(one.tag for one in log.unplaced)}
-    used |= {held.tag for held in log.held.values()}.union(*(runs.tags for runs in log.held_at.values()))
+    used = log.claims.all_tags() | log.phantoms.all_tags() | {one.tag for one in log.missing}
+    used |= {one.tag for one in log.unplaced}
+    used |= {held.tag for held in log.held.values()}.union(*(runs.all_tags() for runs in log.held_at.values()))
     used |= {run[3] for reread in log.rereads.values() for run in reread.expected}
     used |= {run[3] for run in (log.regression.runs if log.regression is not None else ())}
     open_ = {key[:2] for key in scope.state.transactions}
@@ -68,7 +69,7 @@ def _drop(topic: Topic, stream: Stream) -> None:
 def _is_over(scope: Scope, topic: Topic, stream: Stream) -> bool:
     if stream.mode not in FENCED or (stream.producer_id, stream.generation, stream.partition) not in topic.index:
         return False
-    waits = stream.open or stream.unplaced or stream.places.keys or any(stream.unseen.values())
+    waits = stream.open or stream.unplaced or stream.places or any(stream.unseen.values())
     return not waits and len(list(islice(later(scope.state, stream), 2))) > 1
 
 
@@ -96,6 +97,8 @@ def retire(scope: Scope, topic: Topic, mode: str) -> None:
     """
     for (_, _, partition), tag in topic.index.items():
         stream = topic.streams[tag]
+        if stream.sent_keys:
+            forget_sent_times(stream)
         if stream.mode == mode and (mode not in FENCED or stream.unplaced):
             topic.logs[partition].retired.setdefault(tag, Retired(scope.state.ordinal))
 
@@ -124,7 +127,7 @@ def forget_retired(scope: Scope, topic: Topic, log: Log, asked_ordinal: int, end
         for tag in due:
             del log.retired[tag]
         for stream in _unused(scope, log, [topic.streams[tag] for tag in due]):
-            known = (stream.open, stream.acked, stream.seen, stream.lost, stream.unplaced, stream.places.keys)
+            known = (stream.open, stream.acked, stream.seen, stream.lost, stream.unplaced, stream.places)
             if not any(known):
                 _drop(topic, stream)
 

@@ -254,7 +254,7 @@ class Log:
     lost_offsets: IntervalSet = field(default_factory=IntervalSet)
     """Offsets lost since ``cut`` was last reported."""
     timeline: list[list[int]] = field(default_factory=list)
-    """Sparse [sent_ns, offset], both rising: how old an expired offset was."""
+    """When offsets were sent, in points and lines (canary.anomalies.online.sets.ages): how old an expired one was."""
     expiry: dict[str, Any] | None = None
     """An advance of the start over promises; waits until the retention in force is known."""
     changes: list[dict[str, Any]] = field(default_factory=list)
@@ -285,7 +285,7 @@ class Log:
         for a, b in reversed(list(self.alone)):
             if b < end:
                 break
-            end = max((y for _, y in self.promised.within(0, a)), default=0)
+            end = self.promised.below(a) or 0
         return end
 
     @property

@@ -1,11 +1,14 @@
 """What one producer generation did in one partition."""
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from dataclasses import dataclass, field
 
 from canary.anomalies.online.sets.intervals import IntervalSet
 from canary.anomalies.online.sets.runs import RunMap
 from canary.probe.identity import Identity
+
+SENT_KEPT = 500
+"""So many of the latest times of sending are kept one by one, and so many of the others that are still waited for."""
 
 
 @dataclass(slots=True)
@@ -50,7 +53,7 @@ class Stream:
     """By consumer: delivered to it before the promise."""
     sent_keys: list[int] = field(default_factory=list)
     sent_times: list[int] = field(default_factory=list)
-    """When (ns) the sequences in sent_keys were sent: of those that are open or unseen, at least."""
+    """When (ns) the sequences in sent_keys were sent: the latest, and some of the older ones that are waited for."""
 
     def identity(self, sequence: int) -> Identity:
         """Return the identity of ``sequence``."""
@@ -64,8 +67,36 @@ def lowest(stream: Stream, sequence: int) -> int:
 
 
 def sent_time(stream: Stream, sequence: int) -> int | None:
-    """Return when (ns) ``sequence`` was sent, None when that is not remembered."""
+    """Return when (ns) ``sequence`` was sent, None when that is not remembered.
+
+    Where many are waited for, as by a reader that stands still, it is the time of one that was sent just before: sooner
+    by a five-hundredth of the wait at most.
+    """
     i = bisect_right(stream.sent_keys, sequence) - 1
-    if i < 0 or stream.sent_keys[i] != sequence:
+    if i < 0 or sequence > stream.sent_keys[-1]:
         return None
     return stream.sent_times[i]
+
+
+def forget_sent_times(stream: Stream) -> None:
+    """Keep the sending times from the first probe that is open, unseen or unplaced; those before it are settled."""
+    floors = [s.first() for s in (stream.open, stream.unplaced, *stream.unseen.values())]
+    floor = min((x for x in floors if x is not None), default=stream.next_sequence)
+    keep = bisect_left(stream.sent_keys, floor)
+    if keep < len(stream.sent_keys) and stream.sent_keys[keep] > floor:
+        keep -= 1  # its time is that of the one before
+    if keep > len(stream.sent_keys) // 2:
+        del stream.sent_keys[:keep], stream.sent_times[:keep]
+    if len(stream.sent_keys) > 3 * SENT_KEPT:
+        _thin_out(stream)
+
+
+def _thin_out(stream: Stream) -> None:
+    """Keep one of those that were sent within a five-hundredth of the whole time, of all but the latest."""
+    times, older = stream.sent_times, len(stream.sent_times) - SENT_KEPT
+    least, kept = (times[-1] - times[0]) // SENT_KEPT, [0]
+    for i in range(1, older):
+        if times[i] - times[kept[-1]] > least:
+            kept.append(i)
+    stream.sent_keys[:older] = [stream.sent_keys[i] for i in kept]
+    stream.sent_times[:older] = [times[i] for i in kept]

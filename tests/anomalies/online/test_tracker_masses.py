@@ -33,4 +33,4 @@ def lose(n: int) -> None:
 
 
 def test_ten_times_the_losses_take_ten_times_as_long_and_not_a_hundred() -> None:
-    assert steps(lambda: lose(1000)) < 11 * steps(lambda: lose(100))
+    assert steps(lambda: lose(3000)) < 11 * steps(lambda: lose(300))

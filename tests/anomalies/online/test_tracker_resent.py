@@ -77,5 +77,5 @@ def test_it_is_known_after_a_restart_and_costs_no_more_with_every_bump() -> None
         bench.write(1)
     bench.tracker = Tracker.load(bench.tracker.dump())
     (stream,) = bench.tracker.state.topics[TOPIC].streams
-    assert len(stream.resent.starts) == 1000
+    assert len(stream.resent) == 1000
     assert copied(bench, 2198) == [(2200, "warning")]

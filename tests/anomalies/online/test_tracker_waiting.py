@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from canary import facts as f
-from tests.support.bench import PRODUCER, RC, TOPIC, Bench
+from canary.anomalies.online.stream import SENT_KEPT, sent_time
+from tests.support.bench import PRODUCER, RC, RU, TOPIC, Bench
 
 
 def asked(bench: Bench) -> int:
@@ -159,3 +160,26 @@ def test_a_partition_that_does_not_answer_is_not_judged() -> None:
     bench.round()
     bench.round()
     assert bench.found() == [("lost-write", 1, 1)]
+
+
+def test_a_reader_that_stands_still_costs_no_more_with_every_probe_and_its_delay_is_known() -> None:
+    bench = Bench()
+    probes, sent_ns = 20_000, []
+    for _ in range(probes):
+        bench.now_ns += 10**9
+        sent_ns.append(bench.now_ns)
+        bench.write()
+        bench.poll(RU)
+    (stream,) = bench.tracker.state.topics[TOPIC].streams
+    assert stream.unseen[RC].total == probes
+    assert len(stream.sent_keys) == len(stream.sent_times) <= 3 * SENT_KEPT
+    for sequence in (0, 17, probes // 2, probes - 1):
+        known = sent_time(stream, sequence)
+        assert known is not None
+        assert -(10**8) < sent_ns[sequence] - known <= (bench.now_ns - sent_ns[0]) // SENT_KEPT + 2 * 10**9
+    bench.poll(RC)
+    bench.write(2 * SENT_KEPT)
+    bench.poll()
+    bench.write()
+    assert len(stream.sent_keys) < 2 * SENT_KEPT
+    assert bench.found() == []

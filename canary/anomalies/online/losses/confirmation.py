@@ -80,7 +80,8 @@ def _wrote_below(scope: Scope, topic: Topic, log: Log, held: Held) -> bool:
     later = scope.stream(topic, producer_id, generation, log.partition)
     if later is None:
         return False
-    placed = later.places.keys[0] if later.places.keys else later.next_sequence
+    first = later.places.first()
+    placed = later.next_sequence if first is None else first
     if any(later.lost.without(a, b) for a, b in later.seen.within(0, placed)):
         return True
     first = first_write(log, later)

@@ -130,9 +130,9 @@ def first_write(log: Log, stream: Stream) -> int | None:
     was read since, nor where a consumer that is given aborted writes, too, was not given this one.
     """
     readers = [reader for reader in log.readers.values() if reader.isolation != READ_COMMITTED and not reader.astray]
-    for key, n, offset in zip(stream.places.keys, stream.places.counts, stream.places.values, strict=True):
-        shift = offset - key
-        for run in log.claims.aligned(offset, offset + n, -shift, stream.tag):
+    for placed in stream.places:
+        offset, shift = placed.value, placed.value - placed.key
+        for run in log.claims.aligned(offset, offset + placed.length, -shift, stream.tag):
             there = IntervalSet.of([(run.key, run.end)])
             for x, y in stream.seen.without(run.value, run.value + run.length):
                 for reader in readers:

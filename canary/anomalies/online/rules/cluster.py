@@ -10,10 +10,9 @@ from canary.anomalies.online.meters import count
 from canary.anomalies.online.missing import PASSED
 from canary.anomalies.online.rules import memory, relays, retention, wrong_cluster
 from canary.anomalies.online.rules.held import make_certain, passed_over
-from canary.anomalies.online.rules.sends import forget_sent_times
 from canary.anomalies.online.scope import Scope
 from canary.anomalies.online.state import Producer, Topic
-from canary.anomalies.online.stream import Stream
+from canary.anomalies.online.stream import Stream, forget_sent_times
 from canary.anomalies.online.topology import liveness, timeline
 from canary.anomalies.online.wanted import note_change, want_tail
 
@@ -112,8 +111,8 @@ def producer_epoch_bumped(scope: Scope, fact: f.ProducerEpochBumped) -> None:
         if (stream.producer_id, stream.generation) == (fact.producer_id, fact.generation):
             for a, b in stream.open:
                 stream.resent.add(a, b)
-            while len(stream.resent.starts) > _RESENT_KEPT:
-                stream.resent.remove(stream.resent.starts[0], stream.resent.ends[0])
+            for a, b in list(stream.resent)[:-_RESENT_KEPT]:
+                stream.resent.remove(a, b)
 
 
 def cluster_seen(scope: Scope, fact: f.ClusterSeen) -> None:

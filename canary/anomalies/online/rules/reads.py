@@ -50,7 +50,7 @@ def polled(scope: Scope, run: Sequence[f.Polled]) -> None:  # noqa: C901, PLR091
         return
     a, b = first.sequence, first.sequence + n
     committed = first.isolation == READ_COMMITTED
-    placed_now = _unplaced_within(log, stream, a, b) if log.unplaced or stream.unplaced.starts else []
+    placed_now = _unplaced_within(log, stream, a, b) if log.unplaced or stream.unplaced else []
     probes = Probes(topic, log, stream, a, n, first.offset)
     if not stream.places.matches(a, n, first.offset, stream.tag):  # else its age is known by our own clock
         retention.remember_sent(topic, log, first.offset, n, lambda i: _sent_by(run[i]))
@@ -158,7 +158,7 @@ def _delivered(scope: Scope, topic: Topic, log: Log, stream: Stream, run: Sequen
     elif not stream.promised.covers(a, b):
         for x, y in stream.promised.without(a, b):
             early.add(x, y)
-    if stream.unplaced.starts:
+    if stream.unplaced:
         _unplaced_passed(scope, topic, log, stream, run)
     if stream.live and (waiting or stream.open.overlaps(a, b)):
         _time_taken(meters, stream, run)

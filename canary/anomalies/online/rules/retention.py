@@ -4,9 +4,7 @@ Example: retention is an hour and the start passes a promised record that was se
 been sent 61 minutes ago, it would have expired; if the read_committed consumer had not read it, it is unverified.
 """
 
-from bisect import bisect_left, bisect_right
 from collections.abc import Callable
-from operator import itemgetter
 
 from canary import facts as f
 from canary.anomalies.online import generations
@@ -14,6 +12,7 @@ from canary.anomalies.online.log import Log
 from canary.anomalies.online.meters import count
 from canary.anomalies.online.rules.held import settle_held
 from canary.anomalies.online.scope import Scope, Where
+from canary.anomalies.online.sets import ages
 from canary.anomalies.online.sets.intervals import IntervalSet
 from canary.anomalies.online.state import State, Topic
 from canary.anomalies.online.stream import Stream
@@ -22,7 +21,6 @@ from canary.anomalies.policy import least_age_ms
 _TIMELINE_STEP_NS = 30 * 10**9
 _TIMELINE_STEPS = 100
 """A retention is divided into so many steps at least."""
-_TIMELINE_KEPT = 30_000
 _CLOCK_STEP_NS = 10**9
 _CLOCK_STEPS_KEPT = 20
 _NOTHING = IntervalSet()
@@ -45,24 +43,12 @@ def remember_sent(topic: Topic, log: Log, offset: int, n: int, sent_ns: Callable
     A broker counts a record's age from there, not from its acknowledgement, which may have taken an outage longer.
     ``sent_ns`` returns when the i-th was sent (rising with i), None if that is not known.
     """
-    step, timeline, last = sending_step_ns(topic.retention_ms), log.timeline, sent_ns(n - 1)
-    if last is None or (timeline and offset > timeline[-1][1] and last - timeline[-1][0] < step):
-        return  # the usual case
-    for i in range(n):
-        at_ns = sent_ns(i)
-        above = bisect_left(timeline, offset + i, key=itemgetter(1))
-        if at_ns is None or (above and at_ns - timeline[above - 1][0] < step):
-            continue
-        later = bisect_right(timeline, at_ns, lo=above, key=itemgetter(0))
-        timeline[above:later] = [[at_ns, offset + i]]  # those were cut off since: what was sent later stands below
-        if len(timeline) > _TIMELINE_KEPT:
-            del timeline[1::2]
+    ages.remember(log.timeline, offset, n, sent_ns, sending_step_ns(topic.retention_ms))
 
 
 def clock_seen(log: Log, now_ns: int) -> None:
     """A process begins: sending times later than now came from a clock that was ahead, and are forgotten."""
-    while log.timeline and log.timeline[-1][0] > now_ns:
-        log.timeline.pop()
+    ages.forget_after(log.timeline, now_ns)
 
 
 def clock_told(state: State, now_ns: int) -> None:
@@ -88,14 +74,12 @@ def start_advanced(scope: Scope, topic: Topic, log: Log, start: int) -> None:
     expired = sum(b - a for a, b in gone)
     _expire_missing(scope, topic, log, start)
     settle_held(topic, log, start)  # while claims and unseen sequences are still known
-    for run in log.claims.within(0, start):
-        stream = topic.streams[run.tag]
-        for x, y in stream.unseen.get("read_committed", _NOTHING).within(run.value, run.value + run.length):
-            expired_unread(scope, topic, log, stream, x, y)
-        for unseen in stream.unseen.values():  # a consumer that lags will not be given it
-            unseen.remove(run.value, run.value + run.length)
-        stream.places.remove(run.value, run.value + run.length)
-        stream.transactions.remove(run.value, run.value + run.length)
+    passed: dict[int, IntervalSet] = {}
+    for run in log.claims.within(0, start):  # neighbours go together: markers between them part offsets, not sequences
+        passed.setdefault(run.tag, IntervalSet()).add(run.value, run.value + run.length)
+    for tag, sequences in passed.items():
+        for a, b in sequences:
+            _expire(scope, topic, log, topic.streams[tag], a, b)
     for offsets in (log.claims, log.promised, log.corrupt, log.copies, log.phantoms):
         offsets.remove(0, start)
     log.start, log.expired = start, max(start, log.expired)
@@ -111,8 +95,7 @@ def start_advanced(scope: Scope, topic: Topic, log: Log, start: int) -> None:
             "youngest_ns": max(before["youngest_ns"], _sent_by(log, start)),
             "at_ns": scope.state.now_ns,
         }
-    while len(log.timeline) > 1 and log.timeline[1][1] < start:
-        del log.timeline[0]
+    ages.forget_below(log.timeline, start)
 
 
 def emptied(scope: Scope, topic: Topic, log: Log, fact: f.Listed, known_end: int) -> None:
@@ -131,10 +114,20 @@ def emptied(scope: Scope, topic: Topic, log: Log, fact: f.Listed, known_end: int
     if topic.compacted or kept_ms is None or kept_ms < 0:
         return
     sent_ns = at_ns - (least_age_ms(kept_ms) - _set_back_ms(scope.state, kept_ms)) * 1e6
-    later = bisect_right(log.timeline, sent_ns, key=itemgetter(0))
-    start = log.timeline[later][1] if later < len(log.timeline) else log.known_end
-    if later and start > log.start:
+    later, has_earlier = ages.first_after(log.timeline, int(sent_ns))
+    start = log.known_end if later is None else later
+    if has_earlier and start > log.start:
         start_advanced(scope, topic, log, start)
+
+
+def _expire(scope: Scope, topic: Topic, log: Log, stream: Stream, a: int, b: int) -> None:
+    """The sequences [a, b) were claimed below the log's start: they have no place any more."""
+    for x, y in stream.unseen.get("read_committed", _NOTHING).within(a, b):
+        expired_unread(scope, topic, log, stream, x, y)
+    for unseen in stream.unseen.values():  # a consumer that lags will not be given it
+        unseen.remove(a, b)
+    stream.places.remove(a, b)
+    stream.transactions.remove(a, b)
 
 
 def _expire_missing(scope: Scope, topic: Topic, log: Log, start: int) -> None:
@@ -164,8 +157,7 @@ def _expire_unplaced(scope: Scope, topic: Topic, log: Log) -> None:
 
 def _sent_by(log: Log, start: int) -> int:
     """Return when (ns) about the last record below ``start`` was sent, 0 if that is not known."""
-    i = bisect_left(log.timeline, start, key=itemgetter(1))
-    return log.timeline[i - 1][0] if i else 0
+    return ages.sent_at(log.timeline, start - 1) or 0
 
 
 def expired_unread(scope: Scope, topic: Topic, log: Log, stream: Stream, a: int, b: int) -> None:
@@ -213,8 +205,8 @@ def _settle_sequences(topic: Topic, log: Log) -> None:
 def _settle(stream: Stream) -> None:
     """Merge the sequences before the first one that has a place or waits for anything."""
     waiting = (stream.open, stream.unplaced, *stream.unseen.values())
-    firsts = [first for first in (one.first() for one in waiting) if first is not None]
-    floor = min([*firsts, *stream.places.keys[:1], stream.next_sequence])
+    firsts = [one.first() for one in waiting] + [stream.places.first(), stream.next_sequence]
+    floor = min(first for first in firsts if first is not None)
     known = [interval for one in (stream.acked, stream.seen) for interval in one.within(0, floor)]
     placed = [end for interval in known for _, end in stream.lost.without(*interval)]  # a lost one stood anywhere
     floor = max(placed, default=0)  # later ones may be above the start, and still be read

@@ -3,7 +3,6 @@
 Consecutive probes of one stream come as a run (sequence and offset rise together), and each rule takes a run at once.
 """
 
-from bisect import bisect_left
 from collections.abc import Sequence
 
 from canary import facts as f
@@ -12,12 +11,9 @@ from canary.anomalies.online.meters import Histogram, count, observe
 from canary.anomalies.online.rules import retention, transactions, wrong_cluster
 from canary.anomalies.online.rules.claims import claim, place, promise, promise_unplaced
 from canary.anomalies.online.scope import TRANSACTIONAL, Probes, Scope
-from canary.anomalies.online.stream import Stream, sent_time
+from canary.anomalies.online.stream import SENT_KEPT, forget_sent_times, sent_time
 from canary.anomalies.policy import FENCED, UNORDERED
 from canary.facts.batch import column
-
-_SENT_KEPT = 4096
-"""Sent times beyond which those of settled probes are forgotten."""
 
 
 def sent(scope: Scope, run: Sequence[f.Sent]) -> None:
@@ -41,7 +37,7 @@ def sent(scope: Scope, run: Sequence[f.Sent]) -> None:
     stream.next_sequence = max(stream.next_sequence, first.sequence + n)
     stream.sent_keys.extend(range(first.sequence, first.sequence + n))
     stream.sent_times.extend(column(run, "at_ns"))
-    if len(stream.sent_keys) > _SENT_KEPT:
+    if len(stream.sent_keys) > SENT_KEPT:
         forget_sent_times(stream)
     if first.transaction_id is not None:
         stream.transactions.set(first.sequence, n, first.sequence, first.transaction_id)
@@ -56,15 +52,6 @@ def sent(scope: Scope, run: Sequence[f.Sent]) -> None:
 def skipped(scope: Scope, fact: f.Skipped) -> None:
     """Probes were due and not sent."""
     count(scope.meters(fact.topic, fact.partition).skipped, fact.mode, fact.count)
-
-
-def forget_sent_times(stream: Stream) -> None:
-    """Keep the sending times from the first probe that is open, unseen or unplaced; those before it are settled."""
-    floors = [s.first() for s in (stream.open, stream.unplaced, *stream.unseen.values())]
-    floor = min((x for x in floors if x is not None), default=stream.next_sequence)
-    keep = bisect_left(stream.sent_keys, floor)
-    if keep > len(stream.sent_keys) // 2:
-        del stream.sent_keys[:keep], stream.sent_times[:keep]
 
 
 def acked(scope: Scope, run: Sequence[f.Acked]) -> None:
