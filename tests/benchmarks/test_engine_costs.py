@@ -27,6 +27,10 @@ def test_facts_are_judged_online_as_fast_as_promised() -> None:
     assert run("track", "300000") == 0
 
 
+def test_a_segment_is_shipped_at_a_small_multiple_of_what_arrow_takes() -> None:
+    assert run("shipping") == 0
+
+
 def test_each_of_ten_times_the_losses_costs_as_much() -> None:
     def cpu_s(n: int) -> float:
         began = time.process_time()
