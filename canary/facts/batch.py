@@ -2,23 +2,27 @@
 
 A :class:`Batch` is a sequence of facts that makes each of them only when it is asked for. Whoever handles many at once
 takes their ``numbers``: an int64 array for each field, NULL where the field is None. Texts are the same in all of them.
+
+This module does not load NumPy: processes import it that never see a batch.
 """
 
 import typing
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
-from itertools import groupby, pairwise, repeat, starmap
-from operator import attrgetter, itemgetter
-from typing import Any, Final, Generic, Self, TypeVar, overload
-
-import numpy as np
-from numpy.typing import NDArray
+from functools import reduce
+from itertools import pairwise, repeat, starmap
+from operator import attrgetter, itemgetter, or_
+from typing import TYPE_CHECKING, Any, Final, Generic, Self, TypeAlias, TypeVar, overload
 
 from canary.facts.consuming import Polled
 from canary.facts.producing import Acked, Sent
 
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
 F = TypeVar("F", Sent, Acked, Polled)
-Numbers = NDArray[np.int64]
+Numbers: TypeAlias = "NDArray[np.int64]"
 
 NULL: Final = -(2**63)
 """None, in an array."""
@@ -54,8 +58,6 @@ _TO_FIELDS: Final = {
     kind: itemgetter(*((*TEXTS[kind], *NUMBERS[kind]).index(name) for name in names)) for kind, names in _NAMES.items()
 }
 """By kind: texts and numbers to the order of the fields."""
-_GET_TEXTS: Final = {kind: getter(names) for kind, names in TEXTS.items()}
-_GET_NUMBERS: Final = {kind: getter(names) for kind, names in NUMBERS.items()}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -115,16 +117,16 @@ class Batch(Sequence[F], Generic[F]):
         partitions = self.numbers("partition")
         if (partitions[1:] >= partitions[:-1]).all():
             return self
-        order = np.argsort(partitions, kind="stable") + self.start
+        order = partitions.argsort(kind="stable") + self.start
         return Batch.of(self.kind, self.texts, {name: column[order] for name, column in self.columns.items()})
 
     def runs(self) -> "Iterator[Batch[F]]":
         """Yield the facts in runs: of one stream and reader, with sequence and offset rising by one."""
-        breaks: NDArray[np.bool_] = np.zeros(len(self) - 1, dtype=np.bool_)
-        for name, step in _STEPS[self.kind]:
-            values = self.numbers(name)
-            breaks |= values[1:] - values[:-1] != step
-        starts: list[int] = [self.start, *(np.flatnonzero(breaks) + self.start + 1).tolist()]
+        known = (self.numbers(name) for name, _ in _STEPS[self.kind])
+        breaks: list[Any] = [
+            values[1:] - values[:-1] != step for values, (_, step) in zip(known, _STEPS[self.kind], strict=True)
+        ]
+        starts: list[int] = [self.start, *(reduce(or_, breaks).nonzero()[0] + self.start + 1).tolist()]
         for first, (start, stop) in zip(self._made(starts), pairwise([*starts, self.stop]), strict=True):
             yield Batch(self.kind, self.texts, self.columns, start, stop, first)
 
@@ -138,69 +140,3 @@ def _listed(values: Numbers) -> list[int | None]:
 def column(run: "Sequence[F]", name: str) -> list[Any]:
     """Return the values of a field that holds numbers, of facts in either form."""
     return _listed(run.numbers(name)) if isinstance(run, Batch) else [getattr(fact, name) for fact in run]
-
-
-def comes_in_batches(fact: object) -> bool:
-    """Whether a fact is one of many, whose order among those of other partitions and threads means nothing.
-
-    An acknowledgement without an offset is judged by its neighbours', so it keeps its place.
-    """
-    return type(fact) in TEXTS and getattr(fact, "offset", 0) is not None
-
-
-def gathered(facts: Iterable[Any]) -> list[Any]:
-    """Return facts that came together, those of one kind in batches as far as their order means nothing.
-
-    Between two facts of other kinds there are only probes that were sent, acknowledged and read. They come from several
-    threads, so their order is an accident, but for three things that stay as they were: a probe is sent before it is
-    acknowledged or read, and what one partition acknowledges, or gives to one consumer, has an order.
-    """
-    found: list[Any] = []
-    waiting: dict[tuple[Any, ...], list[Any]] = {}
-    for fact in facts:
-        if isinstance(fact, Batch):
-            waiting.setdefault((fact.kind, *fact.texts.values()), []).append(fact)
-        elif comes_in_batches(fact):
-            kind = type(fact)
-            waiting.setdefault((kind, *_GET_TEXTS[kind](fact)), []).append(fact)
-        else:
-            _put_down(waiting, found)
-            found.append(fact)
-    _put_down(waiting, found)
-    return found
-
-
-def _put_down(waiting: dict[tuple[Any, ...], list[Any]], found: list[Any]) -> None:
-    """Append what waits, sends before acknowledgements before reads."""
-    for key in sorted(waiting, key=lambda key: _ORDER[key[0]]):
-        some = waiting[key]
-        if len(some) < FEW and not any(isinstance(one, Batch) for one in some):
-            found.extend(sorted(some, key=_PARTITION))
-        else:
-            found.append(_joined(key[0], dict(zip(TEXTS[key[0]], key[1:], strict=True)), some).by_partition())
-    waiting.clear()
-
-
-_ORDER: Final = {Sent: 0, Acked: 1, Polled: 2}
-_PARTITION: Final = attrgetter("partition")
-
-
-def _joined(kind: type[F], texts: Mapping[str, str], some: Sequence[Any]) -> Batch[F]:
-    """Return facts, and batches of them, as one batch."""
-    parts: list[Mapping[str, Numbers]] = []
-    for batched, ones in groupby(some, lambda one: isinstance(one, Batch)):
-        if batched:
-            parts += [{name: one.numbers(name) for name in NUMBERS[kind]} for one in ones]
-        else:
-            parts.append(_columns(kind, list(ones)))
-    if len(parts) == 1:
-        return Batch.of(kind, texts, parts[0])
-    return Batch.of(kind, texts, {name: np.concatenate([part[name] for part in parts]) for name in NUMBERS[kind]})
-
-
-def _columns(kind: type[Any], facts: Sequence[Any]) -> dict[str, Numbers]:
-    found = {}
-    for name, values in zip(NUMBERS[kind], zip(*map(_GET_NUMBERS[kind], facts), strict=True), strict=True):
-        known = (NULL if x is None else x for x in values) if None in values else values
-        found[name] = np.fromiter(known, np.int64, len(facts))
-    return found

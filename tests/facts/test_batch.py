@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from canary.facts import Acked, Batch, Polled, Sent, Tick, WatchAsked, count, each
-from canary.facts.batch import FEW, TEXTS, column, gathered
+from canary.facts.batch import FEW, TEXTS, column
+from canary.facts.gathering import gathered
 from storage.ledger.codec import decode_facts, encode_facts
 
 if TYPE_CHECKING:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import MISSING, fields
-from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
@@ -17,75 +16,90 @@ from storage.probe_log import converting
 from storage.probe_log.carry import Carry
 from storage.probe_log.columns import numbered
 from storage.probe_log.converting import convert
-from storage.probe_log.incarnations import first_told
+from storage.probe_log.incarnations import SAMPLES, first_told
+from tests.generators.wild import seeded
 from tests.storage.plain_conversion import plainly
 
 if TYPE_CHECKING:
-    from hypothesis.strategies import SearchStrategy
-
-TIMES = st.integers(0, 9_999_999)
-PRODUCERS = st.sampled_from([("t", 7), ("t", 8), ("u", 2**62)])
-GENERATIONS = st.integers(1, 4)
-SMALL = st.integers(0, 2)
-IDS = st.sampled_from(["A", "B", "C", None])
-TEXTS = st.sampled_from(["timed out", "fenced", ""])
+    from random import Random
 
 
-@st.composite
-def sends(draw: st.DrawFn) -> f.Fact:
-    topic, producer_id = draw(PRODUCERS)
-    at_ns, who = draw(TIMES), (topic, draw(st.integers(0, 1)), producer_id, draw(GENERATIONS), draw(SMALL))
-    match draw(st.integers(0, 6)):
-        case 0 | 1:
-            return f.Sent(at_ns, *who, draw(st.sampled_from(["plain", "group"])), draw(st.none() | SMALL))
-        case 2 | 3:
-            return f.Acked(at_ns, *who, draw(st.none() | SMALL), draw(st.none() | TIMES))
-        case 4:
-            return f.Failed(at_ns, *who, draw(TEXTS))
-        case 5:
-            return f.Indeterminate(at_ns, *who, draw(TEXTS))
-        case _:
-            consumer = draw(st.sampled_from(["read_committed", "read_uncommitted", "reread-1"]))
-            reader, epoch = (consumer, "read_committed"), draw(st.none() | SMALL)
-            return f.Polled(at_ns, *reader, *who[:2], draw(SMALL), *who[2:], None, None, None, epoch)
+TOPICS = {7: "t", 8: "t", 9: "u"}
+READERS = ("read_committed", "read_uncommitted", "reread-1")
+PROBES, OTHERS = (f.Sent, f.Acked, f.Failed, f.Indeterminate, f.Polled), converting.OBJECTS
 
 
-def others() -> SearchStrategy[f.Fact]:
-    transaction = (TIMES, st.sampled_from([7, 8]), GENERATIONS, SMALL)
-    return st.one_of(
-        st.builds(f.WatchAsked, TIMES, SMALL),
-        st.builds(f.TopicSeen, TIMES, SMALL, st.sampled_from("tu"), IDS, st.just(2)),
-        st.builds(f.TopicGone, TIMES, SMALL, st.sampled_from("tu")),
-        st.builds(
-            lambda at_ns, who, *more: f.GenerationBegan(at_ns, who[0], "plain", who[1], *more),
-            TIMES,
-            PRODUCERS,
-            GENERATIONS,
-            IDS,
-        ),
-        st.builds(f.RunnerStarted, TIMES, st.just("r"), st.just("1")),
-        st.builds(f.Tick, TIMES),
-        st.builds(f.TransactionBegan, TIMES, st.just("m"), *transaction[1:]),
-        st.builds(f.CommitAsked, *transaction),
-        st.builds(f.Committed, *transaction),
-        st.builds(f.Aborted, *transaction, TEXTS),
-        st.builds(f.TransactionIndeterminate, *transaction, TEXTS),
-    )
+class Life:
+    """Facts without sense, of so few identities, topics and times that each meets all others."""
+
+    def __init__(self, random: Random) -> None:
+        self.random = random
+        self.sample = 0
+
+    def facts(self, count: int) -> list[f.Fact]:
+        return [
+            self.probe() if self.random.random() < 0.75 else f.Tick(0) if self.random.random() < 0.1 else self.other()
+            for _ in range(count)
+        ]
+
+    def at_ns(self) -> int:
+        return self.random.randrange(9_000)
+
+    def maybe(self, value: int) -> int | None:
+        return self.random.choice((None, value))
+
+    def probe(self) -> f.Fact:
+        producer_id = self.random.choice((7, 7, 8, 9))
+        place = (TOPICS[producer_id], self.random.choice((0, 0, 1)))
+        who = (producer_id, self.random.choice((1, 1, 2, 3)), self.random.randrange(2))
+        at_ns, small = self.at_ns(), self.random.randrange(3)
+        match self.random.choice(PROBES):
+            case f.Sent:
+                return f.Sent(at_ns, *place, *who, "group", self.maybe(small))
+            case f.Acked:
+                return f.Acked(at_ns, *place, *who, self.maybe(small), self.maybe(self.at_ns()))
+            case f.Failed:
+                return f.Failed(at_ns, *place, *who, f"failed {at_ns}")
+            case f.Indeterminate:
+                return f.Indeterminate(at_ns, *place, *who, f"timed out {at_ns}")
+            case _:
+                consumer = self.random.choice(READERS)
+                return f.Polled(at_ns, consumer, READERS[0], *place, small, *who, None, None, None, self.maybe(small))
+
+    def other(self) -> f.Fact:
+        at_ns, topic, sample = self.at_ns(), self.random.choice("ttu"), self.sample - self.random.randrange(2)
+        producer_id, generation = self.random.choice((7, 8, 9)), self.random.choice((1, 2, 3, 4))
+        transaction = (self.random.choice((7, 8)), self.random.choice((1, 2)), self.random.randrange(3))
+        topic_id = self.random.choice(("A", "A", "A", "A", "B", None))
+        if self.random.random() < 0.1:
+            self.sample += 1
+        kind = self.random.choice((*OTHERS, *SAMPLES, *SAMPLES))
+        if kind in {f.TopicGone, f.RunnerStarted} and at_ns > 3_000:  # not so often
+            kind = f.TopicSeen
+        made: dict[type[f.Fact], tuple[Any, ...]] = {
+            f.WatchAsked: (sample,),
+            f.TopicSeen: (sample, topic, topic_id, 2),
+            f.TopicGone: (sample, topic),
+            f.GenerationBegan: (TOPICS[producer_id], "plain", producer_id, generation, topic_id),
+            f.RunnerStarted: ("r", "1"),
+            f.TransactionBegan: ("m", *transaction),
+            f.Aborted: (*transaction, "fenced"),
+            f.TransactionIndeterminate: (*transaction, "timed out"),
+        }
+        return kind(at_ns, *made.get(kind, transaction))
 
 
 @settings(max_examples=300)
-@given(st.data())
-def test_columns_say_what_the_facts_say_one_by_one(data: st.DataObject) -> None:
-    facts = data.draw(st.lists(sends() | sends() | others(), max_size=60))
-    cuts = sorted(data.draw(st.lists(st.integers(0, len(facts)), max_size=3)))
-    size = data.draw(st.integers(1, 20))
-    segments = [facts[start:stop] for start, stop in pairwise([0, *cuts, len(facts)])]
+@given(st.integers(0, 2**32), st.lists(st.integers(0, 60), min_size=1, max_size=4), st.integers(1, 70))
+def test_columns_say_what_the_facts_say_one_by_one(seed: int, lengths: list[int], size: int) -> None:
+    life = Life(seeded(seed))
+    segments = [life.facts(length) for length in lengths]
     carry = Carry("ledger", 3)
     for segment, following in zip(segments, [*segments[1:], []], strict=True):
         later = first_told([following], carry.topic_ids)
         batches = [decode_table(encode_facts(segment[n : n + size])) for n in range(0, len(segment), size)]
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(converting, "_BLOCK_ROWS", data.draw(st.integers(1, 30)))
+            patch.setattr(converting, "_BLOCK_ROWS", 20)
             done = convert(batches, cluster="c", carry=carry, later=later)
         expected = plainly(segment, cluster="c", carry=carry, later=later)
         for name, table in expected.tables.items():
@@ -98,11 +112,16 @@ def test_columns_say_what_the_facts_say_one_by_one(data: st.DataObject) -> None:
 
 def test_null_is_the_default_of_every_field_that_an_older_version_did_not_write() -> None:
     """A segment's batches become one table, which fills what one of them lacks with null."""
-    for kind in (*converting.OBJECTS, f.Sent, f.Acked, f.Failed, f.Indeterminate, f.Polled):
+    for kind in (*PROBES, *OTHERS):
         assert all(field.default in {None, MISSING} for field in fields(kind)), kind
 
 
-@given(st.lists(st.tuples(st.integers(-(2**63), 2**63 - 1) | SMALL, SMALL, st.sampled_from("ab")), max_size=30))
+@given(
+    st.lists(
+        st.tuples(st.integers(-(2**63), 2**63 - 1) | st.integers(0, 2), st.integers(0, 2), st.sampled_from("ab")),
+        max_size=30,
+    )
+)
 def test_rows_have_the_same_number_if_they_are_the_same(rows: list[tuple[int, int, str]]) -> None:
     columns = [[row[n] for row in rows] for n in range(3)]
     types = (pa.int64(), pa.int64(), pa.string())

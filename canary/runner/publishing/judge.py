@@ -8,7 +8,7 @@ import structlog
 
 from canary.anomalies.online import Findings, Tracker
 from canary.facts import Facts, Tick, count
-from canary.facts.batch import gathered
+from canary.facts.gathering import gathered
 from canary.kafka.quiet import Gate
 from canary.metrics import Measurement, Published, measured
 from canary.runner.context import ClusterContext
