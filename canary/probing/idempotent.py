@@ -158,9 +158,11 @@ class IdempotentProducer(Writer):
         log.info("producer_epoch_bumped", worker=self.name, reason=reason)
 
     def _go_on_after(self, before: Renewal) -> None:
-        self._book.renew(self._under)
-        if (self._under.generation, self._under.tag) != (before.generation, before.tag):
+        fresh = (self._under.generation, self._under.tag) != (before.generation, before.tag)
+        if fresh:  # while the book still numbers under the former generation
             self._give_up("retargeted before a delivery report")
+        self._book.renew(self._under)
+        if fresh:
             self._open_client()
         elif set(self._under.partitions) - set(before.partitions):
             self._learn_partitions()
@@ -215,11 +217,13 @@ class IdempotentProducer(Writer):
 
     def _produce(self, partition: int, sequence: int, record: tuple[bytes, bytes]) -> bool:
         """Hand one probe to the client. Returns whether it took it."""
-        self._open[partition][sequence] = self._clock.now_ns()
+        unresolved = self._open[partition]
+        unresolved[sequence] = self._clock.now_ns()
+        report = partial(self._delivered, unresolved, partition, sequence)
         try:
-            self._book.produce(self._producer, partition, record, partial(self._delivered, partition, sequence))
+            self._book.produce(self._producer, partition, record, report)
         except (BufferError, KafkaException) as error:
-            self._open[partition].pop(sequence, None)
+            unresolved.pop(sequence, None)
             self._inbox.put([self._book.failed(self._book.identity(partition, sequence), error)])
             self._note(error)
             return False
@@ -236,8 +240,10 @@ class IdempotentProducer(Writer):
             self._inbox.put([fact])
             self._died(text_of(first))
 
-    def _delivered(self, partition: int, sequence: int, error: KafkaError | None, message: Any) -> None:
-        started_ns = self._open[partition].pop(sequence, None)
+    def _delivered(
+        self, unresolved: dict[int, int], partition: int, sequence: int, error: KafkaError | None, message: Any
+    ) -> None:
+        started_ns = unresolved.pop(sequence, None)
         if started_ns is None:
             return
         offset = message.offset() if error is None else None
@@ -288,6 +294,8 @@ class IdempotentProducer(Writer):
             self._book.identity(p, sequence) for p, unresolved in self._open.items() for sequence in unresolved
         ]
         rest = self._book.unreported(open_ones, why)
+        for unresolved in self._open.values():
+            unresolved.clear()  # a report that comes later is of a generation that is over
         self._open.clear()
         if rest:
             self._inbox.put(rest)

@@ -249,6 +249,29 @@ def test_added_partitions_keep_client_and_sequences_a_new_incarnation_keeps_neit
         assert sequences == list(range(len(sequences)))
 
 
+def test_what_is_in_flight_when_the_topic_is_made_again_is_of_the_generation_that_sent_it(
+    inbox: Recording, fakes: list[FakeClient]
+) -> None:
+    class Message:
+        def offset(self) -> int:
+            return 7
+
+    sender = producer(inbox, partitions=[0], interval=3600)
+    sender.start()
+    inbox.wait(lambda: len(inbox.of(Sent)) == 1)
+    until(lambda: len(fakes[0].taken) == 1, 30, "it is taken")
+    sender.retarget(2, b"tag2", [0])
+    inbox.wait(lambda: len(inbox.of(Sent)) == 2)
+    assert [(f.generation, f.sequence) for f in inbox.of(Indeterminate)] == [(1, 0)]
+    until(lambda: len(fakes[1].taken) == 1, 30, "the next one is taken, too")
+    _, late = fakes[0].taken[0]
+    fakes[1].report(late, None, Message())
+    fakes[1].report(fakes[1].taken[0][1], None, Message())
+    inbox.wait(lambda: inbox.of(Acked))
+    assert sender.stop(30)
+    assert [(f.generation, f.sequence) for f in inbox.of(Acked)] == [(2, 0)]
+
+
 def test_stop_resolves_what_is_in_flight_though_no_report_comes(inbox: Recording, fakes: list[FakeClient]) -> None:
     sender = producer(inbox)
     sender.start()
