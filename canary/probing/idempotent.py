@@ -116,6 +116,7 @@ class IdempotentProducer(Writer):
                 self._start_over()
                 continue
             now = system.monotonic()
+            beat_at = min(beat_at, now)  # one that is interrupted comes early
             due = 1 + int((now - beat_at) / self._interval_s)
             beats = 0 if self._inbox.paused else min(due, self._most_at_once)
             for partition in self._under.partitions:

@@ -53,7 +53,7 @@ def test_a_writer_that_is_to_pause_sends_nothing_and_goes_on_when_it_may(
         @paused.setter
         def paused(self, _paused: bool) -> None: ...
 
-    def sends() -> bool:
+    def sends(*_: object) -> bool:
         sent.append(bool(looked) and not looked[-1])
         writer.stopping.set()
         return False
