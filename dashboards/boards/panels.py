@@ -16,7 +16,7 @@ from dashboards.boards.queries import gauge, increase, quantile, rate
 
 P = TypeVar("P", stat.Panel, timeseries.Panel, table.Panel, text.Panel)
 
-OUTCOMES = ("sent", "acked", "failed", "indeterminate")
+OUTCOMES = ("sent", "acked", "failed", "indeterminate", "skipped")
 SOURCE = dashboard.DataSourceRef(type_val="prometheus", uid="${datasource}")
 
 PER_INTERVAL = "$__rate_interval"
@@ -132,7 +132,7 @@ def outcomes(where: str) -> timeseries.Panel:
     """Return what becomes of probes, by outcome."""
     return lines(
         "Outcomes of probes",
-        "Probes a second: handed to the client, acknowledged, definitely not written, and of unknown outcome.",
+        "Probes a second: handed to the client, acknowledged, definitely not written, of unknown outcome, and skipped.",
         [(f"sum ({rate(f'canary_probes_{one}_total', where)})", one) for one in OUTCOMES],
         unit="ops",
     )
