@@ -1,4 +1,4 @@
-"""The thread that writes to the store: a view once a second, and each violation until the store has it."""
+"""The thread that writes to the store: a view once a second, and each violation at once, until the store has it."""
 
 import dataclasses
 import itertools
@@ -24,6 +24,8 @@ from storage.store.values import StoredViolation
 log = structlog.get_logger(__name__)
 
 _INTERVAL_S = 1.0
+_LEAST_S = 0.1
+"""Between two writes, however many violations come."""
 _BATCH = 500
 _CERTIFICATES_S = 60.0
 _ALONE_NS = 10 * 60 * 10**9
@@ -83,6 +85,8 @@ class Flusher(Worker):
                 self._ends_delivered.pop(key, None)
                 if self._left is not None:
                     self._left.discard(key)
+            if self._waiting:
+                self.woken.set()
 
     def ended(self, over: Iterable[Violation]) -> None:
         """Take conditions that hold no more; their violations are delivered first."""
@@ -110,25 +114,36 @@ class Flusher(Worker):
             return list({**self._delivered, **self._waiting}.values())
 
     def run(self) -> None:
-        """Flush until stopped, and once more at the end."""
+        """Flush until stopped, and once more at the end; violations that come in between need not wait for that."""
         while not self.stopping.is_set():
             began = system.monotonic()
-            self.flush()
-            left = _INTERVAL_S - (system.monotonic() - began)
-            self.stopping.wait(max(left, 0.05))
+            taken = self.flush()
+            due = max(began + _INTERVAL_S, system.monotonic() + 0.05)
+            while not self.stopping.is_set() and (left := due - system.monotonic()) > 0:
+                if not taken:
+                    self.stopping.wait(left)
+                elif self.wait(left) and self._waiting:
+                    taken = self._tried(self._write_violations)
+                    self.stopping.wait(_LEAST_S)
         self.flush()
 
     def flush(self) -> bool:
         """Write all that waits. Returns False if the store did not take it: it is kept then."""
         parts = self.troubles()
         self._judge_blindness({part: trouble for part, trouble in parts.items() if trouble is not None})
+        return self._tried(
+            self._find_left,
+            self._write_violations,
+            self._end_left,
+            self._write_ends,
+            self._write_changes,
+            lambda: self._write_view(parts),
+        )
+
+    def _tried(self, *writes: Callable[[], None]) -> bool:
         try:
-            self._find_left()
-            self._write_violations()
-            self._end_left()
-            self._write_ends()
-            self._write_changes()
-            self._write_view(parts)
+            for write in writes:
+                write()
         except StoreError as error:
             if not self._failing:
                 log.warning("store_unreachable", error=str(error))
