@@ -113,6 +113,7 @@ def test_at_the_end_nobody_waits() -> None:
 @pytest.mark.parametrize(
     "sign",
     [
+        f.PartitionSeen(1, 1, "t", 0, 2, "1,2", "2"),
         f.OutOfRange(1, "tail", "read_committed", "t", 0, 5, "gone"),
         f.RereadEnded(1, 1, "read_committed", "t", 0, 0, 9, 5, complete=False),
     ],

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from canary import facts as f
 from tests.anomalies.online.test_tracker_losses import Resumed, lone_acknowledgements
-from tests.support.bench import TOPIC, Bench
+from tests.support.bench import RC, TOPIC, Bench
 
 MS = 10**6
 
@@ -99,3 +100,19 @@ def test_a_state_of_before_has_no_time_of_the_last_look() -> None:
     assert bench.tracker.state.topics[TOPIC].logs[0].held
     bench.settle()
     assert "duplicate" in [kind for kind, *_ in bench.found()]
+
+
+def test_the_next_round_is_asked_for_at_once_when_a_reread_meets_the_end_of_the_log_below_a_promise() -> None:
+    bench = Bench()
+    bench.write(10)
+    bench.settle(3)
+    bench.answering = False
+    bench.epoch += 1
+    bench.round()
+    (request,) = bench.requests
+    place = (RC, TOPIC, 0, request.start, request.end)  # type: ignore[attr-defined]
+    number = request.request_id  # type: ignore[attr-defined]
+    bench.tracker.fold([f.RereadEnded(bench.now_ns, number, *place, 0, complete=False, error="end of log at 0")])
+    assert bench.tracker.drain().urgent
+    bench.tracker.fold([f.Tick(bench.now_ns)])
+    assert not bench.tracker.drain().urgent
