@@ -24,7 +24,7 @@ QUIET_S = 30.0
 
 CALM: Mapping[str, object] = {
     "reconnect.backoff.ms": 250,
-    "reconnect.backoff.max.ms": 2000,  # a broker that is back is found again within two seconds
+    "reconnect.backoff.max.ms": 2000,  # a broker that is back is found again soon
     "retry.backoff.ms": 250,
     "retry.backoff.max.ms": 1000,
     "socket.connection.setup.timeout.ms": 5000,  # a frozen broker accepts (the kernel does) and never answers

@@ -12,8 +12,16 @@ if TYPE_CHECKING:
     from canary.facts import Isolation
     from canary.settings.clusters import ClusterSettings
 
+_BACKOFFS: Final = ("reconnect.backoff", "retry.backoff")
+_LONGEST_MS: Final = 5_000
 #: For producers: retried without end until the delivery timeout, which the user may set.
-_DELIVERY: Final[dict[str, Any]] = {"linger.ms": 5, "message.timeout.ms": 120_000, "retries": 2_147_483_647}
+_DELIVERY: Final[dict[str, Any]] = {
+    "linger.ms": 5,
+    "message.timeout.ms": 120_000,
+    "reconnect.backoff.max.ms": _LONGEST_MS,
+    "retries": 2_147_483_647,
+    "retry.backoff.max.ms": _LONGEST_MS,
+}
 #: For consumers: at most 16 MB fetched ahead, not 64.
 _READING: Final[dict[str, Any]] = {"queued.max.messages.kbytes": 16_384}
 ASSIGNED: Final[dict[str, Any]] = {
@@ -24,14 +32,15 @@ ASSIGNED: Final[dict[str, Any]] = {
     "enable.partition.eof": True,
 }
 """For consumers whose positions are assigned: what they are told is complete, and they commit nothing."""
-#: For every client. Backoffs so that a cluster that does not answer costs no CPU (FIELD-NOTES, "odds and ends").
+#: For every client. Backoffs so that a cluster that does not answer costs little CPU (FIELD-NOTES, "odds and ends"): a
+#: producer, which burns most, waits longest; what reads and asks finds a broker that is back, and the new leader, soon.
 _ANY_CLIENT: Final[dict[str, Any]] = {
     "allow.auto.create.topics": False,
     "log.connection.close": False,
     "reconnect.backoff.ms": 250,
-    "reconnect.backoff.max.ms": 5_000,
+    "reconnect.backoff.max.ms": 500,
     "retry.backoff.ms": 250,
-    "retry.backoff.max.ms": 5_000,
+    "retry.backoff.max.ms": 500,
     "socket.connection.setup.timeout.ms": 10_000,
     "socket.keepalive.enable": True,
     "topic.metadata.refresh.interval.ms": 30_000,
@@ -40,12 +49,12 @@ _ANY_CLIENT: Final[dict[str, Any]] = {
 
 def admin_config(cluster: ClusterSettings) -> dict[str, Any]:
     """Return the configuration of an admin client: safe defaults, then what the user set."""
-    return _ANY_CLIENT | {"client.id": cluster.identifier_prefix} | cluster.client_config()
+    return _config(cluster, {})
 
 
 def producer_config(cluster: ClusterSettings) -> dict[str, Any]:
     """Return the configuration of an idempotent producer: acks=all, retried until ``message.timeout.ms``."""
-    return _DELIVERY | admin_config(cluster) | {"acks": "all", "enable.idempotence": True}
+    return _config(cluster, _DELIVERY) | {"acks": "all", "enable.idempotence": True}
 
 
 def transactional_config(cluster: ClusterSettings, transactional_id: str) -> dict[str, Any]:
@@ -68,3 +77,13 @@ def consumer_config(cluster: ClusterSettings, isolation: Isolation) -> dict[str,
     """
     group = f"{cluster.identifier_prefix}-assigned"  # librdkafka wants one; nothing ever joins it
     return _READING | admin_config(cluster) | ASSIGNED | {"group.id": group, "isolation.level": isolation}
+
+
+def _config(cluster: ClusterSettings, safe: dict[str, Any]) -> dict[str, Any]:
+    """Return safe defaults, those of any client first, then what the user set.
+
+    Where that is the shortest of two backoffs, the longest is well above it: librdkafka insists.
+    """
+    given = cluster.client_config()
+    longest = {f"{which}.max.ms": _LONGEST_MS for which in _BACKOFFS if f"{which}.ms" in given}
+    return _ANY_CLIENT | {"client.id": cluster.identifier_prefix} | safe | longest | given

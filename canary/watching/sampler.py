@@ -28,6 +28,8 @@ PACE_S = 0.2
 """Longest wait in one go: bounds the reaction to stop."""
 GRACE_S = 0.5
 """What an answer may come later than its request's own timeout."""
+_HURRY_S = 0.3
+"""What is missing after so long is not waited for when the next round is wanted: it was asked of a broker that died."""
 
 
 class _Questions(NamedTuple):
@@ -80,9 +82,13 @@ class Watcher(Worker):
         self._offsets = Offsets()
         self._brokers: dict[int, tuple[str, str | None]] = {}
         self._metadata: Any = None
+        self._cut_short = False
 
     def ask_now(self) -> None:
-        """Begin the next round at once (or, if one runs, as soon as it ends)."""
+        """Begin the next round at once (or, if one runs, as soon as it ends).
+
+        One that waits for an answer ends early, unless the one before did.
+        """
         self.woken.set()
 
     def run(self) -> None:
@@ -139,12 +145,16 @@ class Watcher(Worker):
 
     def _answered(self, futures: Iterable[Future[Any]]) -> bool:
         """Wait for answers, as long as a round may take. Returns False when it is time to stop."""
-        deadline = system.monotonic() + self._timeout_s + GRACE_S
-        pending = set(futures)
-        while pending and (left := deadline - system.monotonic()) > 0:
+        began = system.monotonic()
+        pending, may_hurry = set(futures), not self._cut_short
+        self._cut_short = False
+        while pending and (left := began + self._timeout_s + GRACE_S - system.monotonic()) > 0:
             pending = system.done(pending, min(left, PACE_S))
             if self.stopping.is_set():
                 return False
+            if may_hurry and self.woken.is_set() and system.monotonic() - began >= _HURRY_S:
+                self._cut_short = bool(pending)
+                break
         return True
 
     def _ask(self) -> _Questions:

@@ -158,6 +158,9 @@ class Client:
     def consume(self, _most: int, _timeout: float) -> list[Any]:
         return []
 
+    def close(self) -> None:
+        pass
+
 
 def reader(inbox: Recording, silence_s: float = 0.3, **config: object) -> RereadWorker:
     return RereadWorker(lambda: config, lambda _: TAG, inbox, CLOCK, silence_s=silence_s)
@@ -343,3 +346,32 @@ def test_a_request_that_cannot_be_asked_is_answered_too_and_the_next_one_read(
     assert (ended[1].reached, ended[1].complete) == (5, False)
     assert "no.such.property" in (ended[1].error or "")
     assert ended[2].complete
+
+
+def test_an_answer_is_waited_for_longer_each_time() -> None:
+    """A fresh client asks a dead broker first, maybe; and one that is slow to answer is given its time."""
+    client, waited = Client(KafkaError._TIMED_OUT, KafkaError._TIMED_OUT, KafkaError._TIMED_OUT, (0, 20)), list[float]()
+    ask = client.get_watermark_offsets
+
+    def asking(_place: object, timeout: float) -> tuple[int, int]:
+        waited.append(timeout)
+        return ask(_place, timeout)
+
+    client.get_watermark_offsets = asking  # type: ignore[method-assign]
+    assert reader(Recording(), silence_s=60)._bounds(client, wanted(5, 8)) == (0, 20)
+    assert waited == [0.25, 0.5, 1.0, 1.0]
+
+
+def test_a_broker_tells_the_end_of_a_log_at_once_unless_the_settings_let_it_wait(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    opened = list[Any]()
+
+    def opening(config: Any, *_: object) -> Client:
+        opened.append(config)
+        return Client((0, 8), given=(Message(7),))
+
+    monkeypatch.setattr(reread, "open_consumer", opening)
+    for set_ms in ({}, {"fetch.wait.max.ms": 70}):
+        reader(Recording(), **set_ms)._answer(wanted(5, 8).request)
+    assert [config["fetch.wait.max.ms"] for config in opened] == [10, 70]

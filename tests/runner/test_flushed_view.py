@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import threading
 import time
 from dataclasses import dataclass, field
 from types import SimpleNamespace
@@ -276,3 +277,37 @@ def test_what_a_predecessor_could_not_take_back_is_ended_and_what_others_said_is
         left = store.violations.page(ViolationFilter(kind="blind", state="open")).items
         assert sorted(row.first_seen_ns for row in left)[:3] == [7, 9, 10]
         assert len(left) == 4, "and its own"
+
+
+@pytest.mark.parametrize(("interval_s", "away"), [(3600.0, 0), (0.2, 2)])
+def test_a_violation_is_written_at_once_and_if_the_store_was_away_with_the_next_view(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, interval_s: float, away: int
+) -> None:
+    monkeypatch.setattr(flush, "_INTERVAL_S", interval_s)
+    shown = Published(now_ns=1, judged_ns=time.time_ns())
+    with Store.connect(f"sqlite:///{tmp_path}/store.db", timeout=5) as store:
+        store.upgrade()
+        flusher = Flusher(context(store, "prod", "canary-0"), latest=lambda: shown)
+        viewed, recorded, refusals = threading.Event(), threading.Event(), iter(range(away))
+        record, save = store.violations.record, store.views.save
+
+        def recording(cluster: str, found: Any) -> int:
+            if next(refusals, None) is not None:
+                raise StoreError("away")
+            number = record(cluster, found)
+            recorded.set()
+            return number
+
+        def saving(*args: Any) -> None:
+            save(*args)
+            viewed.set()
+
+        monkeypatch.setattr(store.violations, "record", recording)
+        monkeypatch.setattr(store.views, "save", saving)
+        flusher.start()
+        assert viewed.wait(60)
+        for number in range(2):
+            recorded.clear()
+            flusher.violations([blindness("canary-0", {"ledger": Trouble("it is full", blind=True)}, number)])
+            assert recorded.wait(60)
+        assert flusher.stop(60)

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import threading
+import time
 from typing import Any
+
+import pytest
 
 from canary import facts as f
 from canary.runner.publishing.inbox import FactQueue
@@ -105,3 +108,27 @@ def test_at_the_end_nobody_waits() -> None:
     tails[1].start()
     tails[1].join(30)
     assert inbox.gather(0.001, 10) == ticks(1, 2, 3)
+
+
+@pytest.mark.parametrize(
+    "sign",
+    [
+        f.PartitionSeen(1, 1, "t", 0, 2, "1,2", "2"),
+        f.OutOfRange(1, "tail", "read_committed", "t", 0, 5, "gone"),
+        f.RereadEnded(1, 1, "read_committed", "t", 0, 0, 9, 5, complete=False),
+    ],
+)
+def test_a_sign_of_a_loss_is_not_gathered_and_the_next_facts_are(sign: f.Fact) -> None:
+    inbox, found = FactQueue(), list[f.Fact | f.Batch[Any]]()
+    judge = threading.Thread(target=lambda: found.extend(inbox.gather(3600, 100)), daemon=True)
+    judge.start()
+    while not inbox._enough:  # it waits
+        time.sleep(0.001)
+    inbox.put(ticks(1))
+    inbox.put([sign])
+    judge.join(60)
+    assert found == [*ticks(1), sign]
+    inbox.put(ticks(2))
+    began = time.monotonic()
+    assert inbox.gather(0.05, 100) == ticks(2)
+    assert time.monotonic() - began >= 0.05

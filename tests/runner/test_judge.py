@@ -401,3 +401,20 @@ def test_no_tick_comes_before_its_time(bench: Bench, monkeypatch: pytest.MonkeyP
     finally:
         judge.stop(60)
     assert judge.published.ordinal == 1
+
+
+def test_while_something_is_in_doubt_facts_are_not_gathered_for_long(bench: Bench) -> None:
+    judge = bench.judge(fsync_interval=3600.0)
+    gathered = []
+    gather, urgent = bench.inbox.gather, iter([True, True, False])
+
+    def gathering(seconds: float, most: int) -> Any:
+        gathered.append(seconds)
+        if len(gathered) == 4:
+            judge.stopping.set()
+        return gather(0.0, most) or [f.Tick(SteadyClock().now_ns())]
+
+    bench.inbox.gather = gathering  # type: ignore[method-assign]
+    bench.tracker.drain = lambda: Findings(urgent=next(urgent, False))  # type: ignore[method-assign]
+    judge.run()
+    assert gathered == [3600.0, judging._DOUBT_S, judging._DOUBT_S, 3600.0]

@@ -176,3 +176,30 @@ def test_a_url_is_shown_without_its_password(url: str, shown: str) -> None:
 def test_replicas_in_sync_default_to_what_the_topic_can_have() -> None:
     one = ClusterSettings.model_validate({"topic": {"replication_factor": 1}})
     assert one.topic.config["min.insync.replicas"] == "1"
+
+
+def test_what_reads_finds_a_broker_that_is_back_soon_and_a_producer_waits_longer() -> None:
+    longest = {
+        name: (config["reconnect.backoff.max.ms"], config["retry.backoff.max.ms"])
+        for name, config in (
+            ("admin", admin_config(cluster())),
+            ("consumer", consumer_config(cluster(), "read_committed")),
+            ("producer", producer_config(cluster())),
+            ("transactional", transactional_config(cluster(), "t")),
+        )
+    }
+    assert longest == {
+        "admin": (500, 500),
+        "consumer": (500, 500),
+        "producer": (5000, 5000),
+        "transactional": (5000, 5000),
+    }
+
+
+def test_a_longer_backoff_that_is_set_is_taken_with_the_longest_above_it() -> None:
+    ours = cluster(**{"reconnect.backoff.ms": 1000, "retry.backoff.ms": 900})
+    config = consumer_config(ours, "read_committed")
+    assert (config["reconnect.backoff.ms"], config["reconnect.backoff.max.ms"]) == ("1000", 5000)
+    Consumer(quiet(config)).close()
+    AdminClient(quiet(admin_config(ours)))
+    assert admin_config(cluster(**{"reconnect.backoff.max.ms": 300}))["reconnect.backoff.max.ms"] == "300"

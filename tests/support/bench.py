@@ -55,6 +55,8 @@ class Bench:
     """Offsets that tail consumers pass without delivering them."""
     given: set[tuple[int, int]] = field(default_factory=set)
     """(generation, sequence) of what any consumer was given."""
+    pace_ns: int = 1_000_000_000
+    """From one round of watching to the next."""
 
     def __post_init__(self) -> None:
         self.begin()
@@ -177,7 +179,7 @@ class Bench:
     def round(self) -> None:
         """One round of watching."""
         self.sample += 1
-        self.now_ns += 1_000_000_000
+        self.now_ns += self.pace_ns
         self.fold(f.WatchAsked(self.now_ns, self.sample))
         self.fold(
             f.ClusterSeen(self.now_ns, self.sample, "cluster", "1,2,3"),

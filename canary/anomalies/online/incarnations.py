@@ -54,7 +54,7 @@ def topic_seen(scope: Scope, fact: f.TopicSeen) -> None:
         scope.found.renewed.append(fact.topic)
     topic.partitions = fact.partitions
     if asked is not None:
-        confirmation.release(scope, topic, asked.ordinal)
+        confirmation.release(scope, topic, asked)
 
 
 def _recreated(scope: Scope, old: Topic, fact: f.TopicSeen) -> None:

@@ -35,7 +35,7 @@ class Missing:
 
     ``state``: "ask" (wants a fresh re-read), "asked" (``request_id`` is on its way), "beyond" (the log ended before
     it: waits for the log's end to be judged or to come back) and "absent" (a fresh re-read did not find it; waits for
-    ``samples`` equal topic ids asked after ``ordinal``).
+    ``samples`` equal topic ids asked after ``ordinal``, the last one at ``sampled_ns``).
     ``why``: skipped, late-ack, late-place, displaced, moved, reread, end.
     """
 
@@ -57,6 +57,7 @@ class Missing:
     """The log's ``whole_epoch`` when they were missed."""
     by_end: bool = False
     """Absent because the log's end was below them: read again if it is beyond them when they are to be reported."""
+    sampled_ns: int = 0
 
     def part(self, sequence: int, count: int, ordinal: int, **more: Any) -> Self:
         """Return ``count`` of them, from ``sequence`` on, as missing anew since ``ordinal``."""
@@ -86,11 +87,12 @@ class Unplaced:
     state: str = "ask"
     request_id: int | None = None
     samples: int = 0
+    sampled_ns: int = 0
 
 
 @dataclass(slots=True)
 class Held:
-    """A violation that waits for ``samples`` equal topic ids asked after ``ordinal`` (decision 7).
+    """A violation that waits for ``samples`` equal topic ids asked after ``ordinal``, apart in time (decision 7).
 
     ``check``: "" or what must still hold when it is released: "order" (both places as they were), "copy" (a fresh
     re-read finds the first copy at ``first``), "stands" (it is where it was read), "retained" (its offset has not
@@ -107,6 +109,7 @@ class Held:
     sequence: int = -1
     other_sequence: int = -1
     first: int = -1
+    sampled_ns: int = 0
 
 
 @dataclass(slots=True)
@@ -130,6 +133,7 @@ class Reread:
 class Regression:
     """A listed end below what was promised when it was asked for: counts only when seen so many ``looks`` in a row.
 
+    ``looked_ns`` is when the last one that counts was answered.
     ``runs`` are the promised claims [offset, count, sequence, tag] in [end, known_end) at the first sight.
     """
 
@@ -138,6 +142,7 @@ class Regression:
     known_end: int
     runs: list[list[int]] = field(default_factory=list)
     looks: int = 1
+    looked_ns: int = 0
 
 
 @dataclass(slots=True)

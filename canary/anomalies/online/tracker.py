@@ -111,7 +111,7 @@ class Tracker:
                 elections.conclude(scope)
         if state.stopped is None:
             requests.ask(scope)
-            scope.found.urgent = requests.urgent(state)
+            scope.found.urgent |= requests.urgent(state)
 
     def conditions(self) -> list[Violation]:
         """Return the conditions that hold and were reported, by the keys that they were reported under."""

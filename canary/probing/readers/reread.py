@@ -30,6 +30,11 @@ PACE_S = 0.25
 """Longest wait in one poll(): bounds the reaction to stop."""
 IDLE_S = 1.0
 """The same for a thread that has nothing to read."""
+_FIRST_ASK_S = 0.25
+"""How long the first answer about the log's bounds is waited for; the next one twice as long, at most ASK_S."""
+_AGAIN_S = 0.05
+_PROMPT: Mapping[str, object] = {"fetch.wait.max.ms": 10}
+"""A broker tells the end of a log at once, and does not wait for more to come."""
 
 
 class _Queue:
@@ -138,7 +143,7 @@ class RereadWorker(Worker):
         client = None
         try:
             tag = self._tags(request.topic)
-            client = open_consumer(self._config(), consumer, isolation, self._inbox, self._clock)
+            client = open_consumer({**_PROMPT, **self._config()}, consumer, isolation, self._inbox, self._clock)
             outcome = self._read(client, _Range(request, consumer, isolation, tag, self._clock))
         except KafkaException as error:
             outcome = _Outcome(request.start, complete=False, error=text_of(error.args[0]))
@@ -187,15 +192,17 @@ class RereadWorker(Worker):
         place = TopicPartition(wanted.request.topic, wanted.request.partition)
         deadline = system.monotonic() + self._silence_s
         error = f"silence for {self._silence_s:g} s"
+        ask_s = _FIRST_ASK_S
         while not self.stopping.is_set() and (left := deadline - system.monotonic()) > 0:
             try:
-                start, end = client.get_watermark_offsets(place, timeout=min(left, ASK_S))
+                start, end = client.get_watermark_offsets(place, timeout=min(left, ask_s))
             except KafkaException as raised:
                 said: KafkaError = raised.args[0]
                 error = text_of(said)
                 if said.code() in _HOPELESS:
                     return wanted.broken_off(error)
-                self.stopping.wait(min(PACE_S, left))
+                ask_s = min(2 * ask_s, ASK_S)
+                self.stopping.wait(min(_AGAIN_S, left))
             else:
                 return start, end
         return wanted.broken_off("stopped") if self.stopping.is_set() else wanted.broken_off(error, silent=True)

@@ -4,13 +4,18 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-from canary.facts import Batch, Fact, Facts, count
+from canary.facts import Batch, Fact, Facts, OutOfRange, PartitionSeen, RereadEnded, count
 from canary.threads import system
 
 PAUSE_AT = 50_000
 """When this many facts are not durable yet, senders pause until half of them are."""
 BOUND = 100_000
 """When this many facts (some tens of MB) are not durable yet, every ``put`` waits."""
+
+
+_HASTY = (OutOfRange, PartitionSeen, RereadEnded)
+"""Facts that are judged at once: something may be lost (the leader has changed), or a question about it has its answer.
+They are rare."""
 
 
 class FactQueue:
@@ -34,6 +39,7 @@ class FactQueue:
         self._pending = 0
         self._taken = 0
         self._enough = 0
+        self._hasty = False
         self._crowded: float | None = None
         self._halted = False
         self._released = False
@@ -49,7 +55,8 @@ class FactQueue:
             self._pending += count(taken)
             if self._pending >= self._pause_at and self._crowded is None:
                 self._crowded = system.monotonic()
-            if self._pending - self._taken >= self._enough:
+            self._hasty |= any(isinstance(one, _HASTY) for one in taken)
+            if self._hasty or self._pending - self._taken >= self._enough:
                 self._filled.notify()
 
     @property
@@ -81,13 +88,15 @@ class FactQueue:
     def gather(self, seconds: float, most: int) -> list[Fact | Batch[Any]]:
         """Return the facts of the next ``seconds``, or ``most`` of them; call ``settle`` once they are durable.
 
-        Nobody is woken before that: a thread that wakes for each ``put`` costs more than all it does with the facts.
+        Nobody is woken before that, unless one of them is hasty: a thread that wakes for each ``put`` costs more than
+        all it does with the facts.
         """
         found: list[Fact | Batch[Any]] = []
         number = 0
         with self._filled:
             self._enough = most
-            self._filled.wait_for(lambda: self._pending - self._taken >= most, seconds)
+            self._filled.wait_for(lambda: self._hasty or self._pending - self._taken >= most, seconds)
+            self._hasty = False
             while self._queue and number < most:
                 taken = self._queue.popleft()
                 found.extend(taken)

@@ -27,6 +27,8 @@ _SOON_S = 0.5
 """How often one is made at least while a part of the runner waits for it."""
 _MOST = 20_000
 """The most facts of one frame: bounds the time between a fact and its judgement when many come at once."""
+_DOUBT_S = 0.05
+"""How long facts are gathered at most while something is in doubt: the next ones may settle it."""
 _RETRY_S = 1.0
 _SEAL_AGAIN_S = 5.0
 _UNKNOWN_NS = 60 * 10**9
@@ -64,6 +66,7 @@ class Judge(Worker):
         self._clock = context.clock
         self._fsync_interval = context.settings.runner.fsync_interval
         """How long facts are gathered, in s."""
+        self._in_doubt = False
         self.blocked: str | None = None
         self._drops: list[Path] = []
         self.sealed: tuple[Path, ...] = ()
@@ -105,7 +108,8 @@ class Judge(Worker):
         self._show()
         shown_at = published_at = system.monotonic()
         while not self.stopping.is_set() or self._inbox.pending:
-            facts = gathered(self._inbox.gather(self._fsync_interval, _MOST))
+            pause_s = min(self._fsync_interval, _DOUBT_S) if self._in_doubt else self._fsync_interval
+            facts = gathered(self._inbox.gather(pause_s, _MOST))
             now = system.monotonic()
             if facts:
                 self._last_fact = now
@@ -147,6 +151,7 @@ class Judge(Worker):
         self._tracker.fold(facts)
         self._judged_ns = self._clock.now_ns()
         findings = self._tracker.drain()
+        self._in_doubt = findings.urgent
         if findings.renewed:  # clients are renewed as the published view says
             self._publish()
         self._deliver(findings)

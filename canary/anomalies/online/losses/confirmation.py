@@ -12,38 +12,45 @@ from canary.anomalies.online.rules.held import claimed, graded_copies, standing,
 from canary.anomalies.online.scope import Scope
 from canary.anomalies.online.sets.intervals import IntervalSet
 from canary.anomalies.online.sets.runs import Run, RunMap
-from canary.anomalies.online.state import Topic
+from canary.anomalies.online.state import Ask, Topic
 from canary.anomalies.violation import Records
 
 SAMPLES = 2
 """Equal topic ids, asked after the evidence, before a violation is reported (a resumed broker may give an old one)."""
+_APART_NS = 300_000_000
+"""Two samples closer together are one. A broker that was just resumed gives an old topic id for 100 ms or so."""
 
 
-def release(scope: Scope, topic: Topic, sample_ordinal: int) -> None:
-    """A sample asked at ``sample_ordinal`` gives the same topic id: it counts for all that waits since before."""
+def release(scope: Scope, topic: Topic, asked: Ask) -> None:
+    """A sample that was ``asked`` then gives the same topic id: it counts for all that waits since before."""
     for log in topic.logs.values():
-        _release_missing(scope, topic, log, sample_ordinal)
+        _release_missing(scope, topic, log, asked)
         for u in list(log.unplaced):
-            if u.state == "absent" and u.ordinal < sample_ordinal:
-                u.samples += 1
-                if u.samples >= SAMPLES:
-                    log.unplaced.remove(u)
-                    _lost_unplaced(scope, topic, log, u)
+            if u.state == "absent" and _enough(u, asked):
+                log.unplaced.remove(u)
+                _lost_unplaced(scope, topic, log, u)
         for key, held in list(log.held.items()):
-            if held.ordinal < sample_ordinal:
-                held.samples += 1
-            if held.samples >= SAMPLES and not (held.check and log.busy) and not relays.unread(scope, held):
+            if _enough(held, asked) and not (held.check and log.busy) and not relays.unread(scope, held):
                 _release_held(scope, topic, log, log.let_go(key))
         report_cut(scope, topic, log)
 
 
-def _release_missing(scope: Scope, topic: Topic, log: Log, sample_ordinal: int) -> None:
+def _enough(waiting: Missing | Unplaced | Held, asked: Ask) -> bool:
+    """Count a sample for what waits since before it was asked for; return whether there are enough of them now.
+
+    A clock that was set back since the last one tells nothing: it counts.
+    """
+    if waiting.ordinal < asked.ordinal and not 0 <= asked.at_ns - waiting.sampled_ns < _APART_NS:
+        waiting.samples, waiting.sampled_ns = waiting.samples + 1, asked.at_ns
+    return waiting.samples >= SAMPLES
+
+
+def _release_missing(scope: Scope, topic: Topic, log: Log, asked: Ask) -> None:
     due: list[Missing] = []
     waiting: list[Missing] = []
     for m in log.missing:
-        if m.state == "absent" and m.ordinal < sample_ordinal:
-            m.samples += 1
-        ready = m.state == "absent" and m.samples >= SAMPLES and m.ordinal < min(sample_ordinal, log.listed_ordinal)
+        enough = m.state == "absent" and _enough(m, asked)
+        ready = enough and m.ordinal < min(asked.ordinal, log.listed_ordinal)
         for part in m.split(log.end or 0) if ready and m.by_end else [m]:
             if ready and part.by_end and part.offset < (log.end or 0):  # filled again, or it was a former leader's end
                 part.state, part.samples, part.by_end = "ask", 0, False

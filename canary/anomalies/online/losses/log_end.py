@@ -26,6 +26,8 @@ _LOOKS = 2
 """Listed ends below something, each asked for later than that was missed, before it is gone."""
 _FORMER_LOOKS = 10
 """The same where a former leader may list them: about so many seconds, longer than one takes to learn that it is."""
+_FORMER_APART_NS = 900_000_000
+"""Two looks at what may be a former leader's end that are closer together are one."""
 _CUT_KEPT_NS = 120 * 10**9
 
 
@@ -51,6 +53,10 @@ class _Look:
         epoch = self.fact.leader_epoch
         newer = epoch is None or whole_epoch is None or epoch > whole_epoch
         return _LOOKS if newer or self.back else _FORMER_LOOKS
+
+    def counts(self, since_ns: int, enough: int) -> bool:
+        """Say whether it is one more look after that of ``since_ns``; by a clock that was set back since, it is."""
+        return enough == _LOOKS or not 0 <= self.fact.at_ns - since_ns < _FORMER_APART_NS
 
 
 def listed(scope: Scope, fact: f.Listed) -> None:
@@ -131,7 +137,10 @@ def _judge_beyond(scope: Scope, topic: Topic, log: Log, look: _Look) -> None:
         if m.state == "beyond" and m.offset < end:
             m.state, m.samples = "ask", 0
         elif m.state == "beyond" and m.ordinal < look.asked:
-            m.samples = 0 if look.grown or _is_alone(log, m) else m.samples + 1
+            if look.grown or _is_alone(log, m):
+                m.samples = 0
+            elif look.counts(m.sampled_ns, look.enough(m.epoch)):
+                m.samples, m.sampled_ns = m.samples + 1, look.fact.at_ns
         is_gone = m.state == "beyond" and m.samples >= look.enough(m.epoch)
         (gone if is_gone else kept).append(m)
     log.missing = kept
@@ -151,8 +160,10 @@ def _judge_end(scope: Scope, topic: Topic, log: Log, look: _Look) -> None:
     if regression is not None and fact.sample > regression.sample:
         log.regression = None
         if fact.end < regression.known_end and not look.grown:
-            regression.sample, regression.looks = fact.sample, regression.looks + 1
-            if regression.looks >= look.enough(log.whole_epoch):
+            enough, regression.sample = look.enough(log.whole_epoch), fact.sample
+            if look.counts(regression.looked_ns, enough):
+                regression.looks, regression.looked_ns = regression.looks + 1, fact.at_ns
+            if regression.looks >= enough:
                 _cut(scope, topic, log, fact, regression)
             else:
                 log.regression = regression
@@ -161,7 +172,7 @@ def _judge_end(scope: Scope, topic: Topic, log: Log, look: _Look) -> None:
         kept = [part for a, b in log.promised.within(fact.end, known_end) for part in log.alone.without(a, b)]
         runs = [list(r) for a, b in kept for r in log.claims.within(a, b)]
         if runs:
-            log.regression = Regression(fact.sample, fact.end, known_end, runs)
+            log.regression = Regression(fact.sample, fact.end, known_end, runs, looked_ns=fact.at_ns)
 
 
 def _cut(scope: Scope, topic: Topic, log: Log, fact: f.Listed, regression: Regression) -> None:

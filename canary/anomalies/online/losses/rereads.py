@@ -44,6 +44,7 @@ def ended(scope: Scope, fact: f.RereadEnded) -> None:
         scrub.ended(scope, log, reached)
     elif ended and reread.reason != BEYOND and log.promised.overlaps(reached, reread.end):
         _later(scope, log, max(reached, reread.start), reread.end, BEYOND)
+        scope.found.urgent = True
     elif not fact.complete and not ended and reached < reread.end:
         _later(scope, log, max(reached, reread.start), reread.end, reread.reason)
     if first_absent is not None and first_absent <= reread.start + 1 and reread.start > log.start:
