@@ -30,7 +30,14 @@ Written by `make bench WRITE=--write`. Each row is a figure of one benchmark in 
 has one. What is compared ran in turn in one run on one machine: ratios hold elsewhere, CPU-seconds do not. CPU is that
 of whole process trees as the kernel accounts for it, without the brokers, unless the row says otherwise; memory is PSS
 (a page that several processes share is divided among them). A figure of several rounds is their median, beside the
-least and the greatest. kminion takes part where it is installed: `go install github.com/cloudhut/kminion/v2@latest`.
+least and the greatest. kminion (github.com/redpanda-data/kminion, built from source) takes part where KMINION or the
+PATH leads to it.
+
+What a detection still waits for: 0.3 s between two answers with the same topic id, because a broker that was just
+resumed answers with old metadata for about 0.1 s, and two such answers would confirm a loss in a deleted topic; up to
+0.5 s until a client connects again to a broker that is back, because more attempts cost sockets and log-ins throughout
+an outage; up to 0.25 s until an ordinary record is folded, because a thread that wakes for each one costs more than all
+else; and an end of the log that a former leader may list is looked at ten times, 0.9 s apart.
 
 """
 

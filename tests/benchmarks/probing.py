@@ -3,8 +3,7 @@
 Three brokers of the lab (RF 3), whose CPU is told apart. Subjects run in turn, each in a process tree and with a topic
 of its own: warmed up, then watched for a whole number of the canary's snapshots. A probe counts that was acknowledged
 and read back by a read_committed reader, and no more of them than the log has grown by. kminion is what the environment
-variable KMINION or the PATH leads to (``go install github.com/cloudhut/kminion/v2@latest``); without it,
-its part is left out.
+variable KMINION or the PATH leads to (github.com/redpanda-data/kminion); without it, its part is left out.
 """
 
 from __future__ import annotations
