@@ -42,7 +42,7 @@ _NAMES: Final = {kind: tuple(field.name for field in fields(kind)) for kind in (
 TEXTS: Final = {
     kind: tuple(name for name in names if typing.get_type_hints(kind)[name] is str) for kind, names in _NAMES.items()
 }
-"""By kind that comes in batches: the fields that hold text."""
+"""By kind that comes in batches, in the order in which they come: the fields that hold text."""
 NUMBERS: Final = {kind: tuple(name for name in names if name not in TEXTS[kind]) for kind, names in _NAMES.items()}
 """By kind: the fields that hold numbers."""
 _STEPS: Final = {
@@ -54,6 +54,10 @@ _STEPS: Final = {
     ),
 }
 """By kind: what the facts of one run have in common beside their texts, and what rises by one from each to the next."""
+_COMMON: Final = {
+    kind: getter([*texts, *(name for name, step in _STEPS[kind] if not step)]) for kind, texts in TEXTS.items()
+}
+"""By kind: what the facts of one run have in common, of one fact."""
 _TO_FIELDS: Final = {
     kind: itemgetter(*((*TEXTS[kind], *NUMBERS[kind]).index(name) for name in names)) for kind, names in _NAMES.items()
 }
@@ -140,3 +144,38 @@ def _listed(values: Numbers) -> list[int | None]:
 def column(run: "Sequence[F]", name: str) -> list[Any]:
     """Return the values of a field that holds numbers, of facts in either form."""
     return _listed(run.numbers(name)) if isinstance(run, Batch) else [getattr(fact, name) for fact in run]
+
+
+def runs(facts: Sequence[Any]) -> Iterator[Sequence[Any]]:
+    """Yield facts, some of which are in batches, in runs (see :meth:`Batch.runs`); of any other kind one by one."""
+    i = 0
+    while i < len(facts):
+        fact = facts[i]
+        if isinstance(fact, Batch):
+            yield from fact.runs()
+            i += 1
+        else:
+            j = _run_end(facts, i) if type(fact) in TEXTS else i + 1
+            yield facts[i:j]
+            i = j
+
+
+def _run_end(facts: Sequence[Any], i: int) -> int:
+    """Return where the run that begins at ``i`` ends."""
+    first = facts[i]
+    kind, common, j = type(first), _COMMON[type(first)], i + 1
+    placed = kind is not Sent
+    if placed and first.offset is None:
+        return j
+    known = common(first)
+    while j < len(facts):
+        fact = facts[j]
+        if (
+            type(fact) is not kind
+            or fact.sequence != first.sequence + j - i
+            or (placed and fact.offset != first.offset + j - i)
+            or common(fact) != known
+        ):
+            break
+        j += 1
+    return j

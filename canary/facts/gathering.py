@@ -8,10 +8,9 @@ from typing import Any, Final
 import numpy as np
 
 from canary.facts.batch import FEW, NULL, NUMBERS, TEXTS, Batch, F, Numbers, getter
-from canary.facts.consuming import Polled
-from canary.facts.producing import Acked, Sent
 
 _TEXTS_OF: Final = {kind: getter(names) for kind, names in TEXTS.items()}
+_ORDER: Final = [*TEXTS]
 _NUMBERS_OF: Final = {kind: getter(names) for kind, names in NUMBERS.items()}
 
 
@@ -47,17 +46,13 @@ def gathered(facts: Iterable[Any]) -> list[Any]:
 
 def _put_down(waiting: dict[tuple[Any, ...], list[Any]], found: list[Any]) -> None:
     """Append what waits, sends before acknowledgements before reads."""
-    for key in sorted(waiting, key=lambda key: _ORDER[key[0]]):
-        some = waiting[key]
+    for kind, *texts in sorted(waiting, key=lambda key: _ORDER.index(key[0])):
+        some = waiting[kind, *texts]
         if len(some) < FEW and not any(isinstance(one, Batch) for one in some):
-            found.extend(sorted(some, key=_PARTITION))
+            found.extend(sorted(some, key=attrgetter("partition")))
         else:
-            found.append(_joined(key[0], dict(zip(TEXTS[key[0]], key[1:], strict=True)), some).by_partition())
+            found.append(_joined(kind, dict(zip(TEXTS[kind], texts, strict=True)), some).by_partition())
     waiting.clear()
-
-
-_ORDER: Final = {Sent: 0, Acked: 1, Polled: 2}
-_PARTITION: Final = attrgetter("partition")
 
 
 def _joined(kind: type[F], texts: Mapping[str, str], some: Sequence[Any]) -> Batch[F]:

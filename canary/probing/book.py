@@ -101,19 +101,19 @@ class Book:
                 )
                 records.append((key(identity), value))
             return records
-        who = tuple(sent.numbers(name) for name in Identity._fields)
+        producer_id, generation, partition, sequence = (sent.numbers(name) for name in Identity._fields)
+        keys = encode_keys(producer_id, generation, partition, sequence)
         values = encode_batch(
-            who[0],
-            who[1],
-            who[2],
-            who[3],
+            producer_id,
+            generation,
+            partition,
+            sequence,
             tag=tag,
             mode=mode,
             sent_at_ns=sent.numbers("at_ns"),
             transaction_id=np.maximum(sent.numbers("transaction_id"), -1),
             length=length,
         )
-        keys = encode_keys(who[0], who[1], who[2], who[3])
         return list(zip(as_bytes(keys), as_bytes(values), strict=True))
 
     def produce(

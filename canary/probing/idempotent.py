@@ -119,8 +119,9 @@ class IdempotentProducer(Writer):
             beat_at = min(beat_at, now)  # one that is interrupted comes early
             due = 1 + int((now - beat_at) / self._interval_s)
             beats = 0 if self._inbox.paused else min(due, self._most_at_once)
-            for partition in self._under.partitions:
-                self._skip(partition, due - beats)
+            if due > beats:
+                for partition in self._under.partitions:
+                    self._skip(partition, due - beats)
             all_failed = beats > 0 and self._beat(beats)
             self._tell_skips(now)
             beat_at += due * self._interval_s

@@ -128,8 +128,8 @@ class TransactionalProducer(Writer):
         return session.ready or (system.monotonic() >= session.due and session.prepare(1.0))
 
     def _transact(self, session: Session) -> None:
-        _, abort = self._settings.turn(self._begun, self._under.partitions)
-        if not self._write(session):
+        abort = self._write(session)
+        if abort is None:
             return
         if session.deliver(self._settings.timeout * DELIVERY_SHARE, self.stopping) and not abort:
             session.commit()
@@ -137,19 +137,20 @@ class TransactionalProducer(Writer):
             session.abort("aborted on purpose")
         self._after(session)
 
-    def _write(self, session: Session) -> bool:
+    def _write(self, session: Session) -> bool | None:
+        """Write the next transaction; return whether it is to be aborted, None if it could not begin."""
         if not session.begin():
             self._after(session)
-            return False
-        chosen, _ = self._settings.turn(self._begun, self._under.partitions)
+            return None
+        chosen, abort = self._settings.turn(self._begun, self._under.partitions)
         self._begun += 1
         session.send(chosen, self._settings.records)
-        return True
+        return abort
 
     def _abandon(self) -> None:
         """Leave one open: its coordinator has to end it, and its records must never be read committed."""
         session = self._loner
-        if self._is_ready(session) and self._write(session):
+        if self._is_ready(session) and self._write(session) is not None:
             session.deliver(self._settings.timeout * DELIVERY_SHARE, self.stopping)
             session.give_up("left open on purpose: no commit is ever asked for")
             log.info("transaction_abandoned", worker=self.name, client=session.name)

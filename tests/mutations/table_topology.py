@@ -20,21 +20,22 @@ _FOLD: Final = tuple(
     for name in ("tracker_runs", "tracker", "tracker_liveness", "tracker_waiting", "topology_places")
 )
 _RULES: Final = "canary/anomalies/online/"
+_ACKED: Final = '("sequence", 1), ("offset", 1)),'
+"""What rises in a run of acknowledgements."""
 
 TOPOLOGY: Final[list[Mutation]] = [
     *mutations(
         _RULES + "tracker.py",
         (_FOLD, (*DIRECT, *_TOPOLOGY), LIVES),
         (
-            "                state.ordinal += 1\n                i += 1\n                continue",
-            "                pass",
+            " and kind is not f.RunnerStarted:\n                continue",
+            " and kind is not f.RunnerStarted:\n                pass",
         ),
-        ("                state.ordinal += 1\n                i += 1\n", "                i += 1\n"),
         (" and kind is not f.RunnerStarted", ""),
         ("        if state.stopped is None:\n            requests", "        if True:\n            requests"),
         ("state.now_ns = max(state.now_ns, fact.at_ns)", "state.now_ns = fact.at_ns"),
-        ("state.ordinal += j - i", "state.ordinal += 1"),
-        ("            state.ordinal += j - i\n", "            state.ordinal += j - i if kind in _RUNS else 0\n"),
+        ("state.ordinal += len(run)", "state.ordinal += 1"),
+        ("state.ordinal += len(run)", "state.ordinal += len(run) if type(fact) in _RUNS else 0"),
         ("                elections.conclude(scope)\n", "                pass\n"),
         ("        requests.ask(scope)\n", ""),
         ("findings.unknown_producers = sorted(set(findings.unknown_producers))", "findings.unknown_producers = []"),
@@ -42,30 +43,29 @@ TOPOLOGY: Final[list[Mutation]] = [
         ("findings.unknown_producers = sorted(set(findings.unknown_producers))", "findings.ended = []"),
         ("findings.unknown_producers = sorted(set(findings.unknown_producers))", "findings.changes = []"),
         ("        self._scope = Scope(self.state)\n        return findings", "        return findings"),
+    ),
+    *mutations(
+        "canary/facts/batch.py",
+        (_FOLD, (*DIRECT, *_TOPOLOGY), LIVES),
         ("            or fact.sequence != first.sequence + j - i\n", ""),
         ("            or (placed and fact.offset != first.offset + j - i)\n", ""),
         ("            type(fact) is not kind\n            or fact.seq", "            fact.seq"),
         ("    if placed and first.offset is None:\n        return j\n", ""),
-        (
-            '_OF_STREAM = ("topic", "partition", "producer_id", "generation")',
-            '_OF_STREAM = ("partition", "producer_id", "generation")',
+        ("getter([*texts, *(name", "getter([*(name"),
+        *(
+            (
+                f'    Acked: (("partition", 0), ("producer_id", 0), ("generation", 0), {_ACKED}',
+                f"    Acked: ({others}, {_ACKED}",
+            )
+            for others in (
+                '("producer_id", 0), ("generation", 0)',
+                '("partition", 0), ("generation", 0)',
+                '("partition", 0), ("producer_id", 0)',
+            )
         ),
-        (
-            '_OF_STREAM = ("topic", "partition", "producer_id", "generation")',
-            '_OF_STREAM = ("topic", "producer_id", "generation")',
-        ),
-        (
-            '_OF_STREAM = ("topic", "partition", "producer_id", "generation")',
-            '_OF_STREAM = ("topic", "partition", "generation")',
-        ),
-        (
-            '_OF_STREAM = ("topic", "partition", "producer_id", "generation")',
-            '_OF_STREAM = ("topic", "partition", "producer_id")',
-        ),
-        ('*_OF_STREAM, "transaction_id", "consumer", "leader_epoch"', '*_OF_STREAM, "consumer", "leader_epoch"'),
-        ('*_OF_STREAM, "transaction_id", "consumer", "leader_epoch"', '*_OF_STREAM, "transaction_id", "leader_epoch"'),
-        ('*_OF_STREAM, "transaction_id", "consumer", "leader_epoch"', '*_OF_STREAM, "transaction_id", "consumer"'),
-        ('(sends.sent, attrgetter(*_OF_STREAM, "transaction_id"))', "(sends.sent, attrgetter(*_OF_STREAM))"),
+        ('("generation", 0), ("transaction_id", 0), ("leader_epoch", 0)', '("generation", 0), ("leader_epoch", 0)'),
+        ('("generation", 0), ("transaction_id", 0), ("leader_epoch", 0)', '("generation", 0), ("transaction_id", 0)'),
+        ('("generation", 0), ("transaction_id", 0), ("sequence", 1)', '("generation", 0), ("sequence", 1)'),
     ),
     *mutations(
         _RULES + "topology/timeline.py",

@@ -1,7 +1,6 @@
 """The fold itself: facts in, state forward, violations and questions out. No I/O, no clock, no thread."""
 
-from collections.abc import Callable, Iterator, Sequence
-from operator import attrgetter
+from collections.abc import Callable
 from typing import Any, Self
 
 from canary import facts as f
@@ -12,6 +11,7 @@ from canary.anomalies.online.scope import Findings, Scope
 from canary.anomalies.online.state import State
 from canary.anomalies.online.topology import conditions, elections, regressions, timeline
 from canary.anomalies.violation import Violation
+from canary.facts.batch import runs
 
 _HANDLERS: dict[type[f.Fact], Callable[[Scope, Any], None]] = {
     f.RunnerStarted: cluster.runner_started,
@@ -53,13 +53,12 @@ _HANDLERS: dict[type[f.Fact], Callable[[Scope, Any], None]] = {
     f.WatchedListed: regressions.listed,
     f.TopologySeen: timeline.topology_seen,
 }
-_OF_STREAM = ("topic", "partition", "producer_id", "generation")
-_RUNS: dict[type[f.Fact], tuple[Callable[[Scope, Any], None], Callable[[Any], tuple[Any, ...]]]] = {
-    f.Polled: (reads.polled, attrgetter(*_OF_STREAM, "transaction_id", "consumer", "leader_epoch")),
-    f.Acked: (sends.acked, attrgetter(*_OF_STREAM)),
-    f.Sent: (sends.sent, attrgetter(*_OF_STREAM, "transaction_id")),
+_RUNS: dict[type[f.Fact], Callable[[Scope, Any], None]] = {
+    f.Polled: reads.polled,
+    f.Acked: sends.acked,
+    f.Sent: sends.sent,
 }
-"""The handlers of facts that come in runs, and what the facts of one run have in common."""
+"""The handlers of facts that come in runs."""
 
 
 class Tracker:
@@ -96,7 +95,7 @@ class Tracker:
         are one step, whatever their number.
         """
         state, scope = self.state, self._scope
-        for run in _runs(facts):
+        for run in runs(facts):
             fact: Any = run[0]
             state.now_ns = max(state.now_ns, fact.at_ns)
             state.ordinal += len(run)
@@ -104,7 +103,7 @@ class Tracker:
             if state.stopped is not None and kind is not f.RunnerStarted:
                 continue
             if kind in _RUNS:
-                _RUNS[kind][0](scope, run)
+                _RUNS[kind](scope, run)
             else:
                 _HANDLERS[kind](scope, fact)
             if scope.judged != len(scope.found.violations):
@@ -125,38 +124,3 @@ class Tracker:
         findings.unknown_producers = sorted(set(findings.unknown_producers))
         self._scope = Scope(self.state)
         return findings
-
-
-def _runs(facts: f.Facts) -> Iterator[Sequence[Any]]:
-    """Yield the facts in runs, in their order."""
-    i = 0
-    while i < len(facts):
-        fact = facts[i]
-        if isinstance(fact, f.Batch):
-            yield from fact.runs()
-            i += 1
-        else:
-            j = _run_end(facts, i) if type(fact) in _RUNS else i + 1
-            yield facts[i:j]
-            i = j
-
-
-def _run_end(facts: f.Facts, i: int) -> int:
-    """Return where the run that begins at ``i`` ends: same kind, stream and reader, sequence and offset rising."""
-    first: Any = facts[i]
-    kind, (_, same), j = type(first), _RUNS[type(first)], i + 1
-    placed = kind is not f.Sent
-    if placed and first.offset is None:
-        return j
-    known = same(first)
-    while j < len(facts):
-        fact: Any = facts[j]
-        if (
-            type(fact) is not kind
-            or fact.sequence != first.sequence + j - i
-            or (placed and fact.offset != first.offset + j - i)
-            or same(fact) != known
-        ):
-            break
-        j += 1
-    return j

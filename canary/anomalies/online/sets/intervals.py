@@ -9,10 +9,6 @@ from typing import Self
 from canary.anomalies.online.sets import rows
 
 _WIDTH = 2
-_LATEST = 8
-"""So many intervals at the end stay as they are: they change."""
-_SOME, _MANY = 32, rows.LONGEST * rows.TIMES + 72
-"""With so many intervals it is tried whether they go on as those before; with many, whether any pattern is there."""
 
 
 @dataclass(slots=True, eq=False)
@@ -84,7 +80,7 @@ class IntervalSet:  # noqa: PLW1641  # it changes, so it has no hash
             starts.append(a)
             ends.append(b)
             self.total += b - a
-            if len(starts) >= _SOME and not len(starts) % _LATEST:
+            if len(starts) >= rows.SOME and not len(starts) % rows.LATEST:
                 self._let_go()
             return
         if a >= starts[-1]:  # within the last interval, or going on where it ends
@@ -125,9 +121,9 @@ class IntervalSet:  # noqa: PLW1641  # it changes, so it has no hash
 
     def _let_go(self) -> None:
         """Put all but the latest into the past, as far as their pattern is known."""
-        if len(self.starts) < _MANY and not rows.goes_on(self.past, (self.starts[0], self.ends[0])):
+        if len(self.starts) < rows.MANY and not rows.goes_on(self.past, (self.starts[0], self.ends[0])):
             return
-        ready = list(zip(self.starts[:-_LATEST], self.ends[:-_LATEST], strict=True))
+        ready = list(zip(self.starts[: -rows.LATEST], self.ends[: -rows.LATEST], strict=True))
         n = rows.append(self.past, ready, _WIDTH)
         del self.starts[:n], self.ends[:n]
 

@@ -22,6 +22,10 @@ LONGEST = 24
 """Rows of a pattern at most."""
 TIMES = 3
 """A pattern is one if it is there so many times."""
+LATEST = 8
+"""So many rows at the end stay out of the stretches: they change."""
+SOME, MANY = 32, LONGEST * TIMES + 72
+"""With so many rows it is tried whether they go on as those before; with many, whether any pattern is there."""
 _LITERAL = 64
 
 

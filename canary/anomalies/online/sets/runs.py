@@ -8,10 +8,6 @@ from typing import NamedTuple, Self
 from canary.anomalies.online.sets import rows
 
 _WIDTH = 4
-_LATEST = 8
-"""So many runs at the end stay as they are: they change."""
-_SOME, _MANY = 32, rows.LONGEST * rows.TIMES + 72
-"""With so many runs it is tried whether they go on as those before; with many, whether any pattern is there."""
 
 
 class Run(NamedTuple):
@@ -141,7 +137,7 @@ class RunMap:
                 self.remove(key, key + count)
             else:  # the usual case: something new at the end
                 self._insert(len(keys), Run(key, count, value, tag))
-                if len(keys) >= _SOME and not len(keys) % _LATEST:
+                if len(keys) >= rows.SOME and not len(keys) % rows.LATEST:
                     self._let_go()
                 return
         run = Run(key, count, value, tag)
@@ -170,9 +166,9 @@ class RunMap:
 
     def _let_go(self) -> None:
         """Put all but the latest into the past, as far as their pattern is known."""
-        if len(self.keys) < _MANY and not rows.goes_on(self.past, next(map(Run, *self._columns)).row):
+        if len(self.keys) < rows.MANY and not rows.goes_on(self.past, next(map(Run, *self._columns)).row):
             return
-        n = rows.append(self.past, [run.row for run in map(Run, *self._columns)][:-_LATEST], _WIDTH)
+        n = rows.append(self.past, [run.row for run in map(Run, *self._columns)][: -rows.LATEST], _WIDTH)
         self._delete(0, n)
 
     @property
