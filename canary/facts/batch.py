@@ -26,7 +26,7 @@ Numbers: TypeAlias = "NDArray[np.int64]"
 
 NULL: Final = -(2**63)
 """None, in an array."""
-FEW: Final = 8
+FEW: Final = 24
 """Fewer facts than these are not worth a batch."""
 
 

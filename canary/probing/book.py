@@ -6,7 +6,7 @@ persistence status and a retry may have landed. So is a probe whose client ends 
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,7 +14,7 @@ import numpy as np
 from confluent_kafka import KafkaError
 
 from canary.facts import Acked, Batch, Failed, Indeterminate, Sent, TransactionBegan
-from canary.facts.batch import FEW, NULL
+from canary.facts.batch import FEW, NULL, F
 from canary.kafka.responses import text_of
 from canary.probe.batch import as_bytes, encode_batch, encode_keys
 from canary.probe.identity import Identity
@@ -68,32 +68,41 @@ class Book:
         self.inbox.put([TransactionBegan(self.clock.now_ns(), self._wiring.mode, *transaction.key)])
         return transaction
 
-    def send(self, partitions: Sequence[int], transaction_id: int | None = None) -> Batch[Sent]:
+    def send(self, partitions: Sequence[int], transaction_id: int | None = None) -> Sequence[Sent]:
         """Number a probe for each of the partitions, and put into the inbox that they are about to be sent."""
-        count, at_ns = len(partitions), self.clock.now_ns()
-        numbers = {
-            "at_ns": np.full(count, at_ns),
-            "partition": np.array(partitions, np.int64),
-            "producer_id": np.full(count, self._wiring.producer_id),
-            "generation": np.full(count, self.under.generation),
-            "sequence": np.fromiter(map(self._next, partitions), np.int64, count),
-            "transaction_id": np.full(count, NULL if transaction_id is None else transaction_id),
-        }
-        sent = Batch.of(Sent, {"topic": self._topic, "mode": self._wiring.mode}, numbers)
-        if count:
-            self.inbox.put([sent])
-        return sent
+        at_ns = self.clock.now_ns()
+        who = (self._wiring.producer_id, self.under.generation)
+        if len(partitions) < FEW:
+            mode = self._wiring.mode
+            sent: Sequence[Sent] = [
+                Sent(at_ns, self._topic, p, *who, self._next(p), mode, transaction_id) for p in partitions
+            ]
+            self.inbox.put(sent)
+            return sent
+        rest = NULL if transaction_id is None else transaction_id
+        rows = [(at_ns, p, *who, self._next(p), rest) for p in partitions]
+        names = ("at_ns", "partition", "producer_id", "generation", "sequence", "transaction_id")
+        batch = self._batch(Sent, {"mode": self._wiring.mode}, names, rows)
+        self.inbox.put([batch])
+        return batch
+
+    def _batch(
+        self, kind: type[F], texts: Mapping[str, str], names: Sequence[str], rows: Sequence[Sequence[int]]
+    ) -> Batch[F]:
+        """Return facts about this topic, of which ``rows`` have the numbers."""
+        columns = np.array(rows, np.int64).T
+        return Batch.of(kind, {"topic": self._topic, **texts}, dict(zip(names, columns, strict=True)))
 
     def _next(self, partition: int) -> int:
         sequence = self._sequences[partition]
         self._sequences[partition] = sequence + 1
         return sequence
 
-    def records(self, sent: Batch[Sent]) -> list[tuple[bytes, bytes]]:
+    def records(self, sent: Sequence[Sent]) -> list[tuple[bytes, bytes]]:
         """Return key and value of each probe, all of which are of one transaction (or of none)."""
         tag, mode, length = self.under.tag, self._wiring.mode, self._wiring.settings.record_length
         records: list[tuple[bytes, bytes]] = []
-        if len(sent) < FEW:
+        if not isinstance(sent, Batch):
             for one in sent:
                 identity, transaction_id, at_ns = identity_of(one), one.transaction_id, one.at_ns
                 value = encode(
@@ -126,13 +135,13 @@ class Book:
         """
         client.produce(self._topic, record[1], record[0], partition=partition, on_delivery=on_delivery)
 
-    def acked(self, acks: Sequence[tuple[int, int, int, int, int]]) -> Batch[Acked]:
+    def acked(self, acks: Sequence[tuple[int, int, int, int, int]]) -> list[Acked] | list[Batch[Acked]]:
         """Return the facts of delivery reports: each partition, sequence, time (ns), offset and latency (ns)."""
-        columns = np.array(acks, np.int64).T
-        numbers = dict(zip(("partition", "sequence", "at_ns", "offset", "latency_ns"), columns, strict=True))
-        numbers["producer_id"] = np.full(len(acks), self._wiring.producer_id)
-        numbers["generation"] = np.full(len(acks), self.under.generation)
-        return Batch.of(Acked, {"topic": self._topic}, numbers)
+        who = (self._wiring.producer_id, self.under.generation)
+        if len(acks) < FEW:
+            return [Acked(ns, self._topic, p, *who, sequence, at, took) for p, sequence, ns, at, took in acks]
+        names = ("partition", "sequence", "at_ns", "offset", "latency_ns", "producer_id", "generation")
+        return [self._batch(Acked, {}, names, [(*ack, *who) for ack in acks])]
 
     def identity(self, partition: int, sequence: int) -> Identity:
         """Return the identity of a probe of this generation."""

@@ -97,7 +97,7 @@ class RunnerSettings(Section):
         description="How often the cluster is asked for topic ids, leaders and offsets; at most 1s (duration).",
     )
     fsync_interval: Seconds = Field(
-        0.25,
+        0.5,
         gt=0,
         le=1.0,
         description="How long facts are gathered before they are made durable in the ledger; at most 1s (duration).",

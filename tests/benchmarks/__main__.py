@@ -36,7 +36,7 @@ PATH leads to it.
 What a detection still waits for: 0.3 s between two answers with the same topic id, because a broker that was just
 resumed answers with old metadata for about 0.1 s, and two such answers would confirm a loss in a deleted topic; up to
 0.5 s until a client connects again to a broker that is back, because more attempts cost sockets and log-ins throughout
-an outage; up to 0.25 s until an ordinary record is folded, because a thread that wakes for each one costs more than all
+an outage; up to 0.5 s until an ordinary record is folded, because a thread that wakes for each one costs more than all
 else; and an end of the log that a former leader may list is looked at ten times, 0.9 s apart.
 
 """

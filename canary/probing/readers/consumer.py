@@ -54,35 +54,36 @@ def open_consumer(config: Mapping[str, object], name: str, isolation: Isolation,
     return opening.consumer(properties, quiet_logger(name))
 
 
-def take(client: Any, timeout_s: float, report: Callable[[KafkaError], None]) -> list[Any]:
+def take(client: Any, timeout_s: float, report: Callable[[KafkaError], None], more_s: float = 0.0) -> list[Any]:
     """Return what the client has, events included, in its order: waits for the first, then takes all that is there.
 
-    Empty after ``timeout_s`` seconds without any. What the client raises is reported; what it gave before is kept.
+    What comes in the ``more_s`` seconds after the first is taken, too. Empty after ``timeout_s`` seconds without any.
+    What the client raises is reported; what it gave before is kept.
     """
     messages: list[Any] = []
     try:
         first = client.poll(timeout_s)
         if first is not None:
             messages.append(first)
-            messages += client.consume(DRAIN, 0)
+            messages += client.consume(DRAIN, more_s)
     except KafkaException as error:
         report(error.args[0])
     return messages
 
 
-def facts_of(messages: Sequence[Any], consumer: str, isolation: Isolation, tag: bytes, at_ns: int) -> Facts:
-    """Return the facts that delivered records (no error events) are, in their order.
+def facts_of(messages: Sequence[Any], consumer: str, isolation: Isolation, tag: bytes, at_ns: Sequence[int]) -> Facts:
+    """Return the facts that delivered records (no error events) are, in their order; ``at_ns`` is when each was taken.
 
     Many records at once are decoded at once; if one of them is no intact probe, each by itself.
     """
     batch = _batch_of(messages, consumer, isolation, tag, at_ns) if len(messages) >= FEW else None
     if batch is not None:
         return [batch]
-    return [fact_of(message, consumer, isolation, tag, at_ns) for message in messages]
+    return [fact_of(message, consumer, isolation, tag, ns) for message, ns in zip(messages, at_ns, strict=True)]
 
 
 def _batch_of(
-    messages: Sequence[Any], consumer: str, isolation: Isolation, tag: bytes, at_ns: int
+    messages: Sequence[Any], consumer: str, isolation: Isolation, tag: bytes, at_ns: Sequence[int]
 ) -> Batch[Polled] | None:
     """Return the records of one topic as one batch, None if they are not all intact probes."""
     count, topic = len(messages), messages[0].topic()
@@ -93,7 +94,7 @@ def _batch_of(
     times = (time if kind == TIMESTAMP_LOG_APPEND_TIME else NULL for kind, time in map(_TIMESTAMP, messages))
     epochs = (NULL if epoch is None else epoch for epoch in map(_LEADER_EPOCH, messages))
     numbers = {
-        "at_ns": np.full(count, at_ns),
+        "at_ns": np.array(at_ns, np.int64),
         "partition": partition,
         "offset": np.fromiter(map(_OFFSET, messages), np.int64, count),
         "producer_id": content.producer_id,

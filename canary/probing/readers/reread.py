@@ -247,7 +247,8 @@ class _Range:
                 outcome = self.reached_end() if self.position >= self.request.end else None
             if outcome is not None:
                 break
-        return facts_of(records, self.consumer, self._isolation, self._tag, self._clock.now_ns()), outcome
+        at_ns = [self._clock.now_ns()] * len(records)
+        return facts_of(records, self.consumer, self._isolation, self._tag, at_ns), outcome
 
     def _event(self, message: Any) -> _Outcome | None:
         error = message.error()

@@ -5,13 +5,13 @@ more, the reader reports it (``OutOfRange``), asks where the log begins and ends
 from which no record can be missed. Whether the log was cut off or had expired is for the tracker to judge.
 
 It waits in poll() for the first record and then takes all others with consume(n, 0): a latency ends when the record
-arrives, and the cost is per wake-up (FIELD-NOTES).
+arrives, and the cost is per wake-up (FIELD-NOTES). What came is decoded a few times a second, together.
 """
 
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from itertools import groupby
 from typing import Any, NamedTuple
 
 import structlog
@@ -21,7 +21,7 @@ from canary.facts import Batch, EndOfPartition, Fact, Isolation, OutOfRange, Pos
 from canary.kafka.opening import opened_in_time
 from canary.kafka.quiet import ErrorReporter
 from canary.kafka.responses import text_of
-from canary.probing.readers.consumer import facts_of, open_consumer, take
+from canary.probing.readers.consumer import DRAIN, facts_of, open_consumer, take
 from canary.threads import system
 from canary.threads.ports import Clock, Inbox
 from canary.threads.worker import Worker, in_background
@@ -33,6 +33,10 @@ OUT_OF_RANGE = frozenset(
 )
 PACE_S = 0.25
 """Longest wait in one poll(): bounds the reaction to stop and retarget."""
+MORE_S = 0.003
+"""How long the next record is waited for after the one that woke the reader."""
+GATHER_S = 0.25
+"""Between two times at which records are decoded and told; those that come meanwhile are held, PACE_S more at most."""
 END_S = 1.0
 """An end of partition at an unchanged position is reported once in so many seconds."""
 ASK_S = 1.0
@@ -94,6 +98,12 @@ class TailConsumer(Worker):
         self._ends: dict[int, int] = {}
         self._ends_told: dict[int, float] = {}
         self._astray: dict[int, _Astray] = {}
+        self._records: list[Any] = []
+        self._taken_ns: list[int] = []
+        """When each of the records was taken."""
+        self._told_at = -math.inf
+        """When the inbox was given what was taken."""
+        self._facts: list[Fact | Batch[Any]] = []
         self._orders: list[Start] = []
         self._lock = system.lock()
         self._client: Any = None
@@ -114,11 +124,11 @@ class TailConsumer(Worker):
             self._obey()
             if self._client is None:
                 return  # stopped while the cluster refused it
-            facts = self._take()
-            facts += self._ends_due()
-            if facts:
-                self._inbox.put(facts)
+            self._take()
+            if self._facts or len(self._records) >= DRAIN or system.monotonic() - self._told_at >= GATHER_S:
+                self._hand_over()
             self._find_places()
+        self._hand_over()
         self._leave()
 
     def _assign(self, reason: str) -> None:
@@ -149,6 +159,7 @@ class TailConsumer(Worker):
             orders, self._orders = self._orders, []
         if not orders:
             return
+        self._hand_over()
         reason = "partitions added"
         for order in orders:
             if order.tag == self._tag:
@@ -159,44 +170,56 @@ class TailConsumer(Worker):
         self._leave()
         self._assign(reason)
 
-    def _take(self) -> list[Fact | Batch[Any]]:
-        """Wait a moment for a record, take all there are, and return their facts, in their order."""
-        messages = take(self._client, PACE_S, self._report)
+    def _take(self) -> None:
+        """Wait a moment for a record, and take all there are, in their order."""
+        messages = take(self._client, PACE_S, self._report, MORE_S)
         at_ns = self._clock.now_ns()
-        facts: list[Fact | Batch[Any]] = []
-        for failed, some in groupby(messages, lambda message: message.error() is not None):
-            if failed:
-                for event in some:
-                    facts += self._event(event, event.error(), at_ns)
+        for message in messages:
+            if (error := message.error()) is not None:
+                self._event(message, error, at_ns)
             else:
-                records = list(some)
-                facts += facts_of(records, self._consumer_name, self._isolation, self._tag, at_ns)
-                self._positions.update((record.partition(), record.offset() + 1) for record in records)
-        return facts
+                self._records.append(message)
+                self._taken_ns.append(at_ns)
+                self._positions[message.partition()] = message.offset() + 1
 
-    def _event(self, message: Any, error: KafkaError, at_ns: int) -> list[Fact]:
+    def _decode(self) -> None:
+        """Make facts of the records."""
+        if self._records:
+            name = (self._consumer_name, self._isolation)
+            self._facts += facts_of(self._records, *name, self._tag, self._taken_ns)
+            self._records, self._taken_ns = [], []
+
+    def _hand_over(self) -> None:
+        """Put into the inbox what was taken, and the ends that were reached."""
+        self._decode()
+        facts, self._facts = [*self._facts, *self._ends_due()], []
+        self._told_at = system.monotonic()
+        if facts:
+            self._inbox.put(facts)
+
+    def _event(self, message: Any, error: KafkaError, at_ns: int) -> None:
         partition = message.partition()
         if error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001  # public in librdkafka
             self._ends[partition] = message.offset()
             if self._positions.get(partition) != message.offset():
                 self._positions[partition] = message.offset()
                 self._ends_told.pop(partition, None)
-            return []
-        if error.code() in OUT_OF_RANGE and partition in self._positions:
-            return self._stray(partition, error, at_ns)
-        self._report(error)
-        return []
+        elif error.code() in OUT_OF_RANGE and partition in self._positions:
+            self._stray(partition, error, at_ns)
+        else:
+            self._report(error)
 
-    def _stray(self, partition: int, error: KafkaError, at_ns: int) -> list[Fact]:
+    def _stray(self, partition: int, error: KafkaError, at_ns: int) -> None:
         if partition in self._astray:
-            return []
+            return
         position = self._positions[partition]
         broker_end = _BROKER_END.search(error.str())
         self._astray[partition] = _Astray(position, int(broker_end[1]) if broker_end else None, system.monotonic())
         self._ends.pop(partition, None)
         log.warning("position_not_in_log", worker=self.name, partition=partition, offset=position, said=error.str())
         place = (at_ns, self._consumer_name, self._isolation, self._topic, partition, position)
-        return [OutOfRange(*place, error=text_of(error))]
+        self._decode()
+        self._facts.append(OutOfRange(*place, error=text_of(error)))
 
     def _ends_due(self) -> list[Fact]:
         """Return the ends of partition to tell now: new positions at once, known ones once in a while."""
