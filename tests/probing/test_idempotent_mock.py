@@ -16,6 +16,7 @@ from canary.kafka import opening
 from canary.probing import idempotent
 from canary.probing.base import Renewal
 from canary.probing.idempotent import IdempotentProducer
+from tests.support.messages import Message
 from tests.support.recording import Recording
 from tests.support.waiting import until
 from tests.support.wiring import TAG, wired
@@ -142,13 +143,6 @@ def test_only_an_exception_of_produce_itself_is_a_failure(inbox: Recording, fake
 
 
 def test_an_ack_without_an_offset_says_so(inbox: Recording, fakes: list[FakeClient]) -> None:
-    class Message:
-        def __init__(self, offset: int) -> None:
-            self._offset = offset
-
-        def offset(self) -> int:
-            return self._offset
-
     sender = producer(inbox, partitions=[0])
     sender.start()
     inbox.wait(lambda: len(inbox.of(Sent)) >= 4)
@@ -252,10 +246,6 @@ def test_added_partitions_keep_client_and_sequences_a_new_incarnation_keeps_neit
 def test_what_is_in_flight_when_the_topic_is_made_again_is_of_the_generation_that_sent_it(
     inbox: Recording, fakes: list[FakeClient]
 ) -> None:
-    class Message:
-        def offset(self) -> int:
-            return 7
-
     sender = producer(inbox, partitions=[0], interval=3600)
     sender.start()
     inbox.wait(lambda: len(inbox.of(Sent)) == 1)
@@ -265,8 +255,8 @@ def test_what_is_in_flight_when_the_topic_is_made_again_is_of_the_generation_tha
     assert [(f.generation, f.sequence) for f in inbox.of(Indeterminate)] == [(1, 0)]
     until(lambda: len(fakes[1].taken) == 1, 30, "the next one is taken, too")
     _, late = fakes[0].taken[0]
-    fakes[1].report(late, None, Message())
-    fakes[1].report(fakes[1].taken[0][1], None, Message())
+    fakes[1].report(late, None, Message(17))
+    fakes[1].report(fakes[1].taken[0][1], None, Message(17))
     inbox.wait(lambda: inbox.of(Acked))
     assert sender.stop(30)
     assert [(f.generation, f.sequence) for f in inbox.of(Acked)] == [(2, 0)]
@@ -279,6 +269,35 @@ def test_stop_resolves_what_is_in_flight_though_no_report_comes(inbox: Recording
     assert sender.stop(20)  # it waits for half a second, plus what the machine is busy
     assert len(fakes[0].taken) == len(inbox.of(Indeterminate))
     assert sender.in_flight == 0
+
+
+def test_reports_are_told_together_and_what_is_held_is_told_when_the_client_is_given_up(
+    inbox: Recording, fakes: list[FakeClient]
+) -> None:
+    sender = producer(inbox)
+    sender._open_client()
+    for beat in range(2):
+        sender._beat(1)
+        for _, delivered in fakes[0].taken[3 * beat : 3 * beat + 2]:
+            fakes[0].report(delivered, None, Message(17))
+            sender._serve(0)
+            assert len(inbox.of(Acked)) == 3 * beat
+        if not beat:
+            fakes[0].report(fakes[0].taken[2][1], None, Message(17))
+            sender._serve(0)
+            assert len(inbox.of(Acked)) == 3
+    sender.end()
+    assert (len(inbox.of(Acked)), len(inbox.of(Indeterminate))) == (5, 1)
+
+
+def test_a_report_does_not_wait_for_another_that_never_comes(inbox: Recording, fakes: list[FakeClient]) -> None:
+    sender = producer(inbox, interval=3600)
+    sender.start()
+    until(lambda: len(fakes) == 1 and len(fakes[0].taken) == 3, 30, "all of them taken")
+    fakes[0].report(fakes[0].taken[0][1], None, Message(17))
+    inbox.wait(lambda: len(inbox.of(Acked)) == 1)
+    assert sender.stop(30)
+    assert len(inbox.of(Indeterminate)) == 2
 
 
 def test_a_producer_that_fails_resolves_what_is_in_flight(

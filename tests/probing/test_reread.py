@@ -11,56 +11,21 @@ from confluent_kafka import KafkaError, KafkaException, Producer
 
 from canary.anomalies.violation import RereadRequest
 from canary.facts import Polled, Positioned, RereadEnded
-from canary.probe.identity import Identity
-from canary.probe.record import encode
 from canary.probing.readers import reread
 from canary.probing.readers.reread import RereadWorker, _Queue, _Range
 from canary.probing.readers.tail import ASK_S
 from canary.threads.ports import SteadyClock
+from tests.support.messages import EOF, OUT_OF_RANGE, TAG, TOPIC, Message, probe
 from tests.support.recording import Recording
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-TAG, TOPIC, CLOCK = b"tagg", "t", SteadyClock()
-EOF, OUT_OF_RANGE = KafkaError._PARTITION_EOF, KafkaError.OFFSET_OUT_OF_RANGE
+CLOCK = SteadyClock()
 
 
 def request(start: int, end: int, number: int = 1, topic: str = TOPIC, isolation: str = "read_committed") -> Any:
     return RereadRequest(number, topic, 0, isolation, start, end, "confirm")
-
-
-def probe(sequence: int) -> bytes:
-    return encode(Identity(7, 1, 0, sequence), tag=TAG, mode="idempotent", transaction_id=None, sent_at_ns=1)
-
-
-class Message:
-    """What a consumer hands out: a probe of ours, or an event."""
-
-    def __init__(self, offset: int, code: int | None = None) -> None:
-        self._offset = offset
-        self._error = None if code is None else KafkaError(code)
-
-    def error(self) -> KafkaError | None:
-        return self._error
-
-    def offset(self) -> int:
-        return self._offset
-
-    def topic(self) -> str:
-        return TOPIC
-
-    def partition(self) -> int:
-        return 0
-
-    def leader_epoch(self) -> int:
-        return 3
-
-    def timestamp(self) -> tuple[int, int]:
-        return 1, 1_790_000_000_000
-
-    def value(self) -> bytes:
-        return probe(self._offset)
 
 
 def wanted(start: int, end: int) -> _Range:

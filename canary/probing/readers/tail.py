@@ -125,8 +125,7 @@ class TailConsumer(Worker):
             if self._client is None:
                 return  # stopped while the cluster refused it
             self._take()
-            if self._facts or len(self._records) >= DRAIN or system.monotonic() - self._told_at >= GATHER_S:
-                self._hand_over()
+            self._tell_in_time()
             self._find_places()
         self._hand_over()
         self._leave()
@@ -188,6 +187,11 @@ class TailConsumer(Worker):
             name = (self._consumer_name, self._isolation)
             self._facts += facts_of(self._records, *name, self._tag, self._taken_ns)
             self._records, self._taken_ns = [], []
+
+    def _tell_in_time(self) -> None:
+        """Hand over what is held if it is urgent, much, or held for a while."""
+        if self._facts or len(self._records) >= DRAIN or system.monotonic() - self._told_at >= GATHER_S:
+            self._hand_over()
 
     def _hand_over(self) -> None:
         """Put into the inbox what was taken, and the ends that were reached."""
