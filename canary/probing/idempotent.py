@@ -289,7 +289,7 @@ class IdempotentProducer(Writer):
             self._put_at = min(self._put_at, now + GATHER_S)
             if now < self._put_at:
                 latency_s = self._acks[-1][-1] / 1e9
-                self.stopping.wait(min(max(latency_s / SLACK, 0.001), SLACK_S))
+                system.sleep(min(max(latency_s / SLACK, 0.001), SLACK_S))
                 return
         self._hand_over()
 

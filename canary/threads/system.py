@@ -32,6 +32,10 @@ class System:
         """Return the CPU seconds of this thread."""
         return time.thread_time()
 
+    def sleep(self, seconds: float) -> None:
+        """Wait."""
+        time.sleep(seconds)
+
     def event(self) -> Event:
         """Return an event that is not set."""
         return threading.Event()
@@ -93,7 +97,7 @@ def cpu_s() -> float:
 
 def sleep(seconds: float) -> None:
     """Wait, and nothing can wake it: for short pauses."""
-    _system.event().wait(seconds)
+    _system.sleep(seconds)
 
 
 def event() -> Event:

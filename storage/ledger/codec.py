@@ -110,7 +110,7 @@ class _Columns:
             given = [(row, value) for row, value in zip(here, values, strict=True) if value is not None]
             here, values = [row for row, _ in given], [value for _, value in given]
         if values:
-            if not all(type(value) is int for value in values):
+            if not set(map(type, values)) <= {int}:
                 raise TypeError(f"a fact holds a value of another type than its column {name}: {values!r:.200}")
             try:
                 numbers[here] = values

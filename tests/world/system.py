@@ -43,6 +43,9 @@ class SimulatedSystem:
     def cpu_s(self) -> float:
         return 0.0
 
+    def sleep(self, seconds: float) -> None:
+        SimulatedEvent(self).wait(seconds)
+
     def event(self) -> "SimulatedEvent":
         return SimulatedEvent(self)
 

@@ -13,7 +13,7 @@ from canary.probing.readers.consumer import Target
 from canary.probing.readers.reread import RereadWorker
 from canary.probing.readers.scrub import Scrubber
 from canary.runner.cluster import audit, wiring
-from canary.runner.cluster.connection import Connection
+from canary.runner.cluster.connection import Connection, NoAnswerError
 from canary.runner.cluster.identities import Identities
 from canary.runner.cluster.memory import Predecessors
 from canary.runner.cluster.readers import readings
@@ -160,8 +160,9 @@ class ClusterClients:
             if topic.gone_since_ns and self._context.clock.now_ns() - topic.gone_since_ns > _GONE_NS:
                 try:
                     self._ensure(topic.topic)
-                except TopicError as error:
+                except (TopicError, NoAnswerError) as error:
                     log.warning("topic_not_made_again", topic=topic.topic, error=str(error))
+                self._connection.rest()
 
     def _renew_clients(self) -> None:
         """Replace every client by one that reads the changed credentials."""

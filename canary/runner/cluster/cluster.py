@@ -33,7 +33,7 @@ from storage.store import Store
 
 log = structlog.get_logger(__name__)
 
-_LOOP_S = 0.25
+_LOOP_S = 1.0
 _WHOLE_LOG = 1 << 40
 """More records than a partition holds: a re-read that is bounded by the log alone."""
 _SAMPLES_OF_A_WATCHER = 1 << 32
@@ -230,6 +230,7 @@ class ClusterRunner(Worker):
             if not self._wait_known(judge, topic):
                 return judge.published.stopped is not None
             probes.begin(judge.published, self.stopping)
+        self._connection.rest()
         self.probing.set()
         log.info("probing", cluster=self._context.cluster.name, topics=sorted(clients.probes))
         while not self.stopping.is_set():

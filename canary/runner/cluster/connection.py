@@ -20,6 +20,7 @@ from canary.runner.supervision.credentials import CredentialFiles
 from canary.settings import admin_config
 from canary.settings.credentials import files_of
 from canary.threads import system
+from canary.threads.worker import in_background
 from storage.store import StoreError
 
 log = structlog.get_logger(__name__)
@@ -43,10 +44,26 @@ class Connection:
     """
 
     def __init__(self, context: ClusterContext) -> None:
-        self.admin: Any = None
+        self._admin: Any = None
         self.wrong_cluster: str | None = None
         self._context = context
         self.credentials = CredentialFiles(files_of(context.cluster.kafka))
+
+    @property
+    def admin(self) -> Any:
+        """The client; a new one if it was closed.
+
+        Raises:
+            NoAnswerError: its credentials are refused at once.
+        """
+        if self._admin is None:
+            self._admin = self._new_admin()
+        return self._admin
+
+    def rest(self) -> None:
+        """Close the client until it is needed: one that waits wakes up several times a second."""
+        holder, self._admin = [self._admin], None
+        in_background(holder.clear, "admin-closing")  # its end may wait for answers
 
     def ask(self, question: Callable[[], T], what: str) -> T | None:
         """Return the answer to ``question``; None when the runner is stopped before there is one."""
@@ -62,8 +79,8 @@ class Connection:
                     code = f"{error.code}: " if error.code else ""
                     context.inbox.put([WatchFailed(context.clock.now_ns(), 0, f"{what}: {code}{reason}")])
                 context.stopping.wait(_PATIENCE_S)
-                if self.admin is not None:
-                    self.admin.poll(0)  # for what the client reports on its own: refused credentials, say
+                if self._admin is not None:
+                    self._admin.poll(0)  # for what the client reports on its own: refused credentials, say
                     if self.credentials.changed():
                         self.renew()
         return None
@@ -78,7 +95,7 @@ class Connection:
         context = self._context
         remember = context.store.identities.remember_cluster
         while not context.stopping.is_set():
-            self.admin = self.ask(self._new_admin, "admin client")
+            self._admin = self.ask(self._new_admin, "admin client")
             found = self.ask(lambda: cluster_id(self.admin), "cluster id")
             if found is None:
                 return None
@@ -100,9 +117,11 @@ class Connection:
         return None
 
     def renew(self) -> None:
-        """Replace the admin client; keep it while the new credentials are refused."""
+        """Replace the admin client, if there is one; keep it while the new credentials are refused."""
+        if self._admin is None:
+            return
         try:
-            self.admin = self._new_admin()
+            self._admin = self._new_admin()
         except NoAnswerError as error:
             log.warning("admin_client_not_renewed", cluster=self._context.cluster.name, reason=str(error))
 

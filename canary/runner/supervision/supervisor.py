@@ -31,7 +31,7 @@ log = structlog.get_logger(__name__)
 
 CROWDED_S = 5.0
 """How long senders may pause for a crowded queue before that is a trouble; a burst of re-reads takes less."""
-_LOOK_S = 0.25
+_LOOK_S = 1.0
 
 
 @dataclass(frozen=True, slots=True)

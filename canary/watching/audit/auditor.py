@@ -12,7 +12,7 @@ from canary.kafka.quiet import calm, quiet_logger
 from canary.kafka.responses import text_of
 from canary.metrics.findings import Audit
 from canary.threads.ports import Clock
-from canary.threads.worker import Worker
+from canary.threads.worker import Worker, in_background
 from canary.watching.audit.checks import check
 from canary.watching.audit.cluster_config import ClusterConfig
 from canary.watching.audit.collection import UnreachableError
@@ -40,23 +40,31 @@ class Auditor(Worker):
         """When (ns) the last audit was, and its outcome; None before the first one."""
 
     def run(self) -> None:
-        """Audit until stopped."""
-        config = calm(self._config, "auditor")
-        admin = opened_in_time(
-            lambda: opening.admin(config, quiet_logger("auditor")),
-            lambda error: log.info("audit_put_off", reason=text_of(error)),
-            self.stopping,
-        )
-        going = admin is not None
+        """Audit until stopped, each time with a client of its own: one that waits wakes up once a second."""
+        config, going = calm(self._config, "auditor"), True
         while going:
+            client = [
+                opened_in_time(
+                    lambda: opening.admin(config, quiet_logger("auditor")),
+                    lambda error: log.info("audit_put_off", reason=text_of(error)),
+                    self.stopping,
+                )
+            ]
+            if client[0] is None:
+                return
             try:
-                done = check(self._collect(admin))
+                done = check(self._collect(client[0]))
             except (UnreachableError, KafkaException) as error:
                 log.info("audit_put_off", reason=str(error))
-                going = self.wait(min(_RETRY_S, self._interval_s))
-                continue
-            before, self.latest = self.latest, (self._clock.now_ns(), done)
-            if before is None or before[1].findings != done.findings:
-                worst = done.findings[0].check if done.findings else None
-                log.info("audited", findings=len(done.findings), worst=worst)
-            going = self.wait(self._interval_s)
+                pause_s = min(_RETRY_S, self._interval_s)
+            else:
+                self._tell(done)
+                pause_s = self._interval_s
+            in_background(client.clear, "auditor-closing")  # its end may wait for answers
+            going = self.wait(pause_s)
+
+    def _tell(self, done: Audit) -> None:
+        before, self.latest = self.latest, (self._clock.now_ns(), done)
+        if before is None or before[1].findings != done.findings:
+            worst = done.findings[0].check if done.findings else None
+            log.info("audited", findings=len(done.findings), worst=worst)
