@@ -109,8 +109,8 @@ class Patch:
 
     # what consumers are given
 
-    def take(self, client: Any, timeout_s: float, report: Any, more_s: float) -> list[Any]:
-        messages: list[Any] = take(client, timeout_s, report, more_s)
+    def take(self, client: Any, timeout_s: float, report: Any) -> list[Any]:
+        messages: list[Any] = take(client, timeout_s, report)
         with self._changed:
             if "read_uncommitted" in report._client:
                 self._note(messages)

@@ -54,18 +54,17 @@ def open_consumer(config: Mapping[str, object], name: str, isolation: Isolation,
     return opening.consumer(properties, quiet_logger(name))
 
 
-def take(client: Any, timeout_s: float, report: Callable[[KafkaError], None], more_s: float = 0.0) -> list[Any]:
+def take(client: Any, timeout_s: float, report: Callable[[KafkaError], None]) -> list[Any]:
     """Return what the client has, events included, in its order: waits for the first, then takes all that is there.
 
-    What comes in the ``more_s`` seconds after the first is taken, too. Empty after ``timeout_s`` seconds without any.
-    What the client raises is reported; what it gave before is kept.
+    Empty after ``timeout_s`` seconds without any. What the client raises is reported; what it gave before is kept.
     """
     messages: list[Any] = []
     try:
         first = client.poll(timeout_s)
         if first is not None:
             messages.append(first)
-            messages += client.consume(DRAIN, more_s)
+            messages += client.consume(DRAIN, 0)
     except KafkaException as error:
         report(error.args[0])
     return messages

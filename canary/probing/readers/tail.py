@@ -33,8 +33,6 @@ OUT_OF_RANGE = frozenset(
 )
 PACE_S = 0.25
 """Longest wait in one poll(): bounds the reaction to stop and retarget."""
-MORE_S = 0.003
-"""How long the next record is waited for after the one that woke the reader."""
 GATHER_S = 0.25
 """Between two times at which records are decoded and told; those that come meanwhile are held, PACE_S more at most."""
 END_S = 1.0
@@ -171,7 +169,7 @@ class TailConsumer(Worker):
 
     def _take(self) -> None:
         """Wait a moment for a record, and take all there are, in their order."""
-        messages = take(self._client, PACE_S, self._report, MORE_S)
+        messages = take(self._client, PACE_S, self._report)
         at_ns = self._clock.now_ns()
         for message in messages:
             if (error := message.error()) is not None:
