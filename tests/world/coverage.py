@@ -82,8 +82,10 @@ OF_ALL: dict[str, Callable[[State], object]] = {
 OF_CONDITIONS = {kind: f"open: {kind}" for kind in sorted(CONDITIONS - {"another-cluster"})}
 """By kind of a condition, the state that it was reported and holds (another cluster's is among OF_ALL)."""
 MEMORY = "memory was lost"
-LASTING = frozenset({"the log's start rose", "a loss was said", "the topic was made again", MEMORY,
-                     "a write's outcome is never known", "the scrubber reads", "an acknowledged write is unseen"})  # fmt: skip
+LASTING = frozenset(
+    {"the log's start rose", "a loss was said", "the topic was made again", MEMORY, "a write's outcome is never known"}
+    | {"the scrubber reads", "an acknowledged write is unseen"}
+)
 """States that last for most of a life once they begin; beside them a tracker may be calm."""
 STATES = (*OF_PROCESS, CALM, *OF_LOG, *OF_TOPIC, *OF_ALL, *OF_CONDITIONS.values(), MEMORY)
 """Every state that a strike may meet."""
