@@ -15,7 +15,7 @@ from tests.support.messages import EOF, OUT_OF_RANGE, TAG, TOPIC, Message
 from tests.support.recording import Recording
 
 
-class StandingClock:
+class CountingClock:
     """Counts how often it is asked."""
 
     def __init__(self) -> None:
@@ -58,7 +58,7 @@ def now(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 
 def reader(inbox: Recording, monkeypatch: pytest.MonkeyPatch, *takes: list[Message]) -> TailConsumer:
     """Return a reader that was told all it was given, at offset 5."""
-    tail = TailConsumer({}, "rc", "read_committed", TOPIC, Start({0: 5}, TAG), inbox, StandingClock())
+    tail = TailConsumer({}, "rc", "read_committed", TOPIC, Start({0: 5}, TAG), inbox, CountingClock())
     monkeypatch.setattr("canary.probing.readers.tail.open_consumer", lambda *_: Client(tail, *takes))
     return tail
 

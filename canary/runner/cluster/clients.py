@@ -162,7 +162,7 @@ class ClusterClients:
                     self._ensure(topic.topic)
                 except (TopicError, NoAnswerError) as error:
                     log.warning("topic_not_made_again", topic=topic.topic, error=str(error))
-                self._connection.rest()
+        self._connection.rest()
 
     def _renew_clients(self) -> None:
         """Replace every client by one that reads the changed credentials."""

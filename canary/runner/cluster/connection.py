@@ -61,7 +61,9 @@ class Connection:
         return self._admin
 
     def rest(self) -> None:
-        """Close the client until it is needed: one that waits wakes up several times a second."""
+        """Close the client, if there is one, until it is needed: one that waits wakes up several times a second."""
+        if self._admin is None:
+            return
         holder, self._admin = [self._admin], None
         in_background(holder.clear, "admin-closing")  # its end may wait for answers
 

@@ -40,7 +40,7 @@ class Auditor(Worker):
         """When (ns) the last audit was, and its outcome; None before the first one."""
 
     def run(self) -> None:
-        """Audit until stopped, each time with a client of its own: one that waits wakes up once a second."""
+        """Audit until stopped, each time with a client of its own: one that waits wakes up several times a second."""
         config, going = calm(self._config, "auditor"), True
         while going:
             client = [
