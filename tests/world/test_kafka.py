@@ -324,6 +324,14 @@ def test_an_idempotent_producer_is_written_once_and_in_order() -> None:
     assert world.read() == [b"a", b"b", b"c", b"f"]
 
 
+def test_what_a_coordinator_writes_is_a_copy_of_nothing() -> None:
+    world = harmed("mistaken-duplicate")
+    assert world.send(idempotent(0, b"a"))[0].error == errors.DUPLICATE_SEQUENCE_NUMBER
+    assert world.send(idempotent(-1, b"offsets", epoch=1)) == [Produced(0, 0, 0)]
+    assert world.send(idempotent(-1, b"offsets", epoch=1)) == [Produced(0, 1, 0)]
+    assert world.send(idempotent(-1, b"late"))[0].error == errors.INVALID_PRODUCER_EPOCH
+
+
 def begin(world: World, tid: str = "t", timeout_s: float = 60.0) -> tuple[int, int, int]:
     """Return (coordinator, producer id, epoch), once what was open is ended."""
     for _ in range(20):

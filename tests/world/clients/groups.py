@@ -100,7 +100,6 @@ class Groups:
         self._cluster = cluster
         self._groups: dict[tuple[int, str], _Group] = {}
         self._offsets: dict[tuple[int, int], _Offsets] = {}
-        self._sequences: dict[tuple[int, int, int], int] = {}
         self._made = 0
 
     @staticmethod
@@ -282,12 +281,9 @@ class Groups:
         batch = Batch(records)
         if transaction is not None:
             tid, pid, epoch = transaction
-            sequence = self._sequences.get((pid, epoch, number), 0)
-            batch = Batch(records, pid, epoch, sequence, tid)
+            batch = Batch(records, pid, epoch, transactional_id=tid)
 
         def written(produced: Produced) -> None:
-            if not produced.error and transaction is not None:
-                self._sequences[pid, epoch, number] = sequence + len(records)
             reply(_WRITE_ERRORS.get(produced.error, produced.error))
 
         self._cluster.produce(broker, broker, OFFSETS_TOPIC, number, batch, -1, _WRITE_S, written)

@@ -36,7 +36,11 @@ class Record:
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """What a producer sends to one partition: (key, value, timestamp_ms) of each record, in order."""
+    """What a producer sends to one partition: (key, value, timestamp_ms) of each record, in order.
+
+    Without ``first_sequence`` it is of no idempotent producer, or what a group's coordinator writes for a transaction:
+    the broker looks at the producer's epoch alone there.
+    """
 
     records: Sequence[tuple[bytes | None, bytes | None, int]]
     producer_id: int = -1

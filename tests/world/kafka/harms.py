@@ -24,12 +24,12 @@ def lie_about(replica: Replica, batch: Batch, records: list[Record]) -> Produced
     partition, first = replica.partition, records[0]
     cluster: Core = replica.cluster
     place = (*partition.key, first.offset)
-    mistaken = batch.producer_id >= 0 and cluster.strikes("mistaken-duplicate", *place)
+    mistaken = batch.first_sequence >= 0 and cluster.strikes("mistaken-duplicate", *place)
     if not mistaken and (batch.transactional_id or not cluster.strikes("ack-before-write", *place)):
         return None
     lead = replica.lead
     assert lead is not None
-    if batch.producer_id >= 0:
+    if batch.first_sequence >= 0:
         sequences = (batch.producer_id, batch.producer_epoch, first.sequence, records[-1].sequence)
         lead.producers.expect(*sequences, first.offset, first.timestamp_ms)
     partition.tell_lost(records, "never written")

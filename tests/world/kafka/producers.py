@@ -84,6 +84,8 @@ class Producers:
         if batch.producer_epoch < known.epoch:
             return errors.INVALID_PRODUCER_EPOCH, None
         first = batch.first_sequence
+        if first < 0:
+            return 0, None
         if batch.producer_epoch > known.epoch:
             return (0 if first == 0 else errors.OUT_OF_ORDER_SEQUENCE_NUMBER), None
         last = (first + len(batch.records) - 1) % SEQUENCES
@@ -114,7 +116,7 @@ class Producers:
             known.epoch = epoch
             known.batches.clear()
         late = known.batches and known.batches[-1][1] - last in range(SEQUENCES // 2)
-        if epoch == known.epoch and not late:  # late: what is there twice, or in the wrong order
+        if epoch == known.epoch and first >= 0 and not late:  # late: what is there twice, or in the wrong order
             known.batches.append((first, last, offset, timestamp_ms))
 
     def mark(self, marker: Record) -> None:

@@ -133,7 +133,7 @@ class Requests(Core):
         return [
             Record(
                 base + at, epoch, key, value, timestamp_ms if stamp is None else stamp, pid, producer_epoch,
-                (first + at) & 0x7FFFFFFF if pid >= 0 else -1, transactional, None, now, base,
+                (first + at) & 0x7FFFFFFF if first >= 0 else -1, transactional, None, now, base,
             )
             for at, (key, value, timestamp_ms) in enumerate(batch.records)
         ]  # fmt: skip
