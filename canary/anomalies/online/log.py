@@ -27,6 +27,8 @@ class Reader:
 
     It will be put into this history, or is given a record of it.
     """
+    heard: int = 0
+    """The ordinal of the last fact by which it was given a record, or reached the end: its position was in the log."""
 
 
 @dataclass(slots=True)
@@ -97,7 +99,8 @@ class Held:
     ``check``: "" or what must still hold when it is released: "order" (both places as they were), "copy" (a fresh
     re-read finds the first copy at ``first``), "stands" (it is where it was read), "retained" (its offset has not
     expired), "untaken" (nor did the relay of a process that died take it without a record of that), "late-ack" and
-    "late-place" (a consumer of this log has passed it without a delivery). Of a range, ``sequence`` and ``first`` are
+    "late-place" (a consumer of this log has passed it without a delivery, and is heard of since: its position is in the
+    log, which was not cut below it). Of a range, ``sequence`` and ``first`` are
     the first record's; the others follow from there.
     """
 

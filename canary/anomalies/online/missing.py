@@ -66,17 +66,20 @@ def absent(scope: Scope, topic: Topic, log: Log, missing: Missing, *, by_end: bo
             seek(log, missing.part(x, y - x, scope.state.ordinal, **more))
 
 
-def not_given(log: Log, stream: Stream, a: int, b: int, past: int | None = None) -> IntervalSet:
+def not_given(log: Log, stream: Stream, a: int, b: int, past: int | None = None, heard_since: int = -1) -> IntervalSet:
     """Return which sequences of [a, b) some read_committed consumer has not been given.
 
-    With ``past``, the offset of ``a``: only of consumers that have gone past it since they were put into the log.
+    With ``past``, the offset of ``a``: only of consumers that have gone past it since they were put into the log, and
+    were heard of since a fact's ordinal.
     """
     waiting = IntervalSet()
     for name, reader in log.readers.items():
         first, end = a, b
         if past is not None:
             first, end = max(a, a + reader.began - past), min(b, a + reader.position - past)
-        if reader.isolation == "read_committed" and (past is None or not reader.astray):
+        if past is not None and (reader.astray or reader.heard <= heard_since):
+            continue
+        if reader.isolation == "read_committed":
             unseen = stream.unseen.get(name) or IntervalSet()
             for x, y in (stream.early.get(name) or IntervalSet()).without(first, end):
                 for part in (*unseen.within(x, y), *stream.promised.without(x, y)):

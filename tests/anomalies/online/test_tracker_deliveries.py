@@ -443,6 +443,28 @@ def test_who_is_not_told_that_its_log_was_cut_has_skipped_what_grew_there_meanwh
     assert bench.found("poll-skip") == [("poll-skip", offset, offset + 10) for offset in range(10, 20)]
 
 
+@pytest.mark.parametrize("told", [False, True])
+def test_a_skip_waits_until_the_consumer_is_heard_of(*, told: bool) -> None:
+    """It stands above a cut, and may be told of it only after what grew below it was read by a fresh one."""
+    bench = Bench()
+    bench.write(20)
+    bench.poll()
+    bench.truncate(10)
+    position, bench.positions = dict(bench.positions), {}
+    bench.write(15)
+    for _ in range(12):
+        bench.round()
+    assert bench.found("poll-skip") == []
+    bench.positions = position
+    if told:
+        for name in (RC, RU):
+            bench.astray(name)
+            bench.put(name, 10)
+    bench.settle()
+    assert bench.found("poll-skip") == ([] if told else [("poll-skip", at, at + 10) for at in range(10, 20)])
+    assert len(bench.found("lost-write")) == 10
+
+
 def test_a_skip_between_two_deliveries_stays_one_where_the_log_is_cut_behind_it() -> None:
     bench = Bench()
     bench.write(20)

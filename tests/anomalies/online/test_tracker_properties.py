@@ -164,3 +164,14 @@ def test_a_log_that_is_cut_and_grows_again_beside_a_restart_hides_no_loss() -> N
     settle(life)
     lost = {v.identity.sequence for v in life.bench.violations.values() if v.kind == "lost-write" and v.identity}
     assert lost == {0, 1, 2, 3}
+
+
+def test_what_was_read_above_a_cut_that_nobody_saw_is_lost() -> None:
+    """Nobody reads its place again: a marker stands there, and the end is as it was."""
+    life = Life()
+    live(life, [("gap", 3), ("give_up", 2), ("poll", RC)])
+    life.bench.truncate(0, epoch=False)
+    life.write(3)
+    live(life, [("gap", 1)])
+    settle(life)
+    assert life.bench.found("lost-write") == [("lost-write", 3, 1)]

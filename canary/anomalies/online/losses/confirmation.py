@@ -8,7 +8,7 @@ from canary.anomalies.online.losses.log_end import report_cut
 from canary.anomalies.online.missing import PASSED, stop_awaiting
 from canary.anomalies.online.rules import relays, retention
 from canary.anomalies.online.rules.claims import first_write
-from canary.anomalies.online.rules.held import claimed, graded_copies, standing, standing_copies
+from canary.anomalies.online.rules.held import claimed, graded_copies, standing, standing_copies, unheard
 from canary.anomalies.online.scope import Scope
 from canary.anomalies.online.sets.intervals import IntervalSet
 from canary.anomalies.online.sets.runs import Run, RunMap
@@ -30,7 +30,9 @@ def release(scope: Scope, topic: Topic, asked: Ask) -> None:
                 log.unplaced.remove(u)
                 _lost_unplaced(scope, topic, log, u)
         for key, held in list(log.held.items()):
-            if _enough(held, asked) and not (held.check and log.busy) and not relays.unread(scope, held):
+            if not _enough(held, asked) or (held.check and log.busy):
+                continue
+            if not relays.unread(scope, held) and not unheard(topic, log, held):
                 _release_held(scope, topic, log, log.let_go(key))
         report_cut(scope, topic, log)
 

@@ -13,7 +13,7 @@ from canary.anomalies.online.missing import miss
 from canary.anomalies.online.scope import TRANSACTIONAL, Found, Probes, Scope, Where
 from canary.anomalies.online.sets.intervals import IntervalSet
 from canary.anomalies.online.state import Topic
-from canary.anomalies.online.stream import Stream
+from canary.anomalies.online.stream import Stream, sent_after
 from canary.anomalies.online.wanted import want, want_tail
 from canary.anomalies.violation import Records
 
@@ -74,6 +74,8 @@ def promise(scope: Scope, probes: Probes) -> None:
         passed = min(reader.position - offset, n)
         delivered = stream.early.get(name)
         a, b = sequence, sequence + passed
+        if (new := sent_after(stream, a, b, reader.moved_at_ns)) < b:  # the log was cut off there, and has grown since
+            want_tail(scope, log, "cut", offset + new - sequence)
         began = sequence + reader.began - offset  # below it the consumer did not read, so a re-read decides
         for x, y in delivered.without(a, b) if delivered is not None else [(a, b)]:
             for first, end, why in ((x, min(y, began), "reread"), (max(x, began), y, "late-ack")):

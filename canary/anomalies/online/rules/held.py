@@ -79,7 +79,7 @@ def standing(topic: Topic, log: Log, held: Held) -> list[Records]:
         gone = [log.start - (log.start if run.offset is None else run.offset) for run in runs]
         return [run.part(max(n, 0), run.size - max(n, 0)) for run, n in zip(runs, gone, strict=True) if n < run.size]
     if held.check in PASSED:
-        return [runs[0].part(a, b - a) for a, b in passed_over(topic, log, held)]
+        return [runs[0].part(a, b - a) for a, b in passed_over(topic, log, held, held.ordinal)]
     if held.check == "stands":
         return [runs[0].part(a, b - a) for a, b in _stands(log, held)]
     if held.check == "order":
@@ -100,10 +100,16 @@ def _disordered(topic: Topic, log: Log, held: Held) -> bool:
     return [log.claims.get(low[0]), log.claims.get(high[0])] == expected
 
 
-def passed_over(topic: Topic, log: Log, held: Held) -> IntervalSet:
-    """Return the held skips, counted from 0, that a consumer has passed without a delivery."""
+def unheard(topic: Topic, log: Log, held: Held) -> bool:
+    """Whether it was passed by a consumer that may yet be told that the log was cut below its position."""
+    is_passed = held.check in PASSED and bool(passed_over(topic, log, held))
+    return is_passed and not passed_over(topic, log, held, heard_since=held.ordinal)
+
+
+def passed_over(topic: Topic, log: Log, held: Held, heard_since: int = -1) -> IntervalSet:
+    """Return the held skips, counted from 0, that a consumer (heard of since then) has passed without a delivery."""
     a, offset = held.sequence, held.violation.offset
-    waiting = not_given(log, topic.streams[held.tag], a, a + held.violation.count, offset)
+    waiting = not_given(log, topic.streams[held.tag], a, a + held.violation.count, offset, heard_since)
     return IntervalSet.of((x - a, y - a) for x, y in waiting)
 
 

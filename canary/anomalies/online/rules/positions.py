@@ -66,6 +66,8 @@ def advance(scope: Scope, topic: Topic, log: Log, consumer: str, isolation: str,
     reader = log.readers.get(consumer)
     if reader is None:
         return  # it was not put into this incarnation of the topic yet
+    if offset >= reader.position:
+        reader.heard = scope.state.ordinal
     if offset < reader.position:
         if end > offset:
             summary = f"{consumer} stood at {reader.position} and was given offset {offset} without having been moved"
