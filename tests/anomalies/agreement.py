@@ -192,7 +192,9 @@ def consumers(life: Life, *names: str) -> Iterable[Mapping[str, Any]]:
 def skips(life: Life) -> Counter[str]:
     """Who jumped over what, and who went back."""
     choice = chosen(life)
-    skipped = {identity_of(v) for case in consumers(life, *SKIPS) if case["key"] not in choice for v in case["skipped"]}
+    cases = [case for case in consumers(life, *SKIPS) if case["key"] not in choice]
+    jumps = [(identity_of(v), identity_of(case["values"][1])) for case in cases for v in case["skipped"]]
+    skipped = {over for over, _ in jumps}
     said = {i for i in life.identities("poll-skip") if life.key(i.partition) not in choice}
     # a re-read may show what no history's consumer is given: that it was committed, and so skipped
     injected = {truth.identity for truth in life.world.injected if truth.kind == "poll-skip" and truth.facts}
@@ -214,7 +216,8 @@ def skips(life: Life) -> Counter[str]:
     assert back == late, (life.seed, back ^ late)
     given_late = {identity_of(value) for _, value in back}
     explained = said | life.identities("lost-write") | damaged(life) | expired(life) | given_late
-    due = skipped & promises(life.world.facts())  # of others the stream did not know when they were skipped
+    known = promises(life.world.facts())  # of others the stream did not know when they were skipped
+    due = {over for over, to in jumps if over in known and not life.was_sent_after(over, to)}
     assert due <= explained, (life.seed, due - explained)
     return Counter({"poll-skip": len(said), "nonmonotonic-poll": len(back)})
 

@@ -79,6 +79,10 @@ class Life:
         """Whether a log may have been cut without a word of it: never, here the tracker says each cut."""
         return False
 
+    def was_sent_after(self, _over: Identity, _to: Identity) -> bool:
+        """Whether a consumer was given a probe before one below it was sent: never, as long as nothing is cut off."""
+        return False
+
     def moved(self, _identity: Identity) -> bool:
         """Whether the tail was put back to read it again without a word of it: never, the history has each assign."""
         return False

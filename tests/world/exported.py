@@ -17,6 +17,7 @@ And of the rest is excused
   not committed: a history of the probe log has no offsets of its writes, and no read_uncommitted consumer of its topic;
 * an offset with two values, or a value at two offsets, in a log from which something went but by retention: a history
   has no word for a cut, and the next record gets the offset of what was cut off;
+* a consumer that jumped over what was not sent yet, into a place from which something was cut off, for the same reason;
 * a consumer that goes back where the canary put it back, to the end of a log that was cut: no row tells of that;
 * the order of two sends that were under way at once: in a history two processes send them, each in its order;
 * a phantom of which no sending is in the ledger: a generation's last sends before its process died (ANOMALIES Part II);
@@ -137,6 +138,17 @@ class ExportedLife:
     def was_cut(self, place: str) -> bool:
         """Whether something went from a log but by retention."""
         return any(self.key(partition) == place for topic, partition in self._truth.removed if topic == self._topic)
+
+    def was_sent_after(self, over: Identity, to: Identity) -> bool:
+        """Whether no consumer was given ``to`` again after ``over`` was sent."""
+        sent, given = self._sent_and_given
+        return over in sent and to in given and given[to] < sent[over]
+
+    @cached_property
+    def _sent_and_given(self) -> tuple[Mapping[Identity, int], Mapping[Identity, int]]:
+        sent = {_identity(fact): at for at, fact in enumerate(self._facts) if isinstance(fact, f.Sent)}
+        polls = (one for one in enumerate(self._facts) if isinstance(one[1], f.Polled))
+        return sent, {_identity(fact): at for at, fact in polls if not fact.consumer.startswith("reread")}
 
     def moved(self, identity: Identity) -> bool:
         """Whether a consumer was put back below a probe that it had been given, and was given it again."""

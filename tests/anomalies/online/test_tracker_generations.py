@@ -172,7 +172,7 @@ def test_a_generation_with_a_probe_of_unknown_outcome_is_remembered() -> None:
 def begin(bench: Bench, generation: int) -> None:
     """The producer's client has died, and its next one goes on."""
     bench.generation, bench.sequence = generation, 0
-    bench.fold(f.GenerationBegan(bench.now_ns, PROBES, "idempotent", 77, generation))
+    bench.fold(f.GenerationBegan(bench.now_ns, PROBES, bench.mode, 77, generation))
 
 
 def test_generations_that_wrote_nothing_are_forgotten_and_the_snapshot_stays_small() -> None:
@@ -276,6 +276,20 @@ def test_what_a_forgotten_generation_wrote_is_known_once_it_is_read(*, restarted
     bench.fold(f.ScrubAsked(bench.now_ns, PROBES, 0, 1000))
     bench.settle()
     assert bench.found() == [("lost-write", 5, 0)]
+
+
+@pytest.mark.parametrize("mode", ["idempotent", "fencing"])
+def test_what_a_generation_wrote_whose_process_died_before_it_was_recorded_is_known_once_it_is_read(mode: str) -> None:
+    bench = Bench(mode=mode)
+    for sequence in (0, 1):
+        bench.append(sequence)
+        bench.log[bench.end - 1] = (77, 2, sequence)
+    begin(bench, 3)
+    bench.settle()
+    del bench.log[0]
+    bench.fold(f.ScrubAsked(bench.now_ns, PROBES, 0, 1000))
+    bench.settle()
+    assert bench.found() == [("lost-write", 0, 0)]
 
 
 def test_a_phantom_stays_one_when_its_generation_is_over() -> None:

@@ -50,15 +50,15 @@ def _unknown(scope: Scope, topic: Topic, log: Log, first: f.Polled, n: int) -> S
     if first.generation == producer.generation and producer.live:
         _phantom(scope, topic, log, generations.begin(topic, key, producer.mode), first, n)
         return None
-    if producer.mode not in FENCED:
+    forgotten = topic.forgotten_in.get((first.producer_id, log.partition), 0)
+    if producer.mode not in FENCED or first.generation > forgotten:
         # taken to have written nothing, and here it is after all; or its process died before it had recorded it
         stream = generations.begin(topic, key, producer.mode)
         stream.next_sequence, stream.live = first.sequence + n, False
         return stream
-    forgotten = topic.forgotten_in.get((first.producer_id, log.partition), 0)
-    if first.generation <= forgotten and first.isolation == READ_COMMITTED:
+    if first.isolation == READ_COMMITTED:
         transactions.zombie_after_expiry(scope, topic, log, first, n)
-    return None  # of a generation before the first one in the ledger
+    return None
 
 
 def _phantom(scope: Scope, topic: Topic, log: Log, stream: Stream, first: f.Polled, n: int) -> None:
