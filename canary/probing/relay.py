@@ -90,12 +90,13 @@ class Relay(Writer):
                     self._leave()  # the predecessor's transaction is settled now: ask the group for its offsets
             elif self._input is None or self._wiring.targets(self._source).tag != self._reads.tag:
                 self._join()
-            elif now >= self._look_at:
-                self._look()
-            elif now >= next_at and not self._inbox.paused:
-                next_at = now + self._settings.interval
-                self._relay()
-                continue
+            else:
+                if now >= self._look_at:
+                    self._look()
+                if self._input is not None and now >= next_at and not self._inbox.paused:
+                    next_at = now + self._settings.interval
+                    self._relay()
+                    continue
             self.stopping.wait(min(max(next_at - now, 0.01), _PACE_S))
 
     def end(self) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from spark_reconcile.job.partitioning import split
+from spark_reconcile.match.anomalies import DUPLICATE
 from spark_reconcile.match.extents import Extents
 from spark_reconcile.match.fractures import Fractures
 from spark_reconcile.match.kernel import Partition, RangeRows, settle
@@ -16,7 +17,7 @@ from spark_reconcile.match.rules import VERDICTS, Verdict
 from spark_reconcile.match.verdict_counts import VerdictCounts
 from spark_reconcile.tables import parquet
 from spark_reconcile.tables.bounds import Dumped, Place, dumped_of
-from spark_reconcile.tables.columns import Damaged, Found, Probes
+from spark_reconcile.tables.columns import Damaged, Found, Placed, Probes
 from spark_reconcile.tables.rows import polls_of, probes_of, records_of, transactions_of
 from spark_reconcile.tables.schema import File
 from tests.generators.reconciliation_nights import arrow
@@ -51,7 +52,7 @@ def reconciled(night: Night, cuts: list[int], order: random.Random) -> dict[str,
     dumped = dumped_of([("bounds", shaped(night, "bounds"))])
     transactions = transactions_of([("transactions", shaped(night, "transactions"))])
     found = matched({table: [shaped(night, table)] for table in PLACED}, dumped, transactions, cuts, order)
-    del found["lost"]  # the oracle has no such list
+    del found["lost"], found["copied"]  # the oracle has no such lists
     return found
 
 
@@ -65,7 +66,7 @@ def matched(  # noqa: C901  # the driver's work, in one piece
 ) -> dict[str, Any]:
     """Match shaped rows of the tables in PLACED; ``issued``: the highest generation ever begun, by producer id.
 
-    Beside the oracle's words, ``lost`` has whoever is a lost write, whatever the verdict.
+    Beside the oracle's words ``lost`` has who is a lost write, and ``copied`` who has a copy, whatever the verdict.
     """
     parts: dict[Place, dict[str, Any]] = {}
     named: dict[tuple[str, str], set[str]] = {}
@@ -89,6 +90,7 @@ def matched(  # noqa: C901  # the driver's work, in one piece
     counts, fractures, anomalies = VerdictCounts(), Fractures(), {"corrupt": 0, "inconsistent-offsets": 0}
     verdicts: dict[tuple[Any, ...], tuple[str, int | None]] = {}
     lost: set[tuple[Any, ...]] = set()
+    copied: set[tuple[Any, ...]] = set()
     unjudged = []
     for place, (probes, records, damaged, polls) in sorted(columns.items()):
         sequences: dict[tuple[int, int], tuple[int, int]] = {}
@@ -152,6 +154,7 @@ def matched(  # noqa: C901  # the driver's work, in one piece
         )
         lost |= _named(place, done.probes.take(done.judgement.lost_write))
         lost |= _named(place, done.others.take(done.other_verdicts == Verdict.LOST))
+        copied |= _named(place, done.cases.get(DUPLICATE, Placed.zeros()))
         if partition.bounds is None and whole.verdict_counts.notes.get("promised"):
             unjudged.append(tuple(place))
     anomalies |= counts.anomalies | {"fractured-transaction": len(fractures.fractured())}
@@ -161,6 +164,7 @@ def matched(  # noqa: C901  # the driver's work, in one piece
         "counts": dict(sorted(counts.by_verdict().items())),
         "verdicts": verdicts,
         "lost": lost,
+        "copied": copied,
         "unverified": counts.notes.get("unverified", 0),
         "voided": counts.notes.get("voided", 0),
         "unjudged": sorted(unjudged),

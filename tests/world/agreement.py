@@ -83,7 +83,12 @@ class _Compared:
         self.found = found
         self.rows = {key(_identity(row)): row for row in found.rows.probes}
         self.verdicts = {_name(who): verdict for who, (verdict, _) in found.night["verdicts"].items()}
+        unjudged = set(found.night["unjudged"])
+        for row in found.rows.probes:
+            if (row["cluster"], row["topic"], row["partition"]) in unjudged:
+                self.verdicts.setdefault(key(_identity(row)), "unjudged")
         self.lost = {_name(who) for who in found.night["lost"]}
+        self.copied = {_name(who) for who in found.night["copied"]}
         self.polled: dict[bytes, float] = {}
         """When a read_committed consumer was first given a probe, by the canary's clock in virtual s."""
         for row in found.rows.polls:
@@ -170,7 +175,8 @@ class _Compared:
         for name, fate in self.truth.fates.items():
             twice = fate.copies > 1
             verdict = self.verdicts.get(name, "survived" if name in self.rows else None)
-            if twice != (verdict == "duplicate") and (not twice or name in judged):
+            copied = verdict == "duplicate" or (name in self.copied and name not in self.rows)
+            if twice != copied and (not twice or name in judged):
                 yield f"{fate} is {verdict} at night"
 
     def doubled(self) -> Iterator[str]:

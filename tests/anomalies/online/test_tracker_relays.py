@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from canary import facts as f
+from canary.anomalies.online import Tracker
 from tests.anomalies.online.test_tracker_modes import OUT, RELAY, Relaying
 from tests.support.bench import RC, TOPIC, Bench
 
@@ -160,6 +161,21 @@ def test_what_a_start_that_is_forgotten_has_taken_is_not_passed_over(forgotten: 
     relay.take(15, 20)
     bench.settle()
     assert {kind for kind, _ in relay.kinds()} == (set() if forgotten else {"poll-skip"})
+
+
+def test_where_the_relay_begins_after_all_was_forgotten_it_has_passed_nothing() -> None:
+    """Store and ledger are new; probes were written before its group, which never committed, joined at the end."""
+    relay = Relaying()
+    bench = relay.bench
+    bench.tracker = Tracker()
+    bench.generation, bench.sequence = 2, 0
+    bench.begin()
+    for _ in range(3):
+        bench.append(*bench.send())
+        bench.settle(2)
+    relay.take(bench.end - 1, bench.end)
+    bench.settle()
+    assert "poll-skip" not in {kind for kind, _ in relay.kinds()}
 
 
 def dies(relay: Relaying, *, listed: bool = True) -> None:

@@ -38,8 +38,8 @@ def answered(log: Log, end: int) -> None:
     """A partition answers; at its first answer since the start, note what may come from a forgotten time."""
     if log.listed_ordinal == 0:
         log.before = end
-        if end > log.known_end:  # the relay may have taken what lies between
-            log.relay_doubt = max(log.relay_doubt, end)
+        if end > log.known_end and (log.relayed or log.relay_doubt >= 0):
+            log.relay_doubt = max(log.relay_doubt, end)  # the relay may have taken what lies between
 
 
 def _report(scope: Scope, from_ns: int | None, to_ns: int, reason: str) -> None:
