@@ -107,6 +107,9 @@ class Truth:
     """By (topic, partition), the answers about the log, and when they became durable."""
     sent_ns: dict[bytes, int] = field(default_factory=dict)
     """By probe, the canary's time when it was sent."""
+    set_back: list[tuple[int, float]] = field(default_factory=list)
+    """When (ns, by the canary's clock) that was found to have been set back, and by how many s."""
+    _clock_ns: int = 0
     _process: int = 0
     _sent_by: dict[bytes, int] = field(default_factory=dict)
     """By probe, the process that sent it."""
@@ -205,6 +208,10 @@ class Truth:
 
         A probe that was acknowledged then is void even if the known cluster has it: that is found out by reading.
         """
+        if isinstance(fact, RunnerStarted | WatchAsked):
+            if self._clock_ns - fact.at_ns >= 1e9:
+                self.set_back.append((fact.at_ns, (self._clock_ns - fact.at_ns) / 1e9))
+            self._clock_ns = fact.at_ns
         if isinstance(fact, TopicSeen):
             self.topic_ids |= {fact.topic_id} if fact.topic_id is not None else set()
         elif isinstance(fact, RunnerStarted):
@@ -281,18 +288,22 @@ class Truth:
         So it is if the log was not looked at for more than a minute, and the record is older than retention when that
         is over: by its true age, or by the canary's clock. The canary does not remember when each record was sent: one
         that was sent less than a step after a record of its log that is so old may be as old, for all it knows. Where
-        none was, it knows better.
+        none was, it knows better. If its clock was set back within two retentions, all may be older by so much: it does
+        not know at which of the two times the clock was right.
         """
         looks = self.looks[fate.topic, fate.partition]
         after = next((i for i, (at, look) in enumerate(looks) if at >= gone_at and look.end <= fate.offset), 0)
-        if not after or name not in self.sent_ns:
+        if not after:
             return False
         (_, before), (at, seen) = looks[after - 1 : after + 1]
         if seen.end > before.start or seen.at_ns - before.at_ns <= MINUTE_S * 1e9:
             return False
 
+        back_s = sum(by_s for at_ns, by_s in self.set_back if at_ns <= seen.at_ns < at_ns + 2e9 * retention_s)
+
         def age_s(name: bytes, fate: Fate) -> float:
-            return max(at - fate.at, (seen.at_ns - self.sent_ns[name]) / 1e9)
+            by_clock = [(seen.at_ns - self.sent_ns[name]) / 1e9] if name in self.sent_ns else []
+            return back_s + max([at - fate.at, *by_clock])
 
         retention_ms, own_s = round(retention_s * 1e3), age_s(name, fate)
         least_s, step_s = least_age_ms(retention_ms) / 1e3, sending_step_ns(retention_ms) / 1e9
