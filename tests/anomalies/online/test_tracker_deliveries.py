@@ -465,6 +465,18 @@ def test_a_skip_waits_until_the_consumer_is_heard_of(*, told: bool) -> None:
     assert len(bench.found("lost-write")) == 10
 
 
+def test_what_is_read_before_it_is_acknowledged_shows_no_cut() -> None:
+    """Though it comes in one run with what was sent and read before it."""
+    bench = Bench()
+    sent_ns, later_ns = bench.now_ns + 10**6, bench.now_ns + 10**9
+    bench.append(0, 1)
+    bench.fold(*(f.Sent(at_ns, TOPIC, 0, 77, 1, at, "idempotent") for at, at_ns in enumerate((sent_ns, later_ns))))
+    bench.fold(*(f.Polled(at_ns + 1, RC, RC, TOPIC, 0, at, 77, 1, at) for at, at_ns in enumerate((sent_ns, later_ns))))
+    for sequence in (0, 1):
+        bench.ack(sequence, sequence)
+    assert bench.requests == []
+
+
 def test_a_skip_between_two_deliveries_stays_one_where_the_log_is_cut_behind_it() -> None:
     bench = Bench()
     bench.write(20)

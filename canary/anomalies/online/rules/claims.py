@@ -74,13 +74,13 @@ def promise(scope: Scope, probes: Probes) -> None:
         passed = min(reader.position - offset, n)
         delivered = stream.early.get(name)
         a, b = sequence, sequence + passed
-        if (new := sent_after(stream, a, b, reader.moved_at_ns)) < b:  # the log was cut off there, and has grown since
-            want_tail(scope, log, "cut", offset + new - sequence)
         began = sequence + reader.began - offset  # below it the consumer did not read, so a re-read decides
         for x, y in delivered.without(a, b) if delivered is not None else [(a, b)]:
             for first, end, why in ((x, min(y, began), "reread"), (max(x, began), y, "late-ack")):
                 if first < end:
                     miss(scope, probes.part(first, end), why)
+                    if sent_after(stream, first, end, reader.moved_at_ns) < end:  # it was cut off, and has grown since
+                        want_tail(scope, log, "cut", offset + first - sequence)
     _promise_unseen(log, stream, sequence, probes.end)
 
 
