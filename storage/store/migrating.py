@@ -7,6 +7,7 @@ from importlib.resources import files
 
 from sqlalchemy import Connection, inspect, text
 
+from canary.footprint import hidden
 from storage.store.database import Database
 from storage.store.errors import StoreError
 
@@ -42,9 +43,10 @@ def current(database: Database) -> str | None:
 
 
 def _migrate(connection: Connection, name: str) -> None:
-    from alembic import command  # noqa: PLC0415  # 10 MiB, and needed once in a version's life
-    from alembic.config import Config  # noqa: PLC0415
-    from alembic.util.exc import CommandError  # noqa: PLC0415
+    with hidden("pygments"):  # Mako loads a hundred lexers of it
+        from alembic import command  # noqa: PLC0415  # 7 MiB, and needed once in a version's life
+        from alembic.config import Config  # noqa: PLC0415
+        from alembic.util.exc import CommandError  # noqa: PLC0415
 
     config = Config()
     config.set_main_option("script_location", "storage.store:migrations")
