@@ -287,8 +287,12 @@ def test_segments_in_the_probe_log_are_dropped_once_and_one_that_is_needed_stays
     judge._seal()
     judge._seal()
     sealed, before = bench.ledger.sealed()
+    told = list[bool]()
+    judge.on_sealed = lambda: told.append(True)
+    judge._publish()
     judge._publish()
     assert judge.sealed == (sealed, before)
+    assert told == [True]
     current = sealed.with_name("segment-0000000003.ledger")
     for path in (current, before, sealed):
         judge.drop(path)

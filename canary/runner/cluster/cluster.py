@@ -164,6 +164,7 @@ class ClusterRunner(Worker):
             flusher.audited = lambda: None if self._clients is None else self._clients.auditor.latest
             flusher.troubles = lambda: self._supervisor.troubles(judge)
             shipper = Shipper(context, judge)
+            judge.on_sealed = shipper.woken.set
             predecessors = remembered.predecessors()  # before the judge changes them
             self._supervisor.begin(judge, flusher, shipper)
             self._supervisor.start()

@@ -71,6 +71,8 @@ class Judge(Worker):
         self._drops: list[Path] = []
         self.sealed: tuple[Path, ...] = ()
         """The ledger's sealed segments, oldest first, as of what was published last."""
+        self.on_sealed: Callable[[], None] = lambda: None
+        """Called when there are others."""
         self._seal_at = 0.0
         self._gate = Gate()
         self._changed = system.condition()
@@ -201,7 +203,9 @@ class Judge(Worker):
 
     def _publish(self) -> None:
         try:
-            self.sealed = tuple(self._ledger.sealed())
+            before, self.sealed = self.sealed, tuple(self._ledger.sealed())
+            if self.sealed != before:
+                self.on_sealed()
         except LedgerError as error:  # judging goes on without it, and the next try may succeed
             if self._gate.admit("sealed") is not None:
                 log.warning("segments_not_listed", error=str(error))

@@ -14,7 +14,8 @@ from storage.probe_log.shipping import drop_old, ship_segment
 
 log = structlog.get_logger(__name__)
 
-_LOOK_S = 1.0
+_LOOK_S = 5.0
+"""How often what could not be shipped is tried again; the judge wakes it for a new segment."""
 _TIDY_S = 3600.0
 
 
@@ -39,7 +40,7 @@ class Shipper(Worker):
         while not self.stopping.is_set():
             self.ship()
             self._tidy()
-            self.stopping.wait(_LOOK_S)
+            self.wait(_LOOK_S)
         self.ship()
 
     def ship(self) -> int:

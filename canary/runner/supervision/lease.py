@@ -18,7 +18,7 @@ log = structlog.get_logger(__name__)
 TAKEN = 4
 """Exit status of a runner whose name is taken by a live one."""
 _WATCH_S = 15.0
-_RENEW_S = 2.0
+_RENEW_S = 3.0
 _LOOK_S = 0.5
 
 
