@@ -103,7 +103,7 @@ class RunnerSettings(Section):
         description="How long facts are gathered before they are made durable in the ledger; at most 1s (duration).",
     )
     segment_age: Seconds = Field(
-        30.0,
+        60.0,
         gt=0,
         le=60.0,
         description="How old a ledger segment grows before it is sealed and shipped to the probe log, and how often "

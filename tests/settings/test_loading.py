@@ -53,7 +53,7 @@ def test_without_a_file_everything_has_a_safe_default() -> None:
     assert (settings.runner.watch_interval, settings.runner.fsync_interval, settings.runner.segment_age) == (
         1,
         0.5,
-        30,
+        60,
     )
 
 
