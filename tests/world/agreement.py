@@ -16,7 +16,8 @@ probe log and on a dump of the logs as they stand. What must hold, and what excu
 * **Lost at night, so gone**: what the night calls lost has no copy in the cluster, and not by its age. Excused: it had
   expired before the log began again below it (all its disks were wiped, say); the night knows one start of the log
   only, and nobody can tell there what had expired from what was destroyed.
-* **Lost at night, so said**: the running canary has said it, too, unless it could not know of it (`World._excused`).
+* **Lost at night, so said**: the running canary has said it, too, unless it could not know of it (`World._excused`), or
+  its process died before the beginning of the producer was durable: then the tracker takes it for another runner's.
 * **Duplicates**: the night names exactly those of which the cluster has two copies, but for what it does not judge.
   Online each is said once both have stood for as long as a loss may take to be found.
 * **Aborted reads**: of what a consumer was polled, G1a names what a broker showed though it was aborted, and what is an
@@ -91,7 +92,11 @@ class _Compared:
         self.copied = {_name(who) for who in found.night["copied"]}
         self.polled: dict[bytes, float] = {}
         """When a read_committed consumer was first given a probe, by the canary's clock in virtual s."""
+        self.unbegun: set[bytes] = set()
+        """Polled, of a producer of which the ledger has no beginning."""
         for row in found.rows.polls:
+            if row["producer_id"] not in self.truth.producers:
+                self.unbegun.add(key(_identity(row)))
             if row["isolation"] == "read_committed":
                 name, at = key(_identity(row)), _us(row["polled_at"]) / 1e6 - EPOCH_NS / 1e9
                 self.polled[name] = min(at, self.polled.get(name, at))
@@ -163,7 +168,7 @@ class _Compared:
         """What the night calls lost, and the canary did not."""
         for name in self.lost:
             fate = self.truth.fates.get(name)
-            if fate is None or self.truth.is_said(name, "lost-write"):
+            if fate is None or self.truth.is_said(name, "lost-write") or name in self.unbegun - self.rows.keys():
                 continue
             self.truth.promised.setdefault(name, fate.at)
             if not self.world._excused(name, fate):

@@ -107,6 +107,8 @@ class Truth:
     """By (topic, partition), the answers about the log, and when they became durable."""
     sent_ns: dict[bytes, int] = field(default_factory=dict)
     """By probe, the canary's time when it was sent."""
+    producers: set[int] = field(default_factory=set)
+    """Ids of producers of which the ledger has a beginning."""
     set_back: list[tuple[int, float]] = field(default_factory=list)
     """When (ns, by the canary's clock) that was found to have been set back, and by how many s."""
     _clock_ns: int = 0
@@ -219,6 +221,7 @@ class Truth:
             self._process += 1
             self._began.clear()
         elif isinstance(fact, GenerationBegan):
+            self.producers.add(fact.producer_id)
             self._began = [*(at for at in self._began if at > self.now() - MINUTE_S), self.now()]
             if len(self._began) > MOST_GENERATIONS:
                 self.costly.append(f"{len(self._began)} generations of {fact.topic} began within a minute")

@@ -178,6 +178,22 @@ def test_where_the_relay_begins_after_all_was_forgotten_it_has_passed_nothing() 
     assert "poll-skip" not in {kind for kind, _ in relay.kinds()}
 
 
+@pytest.mark.parametrize("lost", [False, True])
+def test_where_a_relay_of_another_group_begins_it_has_passed_nothing(*, lost: bool) -> None:
+    """Its name was lost with store and ledger."""
+    relay = Relaying()
+    bench = relay.bench
+    relay.take(0, 10)
+    bench.fold(f.RunnerStarted(bench.now_ns, "canary-0", "test"))
+    if lost:
+        bench.fold(f.MemoryLost(bench.now_ns, bench.now_ns - 10**9, "the store was wiped"))
+    bench.settle(3)
+    relay.take(15, 20)
+    relay.take(21, 25)
+    bench.settle()
+    assert [offset for kind, offset in relay.kinds() if kind == "poll-skip"] == [*([] if lost else range(10, 15)), 20]
+
+
 def dies(relay: Relaying, *, listed: bool = True) -> None:
     """Its process dies once the output has a record, read, and another one of which nothing is in the ledger."""
     bench = relay.bench

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 
 from canary import facts as f
 from canary.anomalies.online.log import Log
+from canary.anomalies.online.rules import relays
 from canary.anomalies.online.scope import Scope
 from canary.anomalies.policy import FORGOTTEN, severity
 from canary.anomalies.violation import Violation
@@ -19,6 +20,7 @@ _PRODUCERS_KEPT = 1000
 def memory_lost(scope: Scope, fact: f.MemoryLost) -> None:
     """The runner found that ledger or store does not hold all that it once held; the store may lack open conditions."""
     _report(scope, fact.from_ns, fact.at_ns, fact.reason)
+    relays.forgotten(scope)
     for stall in scope.state.stalls.values():
         if stall.said is not None:
             scope.emit(stall.said)

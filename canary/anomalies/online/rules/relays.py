@@ -20,6 +20,7 @@ from canary.workloads.relay import WORKLOAD as RELAY
 _OFFSETS_KEPT_NS = 24 * 3600 * 10**9
 """A group that had no member for so long may be forgotten: ``offsets.retention.minutes`` is a week since Kafka 2.0, and
 was a day before."""
+_ANYWHERE = 1 << 62
 
 
 def relayed(scope: Scope, fact: f.Relayed) -> None:
@@ -28,6 +29,8 @@ def relayed(scope: Scope, fact: f.Relayed) -> None:
     if topic.is_former(fact.topic_id):
         return
     log = scope.log(topic, fact.partition)
+    if log.relay_doubt == _ANYWHERE:
+        log.relay_doubt = fact.start
     transaction = scope.transaction(fact.producer_id, fact.generation, fact.transaction_id)
     if transaction is not None:
         transaction.relayed.append([fact.topic, topic.topic_id or "", fact.partition, fact.start, fact.end])
@@ -55,6 +58,13 @@ def relayed(scope: Scope, fact: f.Relayed) -> None:
                 records = Records(run.key, run.length, stream.identity(run.value))
                 scope.hold_run(topic, log, records, stream.tag, found, check=check)
     log.relay_doubt = max(log.relay_doubt, fact.start)
+
+
+def forgotten(scope: Scope) -> None:
+    """Memory is lost, and with it maybe after which producer the group was called: another one begins at the end."""
+    for topic in scope.state.topics.values():
+        for log in topic.logs.values():
+            log.relay_doubt = _ANYWHERE
 
 
 def doubtful(scope: Scope, transaction: Transaction) -> None:
