@@ -89,14 +89,15 @@ class _Compared:
             if (row["cluster"], row["topic"], row["partition"]) in unjudged:
                 self.verdicts.setdefault(key(_identity(row)), "unjudged")
         self.lost = {_name(who) for who in found.night["lost"]}
-        self.copied = {_name(who) for who in found.night["copied"]}
+        self.copied = {_name(who) for who in found.night["copied"]} - self.rows.keys()
+        """Of whom only the dump tells: their verdict is of where they stand, not of how often."""
         self.polled: dict[bytes, float] = {}
         """When a read_committed consumer was first given a probe, by the canary's clock in virtual s."""
         self.unbegun: set[bytes] = set()
-        """Polled, of a producer of which the ledger has no beginning."""
+        """Polled, never sent, of a producer of which the ledger has no beginning."""
         for row in found.rows.polls:
             if row["producer_id"] not in self.truth.producers:
-                self.unbegun.add(key(_identity(row)))
+                self.unbegun |= {key(_identity(row))} - self.rows.keys()
             if row["isolation"] == "read_committed":
                 name, at = key(_identity(row)), _us(row["polled_at"]) / 1e6 - EPOCH_NS / 1e9
                 self.polled[name] = min(at, self.polled.get(name, at))
@@ -168,7 +169,7 @@ class _Compared:
         """What the night calls lost, and the canary did not."""
         for name in self.lost:
             fate = self.truth.fates.get(name)
-            if fate is None or self.truth.is_said(name, "lost-write") or name in self.unbegun - self.rows.keys():
+            if fate is None or self.truth.is_said(name, "lost-write") or name in self.unbegun:
                 continue
             self.truth.promised.setdefault(name, fate.at)
             if not self.world._excused(name, fate):
@@ -180,7 +181,7 @@ class _Compared:
         for name, fate in self.truth.fates.items():
             twice = fate.copies > 1
             verdict = self.verdicts.get(name, "survived" if name in self.rows else None)
-            copied = verdict == "duplicate" or (name in self.copied and name not in self.rows)
+            copied = verdict == "duplicate" or name in self.copied
             if twice != copied and (not twice or name in judged):
                 yield f"{fate} is {verdict} at night"
 

@@ -305,8 +305,7 @@ class Truth:
         back_s = sum(by_s for at_ns, by_s in self.set_back if at_ns <= seen.at_ns < at_ns + 2e9 * retention_s)
 
         def age_s(name: bytes, fate: Fate) -> float:
-            by_clock = [(seen.at_ns - self.sent_ns[name]) / 1e9] if name in self.sent_ns else []
-            return back_s + max([at - fate.at, *by_clock])
+            return back_s + max(at - fate.at, (seen.at_ns - self.sent_ns.get(name, seen.at_ns)) / 1e9)
 
         retention_ms, own_s = round(retention_s * 1e3), age_s(name, fate)
         least_s, step_s = least_age_ms(retention_ms) / 1e3, sending_step_ns(retention_ms) / 1e9

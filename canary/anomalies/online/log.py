@@ -100,8 +100,8 @@ class Held:
     re-read finds the first copy at ``first``), "stands" (it is where it was read), "retained" (its offset has not
     expired), "untaken" (nor did the relay of a process that died take it without a record of that), "late-ack" and
     "late-place" (a consumer of this log has passed it without a delivery, and is heard of since: its position is in the
-    log, which was not cut below it). Of a range, ``sequence`` and ``first`` are
-    the first record's; the others follow from there.
+    log, which was not cut below it). Of a range, ``sequence`` and ``first`` are the first record's; the others follow
+    from there.
     """
 
     violation: Violation
@@ -322,6 +322,11 @@ class Log:
         if not self.listed_ordinal:
             return None
         return self.stable if reader.isolation == "read_committed" and self.stable is not None else self.end
+
+    @property
+    def relay_taken(self) -> int:
+        """Up to where the relay has taken offsets, or may have; -1 where it is not known to have taken any."""
+        return max(self.relayed.end() or -1, self.relay_doubt)
 
     @property
     def busy(self) -> bool:

@@ -76,9 +76,9 @@ def not_given(log: Log, stream: Stream, a: int, b: int, past: int | None = None,
     for name, reader in log.readers.items():
         first, end = a, b
         if past is not None:
+            if reader.astray or reader.heard <= heard_since:
+                continue
             first, end = max(a, a + reader.began - past), min(b, a + reader.position - past)
-        if past is not None and (reader.astray or reader.heard <= heard_since):
-            continue
         if reader.isolation == "read_committed":
             unseen = stream.unseen.get(name) or IntervalSet()
             for x, y in (stream.early.get(name) or IntervalSet()).without(first, end):

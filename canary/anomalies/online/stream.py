@@ -78,11 +78,6 @@ def sent_time(stream: Stream, sequence: int) -> int | None:
     return stream.sent_times[i]
 
 
-def sent_after(stream: Stream, a: int, b: int, at_ns: int) -> int:
-    """Return the first sequence of [a, b) that was certainly sent later than ``at_ns``; ``b`` if there is none."""
-    return a + bisect_right(range(a, b), at_ns, key=lambda sequence: sent_time(stream, sequence) or 0)
-
-
 def forget_sent_times(stream: Stream) -> None:
     """Keep the sending times from the first probe that is open, unseen or unplaced; those before it are settled."""
     floors = [s.first() for s in (stream.open, stream.unplaced, *stream.unseen.values())]

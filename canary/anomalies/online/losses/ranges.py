@@ -46,7 +46,7 @@ def report(scope: Scope, topic: Topic, log: Log, lost: list[Loss]) -> None:
     """Report losses found together: one violation for each stretch without a survivor."""
     stretches: dict[tuple[str, bool], list[tuple[list[Loss], list[Records]]]] = {}
     # the relay's group stands where it stood: below that, it passes over what the log was given in place of the lost
-    log.relay_doubt = max(log.relay_doubt, log.relayed.end() or -1)
+    log.relay_doubt = log.relay_taken
     for loss in sorted(lost, key=itemgetter(2), reverse=True):  # the last ones are removed the fastest
         forget(topic.streams[loss.tag], loss.sequence, loss.sequence + loss.size)
         log.relayed.remove(loss.offset, loss.offset + loss.size)  # a record that is there later is another one

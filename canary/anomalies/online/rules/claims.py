@@ -13,7 +13,7 @@ from canary.anomalies.online.missing import miss
 from canary.anomalies.online.scope import TRANSACTIONAL, Found, Probes, Scope, Where
 from canary.anomalies.online.sets.intervals import IntervalSet
 from canary.anomalies.online.state import Topic
-from canary.anomalies.online.stream import Stream, sent_after
+from canary.anomalies.online.stream import Stream, sent_time
 from canary.anomalies.online.wanted import want, want_tail
 from canary.anomalies.violation import Records
 
@@ -79,7 +79,7 @@ def promise(scope: Scope, probes: Probes) -> None:
             for first, end, why in ((x, min(y, began), "reread"), (max(x, began), y, "late-ack")):
                 if first < end:
                     miss(scope, probes.part(first, end), why)
-                    if sent_after(stream, first, end, reader.moved_at_ns) < end:  # it was cut off, and has grown since
+                    if (sent_time(stream, end - 1) or 0) > reader.moved_at_ns:  # the log was cut, and has grown since
                         want_tail(scope, log, "cut", offset + first - sequence)
     _promise_unseen(log, stream, sequence, probes.end)
 

@@ -40,7 +40,7 @@ def answered(log: Log, end: int) -> None:
     """A partition answers; at its first answer since the start, note what may come from a forgotten time."""
     if log.listed_ordinal == 0:
         log.before = end
-        if end > log.known_end and (log.relayed or log.relay_doubt >= 0):
+        if end > log.known_end and log.relay_taken >= 0:
             log.relay_doubt = max(log.relay_doubt, end)  # the relay may have taken what lies between
 
 

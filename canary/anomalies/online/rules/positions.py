@@ -66,8 +66,6 @@ def advance(scope: Scope, topic: Topic, log: Log, consumer: str, isolation: str,
     reader = log.readers.get(consumer)
     if reader is None:
         return  # it was not put into this incarnation of the topic yet
-    if offset >= reader.position:
-        reader.heard = scope.state.ordinal
     if offset < reader.position:
         if end > offset:
             summary = f"{consumer} stood at {reader.position} and was given offset {offset} without having been moved"
@@ -77,6 +75,7 @@ def advance(scope: Scope, topic: Topic, log: Log, consumer: str, isolation: str,
         if end > reader.position:  # a run that begins below the reader's position ends above it
             reader.position, reader.moved_at_ns = end, scope.state.now_ns
         return
+    reader.heard = scope.state.ordinal
     if isolation == READ_COMMITTED and offset > reader.position:
         _skipped(scope, topic, log, reader.position, offset, astray=reader.astray)
     if end > offset and reader.astray:  # what it is given bears the mark of the present incarnation: it reads that now

@@ -21,6 +21,7 @@ _OFFSETS_KEPT_NS = 24 * 3600 * 10**9
 """A group that had no member for so long may be forgotten: ``offsets.retention.minutes`` is a week since Kafka 2.0, and
 was a day before."""
 _ANYWHERE = 1 << 62
+"""Doubt that ends where the relay goes on next, wherever that is."""
 
 
 def relayed(scope: Scope, fact: f.Relayed) -> None:
@@ -34,7 +35,7 @@ def relayed(scope: Scope, fact: f.Relayed) -> None:
     transaction = scope.transaction(fact.producer_id, fact.generation, fact.transaction_id)
     if transaction is not None:
         transaction.relayed.append([fact.topic, topic.topic_id or "", fact.partition, fact.start, fact.end])
-    taken = max(log.relayed.end() or -1, log.relay_doubt)
+    taken = log.relay_taken
     is_first, log.relay_goes_on = not log.relay_goes_on, True
     if taken < 0 or fact.start <= taken:
         return
