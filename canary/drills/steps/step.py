@@ -1,0 +1,22 @@
+"""A step of a drill."""
+
+from dataclasses import dataclass
+
+from canary.drills.rig.rig import Rig
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """Something that is done to the cluster or to the canary, or waited for; str() says it to people."""
+
+    def take(self, rig: Rig) -> None:
+        """Do it, and return when it is done.
+
+        Raises:
+            LabError, NotInTimeError: it could not be done.
+        """
+        raise NotImplementedError
+
+    def __str__(self) -> str:
+        """Return what happens, as a line of the timeline."""
+        raise NotImplementedError
