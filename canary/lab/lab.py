@@ -1,9 +1,7 @@
 """The lab itself: one controller, n brokers, and everything that can be done to them."""
 
-import contextlib
 import shutil
-import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from signal import SIGCONT, SIGSTOP
@@ -12,20 +10,20 @@ from typing import Self
 import structlog
 
 from canary.kafka import wire
-from canary.lab import events, logs, process, state
+from canary.lab import events, process, state
+from canary.lab.cluster import report, wait
+from canary.lab.damage import Damageable
 from canary.lab.errors import LabError
 from canary.lab.jars import cache
 from canary.lab.jars.cache import Progress
 from canary.lab.jars.pinned_jars import DEFAULT_VERSION
-from canary.lab.site import NodeStatus, Site
+from canary.lab.site import Site
 from canary.lab.state import CONTROLLER, NodeProperties, Profile, State
 
 _log = structlog.get_logger(__name__)
 
-_POLL_S = 0.05
 
-
-class Lab:
+class Lab(Damageable):
     """A Kafka cluster of real processes on this machine.
 
     Args:
@@ -91,71 +89,6 @@ class Lab:
         """Stop it."""
         self.stop()
 
-    @property
-    def bootstrap(self) -> str:
-        """Addresses of all brokers, "127.0.0.1:p1,127.0.0.1:p2,..."."""
-        now = self._site.state()
-        return ",".join(f"127.0.0.1:{now.ports[node]}" for node in now.brokers)
-
-    @property
-    def version(self) -> str:
-        """Of Kafka."""
-        return self._site.state().version
-
-    @property
-    def cluster_id(self) -> str:
-        """The id the cluster was formatted with."""
-        return self._site.state().cluster_id
-
-    @property
-    def brokers(self) -> tuple[int, ...]:
-        """Ids of all brokers, running or not."""
-        return self._site.state().brokers
-
-    def port(self, node: int) -> int:
-        """Return the port of a broker (or of the controller)."""
-        self._site.require_known(node)
-        return self._site.state().ports[node]
-
-    def alive(self) -> tuple[int, ...]:
-        """Return the ids of brokers whose process exists, paused ones included."""
-        return tuple(node for node in self.brokers if self._site.pid(node) is not None)
-
-    def status(self) -> list[NodeStatus]:
-        """Return every node's state, controller first."""
-        return [self._site.status(node) for node in (CONTROLLER, *self.brokers)]
-
-    def partition(self, topic: str, partition: int) -> wire.PartitionState:
-        """Return leader, epoch, ISR and replicas of a partition as the brokers see it now.
-
-        All running brokers are asked, and the answer with the highest leader epoch is taken (its leader's, if that one
-        answers), because a broker that was just resumed serves what it knew before.
-
-        Raises:
-            LabError: no broker answers, or none knows the partition.
-        """
-        answers = {
-            node: answer.partitions.get((topic, partition))
-            for node in self._site.running()
-            if (answer := wire.ask(self.port(node), (topic,))) is not None
-        }
-        known = [(found.leader_epoch, found.leader == node, found) for node, found in answers.items() if found]
-        if not known:
-            raise LabError(f"none of the answering brokers {sorted(answers)} knows {topic}-{partition}")
-        return max(known, key=lambda entry: entry[:2])[2]
-
-    def leader(self, topic: str, partition: int) -> int | None:
-        """Return the id of the leading broker, None if there is none; see partition()."""
-        return self.partition(topic, partition).leader
-
-    def end_offset(self, broker: int, topic: str, partition: int) -> int:
-        """Return the end offset of a replica's log on disk (of what the broker has written so far)."""
-        return logs.end_offset(self._site.data(broker), topic, partition)
-
-    def events(self, since: float = 0.0) -> list[events.Event]:
-        """Return what was done to the nodes, and when brokers were fenced or left an ISR, since a time (epoch s)."""
-        return events.events(self.directory, since)
-
     def start(self, progress: Progress | None = None, *, timeout: float = 180.0) -> None:
         """Fetch the jars if need be, start every process, and return when the cluster is ready.
 
@@ -164,7 +97,7 @@ class Lab:
         """
         cache.java()
         self.directory.mkdir(parents=True, exist_ok=True)
-        _report(progress, "preparing", 0)
+        report(progress, "preparing", 0)
         now = self._site.prepare(progress)
         try:
             with self._site.locked():
@@ -191,31 +124,6 @@ class Lab:
                 self._site.end(group, hard=hard or alone)
         _log.info("lab_stopped", directory=str(self.directory))
 
-    def wait_ready(
-        self, timeout: float = 180.0, progress: Progress | None = None, *, including: Iterable[int] = ()
-    ) -> None:
-        """Wait until every running broker, those ``including``, and the controller say that all of them are in.
-
-        Raises:
-            LabError: one has ended meanwhile, or ``timeout`` seconds are over.
-        """
-        expected = {*self._site.running(), *including}
-
-        def ready() -> bool:
-            for node in expected:
-                if self._site.pid(node) is None:
-                    raise LabError(f"broker {node} has ended while starting: {self._site.last_words(node)}")
-            if self._site.pid(CONTROLLER) is None:
-                raise LabError(f"the controller has ended: {self._site.last_words(CONTROLLER)}")
-            answers = [wire.ask(self.port(node)) for node in sorted(expected)]
-            up = sum(1 for answer in answers if answer is not None and expected <= answer.brokers)
-            if expected and up == len(expected):  # a broker that was frozen may have been fenced without knowing it
-                up = len(wire.unfenced(self.port(min(expected)), expected))
-            _report(progress, "starting brokers", up, len(expected))
-            return up == len(expected)
-
-        _wait(ready, timeout, f"brokers {sorted(expected)} are not all in the cluster")
-
     def kill(self, node: int) -> None:
         """Kill -9 a broker (or the controller) and return when it is gone; fine when it is gone already."""
         self._site.require_known(node)
@@ -226,7 +134,7 @@ class Lab:
         pid = self._site.require_pid(node)
         events.note(self.directory, "paused", (node,))
         process.send(pid, SIGSTOP)
-        _wait(lambda: process.state(pid) != "running", 5.0, f"node {node} does not stop")
+        wait(lambda: process.state(pid) != "running", 5.0, f"node {node} does not stop")
 
     def resume(self, node: int) -> None:
         """Let a frozen process go on (SIGCONT); fine when it was not frozen."""
@@ -252,9 +160,7 @@ class Lab:
         Raises:
             LabError: it runs already, ends at once, or does not come up in time.
         """
-        self._site.require_known(broker)
-        if self._site.pid(broker) is not None:
-            raise LabError(f"broker {broker} is running; kill or stop it first")
+        self._site.require_stopped(broker, "it is started")
         self._site.spawn(broker)
         if timeout:
             self.wait_ready(timeout, including=(broker,))
@@ -263,46 +169,6 @@ class Lab:
         """Stop a broker in good order (SIGTERM), so that it leaves a clean log behind."""
         self._site.require_known(broker)
         self._site.end((broker,), hard=False)
-
-    def truncate(
-        self,
-        broker: int,
-        topic: str,
-        partition: int,
-        *,
-        bytes: int | None = None,  # noqa: A002  # what is cut, in the caller's words
-        to_offset: int | None = None,
-    ) -> logs.Cut:
-        """Cut the end off a stopped broker's log on disk, as a crash without fsync does; see canary.lab.logs.
-
-        Either so many ``bytes``, or ``to_offset``: this offset and all behind it (whole batches).
-
-        Raises:
-            LabError: the broker runs, or holds no such replica.
-        """
-        self._site.require_known(broker)
-        if self._site.pid(broker) is not None:
-            raise LabError(f"broker {broker} is running; kill it before its logs are cut")
-        events.note(self.directory, "cut", (broker,))
-        cut = logs.truncate(self._site.data(broker), topic, partition, count=bytes, to_offset=to_offset)
-        _log.info("log_truncated", broker=broker, topic=topic, partition=partition, before=cut.before, after=cut.after)
-        return cut
-
-    def wait_isr(self, topic: str, partition: int, isr: set[int] | frozenset[int], timeout: float = 90.0) -> None:
-        """Wait until the in-sync replicas of a partition are exactly these brokers.
-
-        Raises:
-            LabError: the time is up; names them.
-        """
-        seen: list[wire.PartitionState] = []
-
-        def reached() -> bool:
-            with contextlib.suppress(LabError):  # no broker answers just now
-                seen[:] = [self.partition(topic, partition)]
-                return seen[0].isr == isr
-            return False
-
-        _wait(reached, timeout, lambda: f"ISR of {topic}-{partition} is not {sorted(isr)} but {seen}")
 
     def add_broker(self, broker_properties: Mapping[str, object] | None = None, *, timeout: float = 180.0) -> int:
         """Add a broker to the running lab and return its id, one more than the highest so far."""
@@ -340,16 +206,3 @@ class Lab:
             overrides = {node: values for node, values in now.overrides.items() if node != broker}
             state.save(self.directory, replace(now, ports=ports, overrides=overrides))
             shutil.rmtree(self._site.home(broker))
-
-
-def _report(progress: Progress | None, what: str, done: int, total: int = 1) -> None:
-    if progress is not None:
-        progress(what, done, total)
-
-
-def _wait(reached: Callable[[], bool], timeout: float, complaint: str | Callable[[], str]) -> None:
-    deadline = time.monotonic() + timeout
-    while not reached():
-        if time.monotonic() > deadline:
-            raise LabError(f"{complaint() if callable(complaint) else complaint} after {timeout:.0f} s")
-        time.sleep(_POLL_S)  # a cluster's state raises no event here; asking is cheap

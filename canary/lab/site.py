@@ -61,6 +61,19 @@ class Site:
                 f"there is no node {node}; brokers are {list(self.state().brokers)}, the controller is {CONTROLLER}"
             )
 
+    def require_broker(self, node: int) -> None:
+        """Raise LabError if there is no such broker."""
+        if node not in (brokers := self.state().brokers):
+            raise LabError(f"there is no broker {node}; there are {list(brokers)}")
+
+    def require_stopped(self, node: int, what: str) -> None:
+        """Raise LabError if a node runs, as it must not when ``what`` is done."""
+        self.require_known(node)
+        if self.pid(node) is not None:
+            raise LabError(
+                f"node {node} is running; kill it before {what}: canary lab kill {node} --directory {self.directory}"
+            )
+
     def home(self, node: int) -> Path:
         """Return the directory of one node."""
         return self.directory / ("controller" if node == CONTROLLER else f"broker-{node}")
