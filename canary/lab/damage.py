@@ -1,6 +1,9 @@
-"""What can be done to the disk of a broker that does not run."""
+"""What can be done to the disks of nodes."""
 
+import resource
 import shutil
+import subprocess
+from pathlib import Path
 
 import structlog
 
@@ -46,3 +49,45 @@ class Damageable(Cluster):
         events.note(self.directory, "wiped", (broker,))
         shutil.rmtree(self._site.data(broker))
         self._site.configure(self._site.state(), broker)
+
+    def copy_data(self, node: int) -> Path:
+        """Keep a copy of a stopped node's data, and return where it is; for put_data().
+
+        Raises:
+            LabError: it runs, or is none.
+        """
+        self._site.require_stopped(node, "its data is copied")
+        copies = self.directory / "copies"
+        copies.mkdir(exist_ok=True)
+        copy = copies / f"{self._site.home(node).name}-{len(list(copies.iterdir()))}"
+        _copy(self._site.data(node), copy)
+        return copy
+
+    def put_data(self, node: int, copy: Path) -> None:
+        """Replace a stopped node's data by a copy of it: a disk that was restored from a backup, or another's.
+
+        Raises:
+            LabError: it runs, or is none.
+        """
+        self._site.require_stopped(node, "its data is replaced")
+        events.note(self.directory, "replaced", (node,))
+        shutil.rmtree(self._site.data(node))
+        _copy(copy, self._site.data(node))
+
+    def limit_file_size(self, node: int, bytes: int | None) -> None:  # noqa: A002  # what files may hold
+        """Let a running node write no file beyond a size; None lifts the limit, and so does a restart.
+
+        A write beyond it fails as on a full disk (EFBIG in place of ENOSPC), which needs neither root nor a disk.
+
+        Raises:
+            LabError: it does not run.
+        """
+        pid = self._site.require_pid(node)
+        events.note(self.directory, "limited", (node,))
+        _soft, hard = resource.prlimit(pid, resource.RLIMIT_FSIZE)
+        resource.prlimit(pid, resource.RLIMIT_FSIZE, (hard if bytes is None else bytes, hard))
+
+
+def _copy(data: Path, to: Path) -> None:
+    """Copy a directory with cp, which keeps the holes of Kafka's preallocated indexes."""
+    subprocess.run(["cp", "-a", "--sparse=always", str(data), str(to)], check=True)  # noqa: S603, S607  # coreutils

@@ -142,26 +142,48 @@ class Lab(Damageable):
         process.send(pid, SIGCONT)
         events.note(self.directory, "resumed", (node,))
 
-    def restart(self, node: int, *, hard: bool = False, timeout: float = 180.0) -> None:
+    def restart(
+        self,
+        node: int,
+        *,
+        hard: bool = False,
+        version: str | None = None,
+        environment: Mapping[str, str] | None = None,
+        timeout: float = 180.0,
+    ) -> None:
         """Stop a process if it runs, start it, and wait until it is back in the cluster; see start_broker()."""
         self._site.require_known(node)
         self._site.end((node,), hard=hard)
         if node == CONTROLLER:
-            self._site.spawn(node)
+            self._site.upgrade(node, version)
+            self._site.spawn(node, environment)
             self.wait_ready(timeout)
         else:
-            self.start_broker(node, timeout=timeout)
+            self.start_broker(node, version=version, environment=environment, timeout=timeout)
 
-    def start_broker(self, broker: int, *, timeout: float = 180.0) -> None:
+    def start_broker(
+        self,
+        broker: int,
+        *,
+        version: str | None = None,
+        environment: Mapping[str, str] | None = None,
+        timeout: float = 180.0,
+    ) -> None:
         """Start a broker that was killed or stopped, with the same port and data.
 
-        A ``timeout`` of 0 returns before the broker is in the cluster: with the controller paused it cannot register.
+        Args:
+            broker: id.
+            version: of Kafka, from now on: a rolling upgrade restarts one node after the other.
+            environment: added to the process's own, for this start: what a preloaded library (libfaketime) reads.
+            timeout: seconds; 0 returns before the broker is in the cluster: with the controller paused it cannot
+                register.
 
         Raises:
-            LabError: it runs already, ends at once, or does not come up in time.
+            LabError: it runs already, its data is of a newer version, it ends at once, or does not come up in time.
         """
         self._site.require_stopped(broker, "it is started")
-        self._site.spawn(broker)
+        self._site.upgrade(broker, version)
+        self._site.spawn(broker, environment)
         if timeout:
             self.wait_ready(timeout, including=(broker,))
 
@@ -201,8 +223,5 @@ class Lab(Damageable):
         if others and not any(wire.unregister(self.port(node), broker) for node in others):
             raise LabError(f"no broker of {others} would unregister broker {broker}; is the controller running?")
         with self._site.locked():
-            now = self._site.state()
-            ports = {node: port for node, port in now.ports.items() if node != broker}
-            overrides = {node: values for node, values in now.overrides.items() if node != broker}
-            state.save(self.directory, replace(now, ports=ports, overrides=overrides))
+            state.save(self.directory, self._site.state().without(broker))
             shutil.rmtree(self._site.home(broker))

@@ -4,7 +4,7 @@ import contextlib
 import fcntl
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from signal import SIGCONT, SIGKILL, SIGTERM
@@ -15,7 +15,6 @@ from canary.lab import events, process, properties
 from canary.lab.errors import LabError
 from canary.lab.jars import cache, classes
 from canary.lab.jars.cache import Progress
-from canary.lab.jars.pinned_jars import version_tuple
 from canary.lab.process import ProcessFile
 from canary.lab.state import CONTROLLER, State, free_ports, load, random_id, save, texts
 
@@ -124,15 +123,15 @@ class Site:
             before = load(self.directory)
             now = self.wanted
             if before is not None:
-                if version_tuple(now.version) < version_tuple(before.version):
-                    raise LabError(f"{self.directory} holds data of Kafka {before.version}, newer than {now.version}")
-                now = replace(before, version=now.version, heap=now.heap)
+                wanted = {node: now.version_of(node) for node in before.ports}
+                now = replace(before.upgraded(wanted), heap=now.heap)
                 if running := [node for node in now.ports if self.pid(node) is not None]:
                     raise LabError(
                         f"the lab in {self.directory} is running (nodes {running}); use it, or stop it with: "
                         f"canary lab down --directory {self.directory}"
                     )
-            cache.fetch(now.version, progress)
+            for version in {now.version_of(node) for node in now.ports}:
+                cache.fetch(version, progress)
             ports = free_ports(len(now.ports), wanted=filter(None, now.ports.values()))
             now = replace(now, ports=dict(zip(now.ports, ports, strict=True)))
             save(self.directory, now)
@@ -169,25 +168,36 @@ class Site:
 
     def java_command(self, now: State, node: int, *, leaves_classes: bool = False) -> list[str]:
         """Return the command line up to the main class; ``leaves_classes``: the JVM archives its classes at its end."""
-        lib, java = cache.fetch(now.version), cache.java()
+        lib, java = cache.fetch(now.version_of(node)), cache.java()
         flags = [*properties.JVM_FLAGS, *properties.logging_flags(self.home(node)), *classes.flags(lib, java)]
         if leaves_classes:
             flags += classes.writing(lib, java, self.home(node))
         return [java, f"-Xmx{now.heap}", *flags, "-cp", f"{lib}/*"]
 
-    def spawn(self, node: int) -> None:
-        """Start a node's process and write its pid file."""
+    def upgrade(self, node: int, version: str | None) -> None:
+        """Have a node run another version of Kafka from its next start on; None: the one that it ran."""
+        if version is None:
+            return
+        with self.locked():
+            now = self.state().upgraded({node: version})
+            cache.fetch(version)
+            save(self.directory, now)
+
+    def spawn(self, node: int, environment: Mapping[str, str] | None = None) -> None:
+        """Start a node's process, with these variables added to its environment, and write its pid file."""
         home, now = self.home(node), self.state()
         start = self.java_command(now, node, leaves_classes=node == now.brokers[0])
         command = [*start, "kafka.Kafka", str(home / "server.properties")]
         console = home / "console.log"
         events.note(self.directory, "started", (node,))
-        pid = process.spawn(command, cwd=home, console=console, die_with_parent=self.die_with_parent)
+        pid = process.spawn(
+            command, cwd=home, console=console, die_with_parent=self.die_with_parent, environment=environment
+        )
         self.file(node).write(pid)
 
     def end(self, nodes: tuple[int, ...], *, hard: bool) -> None:
         """Stop several processes at once."""
-        version = self.state().version
+        now = self.state()
         pids = {node: pid for node in nodes if (pid := self.pid(node)) is not None}
         events.note(self.directory, "killed" if hard else "stopped", pids)
         for pid in pids.values():
@@ -196,6 +206,7 @@ class Site:
         deadline = time.monotonic() + _STOP_S
         for node, pid in pids.items():
             if process.wait_for_end(pid, max(0.0, deadline - time.monotonic())):
+                version = now.version_of(node)
                 if not hard and cache.is_fetched(version):  # stopping a lab does not download Kafka
                     classes.keep(cache.fetch(version), cache.java(), self.home(node))
             else:

@@ -7,11 +7,14 @@ import random
 import socket
 import uuid
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Literal
+from typing import Literal, Self, TypeVar
 
 from canary.lab.errors import LabError
+from canary.lab.jars.pinned_jars import version_tuple
+
+_T = TypeVar("_T")
 
 Profile = Literal["calm", "quick"]
 
@@ -46,6 +49,7 @@ class State:
     ``cluster_id`` is base64 of 16 random bytes, as Kafka wants it; ``heap`` is in JVM notation ("256m"). ``features``
     are the feature levels the cluster is formatted with, by name; others have Kafka's defaults. ``ports`` are by node
     id, ``overrides`` those properties of single brokers, by id. ``profile``: see canary.lab.properties.
+    ``versions`` are those of Kafka of single nodes, by id, where they are not ``version``.
     """
 
     version: str
@@ -57,11 +61,37 @@ class State:
     ports: dict[int, int]
     overrides: dict[int, dict[str, str]] = field(default_factory=dict)
     profile: Profile = "calm"
+    versions: dict[int, str] = field(default_factory=dict)
 
     @property
     def brokers(self) -> tuple[int, ...]:
         """Ids of the brokers, ascending."""
         return tuple(sorted(node for node in self.ports if node != CONTROLLER))
+
+    def version_of(self, node: int) -> str:
+        """Return the version of Kafka that a node runs."""
+        return self.versions.get(node, self.version)
+
+    def upgraded(self, versions: Mapping[int, str]) -> Self:
+        """Return it with other versions of single nodes, by id.
+
+        Raises:
+            LabError: one is older than what has written the node's data.
+        """
+        now = {node: versions.get(node, self.version_of(node)) for node in self.ports}
+        for node, version in now.items():
+            if version_tuple(version) < version_tuple(before := self.version_of(node)):
+                raise LabError(f"the data of node {node} is of Kafka {before}, newer than {version}")
+        common = min(now.values(), key=version_tuple)
+        return replace(self, version=common, versions={node: one for node, one in now.items() if one != common})
+
+    def without(self, node: int) -> Self:
+        """Return it without a broker."""
+
+        def others(values: Mapping[int, _T]) -> dict[int, _T]:
+            return {one: value for one, value in values.items() if one != node}
+
+        return replace(self, ports=others(self.ports), overrides=others(self.overrides), versions=others(self.versions))
 
 
 def load(directory: Path) -> State | None:
@@ -77,6 +107,7 @@ def load(directory: Path) -> State | None:
             raise LabError(f"{path} was written by another version of the canary; remove {directory} and start anew")
         raw["ports"] = {int(node): int(port) for node, port in raw["ports"].items()}
         raw["overrides"] = {int(node): dict(values) for node, values in raw["overrides"].items()}
+        raw["versions"] = {int(node): version for node, version in raw.get("versions", {}).items()}
         return State(**raw)
     except FileNotFoundError:
         return None

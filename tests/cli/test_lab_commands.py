@@ -61,7 +61,7 @@ def test_progress_without_a_terminal_is_a_line_now_and_then() -> None:
 @pytest.mark.kafka
 @pytest.mark.quick
 def test_what_happens_to_brokers_is_done_to_the_lab_of_another_process(lab: Lab) -> None:
-    place = ("--directory", lab.directory, "--json")
+    place = ("--directory", str(lab.directory), "--json")
     topic = topic_of(lab, "commands", [[2, 1, 3]])
     producer = Producer({"bootstrap.servers": lab.bootstrap, "log_level": 0})
     producer.produce(topic, b"a", partition=0)
