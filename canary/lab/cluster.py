@@ -10,7 +10,6 @@ from canary.lab import events, logs
 from canary.lab.errors import LabError
 from canary.lab.jars.cache import Progress
 from canary.lab.site import NodeStatus, Site
-from canary.lab.state import CONTROLLER
 
 _POLL_S = 0.05
 
@@ -46,6 +45,11 @@ class Cluster:
         """Ids of all brokers, running or not."""
         return self._site.state().brokers
 
+    @property
+    def controllers(self) -> tuple[int, ...]:
+        """Ids of all controllers, running or not."""
+        return self._site.state().controllers
+
     def port(self, node: int) -> int:
         """Return the port of a broker (or of the controller)."""
         self._site.require_known(node)
@@ -56,8 +60,8 @@ class Cluster:
         return tuple(node for node in self.brokers if self._site.pid(node) is not None)
 
     def status(self) -> list[NodeStatus]:
-        """Return every node's state, controller first."""
-        return [self._site.status(node) for node in (CONTROLLER, *self.brokers)]
+        """Return every node's state, controllers first."""
+        return [self._site.status(node) for node in (*self.controllers, *self.brokers)]
 
     def partition(self, topic: str, partition: int) -> wire.PartitionState:
         """Return leader, epoch, ISR and replicas of a partition as the brokers see it now.
@@ -93,10 +97,10 @@ class Cluster:
     def wait_ready(
         self, timeout: float = 180.0, progress: Progress | None = None, *, including: Iterable[int] = ()
     ) -> None:
-        """Wait until every running broker, those ``including``, and the controller say that all of them are in.
+        """Wait until every running broker, those ``including``, and the controllers say that all of them are in.
 
         Raises:
-            LabError: one has ended meanwhile, or ``timeout`` seconds are over.
+            LabError: one has ended meanwhile, most controllers have ended, or ``timeout`` seconds are over.
         """
         expected = {*self._site.running(), *including}
 
@@ -104,11 +108,15 @@ class Cluster:
             for node in expected:
                 if self._site.pid(node) is None:
                     raise LabError(f"broker {node} has ended while starting: {self._site.last_words(node)}")
-            if self._site.pid(CONTROLLER) is None:
-                raise LabError(f"the controller has ended: {self._site.last_words(CONTROLLER)}")
+            ended = [node for node in self.controllers if self._site.pid(node) is None]
+            if 2 * len(ended) >= len(self.controllers):
+                raise LabError(f"there is no quorum without controllers {ended}: {self._site.last_words(ended[0])}")
             answers = [wire.ask(self.port(node)) for node in sorted(expected)]
             up = sum(1 for answer in answers if answer is not None and expected <= answer.brokers)
-            if expected and up == len(expected):  # a broker that was frozen may have been fenced without knowing it
+            electing = (self.port(node) for node in self._site.running(self.controllers))
+            if (
+                expected and up == len(expected) and all(map(wire.accepts, electing))
+            ):  # a broker that was frozen may have been fenced without knowing it
                 up = len(wire.unfenced(self.port(min(expected)), expected))
             report(progress, "starting brokers", up, len(expected))
             return up == len(expected)

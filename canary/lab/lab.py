@@ -1,4 +1,4 @@
-"""The lab itself: one controller, n brokers, and everything that can be done to them."""
+"""The lab itself: controllers, brokers, and everything that can be done to them."""
 
 import shutil
 from collections.abc import Mapping
@@ -29,7 +29,8 @@ class Lab(Damageable):
     Args:
         directory: of the lab; made if missing. One that was a lab before is started again with its data, its version
             (or a newer one), its nodes and its cluster id.
-        brokers: how many, with ids 1..n. Ignored if the directory already is a lab.
+        brokers: how many, with ids 1..n. Ignored if the directory already is a lab, as are ``controllers``.
+        controllers: how many, with ids from CONTROLLER on; one of three may fail.
         version: of Kafka.
         properties: override or add to those of the nodes.
         heap: of each process, as for -Xmx.
@@ -38,11 +39,12 @@ class Lab(Damageable):
         die_with_parent: kill (-9) every process of the lab when this Python process ends, however it ends.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  # each says one thing of the cluster, by name
         self,
         directory: Path | str,
         brokers: int = 3,
         *,
+        controllers: int = 1,
         version: str = DEFAULT_VERSION,
         properties: NodeProperties = NodeProperties(),  # noqa: B008  # frozen
         heap: str = "256m",
@@ -50,8 +52,8 @@ class Lab(Damageable):
         features: Mapping[str, int] | None = None,
         die_with_parent: bool = False,
     ) -> None:
-        if brokers < 1:
-            raise LabError("a lab needs at least one broker", 2)
+        if brokers < 1 or controllers < 1:
+            raise LabError("a lab needs at least one broker and one controller", 2)
         self.directory = Path(directory).absolute()
         wanted = State(
             version=version,
@@ -60,7 +62,7 @@ class Lab(Damageable):
             broker_properties=state.texts(properties.brokers),
             controller_properties=state.texts(properties.for_controller()),
             features=dict(features or {}),
-            ports=dict.fromkeys([CONTROLLER, *range(1, brokers + 1)], 0),
+            ports=dict.fromkeys([*range(CONTROLLER, CONTROLLER + controllers), *range(1, brokers + 1)], 0),
             overrides={node: state.texts(values) for node, values in properties.single.items()},
             profile=profile,
         )
@@ -101,8 +103,9 @@ class Lab(Damageable):
         now = self._site.prepare(progress)
         try:
             with self._site.locked():
-                self._site.format_controller(now)
-                for node in (CONTROLLER, *now.brokers):
+                for node in now.controllers:
+                    self._site.format_controller(now, node)
+                for node in (*now.controllers, *now.brokers):
                     self._site.spawn(node)
             self.wait_ready(timeout, progress, including=now.brokers)
         except BaseException:  # Ctrl-C too: no half-started lab is left behind
@@ -111,21 +114,21 @@ class Lab(Damageable):
         _log.info("lab_started", directory=str(self.directory), bootstrap=self.bootstrap, version=now.version)
 
     def stop(self, *, hard: bool = False) -> None:
-        """Stop every process of the lab, brokers before the controller; fine when none runs.
+        """Stop every process of the lab, brokers before controllers; fine when none runs.
 
-        With ``hard``, or without a controller, they are killed (-9) at once, else after 15 s.
+        With ``hard``, or without a quorum of controllers, they are killed (-9) at once, else after 15 s.
         """
         if state.load(self.directory) is None:
             return
         with self._site.locked():
-            controller = self._site.pid(CONTROLLER)
-            alone = controller is None or process.state(controller) != "running"  # brokers would wait for it
-            for group in (self.brokers, (CONTROLLER,)):
+            controllers = self.controllers
+            alone = 2 * len(self._site.running(controllers)) <= len(controllers)  # brokers would wait for them
+            for group in (self.brokers, controllers):
                 self._site.end(group, hard=hard or alone)
         _log.info("lab_stopped", directory=str(self.directory))
 
     def kill(self, node: int) -> None:
-        """Kill -9 a broker (or the controller) and return when it is gone; fine when it is gone already."""
+        """Kill -9 a node and return when it is gone; fine when it is gone already."""
         self._site.require_known(node)
         self._site.end((node,), hard=True)
 
@@ -154,7 +157,7 @@ class Lab(Damageable):
         """Stop a process if it runs, start it, and wait until it is back in the cluster; see start_broker()."""
         self._site.require_known(node)
         self._site.end((node,), hard=hard)
-        if node == CONTROLLER:
+        if node in self.controllers:
             self._site.upgrade(node, version)
             self._site.spawn(node, environment)
             self.wait_ready(timeout)

@@ -43,11 +43,11 @@ EVENT_LOGGERS: Final = (
 
 def server_properties(lab: State, node: int, data: Path) -> dict[str, str]:
     """Return the properties of a lab's broker or controller, whose log directory is ``data``; overrides win."""
-    controller = node == CONTROLLER
+    controller = node >= CONTROLLER
     shared = {
         "process.roles": "controller" if controller else "broker",
         "node.id": str(node),
-        "controller.quorum.voters": f"{CONTROLLER}@127.0.0.1:{lab.ports[CONTROLLER]}",
+        "controller.quorum.voters": ",".join(f"{one}@127.0.0.1:{lab.ports[one]}" for one in lab.controllers),
         "controller.listener.names": "CONTROLLER",
         "listeners": f"{'CONTROLLER' if controller else 'PLAINTEXT'}://127.0.0.1:{lab.ports[node]}",
         "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",

@@ -4,7 +4,7 @@ import contextlib
 import fcntl
 import subprocess
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from signal import SIGCONT, SIGKILL, SIGTERM
@@ -57,7 +57,8 @@ class Site:
         """Raise LabError if there is no such node."""
         if node not in self.state().ports:
             raise LabError(
-                f"there is no node {node}; brokers are {list(self.state().brokers)}, the controller is {CONTROLLER}"
+                f"there is no node {node}; brokers are {list(self.state().brokers)}, "
+                f"controllers {list(self.state().controllers)}"
             )
 
     def require_broker(self, node: int) -> None:
@@ -75,7 +76,9 @@ class Site:
 
     def home(self, node: int) -> Path:
         """Return the directory of one node."""
-        return self.directory / ("controller" if node == CONTROLLER else f"broker-{node}")
+        return self.directory / (
+            f"broker-{node}" if node < CONTROLLER else "controller" if node == CONTROLLER else f"controller-{node}"
+        )
 
     def data(self, node: int) -> Path:
         """Return a node's log directory."""
@@ -92,7 +95,7 @@ class Site:
 
     def status(self, node: int) -> NodeStatus:
         """Return the state of a node's process."""
-        pid, role = self.pid(node), "controller" if node == CONTROLLER else "broker"
+        pid, role = self.pid(node), "controller" if node >= CONTROLLER else "broker"
         condition = process.state(pid) if pid is not None else "stopped"
         memory = process.resident_bytes(pid) if pid is not None else 0
         return NodeStatus(node, role, condition, pid, self.state().ports[node], memory)
@@ -105,9 +108,9 @@ class Site:
             raise LabError(f"node {node} is not running")
         return pid
 
-    def running(self) -> list[int]:
-        """Return the brokers whose process runs and is not paused."""
-        pids = {node: self.pid(node) for node in self.state().brokers}
+    def running(self, nodes: Iterable[int] | None = None) -> list[int]:
+        """Return those of some nodes, or of all brokers, whose process runs and is not paused."""
+        pids = {node: self.pid(node) for node in (self.state().brokers if nodes is None else nodes)}
         return [node for node, pid in pids.items() if pid is not None and process.state(pid) == "running"]
 
     @contextlib.contextmanager
@@ -144,7 +147,7 @@ class Site:
         home, data = self.home(node), self.data(node)
         data.mkdir(parents=True, exist_ok=True)
         meta = data / "meta.properties"
-        if node != CONTROLLER and not meta.exists():
+        if node < CONTROLLER and not meta.exists():
             # as StorageTool does for a broker, without starting a JVM for each
             ids = {"version": 1, "cluster.id": now.cluster_id, "node.id": node, "directory.id": random_id()}
             meta.write_text(properties.render(texts(ids)))
@@ -153,18 +156,18 @@ class Site:
         for name, text in properties.logging_files(home).items():
             (home / name).write_text(text)
 
-    def format_controller(self, now: State) -> None:
-        """Write the controller's first metadata with StorageTool, which knows a version's default features."""
-        if (self.data(CONTROLLER) / "meta.properties").exists():
+    def format_controller(self, now: State, node: int) -> None:
+        """Write a controller's first metadata with StorageTool, which knows a version's default features."""
+        if (self.data(node) / "meta.properties").exists():
             return
-        config = str(self.home(CONTROLLER) / "server.properties")
+        config = str(self.home(node) / "server.properties")
         options = ["format", "-t", now.cluster_id, "-c", config]
-        command = [*self.java_command(now, CONTROLLER), "kafka.tools.StorageTool", *options]
+        command = [*self.java_command(now, node), "kafka.tools.StorageTool", *options]
         for name, level in now.features.items():
             command += ["--feature", f"{name}={level}"]
         done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603  # the command is ours
         if done.returncode != 0:
-            raise LabError(f"formatting the controller failed: {(done.stderr or done.stdout).strip()[-800:]}")
+            raise LabError(f"formatting controller {node} failed: {(done.stderr or done.stdout).strip()[-800:]}")
 
     def java_command(self, now: State, node: int, *, leaves_classes: bool = False) -> list[str]:
         """Return the command line up to the main class; ``leaves_classes``: the JVM archives its classes at its end."""

@@ -19,7 +19,7 @@ _T = TypeVar("_T")
 Profile = Literal["calm", "quick"]
 
 CONTROLLER = 1000
-"""The controller's node id; brokers count from 1."""
+"""The first controller's node id, and more follow; brokers count from 1."""
 
 _PORTS = range(20_000, 32_000)  # below the ephemeral ports: a broker once lost its port to a client (FIELD-NOTES)
 _FORMAT = 1
@@ -66,7 +66,12 @@ class State:
     @property
     def brokers(self) -> tuple[int, ...]:
         """Ids of the brokers, ascending."""
-        return tuple(sorted(node for node in self.ports if node != CONTROLLER))
+        return tuple(sorted(node for node in self.ports if node < CONTROLLER))
+
+    @property
+    def controllers(self) -> tuple[int, ...]:
+        """Ids of the controllers, ascending."""
+        return tuple(sorted(node for node in self.ports if node >= CONTROLLER))
 
     def version_of(self, node: int) -> str:
         """Return the version of Kafka that a node runs."""

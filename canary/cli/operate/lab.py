@@ -30,6 +30,7 @@ BrokerArgument = Annotated[int, typer.Argument(metavar="BROKER", help="Its id.")
 def up(
     directory: DirectoryOption = None,
     brokers: Annotated[int | None, typer.Option(min=1, max=9, help="How many; default: lab.brokers.")] = None,
+    controllers: Annotated[int, typer.Option(min=1, max=5, help="How many; of three, one may fail.")] = 1,
     kafka: VersionOption = None,
     heap: Annotated[str | None, typer.Option(help="Of each process, as in -Xmx; default: lab.heap.")] = None,
     settings: SetOption = None,
@@ -48,6 +49,7 @@ def up(
     lab = Lab(
         directory or defaults.directory,
         brokers=brokers or defaults.brokers,
+        controllers=controllers,
         version=kafka or defaults.version,
         heap=heap or defaults.heap,
         properties=NodeProperties(_properties(settings or []), _properties(controller_settings or [])),
