@@ -25,7 +25,20 @@ Nothing here needs root, a container or the network once the jars are there (can
 from canary.kafka.wire import PartitionState
 from canary.lab.errors import LabError
 from canary.lab.lab import Lab
+from canary.lab.proxy.faults import Cut, Delay, Fault, Hold, LoseAnswers
 from canary.lab.site import NodeStatus
 from canary.lab.state import CONTROLLER, NodeProperties
 
-__all__ = ["CONTROLLER", "Lab", "LabError", "NodeProperties", "NodeStatus", "PartitionState"]
+__all__ = [
+    "CONTROLLER",
+    "Cut",
+    "Delay",
+    "Fault",
+    "Hold",
+    "Lab",
+    "LabError",
+    "LoseAnswers",
+    "NodeProperties",
+    "NodeStatus",
+    "PartitionState",
+]

@@ -51,7 +51,7 @@ class Cluster:
         return self._site.state().controllers
 
     def port(self, node: int) -> int:
-        """Return the port of a broker (or of the controller)."""
+        """Return the port at which others reach a node: the proxy's, where there is one."""
         self._site.require_known(node)
         return self._site.state().ports[node]
 
@@ -75,7 +75,7 @@ class Cluster:
         answers = {
             node: answer.partitions.get((topic, partition))
             for node in self._site.running()
-            if (answer := wire.ask(self.port(node), (topic,))) is not None
+            if (answer := wire.ask(self._site.state().private_port(node), (topic,))) is not None
         }
         known = [(found.leader_epoch, found.leader == node, found) for node, found in answers.items() if found]
         if not known:
@@ -103,6 +103,7 @@ class Cluster:
             LabError: one has ended meanwhile, most controllers have ended, or ``timeout`` seconds are over.
         """
         expected = {*self._site.running(), *including}
+        now = self._site.state()
 
         def ready() -> bool:
             for node in expected:
@@ -111,15 +112,14 @@ class Cluster:
             ended = [node for node in self.controllers if self._site.pid(node) is None]
             if 2 * len(ended) >= len(self.controllers):
                 raise LabError(f"there is no quorum without controllers {ended}: {self._site.last_words(ended[0])}")
-            answers = [wire.ask(self.port(node)) for node in sorted(expected)]
+            answers = [wire.ask(now.private_port(node)) for node in sorted(expected)]
             up = sum(1 for answer in answers if answer is not None and expected <= answer.brokers)
-            electing = (self.port(node) for node in self._site.running(self.controllers))
-            if (
-                expected and up == len(expected) and all(map(wire.accepts, electing))
-            ):  # a broker that was frozen may have been fenced without knowing it
-                up = len(wire.unfenced(self.port(min(expected)), expected))
+            doors = (now.ports[node] for node in (*self._site.running(now.controllers), *sorted(expected)))
+            everyone = up == len(expected) and all(map(wire.accepts, doors))
+            if expected and everyone:  # a broker that was frozen may have been fenced without knowing it
+                up = len(wire.unfenced(now.private_port(min(expected)), expected))
             report(progress, "starting brokers", up, len(expected))
-            return up == len(expected)
+            return everyone and up == len(expected)
 
         wait(ready, timeout, f"brokers {sorted(expected)} are not all in the cluster")
 

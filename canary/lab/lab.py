@@ -17,6 +17,8 @@ from canary.lab.errors import LabError
 from canary.lab.jars import cache
 from canary.lab.jars.cache import Progress
 from canary.lab.jars.pinned_jars import DEFAULT_VERSION
+from canary.lab.proxy import control
+from canary.lab.proxy.faults import Fault
 from canary.lab.site import Site
 from canary.lab.state import CONTROLLER, NodeProperties, Profile, State
 
@@ -36,6 +38,7 @@ class Lab(Damageable):
         heap: of each process, as for -Xmx.
         profile: "calm" waits for a silent broker as long as production does, "quick" expels it within 3 s.
         features: feature levels to format the cluster with, such as {"eligible.leader.replicas.version": 0}.
+        proxied: start it with a proxy that all connections come by, so that the network can fail; see nemesis().
         die_with_parent: kill (-9) every process of the lab when this Python process ends, however it ends.
     """
 
@@ -50,6 +53,7 @@ class Lab(Damageable):
         heap: str = "256m",
         profile: Profile = "calm",
         features: Mapping[str, int] | None = None,
+        proxied: bool = False,
         die_with_parent: bool = False,
     ) -> None:
         if brokers < 1 or controllers < 1:
@@ -65,6 +69,7 @@ class Lab(Damageable):
             ports=dict.fromkeys([*range(CONTROLLER, CONTROLLER + controllers), *range(1, brokers + 1)], 0),
             overrides={node: state.texts(values) for node, values in properties.single.items()},
             profile=profile,
+            proxied=proxied,
         )
         self._site = Site(self.directory, wanted, die_with_parent)
 
@@ -103,6 +108,8 @@ class Lab(Damageable):
         now = self._site.prepare(progress)
         try:
             with self._site.locked():
+                if now.proxied:
+                    control.start(self.directory, die_with_parent=self._site.die_with_parent)
                 for node in now.controllers:
                     self._site.format_controller(now, node)
                 for node in (*now.controllers, *now.brokers):
@@ -125,6 +132,7 @@ class Lab(Damageable):
             alone = 2 * len(self._site.running(controllers)) <= len(controllers)  # brokers would wait for them
             for group in (self.brokers, controllers):
                 self._site.end(group, hard=hard or alone)
+            control.stop(self.directory)
         _log.info("lab_stopped", directory=str(self.directory))
 
     def kill(self, node: int) -> None:
@@ -195,20 +203,44 @@ class Lab(Damageable):
         self._site.require_known(broker)
         self._site.end((broker,), hard=False)
 
+    def nemesis(self, *wanted: Fault) -> None:
+        """Have the network do this from now on, and nothing else; returns when it does.
+
+        What was held back until now is delivered, and counts begin anew.
+
+        Raises:
+            LabError: the lab has no proxy, or it does not answer.
+        """
+        self._site.require_proxied()
+        control.put_in_force(self.directory, wanted)
+        _log.info("network_faults", faults=[str(one) for one in wanted])
+
+    def heal(self) -> None:
+        """Have the network pass everything on again, also what was held back."""
+        self.nemesis()
+
+    def faults(self) -> list[Fault]:
+        """Return what the network does now, with the counts that are left."""
+        self._site.require_proxied()
+        return control.follow(self.directory)
+
     def add_broker(self, broker_properties: Mapping[str, object] | None = None, *, timeout: float = 180.0) -> int:
         """Add a broker to the running lab and return its id, one more than the highest so far."""
         with self._site.locked():
             now = self._site.state()
             node = max(now.brokers) + 1
-            (port,) = state.free_ports(1, avoid=now.ports.values())
+            port, private = state.free_ports(2, avoid=(*now.ports.values(), *now.private.values()))
             now = replace(
                 now,
                 ports={**now.ports, node: port},
+                private={**now.private, node: private} if now.proxied else {},
                 overrides={**now.overrides, node: state.texts(broker_properties or {})},
             )
             state.save(self.directory, now)
             self._site.configure(now, node)
             self._site.spawn(node)
+            if now.proxied:
+                control.follow(self.directory)
         self.wait_ready(timeout, including=(node,))
         return node
 
@@ -223,8 +255,12 @@ class Lab(Damageable):
             raise LabError("the last broker cannot be removed; stop the lab instead")
         self._site.end((broker,), hard=False)
         others = self._site.running()
-        if others and not any(wire.unregister(self.port(node), broker) for node in others):
+        ports = [self._site.state().private_port(node) for node in others]
+        if others and not any(wire.unregister(port, broker) for port in ports):
             raise LabError(f"no broker of {others} would unregister broker {broker}; is the controller running?")
         with self._site.locked():
-            state.save(self.directory, self._site.state().without(broker))
+            now = self._site.state().without(broker)
+            state.save(self.directory, now)
+            if now.proxied:
+                control.follow(self.directory)
             shutil.rmtree(self._site.home(broker))

@@ -16,7 +16,7 @@ from canary.lab.errors import LabError
 from canary.lab.jars import cache, classes
 from canary.lab.jars.cache import Progress
 from canary.lab.process import ProcessFile
-from canary.lab.state import CONTROLLER, State, free_ports, load, random_id, save, texts
+from canary.lab.state import CONTROLLER, State, load, random_id, save, texts
 
 _log = structlog.get_logger(__name__)
 
@@ -74,6 +74,15 @@ class Site:
                 f"node {node} is running; kill it before {what}: canary lab kill {node} --directory {self.directory}"
             )
 
+    def require_proxied(self) -> None:
+        """Raise LabError if nothing is between the nodes."""
+        if not self.state().proxied:
+            place = f"--directory {self.directory}"
+            raise LabError(
+                f"the lab in {self.directory} has no proxy between its nodes; start it with one: "
+                f"canary lab down {place} && canary lab up --proxied {place}"
+            )
+
     def home(self, node: int) -> Path:
         """Return the directory of one node."""
         return self.directory / (
@@ -127,7 +136,7 @@ class Site:
             now = self.wanted
             if before is not None:
                 wanted = {node: now.version_of(node) for node in before.ports}
-                now = replace(before.upgraded(wanted), heap=now.heap)
+                now = replace(before.upgraded(wanted), heap=now.heap, proxied=now.proxied)
                 if running := [node for node in now.ports if self.pid(node) is not None]:
                     raise LabError(
                         f"the lab in {self.directory} is running (nodes {running}); use it, or stop it with: "
@@ -135,8 +144,7 @@ class Site:
                     )
             for version in {now.version_of(node) for node in now.ports}:
                 cache.fetch(version, progress)
-            ports = free_ports(len(now.ports), wanted=filter(None, now.ports.values()))
-            now = replace(now, ports=dict(zip(now.ports, ports, strict=True)))
+            now = now.with_free_ports()
             save(self.directory, now)
             for node in now.ports:
                 self.configure(now, node)

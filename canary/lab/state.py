@@ -50,6 +50,7 @@ class State:
     are the feature levels the cluster is formatted with, by name; others have Kafka's defaults. ``ports`` are by node
     id, ``overrides`` those properties of single brokers, by id. ``profile``: see canary.lab.properties.
     ``versions`` are those of Kafka of single nodes, by id, where they are not ``version``.
+    ``proxied``: ``ports`` are the proxy's, and nodes themselves listen at those of ``private``, by node id.
     """
 
     version: str
@@ -62,6 +63,8 @@ class State:
     overrides: dict[int, dict[str, str]] = field(default_factory=dict)
     profile: Profile = "calm"
     versions: dict[int, str] = field(default_factory=dict)
+    proxied: bool = False
+    private: dict[int, int] = field(default_factory=dict)
 
     @property
     def brokers(self) -> tuple[int, ...]:
@@ -72,6 +75,22 @@ class State:
     def controllers(self) -> tuple[int, ...]:
         """Ids of the controllers, ascending."""
         return tuple(sorted(node for node in self.ports if node >= CONTROLLER))
+
+    def private_port(self, node: int) -> int:
+        """Return the port at which a node itself listens."""
+        return self.private.get(node, self.ports[node])
+
+    def with_free_ports(self) -> Self:
+        """Return it with ports of 127.0.0.1 that are free now; those that it had before, where they are.
+
+        Raises:
+            LabError: there are not enough.
+        """
+        nodes = list(self.ports)
+        wanted = [*self.ports.values(), *self.private.values()]
+        found = free_ports(len(nodes) * (2 if self.proxied else 1), wanted=filter(None, wanted))
+        private = dict(zip(nodes, found[len(nodes) :], strict=True)) if self.proxied else {}
+        return replace(self, ports=dict(zip(nodes, found[: len(nodes)], strict=True)), private=private)
 
     def version_of(self, node: int) -> str:
         """Return the version of Kafka that a node runs."""
@@ -96,7 +115,13 @@ class State:
         def others(values: Mapping[int, _T]) -> dict[int, _T]:
             return {one: value for one, value in values.items() if one != node}
 
-        return replace(self, ports=others(self.ports), overrides=others(self.overrides), versions=others(self.versions))
+        return replace(
+            self,
+            ports=others(self.ports),
+            private=others(self.private),
+            overrides=others(self.overrides),
+            versions=others(self.versions),
+        )
 
 
 def load(directory: Path) -> State | None:
@@ -110,7 +135,8 @@ def load(directory: Path) -> State | None:
         raw = json.loads(path.read_text())
         if raw.pop("format") != _FORMAT:
             raise LabError(f"{path} was written by another version of the canary; remove {directory} and start anew")
-        raw["ports"] = {int(node): int(port) for node, port in raw["ports"].items()}
+        for name in ("ports", "private"):
+            raw[name] = {int(node): int(port) for node, port in raw.get(name, {}).items()}
         raw["overrides"] = {int(node): dict(values) for node, values in raw["overrides"].items()}
         raw["versions"] = {int(node): version for node, version in raw.get("versions", {}).items()}
         return State(**raw)
