@@ -14,6 +14,7 @@ from canary.errors import UserError
 
 if TYPE_CHECKING:
     from canary.lab import Lab
+    from canary.lab.proxy.faults import Party
 
 DirectoryOption = Annotated[Path | None, typer.Option("--directory", "-d", help="Of the lab; default: lab.directory.")]
 VersionOption = Annotated[str | None, typer.Option("--kafka", help="Kafka's version; default: lab.version.")]
@@ -27,7 +28,7 @@ NodesArgument = Annotated[list[str], typer.Argument(metavar="NODE...", help="Ids
 BrokerArgument = Annotated[int, typer.Argument(metavar="BROKER", help="Its id.")]
 
 
-def up(
+def up(  # noqa: PLR0913  # options, each given by name
     directory: DirectoryOption = None,
     brokers: Annotated[int | None, typer.Option(min=1, max=9, help="How many; default: lab.brokers.")] = None,
     controllers: Annotated[int, typer.Option(min=1, max=5, help="How many; of three, one may fail.")] = 1,
@@ -36,6 +37,7 @@ def up(
     settings: SetOption = None,
     controller_settings: ControllerSetOption = None,
     *,
+    proxied: Annotated[bool, typer.Option("--proxied", help="With a network that `partition` can cut.")] = False,
     json: JsonOption = False,
 ) -> None:
     """Start the brokers and leave them running. A lab that was there before keeps its data.
@@ -50,6 +52,7 @@ def up(
         directory or defaults.directory,
         brokers=brokers or defaults.brokers,
         controllers=controllers,
+        proxied=proxied,
         version=kafka or defaults.version,
         heap=heap or defaults.heap,
         properties=NodeProperties(_properties(settings or []), _properties(controller_settings or [])),
@@ -141,6 +144,34 @@ def wipe(broker: BrokerArgument, directory: DirectoryOption = None, *, json: Jso
     _report(lab, json=json)
 
 
+def partition(
+    parties: Annotated[list[str] | None, typer.Argument(metavar="A B", help="A node each, `client` or `any`.")] = None,
+    directory: DirectoryOption = None,
+    *,
+    one_way: Annotated[bool, typer.Option("--one-way", help="Nothing goes from A to B; back it does.")] = False,
+    heal: Annotated[bool, typer.Option("--heal", help="Let everything pass again.")] = False,
+    json: JsonOption = False,
+) -> None:
+    """Cut two nodes of a lab with a proxy off from each other, besides those that are. Shows what is cut, or slow.
+
+    Example: canary lab partition 1 2
+    """
+    from canary.lab import Cut  # noqa: PLC0415
+    from canary.lab.proxy.faults import encoded  # noqa: PLC0415
+
+    lab = _attached(directory)
+    if heal:
+        lab.heal()
+    if parties:
+        if len(parties) != 2:
+            raise UserError("name two parties that are cut off from each other, such as: canary lab partition 1 2")
+        source, target = (_party(lab, name) for name in parties)
+        lab.nemesis(*lab.faults(), Cut(source, target, both=not one_way))
+    found = lab.faults()
+    text = "\n".join(map(str, found)) or "everything passes"
+    session.report({"faults": [encoded(one) for one in found]}, text, json=json)
+
+
 def fetch(kafka: VersionOption = None, *, json: JsonOption = False) -> None:
     """Fetch the brokers' jars, so that `up` needs no network.
 
@@ -177,6 +208,11 @@ def _node(lab: Lab, name: str) -> int:
     if name not in known:
         raise UserError(f"{name!r} is no node of the lab; nodes are {', '.join(known)}")
     return known[name]
+
+
+def _party(lab: Lab, name: str) -> Party:
+    """Return a node's id, or the word for those that are none."""
+    return name if name in {"client", "any"} else _node(lab, name)  # type: ignore[return-value]  # one of the two
 
 
 def _properties(pairs: list[str]) -> dict[str, object]:
