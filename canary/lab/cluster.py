@@ -3,6 +3,7 @@
 import contextlib
 import time
 from collections.abc import Callable, Iterable
+from collections.abc import Set as AbstractSet
 from pathlib import Path
 
 from canary.kafka import wire
@@ -10,6 +11,7 @@ from canary.lab import events, logs
 from canary.lab.errors import LabError
 from canary.lab.jars.cache import Progress
 from canary.lab.site import NodeStatus, Site
+from canary.lab.state import CONTROLLER
 
 _POLL_S = 0.05
 
@@ -37,8 +39,9 @@ class Cluster:
 
     @property
     def cluster_id(self) -> str:
-        """The id the cluster was formatted with."""
-        return self._site.state().cluster_id
+        """The id the cluster was formatted with; ZooKeeper's brokers choose it when they first start."""
+        now = self._site.state()
+        return self._site.cluster_id_of(now.brokers[0]) if now.zookeeper else now.cluster_id
 
     @property
     def brokers(self) -> tuple[int, ...]:
@@ -117,11 +120,39 @@ class Cluster:
             doors = (now.ports[node] for node in (*self._site.running(now.controllers), *sorted(expected)))
             everyone = up == len(expected) and all(map(wire.accepts, doors))
             if expected and everyone:  # a broker that was frozen may have been fenced without knowing it
-                up = len(wire.unfenced(now.private_port(min(expected)), expected))
+                up = len(expected & self._taken_in(expected, {one.controller for one in answers if one is not None}))
             report(progress, "starting brokers", up, len(expected))
             return everyone and up == len(expected)
 
         wait(ready, timeout, f"brokers {sorted(expected)} are not all in the cluster")
+
+    def _taken_in(self, brokers: AbstractSet[int], controllers: AbstractSet[int]) -> frozenset[int]:
+        """Return which of some brokers the cluster has taken in, as who decides it says.
+
+        That is the controller, to whom any broker leads. With ZooKeeper it is ZooKeeper, once all brokers name the same
+        controller and that one takes requests (for which it does not look who is there).
+        """
+        now = self._site.state()
+        if not now.zookeeper:
+            return wire.unfenced(now.private_port(min(brokers)), brokers)
+        if len(controllers) > 1 or not controllers <= brokers:
+            return frozenset()
+        (controller,) = controllers
+        found = wire.registered(now.private_port(CONTROLLER)) or frozenset()
+        return found & wire.unfenced(now.private_port(controller), brokers)
+
+    def _wait_for_the_end_of_sessions(self, brokers: AbstractSet[int]) -> None:
+        """Wait until ZooKeeper knows none of these brokers: it takes none in whose last session is not over."""
+        now = self._site.state()
+        if now.zookeeper:
+            keeper = now.private_port(CONTROLLER)
+            complaint = f"ZooKeeper does not answer, or knows brokers of {sorted(brokers)} from before,"
+
+            def over() -> bool:
+                found = wire.registered(keeper)
+                return found is not None and not found & brokers
+
+            wait(over, 60.0, complaint)
 
     def wait_isr(self, topic: str, partition: int, isr: set[int] | frozenset[int], timeout: float = 90.0) -> None:
         """Wait until the in-sync replicas of a partition are exactly these brokers.

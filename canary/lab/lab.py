@@ -16,7 +16,7 @@ from canary.lab.damage import Damageable
 from canary.lab.errors import LabError
 from canary.lab.jars import cache
 from canary.lab.jars.cache import Progress
-from canary.lab.jars.pinned_jars import DEFAULT_VERSION
+from canary.lab.jars.pinned_jars import DEFAULT_VERSION, version_tuple
 from canary.lab.proxy import control
 from canary.lab.proxy.faults import Fault
 from canary.lab.site import Site
@@ -38,6 +38,7 @@ class Lab(Damageable):
         heap: of each process, as for -Xmx.
         profile: "calm" waits for a silent broker as long as production does, "quick" expels it within 3 s.
         features: feature levels to format the cluster with, such as {"eligible.leader.replicas.version": 0}.
+        zookeeper: node CONTROLLER is ZooKeeper, which Kafka before 4.0 can do without KRaft with.
         proxied: start it with a proxy that all connections come by, so that the network can fail; see nemesis().
         die_with_parent: kill (-9) every process of the lab when this Python process ends, however it ends.
     """
@@ -53,11 +54,14 @@ class Lab(Damageable):
         heap: str = "256m",
         profile: Profile = "calm",
         features: Mapping[str, int] | None = None,
+        zookeeper: bool = False,
         proxied: bool = False,
         die_with_parent: bool = False,
     ) -> None:
         if brokers < 1 or controllers < 1:
             raise LabError("a lab needs at least one broker and one controller", 2)
+        if zookeeper and (controllers > 1 or version_tuple(version) >= (4,)):
+            raise LabError("a lab has one ZooKeeper, and Kafka 3", 2)
         self.directory = Path(directory).absolute()
         wanted = State(
             version=version,
@@ -69,6 +73,7 @@ class Lab(Damageable):
             ports=dict.fromkeys([*range(CONTROLLER, CONTROLLER + controllers), *range(1, brokers + 1)], 0),
             overrides={node: state.texts(values) for node, values in properties.single.items()},
             profile=profile,
+            zookeeper=zookeeper,
             proxied=proxied,
         )
         self._site = Site(self.directory, wanted, die_with_parent)
@@ -112,7 +117,10 @@ class Lab(Damageable):
                     control.start(self.directory, die_with_parent=self._site.die_with_parent)
                 for node in now.controllers:
                     self._site.format_controller(now, node)
-                for node in (*now.controllers, *now.brokers):
+                for node in now.controllers:
+                    self._site.spawn(node)
+                self._wait_for_the_end_of_sessions(set(now.brokers))
+                for node in now.brokers:
                     self._site.spawn(node)
             self.wait_ready(timeout, progress, including=now.brokers)
         except BaseException:  # Ctrl-C too: no half-started lab is left behind
@@ -194,6 +202,7 @@ class Lab(Damageable):
         """
         self._site.require_stopped(broker, "it is started")
         self._site.upgrade(broker, version)
+        self._wait_for_the_end_of_sessions({broker})
         self._site.spawn(broker, environment)
         if timeout:
             self.wait_ready(timeout, including=(broker,))
@@ -256,7 +265,7 @@ class Lab(Damageable):
         self._site.end((broker,), hard=False)
         others = self._site.running()
         ports = [self._site.state().private_port(node) for node in others]
-        if others and not any(wire.unregister(port, broker) for port in ports):
+        if others and not self._site.state().zookeeper and not any(wire.unregister(port, broker) for port in ports):
             raise LabError(f"no broker of {others} would unregister broker {broker}; is the controller running?")
         with self._site.locked():
             now = self._site.state().without(broker)

@@ -21,13 +21,15 @@ from canary.lab.state import CONTROLLER, State, load, random_id, save, texts
 _log = structlog.get_logger(__name__)
 
 _STOP_S = 15.0
+_KAFKA = "kafka.Kafka"
+_ZOOKEEPER = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
 
 
 @dataclass(frozen=True, slots=True)
 class NodeStatus:
     """One process of a lab, which is "running", "paused" or "stopped"; then ``pid`` is None, and ``resident_bytes`` 0.
 
-    ``role`` is "broker" or "controller", ``port`` is on 127.0.0.1.
+    ``role`` is "broker", "controller" or "zookeeper", ``port`` is on 127.0.0.1.
     """
 
     node: int
@@ -93,6 +95,12 @@ class Site:
         """Return a node's log directory."""
         return self.home(node) / "data"
 
+    def cluster_id_of(self, broker: int) -> str:
+        """Return the cluster id in a broker's data; "" before its first start."""
+        meta = self.data(broker) / "meta.properties"
+        lines = meta.read_text().splitlines() if meta.exists() else []
+        return next((line.partition("=")[2] for line in lines if line.startswith("cluster.id=")), "")
+
     def file(self, node: int) -> ProcessFile:
         """Return a node's pid file."""
         home = self.home(node)
@@ -104,10 +112,11 @@ class Site:
 
     def status(self, node: int) -> NodeStatus:
         """Return the state of a node's process."""
-        pid, role = self.pid(node), "controller" if node >= CONTROLLER else "broker"
+        now, pid = self.state(), self.pid(node)
+        role = "broker" if node < CONTROLLER else "zookeeper" if now.zookeeper else "controller"
         condition = process.state(pid) if pid is not None else "stopped"
         memory = process.resident_bytes(pid) if pid is not None else 0
-        return NodeStatus(node, role, condition, pid, self.state().ports[node], memory)
+        return NodeStatus(node, role, condition, pid, now.ports[node], memory)
 
     def require_pid(self, node: int) -> int:
         """Return the pid of a node that has to run; LabError if it does not."""
@@ -155,7 +164,7 @@ class Site:
         home, data = self.home(node), self.data(node)
         data.mkdir(parents=True, exist_ok=True)
         meta = data / "meta.properties"
-        if node < CONTROLLER and not meta.exists():
+        if node < CONTROLLER and not now.zookeeper and not meta.exists():
             # as StorageTool does for a broker, without starting a JVM for each
             ids = {"version": 1, "cluster.id": now.cluster_id, "node.id": node, "directory.id": random_id()}
             meta.write_text(properties.render(texts(ids)))
@@ -166,7 +175,7 @@ class Site:
 
     def format_controller(self, now: State, node: int) -> None:
         """Write a controller's first metadata with StorageTool, which knows a version's default features."""
-        if (self.data(node) / "meta.properties").exists():
+        if now.zookeeper or (self.data(node) / "meta.properties").exists():
             return
         config = str(self.home(node) / "server.properties")
         options = ["format", "-t", now.cluster_id, "-c", config]
@@ -198,7 +207,8 @@ class Site:
         """Start a node's process, with these variables added to its environment, and write its pid file."""
         home, now = self.home(node), self.state()
         start = self.java_command(now, node, leaves_classes=node == now.brokers[0])
-        command = [*start, "kafka.Kafka", str(home / "server.properties")]
+        program = _ZOOKEEPER if now.zookeeper and node >= CONTROLLER else _KAFKA
+        command = [*start, program, str(home / "server.properties")]
         console = home / "console.log"
         events.note(self.directory, "started", (node,))
         pid = process.spawn(

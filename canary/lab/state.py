@@ -50,6 +50,7 @@ class State:
     are the feature levels the cluster is formatted with, by name; others have Kafka's defaults. ``ports`` are by node
     id, ``overrides`` those properties of single brokers, by id. ``profile``: see canary.lab.properties.
     ``versions`` are those of Kafka of single nodes, by id, where they are not ``version``.
+    ``zookeeper``: node CONTROLLER is ZooKeeper, and the brokers elect a controller among themselves.
     ``proxied``: ``ports`` are the proxy's, and nodes themselves listen at those of ``private``, by node id.
     """
 
@@ -63,6 +64,7 @@ class State:
     overrides: dict[int, dict[str, str]] = field(default_factory=dict)
     profile: Profile = "calm"
     versions: dict[int, str] = field(default_factory=dict)
+    zookeeper: bool = False
     proxied: bool = False
     private: dict[int, int] = field(default_factory=dict)
 

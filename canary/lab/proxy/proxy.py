@@ -3,13 +3,16 @@
 import asyncio
 import json
 import os
+from functools import partial
 
 from canary.lab.proxy import faults
 from canary.lab.proxy.control import SOCKET
 from canary.lab.proxy.link import Link
 from canary.lab.proxy.network import FaultyNetwork
 from canary.lab.proxy.openers import opener
+from canary.lab.proxy.stream import End
 from canary.lab.site import Site
+from canary.lab.state import CONTROLLER
 
 _LOOK_S = 0.05
 _HOST = "127.0.0.1"
@@ -61,13 +64,15 @@ class Proxy:
             if pid is None or not await _accepts(self._lab.private_port(node)):
                 await asyncio.sleep(_LOOK_S)  # that another process begins to listen raises no event
                 continue
-            server = await loop.create_server(
-                lambda: Link(self._network, node, framed=True).client, _HOST, self._lab.ports[node]
-            )
+            server = await loop.create_server(partial(self._accept, node), _HOST, self._lab.ports[node])
             try:
                 await _end_of(pid)
             finally:
                 server.close()
+
+    def _accept(self, node: int) -> End:
+        """Return the client's end of a new connection to a node; ZooKeeper has frames of its own."""
+        return Link(self._network, node, framed=node < CONTROLLER or not self._lab.zookeeper).client
 
     def _dial(self, link: Link, transport: asyncio.Transport) -> None:
         """Find out who opened a connection, and begin to connect it to its node."""
