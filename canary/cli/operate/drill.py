@@ -110,7 +110,8 @@ def run_all(
 
 
 def _perform(entries: Sequence[Entry], *, control: bool, report: Path | None, keep: Path | None, json: bool) -> None:
-    from canary.drills.rig import report as reports  # noqa: PLC0415  # Kafka's client takes its time
+    from canary.drills.report import document  # noqa: PLC0415  # Kafka's client takes its time
+    from canary.drills.report.page import page  # noqa: PLC0415
     from canary.drills.rig.result import attempt  # noqa: PLC0415
     from canary.processes import signals  # noqa: PLC0415
 
@@ -121,13 +122,13 @@ def _perform(entries: Sequence[Entry], *, control: bool, report: Path | None, ke
         result = attempt(entry, stopping, lambda line: typer.echo(f"  {line}", err=True), keep, with_control=control)
         results.append(result)
         if not json:
-            typer.echo(reports.text(result))
+            typer.echo(document.text(result))
         if stopping.is_set():
             break
     if json:
-        session.report({"items": [reports.document(one) for one in results]}, "", json=True)
+        session.report({"items": [document.document(one) for one in results]}, "", json=True)
     if report is not None:
-        report.write_text(reports.page(results), encoding="utf-8")
+        report.write_text(page(results), encoding="utf-8")
     if any(one.failed for one in results):
         raise typer.Exit(1)
     if any(one.impossible for one in results) or stopping.is_set():
