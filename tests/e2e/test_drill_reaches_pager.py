@@ -33,7 +33,9 @@ def test_a_drill_of_a_live_cluster_pages_as_a_drill_and_proves_the_page(lab: Lab
     webhook = f"{canary.base}/api/v1/drills/paged"
     with canary, monitoring(tmp_path, canary.port, [webhook, pager.address]):
         canary.until_probing()
-        canary.until(lambda: canary.metric("canary_probes_seen_total", topic="drilled-drill") > 10, 60, "the topic is probed")
+        canary.until(
+            lambda: canary.metric("canary_probes_seen_total", topic="drilled-drill") > 10, 60, "the topic is probed"
+        )
         assert canary.metric("canary_drill_last_success_timestamp_seconds", cluster="t") == 0
         options = ("--cluster", "t", "--page-within", "5m", "--json", "--config", str(canary.config))
         done = command("drill", "run", "duplicate", *options)
