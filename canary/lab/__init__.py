@@ -25,7 +25,7 @@ Nothing here needs root, a container or the network once the jars are there (can
 from canary.kafka.wire import PartitionState
 from canary.lab.errors import LabError
 from canary.lab.lab import Lab
-from canary.lab.proxy.faults import Cut, Delay, Fault, Hold, LoseAnswers
+from canary.lab.proxy.faults import Cut, Delay, Fault, Hold, LoseAnswers, ShiftFetch
 from canary.lab.site import NodeStatus
 from canary.lab.state import CONTROLLER, NodeProperties
 
@@ -41,4 +41,5 @@ __all__ = [
     "NodeProperties",
     "NodeStatus",
     "PartitionState",
+    "ShiftFetch",
 ]

@@ -1,6 +1,7 @@
 """The proxy's process: a door for each node, and the socket at which the lab sets faults."""
 
 import asyncio
+import base64
 import json
 import os
 from functools import partial
@@ -26,7 +27,7 @@ class Proxy:
         """Take the lab."""
         self._site = site
         self._lab = site.state()
-        self._network = FaultyNetwork(self._dial)
+        self._network = FaultyNetwork(self._dial, self._topic_id)
         self._doors: dict[int, asyncio.Task[None]] = {}
         self._dialing: set[asyncio.Task[None]] = set()
 
@@ -82,6 +83,14 @@ class Proxy:
         task = asyncio.create_task(self._connect(link))
         self._dialing.add(task)
         task.add_done_callback(self._dialing.discard)
+
+    def _topic_id(self, node: int, topic: str, partition: int) -> bytes:
+        """Return a topic's id, as a broker with a replica has it on its disk; b"" from one without."""
+        try:
+            text = (self._site.data(node) / f"{topic}-{partition}" / "partition.metadata").read_text()
+        except OSError:
+            return b""
+        return base64.urlsafe_b64decode(text.partition("topic_id: ")[2].strip() + "==")
 
     async def _connect(self, link: Link) -> None:
         port = self._lab.private_port(link.target)
