@@ -74,6 +74,12 @@ COMMANDS: Final = (
         },
         "A Kafka cluster of real brokers on this machine, to try things on.",
     ),
+    Command(
+        "drill",
+        "operate.drill",
+        {"list": "list_drills", "run": "run", "all": "run_all"},
+        "Break a throwaway cluster on purpose, and see the canary find it.",
+    ),
     Command("forget", "admin.forget"),
     Command("export", "data.export"),
     Command("alert", "admin.alert", {"test": "ring"}, "Test whether an alert reaches the people on call."),

@@ -27,7 +27,8 @@ def sharing(lab: Lab, directory: Path, index: int, *parts: str) -> Canary:
     }
     settings: dict[str, Any] = {"clusters": [cluster]}
     store = f"sqlite:///{directory}/store.db"
-    return Canary(directory / f"c{index}", lab.bootstrap, TOPIC, f"c{index}", store, settings=settings, parts=parts)
+    name = f"c{index}"
+    return Canary(directory / name, lab.bootstrap, TOPIC, name=name, store=store, settings=settings, parts=parts)
 
 
 def test_each_runner_probes_its_share_and_a_missing_one_is_counted(lab: Lab, tmp_path: Path) -> None:

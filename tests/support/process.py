@@ -4,21 +4,17 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import signal
 import subprocess
-import sys
 import time
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Self
 
 import httpx
 import pyarrow.dataset as ds
 from confluent_kafka import Consumer, TopicPartition
-from prometheus_client.parser import text_string_to_metric_families
 
 from canary.anomalies.violation import SENT_AGAIN
-from canary.lab.state import free_ports
+from canary.drills.rig.installation import Installation
 from canary.probe.identity import Identity
 from canary.probe.record import Probe, decode
 from tests.support.labs import known
@@ -39,81 +35,45 @@ LOSS_KINDS = frozenset(
 )
 
 
-@dataclass
-class Canary:
-    """One installation: its directory, its settings, and its processes while they run."""
+class Canary(Installation):
+    """An installation that tests wait for, and whose every alarm has to be explained."""
 
-    directory: Path
-    bootstrap: str
-    topic: str
-    name: str = "c0"
-    store: str | None = None
-    partitions: int = 3
-    interval: str = "100ms"
-    parts: tuple[str, ...] = ("run", "serve")
-    settings: dict[str, Any] = field(default_factory=dict)
-    processes: list[subprocess.Popen[bytes]] = field(default_factory=list)
-
-    def __post_init__(self) -> None:
-        (self.port,) = free_ports(1)
+    def __init__(  # noqa: PLR0913  # what tests vary
+        self,
+        directory: Path,
+        bootstrap: str,
+        topic: str,
+        *,
+        name: str = "c0",
+        store: str | None = None,
+        partitions: int = 3,
+        interval: str = "100ms",
+        parts: tuple[str, ...] = ("run", "serve"),
+        settings: dict[str, Any] | None = None,
+    ) -> None:
+        self.bootstrap, self.topic, self.name, self.partitions = bootstrap, topic, name, partitions
         self.started = self.since = 0.0
-        self.directory.mkdir(parents=True, exist_ok=True)
-        self.base = f"http://127.0.0.1:{self.port}"
-        self.config = self.directory / "canary.yaml"
-        self.log = self.directory / "log"
-        document = {
-            "clusters": [
-                {
-                    "name": "t",
-                    "kafka": {"bootstrap.servers": self.bootstrap},
-                    "topic": {"name": self.topic, "partitions": self.partitions},
-                    "modes": {"idempotent": {"interval": self.interval}},
-                }
-            ],
-            "store": {"url": self.store or f"sqlite:///{self.directory}/store.db"},
-            "ledger": {"directory": str(self.directory / "ledger")},
-            "probe_log": {"url": str(self.directory / "probe-log")},
-            "runner": {"name": self.name, "segment_age": "5s"},
-            "api": {"port": self.port},
-        } | self.settings
-        self.config.write_text(json.dumps(document))
+        cluster = {
+            "name": "t",
+            "kafka": {"bootstrap.servers": bootstrap},
+            "topic": {"name": topic, "partitions": partitions},
+            "modes": {"idempotent": {"interval": interval}},
+        }
+        own: dict[str, Any] = {"runner": {"name": name, "segment_age": "5s"}}
+        if store is not None:
+            own["store"] = {"url": store}
+        super().__init__(directory, [cluster], own | (settings or {}), parts)
 
     # life
 
-    def start(self) -> Self:
+    def start(self) -> None:
         self.started = time.time()
         self.since = self.since or self.started  # of the first process
-        with self.log.open("ab") as log:
-            self.processes = [
-                subprocess.Popen(
-                    [sys.executable, "-m", "canary.cli", part, "--config", str(self.config)],
-                    stdout=log,
-                    stderr=log,
-                    start_new_session=True,
-                    env=os.environ | {"PYTHONFAULTHANDLER": "1"},  # says where, should a client library crash
-                )
-                for part in self.parts
-            ]
-        return self
-
-    def kill(self) -> None:
-        """Kill -9 everything of it."""
-        for process in self.processes:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
-        for process in self.processes:
-            process.wait(60)
-
-    def stop(self, timeout: float = 60.0) -> list[int]:
-        """SIGTERM, and the exit statuses."""
-        for process in self.processes:
-            if process.poll() is None:
-                process.terminate()
-        deadline = time.monotonic() + timeout
-        return [process.wait(max(deadline - time.monotonic(), 0.1)) for process in self.processes]
+        super().start()
 
     def __enter__(self) -> Self:
-        return self.start()
+        self.start()
+        return self
 
     def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
         try:
@@ -122,13 +82,7 @@ class Canary:
         finally:
             self.kill()
 
-    def output(self) -> str:
-        return self.log.read_text(errors="replace")
-
     # what it says
-
-    def get(self, path: str, **params: object) -> httpx.Response:
-        return httpx.get(f"{self.base}{path}", params=params, timeout=30.0)  # type: ignore[arg-type]
 
     def scrape(self) -> list[Sample]:
         """Return the samples of one answer of /metrics that the store had its part in; a busy one is asked again.
@@ -137,9 +91,7 @@ class Canary:
             NotInTimeError: it did not answer the server in a few tries, and so nothing of it is shown.
         """
         for _ in range(10):
-            families = text_string_to_metric_families(self.get("/metrics").text)
-            found = [sample for family in families for sample in family.samples]
-            if any(sample.name == STORE_UP and sample.value for sample in found):
+            if found := self.samples():
                 return found
             time.sleep(0.5)  # asked over HTTP: there is no event to wait for
         raise NotInTimeError(f"{STORE_UP} is 0")
@@ -154,23 +106,6 @@ class Canary:
 
     def store_is_up(self) -> bool:
         return f"{STORE_UP} 1.0" in self.get("/metrics").text
-
-    def violations(self, *kinds: str) -> list[dict[str, Any]]:
-        """Return every violation (of some kinds), through all pages."""
-        found: list[dict[str, Any]] = []
-        cursor: str | None = None
-        while True:
-            page = self.get("/api/v1/violations", limit=500, **({"cursor": cursor} if cursor else {})).json()
-            found.extend(page["items"])
-            cursor = page["next_cursor"]
-            if cursor is None:
-                return [v for v in found if not kinds or v["kind"] in kinds]
-
-    def runs_of(self, violation: dict[str, Any]) -> list[tuple[int, int, list[int]]]:
-        """Return the records of a violation of the REST API: offset, how many from there on, the first identity."""
-        single = [violation["offset"], 1, list(violation["identity"].values())]
-        evidence = self.get(f"/api/v1/violations/{violation['id']}").json()["evidence"]
-        return [(offset, size, who) for offset, size, who in evidence.get("records", [single])]
 
     def unexplained(self) -> list[dict[str, Any]]:
         """Return every violation but those that the lab's own events explain."""

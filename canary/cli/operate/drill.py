@@ -1,0 +1,135 @@
+"""``canary drill``: a cluster is broken on purpose, and the alarm has to ring."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from canary.cli import session
+from canary.cli.operate import live_drill
+from canary.cli.session import JsonOption  # typer reads it
+from canary.errors import UserError
+
+if TYPE_CHECKING:
+    from canary.drills.catalogue import Entry
+    from canary.drills.rig.result import Result
+
+_NOT_POSSIBLE = 3
+
+ReportOption = Annotated[
+    Path | None, typer.Option("--report", metavar="FILE", help="Write a page (HTML) of what happened and was said.")
+]
+ClusterOption = Annotated[
+    str | None, typer.Option("--cluster", metavar="NAME", help="A live cluster of the settings, which is not harmed.")
+]
+PageOption = Annotated[
+    str,
+    typer.Option(metavar="DURATION", help="How long the pager's webhook may take, like 5m; never: prove no page."),
+]
+ControlOption = Annotated[
+    bool, typer.Option("--control/--no-control", help="Perform the control first: the same on safe settings.")
+]
+KeepOption = Annotated[
+    Path | None, typer.Option("--keep", metavar="DIR", help="Keep logs and data of brokers and canary here.")
+]
+
+
+def list_drills(*, json: JsonOption = False) -> None:
+    """Show every drill: what it does, and what the canary has to say.
+
+    Example: canary drill list
+    """
+    from canary.drills.catalogue import drills  # noqa: PLC0415
+
+    found = drills().values()
+    rows = [
+        {
+            "name": one.name,
+            "room": one.room,
+            "title": one.drill.title,
+            "source": one.drill.source,
+            "version": one.drill.stage.version,
+            "says": [said.kind for said in one.drill.says],
+            "live": one.drill.live,
+            "story": one.story,
+        }
+        for one in found
+    ]
+    width = max(len(one.name) for one in found)
+    lines = [
+        f"{one.name:<{width}}  {one.drill.title}\n{'':<{width}}  {', '.join(said.kind for said in one.drill.says)}"
+        for one in found
+    ]
+    session.report({"items": rows}, "\n".join(lines), json=json)
+
+
+def run(
+    names: Annotated[list[str], typer.Argument(metavar="NAME...", help="One or more; see `canary drill list`.")],
+    *,
+    control: ControlOption = True,
+    report: ReportOption = None,
+    keep: KeepOption = None,
+    cluster: ClusterOption = None,
+    page_within: PageOption = "5m",
+    json: JsonOption = False,
+) -> None:
+    """Perform drills on throwaway brokers of this machine: break them, and see the canary find it.
+
+    With --cluster in a live one, through to the pager: only drills that harm nothing but its drill topic.
+
+    Exit status 0: everything was found, nothing false was said, and the control was silent; 1: something was missed or
+    false; 3: not possible here.
+
+    Example: canary drill run fsync-loss --report fsync-loss.html
+    """
+    from canary.drills.catalogue import drills  # noqa: PLC0415
+
+    known = drills()
+    if unknown := [name for name in names if name not in known]:
+        raise UserError(f"there is no drill {', '.join(unknown)}; see `canary drill list`")
+    entries = [known[name] for name in names]
+    if cluster is not None:
+        live_drill.perform(entries, cluster, page_within, json=json)
+        return
+    _perform(entries, control=control, report=report, keep=keep, json=json)
+
+
+def run_all(
+    *, control: ControlOption = True, report: ReportOption = None, keep: KeepOption = None, json: JsonOption = False
+) -> None:
+    """Perform every drill, one after the other. It takes about a minute each.
+
+    Example: canary drill all --json
+    """
+    from canary.drills.catalogue import drills  # noqa: PLC0415
+
+    _perform(list(drills().values()), control=control, report=report, keep=keep, json=json)
+
+
+def _perform(entries: Sequence[Entry], *, control: bool, report: Path | None, keep: Path | None, json: bool) -> None:
+    from canary.drills.report import document  # noqa: PLC0415  # Kafka's client takes its time
+    from canary.drills.report.page import page  # noqa: PLC0415
+    from canary.drills.rig.result import attempt  # noqa: PLC0415
+    from canary.processes import signals  # noqa: PLC0415
+
+    stopping = signals.stop_on_signals()
+    results: list[Result] = []
+    for entry in entries:
+        typer.echo(f"{entry.name}: {entry.drill.title}", err=True)
+        result = attempt(entry, stopping, lambda line: typer.echo(f"  {line}", err=True), keep, with_control=control)
+        results.append(result)
+        if not json:
+            typer.echo(document.text(result))
+        if stopping.is_set():
+            break
+    if json:
+        session.report({"items": [document.document(one) for one in results]}, "", json=True)
+    if report is not None:
+        report.write_text(page(results), encoding="utf-8")
+    if any(one.failed for one in results):
+        raise typer.Exit(1)
+    if any(one.impossible for one in results) or stopping.is_set():
+        raise typer.Exit(_NOT_POSSIBLE)

@@ -1,0 +1,37 @@
+"""Every drill, by name: a file in one of the rooms beside this module that has a ``DRILL``."""
+
+import importlib
+import pkgutil
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from types import MappingProxyType
+
+import canary.drills
+from canary.drills.drill import Drill
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A drill with what its file says: ``name``, ``story`` (the docstring), ``room`` (the package that groups it)."""
+
+    name: str
+    room: str
+    story: str
+    drill: Drill
+
+
+@cache
+def drills() -> MappingProxyType[str, Entry]:
+    """Return every drill by its name, room by room."""
+    return MappingProxyType({one.name: one for one in _found()})
+
+
+def _found() -> Iterator[Entry]:
+    rooms = (one.name for one in pkgutil.iter_modules(canary.drills.__path__) if one.ispkg)
+    for room in sorted(rooms):
+        package = importlib.import_module(f"canary.drills.{room}")
+        for file in pkgutil.iter_modules(package.__path__):
+            module = importlib.import_module(f"{package.__name__}.{file.name}")
+            if isinstance(drill := getattr(module, "DRILL", None), Drill):
+                yield Entry(file.name.replace("_", "-"), room, (module.__doc__ or "").strip(), drill)

@@ -1,0 +1,1 @@
+"""Drills that forge probes: an ordinary producer writes bytes that no sound cluster would hold."""

@@ -1,0 +1,24 @@
+"""A bit flips at rest.
+
+A disk, a memory cell or a network card alters a record, and the broker stores it under a checksum of its own that is
+right. Here an ordinary producer appends the newest probe with one bit changed: Kafka's CRC covers it, the probe's own
+checksum does not.
+"""
+
+from canary.drills.drill import Control, Drill, Said
+from canary.drills.steps.waiting import UntilAcked
+from canary.drills.steps.writing import FORGED, Forge
+
+DRILL = Drill(
+    title="A bit flips at rest",
+    source="why-fsync (storage that lies)",
+    steps=(UntilAcked(), Forge("altered"), UntilAcked()),
+    says=(Said("corrupt", at=FORGED),),
+    echoes=frozenset(),
+    control=Control(
+        why="A record that does not bear the canary's mark is somebody else's: counted, and silent.",
+        steps=(UntilAcked(), Forge("foreign"), UntilAcked()),
+        may_say=frozenset(),
+    ),
+    live=True,
+)

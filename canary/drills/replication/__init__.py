@@ -1,0 +1,1 @@
+"""Drills about replicas: page caches, in-sync replicas, elections."""

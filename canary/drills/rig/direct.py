@@ -1,0 +1,142 @@
+"""What a plain client finds, without any of the canary's judgement, and what of the canary's promises it does not."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import pyarrow.dataset as ds
+from confluent_kafka import Consumer, KafkaException, TopicPartition
+
+from canary.lab import LabError
+from canary.probe.identity import Identity
+from canary.probe.record import Probe, decode
+
+_PATIENCE_S: Final = 60.0
+
+
+class Place(NamedTuple):
+    """Where a record is."""
+
+    topic: str
+    partition: int
+    offset: int
+
+
+class Record(NamedTuple):
+    """A record as it was read: its key and value are bytes or nothing."""
+
+    partition: int
+    offset: int
+    key: bytes | None
+    value: bytes | None
+
+
+def client(kafka: str | Mapping[str, Any], isolation: str = "read_committed") -> Consumer:
+    """Return a consumer that keeps nothing and commits nothing; ``kafka``: bootstrap servers, or properties."""
+    return Consumer(
+        {
+            "group.id": "direct-reading",
+            **({"bootstrap.servers": kafka} if isinstance(kafka, str) else kafka),
+            "enable.auto.commit": False,
+            "isolation.level": isolation,
+            "enable.partition.eof": True,
+            "auto.offset.reset": "earliest",
+            "log_level": 0,
+        }
+    )
+
+
+def records(
+    kafka: str | Mapping[str, Any], topic: str, isolation: str = "read_committed", *, newest: int | None = None
+) -> Iterator[Record]:
+    """Yield all that a topic holds now; what is appended meanwhile may be among it.
+
+    Args:
+        kafka: bootstrap servers, or a client's properties.
+        topic: its name.
+        isolation: the isolation level.
+        newest: only so many offsets at the end of each partition; None: all.
+
+    Raises:
+        LabError: its end is not reached within a minute.
+    """
+    consumer = client(kafka, isolation)
+    try:
+        partitions = sorted(consumer.list_topics(topic, timeout=10).topics[topic].partitions)
+        places = [TopicPartition(topic, partition, 0) for partition in partitions]
+        ends = {one.partition: consumer.get_watermark_offsets(one, timeout=10)[1] for one in places}
+        for one in places:
+            one.offset = 0 if newest is None else max(ends[one.partition] - newest, 0)
+        consumer.assign(places)
+        waiting = {partition for partition, end in ends.items() if end > 0}
+        deadline = time.monotonic() + _PATIENCE_S
+        while waiting:
+            if time.monotonic() > deadline:
+                raise LabError(f"{topic} could not be read to the end of its partitions {sorted(waiting)}")
+            for message in consumer.consume(5000, 0.5):
+                partition, offset = message.partition(), message.offset()
+                if message.error() is None:
+                    yield Record(partition, offset, message.key(), message.value())
+                elif message.error().name() != "_PARTITION_EOF":
+                    continue
+                if offset >= ends[partition] - 1:  # with traffic there may be no such event, without it no such record
+                    waiting.discard(partition)
+    finally:
+        consumer.close()
+
+
+def readable(bootstrap: str, topic: str, partition: int) -> bool:
+    """Tell whether a leader answers for the end of a partition."""
+    consumer = client(bootstrap)
+    try:
+        consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=1.0, cached=False)
+    except KafkaException:
+        return False
+    finally:
+        consumer.close()
+    return True
+
+
+def gone(bootstrap: str, probe_log: Path) -> dict[Place, Identity]:
+    """Return what a canary was promised, by its shipped probe log, and what is no longer there.
+
+    Promised is what was acknowledged, unless it was part of a transaction that did not commit.
+    """
+    if not (probe_log / "probes").exists():
+        return {}
+    committed = {_transaction(one) for one in _rows(probe_log / "transactions") if one["outcome"] == "committed"}
+    promised = [
+        (Place(one["topic"], one["partition"], one["offset"]), _identity(one))
+        for one in _rows(probe_log / "probes")
+        if one["outcome"] == "acked"
+        and one["offset"] is not None
+        and (one["transaction_id"] is None or _transaction(one) in committed)
+    ]  # a place may have been promised twice: again after a loss
+    there: dict[Place, Identity] = {}
+    for topic in {place.topic for place, _ in promised}:
+        there |= found(bootstrap, topic)
+    return {place: identity for place, identity in promised if there.get(place) != identity}
+
+
+def found(bootstrap: str, topic: str) -> dict[Place, Identity]:
+    """Return the identity at each place of a topic that holds a probe, of any canary."""
+    return {
+        Place(topic, one.partition, one.offset): probe.identity
+        for one in records(bootstrap, topic)
+        if isinstance(probe := decode(one.value, None), Probe)
+    }
+
+
+def _rows(directory: Path) -> list[dict[str, Any]]:
+    return ds.dataset(directory).to_table().to_pylist() if directory.exists() else []
+
+
+def _identity(row: Mapping[str, int]) -> Identity:
+    return Identity(row["producer_id"], row["generation"], row["partition"], row["sequence"])
+
+
+def _transaction(row: Mapping[str, int]) -> tuple[int, int, int]:
+    return row["producer_id"], row["generation"], row["transaction_id"]

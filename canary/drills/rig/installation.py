@@ -1,0 +1,128 @@
+"""The canary as its users run it: a settings file, processes, HTTP. A drill looks at nothing of its inside."""
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import httpx
+from prometheus_client.parser import text_string_to_metric_families
+from prometheus_client.samples import Sample
+
+from canary.lab.state import free_ports
+
+_ANSWER_S = 30.0
+_STORE_UP = "canary_api_store_up"
+
+
+@dataclass
+class Installation:
+    """One canary: its directory, its settings, and its processes while they run.
+
+    Attributes:
+        directory: of everything that it writes; made if missing.
+        clusters: the settings' ``clusters``.
+        settings: further sections, which replace those made here.
+        parts: the commands that run, a process each.
+    """
+
+    directory: Path
+    clusters: list[dict[str, Any]]
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    parts: tuple[str, ...] = ("run", "serve")
+    processes: list[subprocess.Popen[bytes]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        """Write the settings file."""
+        (self.port,) = free_ports(1)
+        self.base = f"http://127.0.0.1:{self.port}"
+        self.config = self.directory / "canary.yaml"
+        self.log = self.directory / "log"
+        self.directory.mkdir(parents=True, exist_ok=True)
+        document = {
+            "clusters": self.clusters,
+            "store": {"url": f"sqlite:///{self.directory}/store.db"},
+            "ledger": {"directory": str(self.directory / "ledger")},
+            "probe_log": {"url": str(self.directory / "probe-log")},
+            "runner": {"name": "drill", "segment_age": "5s"},
+            "api": {"port": self.port},
+            **self.settings,
+        }
+        self.config.write_text(json.dumps(document))
+
+    def start(self) -> None:
+        """Start every part."""
+        with self.log.open("ab") as log:
+            self.processes = [
+                subprocess.Popen(  # noqa: S603  # ourselves
+                    [sys.executable, "-m", "canary.cli", part, "--config", str(self.config)],
+                    stdout=log,
+                    stderr=log,
+                    start_new_session=True,
+                    env=os.environ | {"PYTHONFAULTHANDLER": "1"},  # says where, should a client library crash
+                )
+                for part in self.parts
+            ]
+
+    def kill(self) -> None:
+        """Kill -9 everything of it; fine when nothing runs."""
+        for process in self.processes:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+        for process in self.processes:
+            process.wait(60)
+
+    def stop(self, timeout: float = 60.0) -> list[int]:
+        """SIGTERM, and the exit statuses."""
+        for process in self.processes:
+            if process.poll() is None:
+                process.terminate()
+        deadline = time.monotonic() + timeout
+        return [process.wait(max(deadline - time.monotonic(), 0.1)) for process in self.processes]
+
+    def ended(self) -> str | None:
+        """Return what a part that has ended by itself wrote last; None while all run."""
+        if all(process.poll() is None for process in self.processes):
+            return None
+        return self.output()[-3000:]
+
+    def output(self) -> str:
+        """Return all that its processes logged."""
+        return self.log.read_text(errors="replace")
+
+    def get(self, path: str, **params: object) -> httpx.Response:
+        """Ask its API."""
+        return httpx.get(f"{self.base}{path}", params=params, timeout=_ANSWER_S)  # type: ignore[arg-type]
+
+    def samples(self) -> list[Sample]:
+        """Return the samples of one answer of /metrics; none where the store had no part in it."""
+        families = text_string_to_metric_families(self.get("/metrics").text)
+        found = [sample for family in families for sample in family.samples]
+        return found if any(one.name == _STORE_UP and one.value for one in found) else []
+
+    def items(self, path: str, **params: object) -> Iterator[dict[str, Any]]:
+        """Yield what a list of the REST API holds, through all its pages."""
+        cursor: dict[str, object] = {}
+        while True:
+            page = self.get(f"/api/v1/{path}", limit=500, **params, **cursor).raise_for_status().json()
+            yield from page["items"]
+            if page["next_cursor"] is None:
+                return
+            cursor = {"cursor": page["next_cursor"]}
+
+    def violations(self, *kinds: str) -> list[dict[str, Any]]:
+        """Return every violation (of some kinds), in every state."""
+        return [one for one in self.items("violations") if not kinds or one["kind"] in kinds]
+
+    def runs_of(self, violation: Mapping[str, Any]) -> list[tuple[int, int, list[int]]]:
+        """Return the records of a violation of the REST API: offset, how many from there on, the first identity."""
+        single = [violation["offset"], 1, list((violation["identity"] or {}).values())]
+        evidence = self.get(f"/api/v1/violations/{violation['id']}").json()["evidence"]
+        return [(offset, size, who) for offset, size, who in evidence.get("records", [single])]

@@ -1,0 +1,159 @@
+"""One performance of a drill (or of its control): stage, steps, what was said, and what a direct reading finds gone."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from threading import Event
+from typing import Any, Final
+
+from canary.drills.drill import Said
+from canary.drills.rig import direct, tally
+from canary.drills.rig.direct import Place
+from canary.drills.rig.rig import Line, Rig
+from canary.drills.rig.tally import Reading
+from canary.drills.stage import Stage
+from canary.drills.steps.step import Step
+from canary.lab import Lab
+from canary.probe.identity import Identity
+
+GONE: Final = "gone"
+"""The places that were promised and are no longer what was promised, by a direct reading."""
+_START_S: Final = 60.0
+_SETTLE_S: Final = 60.0
+_CALM_S: Final = 5.0
+"""How long a canary that nothing is doubtful to is given to say something false."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """A violation as the REST API tells it, with each of its records: place and identity (None: not of one probe)."""
+
+    kind: str
+    severity: str
+    at: float
+    summary: str
+    records: Mapping[Place, Identity | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Played:
+    """What came of a performance.
+
+    Attributes:
+        findings: all that the canary said, in the order in which it did.
+        gone: what was promised and is not there, with the identity that was.
+        places: of records, by a name that a step gave them.
+        marks: moments, s since the epoch.
+        timeline: what happened.
+        began, ended: s since the epoch.
+        reading: of the probe topics, with what was promised.
+    """
+
+    findings: tuple[Finding, ...]
+    gone: Mapping[Place, Identity]
+    places: Mapping[str, set[Place]]
+    marks: Mapping[str, float]
+    timeline: tuple[Line, ...]
+    began: float
+    ended: float
+    reading: Reading = field(default_factory=Reading)
+
+
+@dataclass(frozen=True, slots=True)
+class Stagehand:
+    """What performances need from outside: where to write, when to end, and whom to tell each line of the timeline.
+
+    ``patience``: how many times as long as on an idle machine anything may take.
+    """
+
+    directory: Path
+    stopping: Event
+    tell: Callable[[str], None]
+    patience: float = 3.0
+
+
+@contextmanager
+def lab(stage: Stage, hand: Stagehand) -> Iterator[Lab]:
+    """Yield the brokers of a stage, running; they are killed in the end."""
+    brokers = Lab(
+        hand.directory / "lab",
+        version=stage.version,
+        properties=stage.properties,
+        **{"profile": "quick", **stage.lab},
+        die_with_parent=True,
+    )
+    try:
+        brokers.start(timeout=hand.patience * _START_S)
+        yield brokers
+    finally:
+        brokers.stop(hard=True)
+
+
+def play(brokers: Lab, stage: Stage, steps: Iterable[Step], says: Iterable[Said], hand: Stagehand) -> Played:
+    """Start a canary, take the steps, wait for what is to be said, and look at what is there.
+
+    Raises:
+        LabError: a step could not be done, or what it waits for did not come.
+        StoppedError: the drill is to end.
+    """
+    began = time.time()
+    rig = Rig(
+        kafka={"bootstrap.servers": brokers.bootstrap},
+        stopping=hand.stopping,
+        tell=hand.tell,
+        patience=hand.patience,
+        lab=brokers,
+        stage=stage,
+        directory=hand.directory,
+    )
+    rig.canary.start()
+    try:
+        rig.until(lambda: rig.metric("canary_probes_seen_total") > 10, _START_S, "the canary probes")
+        rig.note(f"the canary probes: {rig.canary.base}")
+        for step in steps:
+            line = str(step)
+            if line and not step.waits:
+                rig.note(line, done=True)
+            step.take(rig)
+            if line and step.waits:
+                rig.note(line)
+        _await(rig, tuple(says))
+        findings = tuple(sorted((_finding(rig, one) for one in rig.canary.violations()), key=lambda one: one.at))
+        rig.canary.stop()
+        gone = direct.gone(brokers.bootstrap, rig.canary.directory / "probe-log")
+        reading = tally.read(brokers.bootstrap, rig.canary.directory / "probe-log")
+    finally:
+        rig.canary.kill()
+    return Played(findings, gone, rig.places, rig.marks, tuple(rig.timeline), began, time.time(), reading)
+
+
+def _await(rig: Rig, says: tuple[Said, ...]) -> None:
+    """Wait until everything is said, or its time is over; then until nothing is in doubt, and a little longer."""
+    for one in says:
+        until = time.time() + rig.patience * one.within_s
+        rig.until(
+            lambda one=one, until=until: rig.canary.violations(one.kind) or time.time() > until,  # type: ignore[misc]
+            one.within_s + _SETTLE_S,
+            f"the canary answers what it says of {one.kind}",
+        )
+    rig.until(lambda: rig.metric("canary_suspects") == 0, _SETTLE_S, "nothing is in doubt any more")
+    rig.stopping.wait(_CALM_S)
+
+
+def _finding(rig: Rig, violation: dict[str, Any]) -> Finding:
+    topic, partition = violation["topic"], violation["partition"]
+    records: dict[Place, Identity | None] = {}
+    if partition is not None and violation["offset"] is not None:
+        for offset, size, who in rig.canary.runs_of(violation):
+            for step in range(size):
+                identity = Identity(*who) if who else None
+                records[Place(topic, partition, offset + step)] = (
+                    identity._replace(sequence=identity.sequence + step) if identity else None
+                )
+    at = datetime.fromisoformat(violation["first_seen_at"]).timestamp()
+    return Finding(violation["kind"], violation["severity"], at, violation["summary"], records)

@@ -1,0 +1,142 @@
+"""Brokers, a canary, and a direct client: what the steps of a drill act on, and what it remembers of them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from threading import Event
+from typing import Any, Final, NamedTuple
+
+import httpx
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from canary.drills.rig.direct import Place
+from canary.drills.rig.installation import Installation
+from canary.drills.stage import Stage
+from canary.lab import Lab, LabError
+
+CLUSTER: Final = "drill"
+_LOOK_S: Final = 0.1
+_REQUEST_S: Final = 60.0
+
+
+class NotInTimeError(LabError):
+    """What a step waited for did not come."""
+
+
+class StoppedError(Exception):
+    """A signal asked for the end."""
+
+
+class Line(NamedTuple):
+    """A line of the timeline: when (s since the epoch), what, and whether the drill did it or saw it."""
+
+    at: float
+    what: str
+    done: bool = False
+
+
+@dataclass(kw_only=True)
+class Ground:
+    """What any drill has, also one of a live cluster: a way to the cluster, and what it remembers.
+
+    Attributes:
+        kafka: properties of a client that reaches the cluster.
+        group: what its consumers call their group; none ever joins it.
+        topics: the real name of a topic by the name that steps give it, where it has another one.
+        stopping: ends every wait.
+        tell: is given each line of the timeline as it happens.
+        patience: how many times as long as on an idle machine anything may take.
+        marks: moments by their names, s since the epoch.
+        places: places of records by a name that a step gave them.
+        timeline: what happened.
+    """
+
+    kafka: Mapping[str, Any]
+    stopping: Event
+    tell: Callable[[str], None]
+    group: str = "direct-reading"
+    topics: Mapping[str, str] = field(default_factory=dict)
+    patience: float = 3.0
+    marks: dict[str, float] = field(default_factory=dict)
+    places: dict[str, set[Place]] = field(default_factory=dict)
+    timeline: list[Line] = field(default_factory=list)
+
+    def note(self, what: str, *, done: bool = False) -> float:
+        """Write a line of the timeline, and return its time (s since the epoch)."""
+        now = time.time()
+        self.timeline.append(Line(now, what, done))
+        self.tell(what)
+        return now
+
+    def until(self, reached: Callable[[], object], timeout: float, what: str) -> None:
+        """Wait until ``reached``; a lab or canary that does not answer has not reached it.
+
+        Args:
+            reached: is asked again and again.
+            timeout: seconds that are enough on an idle machine.
+            what: is waited for, for the error.
+
+        Raises:
+            NotInTimeError: it did not come.
+            StoppedError: the drill is to end.
+        """
+        deadline = time.monotonic() + self.patience * timeout
+        complaint: object = ""
+        while time.monotonic() < deadline:
+            try:
+                if reached():
+                    return
+            except (httpx.HTTPError, ValueError, KeyError, LabError) as error:
+                complaint = f" ({error})"
+            if self.stopping.wait(_LOOK_S):
+                raise StoppedError
+        raise NotInTimeError(f"not in {self.patience * timeout:g} s: {what}{complaint}")
+
+
+@dataclass(kw_only=True)
+class Rig(Ground):
+    """One performance of a drill on brokers of its own, while it lasts.
+
+    Attributes:
+        lab: the brokers; they run.
+        stage: as the drill wants it.
+        directory: of everything that is written here.
+    """
+
+    lab: Lab
+    stage: Stage
+    directory: Path
+
+    def __post_init__(self) -> None:
+        """Make the topics, and write the canary's settings."""
+        self.admin = AdminClient({**self.kafka, "log_level": 0})
+        for name, topic in self.stage.topics.items():
+            assignment = [list(replicas) for replicas in topic.replicas]
+            least = str(min(2, *map(len, assignment)))
+            config = {"min.insync.replicas": least, **topic.config}
+            new = NewTopic(name, len(assignment), replica_assignment=assignment, config=config)
+            self.admin.create_topics([new], request_timeout=_REQUEST_S)[name].result(_REQUEST_S)
+        cluster: dict[str, Any] = {
+            "name": CLUSTER,
+            "kafka": {"bootstrap.servers": self.lab.bootstrap},
+            "topic": {"name": next(iter(self.stage.topics), "probes")},
+            "modes": self.stage.modes,
+            **self.stage.cluster,
+        }
+        self.canary = Installation(self.directory / "canary", [cluster], self.stage.settings)
+
+    def metric(self, name: str, **labels: str) -> float:
+        """Return the sum of a metric's samples that have these labels.
+
+        Raises:
+            ValueError: the canary shows nothing of its store.
+        """
+        samples = self.canary.samples()
+        if not samples:
+            raise ValueError("the canary's /metrics are without its store")
+        return sum(
+            one.value for one in samples if one.name == name and all(one.labels.get(k) == v for k, v in labels.items())
+        )

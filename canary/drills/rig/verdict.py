@@ -1,0 +1,95 @@
+"""Whether the canary said what it must, where it must, and nothing else."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from canary.drills.drill import Drill, Said
+from canary.drills.rig.direct import Place
+from canary.drills.rig.performance import GONE, Finding, Played
+
+
+@dataclass(frozen=True, slots=True)
+class Detected:
+    """What must be said, and when that was: seconds after it could be known; None: it was not said."""
+
+    said: Said
+    after_s: float | None
+
+    @property
+    def in_time(self) -> bool:
+        """It was said within the time of the drill."""
+        return self.after_s is not None and self.after_s <= self.said.within_s
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What came of a drill.
+
+    Attributes:
+        detected: each thing that must be said.
+        complaints: what is wrong, a sentence each; none: everything was said, and nothing false.
+    """
+
+    detected: tuple[Detected, ...]
+    complaints: tuple[str, ...]
+
+
+def judge(drill: Drill, played: Played) -> Verdict:
+    """Hold what was said against what was done."""
+    detected = tuple(Detected(one, _after(one, played)) for one in drill.says)
+    complaints = [f"missed: nothing was said of {one.said.kind}" for one in detected if one.after_s is None]
+    for one in drill.says:
+        complaints += _misplaced(one, played)
+    if any(one.at == GONE for one in drill.says) and not played.gone:
+        complaints.append("nothing is gone: the drill did not do what it should")
+    return Verdict(detected, (*complaints, *_false(played, drill.allowed)))
+
+
+def judge_control(played: Played, may_say: frozenset[str]) -> Verdict:
+    """Tell what was said where nothing may be."""
+    lost = [f"{len(played.gone)} records are gone all the same"] if played.gone else []
+    return Verdict((), (*lost, *_false(played, may_say)))
+
+
+def _after(said: Said, played: Played) -> float | None:
+    since = played.marks.get(said.since, played.began)
+    found = [one.at for one in played.findings if one.kind == said.kind and said.severity in {None, one.severity}]
+    return max(min(found) - since, 0.0) if found else None
+
+
+def _misplaced(said: Said, played: Played) -> Iterator[str]:
+    if said.at is None:
+        return
+    found = [one for one in played.findings if one.kind == said.kind]
+    if not found:
+        return
+    identities = played.gone if said.at == GONE else {}
+    wanted = set(identities) if said.at == GONE else played.places.get(said.at, set())
+    named = {place: who for one in found for place, who in one.records.items()}
+    if said.how == "first":
+        wanted = {min(one for one in wanted if one[:2] == log) for log in {one[:2] for one in wanted}}
+    missed, beyond = wanted - set(named), set(named) - wanted
+    if beyond:
+        yield f"false: {said.kind} is said of {_places(beyond)}, which {said.at} does not hold"
+    if missed and said.how != "within":
+        yield f"missed: {said.kind} is not said of {_places(missed)}"
+    if said.how == "exactly":
+        wrong = {place for place, who in identities.items() if place in named and named[place] != who}
+        if wrong:
+            yield f"false: {said.kind} names another identity than the one that was at {_places(wrong)}"
+
+
+def _false(played: Played, allowed: frozenset[str]) -> Iterator[str]:
+    for one in played.findings:
+        if one.kind not in allowed:
+            yield f"false: {_line(one)}"
+
+
+def _line(finding: Finding) -> str:
+    return f"{finding.severity} {finding.kind} at {_places(set(finding.records)) or 'no offset'}: {finding.summary}"
+
+
+def _places(places: set[Place]) -> str:
+    some = sorted(places)
+    words = [f"{one.topic}-{one.partition}@{one.offset}" for one in some[:5]]
+    return ", ".join(words) + (f" and {len(some) - 5} more" if len(some) > 5 else "")

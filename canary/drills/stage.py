@@ -1,0 +1,52 @@
+"""What a drill plays on: brokers, topics, and the canary's settings."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+from canary.lab import NodeProperties
+from canary.lab.jars.pinned_jars import DEFAULT_VERSION
+
+PROBES: Final = "probes"
+"""The main probe topic of every drill."""
+KNOWABLE: Final = "knowable"
+"""The moment from which a direct client could know what was done; times to detect are counted from it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Topic:
+    """A topic that is made before the canary starts: the brokers of each partition's replicas, the leader first."""
+
+    replicas: tuple[tuple[int, ...], ...] = ((1, 2, 3),)
+    config: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stage:
+    """What a drill plays on.
+
+    Attributes:
+        version: of Kafka.
+        lab: further arguments of canary.lab.Lab, such as features.
+        properties: of the nodes.
+        topics: by name. min.insync.replicas is 2 where they do not say.
+        modes: the canary's modes, with their settings.
+        cluster: further settings of the cluster in the canary's.
+        settings: further sections of the canary's settings.
+    """
+
+    version: str = DEFAULT_VERSION
+    lab: Mapping[str, Any] = field(default_factory=dict)
+    properties: NodeProperties = field(default_factory=NodeProperties)
+    topics: Mapping[str, Topic] = field(default_factory=lambda: {PROBES: Topic()})
+    modes: Mapping[str, Mapping[str, Any]] = field(default_factory=lambda: {"idempotent": {"interval": "100ms"}})
+    cluster: Mapping[str, Any] = field(default_factory=dict)
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+    def with_topic_config(self, **config: str) -> Stage:
+        """Return a stage on which all topics have these settings as well; names with _ for a dot."""
+        wanted = {name.replace("_", "."): value for name, value in config.items()}
+        topics = {name: replace(one, config={**one.config, **wanted}) for name, one in self.topics.items()}
+        return replace(self, topics=topics)
