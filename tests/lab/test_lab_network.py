@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import socket
 import threading
+import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -99,6 +100,7 @@ def fetched(lab: Lab, topic: str) -> list[tuple[int | None, str]]:
 
 
 def test_a_leader_cut_off_from_its_followers_goes_on_alone(network: Lab, topic: str) -> None:
+    began = time.time()
     network.nemesis(Cut(1, 2), Cut(3, 1))
     writer = Writer(network, topic, acks="all")
     writer.write("a")
@@ -108,6 +110,8 @@ def test_a_leader_cut_off_from_its_followers_goes_on_alone(network: Lab, topic: 
     network.heal()
     network.wait_isr(topic, 0, {1, 2, 3}, 60)
     until(lambda: {network.end_offset(broker, topic, 0) for broker in network.brokers} == {1}, 30, "all have it")
+    done = [(one.what, one.node) for one in network.events(began) if one.what in {"impaired", "healed"}]
+    assert done == [(what, broker) for what in ("impaired", "healed") for broker in (1, 2, 3)]
 
 
 def test_a_leader_cut_off_from_the_controller_is_replaced_and_does_not_know(network: Lab, topic: str) -> None:

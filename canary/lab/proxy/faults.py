@@ -4,7 +4,7 @@ A party is the id of a node, "client" (whatever is no node of the lab), or "any"
 itself.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Final, Literal
 
@@ -120,6 +120,16 @@ class ShiftFetch:
 Fault = Cut | Delay | LoseAnswers | Hold | ShiftFetch
 
 _KINDS: Final[dict[str, type[Fault]]] = {kind.__name__: kind for kind in (Cut, Delay, LoseAnswers, Hold, ShiftFetch)}
+
+
+def impaired(faults: Iterable[Fault], nodes: Iterable[int]) -> frozenset[int]:
+    """Return which nodes are cut off, or slow: those that are named; all of them where none is."""
+    found: set[int] = set()
+    for fault in faults:
+        if isinstance(fault, Cut | Delay):
+            named = {one for one in (fault.source, fault.target) if isinstance(one, int)}
+            found |= named or set(nodes)
+    return frozenset(found)
 
 
 def encoded(fault: Fault) -> dict[str, Any]:

@@ -62,14 +62,13 @@ class Proxy:
         loop = asyncio.get_running_loop()
         while True:
             pid = self._site.pid(node)
-            if pid is None or not await _accepts(self._lab.private_port(node)):
-                await asyncio.sleep(_LOOK_S)  # that another process begins to listen raises no event
-                continue
-            server = await loop.create_server(partial(self._accept, node), _HOST, self._lab.ports[node])
-            try:
-                await _end_of(pid)
-            finally:
-                server.close()
+            if pid is not None and await _accepts(self._lab.private_port(node)):
+                server = await loop.create_server(partial(self._accept, node), _HOST, self._lab.ports[node])
+                try:
+                    await _end_of(pid)
+                finally:
+                    server.close()
+            await asyncio.sleep(_LOOK_S)  # that another process begins to listen raises no event
 
     def _accept(self, node: int) -> End:
         """Return the client's end of a new connection to a node; ZooKeeper has frames of its own."""
