@@ -22,11 +22,12 @@ ROWS = re.findall(
 PLAIN = frozenset(
     """
     alert and api batch bounds broker cache calls change check client clients cluster clusters counts
-    credentials cycles data database edn end epochs errors files first group health held history idempotent itself
-    kafka kept kernel known last leader log logs losses lost memory metrics missing nightly offline offset offsets
-    operation order other own page partition plain probing process processes producer progress properties read
-    reads reconcile record records report requests retention schedule sends settings start state status
-    targets threads topic topics transaction transactional transactions version versions writes wrong
+    credentials cycles data database edn end epochs errors faults files first group health held history
+    idempotent itself kafka kept kernel known last leader log logs losses lost memory metrics missing network
+    nightly offline offset offsets operation order other own page partition plain probing process processes
+    producer progress properties read reads reconcile record records report requests retention schedule sends
+    settings start state status targets threads topic topics transaction transactional transactions version
+    versions writes wrong
     """.split()  # noqa: SIM905  # a list of words reads better
 )
 """Module names that are everyday words, or Kafka's."""

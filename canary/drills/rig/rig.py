@@ -44,6 +44,7 @@ class Ground:
 
     Attributes:
         kafka: properties of a client that reaches the cluster.
+        group: what its consumers call their group; none ever joins it.
         topics: the real name of a topic by the name that steps give it, where it has another one.
         stopping: ends every wait.
         tell: is given each line of the timeline as it happens.
@@ -56,6 +57,7 @@ class Ground:
     kafka: Mapping[str, Any]
     stopping: Event
     tell: Callable[[str], None]
+    group: str = "direct-reading"
     topics: Mapping[str, str] = field(default_factory=dict)
     patience: float = 3.0
     marks: dict[str, float] = field(default_factory=dict)
