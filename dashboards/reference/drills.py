@@ -19,7 +19,7 @@ canary must be silent.
 
 ```sh
 canary drill list
-canary drill run fsync-loss --report fsync-loss.html   # a minute: a real loss, and the canary finding it
+canary drill run fsync-loss --report fsync-loss.html   # a minute: a real loss, found
 canary drill all --json > docs/drills.json             # what the tables below are made from
 ```
 
