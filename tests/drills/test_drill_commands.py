@@ -87,6 +87,13 @@ def test_all_drills_are_performed_and_reported_as_json_and_as_a_page(performed: 
     assert page.read_text(encoding="utf-8").startswith("<!doctype html>")
 
 
+def test_a_report_that_has_no_place_is_refused_before_anything_is_broken(performed: list[str], tmp_path: Path) -> None:
+    done = canary("drill", "run", "fsync-loss", "--report", tmp_path / "none" / "page.html")
+    assert done.status == 2
+    assert "none" in done.err
+    assert performed == []
+
+
 @pytest.mark.kafka
 @pytest.mark.quick
 def test_a_drill_that_is_told_to_end_ends_soon_and_leaves_nothing(tmp_path: Path) -> None:
