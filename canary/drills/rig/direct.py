@@ -34,11 +34,11 @@ class Record(NamedTuple):
     value: bytes | None
 
 
-def client(bootstrap: str, isolation: str = "read_committed") -> Consumer:
-    """Return a consumer that keeps nothing and commits nothing."""
+def client(kafka: str | Mapping[str, Any], isolation: str = "read_committed") -> Consumer:
+    """Return a consumer that keeps nothing and commits nothing; ``kafka``: bootstrap servers, or properties."""
     return Consumer(
         {
-            "bootstrap.servers": bootstrap,
+            **({"bootstrap.servers": kafka} if isinstance(kafka, str) else kafka),
             "group.id": "direct-reading",
             "enable.auto.commit": False,
             "isolation.level": isolation,
@@ -49,17 +49,27 @@ def client(bootstrap: str, isolation: str = "read_committed") -> Consumer:
     )
 
 
-def records(bootstrap: str, topic: str, isolation: str = "read_committed") -> Iterator[Record]:
+def records(
+    kafka: str | Mapping[str, Any], topic: str, isolation: str = "read_committed", *, newest: int | None = None
+) -> Iterator[Record]:
     """Yield all that a topic holds now; what is appended meanwhile may be among it.
+
+    Args:
+        kafka: bootstrap servers, or a client's properties.
+        topic: its name.
+        isolation: the isolation level.
+        newest: only so many offsets at the end of each partition; None: all.
 
     Raises:
         LabError: its end is not reached within a minute.
     """
-    consumer = client(bootstrap, isolation)
+    consumer = client(kafka, isolation)
     try:
         partitions = sorted(consumer.list_topics(topic, timeout=10).topics[topic].partitions)
         places = [TopicPartition(topic, partition, 0) for partition in partitions]
         ends = {one.partition: consumer.get_watermark_offsets(one, timeout=10)[1] for one in places}
+        for one in places:
+            one.offset = 0 if newest is None else max(ends[one.partition] - newest, 0)
         consumer.assign(places)
         waiting = {partition for partition, end in ends.items() if end > 0}
         deadline = time.monotonic() + _PATIENCE_S

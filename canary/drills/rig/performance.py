@@ -107,7 +107,15 @@ def play(brokers: Lab, stage: Stage, steps: Iterable[Step], says: Iterable[Said]
         StoppedError: the drill is to end.
     """
     began = time.time()
-    rig = Rig(brokers, stage, hand.directory, hand.stopping, hand.tell, hand.patience)
+    rig = Rig(
+        kafka={"bootstrap.servers": brokers.bootstrap},
+        stopping=hand.stopping,
+        tell=hand.tell,
+        patience=hand.patience,
+        lab=brokers,
+        stage=stage,
+        directory=hand.directory,
+    )
     rig.canary.start()
     try:
         rig.until(lambda: rig.metric("canary_probes_seen_total") > 10, _START_S, "the canary probes")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Event
@@ -30,14 +30,13 @@ class StoppedError(Exception):
     """A signal asked for the end."""
 
 
-@dataclass
-class Rig:
-    """One performance of a drill, while it lasts.
+@dataclass(kw_only=True)
+class Ground:
+    """What any drill has, also one of a live cluster: a way to the cluster, and what it remembers.
 
     Attributes:
-        lab: the brokers; they run.
-        stage: as the drill wants it.
-        directory: of everything that is written here.
+        kafka: properties of a client that reaches the cluster.
+        topics: the real name of a topic by the name that steps give it, where it has another one.
         stopping: ends every wait.
         tell: is given each line of the timeline as it happens.
         patience: how many times as long as on an idle machine anything may take.
@@ -46,38 +45,14 @@ class Rig:
         timeline: what happened, and when (s since the epoch).
     """
 
-    lab: Lab
-    stage: Stage
-    directory: Path
+    kafka: Mapping[str, Any]
     stopping: Event
     tell: Callable[[str], None]
+    topics: Mapping[str, str] = field(default_factory=dict)
     patience: float = 3.0
     marks: dict[str, float] = field(default_factory=dict)
     places: dict[str, set[Place]] = field(default_factory=dict)
     timeline: list[tuple[float, str]] = field(default_factory=list)
-
-    def __post_init__(self) -> None:
-        """Make the topics, and write the canary's settings."""
-        self.admin = AdminClient({"bootstrap.servers": self.lab.bootstrap, "log_level": 0})
-        for name in self.stage.topics:
-            self.make_topic(name)
-        cluster: dict[str, Any] = {
-            "name": CLUSTER,
-            "kafka": {"bootstrap.servers": self.lab.bootstrap},
-            "topic": {"name": next(iter(self.stage.topics), "probes")},
-            "modes": self.stage.modes,
-            **self.stage.cluster,
-        }
-        self.canary = Installation(self.directory / "canary", [cluster], self.stage.settings)
-
-    def make_topic(self, name: str) -> None:
-        """Make a topic of the stage."""
-        topic = self.stage.topics[name]
-        assignment = [list(replicas) for replicas in topic.replicas]
-        least = str(min(2, *map(len, assignment)))
-        config = {"min.insync.replicas": least, **topic.config}
-        new = NewTopic(name, len(assignment), replica_assignment=assignment, config=config)
-        self.admin.create_topics([new], request_timeout=_REQUEST_S)[name].result(_REQUEST_S)
 
     def note(self, what: str) -> float:
         """Write a line of the timeline, and return its time (s since the epoch)."""
@@ -109,6 +84,44 @@ class Rig:
             if self.stopping.wait(_LOOK_S):
                 raise StoppedError
         raise NotInTimeError(f"not in {self.patience * timeout:g} s: {what}{complaint}")
+
+
+@dataclass(kw_only=True)
+class Rig(Ground):
+    """One performance of a drill on brokers of its own, while it lasts.
+
+    Attributes:
+        lab: the brokers; they run.
+        stage: as the drill wants it.
+        directory: of everything that is written here.
+    """
+
+    lab: Lab
+    stage: Stage
+    directory: Path
+
+    def __post_init__(self) -> None:
+        """Make the topics, and write the canary's settings."""
+        self.admin = AdminClient({**self.kafka, "log_level": 0})
+        for name in self.stage.topics:
+            self.make_topic(name)
+        cluster: dict[str, Any] = {
+            "name": CLUSTER,
+            "kafka": {"bootstrap.servers": self.lab.bootstrap},
+            "topic": {"name": next(iter(self.stage.topics), "probes")},
+            "modes": self.stage.modes,
+            **self.stage.cluster,
+        }
+        self.canary = Installation(self.directory / "canary", [cluster], self.stage.settings)
+
+    def make_topic(self, name: str) -> None:
+        """Make a topic of the stage."""
+        topic = self.stage.topics[name]
+        assignment = [list(replicas) for replicas in topic.replicas]
+        least = str(min(2, *map(len, assignment)))
+        config = {"min.insync.replicas": least, **topic.config}
+        new = NewTopic(name, len(assignment), replica_assignment=assignment, config=config)
+        self.admin.create_topics([new], request_timeout=_REQUEST_S)[name].result(_REQUEST_S)
 
     def metric(self, name: str, **labels: str) -> float:
         """Return the sum of a metric's samples that have these labels.

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from canary.drills.rig.rig import Rig
+from canary.drills.rig.rig import Ground, Rig
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,4 +19,13 @@ class Step:
 
     def __str__(self) -> str:
         """Return what happens, as a line of the timeline."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, slots=True)
+class LiveStep(Step):
+    """A step that harms nothing but the drill topic, and so may be taken in a live cluster."""
+
+    def take(self, rig: Ground) -> None:
+        """Do it."""
         raise NotImplementedError

@@ -5,21 +5,21 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from canary.drills.rig import direct
-from canary.drills.rig.rig import NotInTimeError, Rig, StoppedError
+from canary.drills.rig.rig import Ground, NotInTimeError, Rig, StoppedError
 from canary.drills.stage import KNOWABLE, PROBES
-from canary.drills.steps.step import Step
+from canary.drills.steps.step import LiveStep, Step
 
 _BROKER_S = 40.0
 _CANARY_S = 30.0
 
 
 @dataclass(frozen=True, slots=True)
-class Mark(Step):
+class Mark(LiveStep):
     """Remember this moment: times to detect are counted from it."""
 
     name: str = KNOWABLE
 
-    def take(self, rig: Rig) -> None:
+    def take(self, rig: Ground) -> None:
         """Remember it."""
         rig.marks[self.name] = rig.note(f"from now on a direct client could know ({self.name})")
 

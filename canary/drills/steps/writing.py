@@ -10,14 +10,16 @@ from confluent_kafka import Producer
 
 from canary.drills.rig import direct
 from canary.drills.rig.direct import Place
-from canary.drills.rig.rig import Rig
+from canary.drills.rig.rig import Ground, Rig
 from canary.drills.stage import ORDERS, PROBES
-from canary.drills.steps.step import Step
+from canary.drills.steps.step import LiveStep, Step
 from canary.drills.steps.waiting import Mark
 from canary.lab import LabError
 from canary.probe.record import Probe, decode, encode
 
 _FLUSH_S: Final = 60.0
+_NEWEST: Final = 100
+"""Among so many offsets at the end of a log is a probe."""
 FORGED: Final = "forged"
 """Where forged records went."""
 
@@ -51,29 +53,30 @@ FORGERIES: Final[dict[str, tuple[str, Callable[[bytes, Probe], bytes]]]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Forge(Step):
+class Forge(LiveStep):
     """An ordinary producer appends bytes that are made from the newest probe's; their places are called FORGED."""
 
     how: str
     partition: int = 0
     topic: str = PROBES
 
-    def take(self, rig: Rig) -> None:
+    def take(self, rig: Ground) -> None:
         """Read the newest probe, and write."""
-        value, probe = self._newest(rig)
-        (place,) = _written(rig, self.topic, self.partition, [FORGERIES[self.how][1](value, probe)])
+        topic = rig.topics.get(self.topic, self.topic)
+        value, probe = self._newest(rig, topic)
+        (place,) = _written(rig, topic, self.partition, [FORGERIES[self.how][1](value, probe)])
         rig.places.setdefault(FORGED, set()).add(place)
         rig.note(f"its offset is {place.offset}")
         Mark().take(rig)
 
-    def _newest(self, rig: Rig) -> tuple[bytes, Probe]:
+    def _newest(self, rig: Ground, topic: str) -> tuple[bytes, Probe]:
         newest = None
-        for one in direct.records(rig.lab.bootstrap, self.topic):
+        for one in direct.records(rig.kafka, topic, newest=_NEWEST):
             probe = decode(one.value, None)
             if one.partition == self.partition and one.value is not None and isinstance(probe, Probe):
                 newest = one.value, probe
         if newest is None:
-            raise LabError(f"there is no probe in {self.topic}-{self.partition}")
+            raise LabError(f"there is no probe in {topic}-{self.partition}")
         return newest
 
     def __str__(self) -> str:
@@ -81,7 +84,7 @@ class Forge(Step):
         return f"an ordinary producer writes {FORGERIES[self.how][0]} to {self.topic}-{self.partition}"
 
 
-def _written(rig: Rig, topic: str, partition: int, values: Iterable[bytes]) -> list[Place]:
+def _written(rig: Ground, topic: str, partition: int, values: Iterable[bytes]) -> list[Place]:
     offsets: list[int] = []
     failures: list[object] = []
 
@@ -91,7 +94,7 @@ def _written(rig: Rig, topic: str, partition: int, values: Iterable[bytes]) -> l
         else:
             offsets.append(message.offset())  # type: ignore[attr-defined]
 
-    producer = Producer({"bootstrap.servers": rig.lab.bootstrap, "acks": "all", "log_level": 0})
+    producer = Producer({**rig.kafka, "acks": "all", "log_level": 0})
     for value in values:
         producer.produce(topic, value, partition=partition, on_delivery=delivered)
     if producer.flush(_FLUSH_S) or failures:
