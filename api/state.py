@@ -16,10 +16,12 @@ from api.knowledge.evidence import Survived
 from api.knowledge.heartbeats import Heartbeats
 from api.knowledge.views import ClusterView, read_views
 from api.store_calls import Calls, UnavailableError
+from canary.anomalies.policy import REHEARSALS
 from canary.settings.serving import ApiSettings
 from storage.probe_log.errors import NothingThereError
 from storage.store.store import Store
 from storage.store.values import (
+    DrillRun,
     Incident,
     IncidentFilter,
     Reconciliation,
@@ -38,8 +40,6 @@ AFTER_NS = 6 * 60 * 10**9
 """Alert rules look back five minutes: so long after a planned window its findings are still quiet."""
 SHIPPED_NS = 3 * 60 * 10**9
 """So long after probing began the probe log has files: segments are shipped when at most a minute old."""
-ALERT_TEST = "alert-test"
-"""The kind that `canary alert test` records."""
 OPEN_INCIDENTS = 100
 """At most so many incidents, the newest ones, have a series in /metrics."""
 
@@ -58,6 +58,8 @@ class Knowledge:
     """(cluster, "shadow" or "maintenance"): its new findings are recorded without an alert."""
     incidents: Sequence[Incident] = ()
     """The unresolved ones, newest first."""
+    proofs: Sequence[DrillRun] = ()
+    """Each cluster's last drill that was found and came back from the pager."""
 
 
 @dataclass(slots=True)
@@ -142,9 +144,10 @@ class State:
             clusters,
             self.store.violations.counts(),
             self.store.reconciliations.last_successes(now_ns),
-            [row for row in self.store.violations.groups() if row.kind != ALERT_TEST],
+            [row for row in self.store.violations.groups() if row.kind not in REHEARSALS],
             frozenset(self._quiet(clusters, now_ns)),
             self._incidents(),
+            self.store.drills.last_proofs(),
         )
 
     def _incidents(self) -> list[Incident]:

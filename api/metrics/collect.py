@@ -24,12 +24,16 @@ from api.store_calls import UnavailableError
 from canary.anomalies.catalogue import CATALOGUE
 from canary.settings.serving import ApiSettings
 from canary.watching.audit.certificates import file_expiry_s
+from canary.workloads.catalogue import WORKLOADS
 
 STORE_TIMEOUT_S = 1.5
 """Leaves time to render within the 2 s in which /metrics always answers."""
 
 _KINDS: list[tuple[str, str]] = [(one.name, severity) for one in CATALOGUE.values() for severity in one.severities]
 """Every (kind, severity): each has a series from the start, at 0, so that increase() sees the first violation."""
+
+REHEARSES = next(one.name for one in WORKLOADS.values() if one.rehearses)
+"""The mode whose topic drills of a live cluster may harm."""
 
 router = APIRouter(include_in_schema=False)
 
@@ -118,6 +122,7 @@ def _stored(knowledge: Knowledge) -> dict[str, dict[Labels, float]]:
         values["canary_violations_total"][row.cluster, row.kind, row.severity] = float(row.total)
         values["canary_violations_open"][row.cluster, row.kind, row.severity] = float(row.open)
     _reconciled(knowledge, values)
+    _drilled(knowledge, values)
     return dict(values)
 
 
@@ -133,3 +138,15 @@ def _reconciled(knowledge: Knowledge, values: dict[str, dict[Labels, float]]) ->
         for verdict, count in (run.verdicts or run.summary.get("verdicts") or {}).items():
             if isinstance(count, int):
                 values["canary_reconcile_verdicts"][run.cluster, verdict] = float(count)
+
+
+def _drilled(knowledge: Knowledge, values: dict[str, dict[Labels, float]]) -> None:
+    """Add what the last proof of the alarm took, of clusters that have the mode for it."""
+    for cluster in knowledge.clusters.values():
+        if any(REHEARSES in labels for labels in cluster.series.get("canary_probes_sent_total", ())):
+            values["canary_drill_last_success_timestamp_seconds"][(cluster.name,)] = 0.0
+    for run in knowledge.proofs:
+        known_ns = run.knowable_ns or run.began_ns
+        values["canary_drill_last_success_timestamp_seconds"][(run.cluster,)] = (run.ended_ns or 0) / 1e9
+        values["canary_drill_detection_seconds"][(run.cluster,)] = max((run.detected_ns or 0) - known_ns, 0) / 1e9
+        values["canary_drill_page_seconds"][(run.cluster,)] = max((run.paged_ns or 0) - known_ns, 0) / 1e9

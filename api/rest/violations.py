@@ -27,9 +27,10 @@ from api.shapes import (
     nanoseconds,
     rfc3339,
 )
-from api.state import ALERT_TEST, Shared, State
+from api.state import Shared, State
 from canary.anomalies.anomaly import Severity
 from canary.anomalies.catalogue import CATALOGUE
+from canary.anomalies.policy import REHEARSALS
 from storage.store.values import StoredViolation, ViolationFilter
 
 router = APIRouter(prefix="/violations", tags=["violations"], responses=documented(422, 503, 404))
@@ -105,7 +106,7 @@ async def violations(
     limit: Limit = 100,
 ) -> Response:
     """List violations that fit every filter given; without filters, those of every state."""
-    if kind is not None and kind not in CATALOGUE and kind != ALERT_TEST:
+    if kind is not None and kind not in CATALOGUE and kind not in REHEARSALS:
         raise ProblemError(422, f"query.kind: {kind!r} is no anomaly; there are: {', '.join(CATALOGUE)}.")
     filters = ViolationFilter(
         kind=kind,

@@ -22,6 +22,12 @@ LOSSES: Final = frozenset(kind for kind, entry in CATALOGUE.items() if entry.sho
 """Kinds that each mean by themselves that an acknowledged write was not kept."""
 BLINDNESS: Final = frozenset(kind for kind, entry in CATALOGUE.items() if entry.shows == "blindness")
 """Kinds that mean that nothing can be known: neither a broken promise nor a kept one."""
+ALERT_TEST: Final = "alert-test"
+"""The kind that `canary alert test` records."""
+DRILL: Final = "drill"
+"""The kind of what is found in the drill topic while a drill of a live cluster runs."""
+REHEARSALS: Final = frozenset({ALERT_TEST, DRILL})
+"""Kinds that try the alarm: nothing is wrong, and they count as no loss."""
 CONDITIONS: Final = frozenset(kind for kind, entry in CATALOGUE.items() if entry.ends)
 """Kinds that are reported while they hold, and end by themselves."""
 

@@ -90,6 +90,12 @@ class Violation:
             return self.summary
         return f"{self.summary} ({self.count:,} records, offsets {self.offset} to {self.last_offset})"
 
+    def rehearsed(self, kind: str, drill_id: str) -> Self:
+        """Return it as what a drill found: of another kind, and marked as a drill in its summary and evidence."""
+        evidence = {"drill": drill_id, "found": self.kind, **self.evidence}
+        summary = f"This is a drill, nothing is wrong. Found: {self.kind}: {self.summary}"
+        return replace(self, kind=kind, severity="critical", summary=summary, evidence=evidence)
+
     def below(self, end: int) -> int:
         """Return how many of its records have an offset below ``end``."""
         return sum(min(max(end - run.offset, 0), run.size) for run in self.runs if run.offset is not None)

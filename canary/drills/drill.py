@@ -75,6 +75,7 @@ class Drill:
         echoes: kinds that may be said as well: what else is true here, or follows from the same fault.
         control: None: there is no safe setting that prevents it; the reason stands in ``uncontrolled``.
         uncontrolled: why there is no control.
+        live: it may be performed on a live cluster: every step of it that harms anything is a LiveStep.
         short: it is one of those that CI runs.
     """
 
@@ -86,6 +87,7 @@ class Drill:
     echoes: frozenset[str] = REPLICAS_MISSING
     control: Control | None = None
     uncontrolled: str = ""
+    live: bool = False
     short: bool = False
 
     @property

@@ -9,6 +9,7 @@ Metadata request version 7 (Kafka 2.1 to 4.x): the first with leader epochs, the
 CreateTopics request version 4 (2.4 to 4.x): the last without compact fields.
 """
 
+import re
 import socket
 import struct
 from collections.abc import Callable, Iterable
@@ -37,10 +38,14 @@ class PartitionState:
 
 @dataclass(frozen=True, slots=True)
 class ClusterState:
-    """A broker's answer: the registered, unfenced brokers, and the partitions asked for, by (topic, partition)."""
+    """A broker's answer: the registered, unfenced brokers, and the partitions asked for, by (topic, partition).
+
+    ``controller`` is where a client sends what is for the controller: with KRaft any broker. -1: nobody knows.
+    """
 
     brokers: frozenset[int]
     partitions: dict[tuple[str, int], PartitionState]
+    controller: int
 
 
 class _Reader:
@@ -80,6 +85,15 @@ def ask(port: int, topics: tuple[str, ...] = (), *, timeout: float = 1.0) -> Clu
     return None if data is None else _cluster(_Reader(data))
 
 
+def accepts(port: int, *, timeout: float = 1.0) -> bool:
+    """Return whether somebody takes connections at 127.0.0.1:``port``."""
+    try:
+        socket.create_connection(("127.0.0.1", port), timeout).close()
+    except OSError:
+        return False
+    return True
+
+
 def unfenced(port: int, brokers: Iterable[int], *, timeout: float = 5.0) -> frozenset[int]:
     """Ask the controller, through the broker at ``port``, which of these brokers are not fenced; none without answer.
 
@@ -104,6 +118,19 @@ def unfenced(port: int, brokers: Iterable[int], *, timeout: float = 5.0) -> froz
         return name, error
 
     return frozenset(names[name] for name, error in reader.array(created) if error == 0)
+
+
+def registered(port: int, *, timeout: float = 1.0) -> frozenset[int] | None:
+    """Ask the ZooKeeper at 127.0.0.1:``port`` which brokers have a session; None without answer."""
+    try:
+        with socket.create_connection(("127.0.0.1", port), timeout) as connection, connection.makefile("rb") as stream:
+            connection.sendall(b"dump")
+            answer = stream.read()
+    except OSError:
+        return None
+    if b"Sessions with Ephemerals" not in answer:  # it is starting
+        return None
+    return frozenset(int(broker) for broker in re.findall(rb"/brokers/ids/(\d+)\s", answer))
 
 
 def unregister(port: int, broker: int, *, timeout: float = 10.0) -> bool:
@@ -150,7 +177,7 @@ def _cluster(reader: _Reader) -> ClusterState:
 
     brokers = frozenset(reader.array(broker))
     reader.text()  # cluster id
-    reader.number("i")  # controller
+    controller = reader.number("i")
     partitions: dict[tuple[str, int], PartitionState] = {}
 
     def partition() -> tuple[int, PartitionState]:
@@ -168,4 +195,4 @@ def _cluster(reader: _Reader) -> ClusterState:
         name = reader.text() or ""
         reader.number("b")  # internal
         partitions.update({(name, index): state for index, state in reader.array(partition)})
-    return ClusterState(brokers, partitions)
+    return ClusterState(brokers, partitions, controller)

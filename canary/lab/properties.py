@@ -33,6 +33,11 @@ _REPLICAS: Final[dict[Profile, dict[str, str]]] = {
     "quick": {"replica.lag.time.max.ms": "2000", "replica.fetch.wait.max.ms": "100"},
 }
 
+_ZOOKEEPER: Final[dict[Profile, dict[str, str]]] = {
+    "calm": {"zookeeper.session.timeout.ms": "15000"},
+    "quick": {"zookeeper.session.timeout.ms": "3000"},
+}
+
 EVENT_LOGGERS: Final = (
     "org.apache.kafka.controller.ReplicationControlManager",
     "org.apache.kafka.controller.ClusterControlManager",
@@ -42,18 +47,15 @@ EVENT_LOGGERS: Final = (
 
 
 def server_properties(lab: State, node: int, data: Path) -> dict[str, str]:
-    """Return the properties of a lab's broker or controller, whose log directory is ``data``; overrides win."""
-    controller = node == CONTROLLER
-    shared = {
-        "process.roles": "controller" if controller else "broker",
-        "node.id": str(node),
-        "controller.quorum.voters": f"{CONTROLLER}@127.0.0.1:{lab.ports[CONTROLLER]}",
-        "controller.listener.names": "CONTROLLER",
-        "listeners": f"{'CONTROLLER' if controller else 'PLAINTEXT'}://127.0.0.1:{lab.ports[node]}",
-        "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
-        "log.dirs": str(data),
-        **_SESSION[lab.profile],
-    }
+    """Return the properties of a lab's broker, controller or ZooKeeper with this data directory; overrides win."""
+    controller = node >= CONTROLLER
+    if controller and lab.zookeeper:
+        return {**_zookeeper(lab.private_port(node), data), **lab.controller_properties}
+    shared = _of_zookeepers_broker(lab, node) if lab.zookeeper else _of_a_quorums_node(lab, node)
+    listener = "CONTROLLER" if controller else "PLAINTEXT"
+    shared |= {"listeners": f"{listener}://127.0.0.1:{lab.private_port(node)}", "log.dirs": str(data)}
+    if lab.proxied:
+        shared["advertised.listeners"] = f"{listener}://127.0.0.1:{lab.ports[node]}"
     if controller:
         return {**shared, **_REBALANCE[lab.profile], **lab.controller_properties}
     brokers = len(lab.brokers)
@@ -74,6 +76,39 @@ def server_properties(lab: State, node: int, data: Path) -> dict[str, str]:
         "transaction.state.log.min.isr": str(min(2, brokers)),
         **lab.broker_properties,
         **lab.overrides.get(node, {}),
+    }
+
+
+def _of_a_quorums_node(lab: State, node: int) -> dict[str, str]:
+    return {
+        "process.roles": "controller" if node >= CONTROLLER else "broker",
+        "node.id": str(node),
+        "controller.quorum.voters": ",".join(f"{one}@127.0.0.1:{lab.ports[one]}" for one in lab.controllers),
+        "controller.listener.names": "CONTROLLER",
+        "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
+        **_SESSION[lab.profile],
+    }
+
+
+def _of_zookeepers_broker(lab: State, node: int) -> dict[str, str]:
+    return {
+        "broker.id": str(node),
+        "zookeeper.connect": f"127.0.0.1:{lab.ports[CONTROLLER]}",
+        "zookeeper.connection.timeout.ms": "60000",  # both are starting
+        **_ZOOKEEPER[lab.profile],
+        **_REBALANCE[lab.profile],
+    }
+
+
+def _zookeeper(port: int, data: Path) -> dict[str, str]:
+    return {
+        "clientPort": str(port),
+        "clientPortAddress": "127.0.0.1",
+        "dataDir": str(data),
+        "tickTime": "500",
+        "maxSessionTimeout": "60000",
+        "admin.enableServer": "false",  # it would want a web server's jars
+        "4lw.commands.whitelist": "dump",  # see canary.kafka.wire
     }
 
 

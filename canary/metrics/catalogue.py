@@ -213,6 +213,19 @@ METRICS: dict[str, Metric] = {
             "canary_loss_rate_upper_bound",
             "One-sided 95 % upper bound (Clopper-Pearson) of the rate of lost among acknowledged probes.",
         ),
+        _stored(
+            "canary_drill_last_success_timestamp_seconds",
+            "When the last drill ended that was found and came back from the pager; 0: none yet. Only of a cluster "
+            "whose mode drill is on.",
+        ),
+        _stored(
+            "canary_drill_detection_seconds",
+            "How long it took in that drill from when a direct client could know to the canary's report.",
+        ),
+        _stored(
+            "canary_drill_page_seconds",
+            "How long it took in that drill from when a direct client could know to the pager's webhook.",
+        ),
         _stored("canary_reconcile_last_success_timestamp_seconds", "When the last successful reconciliation ended."),
         _stored(
             "canary_reconcile_interval_seconds",

@@ -67,6 +67,7 @@ def embedded_lab(settings: Settings, progress: Callable[[str, int, int], None] |
         properties=NodeProperties(
             {"min.insync.replicas": min(2, wanted.brokers), "auto.create.topics.enable": "false"}
         ),
+        proxied=True,
         die_with_parent=True,
     )
     try:

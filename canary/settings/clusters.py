@@ -185,6 +185,11 @@ class ClusterSettings(Section):
             return self.topic.name
         return getattr(self.modes.enabled()[mode], "topic", None) or f"{self.topic.name}-{mode}"
 
+    @property
+    def drill_topic(self) -> str | None:
+        """The topic that drills of this cluster may harm; None: there is none."""
+        return next((self.topic_of(mode) for mode in self.modes.enabled() if WORKLOADS[mode].rehearses), None)
+
     @model_validator(mode="after")
     def _topic_each(self) -> Self:
         taken: dict[str, str] = {}

@@ -130,7 +130,13 @@ class ScheduleSettings(Section):
         "about missed reconciliations use the setting of the cluster's runner: give all processes the same.",
     )
 
-    @field_validator("reconcile")
+    drill: str | None = Field(
+        "0 10 * * wed",
+        description="When the alarm of each cluster whose mode drill is on is tried, from Kafka to the pager: five "
+        "fields as of reconcile (cron, local time). null or never = not at all.",
+    )
+
+    @field_validator("reconcile", "drill")
     @classmethod
     def _cron(cls, value: str | None) -> str | None:
         if value is None or value in {"", "never"}:

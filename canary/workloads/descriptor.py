@@ -50,12 +50,14 @@ class Workload:
         name: the mode's name in settings, facts, metrics and the probe log.
         number: the mode's number on the wire; never used again for another workload.
         topic: ``main``: it writes to the main topic; ``own``: to a topic of its own; ``none``: it writes nothing.
+        writer: the workload whose writer it has; None: one of its own.
         source: the workload whose topic it reads, all partitions of it.
         transactional: its writes promise nothing until their transaction commits.
         ordered: it writes with acks=all and idempotence; without, copies, reordering and losses are warnings.
         every_partition: each of its rounds writes one record to each partition.
         shared: several runners may share its partitions, because each partition is probed for itself.
         fenced: each generation is fenced by the next one on purpose, and its zombies go on writing.
+        rehearses: its topic is for drills of a live cluster: what is found there while one runs is the drill's.
         settings: what can be set, beside the name of a topic of its own.
         summary: one sentence for the reference of the settings.
         does: for docs/modes.md: what it does.
@@ -66,12 +68,14 @@ class Workload:
     name: str
     number: int
     topic: Literal["main", "own", "none"] = "own"
+    writer: str | None = None
     source: str | None = None
     transactional: bool = False
     ordered: bool = True
     every_partition: bool = False
     shared: bool = False
     fenced: bool = False
+    rehearses: bool = False
     settings: type[Settings] = Settings
     summary: str
     does: str

@@ -15,6 +15,7 @@ from dashboards.boards.panels import (
 from dashboards.boards.queries import HEARTBEAT, gauge, one
 
 UID = "kafka-durability-canary-itself"
+_PROVEN = "canary_drill_last_success_timestamp_seconds"
 
 
 def dashboard() -> str:
@@ -64,6 +65,23 @@ def _looking() -> Panels:
             unit="s",
         ).links([to_page("Is it ready", "/readyz")]),
         trend("Suspicions", "canary_suspects", HERE, confirmed, by="cluster, kind", total="sum"),
+        number(
+            "Alarm last proven",
+            describe(_PROVEN, "How long ago, of the worst cluster; only of clusters that are drilled."),
+            f"max(time() - max by (cluster) ({gauge(_PROVEN, HERE)}))",
+            unit="s",
+            steps=[(None, "green"), (691_200, "orange")],
+            w=12,
+        ),
+        lines(
+            "The last drill that proved it",
+            describe("canary_drill_detection_seconds", "And canary_drill_page_seconds: until the pager had it."),
+            [
+                (f"max by (cluster) ({gauge('canary_drill_detection_seconds', HERE)})", "{{cluster}} found"),
+                (f"max by (cluster) ({gauge('canary_drill_page_seconds', HERE)})", "{{cluster}} paged"),
+            ],
+            unit="s",
+        ).links([to_page("All drills", "/api/v1/drills")]),
     ]
 
 

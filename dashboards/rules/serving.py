@@ -4,6 +4,8 @@ from dashboards.boards.queries import HEARTBEAT, gauge, one
 from dashboards.rules.rule import Rule
 
 _TESTED = gauge("canary_violations_open", 'kind="alert-test", severity="critical"')
+_DRILLED = gauge("canary_violations_open", 'kind="drill", severity="critical"')
+_PROVEN_S = 8 * 86_400
 _DELAY = one(f"timestamp({HEARTBEAT}) - {HEARTBEAT}")
 _EXPIRY = gauge("canary_certificate_expiry_timestamp_seconds")
 _API_EXPIRY = gauge("canary_api_certificate_expiry_timestamp_seconds")
@@ -19,6 +21,36 @@ SERVING = (
         now="Cluster {{ $labels.cluster }}.",
         advice=("Tell the operator that it arrived, and after how long. The alert ends by itself.",),
         kind="alert-test",
+        shadowed=False,
+    ),
+    Rule(
+        name="CanaryDrill",
+        expression=f"{_DRILLED} > 0",
+        severity="critical",
+        summary="A drill in {{ $labels.cluster }}: nothing is wrong",
+        meaning="A drill of the live cluster harmed the canary's drill topic on purpose, and the canary found it: the "
+        "way from Kafka to the pager works. Nothing else was touched.",
+        now="Cluster {{ $labels.cluster }}.",
+        advice=(
+            "Nothing. The alert ends by itself when the drill is over.",
+            "See what was found, and how long it took: GET /api/v1/drills.",
+        ),
+        kind="drill",
+        shadowed=False,
+    ),
+    Rule(
+        name="CanaryDrillOverdue",
+        expression=f"time() - max by (cluster) ({gauge('canary_drill_last_success_timestamp_seconds')}) > {_PROVEN_S}",
+        hold="1h",
+        summary="The alarm of {{ $labels.cluster }} was not proven for 8 days",
+        meaning="No drill of this cluster was found by the canary and came back from the pager for 8 days (or ever): a "
+        "silent canary may be one whose alarm does not reach you.",
+        advice=(
+            "Read the last drill's error: GET /api/v1/drills.",
+            "Drill by hand: canary drill run duplicate --cluster NAME.",
+            "If it was found and not paged: see whether the receiver for pages has the webhook /api/v1/drills/paged.",
+            "See whether `canary schedule` runs: it drills at schedule.drill.",
+        ),
         shadowed=False,
     ),
     Rule(

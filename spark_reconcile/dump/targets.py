@@ -51,5 +51,6 @@ def target(
         if not lab.alive():
             raise UnreachableError(f"cluster {cluster.name}: the embedded lab does not run; see canary up")
         cluster = cluster.at(lab.bootstrap)
-    topics = list(dict.fromkeys(cluster.topic_of(mode) for mode in cluster.modes.enabled())) or [cluster.topic.name]
+    named = (cluster.topic_of(mode) for mode in cluster.modes.enabled())
+    topics = [one for one in dict.fromkeys(named) if one != cluster.drill_topic] or [cluster.topic.name]
     return Wanted(cluster.name, admin_config(cluster), topics, installation, levels)

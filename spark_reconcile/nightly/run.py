@@ -236,7 +236,7 @@ class _Run:
 
 def _next_ns(settings: Settings, now_ns: int) -> int:
     """Return the time of the next scheduled run; now, if none is scheduled."""
-    hours = scheduler.trigger(settings)
+    hours = scheduler.trigger(settings.schedule.reconcile)
     following = scheduler.following(hours, datetime.fromtimestamp(now_ns / 1e9, UTC)) if hours is not None else None
     return now_ns if following is None else int(following.timestamp() * 1e9)
 

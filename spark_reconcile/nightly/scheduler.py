@@ -9,10 +9,7 @@ and runs one child process at a time.
 
 from __future__ import annotations
 
-import ctypes
-import os
 import secrets
-import signal
 import subprocess
 import sys
 import threading
@@ -25,6 +22,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import structlog
 
+from spark_reconcile.nightly import children
+from spark_reconcile.nightly.drilling import Drilling
 from storage.store import Store, StoreError
 from storage.store.values import Held, Lease, Purged
 
@@ -37,8 +36,6 @@ BY_THE_CLOCK: Final = "schedule"
 """`requested_by` of a scheduled run."""
 DEAD_AFTER_S: Final = 15.0
 """The holder of a lease whose counter has not moved for so long is dead."""
-GRACE_S: Final = 10.0
-"""How long a child may take to stop by itself."""
 TRIES: Final = 3
 """A failing night is tried so often, RETRY_S apart."""
 RETRY_S: Final = 900.0
@@ -47,7 +44,6 @@ RENEW_S: Final = 3.0
 """How often leases are renewed."""
 _LOOK_S: Final = 30.0
 """How often the table is asked whether a night is due, besides at the scheduled hours."""
-_PR_SET_PDEATHSIG: Final = 1
 PURGE_S: Final = 3600.0
 """How often rows beyond the store's retention are deleted."""
 COMPACT_S: Final = 3600.0
@@ -146,11 +142,10 @@ def due(store: Store, cluster: str, fired: Callable[[datetime], datetime | None]
     return tried < TRIES and now.timestamp() - ended >= RETRY_S
 
 
-def trigger(settings: Settings) -> Any:
-    """Return the hours of the schedule as an APScheduler trigger, None without a schedule."""
+def trigger(cron: str | None) -> Any:
+    """Return the hours of a cron expression as an APScheduler trigger, None for none."""
     from apscheduler.triggers.cron import CronTrigger  # noqa: PLC0415  # only where it runs
 
-    cron = settings.schedule.reconcile
     return CronTrigger.from_crontab(cron) if cron else None
 
 
@@ -191,10 +186,11 @@ class Scheduler:
         self._job: Job | None = None
         self._struck = False
         self._looked = float("-inf")
-        self._trigger = trigger(settings)
+        self._trigger = trigger(settings.schedule.reconcile)
+        self._drills = Drilling(store, settings.clusters, self._drill_due(trigger(settings.schedule.drill)), options)
 
     def run(self, stopping: threading.Event) -> None:
-        """Act until ``stopping`` is set; then end the children and release the leases, in GRACE_S and a few seconds."""
+        """Act until ``stopping`` is set; then end the children and release the leases, in a few s more than GRACE_S."""
         from apscheduler.schedulers.background import BackgroundScheduler  # noqa: PLC0415  # only where it runs
 
         clock = BackgroundScheduler(timezone=self._trigger.timezone if self._trigger is not None else UTC)
@@ -215,6 +211,18 @@ class Scheduler:
         finally:
             clock.shutdown(wait=False)
             self._stop()
+
+    @staticmethod
+    def _drill_due(hours: Any) -> Callable[[datetime, datetime], bool] | None:
+        """Return the function that says whether an hour for drills struck between two moments; None: there are none."""
+        if hours is None:
+            return None
+
+        def struck(since: datetime, now: datetime) -> bool:
+            at = following(hours, since)
+            return at is not None and at <= now
+
+        return struck
 
     def _led(self) -> frozenset[str]:
         """Return the led clusters, whose leases are renewed when that is due."""
@@ -246,6 +254,7 @@ class Scheduler:
             claimed = self._store.reconciliations.claim(self._holder, time.time_ns(), led)
             if claimed is not None:
                 self._job = self._begin(Ticket(claimed.id, self._holder, claimed.cluster))
+        self._drills.tick(led)
         self._purge(led)  # last: if the store refuses it, nights are done nevertheless
 
     def _purge(self, led: frozenset[str]) -> None:
@@ -269,7 +278,7 @@ class Scheduler:
             self._compaction, self._merging, self._compacted = None, frozenset(), time.monotonic()
         elif self._compaction is None and time.monotonic() - self._compacted >= COMPACT_S:
             named = (word for cluster in sorted(led) for word in ("--cluster", cluster))
-            self._compaction, self._merging = _child([*self._compacts, *named]), led
+            self._compaction, self._merging = children.child([*self._compacts, *named]), led
         return self._compaction is not None
 
     def _strike(self) -> None:
@@ -291,7 +300,7 @@ class Scheduler:
 
     def _begin(self, ticket: Ticket) -> Job:
         named = ("--cluster", ticket.cluster, "--reconciliation", ticket.reconciliation_id, "--holder", ticket.holder)
-        process = _child([*self._command, *named])
+        process = children.child([*self._command, *named])
         log.info("reconciliation_begins", cluster=ticket.cluster, pid=process.pid)
         return Job(ticket, process)
 
@@ -306,6 +315,7 @@ class Scheduler:
             if self._job is not None:
                 self._end("the scheduler was stopped")
             self._end_compaction()
+            self._drills.stop()
             self._leadership.release()
         except StoreError as error:
             log.warning("schedule_left_without_store", reason=str(error))
@@ -314,7 +324,7 @@ class Scheduler:
         """End the child and its row."""
         job, self._job = self._job, None
         assert job is not None  # noqa: S101  # both callers check it
-        _ended(job.process)
+        children.end(job.process)
         self._finish(job.ticket, reason)
 
     def _finish(self, ticket: Ticket, error: str) -> None:
@@ -323,32 +333,4 @@ class Scheduler:
     def _end_compaction(self) -> None:
         compaction, self._compaction, self._merging = self._compaction, None, frozenset()
         if compaction is not None:
-            _ended(compaction)
-
-
-def _child(command: Sequence[str]) -> subprocess.Popen[bytes]:
-    """Start a process, in a session of its own, that ends with this one."""
-    parent = os.getpid()
-    libc = ctypes.CDLL(None, use_errno=True)
-
-    def die_with_parent() -> None:
-        os.setsid()
-        libc.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
-        if os.getppid() != parent:
-            os._exit(0)
-
-    return subprocess.Popen(  # noqa: S603  # ourselves
-        command,
-        preexec_fn=die_with_parent,  # noqa: PLW1509  # two system calls and one of libc
-    )
-
-
-def _ended(process: subprocess.Popen[bytes]) -> None:
-    """End a child and everything it started: SIGTERM, after GRACE_S SIGKILL."""
-    if process.poll() is None:
-        process.terminate()
-        try:
-            process.wait(GRACE_S)
-        except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
+            children.end(compaction)

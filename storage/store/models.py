@@ -12,6 +12,7 @@ from sqlalchemy import JSON, BigInteger, Boolean, Column, Index, Integer, LargeB
 
 from storage.store.values import (
     Action,
+    DrillRun,
     Incident,
     Lease,
     Maintenance,
@@ -181,3 +182,5 @@ ACTIONS: Final = _table("actions", Action, _id(), Index(None, "at_ns", "id"))
 """What people did; rows are only added."""
 
 MAINTENANCE: Final = _table("maintenance", Maintenance, _id(), Index(None, "begin_ns", "id"))
+
+DRILLS: Final = _table("drills", DrillRun, _id(), Index(None, "cluster", "began_ns"))

@@ -14,7 +14,7 @@ from storage.store.repositories.access import Actions, Tokens
 from storage.store.repositories.identities import Identities
 from storage.store.repositories.incidents import Incidents
 from storage.store.repositories.leases import Leases
-from storage.store.repositories.maintenance import Windows
+from storage.store.repositories.maintenance import Drills, Windows
 from storage.store.repositories.reconciliations import Reconciliations
 from storage.store.repositories.retention import Retention
 from storage.store.repositories.topology import Topology
@@ -40,6 +40,7 @@ class Store:
         self.topology = Topology(database)
         self.reconciliations = Reconciliations(database)
         self.maintenance = Windows(database)
+        self.drills = Drills(database)
         self.tokens = Tokens(database)
         self.actions = Actions(database)
         self.retention = Retention(database)

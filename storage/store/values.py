@@ -238,6 +238,37 @@ class Maintenance:
 
 
 @dataclass(frozen=True, slots=True)
+class DrillRun:
+    """A drill of a live cluster, which harms ``topic`` from ``began_ns`` on, and until ``until_ns`` at the latest.
+
+    ``knowable_ns``: from when on a direct client could know; ``detected_ns``: the runner reported it; ``paged_ns``: the
+    pager's webhook came back; ``ended_ns``: it is over; each None as long as that has not happened. ``error``: why it
+    failed; None: it did not. ``harmed``: by partition (as text), the offsets that it wrote or destroyed.
+    """
+
+    id: str
+    cluster: str
+    name: str
+    topic: str
+    began_ns: int
+    until_ns: int
+    requested_by: str
+    knowable_ns: int | None = None
+    detected_ns: int | None = None
+    paged_ns: int | None = None
+    ended_ns: int | None = None
+    error: str | None = None
+    harmed: Mapping[str, Sequence[int]] = field(default_factory=dict)
+
+    def explains(self, topic: str, partition: int | None, offset: int | None, at_ns: int) -> bool:
+        """Tell whether what was found there, at that time, is this drill's doing."""
+        if topic != self.topic:
+            return False
+        running = self.began_ns <= at_ns < (self.until_ns if self.ended_ns is None else self.ended_ns)
+        return running or offset in self.harmed.get(str(partition), ())
+
+
+@dataclass(frozen=True, slots=True)
 class TopologySpan:
     """A state from ``at_ns`` to ``until_ns`` (ns since the epoch; None: it lasts)."""
 

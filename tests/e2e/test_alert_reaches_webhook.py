@@ -16,7 +16,7 @@ import yaml
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from api.state import ALERT_TEST
+from canary.anomalies.policy import ALERT_TEST
 from canary.lab.state import free_ports
 from dashboards.__main__ import GENERATED, ROOT
 from dashboards.boards.catalogue import boards

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from canary.settings import load
-from spark_reconcile.nightly import compaction
+from spark_reconcile.nightly import children, compaction
 from spark_reconcile.nightly import scheduler as schedule
 from spark_reconcile.nightly.run import _next_ns
 from spark_reconcile.nightly.scheduler import Leadership, Scheduler, due, lease_name
@@ -130,16 +130,16 @@ def test_a_child_that_dies_without_a_word_is_a_failure(store: Store, running: Ca
 def test_stopping_ends_a_child_that_will_not_and_all_it_started(
     store: Store, running: Callable[..., threading.Event], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(schedule, "GRACE_S", 1.0)
+    monkeypatch.setattr(children, "GRACE_S", 1.0)
     others = psutil.Process().children(recursive=True)
     stopping = running(HANGS)
     store.reconciliations.request("c", "api", time.time_ns())
     until(lambda: store.reconciliations.page("c", "running").items)
-    children = until(lambda: two_besides(others))
+    started = until(lambda: two_besides(others))
     stopping.set()
     row = until(lambda: next(iter(store.reconciliations.page("c", "failed").items), None))
     assert row.error == "the scheduler was stopped"
-    until(lambda: all(map(ended, children)))
+    until(lambda: all(map(ended, started)))
 
 
 def test_what_a_dead_scheduler_left_running_is_ended(
@@ -272,13 +272,13 @@ def test_what_is_beyond_the_stores_retention_is_deleted_at_the_start_and_again(
 def test_a_compaction_at_work_ends_with_the_scheduler(
     running: Callable[..., threading.Event], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(schedule, "GRACE_S", 0.5)
+    monkeypatch.setattr(children, "GRACE_S", 0.5)
     monkeypatch.setattr(schedule, "COMPACT_S", 0.2)
     others = psutil.Process().children(recursive=True)
     stopping = running("", HANGS)
-    children = until(lambda: two_besides(others))
+    started = until(lambda: two_besides(others))
     stopping.set()
-    until(lambda: all(map(ended, children)))
+    until(lambda: all(map(ended, started)))
 
 
 @pytest.mark.usefixtures("settings")

@@ -215,7 +215,7 @@ class DummySettings(Settings):
     pairs: int = count(2, "Pairs (count).", ge=1)
 
 WORKLOAD = Workload(
-    name="dummy", number=8, transactional=True, settings=DummySettings,
+    name="dummy", number=9, transactional=True, settings=DummySettings,
     summary="Writes in pairs.", does="writes in pairs", finds="halves of pairs", costs="a producer",
 )
 """,
@@ -251,7 +251,7 @@ writer = wiring.make(Made(cluster=cluster, inbox=None, clock=None), identities, 
 print(writer.name, writer._config["pairs"], writer._interval_s)
 """,
     )
-    assert said.splitlines() == ["probes-dummy 3", "8 dummy True", "producer-dummy 3 2.0"]
+    assert said.splitlines() == ["probes-dummy 3", "9 dummy True", "producer-dummy 3 2.0"]
     assert tree.generate() == {"docs/configuration.md", "docs/modes.md"}
     assert "| `dummy` | writes in pairs | halves of pairs | a producer |" in tree.read("docs/modes.md")
     assert "| `pairs` | `2` | Pairs (count). |" in tree.read("docs/configuration.md")

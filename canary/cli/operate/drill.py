@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from canary.cli import session
+from canary.cli.operate import live_drill
 from canary.cli.session import JsonOption  # typer reads it
 from canary.errors import UserError
 
@@ -20,6 +21,13 @@ _NOT_POSSIBLE = 3
 
 ReportOption = Annotated[
     Path | None, typer.Option("--report", metavar="FILE", help="Write a page (HTML) of what happened and was said.")
+]
+ClusterOption = Annotated[
+    str | None, typer.Option("--cluster", metavar="NAME", help="A live cluster of the settings, which is not harmed.")
+]
+PageOption = Annotated[
+    str,
+    typer.Option(metavar="DURATION", help="How long the pager's webhook may take, like 5m; never: prove no page."),
 ]
 ControlOption = Annotated[
     bool, typer.Option("--control/--no-control", help="Perform the control first: the same on safe settings.")
@@ -45,6 +53,7 @@ def list_drills(*, json: JsonOption = False) -> None:
             "source": one.drill.source,
             "version": one.drill.stage.version,
             "says": [said.kind for said in one.drill.says],
+            "live": one.drill.live,
             "story": one.story,
         }
         for one in found
@@ -63,9 +72,13 @@ def run(
     control: ControlOption = True,
     report: ReportOption = None,
     keep: KeepOption = None,
+    cluster: ClusterOption = None,
+    page_within: PageOption = "5m",
     json: JsonOption = False,
 ) -> None:
     """Perform drills on throwaway brokers of this machine: break them, and see the canary find it.
+
+    With --cluster in a live one, through to the pager: only drills that harm nothing but its drill topic.
 
     Exit status 0: everything was found, nothing false was said, and the control was silent; 1: something was missed or
     false; 3: not possible here.
@@ -77,7 +90,11 @@ def run(
     known = drills()
     if unknown := [name for name in names if name not in known]:
         raise UserError(f"there is no drill {', '.join(unknown)}; see `canary drill list`")
-    _perform([known[name] for name in names], control=control, report=report, keep=keep, json=json)
+    entries = [known[name] for name in names]
+    if cluster is not None:
+        live_drill.perform(entries, cluster, page_within, json=json)
+        return
+    _perform(entries, control=control, report=report, keep=keep, json=json)
 
 
 def run_all(
@@ -93,7 +110,8 @@ def run_all(
 
 
 def _perform(entries: Sequence[Entry], *, control: bool, report: Path | None, keep: Path | None, json: bool) -> None:
-    from canary.drills.rig import report as reports  # noqa: PLC0415  # Kafka's client takes its time
+    from canary.drills.report import document  # noqa: PLC0415  # Kafka's client takes its time
+    from canary.drills.report.page import page  # noqa: PLC0415
     from canary.drills.rig.result import attempt  # noqa: PLC0415
     from canary.processes import signals  # noqa: PLC0415
 
@@ -104,13 +122,13 @@ def _perform(entries: Sequence[Entry], *, control: bool, report: Path | None, ke
         result = attempt(entry, stopping, lambda line: typer.echo(f"  {line}", err=True), keep, with_control=control)
         results.append(result)
         if not json:
-            typer.echo(reports.text(result))
+            typer.echo(document.text(result))
         if stopping.is_set():
             break
     if json:
-        session.report({"items": [reports.document(one) for one in results]}, "", json=True)
+        session.report({"items": [document.document(one) for one in results]}, "", json=True)
     if report is not None:
-        report.write_text(reports.page(results), encoding="utf-8")
+        report.write_text(page(results), encoding="utf-8")
     if any(one.failed for one in results):
         raise typer.Exit(1)
     if any(one.impossible for one in results) or stopping.is_set():

@@ -20,4 +20,5 @@ DRILL = Drill(
         steps=(UntilAcked(), Forge("foreign"), UntilAcked()),
         may_say=frozenset(),
     ),
+    live=True,
 )

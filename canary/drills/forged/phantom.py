@@ -19,4 +19,5 @@ DRILL = Drill(
         steps=(UntilAcked(), Forge("foreign"), UntilAcked()),
         may_say=frozenset(),
     ),
+    live=True,
 )

@@ -20,7 +20,7 @@ _STAGE = Stage(
 
 DRILL = Drill(
     title="A leader comes back without what it never flushed",
-    source='why-fsync; FIELD-NOTES "why-fsync, reproduced"',
+    source='why-fsync; FIELD-NOTES "Why fsync, reproduced"',
     stage=_STAGE,
     steps=(
         Kill((1,)),

@@ -38,8 +38,8 @@ def client(kafka: str | Mapping[str, Any], isolation: str = "read_committed") ->
     """Return a consumer that keeps nothing and commits nothing; ``kafka``: bootstrap servers, or properties."""
     return Consumer(
         {
-            **({"bootstrap.servers": kafka} if isinstance(kafka, str) else kafka),
             "group.id": "direct-reading",
+            **({"bootstrap.servers": kafka} if isinstance(kafka, str) else kafka),
             "enable.auto.commit": False,
             "isolation.level": isolation,
             "enable.partition.eof": True,

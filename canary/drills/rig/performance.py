@@ -5,16 +5,17 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from threading import Event
 from typing import Any, Final
 
 from canary.drills.drill import Said
-from canary.drills.rig import direct
+from canary.drills.rig import direct, tally
 from canary.drills.rig.direct import Place
-from canary.drills.rig.rig import Rig
+from canary.drills.rig.rig import Line, Rig
+from canary.drills.rig.tally import Reading
 from canary.drills.stage import Stage
 from canary.drills.steps.step import Step
 from canary.lab import Lab
@@ -56,17 +57,19 @@ class Played:
         gone: what was promised and is not there, with the identity that was.
         places: of records, by a name that a step gave them.
         marks: moments, s since the epoch.
-        timeline: what happened, and when (s since the epoch).
+        timeline: what happened.
         began, ended: s since the epoch.
+        reading: of the probe topics, with what was promised.
     """
 
     findings: tuple[Finding, ...]
     gone: Mapping[Place, Identity]
     places: Mapping[str, set[Place]]
     marks: Mapping[str, float]
-    timeline: tuple[tuple[float, str], ...]
+    timeline: tuple[Line, ...]
     began: float
     ended: float
+    reading: Reading = field(default_factory=Reading)
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,16 +124,20 @@ def play(brokers: Lab, stage: Stage, steps: Iterable[Step], says: Iterable[Said]
         rig.until(lambda: rig.metric("canary_probes_seen_total") > 10, _START_S, "the canary probes")
         rig.note(f"the canary probes: {rig.canary.base}")
         for step in steps:
-            if line := str(step):
-                rig.note(line)
+            line = str(step)
+            if line and not step.waits:
+                rig.note(line, done=True)
             step.take(rig)
+            if line and step.waits:
+                rig.note(line)
         _await(rig, tuple(says))
         findings = tuple(sorted((_finding(rig, one) for one in rig.canary.violations()), key=lambda one: one.at))
         rig.canary.stop()
         gone = direct.gone(brokers.bootstrap, rig.canary.directory / "probe-log")
+        reading = tally.read(brokers.bootstrap, rig.canary.directory / "probe-log")
     finally:
         rig.canary.kill()
-    return Played(findings, gone, rig.places, rig.marks, tuple(rig.timeline), began, time.time())
+    return Played(findings, gone, rig.places, rig.marks, tuple(rig.timeline), began, time.time(), reading)
 
 
 def _await(rig: Rig, says: tuple[Said, ...]) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Event
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import httpx
 from confluent_kafka.admin import AdminClient, NewTopic
@@ -30,34 +30,44 @@ class StoppedError(Exception):
     """A signal asked for the end."""
 
 
+class Line(NamedTuple):
+    """A line of the timeline: when (s since the epoch), what, and whether the drill did it or saw it."""
+
+    at: float
+    what: str
+    done: bool = False
+
+
 @dataclass(kw_only=True)
 class Ground:
     """What any drill has, also one of a live cluster: a way to the cluster, and what it remembers.
 
     Attributes:
         kafka: properties of a client that reaches the cluster.
+        group: what its consumers call their group; none ever joins it.
         topics: the real name of a topic by the name that steps give it, where it has another one.
         stopping: ends every wait.
         tell: is given each line of the timeline as it happens.
         patience: how many times as long as on an idle machine anything may take.
         marks: moments by their names, s since the epoch.
         places: places of records by a name that a step gave them.
-        timeline: what happened, and when (s since the epoch).
+        timeline: what happened.
     """
 
     kafka: Mapping[str, Any]
     stopping: Event
     tell: Callable[[str], None]
+    group: str = "direct-reading"
     topics: Mapping[str, str] = field(default_factory=dict)
     patience: float = 3.0
     marks: dict[str, float] = field(default_factory=dict)
     places: dict[str, set[Place]] = field(default_factory=dict)
-    timeline: list[tuple[float, str]] = field(default_factory=list)
+    timeline: list[Line] = field(default_factory=list)
 
-    def note(self, what: str) -> float:
+    def note(self, what: str, *, done: bool = False) -> float:
         """Write a line of the timeline, and return its time (s since the epoch)."""
         now = time.time()
-        self.timeline.append((now, what))
+        self.timeline.append(Line(now, what, done))
         self.tell(what)
         return now
 

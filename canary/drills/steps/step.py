@@ -7,7 +7,15 @@ from canary.drills.rig.rig import Ground, Rig
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """Something that is done to the cluster or to the canary, or waited for; str() says it to people."""
+    """Something that is done to the cluster or to the canary, or waited for; str() says it to people.
+
+    The name of one that only waits begins with Until; its line is written when what it waits for has come.
+    """
+
+    @property
+    def waits(self) -> bool:
+        """It changes nothing, and waits for something."""
+        return type(self).__name__.startswith("Until")
 
     def take(self, rig: Rig) -> None:
         """Do it, and return when it is done.

@@ -21,7 +21,9 @@ class Mark(LiveStep):
 
     def take(self, rig: Ground) -> None:
         """Remember it."""
-        rig.marks[self.name] = rig.note(f"from now on a direct client could know ({self.name})")
+        rig.marks[self.name] = rig.note(
+            f"from now on a direct client could know{'' if self.name == KNOWABLE else f' ({self.name})'}"
+        )
 
     def __str__(self) -> str:
         """Say it."""

@@ -71,7 +71,7 @@ class Forge(LiveStep):
 
     def _newest(self, rig: Ground, topic: str) -> tuple[bytes, Probe]:
         newest = None
-        for one in direct.records(rig.kafka, topic, newest=_NEWEST):
+        for one in direct.records({**rig.kafka, "group.id": rig.group}, topic, newest=_NEWEST):
             probe = decode(one.value, None)
             if one.partition == self.partition and one.value is not None and isinstance(probe, Probe):
                 newest = one.value, probe

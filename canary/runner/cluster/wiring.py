@@ -12,7 +12,7 @@ from canary.workloads.catalogue import WORKLOADS
 
 
 def make(context: ClusterContext, identities: Identities, under: Renewal, targets: Callable[[str], Target]) -> Writer:
-    """Return the writer of a mode, not started: canary.probing has a module of the mode's name, which makes it.
+    """Return the writer of a mode, not started: canary.probing has a module of its writer's name, which makes it.
 
     ``under`` is the generation that was begun for it; ``targets`` returns a topic's present incarnation.
     """
@@ -32,5 +32,5 @@ def make(context: ClusterContext, identities: Identities, under: Renewal, target
         inbox=context.inbox,
         clock=context.clock,
     )
-    writer: Writer = importlib.import_module(f"canary.probing.{mode}").make(wiring)
+    writer: Writer = importlib.import_module(f"canary.probing.{WORKLOADS[mode].writer or mode}").make(wiring)
     return writer

@@ -1,4 +1,4 @@
-"""Planned maintenance windows: violations found in one are recorded as planned."""
+"""What is planned: maintenance windows, whose violations are recorded as planned, and drills of live clusters."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
@@ -10,11 +10,12 @@ from sqlalchemy import Connection, Select, delete, insert, select, update
 from canary.threads import system
 from storage.store.cursors import Page
 from storage.store.database import Repository
-from storage.store.models import MAINTENANCE
+from storage.store.models import DRILLS, MAINTENANCE
 from storage.store.rows import value_of
-from storage.store.values import Maintenance
+from storage.store.values import DrillRun, Maintenance
 
 _window = partial(value_of, Maintenance)
+_run = partial(value_of, DrillRun)
 
 
 class Windows(Repository):
@@ -51,6 +52,56 @@ class Windows(Repository):
     def between(self, since_ns: int, until_ns: int) -> list[Maintenance]:
         """Return every window that overlaps the time from ``since_ns`` to ``until_ns``, both included."""
         return self._all(_between(since_ns, until_ns), _window)
+
+
+class Drills(Repository):
+    """The drills: while one runs, what is found in its topic is the drill's."""
+
+    def begin(self, cluster: str, name: str, topic: str, began_ns: int, until_ns: int, requested_by: str) -> DrillRun:
+        """Write that a drill begins."""
+        run = DrillRun(system.token_hex(16), cluster, name, topic, began_ns, until_ns, requested_by)
+        with self._database.writing() as connection:
+            connection.execute(insert(DRILLS).values(asdict(run)))
+        return run
+
+    def note(self, drill_id: str, **found: Any) -> None:
+        """Write what is known of a drill by now: some of DrillRun's fields that are None at its beginning."""
+        with self._database.writing() as connection:
+            connection.execute(update(DRILLS).where(DRILLS.c.id == drill_id).values(found))
+
+    def get(self, drill_id: str) -> DrillRun | None:
+        """Return a drill; None: there is no such one."""
+        return self._one(select(DRILLS).where(DRILLS.c.id == drill_id), _run)
+
+    def paged(self, cluster: str, at_ns: int) -> int:
+        """Write that the pager's webhook came back for the drills of a cluster that run; return how many these are."""
+        running = (DRILLS.c.cluster == cluster, DRILLS.c.began_ns <= at_ns, DRILLS.c.until_ns > at_ns)
+        with self._database.writing() as connection:
+            return connection.execute(
+                update(DRILLS)
+                .where(*running, DRILLS.c.ended_ns.is_(None), DRILLS.c.paged_ns.is_(None))
+                .values(paged_ns=at_ns)
+            ).rowcount
+
+    def of_topic(self, cluster: str, topic: str) -> list[DrillRun]:
+        """Return the drills that harmed a topic, the latest first."""
+        query = select(DRILLS).where(DRILLS.c.cluster == cluster, DRILLS.c.topic == topic)
+        return self._all(query.order_by(DRILLS.c.began_ns.desc()), _run)
+
+    def page(self, cursor: str | None = None, limit: int = 100) -> Page[DrillRun]:
+        """Return a page of drills, the latest beginning first."""
+        return self._page(select(DRILLS), DRILLS.c.began_ns, _run, cursor, limit)
+
+    def last(self, cluster: str) -> DrillRun | None:
+        """Return the drill of a cluster that began last."""
+        query = select(DRILLS).where(DRILLS.c.cluster == cluster).order_by(DRILLS.c.began_ns.desc()).limit(1)
+        return self._one(query, _run)
+
+    def last_proofs(self) -> list[DrillRun]:
+        """Return each cluster's last drill that was found and came back from the pager."""
+        proven = (DRILLS.c.error.is_(None), DRILLS.c.detected_ns.is_not(None), DRILLS.c.paged_ns.is_not(None))
+        query = select(DRILLS).where(DRILLS.c.ended_ns.is_not(None), *proven).order_by(DRILLS.c.began_ns)
+        return list({run.cluster: run for run in self._all(query, _run)}.values())
 
 
 def covering(connection: Connection, cluster: str, times: Sequence[int]) -> Callable[[int], Maintenance | None]:

@@ -19,6 +19,7 @@ from collections.abc import Sequence
 
 from sqlalchemy import Connection, insert, or_, select, update
 
+from canary.anomalies.policy import REHEARSALS
 from canary.anomalies.violation import SENT_AGAIN, Records, Violation
 from storage.store.models import INCIDENTS, VIOLATION_TOTALS, VIOLATIONS
 from storage.store.repositories import maintenance
@@ -50,7 +51,7 @@ def record(connection: Connection, cluster: str, violations: Sequence[Violation]
     planned = maintenance.covering(connection, cluster, [violation.at_ns for violation in violations])
     found: Counter[tuple[str, str]] = Counter()
     for violation in violations:
-        window = planned(violation.at_ns)
+        window = None if violation.kind in REHEARSALS else planned(violation.at_ns)
         again, pieces = _divide(known, cluster, violation)
         for row_id, count in again.items():
             row = rows[row_id]

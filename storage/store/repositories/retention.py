@@ -10,6 +10,7 @@ from storage.store.database import Repository
 from storage.store.errors import StoreError
 from storage.store.models import (
     CLUSTERS,
+    DRILLS,
     FORGOTTEN,
     INCIDENTS,
     LEASES,
@@ -90,7 +91,7 @@ class Retention(Repository):
                 raise StillProbedError(cluster, name.removeprefix(runner_lease(cluster, "")))
             deleted = {
                 table: connection.execute(delete(table).where(table.c.cluster == cluster)).rowcount
-                for table in (*_NAMED, VIOLATIONS, FORGOTTEN, INCIDENTS, TOPOLOGY, MAINTENANCE)
+                for table in (*_NAMED, VIOLATIONS, FORGOTTEN, INCIDENTS, TOPOLOGY, MAINTENANCE, DRILLS)
             }
             known = connection.execute(delete(CLUSTERS).where(CLUSTERS.c.name == cluster)).rowcount
         if not known and not any(deleted.values()):

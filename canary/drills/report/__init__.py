@@ -1,0 +1,1 @@
+"""The outcome of drills for people, for scripts, and as a page."""
