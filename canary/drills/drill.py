@@ -75,6 +75,7 @@ class Drill:
         echoes: kinds that may be said as well: what else is true here, or follows from the same fault.
         control: None: there is no safe setting that prevents it; the reason stands in ``uncontrolled``.
         uncontrolled: why there is no control.
+        loses: promised records are gone in the end, by somebody's will: no lost-write has to tell of them.
         live: it may be performed on a live cluster: every step of it that harms anything is a LiveStep.
         short: it is one of those that CI runs.
     """
@@ -87,6 +88,7 @@ class Drill:
     echoes: frozenset[str] = REPLICAS_MISSING
     control: Control | None = None
     uncontrolled: str = ""
+    loses: bool = False
     live: bool = False
     short: bool = False
 

@@ -29,6 +29,7 @@ DRILL = Drill(
         ),
     ),
     echoes=frozenset(),
+    loses=True,
     control=Control(
         why="Deletions in a planned window are recorded, and ring no bell.",
         steps=(Announce("old records are deleted"), UntilAcked(30), DeleteRecords(), UntilAcked(20)),

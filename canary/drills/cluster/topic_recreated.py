@@ -19,6 +19,7 @@ DRILL = Drill(
     steps=(UntilAcked(20), DeleteTopic(), MakeTopic(), UntilAcked(20)),
     says=(Said("topic-recreated", severity="warning"),),
     echoes=frozenset(),
+    loses=True,
     control=Control(
         why="A topic whose settings are changed is the same topic.",
         steps=(UntilAcked(20), Configure({"retention.ms": "86400000"}), Mark(), UntilAcked(60)),

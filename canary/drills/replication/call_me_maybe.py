@@ -35,7 +35,7 @@ _UNTIL_DEAD = (
 
 DRILL = Drill(
     title="A lone leader acknowledges, and dies",
-    source='call-me-maybe-kafka; FIELD-NOTES "call-me-maybe, reproduced"',
+    source="call-me-maybe-kafka",
     stage=_STAGE,
     steps=(
         *_UNTIL_DEAD,
@@ -47,7 +47,7 @@ DRILL = Drill(
         UntilIsr(frozenset({1, 2, 3})),
     ),
     says=(
-        Said("isr-of-one", partitions=frozenset({(PROBES, 0)}), within_s=5, since=_LONE, severity="critical"),
+        Said("isr-of-one", partitions=frozenset({(PROBES, 0)}), within_s=6, since=_LONE, severity="critical"),
         Said("lost-write", at="gone"),
         Said("truncation", at="gone", how="first"),
         Said("unclean-election", at=("gone", "ordered from one"), how="first", severity="critical"),

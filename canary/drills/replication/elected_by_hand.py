@@ -12,7 +12,7 @@ which acknowledged probes are gone, and where the log was cut.
 from canary.drills.drill import Control, Drill, Said
 from canary.drills.stage import PROBES, Stage
 from canary.drills.steps.brokers import Kill, Start
-from canary.drills.steps.operating import ElectUncleanly
+from canary.drills.steps.operating import Elect
 from canary.drills.steps.waiting import Mark, UntilAcked, UntilIsr, UntilLed, UntilReadable, UntilSaid
 
 _OFFLINE = "offline"
@@ -32,7 +32,7 @@ DRILL = Drill(
     title="An operator elects uncleanly",
     source='call-me-maybe-kafka ("make the decision yourself"); KIP-460',
     stage=Stage(cluster={"watch": {"topics": []}}),
-    steps=(*_UNTIL_OFFLINE, ElectUncleanly(), UntilLed(3), Start((1, 2)), *_AFTERWARDS),
+    steps=(*_UNTIL_OFFLINE, Elect("unclean"), UntilLed(3), Start((1, 2)), *_AFTERWARDS),
     says=(
         Said("offline-partition", partitions=frozenset({(PROBES, 0)}), within_s=8, since=_OFFLINE),
         Said("unclean-election", at="gone", how="first", severity="critical"),

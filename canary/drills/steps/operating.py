@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import httpx
 from confluent_kafka import ElectionType, KafkaException, TopicPartition
@@ -19,9 +19,10 @@ from canary.drills.rig.rig import CLUSTER, Rig
 from canary.drills.stage import KNOWABLE, PROBES
 from canary.drills.steps.step import Step
 from canary.drills.steps.waiting import Mark
-from canary.lab import LabError
+from canary.lab import Lab, LabError
 
 _REQUEST_S: Final = 60.0
+_START_S: Final = 60.0
 _WINDOW_S: Final = 3600
 
 
@@ -33,23 +34,24 @@ def _done(asked: Future[Any], what: str) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class ElectUncleanly(Step):
-    """An operator lets whatever replica lives lead a partition that has no leader."""
+class Elect(Step):
+    """An operator has a partition led by its first replica ("preferred"), or by whatever replica lives ("unclean")."""
 
+    how: Literal["preferred", "unclean"]
     partition: int = 0
     topic: str = PROBES
 
     def take(self, rig: Rig) -> None:
         """Ask for it."""
         place = TopicPartition(self.topic, self.partition)
-        asked = rig.admin.elect_leaders(ElectionType.UNCLEAN, [place])  # confluent-kafka 2.16 fails with a timeout here
-        answers = asked.result(_REQUEST_S)
-        if (error := answers[place]) is not None:
+        kind = ElectionType[self.how.upper()]
+        asked = rig.admin.elect_leaders(kind, [place])  # confluent-kafka 2.16 fails with a timeout here
+        if (error := asked.result(_REQUEST_S)[place]) is not None:
             raise LabError(f"nobody is elected for {self.topic}-{self.partition}: {error}")
 
     def __str__(self) -> str:
         """Say it."""
-        return f"an operator elects a leader of {self.topic}-{self.partition} uncleanly"
+        return f"an operator elects a leader of {self.topic}-{self.partition}: {self.how}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,3 +149,44 @@ class Announce(Step):
     def __str__(self) -> str:
         """Say it."""
         return f"an operator plans a window of maintenance in the canary: {self.reason}"
+
+
+@dataclass(frozen=True, slots=True)
+class AnotherCluster(Step):
+    """The cluster is stopped, another one answers at its addresses, and steps are taken; then the known one is back.
+
+    The other one has the topics of the stage as well, and would acknowledge whatever is sent to it.
+    """
+
+    steps: tuple[Step, ...]
+
+    def take(self, rig: Rig) -> None:
+        """Stop one, start the other, and the other way round."""
+        rig.lab.stop()
+        ports = {node: rig.lab.port(node) for node in (*rig.lab.controllers, *rig.lab.brokers)}
+        other = Lab(
+            rig.directory / "another-lab",
+            brokers=len(rig.lab.brokers),
+            version=rig.lab.version,
+            profile="quick",
+            ports=ports,
+            die_with_parent=True,
+        )
+        try:
+            other.start(timeout=rig.patience * _START_S)
+            if other.bootstrap != rig.lab.bootstrap:
+                raise LabError("the ports of the cluster were taken by another program meanwhile; try again")
+            for name in rig.stage.topics:
+                rig.make_topic(name)
+            for step in self.steps:
+                if line := str(step):
+                    rig.note(line)
+                step.take(rig)
+        finally:
+            other.stop(hard=True)
+        rig.note("the known cluster is started again")
+        rig.lab.start(timeout=rig.patience * _START_S)
+
+    def __str__(self) -> str:
+        """Say it."""
+        return "the cluster is stopped, and another one answers at its addresses"

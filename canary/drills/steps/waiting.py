@@ -31,22 +31,6 @@ class Mark(LiveStep):
 
 
 @dataclass(frozen=True, slots=True)
-class Pass(Step):
-    """So many seconds pass: enough for what must not be said in them."""
-
-    seconds: float
-
-    def take(self, rig: Rig) -> None:
-        """Wait."""
-        if rig.stopping.wait(self.seconds):
-            raise StoppedError
-
-    def __str__(self) -> str:
-        """Say it."""
-        return f"{self.seconds:g} s pass"
-
-
-@dataclass(frozen=True, slots=True)
 class UntilIsr(Step):
     """The in-sync replicas of a partition are exactly these brokers."""
 
@@ -151,3 +135,19 @@ class UntilSaid(Step):
     def __str__(self) -> str:
         """Say it."""
         return f"the canary reports {self.kind}"
+
+
+@dataclass(frozen=True, slots=True)
+class Pass(LiveStep):
+    """So many seconds pass: enough for what must not be said in them."""
+
+    seconds: float
+
+    def take(self, rig: Ground) -> None:
+        """Wait."""
+        if rig.stopping.wait(self.seconds):
+            raise StoppedError
+
+    def __str__(self) -> str:
+        """Say it."""
+        return f"{self.seconds:g} s pass"
