@@ -23,7 +23,7 @@ PLAIN = frozenset(
     """
     alert and api batch bounds broker cache calls change check client clients cluster clusters counts
     credentials cycles data database edn end epochs errors faults files first group health held history
-    idempotent itself kafka kept kernel known last leader log logs losses lost memory metrics missing network
+    idempotent itself kafka kept kernel known last leader live log logs losses lost memory metrics missing network
     nightly offline offset offsets operation order other own page partition plain probing process processes
     producer progress properties read reads reconcile record records report requests retention schedule sends
     settings start state status targets threads topic topics transaction transactional transactions version
