@@ -34,18 +34,18 @@ class Finding:
     """A violation as the REST API tells it.
 
     Attributes:
+        records: each of its records, place and identity (None: not of one probe).
         partition: its topic and partition; None: of the whole topic or cluster.
         planned: found in a planned window: recorded, without an alert.
-        records: each of its records, place and identity (None: not of one probe).
     """
 
     kind: str
     severity: str
     at: float
     summary: str
-    partition: tuple[str, int] | None
-    planned: bool
     records: Mapping[Place, Identity | None]
+    partition: tuple[str, int] | None = None
+    planned: bool = False
 
 
 @dataclass(frozen=True, slots=True)

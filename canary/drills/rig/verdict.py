@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from canary.drills.drill import Control, Drill, Said
+from canary.drills.drill import Drill, Said
 from canary.drills.rig.direct import Place
 from canary.drills.rig.performance import GONE, Finding, Played
 
@@ -47,10 +47,10 @@ def judge(drill: Drill, played: Played) -> Verdict:
     return Verdict(detected, (*complaints, *_false(played, drill.allowed)))
 
 
-def judge_control(control: Control, played: Played) -> Verdict:
-    """Tell what was said where nothing may be."""
-    lost = [f"{len(played.gone)} records are gone all the same"] if played.gone and not control.loses else []
-    return Verdict((), (*lost, *_false(played, control.may_say)))
+def judge_control(played: Played, may_say: frozenset[str], *, loses: bool = False) -> Verdict:
+    """Tell what was said where nothing may be; ``loses``: records may be gone."""
+    lost = [f"{len(played.gone)} records are gone all the same"] if played.gone and not loses else []
+    return Verdict((), (*lost, *_false(played, may_say)))
 
 
 def _after(said: Said, played: Played) -> float | None:
