@@ -26,13 +26,13 @@ _UNTIL_OFFLINE = (
     Mark(_OFFLINE),
     UntilSaid("offline-partition"),
 )
-_AFTERWARDS = (UntilIsr(frozenset({1, 2, 3})), UntilReadable(), UntilAcked(20))
+_AFTERWARDS = (UntilReadable(), UntilIsr(frozenset({1, 2, 3})), UntilAcked(20))
 
 DRILL = Drill(
     title="An operator elects uncleanly",
     source='call-me-maybe-kafka ("make the decision yourself"); KIP-460',
     stage=Stage(cluster={"watch": {"topics": []}}),
-    steps=(*_UNTIL_OFFLINE, Elect("unclean"), UntilLed(3), Start((1, 2)), *_AFTERWARDS),
+    steps=(*_UNTIL_OFFLINE, Elect("unclean"), UntilLed(3), Start((1, 2), wait=False), *_AFTERWARDS),
     says=(
         Said("offline-partition", partitions=frozenset({(PROBES, 0)}), within_s=8, since=_OFFLINE),
         Said("unclean-election", at="gone", how="first", severity="critical"),
@@ -42,7 +42,7 @@ DRILL = Drill(
     echoes=frozenset({"unseen", "inconsistent-offsets"}),
     control=Control(
         why="Who waits for a broker that was in sync loses nothing.",
-        steps=(*_UNTIL_OFFLINE, Start((1, 2)), *_AFTERWARDS),
+        steps=(*_UNTIL_OFFLINE, Start((1, 2), wait=False), *_AFTERWARDS),
         may_say=frozenset({"unseen", "offline-partition"}),
     ),
 )

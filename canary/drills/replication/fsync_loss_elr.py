@@ -29,9 +29,9 @@ DRILL = Drill(
         Kill((2,)),
         LosePageCache((2,)),
         Start((1, 3)),
-        Start((2,)),
-        UntilIsr(frozenset({1, 2, 3})),
+        Start((2,), wait=False),
         UntilReadable(),
+        UntilIsr(frozenset({1, 2, 3})),
         UntilAcked(20),
     ),
     says=(
