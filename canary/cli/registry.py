@@ -56,7 +56,7 @@ COMMANDS: Final = (
     Command(
         "lab",
         "operate.lab",
-        {"up": "up", "down": "down", "status": "status", "fetch": "fetch"},
+        {name: name for name in ("up", "down", "status", "kill", "pause", "resume", "restart", "cut", "wipe", "fetch")},
         "A Kafka cluster of real brokers on this machine, to try things on.",
     ),
     Command(

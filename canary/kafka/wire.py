@@ -80,6 +80,15 @@ def ask(port: int, topics: tuple[str, ...] = (), *, timeout: float = 1.0) -> Clu
     return None if data is None else _cluster(_Reader(data))
 
 
+def accepts(port: int, *, timeout: float = 1.0) -> bool:
+    """Return whether somebody takes connections at 127.0.0.1:``port``."""
+    try:
+        socket.create_connection(("127.0.0.1", port), timeout).close()
+    except OSError:
+        return False
+    return True
+
+
 def unfenced(port: int, brokers: Iterable[int], *, timeout: float = 5.0) -> frozenset[int]:
     """Ask the controller, through the broker at ``port``, which of these brokers are not fenced; none without answer.
 

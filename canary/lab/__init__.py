@@ -1,6 +1,6 @@
 """Real Kafka on one machine, to be treated badly.
 
-A *lab* is one KRaft controller and n brokers, each a Java process of its own on 127.0.0.1, with its own data
+A *lab* is one KRaft controller (or three) and n brokers, each a Java process of its own on 127.0.0.1, with its own data
 directory, small heaps and timeouts of seconds instead of minutes (FIELD-NOTES "Running brokers fast"). Brokers can be
 killed (-9), paused (SIGSTOP), resumed, restarted, added, removed, and their logs cut short: what a crash does to a
 broker that never fsynced (why-fsync.txt).
@@ -17,6 +17,7 @@ and a lab that was stopped can be started again with its data:
     lab.json                     version, cluster id, properties, and port of each node
     actions.log                  what was done to which node, and when; see canary.lab.events
     controller/, broker-<id>/    server.properties, log4j configuration, console.log, server.log, events.log, pid, data/
+    controller-<id>/             the same of the second and third controller
 
 Nothing here needs root, a container or the network once the jars are there (canary.lab.jars.cache).
 """
@@ -24,7 +25,20 @@ Nothing here needs root, a container or the network once the jars are there (can
 from canary.kafka.wire import PartitionState
 from canary.lab.errors import LabError
 from canary.lab.lab import Lab
+from canary.lab.proxy.faults import Cut, Delay, Fault, Hold, LoseAnswers
 from canary.lab.site import NodeStatus
 from canary.lab.state import CONTROLLER, NodeProperties
 
-__all__ = ["CONTROLLER", "Lab", "LabError", "NodeProperties", "NodeStatus", "PartitionState"]
+__all__ = [
+    "CONTROLLER",
+    "Cut",
+    "Delay",
+    "Fault",
+    "Hold",
+    "Lab",
+    "LabError",
+    "LoseAnswers",
+    "NodeProperties",
+    "NodeStatus",
+    "PartitionState",
+]

@@ -11,7 +11,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -80,10 +80,18 @@ def _arguments(pid: int) -> list[str]:
         time.sleep(0.001)  # exec() raises no event when it is done
 
 
-def spawn(command: Sequence[str], *, cwd: Path, console: Path, die_with_parent: bool) -> int:
+def spawn(
+    command: Sequence[str],
+    *,
+    cwd: Path,
+    console: Path,
+    die_with_parent: bool,
+    environment: Mapping[str, str] | None = None,
+) -> int:
     """Start a program in a session of its own (Ctrl-C on the terminal does not reach it) and return its pid.
 
     Its stdout and stderr are appended to ``console``; ``die_with_parent`` kills it (-9) however this process ends.
+    ``environment`` is added to this process's own.
     """
     words = list(command)
     if die_with_parent:
@@ -92,7 +100,13 @@ def spawn(command: Sequence[str], *, cwd: Path, console: Path, die_with_parent: 
     def start() -> int:
         with console.open("ab") as out:
             child = subprocess.Popen(  # noqa: S603  # the command is ours
-                words, cwd=cwd, stdin=subprocess.DEVNULL, stdout=out, stderr=out, start_new_session=True
+                words,
+                cwd=cwd,
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=out,
+                start_new_session=True,
+                env={**os.environ, **(environment or {})},
             )
         _children[child.pid] = child
         return child.pid

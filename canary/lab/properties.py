@@ -43,17 +43,20 @@ EVENT_LOGGERS: Final = (
 
 def server_properties(lab: State, node: int, data: Path) -> dict[str, str]:
     """Return the properties of a lab's broker or controller, whose log directory is ``data``; overrides win."""
-    controller = node == CONTROLLER
+    controller = node >= CONTROLLER
+    listener = "CONTROLLER" if controller else "PLAINTEXT"
     shared = {
         "process.roles": "controller" if controller else "broker",
         "node.id": str(node),
-        "controller.quorum.voters": f"{CONTROLLER}@127.0.0.1:{lab.ports[CONTROLLER]}",
+        "controller.quorum.voters": ",".join(f"{one}@127.0.0.1:{lab.ports[one]}" for one in lab.controllers),
         "controller.listener.names": "CONTROLLER",
-        "listeners": f"{'CONTROLLER' if controller else 'PLAINTEXT'}://127.0.0.1:{lab.ports[node]}",
+        "listeners": f"{listener}://127.0.0.1:{lab.private_port(node)}",
         "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
         "log.dirs": str(data),
         **_SESSION[lab.profile],
     }
+    if lab.proxied:
+        shared["advertised.listeners"] = f"{listener}://127.0.0.1:{lab.ports[node]}"
     if controller:
         return {**shared, **_REBALANCE[lab.profile], **lab.controller_properties}
     brokers = len(lab.brokers)

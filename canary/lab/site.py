@@ -4,7 +4,7 @@ import contextlib
 import fcntl
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from signal import SIGCONT, SIGKILL, SIGTERM
@@ -15,9 +15,8 @@ from canary.lab import events, process, properties
 from canary.lab.errors import LabError
 from canary.lab.jars import cache, classes
 from canary.lab.jars.cache import Progress
-from canary.lab.jars.pinned_jars import version_tuple
 from canary.lab.process import ProcessFile
-from canary.lab.state import CONTROLLER, State, free_ports, load, random_id, save, texts
+from canary.lab.state import CONTROLLER, State, load, random_id, save, texts
 
 _log = structlog.get_logger(__name__)
 
@@ -58,12 +57,37 @@ class Site:
         """Raise LabError if there is no such node."""
         if node not in self.state().ports:
             raise LabError(
-                f"there is no node {node}; brokers are {list(self.state().brokers)}, the controller is {CONTROLLER}"
+                f"there is no node {node}; brokers are {list(self.state().brokers)}, "
+                f"controllers {list(self.state().controllers)}"
+            )
+
+    def require_broker(self, node: int) -> None:
+        """Raise LabError if there is no such broker."""
+        if node not in (brokers := self.state().brokers):
+            raise LabError(f"there is no broker {node}; there are {list(brokers)}")
+
+    def require_stopped(self, node: int, what: str) -> None:
+        """Raise LabError if a node runs, as it must not when ``what`` is done."""
+        self.require_known(node)
+        if self.pid(node) is not None:
+            raise LabError(
+                f"node {node} is running; kill it before {what}: canary lab kill {node} --directory {self.directory}"
+            )
+
+    def require_proxied(self) -> None:
+        """Raise LabError if nothing is between the nodes."""
+        if not self.state().proxied:
+            place = f"--directory {self.directory}"
+            raise LabError(
+                f"the lab in {self.directory} has no proxy between its nodes; start it with one: "
+                f"canary lab down {place} && canary lab up --proxied {place}"
             )
 
     def home(self, node: int) -> Path:
         """Return the directory of one node."""
-        return self.directory / ("controller" if node == CONTROLLER else f"broker-{node}")
+        return self.directory / (
+            f"broker-{node}" if node < CONTROLLER else "controller" if node == CONTROLLER else f"controller-{node}"
+        )
 
     def data(self, node: int) -> Path:
         """Return a node's log directory."""
@@ -80,7 +104,7 @@ class Site:
 
     def status(self, node: int) -> NodeStatus:
         """Return the state of a node's process."""
-        pid, role = self.pid(node), "controller" if node == CONTROLLER else "broker"
+        pid, role = self.pid(node), "controller" if node >= CONTROLLER else "broker"
         condition = process.state(pid) if pid is not None else "stopped"
         memory = process.resident_bytes(pid) if pid is not None else 0
         return NodeStatus(node, role, condition, pid, self.state().ports[node], memory)
@@ -93,9 +117,9 @@ class Site:
             raise LabError(f"node {node} is not running")
         return pid
 
-    def running(self) -> list[int]:
-        """Return the brokers whose process runs and is not paused."""
-        pids = {node: self.pid(node) for node in self.state().brokers}
+    def running(self, nodes: Iterable[int] | None = None) -> list[int]:
+        """Return those of some nodes, or of all brokers, whose process runs and is not paused."""
+        pids = {node: self.pid(node) for node in (self.state().brokers if nodes is None else nodes)}
         return [node for node, pid in pids.items() if pid is not None and process.state(pid) == "running"]
 
     @contextlib.contextmanager
@@ -111,17 +135,16 @@ class Site:
             before = load(self.directory)
             now = self.wanted
             if before is not None:
-                if version_tuple(now.version) < version_tuple(before.version):
-                    raise LabError(f"{self.directory} holds data of Kafka {before.version}, newer than {now.version}")
-                now = replace(before, version=now.version, heap=now.heap)
+                wanted = {node: now.version_of(node) for node in before.ports}
+                now = replace(before.upgraded(wanted), heap=now.heap, proxied=now.proxied)
                 if running := [node for node in now.ports if self.pid(node) is not None]:
                     raise LabError(
                         f"the lab in {self.directory} is running (nodes {running}); use it, or stop it with: "
                         f"canary lab down --directory {self.directory}"
                     )
-            cache.fetch(now.version, progress)
-            ports = free_ports(len(now.ports), wanted=filter(None, now.ports.values()))
-            now = replace(now, ports=dict(zip(now.ports, ports, strict=True)))
+            for version in {now.version_of(node) for node in now.ports}:
+                cache.fetch(version, progress)
+            now = now.with_free_ports()
             save(self.directory, now)
             for node in now.ports:
                 self.configure(now, node)
@@ -132,7 +155,7 @@ class Site:
         home, data = self.home(node), self.data(node)
         data.mkdir(parents=True, exist_ok=True)
         meta = data / "meta.properties"
-        if node != CONTROLLER and not meta.exists():
+        if node < CONTROLLER and not meta.exists():
             # as StorageTool does for a broker, without starting a JVM for each
             ids = {"version": 1, "cluster.id": now.cluster_id, "node.id": node, "directory.id": random_id()}
             meta.write_text(properties.render(texts(ids)))
@@ -141,40 +164,51 @@ class Site:
         for name, text in properties.logging_files(home).items():
             (home / name).write_text(text)
 
-    def format_controller(self, now: State) -> None:
-        """Write the controller's first metadata with StorageTool, which knows a version's default features."""
-        if (self.data(CONTROLLER) / "meta.properties").exists():
+    def format_controller(self, now: State, node: int) -> None:
+        """Write a controller's first metadata with StorageTool, which knows a version's default features."""
+        if (self.data(node) / "meta.properties").exists():
             return
-        config = str(self.home(CONTROLLER) / "server.properties")
+        config = str(self.home(node) / "server.properties")
         options = ["format", "-t", now.cluster_id, "-c", config]
-        command = [*self.java_command(now, CONTROLLER), "kafka.tools.StorageTool", *options]
+        command = [*self.java_command(now, node), "kafka.tools.StorageTool", *options]
         for name, level in now.features.items():
             command += ["--feature", f"{name}={level}"]
         done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603  # the command is ours
         if done.returncode != 0:
-            raise LabError(f"formatting the controller failed: {(done.stderr or done.stdout).strip()[-800:]}")
+            raise LabError(f"formatting controller {node} failed: {(done.stderr or done.stdout).strip()[-800:]}")
 
     def java_command(self, now: State, node: int, *, leaves_classes: bool = False) -> list[str]:
         """Return the command line up to the main class; ``leaves_classes``: the JVM archives its classes at its end."""
-        lib, java = cache.fetch(now.version), cache.java()
+        lib, java = cache.fetch(now.version_of(node)), cache.java()
         flags = [*properties.JVM_FLAGS, *properties.logging_flags(self.home(node)), *classes.flags(lib, java)]
         if leaves_classes:
             flags += classes.writing(lib, java, self.home(node))
         return [java, f"-Xmx{now.heap}", *flags, "-cp", f"{lib}/*"]
 
-    def spawn(self, node: int) -> None:
-        """Start a node's process and write its pid file."""
+    def upgrade(self, node: int, version: str | None) -> None:
+        """Have a node run another version of Kafka from its next start on; None: the one that it ran."""
+        if version is None:
+            return
+        with self.locked():
+            now = self.state().upgraded({node: version})
+            cache.fetch(version)
+            save(self.directory, now)
+
+    def spawn(self, node: int, environment: Mapping[str, str] | None = None) -> None:
+        """Start a node's process, with these variables added to its environment, and write its pid file."""
         home, now = self.home(node), self.state()
         start = self.java_command(now, node, leaves_classes=node == now.brokers[0])
         command = [*start, "kafka.Kafka", str(home / "server.properties")]
         console = home / "console.log"
         events.note(self.directory, "started", (node,))
-        pid = process.spawn(command, cwd=home, console=console, die_with_parent=self.die_with_parent)
+        pid = process.spawn(
+            command, cwd=home, console=console, die_with_parent=self.die_with_parent, environment=environment
+        )
         self.file(node).write(pid)
 
     def end(self, nodes: tuple[int, ...], *, hard: bool) -> None:
         """Stop several processes at once."""
-        version = self.state().version
+        now = self.state()
         pids = {node: pid for node in nodes if (pid := self.pid(node)) is not None}
         events.note(self.directory, "killed" if hard else "stopped", pids)
         for pid in pids.values():
@@ -183,6 +217,7 @@ class Site:
         deadline = time.monotonic() + _STOP_S
         for node, pid in pids.items():
             if process.wait_for_end(pid, max(0.0, deadline - time.monotonic())):
+                version = now.version_of(node)
                 if not hard and cache.is_fetched(version):  # stopping a lab does not download Kafka
                     classes.keep(cache.fetch(version), cache.java(), self.home(node))
             else:

@@ -4,10 +4,15 @@ import sys
 from pathlib import Path
 
 import pytest
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, NewTopic
 from structlog.testing import capture_logs
 
 from canary.cli import progress
-from tests.support.command import canary
+from canary.lab import Lab, NodeProperties
+from canary.lab.state import save
+from tests.support.command import Ended, canary
+from tests.support.waiting import until
 
 
 def process(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -51,3 +56,66 @@ def test_progress_without_a_terminal_is_a_line_now_and_then() -> None:
             report("fetching", done, 100)
         report("starting", 3, 3)
     assert [(entry["what"], entry["done"]) for entry in logs] == [("fetching", 0), ("fetching", 100), ("starting", 3)]
+
+
+@pytest.mark.kafka
+@pytest.mark.quick
+def test_what_happens_to_brokers_is_done_to_the_lab_of_another_process(lab: Lab) -> None:
+    place = ("--directory", str(lab.directory), "--json")
+    topic = topic_of(lab, "commands", [[2, 1, 3]])
+    producer = Producer({"bootstrap.servers": lab.bootstrap, "log_level": 0})
+    producer.produce(topic, b"a", partition=0)
+    assert producer.flush(120) == 0
+    until(lambda: {lab.end_offset(broker, topic, 0) for broker in lab.brokers} == {1}, 30, "on every disk")
+
+    assert states(process("lab", "pause", "3", *place)) == {1000: "running", 1: "running", 2: "running", 3: "paused"}
+    assert states(canary("lab", "resume", 3, *place))[3] == "running"
+    refused = canary("lab", "cut", 3, topic, 0, "--to-offset", 0, *place)
+    assert (refused.status, "canary lab kill 3" in refused.err) == (1, True)
+    assert states(canary("lab", "kill", 3, "controller", *place))[3] == "stopped"
+    cut = canary("lab", "cut", 3, topic, 0, "--to-offset", 0, *place)
+    assert {key: json.loads(cut.out)[key] for key in ("before", "after")} == {"before": 1, "after": 0}
+    assert states(canary("lab", "wipe", 3, *place))[3] == "stopped"
+    assert not (lab.directory / "broker-3" / "data" / f"{topic}-0").exists()
+    assert set(states(canary("lab", "restart", "controller", 3, *place)).values()) == {"running"}
+    lab.wait_isr(topic, 0, {1, 2, 3}, 120)
+    assert lab.end_offset(3, topic, 0) == 1, "it has caught up from an empty disk"
+
+
+def test_a_node_that_is_none_is_named_with_those_there_are(tmp_path: Path) -> None:
+    lab = Lab(tmp_path, 2)
+    save(tmp_path, lab._site.wanted)
+    done = canary("lab", "kill", "three", "--directory", tmp_path)
+    assert (done.status, "nodes are controller, 1000, 1, 2" in done.err) == (2, True)
+
+
+@pytest.mark.kafka
+def test_a_broker_that_a_command_restarted_ends_with_its_lab(tmp_path: Path) -> None:
+    lab = Lab(tmp_path, 1, properties=NodeProperties({"min.insync.replicas": 1}), die_with_parent=True)
+    with lab:
+        done = process("lab", "restart", "1", "--directory", str(tmp_path), "--json")
+        assert set(states(done).values()) == {"running"}, done.stderr
+    assert {node.state for node in lab.status()} == {"stopped"}
+    assert [line for line in Path("/proc").glob("[0-9]*/cmdline") if str(tmp_path) in text_of(line)] == []
+
+
+def text_of(path: Path) -> str:
+    try:
+        return path.read_text(errors="replace")
+    except OSError:  # it has ended meanwhile
+        return ""
+
+
+def states(done: subprocess.CompletedProcess[str] | Ended) -> dict[int, str]:
+    """Return every node's state, as a command reports it."""
+    out = done.out if isinstance(done, Ended) else done.stdout
+    return {node["id"]: node["state"] for node in json.loads(out)["nodes"]}
+
+
+def topic_of(lab: Lab, name: str, replicas: list[list[int]]) -> str:
+    """Create a topic with these replicas of each partition, and wait until all are in sync."""
+    admin = AdminClient({"bootstrap.servers": lab.bootstrap, "log_level": 0})
+    admin.create_topics([NewTopic(name, len(replicas), replica_assignment=replicas)])[name].result(60)
+    for partition, brokers in enumerate(replicas):
+        lab.wait_isr(name, partition, set(brokers), 120)
+    return name

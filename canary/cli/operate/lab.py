@@ -1,4 +1,4 @@
-"""``canary lab up|down|status|fetch``: the embedded brokers alone."""
+"""``canary lab ...``: the embedded brokers alone, and what can be done to them, also to those of ``canary up``."""
 
 from __future__ import annotations
 
@@ -23,11 +23,14 @@ SetOption = Annotated[
 ControllerSetOption = Annotated[
     list[str] | None, typer.Option("--set-controller", metavar="KEY=VALUE", help="One of the controller; repeatable.")
 ]
+NodesArgument = Annotated[list[str], typer.Argument(metavar="NODE...", help="Ids of brokers, or `controller`.")]
+BrokerArgument = Annotated[int, typer.Argument(metavar="BROKER", help="Its id.")]
 
 
 def up(
     directory: DirectoryOption = None,
     brokers: Annotated[int | None, typer.Option(min=1, max=9, help="How many; default: lab.brokers.")] = None,
+    controllers: Annotated[int, typer.Option(min=1, max=5, help="How many; of three, one may fail.")] = 1,
     kafka: VersionOption = None,
     heap: Annotated[str | None, typer.Option(help="Of each process, as in -Xmx; default: lab.heap.")] = None,
     settings: SetOption = None,
@@ -46,6 +49,7 @@ def up(
     lab = Lab(
         directory or defaults.directory,
         brokers=brokers or defaults.brokers,
+        controllers=controllers,
         version=kafka or defaults.version,
         heap=heap or defaults.heap,
         properties=NodeProperties(_properties(settings or []), _properties(controller_settings or [])),
@@ -76,6 +80,67 @@ def status(directory: DirectoryOption = None, *, json: JsonOption = False) -> No
         raise typer.Exit(3)
 
 
+def kill(nodes: NodesArgument, directory: DirectoryOption = None, *, json: JsonOption = False) -> None:
+    """Kill processes (-9). Fine when they are dead.
+
+    Example: canary lab kill 1 controller
+    """
+    _each(nodes, directory, "kill", json=json)
+
+
+def pause(nodes: NodesArgument, directory: DirectoryOption = None, *, json: JsonOption = False) -> None:
+    """Freeze processes: connections stay open, and nothing answers on them.
+
+    Example: canary lab pause 2
+    """
+    _each(nodes, directory, "pause", json=json)
+
+
+def resume(nodes: NodesArgument, directory: DirectoryOption = None, *, json: JsonOption = False) -> None:
+    """Let frozen processes go on.
+
+    Example: canary lab resume 2
+    """
+    _each(nodes, directory, "resume", json=json)
+
+
+def restart(nodes: NodesArgument, directory: DirectoryOption = None, *, json: JsonOption = False) -> None:
+    """Stop nodes that run and start them, one after the other, each until it is back in the cluster.
+
+    Example: canary lab restart 1 2 3
+    """
+    _each(nodes, directory, "restart", json=json)
+
+
+def cut(
+    broker: BrokerArgument,
+    topic: Annotated[str, typer.Argument(metavar="TOPIC")],
+    partition: Annotated[int, typer.Argument(metavar="PARTITION")],
+    count: Annotated[int | None, typer.Option("--bytes", min=1, help="So many bytes of its end.")] = None,
+    to_offset: Annotated[int | None, typer.Option(min=0, help="This offset and all behind it.")] = None,
+    directory: DirectoryOption = None,
+    *,
+    json: JsonOption = False,
+) -> None:
+    """Cut the end off the log of a killed broker, as a crash does to what was never synced.
+
+    Example: canary lab cut 1 probes 0 --bytes 500
+    """
+    done = _attached(directory).truncate(broker, topic, partition, bytes=count, to_offset=to_offset)
+    text = f"{topic}-{partition} on broker {broker} ended at {done.before}, and ends at {done.after} now"
+    session.report(dataclasses.asdict(done), f"{text}: {done.bytes_removed} bytes are gone", json=json)
+
+
+def wipe(broker: BrokerArgument, directory: DirectoryOption = None, *, json: JsonOption = False) -> None:
+    """Empty the disk of a killed broker: it comes back with its id and no data.
+
+    Example: canary lab wipe 3
+    """
+    lab = _attached(directory)
+    lab.wipe(broker)
+    _report(lab, json=json)
+
+
 def fetch(kafka: VersionOption = None, *, json: JsonOption = False) -> None:
     """Fetch the brokers' jars, so that `up` needs no network.
 
@@ -94,6 +159,24 @@ def _attached(directory: Path | None) -> Lab:
     from canary.lab import Lab  # noqa: PLC0415
 
     return Lab.attach(directory or session.load_settings().lab.directory)
+
+
+def _each(names: list[str], directory: Path | None, action: str, *, json: bool) -> None:
+    """Do to each node what the method of Lab called ``action`` does, and report how all of them are."""
+    lab = _attached(directory)
+    for node in [_node(lab, name) for name in names]:
+        getattr(lab, action)(node)
+    _report(lab, json=json)
+
+
+def _node(lab: Lab, name: str) -> int:
+    """Return a node's id; UserError where it has none."""
+    from canary.lab import CONTROLLER  # noqa: PLC0415
+
+    known = {"controller": CONTROLLER} | {str(one.node): one.node for one in lab.status()}
+    if name not in known:
+        raise UserError(f"{name!r} is no node of the lab; nodes are {', '.join(known)}")
+    return known[name]
 
 
 def _properties(pairs: list[str]) -> dict[str, object]:

@@ -1,0 +1,121 @@
+"""What a proxied lab's network can do: values that ``Lab.nemesis`` puts in force.
+
+A party is the id of a node, "client" (whatever is no node of the lab), or "any". Nothing comes between a node and
+itself.
+"""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, Final, Literal
+
+from canary.lab.errors import LabError
+from canary.lab.proxy.frames import APIS
+
+Party = int | Literal["client", "any"]
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """No byte goes from source to target, on connections that either opened; ``both``: nor back.
+
+    As TCP does it: neither end learns of it, new connections open and stay silent, and what was sent meanwhile arrives
+    after the heal, if the connection is still open then.
+    """
+
+    source: Party
+    target: Party
+    both: bool = True
+
+    def stops(self, source: Party, target: Party) -> bool:
+        """Return whether bytes from one to the other are stopped."""
+        return _between(self, source, target) or (self.both and _between(self, target, source))
+
+
+@dataclass(frozen=True, slots=True)
+class Delay:
+    """Bytes from source to target, on connections that either opened, arrive later by so many seconds."""
+
+    source: Party
+    target: Party
+    seconds: float
+
+    def slows(self, source: Party, target: Party) -> bool:
+        """Return whether bytes from one to the other are delayed."""
+        return _between(self, source, target)
+
+
+@dataclass(frozen=True, slots=True)
+class LoseAnswers:
+    """The next ``count`` requests of an API are served, and their connection is closed in place of the answer.
+
+    ``api`` is Kafka's name of it, such as "Produce" or "EndTxn".
+    """
+
+    api: str
+    source: Party = "client"
+    target: Party = "any"
+    count: int = 1
+
+    def __post_init__(self) -> None:
+        """Refuse an API that there is not."""
+        _require(self.api)
+
+    def concerns(self, api: str, source: Party, target: Party) -> bool:
+        """Return whether it is about a request of source to target."""
+        return api == self.api and _between(self, source, target)
+
+
+@dataclass(frozen=True, slots=True)
+class Hold:
+    """The next ``count`` requests of ``api`` are held back on their way, also when their client closes the connection.
+
+    Each is delivered at the ``until_count``-th later request of ``until_api`` with the same client id, on whatever
+    connection to whatever broker; or when the faults are replaced. ``release``: "before" that request, which waits
+    until the held one is answered; or "after" it: when it is answered, and the client has the answer only when the held
+    one is answered, too. On the same connection they go one behind the other, as the broker answers them.
+
+    Example: Hold("EndTxn", until_api="Produce") delivers the end of one transaction in the middle of the next one;
+    Hold("Produce", until_api="Produce") swaps two requests of one connection.
+    """
+
+    api: str
+    until_api: str
+    count: int = 1
+    until_count: int = 1
+    release: Literal["before", "after"] = "after"
+    source: Party = "client"
+    target: Party = "any"
+
+    def __post_init__(self) -> None:
+        """Refuse an API that there is not."""
+        _require(self.api)
+        _require(self.until_api)
+
+    def concerns(self, api: str, source: Party, target: Party) -> bool:
+        """Return whether it is about a request of source to target."""
+        return api == self.api and _between(self, source, target)
+
+
+Fault = Cut | Delay | LoseAnswers | Hold
+
+_KINDS: Final[dict[str, type[Fault]]] = {kind.__name__: kind for kind in (Cut, Delay, LoseAnswers, Hold)}
+
+
+def encoded(fault: Fault) -> dict[str, Any]:
+    """Return a fault as JSON has it."""
+    return {"kind": type(fault).__name__, **asdict(fault)}
+
+
+def decoded(values: Mapping[str, Any]) -> Fault:
+    """Return the fault that was encoded."""
+    fields = dict(values)
+    return _KINDS[fields.pop("kind")](**fields)
+
+
+def _between(fault: Fault, source: Party, target: Party) -> bool:
+    return source != target and fault.source in {source, "any"} and fault.target in {target, "any"}
+
+
+def _require(api: str) -> None:
+    if api not in APIS.values():
+        raise LabError(f"{api!r} is no API of Kafka's that the lab knows; it knows {', '.join(APIS.values())}")

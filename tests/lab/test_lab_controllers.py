@@ -1,0 +1,37 @@
+"""Three controllers on real Kafka."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from canary.kafka import wire
+from canary.lab import Lab, LabError, NodeProperties
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.mark.kafka
+@pytest.mark.slow
+def test_one_of_three_controllers_may_fail_and_two_may_not(tmp_path: Path) -> None:
+    lone = NodeProperties({"min.insync.replicas": 1})
+    with Lab(tmp_path, 1, controllers=3, profile="quick", properties=lone, die_with_parent=True) as lab:
+        assert [(node.node, node.role) for node in lab.status()][:3] == [
+            (one, "controller") for one in (1000, 1001, 1002)
+        ]
+        for node in lab.controllers:  # each in turn, so that the one that leads is among them
+            lab.kill(node)
+            lab.wait_ready()
+            lab.restart(node)
+        lab.kill(1000)
+        lab.pause(1001)
+        assert wire.unfenced(lab.port(1), {1}, timeout=10) == frozenset(), "nobody decides"
+        lab.resume(1001)
+        lab.wait_ready()
+        lab.kill(1001)
+        with pytest.raises(LabError, match=r"no quorum without controllers \[1000, 1001\]"):
+            lab.wait_ready()
+        lab.restart(1000)
+        assert wire.unfenced(lab.port(1), {1}) == {1}
