@@ -49,6 +49,8 @@ class Played:
         places: of records, by a name that a step gave them.
         marks: moments, s since the epoch.
         timeline: what happened, and when (s since the epoch).
+        complaints: what steps found wrong, a sentence each.
+        table: what steps measured: rows of words, the first is the head.
         began, ended: s since the epoch.
     """
 
@@ -59,6 +61,8 @@ class Played:
     timeline: tuple[tuple[float, str], ...]
     began: float
     ended: float
+    complaints: tuple[str, ...] = ()
+    table: tuple[tuple[str, ...], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,10 +115,15 @@ def play(brokers: Lab, stage: Stage, steps: Iterable[Step], says: Iterable[Said]
         _await(rig, tuple(says))
         findings = tuple(sorted((_finding(rig, one) for one in rig.canary.violations()), key=lambda one: one.at))
         rig.canary.stop()
-        gone = direct.gone(brokers.bootstrap, rig.canary.directory / "probe-log")
+        gone = direct.gone(brokers.bootstrap, rig.canary.probe_log)
+        for check in rig.checks:
+            check()
     finally:
         rig.canary.kill()
-    return Played(findings, gone, rig.places, rig.marks, tuple(rig.timeline), began, time.time())
+        for undo in reversed(rig.undoing):
+            undo()
+    told = tuple(rig.timeline), began, time.time(), tuple(rig.complaints), tuple(rig.table)
+    return Played(findings, gone, rig.places, rig.marks, *told)
 
 
 def _await(rig: Rig, says: tuple[Said, ...]) -> None:

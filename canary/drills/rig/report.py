@@ -27,6 +27,8 @@ def text(result: Result) -> str:
         lines += [f"  {_detected(one)}" for one in result.verdict.detected]
     if result.played is not None and result.played.gone:
         lines.append(f"  {len(result.played.gone)} acknowledged records are gone by a direct reading")
+    if result.played is not None:
+        lines += [f"  {line}" for line in _aligned(result.played.table)]
     if result.control is not None and not result.control.complaints:
         lines.append("  the control was silent")
     lines += [f"  {one}" for one in result.complaints]
@@ -55,6 +57,7 @@ def document(result: Result) -> dict[str, Any]:
             {"kind": one.kind, "severity": one.severity, "at": _time(one.at), "summary": one.summary}
             for one in (played.findings if played else ())
         ],
+        "table": [list(row) for row in (played.table if played else ())],
         "timeline": [{"at": _time(at), "what": what} for at, what in (played.timeline if played else ())],
         "seconds": round(result.seconds, 1),
     }
@@ -69,6 +72,11 @@ def _detected(one: Detected) -> str:
     if one.after_s is None:
         return f"{one.said.kind}: not said"
     return f"{one.said.kind} after {one.after_s:.1f} s (at most {one.said.within_s:g})"
+
+
+def _aligned(table: Sequence[Sequence[str]]) -> list[str]:
+    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
+    return ["  ".join(map(str.ljust, row, widths)).rstrip() for row in table]
 
 
 def _time(at: float) -> str:

@@ -44,6 +44,11 @@ class Rig:
         marks: moments by their names, s since the epoch.
         places: places of records by a name that a step gave them.
         timeline: what happened, and when (s since the epoch).
+        complaints: what a step found wrong, a sentence each.
+        table: what a step measured: rows of words, the first is the head.
+        counted: by partition, the most acknowledged probes that the canary has shown.
+        checks: are made once the canary has ended, when all that it remembers is written.
+        undoing: is done in the end, however that comes; the last one first.
     """
 
     lab: Lab
@@ -55,6 +60,11 @@ class Rig:
     marks: dict[str, float] = field(default_factory=dict)
     places: dict[str, set[Place]] = field(default_factory=dict)
     timeline: list[tuple[float, str]] = field(default_factory=list)
+    complaints: list[str] = field(default_factory=list)
+    table: list[tuple[str, ...]] = field(default_factory=list)
+    counted: dict[int, float] = field(default_factory=dict)
+    checks: list[Callable[[], None]] = field(default_factory=list)
+    undoing: list[Callable[[], None]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         """Make the topics, and write the canary's settings."""
@@ -80,6 +90,25 @@ class Rig:
         self.timeline.append((now, what))
         self.tell(what)
         return now
+
+    def complain(self, what: str) -> None:
+        """Remember that something is not as it must be."""
+        self.complaints.append(what)
+        self.note(f"WRONG: {what}")
+
+    def expect(self, reached: Callable[[], object], within_s: float, what: str) -> None:
+        """Wait until ``reached``, and say how long that took; what does not come is wrong.
+
+        Raises:
+            StoppedError: the drill is to end.
+        """
+        began = time.monotonic()
+        try:
+            self.until(reached, within_s, what)
+        except NotInTimeError as error:
+            self.complain(str(error))
+        else:
+            self.note(f"after {time.monotonic() - began:.1f} s (at most {within_s:g}): {what}")
 
     def until(self, reached: Callable[[], object], timeout: float, what: str) -> None:
         """Wait until ``reached``; a lab or canary that does not answer has not reached it.

@@ -42,13 +42,13 @@ def judge(drill: Drill, played: Played) -> Verdict:
         complaints += _misplaced(one, played)
     if any(one.at == GONE for one in drill.says) and not played.gone:
         complaints.append("nothing is gone: the drill did not do what it should")
-    return Verdict(detected, (*complaints, *_false(played, drill.allowed)))
+    return Verdict(detected, (*complaints, *played.complaints, *_false(played, drill.allowed)))
 
 
 def judge_control(played: Played, may_say: frozenset[str]) -> Verdict:
     """Tell what was said where nothing may be."""
     lost = [f"{len(played.gone)} records are gone all the same"] if played.gone else []
-    return Verdict((), (*lost, *_false(played, may_say)))
+    return Verdict((), (*lost, *played.complaints, *_false(played, may_say)))
 
 
 def _after(said: Said, played: Played) -> float | None:
