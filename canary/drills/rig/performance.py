@@ -14,6 +14,7 @@ from typing import Any, Final
 from canary.drills.drill import Said
 from canary.drills.rig import direct
 from canary.drills.rig.direct import Place
+from canary.drills.rig.guarded import guarded
 from canary.drills.rig.rig import Rig
 from canary.drills.stage import Stage
 from canary.drills.steps.step import Step
@@ -84,7 +85,7 @@ def lab(stage: Stage, hand: Stagehand) -> Iterator[Lab]:
     brokers = Lab(
         hand.directory / "lab",
         version=stage.version,
-        properties=stage.properties,
+        properties=guarded(stage.properties) if stage.guarded else stage.properties,
         **{"profile": "quick", **stage.lab},
         die_with_parent=True,
     )

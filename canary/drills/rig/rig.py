@@ -12,8 +12,10 @@ from typing import Any, Final
 import httpx
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from canary.drills.rig import guarded
 from canary.drills.rig.direct import Place
 from canary.drills.rig.installation import Installation
+from canary.drills.rig.postgres import Postgres
 from canary.drills.stage import Stage
 from canary.lab import Lab, LabError
 
@@ -49,6 +51,7 @@ class Rig:
         counted: by partition, the most acknowledged probes that the canary has shown.
         checks: are made once the canary has ended, when all that it remembers is written.
         undoing: is done in the end, however that comes; the last one first.
+        postgres: the server of the store, where there is one.
     """
 
     lab: Lab
@@ -65,6 +68,7 @@ class Rig:
     counted: dict[int, float] = field(default_factory=dict)
     checks: list[Callable[[], None]] = field(default_factory=list)
     undoing: list[Callable[[], None]] = field(default_factory=list)
+    postgres: Postgres | None = None
 
     def __post_init__(self) -> None:
         """Make the topics, and write the canary's settings."""
@@ -75,14 +79,22 @@ class Rig:
             config = {"min.insync.replicas": least, **topic.config}
             new = NewTopic(name, len(assignment), replica_assignment=assignment, config=config)
             self.admin.create_topics([new], request_timeout=_REQUEST_S)[name].result(_REQUEST_S)
+        if self.stage.guarded:
+            guarded.admit(self.admin)
         cluster: dict[str, Any] = {
             "name": CLUSTER,
-            "kafka": {"bootstrap.servers": self.lab.bootstrap},
+            "kafka": guarded.client(self.lab) if self.stage.guarded else {"bootstrap.servers": self.lab.bootstrap},
             "topic": {"name": next(iter(self.stage.topics), "probes")},
             "modes": self.stage.modes,
             **self.stage.cluster,
         }
-        self.canary = Installation(self.directory / "canary", [cluster], self.stage.settings)
+        settings = dict(self.stage.settings)
+        if self.stage.postgres:
+            self.postgres = Postgres()
+            self.undoing.append(self.postgres.stop)
+            self.postgres.start()
+            settings["store"] = {"url": self.postgres.database()}
+        self.canary = Installation(self.directory / "canary", [cluster], settings)
 
     def note(self, what: str) -> float:
         """Write a line of the timeline, and return its time (s since the epoch)."""

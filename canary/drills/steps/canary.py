@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import random
 import resource
 import shutil
@@ -22,6 +23,8 @@ _START_S: Final = 40.0
 _PROBES: Final = 10
 """So many are seen by a canary that has started."""
 _COPY: Final = "store.copy"
+_SLEEP: Final = "import threading, time\ntime.sleep = lambda seconds: threading.Event().wait(seconds) and None\n"
+"""libfaketime refuses to sleep until a moment of the monotonic clock, as time.sleep() does."""
 _FAKETIME: Final = ("lib/*/faketime/libfaketimeMT.so.1", "lib*/faketime/libfaketimeMT.so.1")
 
 
@@ -203,6 +206,34 @@ class WhileStoreLocked(Step):
         return "somebody else holds the lock of the canary's store"
 
 
+@dataclass(frozen=True, slots=True)
+class StopStore(Step):
+    """The server of the canary's store ends (stage.postgres)."""
+
+    def take(self, rig: Rig) -> None:
+        """Stop it."""
+        if rig.postgres is not None:
+            rig.postgres.stop()
+
+    def __str__(self) -> str:
+        """Say it."""
+        return "the server of the canary's store is stopped"
+
+
+@dataclass(frozen=True, slots=True)
+class StartStore(Step):
+    """The server of the canary's store is back, with what it had."""
+
+    def take(self, rig: Rig) -> None:
+        """Start it."""
+        if rig.postgres is not None:
+            rig.postgres.start()
+
+    def __str__(self) -> str:
+        """Say it."""
+        return "the server of the canary's store is started again"
+
+
 # Others
 
 
@@ -244,7 +275,11 @@ class OwnClock(Step):
         if library is None:
             raise LabError("the canary's clock cannot be set without libfaketime; try: apt install libfaketime")
         StepClock(0).take(rig)
+        patch = rig.directory / "python" / "sitecustomize.py"
+        patch.parent.mkdir()
+        patch.write_text(_SLEEP)
         rig.canary.environment |= {
+            "PYTHONPATH": os.pathsep.join(filter(None, (str(patch.parent), os.environ.get("PYTHONPATH")))),
             "LD_PRELOAD": library,
             "FAKETIME_TIMESTAMP_FILE": str(_clock(rig)),
             "FAKETIME_NO_CACHE": "1",
