@@ -10,7 +10,7 @@ Stored offsets make the difference: with enable.auto.offset.store=false the appl
 record that is processed, and the client commits only that. Then nothing is left out, and what was processed since the
 last commit is processed again.
 
-The cluster keeps every record all the while, and so the canary says nothing. As measured (2,000 records, 10 ms for each,
+The cluster keeps every record all the while: the canary says nothing. As measured (2,000 records, 10 ms for each,
 two members with batches of 100, one of them killed, a tick of 0.3 s):
 
 | group | twice | never |
