@@ -20,21 +20,28 @@ class Said:
 
     Attributes:
         kind: of the catalogue of anomalies.
-        at: the name of the places that it is held against: "gone" for what a direct reading no longer finds, or a name
+        at: the names of the places that it is held against: "gone" for what a direct reading no longer finds, or one
             that a step gives; None: any place.
         how: "exactly": all violations of the kind together name these places and no others, with the identities that
             were there; "within": they name some of them and no others; "first": one names the first of each partition.
+        partitions: topic and number of each partition that it must be said of, and of no other; None: any.
         within_s: seconds after ``since``.
         since: the moment that the time to detect counts from; see steps.waiting.Mark.
         severity: None: any.
     """
 
     kind: str
-    at: str | None = None
+    at: str | tuple[str, ...] | None = None
     how: How = "exactly"
+    partitions: frozenset[tuple[str, int]] | None = None
     within_s: float = 10.0
     since: str = KNOWABLE
     severity: str | None = None
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of its places."""
+        return (self.at,) if isinstance(self.at, str) else self.at or ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,12 +53,14 @@ class Control:
         stage: None: the drill's.
         steps: None: the drill's.
         may_say: kinds that are true here all the same.
+        loses: promised records are gone here as well, and it was announced.
     """
 
     why: str
     stage: Stage | None = None
     steps: tuple[Step, ...] | None = None
     may_say: frozenset[str] = REPLICAS_MISSING
+    loses: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,6 +75,7 @@ class Drill:
         echoes: kinds that may be said as well: what else is true here, or follows from the same fault.
         control: None: there is no safe setting that prevents it; the reason stands in ``uncontrolled``.
         uncontrolled: why there is no control.
+        loses: promised records are gone in the end, by somebody's will: no lost-write has to tell of them.
         live: it may be performed on a live cluster: every step of it that harms anything is a LiveStep.
         short: it is one of those that CI runs.
     """
@@ -78,6 +88,7 @@ class Drill:
     echoes: frozenset[str] = REPLICAS_MISSING
     control: Control | None = None
     uncontrolled: str = ""
+    loses: bool = False
     live: bool = False
     short: bool = False
 

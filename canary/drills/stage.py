@@ -11,6 +11,8 @@ from canary.lab.jars.pinned_jars import DEFAULT_VERSION
 
 PROBES: Final = "probes"
 """The main probe topic of every drill."""
+ORDERS: Final = "orders"
+"""An application's topic, which the canary only watches; there where a stage has it."""
 KNOWABLE: Final = "knowable"
 """The moment from which a direct client could know what was done; times to detect are counted from it."""
 

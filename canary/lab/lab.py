@@ -18,7 +18,7 @@ from canary.lab.jars import cache
 from canary.lab.jars.cache import Progress
 from canary.lab.jars.pinned_jars import DEFAULT_VERSION, version_tuple
 from canary.lab.proxy import control
-from canary.lab.proxy.faults import Fault
+from canary.lab.proxy.faults import Fault, impaired
 from canary.lab.site import Site
 from canary.lab.state import CONTROLLER, NodeProperties, Profile, State
 
@@ -39,6 +39,7 @@ class Lab(Damageable):
         profile: "calm" waits for a silent broker as long as production does, "quick" expels it within 3 s.
         features: feature levels to format the cluster with, such as {"eligible.leader.replicas.version": 0}.
         zookeeper: node CONTROLLER is ZooKeeper, which Kafka before 4.0 can do without KRaft with.
+        ports: at which nodes are reached, by their ids, where these are free; others choose.
         proxied: start it with a proxy that all connections come by, so that the network can fail; see nemesis().
         die_with_parent: kill (-9) every process of the lab when this Python process ends, however it ends.
     """
@@ -55,6 +56,7 @@ class Lab(Damageable):
         profile: Profile = "calm",
         features: Mapping[str, int] | None = None,
         zookeeper: bool = False,
+        ports: Mapping[int, int] | None = None,
         proxied: bool = False,
         die_with_parent: bool = False,
     ) -> None:
@@ -62,6 +64,7 @@ class Lab(Damageable):
             raise LabError("a lab needs at least one broker and one controller", 2)
         if zookeeper and (controllers > 1 or version_tuple(version) >= (4,)):
             raise LabError("a lab has one ZooKeeper, and Kafka 3", 2)
+        nodes = [*range(CONTROLLER, CONTROLLER + controllers), *range(1, brokers + 1)]
         self.directory = Path(directory).absolute()
         wanted = State(
             version=version,
@@ -70,7 +73,7 @@ class Lab(Damageable):
             broker_properties=state.texts(properties.brokers),
             controller_properties=state.texts(properties.for_controller()),
             features=dict(features or {}),
-            ports=dict.fromkeys([*range(CONTROLLER, CONTROLLER + controllers), *range(1, brokers + 1)], 0),
+            ports={node: (ports or {}).get(node, 0) for node in nodes},
             overrides={node: state.texts(values) for node, values in properties.single.items()},
             profile=profile,
             zookeeper=zookeeper,
@@ -221,6 +224,10 @@ class Lab(Damageable):
             LabError: the lab has no proxy, or it does not answer.
         """
         self._site.require_proxied()
+        nodes = (*self.controllers, *self.brokers)
+        before, after = impaired(control.follow(self.directory), nodes), impaired(wanted, nodes)
+        events.note(self.directory, "impaired", sorted(after - before))
+        events.note(self.directory, "healed", sorted(before - after))
         control.put_in_force(self.directory, wanted)
         _log.info("network_faults", faults=[str(one) for one in wanted])
 

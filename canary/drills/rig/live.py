@@ -105,7 +105,12 @@ class Live:
         self.store.drills.note(run.id, knowable_ns=int(ground.marks[KNOWABLE] * 1e9), harmed=harmed)
 
     def _until_found(self, entry: Entry, ground: Ground, run: DrillRun) -> None:
-        wanted = {(said.kind, place[1:]) for said in entry.drill.says for place in ground.places.get(said.at or "", ())}
+        wanted = {
+            (said.kind, place[1:])
+            for said in entry.drill.says
+            for name in said.names
+            for place in ground.places.get(name, ())
+        }
 
         def seen() -> dict[tuple[object, tuple[object, object]], int]:
             return {

@@ -31,13 +31,21 @@ _CALM_S: Final = 5.0
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A violation as the REST API tells it, with each of its records: place and identity (None: not of one probe)."""
+    """A violation as the REST API tells it.
+
+    Attributes:
+        records: each of its records, place and identity (None: not of one probe).
+        partition: its topic and partition; None: of the whole topic or cluster.
+        planned: found in a planned window: recorded, without an alert.
+    """
 
     kind: str
     severity: str
     at: float
     summary: str
     records: Mapping[Place, Identity | None]
+    partition: tuple[str, int] | None = None
+    planned: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,4 +164,12 @@ def _finding(rig: Rig, violation: dict[str, Any]) -> Finding:
                     identity._replace(sequence=identity.sequence + step) if identity else None
                 )
     at = datetime.fromisoformat(violation["first_seen_at"]).timestamp()
-    return Finding(violation["kind"], violation["severity"], at, violation["summary"], records)
+    return Finding(
+        kind=violation["kind"],
+        severity=violation["severity"],
+        at=at,
+        summary=violation["summary"],
+        partition=None if partition is None else (topic, partition),
+        planned=violation["planned"],
+        records=records,
+    )

@@ -97,4 +97,4 @@ def _perform(entry: Entry, hand: Stagehand, began: float, *, with_control: bool)
 def _control(control: Control, entry: Entry, hand: Stagehand) -> Verdict:
     stage, steps = control.stage or entry.drill.stage, control.steps or entry.drill.steps
     with lab(stage, hand) as brokers:
-        return judge_control(play(brokers, stage, steps, (), hand), control.may_say)
+        return judge_control(play(brokers, stage, steps, (), hand), control.may_say, loses=control.loses)

@@ -113,12 +113,8 @@ class Rig(Ground):
     def __post_init__(self) -> None:
         """Make the topics, and write the canary's settings."""
         self.admin = AdminClient({**self.kafka, "log_level": 0})
-        for name, topic in self.stage.topics.items():
-            assignment = [list(replicas) for replicas in topic.replicas]
-            least = str(min(2, *map(len, assignment)))
-            config = {"min.insync.replicas": least, **topic.config}
-            new = NewTopic(name, len(assignment), replica_assignment=assignment, config=config)
-            self.admin.create_topics([new], request_timeout=_REQUEST_S)[name].result(_REQUEST_S)
+        for name in self.stage.topics:
+            self.make_topic(name)
         cluster: dict[str, Any] = {
             "name": CLUSTER,
             "kafka": {"bootstrap.servers": self.lab.bootstrap},
@@ -127,6 +123,15 @@ class Rig(Ground):
             **self.stage.cluster,
         }
         self.canary = Installation(self.directory / "canary", [cluster], self.stage.settings)
+
+    def make_topic(self, name: str) -> None:
+        """Make a topic of the stage."""
+        topic = self.stage.topics[name]
+        assignment = [list(replicas) for replicas in topic.replicas]
+        least = str(min(2, *map(len, assignment)))
+        config = {"min.insync.replicas": least, **topic.config}
+        new = NewTopic(name, len(assignment), replica_assignment=assignment, config=config)
+        self.admin.create_topics([new], request_timeout=_REQUEST_S)[name].result(_REQUEST_S)
 
     def metric(self, name: str, **labels: str) -> float:
         """Return the sum of a metric's samples that have these labels.

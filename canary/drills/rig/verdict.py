@@ -40,14 +40,16 @@ def judge(drill: Drill, played: Played) -> Verdict:
     complaints = [f"missed: nothing was said of {one.said.kind}" for one in detected if one.after_s is None]
     for one in drill.says:
         complaints += _misplaced(one, played)
-    if any(one.at == GONE for one in drill.says) and not played.gone:
+    if any(GONE in one.names for one in drill.says) and not played.gone:
         complaints.append("nothing is gone: the drill did not do what it should")
+    if played.gone and not drill.loses and "lost-write" not in drill.allowed:
+        complaints.append(f"{len(played.gone)} records are gone, which the drill should not do, and nobody said so")
     return Verdict(detected, (*complaints, *_false(played, drill.allowed)))
 
 
-def judge_control(played: Played, may_say: frozenset[str]) -> Verdict:
-    """Tell what was said where nothing may be."""
-    lost = [f"{len(played.gone)} records are gone all the same"] if played.gone else []
+def judge_control(played: Played, may_say: frozenset[str], *, loses: bool = False) -> Verdict:
+    """Tell what was said where nothing may be; ``loses``: records may be gone."""
+    lost = [f"{len(played.gone)} records are gone all the same"] if played.gone and not loses else []
     return Verdict((), (*lost, *_false(played, may_say)))
 
 
@@ -58,19 +60,23 @@ def _after(said: Said, played: Played) -> float | None:
 
 
 def _misplaced(said: Said, played: Played) -> Iterator[str]:
-    if said.at is None:
-        return
-    found = [one for one in played.findings if one.kind == said.kind]
+    found = [one for one in played.findings if one.kind == said.kind and said.severity in {None, one.severity}]
     if not found:
         return
-    identities = played.gone if said.at == GONE else {}
-    wanted = set(identities) if said.at == GONE else played.places.get(said.at, set())
+    if said.partitions is not None:
+        of = {one.partition for one in found}
+        yield from (f"missed: {said.kind} is not said of {_partition(one)}" for one in said.partitions - of)
+        yield from (f"false: {said.kind} is said of {_partition(one)}" for one in of - said.partitions)
+    if not said.names:
+        return
+    identities = played.gone if GONE in said.names else {}
+    wanted = set(identities).union(*(played.places.get(name, set()) for name in said.names))
     named = {place: who for one in found for place, who in one.records.items()}
     if said.how == "first":
         wanted = {min(one for one in wanted if one[:2] == log) for log in {one[:2] for one in wanted}}
     missed, beyond = wanted - set(named), set(named) - wanted
     if beyond:
-        yield f"false: {said.kind} is said of {_places(beyond)}, which {said.at} does not hold"
+        yield f"false: {said.kind} is said of {_places(beyond)}, not among what is {' or '.join(said.names)}"
     if missed and said.how != "within":
         yield f"missed: {said.kind} is not said of {_places(missed)}"
     if said.how == "exactly":
@@ -81,8 +87,12 @@ def _misplaced(said: Said, played: Played) -> Iterator[str]:
 
 def _false(played: Played, allowed: frozenset[str]) -> Iterator[str]:
     for one in played.findings:
-        if one.kind not in allowed:
+        if one.kind not in allowed and not one.planned:
             yield f"false: {_line(one)}"
+
+
+def _partition(one: tuple[str, int] | None) -> str:
+    return f"{one[0]}-{one[1]}" if one else "no partition"
 
 
 def _line(finding: Finding) -> str:

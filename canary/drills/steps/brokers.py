@@ -3,16 +3,25 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
 
 from canary.drills.rig.rig import Rig
 from canary.drills.stage import PROBES
 from canary.drills.steps.step import Step
-from canary.lab import CONTROLLER
+from canary.lab import CONTROLLER, LabError
+
+_BROKER_S: Final = 60.0
+_FAKETIME: Final = ("lib/*/faketime/libfaketimeMT.so.1", "lib*/faketime/libfaketimeMT.so.1")
 
 
 def _named(nodes: tuple[int, ...]) -> str:
-    words = ["the controller" if node == CONTROLLER else f"broker {node}" for node in nodes]
+    words = [f"broker {node}" if node < CONTROLLER else _controller(node) for node in nodes]
     return " and ".join(words)
+
+
+def _controller(node: int) -> str:
+    return "the controller" if node == CONTROLLER else f"controller {node - CONTROLLER + 1}"
 
 
 def _are(nodes: tuple[int, ...]) -> str:
@@ -69,7 +78,7 @@ class Resume(Step):
 
 @dataclass(frozen=True, slots=True)
 class Start(Step):
-    """Start brokers again, with what they have on disk; with ``wait`` until they are in the cluster."""
+    """Start nodes again, with what they have on disk; with ``wait`` until they are in the cluster."""
 
     nodes: tuple[int, ...]
     wait: bool = True
@@ -79,11 +88,31 @@ class Start(Step):
         for node in self.nodes:
             rig.lab.start_broker(node, timeout=0)
         if self.wait:
-            rig.lab.wait_ready(including=self.nodes)
+            rig.lab.wait_ready(including=[node for node in self.nodes if node < CONTROLLER])
 
     def __str__(self) -> str:
         """Say it."""
         return f"{_are(self.nodes)} started again"
+
+
+@dataclass(frozen=True, slots=True)
+class StartWithClock(Step):
+    """A broker that does not run is started with a clock that is so many seconds ahead."""
+
+    broker: int
+    ahead_s: float
+
+    def take(self, rig: Rig) -> None:
+        """Start it with libfaketime, which leaves the monotonic clock alone."""
+        library = next((str(found) for pattern in _FAKETIME for found in Path("/usr").glob(pattern)), None)
+        if library is None:
+            raise LabError("a broker's clock cannot be set without libfaketime; try: apt install libfaketime")
+        clock = {"FAKETIME": f"{self.ahead_s:+g}", "FAKETIME_DONT_FAKE_MONOTONIC": "1", "LD_PRELOAD": library}
+        rig.lab.start_broker(self.broker, environment=clock)
+
+    def __str__(self) -> str:
+        """Say it."""
+        return f"{_are((self.broker,))} started with a clock that is {self.ahead_s:g} s ahead"
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +132,39 @@ class Stop(Step):
 
 
 @dataclass(frozen=True, slots=True)
+class Roll(Step):
+    """Nodes are restarted in good order, one after the other, each when all replicas are in sync again.
+
+    Attributes:
+        nodes: in their order.
+        version: of Kafka, from then on; None: as before.
+        topic, partitions: what is to be in sync.
+    """
+
+    nodes: tuple[int, ...]
+    version: str | None = None
+    topic: str = PROBES
+    partitions: tuple[int, ...] = (0,)
+
+    def take(self, rig: Rig) -> None:
+        """Restart each."""
+        for node in self.nodes:
+            rig.lab.restart(node, version=self.version)
+            rig.note(f"{_are((node,))} back")
+            for partition in self.partitions:
+                rig.until(lambda p=partition: self._whole(rig, p), _BROKER_S, "all replicas are in sync")  # type: ignore[misc]
+
+    def _whole(self, rig: Rig, partition: int) -> bool:
+        found = rig.lab.partition(self.topic, partition)
+        return found.isr == frozenset(found.replicas)
+
+    def __str__(self) -> str:
+        """Say it."""
+        how = f"upgraded to {self.version}" if self.version else "restarted"
+        return f"{_are(self.nodes)} {how}, one after the other"
+
+
+@dataclass(frozen=True, slots=True)
 class LosePageCache(Step):
     """What dead brokers had not yet flushed is gone, as after a loss of power: the newest records of each log.
 
@@ -117,12 +179,13 @@ class LosePageCache(Step):
 
     def take(self, rig: Rig) -> None:
         """Cut the logs, unless they were flushed."""
-        if rig.stage.topics[self.topic].config.get("flush.messages") == "1":
+        staged = rig.stage.topics.get(self.topic)  # none: one of Kafka's own
+        if staged is not None and staged.config.get("flush.messages") == "1":
             rig.note("nothing is lost with the page cache: every batch was flushed (flush.messages=1)")
             return
         for partition in self.partitions:
             ends = {node: rig.lab.end_offset(node, self.topic, partition) for node in self.nodes}
-            to = max(ends.values()) - self.records
+            to = max(0, max(ends.values()) - self.records)
             for node in self.nodes:
                 cut = rig.lab.truncate(node, self.topic, partition, to_offset=to)
                 rig.note(f"{self.topic}-{partition} on broker {node} ends at {cut.after}, no longer at {cut.before}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from canary.drills.rig import direct
-from canary.drills.rig.rig import Ground, Rig
+from canary.drills.rig.rig import Ground, NotInTimeError, Rig, StoppedError
 from canary.drills.stage import KNOWABLE, PROBES
 from canary.drills.steps.step import LiveStep, Step
 
@@ -121,14 +121,33 @@ class UntilAcked(Step):
 
 @dataclass(frozen=True, slots=True)
 class UntilSaid(Step):
-    """The canary has reported a violation of this kind."""
+    """The canary has had the time to report a violation of this kind; the verdict tells whether it did."""
 
     kind: str
 
     def take(self, rig: Rig) -> None:
         """Ask the canary."""
-        rig.until(lambda: rig.canary.violations(self.kind), _CANARY_S, str(self))
+        try:
+            rig.until(lambda: rig.canary.violations(self.kind), _CANARY_S, str(self))
+        except NotInTimeError:
+            rig.note(f"the canary does not report {self.kind}")
 
     def __str__(self) -> str:
         """Say it."""
         return f"the canary reports {self.kind}"
+
+
+@dataclass(frozen=True, slots=True)
+class Pass(LiveStep):
+    """So many seconds pass: enough for what must not be said in them."""
+
+    seconds: float
+
+    def take(self, rig: Ground) -> None:
+        """Wait."""
+        if rig.stopping.wait(self.seconds):
+            raise StoppedError
+
+    def __str__(self) -> str:
+        """Say it."""
+        return f"{self.seconds:g} s pass"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Final
 
@@ -11,7 +11,7 @@ from confluent_kafka import Producer
 from canary.drills.rig import direct
 from canary.drills.rig.direct import Place
 from canary.drills.rig.rig import Ground, Rig
-from canary.drills.stage import PROBES
+from canary.drills.stage import ORDERS, PROBES
 from canary.drills.steps.step import LiveStep, Step
 from canary.drills.steps.waiting import Mark
 from canary.lab import LabError
@@ -64,7 +64,7 @@ class Forge(LiveStep):
         """Read the newest probe, and write."""
         topic = rig.topics.get(self.topic, self.topic)
         value, probe = self._newest(rig, topic)
-        place = _written(rig, topic, self.partition, FORGERIES[self.how][1](value, probe))
+        (place,) = _written(rig, topic, self.partition, [FORGERIES[self.how][1](value, probe)])
         rig.places.setdefault(FORGED, set()).add(place)
         rig.note(f"its offset is {place.offset}")
         Mark().take(rig)
@@ -84,7 +84,7 @@ class Forge(LiveStep):
         return f"an ordinary producer writes {FORGERIES[self.how][0]} to {self.topic}-{self.partition}"
 
 
-def _written(rig: Ground, topic: str, partition: int, value: bytes) -> Place:
+def _written(rig: Ground, topic: str, partition: int, values: Iterable[bytes]) -> list[Place]:
     offsets: list[int] = []
     failures: list[object] = []
 
@@ -95,27 +95,26 @@ def _written(rig: Ground, topic: str, partition: int, value: bytes) -> Place:
             offsets.append(message.offset())  # type: ignore[attr-defined]
 
     producer = Producer({**rig.kafka, "acks": "all", "log_level": 0})
-    producer.produce(topic, value, partition=partition, on_delivery=delivered)
+    for value in values:
+        producer.produce(topic, value, partition=partition, on_delivery=delivered)
     if producer.flush(_FLUSH_S) or failures:
-        raise LabError(f"{topic}-{partition} does not take a record: {failures or 'no answer'}")
-    return Place(topic, partition, offsets[0])
+        raise LabError(f"{topic}-{partition} does not take a record: {failures[:1] or 'no answer'}")
+    return [Place(topic, partition, offset) for offset in offsets]
 
 
 @dataclass(frozen=True, slots=True)
 class Produce(Step):
-    """So many records of an application, to a topic that the canary does not write to."""
+    """So many records of an application, to a topic that the canary does not write to; ``called``: their places."""
 
     count: int = 100
     partition: int = 0
-    topic: str = "orders"
+    topic: str = ORDERS
+    called: str = "ordered"
 
     def take(self, rig: Rig) -> None:
         """Write them, and wait until all are acknowledged."""
-        producer = Producer({"bootstrap.servers": rig.lab.bootstrap, "acks": "all", "log_level": 0})
-        for number in range(self.count):
-            producer.produce(self.topic, f"order {number}".encode(), partition=self.partition)
-        if left := producer.flush(_FLUSH_S):
-            raise LabError(f"{left} records of {self.topic}-{self.partition} were not acknowledged")
+        places = _written(rig, self.topic, self.partition, (f"order {number}".encode() for number in range(self.count)))
+        rig.places.setdefault(self.called, set()).update(places)
 
     def __str__(self) -> str:
         """Say it."""

@@ -1,0 +1,1 @@
+"""Drills about the cluster's metadata and what operators do to it: topics, controllers, committed offsets."""

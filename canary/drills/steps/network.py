@@ -1,0 +1,50 @@
+"""What happens to the network of a lab that is proxied."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from canary.drills.rig.rig import Rig
+from canary.drills.steps.step import Step
+from canary.lab import Cut, Delay, Fault, Hold, LoseAnswers
+
+
+@dataclass(frozen=True, slots=True)
+class Faults(Step):
+    """These faults are in force from now on, and no others; see canary.lab.proxy.faults."""
+
+    faults: tuple[Fault, ...]
+
+    def take(self, rig: Rig) -> None:
+        """Tell the proxy."""
+        rig.lab.nemesis(*self.faults)
+
+    def __str__(self) -> str:
+        """Say it."""
+        return "; ".join(map(_words, self.faults))
+
+
+@dataclass(frozen=True, slots=True)
+class Heal(Step):
+    """Everything passes again."""
+
+    def take(self, rig: Rig) -> None:
+        """Tell the proxy."""
+        rig.lab.heal()
+
+    def __str__(self) -> str:
+        """Say it."""
+        return "the network is as it should be again"
+
+
+def _words(fault: Fault) -> str:
+    between = f"{fault.source} and {fault.target}"
+    match fault:
+        case Cut(both=both):
+            return f"nothing passes between {between}" if both else f"nothing goes from {between.replace('and', 'to')}"
+        case Delay(seconds=seconds):
+            return f"what goes from {between.replace('and', 'to')} arrives {seconds:g} s later"
+        case LoseAnswers(api=api, count=count):
+            return f"the next {count} answers to {api} are lost between {between}"
+        case Hold(api=api, until_api=until, count=count):
+            return f"requests {api} (the next {count:,}) between {between} are held until {until}"
