@@ -37,8 +37,6 @@ UNDRILLED: Final[Mapping[str, str]] = MappingProxyType(
                 "leader-epoch-regression",
                 "another-cluster",
                 "clock-skew",
-                "blind",
-                "memory-lost",
                 "stalled",
             ),
             _NOT_YET,

@@ -14,6 +14,7 @@ from typing import Any, Final
 from canary.drills.drill import Said
 from canary.drills.rig import direct, tally
 from canary.drills.rig.direct import Place
+from canary.drills.rig.guarded import guarded
 from canary.drills.rig.rig import Line, Rig
 from canary.drills.rig.tally import Reading
 from canary.drills.stage import Stage
@@ -58,6 +59,8 @@ class Played:
         places: of records, by a name that a step gave them.
         marks: moments, s since the epoch.
         timeline: what happened.
+        complaints: what steps found wrong, a sentence each.
+        table: what steps measured: rows of words, the first is the head.
         began, ended: s since the epoch.
         reading: of the probe topics, with what was promised.
     """
@@ -70,6 +73,8 @@ class Played:
     began: float
     ended: float
     reading: Reading = field(default_factory=Reading)
+    complaints: tuple[str, ...] = ()
+    table: tuple[tuple[str, ...], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +96,7 @@ def lab(stage: Stage, hand: Stagehand) -> Iterator[Lab]:
     brokers = Lab(
         hand.directory / "lab",
         version=stage.version,
-        properties=stage.properties,
+        properties=guarded(stage.properties) if stage.guarded else stage.properties,
         **{"profile": "quick", **stage.lab},
         die_with_parent=True,
     )
@@ -133,11 +138,16 @@ def play(brokers: Lab, stage: Stage, steps: Iterable[Step], says: Iterable[Said]
         _await(rig, tuple(says))
         findings = tuple(sorted((_finding(rig, one) for one in rig.canary.violations()), key=lambda one: one.at))
         rig.canary.stop()
-        gone = direct.gone(brokers.bootstrap, rig.canary.directory / "probe-log")
-        reading = tally.read(brokers.bootstrap, rig.canary.directory / "probe-log")
+        gone = direct.gone(brokers.bootstrap, rig.canary.probe_log)
+        reading = tally.read(brokers.bootstrap, rig.canary.probe_log)
+        for check in rig.checks:
+            check()
     finally:
         rig.canary.kill()
-    return Played(findings, gone, rig.places, rig.marks, tuple(rig.timeline), began, time.time(), reading)
+        for undo in reversed(rig.undoing):
+            undo()
+    told = tuple(rig.timeline), began, time.time(), reading, tuple(rig.complaints), tuple(rig.table)
+    return Played(findings, gone, rig.places, rig.marks, *told)
 
 
 def _await(rig: Rig, says: tuple[Said, ...]) -> None:

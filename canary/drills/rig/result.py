@@ -63,23 +63,26 @@ def attempt(
         with_control: perform the control, where there is one.
     """
     began = time.monotonic()
-    with _directory(entry, keep) as directory:
-        hand = Stagehand(directory, stopping, tell)
-        try:
+    try:
+        with _directory(entry, keep) as directory:
+            hand = Stagehand(directory, stopping, tell)
             return _perform(entry, hand, began, with_control=with_control)
-        except StoppedError:
-            return Result(entry, time.monotonic() - began, impossible="it was stopped")
-        except LabError as error:
-            return Result(entry, time.monotonic() - began, impossible=str(error))
+    except StoppedError:
+        return Result(entry, time.monotonic() - began, impossible="it was stopped")
+    except LabError as error:
+        return Result(entry, time.monotonic() - began, impossible=str(error))
 
 
 @contextmanager
 def _directory(entry: Entry, keep: Path | None) -> Iterator[Path]:
     if keep is not None:
-        yield keep.absolute() / entry.name
+        directory = keep.absolute() / entry.name
+        if directory.exists():  # a canary of before would know another cluster
+            raise LabError(f"{directory} is there already; keep it, and name another directory")
+        yield directory
         return
-    with tempfile.TemporaryDirectory(prefix="canary-drill-", ignore_cleanup_errors=True) as directory:
-        yield Path(directory)
+    with tempfile.TemporaryDirectory(prefix="canary-drill-", ignore_cleanup_errors=True) as temporary:
+        yield Path(temporary)
 
 
 def _perform(entry: Entry, hand: Stagehand, began: float, *, with_control: bool) -> Result:
