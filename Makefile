@@ -87,7 +87,7 @@ test-e2e: brokers  ## Tests with real Prometheus, Alertmanager and browser (need
 	here e2e $(PYTEST) -m 'e2e and not kafka'; \
 	ended
 
-test-slow: brokers  ## The short form of what make test has no time for: a night, other Kafkas, credentials, topics' lives
+test-slow: brokers  ## The short form of what make test has no time for: a night, other Kafkas, credentials, topics' lives, drills
 	@$(LANES); \
 	lane spark $(PYTEST) -m 'slow and spark'; \
 	here slow $(PYTEST) -m 'slow and not spark'; \

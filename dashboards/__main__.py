@@ -8,6 +8,7 @@ from dashboards.boards.catalogue import boards
 from dashboards.reference.alerts import rules_yaml, runbook, runbooks_index, runbooks_json
 from dashboards.reference.concepts import concepts
 from dashboards.reference.drawings import drawing
+from dashboards.reference.drills import drills_page
 from dashboards.reference.settings import settings_reference
 from dashboards.reference.workloads import with_table
 from dashboards.rules import GROUPS
@@ -23,6 +24,7 @@ def made() -> dict[Path, str]:
     files |= {GENERATED / "dashboards" / f"{uid}.json": text for uid, text in boards().items()}
     files[Path("docs/configuration.md")] = settings_reference()
     files[Path("docs/concepts.md")] = concepts()
+    files[Path("docs/drills.md")] = drills_page(ROOT / "docs/drills.json")
     files[Path("docs/modes.md")] = with_table(ROOT / "docs/modes.md")
     files |= {Path("docs/pictures") / f"{name}.svg": drawing(name) for name in CATALOGUE}
     files[Path("api/pages/runbooks.json")] = runbooks_json()

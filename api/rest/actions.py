@@ -55,12 +55,14 @@ class DrillOut(Shape):
     name: str
     topic: str
     began_at: Moment = Field(validation_alias="began_ns")
+    until_at: Moment = Field(validation_alias="until_ns", description="It is over by then, however it ends.")
     knowable_at: Moment | None = Field(validation_alias="knowable_ns", description="A direct client could know.")
     detected_at: Moment | None = Field(validation_alias="detected_ns", description="A runner reported it.")
     paged_at: Moment | None = Field(validation_alias="paged_ns", description="The pager's webhook came back.")
     ended_at: Moment | None = Field(validation_alias="ended_ns")
     error: str | None = Field(description="Why it failed; null: it did not.")
     requested_by: str
+    harmed: dict[str, list[int]] = Field(description="By partition, the offsets that it wrote or destroyed.")
 
 
 class Alert(Shape):

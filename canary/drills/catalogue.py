@@ -2,13 +2,59 @@
 
 import importlib
 import pkgutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from types import MappingProxyType
+from typing import Final
 
 import canary.drills
 from canary.drills.drill import Drill
+
+_NOT_YET: Final = "No drill has been written yet."
+_RECORDED: Final = "Only `canary check` and the night decide it, from what was recorded."
+_NO_FAULT: Final = (
+    "No fault of a machine or a network makes Apache Kafka answer a consumer so; tests patch the consumer instead."
+)
+UNDRILLED: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        **dict.fromkeys(("int-send-skip", "G0", "G1c"), _RECORDED),
+        **dict.fromkeys(
+            ("nonmonotonic-poll", "int-poll-skip", "int-nonmonotonic-poll", "precommitted-read"), _NO_FAULT
+        ),
+        **dict.fromkeys(
+            (
+                "unseen",
+                "inconsistent-offsets",
+                "poll-skip",
+                "nonmonotonic-send",
+                "int-nonmonotonic-send",
+                "reorder",
+                "offset-regression",
+                "early-expiry",
+                "G1a",
+                "fractured-transaction",
+                "zombie-write",
+                "committed-offset-regression",
+                "offline-partition",
+                "isr-of-one",
+                "under-min-isr",
+                "isr-below-half",
+                "under-replicated",
+                "unclean-election",
+                "leader-epoch-regression",
+                "topic-recreated",
+                "another-cluster",
+                "clock-skew",
+                "blind",
+                "memory-lost",
+                "stalled",
+            ),
+            _NOT_YET,
+        ),
+    }
+)
+"""Kinds of the catalogue of anomalies that no drill must say, and why; whoever writes a drill takes its kinds out."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,8 @@
 A *lab* is one KRaft controller (or three) and n brokers, each a Java process of its own on 127.0.0.1, with its own data
 directory, small heaps and timeouts of seconds instead of minutes (FIELD-NOTES "Running brokers fast"). Brokers can be
 killed (-9), paused (SIGSTOP), resumed, restarted, added, removed, and their logs cut short: what a crash does to a
-broker that never fsynced (why-fsync.txt).
+broker that never fsynced (why-fsync.txt). Their disks can be full, empty or old, their versions of Kafka differ, and
+their network fail (canary.lab.proxy).
 
     with Lab(directory, brokers=3, properties=NodeProperties(brokers={"min.insync.replicas": "2"})) as lab:
         ...  # lab.bootstrap
@@ -18,6 +19,8 @@ and a lab that was stopped can be started again with its data:
     actions.log                  what was done to which node, and when; see canary.lab.events
     controller/, broker-<id>/    server.properties, log4j configuration, console.log, server.log, events.log, pid, data/
     controller-<id>/             the same of the second and third controller
+    proxy/                       of a lab with a network that can fail; see canary.lab.proxy
+    copies/                      data of nodes, kept aside
 
 Nothing here needs root, a container or the network once the jars are there (canary.lab.jars.cache).
 """
@@ -25,7 +28,7 @@ Nothing here needs root, a container or the network once the jars are there (can
 from canary.kafka.wire import PartitionState
 from canary.lab.errors import LabError
 from canary.lab.lab import Lab
-from canary.lab.proxy.faults import Cut, Delay, Fault, Hold, LoseAnswers
+from canary.lab.proxy.faults import Cut, Delay, Fault, Hold, LoseAnswers, ShiftFetch
 from canary.lab.site import NodeStatus
 from canary.lab.state import CONTROLLER, NodeProperties
 
@@ -41,4 +44,5 @@ __all__ = [
     "NodeProperties",
     "NodeStatus",
     "PartitionState",
+    "ShiftFetch",
 ]

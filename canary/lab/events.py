@@ -13,7 +13,9 @@ from datetime import datetime
 from pathlib import Path
 from typing import Final, Literal, get_args
 
-Action = Literal["started", "stopped", "killed", "paused", "resumed", "cut", "wiped", "replaced", "limited"]
+Action = Literal[
+    "started", "stopped", "killed", "paused", "resumed", "cut", "wiped", "replaced", "limited", "impaired", "healed"
+]
 What = Literal[Action, "fenced", "unfenced", "isr", "unclean"]
 
 

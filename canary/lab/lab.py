@@ -18,7 +18,7 @@ from canary.lab.jars import cache
 from canary.lab.jars.cache import Progress
 from canary.lab.jars.pinned_jars import DEFAULT_VERSION, version_tuple
 from canary.lab.proxy import control
-from canary.lab.proxy.faults import Fault
+from canary.lab.proxy.faults import Fault, impaired
 from canary.lab.site import Site
 from canary.lab.state import CONTROLLER, NodeProperties, Profile, State
 
@@ -224,6 +224,10 @@ class Lab(Damageable):
             LabError: the lab has no proxy, or it does not answer.
         """
         self._site.require_proxied()
+        nodes = (*self.controllers, *self.brokers)
+        before, after = impaired(control.follow(self.directory), nodes), impaired(wanted, nodes)
+        events.note(self.directory, "impaired", sorted(after - before))
+        events.note(self.directory, "healed", sorted(before - after))
         control.put_in_force(self.directory, wanted)
         _log.info("network_faults", faults=[str(one) for one in wanted])
 

@@ -315,6 +315,22 @@ def test_a_test_of_the_alarm_pages_while_it_is_open(tmp_path: Path) -> None:
     firing("CanaryAlertTest", series, {"4m": False, "6m": True, "14m": False}, tmp_path)
 
 
+def test_a_drill_pages_as_a_drill_also_in_a_planned_window(tmp_path: Path) -> None:
+    series = both("canary_violations_open", 'cluster="prod", kind="drill", severity="critical"', "0x20 1x20 0x20")
+    series |= both("canary_quiet", 'cluster="prod", reason="maintenance"', "1x80")
+    firing("CanaryDrill", series, {"4m": False, "6m": True, "14m": False}, tmp_path)
+
+
+def test_an_alarm_that_was_not_proven_for_eight_days_is_said_and_one_that_never_was(tmp_path: Path) -> None:
+    name = "canary_drill_last_success_timestamp_seconds"
+    proven = both(name, 'cluster="prod"', f"{60}x2000")
+    firing("CanaryDrillOverdue", proven, {"191h": False, "194h": True}, tmp_path, every="6m")
+    again = both(name, 'cluster="prod"', f"60x1900 {7 * 86_400}x100")
+    firing("CanaryDrillOverdue", again, {"194h": False}, tmp_path, every="6m")
+    never = both(name, 'cluster="prod"', "0x2000")
+    firing("CanaryDrillOverdue", never, {"191h": False, "194h": True}, tmp_path, every="6m")
+
+
 def test_a_share_that_nobody_probes_pages_and_a_cluster_that_nobody_probes_pages_once(tmp_path: Path) -> None:
     missing = both("canary_shards_missing", 'cluster="prod"', "0x20 1x40 0x40")
     times = {"5m": False, "8m": True, "17m": False}
@@ -410,6 +426,8 @@ def test_every_alert_is_tried() -> None:
     tried = {alert_name(kind) for kind in CRITICAL} | set(GAUGES) | set(COUNTERS)
     tried |= {
         "CanaryAlertTest",
+        "CanaryDrill",
+        "CanaryDrillOverdue",
         "CanaryCertificateExpiring",
         "CanaryScrubberBehind",
         "CanaryShardMissing",

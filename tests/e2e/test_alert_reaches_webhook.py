@@ -4,32 +4,25 @@ from __future__ import annotations
 
 import json
 import re
-import threading
 import time
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, HTTPServer
 from typing import TYPE_CHECKING, Any
 
 import httpx
 import pytest
-import yaml
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from canary.anomalies.policy import ALERT_TEST
-from canary.lab.state import free_ports
-from dashboards.__main__ import GENERATED, ROOT
 from dashboards.boards.catalogue import boards
 from dashboards.rules import GROUPS
 from storage.store import Store
 from tests.support.grafana import queries
+from tests.support.monitoring import Pager, monitoring
 from tests.support.process import Canary
-from tests.support.prometheus import PATIENCE_S, program, running, until_ready
-from tests.support.prometheus import prometheus as started
+from tests.support.prometheus import PATIENCE_S
 from tests.support.waiting import BUSY, until
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
     from canary.lab import Lab
@@ -39,79 +32,6 @@ pytestmark = [pytest.mark.e2e, pytest.mark.kafka, pytest.mark.postgres, pytest.m
 
 PAGED_S = 30.0
 """How long it may take on an idle machine from finding a loss to the webhook: a scrape, an evaluation, a group."""
-NEW_SHIPPED, NEW_HERE = "[5m]", "[1m]"
-"""How long a violation counts as new, and so how long an alert stays at least. The rules differ in nothing else here;
-test_rules_fire shows that those shipped fire for five minutes."""
-
-
-class Pager:
-    """A webhook that remembers what it was told, and when."""
-
-    def __init__(self) -> None:
-        told: list[tuple[float, dict[str, Any]]] = []
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_POST(self) -> None:
-                body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-                told.append((time.monotonic(), body))
-                self.send_response(200)
-                self.end_headers()
-
-            def log_message(self, *_: object) -> None:
-                pass
-
-        self.told = told
-        self.server = HTTPServer(("127.0.0.1", 0), Handler)
-        self.address = f"http://127.0.0.1:{self.server.server_port}/"
-        threading.Thread(target=self.server.serve_forever, daemon=True).start()
-
-    def alerts(self, name: str, status: str) -> list[tuple[float, dict[str, Any]]]:
-        return [
-            (at, alert)
-            for at, body in list(self.told)
-            for alert in body["alerts"]
-            if alert["labels"]["alertname"] == name and alert["status"] == status
-        ]
-
-
-@contextmanager
-def monitoring(directory: Path, canary_port: int, pager: str) -> Iterator[str]:
-    """Run Prometheus and Alertmanager with the files of the repository; yield Prometheus' address."""
-    (alertmanager_port,) = free_ports(1)
-    alertmanager = yaml.safe_load((ROOT / "deploy/alertmanager.yml").read_text())
-    alertmanager["route"] |= {"group_wait": "1s", "group_interval": "2s"}
-    for receiver in alertmanager["receivers"]:
-        if receiver["name"] == "page":
-            receiver["webhook_configs"] = [{"url": pager, "send_resolved": True}]
-    prometheus = yaml.safe_load((ROOT / "deploy/prometheus.yml").read_text())
-    prometheus["global"] = {"scrape_interval": "5s", "evaluation_interval": "5s"}
-    prometheus["rule_files"] = [str(directory / "rules.yml")]
-    (directory / "rules.yml").write_text(yaml.safe_dump(_forgetful_rules()))
-    prometheus["alerting"]["alertmanagers"][0]["static_configs"][0]["targets"] = [f"127.0.0.1:{alertmanager_port}"]
-    (directory / "alertmanager.yml").write_text(yaml.safe_dump(alertmanager))
-    with (
-        running(
-            program("ALERTMANAGER", "prometheus-alertmanager"),
-            f"--config.file={directory}/alertmanager.yml",
-            f"--storage.path={directory}/alertmanager",
-            f"--web.listen-address=127.0.0.1:{alertmanager_port}",
-            "--cluster.listen-address=",
-            log=directory / "alertmanager.log",
-        ),
-        started(directory, prometheus, canary_port) as address,
-    ):
-        until_ready(f"http://127.0.0.1:{alertmanager_port}", directory)
-        yield address
-
-
-def _forgetful_rules() -> Any:
-    """Return the rules as shipped, of which those of violations forget what is new sooner."""
-    rules = yaml.safe_load((ROOT / GENERATED / "rules.yml").read_text())
-    (anomalies,) = (group for group in rules["groups"] if group["name"] == "kafka-durability")
-    for rule in anomalies["rules"]:
-        assert rule["expr"].count(NEW_SHIPPED) == 1
-        rule["expr"] = rule["expr"].replace(NEW_SHIPPED, NEW_HERE)
-    return rules
 
 
 def destroy(lab: Lab, topic: str, count: int) -> None:
@@ -167,7 +87,7 @@ def test_a_loss_reaches_the_pager_within_30_s_and_its_resolution_too(
         partitions=1,
         settings=settings(lab.bootstrap, topic),
     )
-    with canary, monitoring(tmp_path, canary.port, pager.address) as prometheus:
+    with canary, monitoring(tmp_path, canary.port, [pager.address]) as prometheus:
         canary.until_probing()
         until(lambda: _value(prometheus, "canary_violations_total") is not None, 60, "Prometheus scrapes")
         assert not pager.told

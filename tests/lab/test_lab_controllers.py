@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 
 import pytest
 
 from canary.kafka import wire
-from canary.lab import Lab, LabError, NodeProperties
+from canary.lab import CONTROLLER, Lab, LabError, NodeProperties
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -35,3 +36,14 @@ def test_one_of_three_controllers_may_fail_and_two_may_not(tmp_path: Path) -> No
             lab.wait_ready()
         lab.restart(1000)
         assert wire.unfenced(lab.port(1), {1}) == {1}
+
+
+def test_a_lab_of_one_controller_from_before_is_known(tmp_path: Path) -> None:
+    Lab(tmp_path, 1)._site.prepare(None)
+    written = json.loads((tmp_path / "lab.json").read_text())
+    for key in ("versions", "zookeeper", "proxied", "private"):
+        del written[key]
+    (tmp_path / "lab.json").write_text(json.dumps(written))
+    lab = Lab.attach(tmp_path)
+    assert (lab.controllers, lab.brokers, lab.version) == ((CONTROLLER,), (1,), written["version"])
+    assert lab.port(1) == written["ports"]["1"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import socket
 import threading
+import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +13,7 @@ import pytest
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from canary.lab import CONTROLLER, Cut, Delay, Hold, Lab, LabError, LoseAnswers, NodeProperties
+from canary.lab import CONTROLLER, Cut, Delay, Hold, Lab, LabError, LoseAnswers, NodeProperties, ShiftFetch
 from tests.support import labs
 from tests.support.command import canary
 from tests.support.waiting import until
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from confluent_kafka import KafkaError, Message
+
+    from canary.lab.proxy.fetched import How
 
 pytestmark = [pytest.mark.kafka, pytest.mark.quick]
 
@@ -79,19 +82,25 @@ class Writer:
 
 
 def read(lab: Lab, topic: str) -> list[str]:
-    """Return every committed value."""
+    """Return every committed value, in the order of arrival."""
+    return [value for _, value in fetched(lab, topic)]
+
+
+def fetched(lab: Lab, topic: str) -> list[tuple[int | None, str]]:
+    """Return offset and value of every committed record, in the order of arrival."""
     consumer = Consumer(
         {"bootstrap.servers": lab.bootstrap, "group.id": "x", "enable.partition.eof": True, "log_level": 0}
     )
     consumer.assign([TopicPartition(topic, 0, 0)])
-    values = []
+    found = []
     while (message := consumer.poll(120)) is not None and message.error() is None:
-        values.append((message.value() or b"").decode())
+        found.append((message.offset(), (message.value() or b"").decode()))
     consumer.close()
-    return values
+    return found
 
 
 def test_a_leader_cut_off_from_its_followers_goes_on_alone(network: Lab, topic: str) -> None:
+    began = time.time()
     network.nemesis(Cut(1, 2), Cut(3, 1))
     writer = Writer(network, topic, acks="all")
     writer.write("a")
@@ -101,6 +110,8 @@ def test_a_leader_cut_off_from_its_followers_goes_on_alone(network: Lab, topic: 
     network.heal()
     network.wait_isr(topic, 0, {1, 2, 3}, 60)
     until(lambda: {network.end_offset(broker, topic, 0) for broker in network.brokers} == {1}, 30, "all have it")
+    done = [(one.what, one.node) for one in network.events(began) if one.what in {"impaired", "healed"}]
+    assert done == [(what, broker) for what in ("impaired", "healed") for broker in (1, 2, 3)]
 
 
 def test_a_leader_cut_off_from_the_controller_is_replaced_and_does_not_know(network: Lab, topic: str) -> None:
@@ -184,6 +195,18 @@ def test_the_end_of_a_transaction_comes_when_its_writer_has_gone(network: Lab, t
     other = Writer(network, topic, client_id="one", acks=1)
     other.write("b")
     until(lambda: read(network, topic) == ["a", "b"], 10, "committed, and so visible")
+
+
+@pytest.mark.parametrize(("how", "offsets"), [("skip", [0, 1, 2, 4, 5]), ("swap", [1, 0, 2, 3, 4, 5])])
+def test_a_reader_is_misled_and_a_second_one_is_not(network: Lab, topic: str, how: How, offsets: list[int]) -> None:
+    writer = Writer(network, topic)
+    for value in "abcdef":
+        writer.write(value)
+    network.nemesis(ShiftFetch("client", 1, topic, 0, how))
+    values = [value for value in "abcdef" if how == "swap" or value != "d"]
+    assert fetched(network, topic) == list(zip(offsets, values, strict=True))
+    assert network.faults() == []
+    assert fetched(network, topic) == list(enumerate("abcdef"))
 
 
 @contextmanager

@@ -74,3 +74,8 @@ def test_a_cut_is_between_the_two_it_names() -> None:
     assert not Cut(1, 2).stops("client", 2)
     assert Cut("any", 2).stops("client", 2)
     assert not Cut("any", 2).stops(2, 2), "a machine without a network still talks to itself"
+
+
+def test_nodes_that_are_cut_off_are_told_from_those_that_are_not() -> None:
+    assert faults.impaired([Cut(1, "client"), Delay("any", 2, 1), LoseAnswers("Fetch", 3)], [1, 2, 3]) == {1, 2}
+    assert faults.impaired([Cut("any", "client")], [1, 2, 3]) == {1, 2, 3}

@@ -256,3 +256,29 @@ print(writer.name, writer._config["pairs"], writer._interval_s)
     assert "| `dummy` | writes in pairs | halves of pairs | a producer |" in tree.read("docs/modes.md")
     assert "| `pairs` | `2` | Pairs (count). |" in tree.read("docs/configuration.md")
     assert tree.edited == {"canary/workloads/dummy.py", "canary/probing/dummy.py"}
+
+
+DUMMY_DRILL = """\"\"\"A dummy is forged.
+
+Nothing happens.
+\"\"\"
+
+from canary.drills.drill import Drill, Said
+from canary.drills.steps.writing import FORGED, Forge
+
+DRILL = Drill(
+    title="A dummy is forged",
+    source="a test",
+    steps=(Forge("copy"),),
+    says=(Said("duplicate", at=FORGED),),
+    uncontrolled="Nothing happens.",
+)
+"""
+
+
+def test_a_drill_is_a_file(tree: Tree) -> None:
+    tree.create("canary/drills/forged/a_dummy.py", DUMMY_DRILL)
+    assert tree.generate() == {"docs/drills.md"}
+    assert len(tree.edited) == 1
+    assert "### a-dummy" in tree.read("docs/drills.md")
+    assert "a-dummy" in tree.python("-m", "canary.cli", "drill", "list")

@@ -21,7 +21,7 @@ ROWS = re.findall(
 )
 PLAIN = frozenset(
     """
-    alert and api batch bounds broker cache calls change check client clients cluster clusters counts
+    alert alerts and api batch bounds broker cache calls change check client clients cluster clusters counts
     credentials cycles data database edn end epochs errors faults files first group health held history
     idempotent itself kafka kept kernel known last leader live log logs losses lost memory metrics missing network
     nightly offline offset offsets operation order other own page partition plain probing process processes

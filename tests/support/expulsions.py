@@ -12,8 +12,10 @@ if TYPE_CHECKING:
 
     from canary.lab.events import Event
 
-EXPELLING: Final = frozenset({"stopped", "killed", "paused"})
+EXPELLING: Final = frozenset({"stopped", "killed", "paused", "impaired"})
 """Actions after which a node is silent."""
+RETURNING: Final = frozenset({"started", "resumed", "healed"})
+"""Actions after which it is heard again."""
 RETURNING_S: Final = 30.0
 """How long a node that came back may still be expelled for its silence: longer than a session of either profile."""
 
@@ -21,8 +23,8 @@ RETURNING_S: Final = 30.0
 def unasked(happened: Iterable[Event]) -> list[Event]:
     """Return each expulsion that nothing done to a node explains: the machine gave the broker no time.
 
-    Fencing counts, and an ISR that loses a broker. A broker that was stopped, killed or paused is excused until some
-    time after it came back, and every broker while the controller was.
+    Fencing counts, and an ISR that loses a broker. A broker that was stopped, killed, paused or cut off is excused
+    until some time after it came back, and every broker while the controller was.
     """
     excused: dict[int, float] = {}  # until when, by node
     fenced: set[int] = set()
@@ -32,7 +34,7 @@ def unasked(happened: Iterable[Event]) -> list[Event]:
         node, over = event.node, event.at + RETURNING_S
         if event.what in EXPELLING:
             excused[node] = math.inf
-        elif event.what in {"started", "resumed"} and node not in fenced:
+        elif event.what in RETURNING and node not in fenced:
             excused[node] = over
         elif event.what == "unfenced":
             fenced.discard(node)
@@ -61,7 +63,7 @@ def leaderless(happened: Iterable[Event], topic: str | None, partition: int | No
     for event in happened:
         if event.what in EXPELLING or event.what == "fenced":
             silent.add(event.node)
-        elif event.what in {"started", "resumed", "unfenced"}:
+        elif event.what in {*RETURNING, "unfenced"}:
             silent.discard(event.node)
         elif event.isr and (event.topic, event.partition) == (topic, partition):
             isr = set(event.isr)

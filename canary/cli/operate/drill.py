@@ -115,6 +115,8 @@ def _perform(entries: Sequence[Entry], *, control: bool, report: Path | None, ke
     from canary.drills.rig.result import attempt  # noqa: PLC0415
     from canary.processes import signals  # noqa: PLC0415
 
+    if report is not None and not report.absolute().parent.is_dir():
+        raise UserError(f"--report {report}: there is no directory {report.parent}")
     stopping = signals.stop_on_signals()
     results: list[Result] = []
     for entry in entries:

@@ -6,6 +6,8 @@ from canary.cli import session
 from canary.extras import require
 from canary.footprint import keep_quiet, keep_small
 
+_HINT = "To see a real loss being found, in a minute, on other brokers: canary drill run fsync-loss"
+
 
 def up() -> None:
     """Run everything: runner, API and nightly jobs; without bootstrap.servers, on an embedded three-broker Kafka.
@@ -18,6 +20,7 @@ def up() -> None:
     settings = session.load_settings()
     current = session.current()
     stopping = signals.stop_on_signals()
+    hint = f"\n{_HINT}" if any(cluster.embedded for cluster in settings.clusters) else ""
     with progress.shown() as report:
         status = up.up(
             settings,
@@ -25,7 +28,7 @@ def up() -> None:
             current.verbosity,
             stopping,
             progress=report,
-            announce=lambda address: typer.echo(f"canary is up: {address}  (Ctrl-C ends it)"),
+            announce=lambda address: typer.echo(f"canary is up: {address}  (Ctrl-C ends it){hint}"),
         )
     raise typer.Exit(status)
 

@@ -46,7 +46,7 @@ def _drill(result: Result) -> dict[str, Any]:
     return {
         "name": entry.name,
         "drill": entry.drill,
-        "story": entry.story.split("\n\n"),
+        "story": [part for part in entry.story.split("\n\n") if part.rstrip(".") != entry.drill.title],
         "word": document.word(result),
         "look": "unknown" if result.impossible else "broken" if result.failed else "safe",
         "sentence": document.sentence(result),

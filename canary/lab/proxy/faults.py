@@ -4,11 +4,12 @@ A party is the id of a node, "client" (whatever is no node of the lab), or "any"
 itself.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Final, Literal
 
 from canary.lab.errors import LabError
+from canary.lab.proxy.fetched import How
 from canary.lab.proxy.frames import APIS
 
 Party = int | Literal["client", "any"]
@@ -96,9 +97,39 @@ class Hold:
         return api == self.api and _between(self, source, target)
 
 
-Fault = Cut | Delay | LoseAnswers | Hold
+@dataclass(frozen=True, slots=True)
+class ShiftFetch:
+    """The next ``count`` answers to Fetch with three batches or more of a partition mislead their reader, ``source``.
 
-_KINDS: Final[dict[str, type[Fault]]] = {kind.__name__: kind for kind in (Cut, Delay, LoseAnswers, Hold)}
+    ``how``: "skip": it drops a batch in the middle silently; "swap": two neighbours with as many records have each
+    other's offsets. What the broker has is as it should be, and a reader that asks again gets that.
+    """
+
+    source: Party
+    target: Party
+    topic: str
+    partition: int
+    how: How = "skip"
+    count: int = 1
+
+    def concerns(self, api: str, source: Party, target: Party) -> bool:
+        """Return whether it is about a request of source to target."""
+        return api == "Fetch" and _between(self, source, target)
+
+
+Fault = Cut | Delay | LoseAnswers | Hold | ShiftFetch
+
+_KINDS: Final[dict[str, type[Fault]]] = {kind.__name__: kind for kind in (Cut, Delay, LoseAnswers, Hold, ShiftFetch)}
+
+
+def impaired(faults: Iterable[Fault], nodes: Iterable[int]) -> frozenset[int]:
+    """Return which nodes are cut off, or slow: those that are named; all of them where none is."""
+    found: set[int] = set()
+    for fault in faults:
+        if isinstance(fault, Cut | Delay):
+            named = {one for one in (fault.source, fault.target) if isinstance(one, int)}
+            found |= named or set(nodes)
+    return frozenset(found)
 
 
 def encoded(fault: Fault) -> dict[str, Any]:

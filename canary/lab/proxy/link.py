@@ -43,12 +43,17 @@ class Link:
         self.client.other, self.node.other = self.node, self.client
         self._network = network
         self._at_answer: dict[int, list[Callable[[], None]]] = {}  # by correlation id
+        self._changes: dict[int, list[Callable[[bytes], bytes]]] = {}  # by correlation id
         self._lost: set[int] = set()  # correlation ids
         self._client_gone = self._no_more_requests = self._node_gone = False
 
     def lose(self, correlation: int) -> None:
         """Close the connection in place of the answer to a request."""
         self._lost.add(correlation)
+
+    def alter(self, correlation: int, change: Callable[[bytes], bytes]) -> None:
+        """Pass on something else in place of the answer to a request."""
+        self._changes.setdefault(correlation, []).append(change)
 
     def at_answer(self, correlation: int, then: Callable[[], None]) -> None:
         """Do something once a request is answered, before the answer goes on, or when it cannot be any more."""
@@ -81,8 +86,11 @@ class Link:
 
     def _answered(self, frame: bytes) -> None:
         correlation = answered(frame)
-        for then in self._at_answer.pop(correlation, ()) if correlation is not None else ():
-            then()
+        if correlation is not None:
+            for then in self._at_answer.pop(correlation, ()):
+                then()
+            for change in self._changes.pop(correlation, ()):
+                frame = change(frame)
         if correlation in self._lost:
             self.answers.put(None)
             self.node.close()

@@ -5,8 +5,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import partial
 
-from canary.lab.proxy import frames
-from canary.lab.proxy.faults import Cut, Delay, Fault, Hold, LoseAnswers
+from canary.lab.proxy import fetched, frames
+from canary.lab.proxy.faults import Cut, Delay, Fault, Hold, LoseAnswers, ShiftFetch
 from canary.lab.proxy.frames import Request
 from canary.lab.proxy.link import Link
 from canary.lab.proxy.stream import Stream
@@ -14,9 +14,9 @@ from canary.lab.proxy.stream import Stream
 
 @dataclass
 class _Counted:
-    """A fault that happens to so many more requests."""
+    """A fault that happens to so many more requests, or answers."""
 
-    fault: LoseAnswers | Hold
+    fault: LoseAnswers | Hold | ShiftFetch
     left: int
 
 
@@ -42,9 +42,17 @@ class _Held:
 class FaultyNetwork:
     """Every connection through the proxy, and what is done to it."""
 
-    def __init__(self, dial: Callable[[Link, asyncio.Transport], None]) -> None:
-        """Take what finds out who opened a connection, and connects it to its node."""
+    def __init__(
+        self, dial: Callable[[Link, asyncio.Transport], None], topic_id: Callable[[int, str, int], bytes]
+    ) -> None:
+        """Take two functions.
+
+        Args:
+            dial: finds out who opened a connection, and connects it to its node.
+            topic_id: returns the id of a topic, by a node that has one of its partitions, the name, and the partition.
+        """
         self._dial = dial
+        self._topic_id = topic_id
         self._links: set[Link] = set()
         self._lasting: list[Cut | Delay] = []
         self._counted: list[_Counted] = []
@@ -89,7 +97,21 @@ class FaultyNetwork:
         else:
             if self._happening(LoseAnswers, request, link) is not None:
                 link.lose(request.correlation)
+            for one in self._counted:
+                if isinstance(one.fault, ShiftFetch) and one.fault.concerns(request.api, link.source, link.target):
+                    link.alter(request.correlation, partial(self._shift, one, one.fault, link.target, request.version))
             self._forward(link, frame, request)
+
+    def _shift(self, counted: _Counted, fault: ShiftFetch, node: int, version: int, frame: bytes) -> bytes:
+        """Return what a reader gets in place of an answer to Fetch."""
+        if not counted.left or not any(one is counted for one in self._counted):  # it was replaced meanwhile
+            return frame
+        topics = frozenset({fault.topic.encode(), self._topic_id(node, fault.topic, fault.partition)})
+        changed = fetched.shifted(frame, version, topics, fault.partition, fault.how)
+        if changed is None:
+            return frame
+        counted.left -= 1
+        return changed
 
     def _forward(self, link: Link, frame: bytes, request: Request) -> None:
         """Send a request on, and those that were held back until it came."""
@@ -108,7 +130,7 @@ class FaultyNetwork:
 
     def _happening(
         self, kind: type[Hold] | type[LoseAnswers], request: Request, link: Link
-    ) -> LoseAnswers | Hold | None:
+    ) -> Hold | LoseAnswers | None:
         """Return the first fault of a kind that happens to a request, and count it; None if there is none."""
         for one in self._counted:
             if one.left and isinstance(one.fault, kind) and one.fault.concerns(request.api, link.source, link.target):

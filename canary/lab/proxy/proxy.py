@@ -1,6 +1,7 @@
 """The proxy's process: a door for each node, and the socket at which the lab sets faults."""
 
 import asyncio
+import base64
 import json
 import os
 from functools import partial
@@ -26,7 +27,7 @@ class Proxy:
         """Take the lab."""
         self._site = site
         self._lab = site.state()
-        self._network = FaultyNetwork(self._dial)
+        self._network = FaultyNetwork(self._dial, self._topic_id)
         self._doors: dict[int, asyncio.Task[None]] = {}
         self._dialing: set[asyncio.Task[None]] = set()
 
@@ -61,14 +62,13 @@ class Proxy:
         loop = asyncio.get_running_loop()
         while True:
             pid = self._site.pid(node)
-            if pid is None or not await _accepts(self._lab.private_port(node)):
-                await asyncio.sleep(_LOOK_S)  # that another process begins to listen raises no event
-                continue
-            server = await loop.create_server(partial(self._accept, node), _HOST, self._lab.ports[node])
-            try:
-                await _end_of(pid)
-            finally:
-                server.close()
+            if pid is not None and await _accepts(self._lab.private_port(node)):
+                server = await loop.create_server(partial(self._accept, node), _HOST, self._lab.ports[node])
+                try:
+                    await _end_of(pid)
+                finally:
+                    server.close()
+            await asyncio.sleep(_LOOK_S)  # that another process begins to listen raises no event
 
     def _accept(self, node: int) -> End:
         """Return the client's end of a new connection to a node; ZooKeeper has frames of its own."""
@@ -82,6 +82,14 @@ class Proxy:
         task = asyncio.create_task(self._connect(link))
         self._dialing.add(task)
         task.add_done_callback(self._dialing.discard)
+
+    def _topic_id(self, node: int, topic: str, partition: int) -> bytes:
+        """Return a topic's id, as a broker with a replica has it on its disk; b"" from one without."""
+        try:
+            text = (self._site.data(node) / f"{topic}-{partition}" / "partition.metadata").read_text()
+        except OSError:
+            return b""
+        return base64.urlsafe_b64decode(text.partition("topic_id: ")[2].strip() + "==")
 
     async def _connect(self, link: Link) -> None:
         port = self._lab.private_port(link.target)

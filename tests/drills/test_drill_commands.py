@@ -1,0 +1,116 @@
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import psutil
+import pytest
+
+from canary.drills.catalogue import drills
+from tests.drills.playing import found, played, result
+from tests.support.command import canary
+from tests.support.waiting import BUSY
+
+if TYPE_CHECKING:
+    from canary.drills.rig.result import Result
+
+FOUND = result(played(found("lost-write", [4]), gone=[4]))
+MISSED = result(played(gone=[4]))
+NOT_HERE = result(None, impossible="there is no java")
+ENDS_S = 20.0
+
+
+@pytest.fixture
+def performed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The drills that were asked for; each comes to what ``results`` holds for it, without a broker."""
+    names: list[str] = []
+    outcomes = {"fsync-loss": FOUND, "phantom": MISSED, "corrupt": NOT_HERE}
+
+    def attempt(entry: Any, _stopping: object, tell: Any, _keep: Path | None, *, with_control: bool) -> Result:
+        names.append(f"{entry.name}{'' if with_control else ' without its control'}")
+        tell("broker 1 is killed (-9)")
+        return outcomes.get(entry.name, FOUND)
+
+    monkeypatch.setattr("canary.drills.rig.result.attempt", attempt)
+    monkeypatch.setattr("canary.processes.signals.stop_on_signals", threading.Event)
+    return names
+
+
+def test_every_drill_is_listed_with_what_has_to_be_said() -> None:
+    shown = canary("drill", "list")
+    assert shown.status == 0
+    assert all(name in shown.out for name in drills())
+    items = json.loads(canary("drill", "list", "--json").out)["items"]
+    assert {one["name"]: one["says"] for one in items} == {
+        name: [said.kind for said in entry.drill.says] for name, entry in drills().items()
+    }
+
+
+def test_a_name_that_no_drill_has_is_refused_before_anything_is_broken(performed: list[str]) -> None:
+    done = canary("drill", "run", "fsync-loss", "no-such-drill")
+    assert done.status == 2
+    assert "no-such-drill" in done.err
+    assert "canary drill list" in done.err
+    assert performed == []
+
+
+@pytest.mark.parametrize(
+    ("names", "status"),
+    [
+        (["fsync-loss"], 0),
+        (["phantom"], 1),
+        (["corrupt"], 3),
+        (["fsync-loss", "corrupt"], 3),
+        (["corrupt", "phantom"], 1),
+    ],
+)
+def test_the_status_tells_found_from_missed_from_not_possible(
+    performed: list[str], names: list[str], status: int
+) -> None:
+    done = canary("drill", "run", *names)
+    assert done.status == status
+    assert performed == names
+    assert "broker 1 is killed (-9)" in done.err
+
+
+def test_all_drills_are_performed_and_reported_as_json_and_as_a_page(performed: list[str], tmp_path: Path) -> None:
+    page = tmp_path / "drills.html"
+    done = canary("drill", "all", "--no-control", "--json", "--report", page)
+    assert performed == [f"{name} without its control" for name in drills()]
+    assert len(json.loads(done.out)["items"]) == len(drills())
+    assert page.read_text(encoding="utf-8").startswith("<!doctype html>")
+
+
+def test_a_report_that_has_no_place_is_refused_before_anything_is_broken(performed: list[str], tmp_path: Path) -> None:
+    done = canary("drill", "run", "fsync-loss", "--report", tmp_path / "none" / "page.html")
+    assert done.status == 2
+    assert "none" in done.err
+    assert performed == []
+
+
+@pytest.mark.kafka
+@pytest.mark.quick
+def test_a_drill_that_is_told_to_end_ends_soon_and_leaves_nothing(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "canary.cli", "drill", "run", "fsync-loss", "--no-control"]
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    with subprocess.Popen(
+        command, env=os.environ | {"TMPDIR": str(scratch)}, stderr=subprocess.PIPE, text=True
+    ) as process:
+        try:
+            assert process.stderr is not None
+            said = next(line for line in process.stderr if "is killed" in line)
+            left = psutil.Process(process.pid).children(recursive=True)
+            assert len(left) >= 5, said  # brokers, the controller, the canary
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(ENDS_S * BUSY) == 3
+        finally:
+            process.kill()
+    assert not [one for one in left if one.is_running() and one.status() != psutil.STATUS_ZOMBIE]
+    assert list(scratch.iterdir()) == []

@@ -1,0 +1,97 @@
+"""The report of a drill in a real browser, and the canary's own pages while the drill lasts.
+
+With CANARY_SCREENSHOTS=DIR the pictures of docs/drills.md are made here.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any
+
+import httpx
+import pytest
+
+from canary.drills.report.page import page as report
+from tests.drills.playing import found, played, result
+from tests.e2e.test_browser import SIZES, axe, browser, opened  # noqa: F401  # fixtures
+from tests.support.waiting import until
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from playwright.sync_api import Browser
+
+pytestmark = pytest.mark.e2e
+
+SCHEMES = ("light", "dark")
+DRILL = "fsync-loss"
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+@pytest.mark.parametrize("size", SIZES)
+def test_a_report_has_no_serious_finding_and_needs_no_script(
+    browser: Browser,  # noqa: F811
+    axe: str,  # noqa: F811
+    tmp_path: Path,
+    size: str,
+    scheme: str,
+) -> None:
+    gone = range(3, 40)
+    bad = result(played(found("lost-write", gone), found("truncation", [3]), found("phantom", [50]), gone=gone))
+    file = tmp_path / "report.html"
+    file.write_text(report([bad, result(None, impossible="there is no java")]), encoding="utf-8")
+    page, said = opened(browser, file.as_uri(), size, scheme)
+    assert said == []
+    page.evaluate(axe)
+    violations = page.evaluate("axe.run(document, {resultTypes: ['violations']})")["violations"]
+    assert [one["id"] for one in violations if one["impact"] in {"serious", "critical"}] == []
+    assert page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth") <= 0
+    page.context.close()
+    page, _ = opened(browser, file.as_uri(), size, scheme, scripts=False)
+    assert page.get_by_role("heading", name="Timeline").is_visible()
+    page.context.close()
+
+
+@pytest.mark.kafka
+@pytest.mark.quick
+def test_while_a_drill_lasts_the_canarys_own_pages_tell_of_it(
+    browser: Browser,  # noqa: F811
+    tmp_path: Path,
+) -> None:
+    file, told = tmp_path / "report.html", tmp_path / "told"
+    command = [sys.executable, "-m", "canary.cli", "drill", "run", DRILL, "--report", str(file)]
+    with told.open("w") as log, subprocess.Popen(command, stderr=log, stdout=log) as drill:
+        try:
+            found = until(
+                lambda: re.search(r"^  the canary probes: (\S+)", told.read_text(), re.MULTILINE), 120, "it runs"
+            )
+            lead = until(lambda: _lost(found[1]), 60, "the loss is on the canary's pages")
+            drill.send_signal(signal.SIGSTOP)  # brokers and canary go on
+            _shown(browser, f"{found[1]}/?refresh=off", "status", "No")
+            _shown(browser, f"{found[1]}/incidents/{lead['id']}", "incident", "Timeline")
+            drill.send_signal(signal.SIGCONT)
+            assert drill.wait(300) == 0, told.read_text()
+        finally:
+            drill.send_signal(signal.SIGCONT)
+            drill.terminate()
+    _shown(browser, file.as_uri(), DRILL, "acknowledged records are gone")
+
+
+def _lost(address: str) -> dict[str, Any] | None:
+    items = httpx.get(f"{address}/api/v1/incidents", timeout=30).json()["items"]
+    return next((one for one in items if one["kind"] in {"lost-write", "truncation"}), None)
+
+
+def _shown(browser: Browser, address: str, name: str, words: str) -> None:  # noqa: F811
+    shots = os.environ.get("CANARY_SCREENSHOTS")
+    for scheme in SCHEMES:
+        page, _ = opened(browser, address, "wide", scheme)
+        assert page.get_by_text(words).first.is_visible(), words
+        if shots:
+            page.wait_for_timeout(500)  # pictures are drawn
+            page.screenshot(path=f"{shots}/drill-{name}-{scheme}.png", full_page=True)
+        page.context.close()

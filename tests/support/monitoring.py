@@ -1,0 +1,101 @@
+"""The files of the repository in a real Prometheus and Alertmanager, and a pager that remembers."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from typing import TYPE_CHECKING, Any
+
+import yaml
+
+from canary.lab.state import free_ports
+from dashboards.__main__ import GENERATED, ROOT
+from tests.support.prometheus import program, running, until_ready
+from tests.support.prometheus import prometheus as started
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+NEW_SHIPPED, NEW_HERE = "[5m]", "[1m]"
+"""How long a violation counts as new, and so how long an alert stays at least. The rules differ in nothing else here;
+test_rules_fire shows that those shipped fire for five minutes."""
+
+
+class Pager:
+    """A webhook that remembers what it was told, and when."""
+
+    def __init__(self) -> None:
+        told: list[tuple[float, dict[str, Any]]] = []
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+                told.append((time.monotonic(), body))
+                self.send_response(200)
+                self.end_headers()
+
+            def log_message(self, *_: object) -> None:
+                pass
+
+        self.told = told
+        self.server = HTTPServer(("127.0.0.1", 0), Handler)
+        self.address = f"http://127.0.0.1:{self.server.server_port}/"
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+
+    def alerts(self, name: str, status: str) -> list[tuple[float, dict[str, Any]]]:
+        return [
+            (at, alert)
+            for at, body in list(self.told)
+            for alert in body["alerts"]
+            if alert["labels"]["alertname"] == name and alert["status"] == status
+        ]
+
+
+@contextmanager
+def monitoring(directory: Path, canary_port: int, pagers: Sequence[str]) -> Iterator[str]:
+    """Run Prometheus and Alertmanager with the files of the repository; yield Prometheus' address.
+
+    Args:
+        directory: for their files.
+        canary_port: of the API that is scraped.
+        pagers: addresses of the webhooks that critical alerts go to.
+    """
+    (alertmanager_port,) = free_ports(1)
+    alertmanager = yaml.safe_load((ROOT / "deploy/alertmanager.yml").read_text())
+    alertmanager["route"] |= {"group_wait": "1s", "group_interval": "2s"}
+    for receiver in alertmanager["receivers"]:
+        if receiver["name"] == "page":
+            receiver["webhook_configs"] = [{"url": pager, "send_resolved": True} for pager in pagers]
+    prometheus = yaml.safe_load((ROOT / "deploy/prometheus.yml").read_text())
+    prometheus["global"] = {"scrape_interval": "5s", "evaluation_interval": "5s"}
+    prometheus["rule_files"] = [str(directory / "rules.yml")]
+    (directory / "rules.yml").write_text(yaml.safe_dump(_forgetful_rules()))
+    prometheus["alerting"]["alertmanagers"][0]["static_configs"][0]["targets"] = [f"127.0.0.1:{alertmanager_port}"]
+    (directory / "alertmanager.yml").write_text(yaml.safe_dump(alertmanager))
+    with (
+        running(
+            program("ALERTMANAGER", "prometheus-alertmanager"),
+            f"--config.file={directory}/alertmanager.yml",
+            f"--storage.path={directory}/alertmanager",
+            f"--web.listen-address=127.0.0.1:{alertmanager_port}",
+            "--cluster.listen-address=",
+            log=directory / "alertmanager.log",
+        ),
+        started(directory, prometheus, canary_port) as address,
+    ):
+        until_ready(f"http://127.0.0.1:{alertmanager_port}", directory)
+        yield address
+
+
+def _forgetful_rules() -> Any:
+    """Return the rules as shipped, of which those of violations forget what is new sooner."""
+    rules = yaml.safe_load((ROOT / GENERATED / "rules.yml").read_text())
+    (anomalies,) = (group for group in rules["groups"] if group["name"] == "kafka-durability")
+    for rule in anomalies["rules"]:
+        assert rule["expr"].count(NEW_SHIPPED) == 1
+        rule["expr"] = rule["expr"].replace(NEW_SHIPPED, NEW_HERE)
+    return rules
