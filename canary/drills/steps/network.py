@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from canary.drills.rig.rig import Rig
 from canary.drills.steps.step import Step
-from canary.lab import Cut, Delay, Fault, Hold, LoseAnswers
+from canary.lab import Cut, Delay, Fault, Hold, LoseAnswers, ShiftFetch
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,3 +48,6 @@ def _words(fault: Fault) -> str:
             return f"the next {count} answers to {api} are lost between {between}"
         case Hold(api=api, until_api=until, count=count):
             return f"requests {api} (the next {count:,}) between {between} are held until {until}"
+        case ShiftFetch(topic=topic, partition=partition, how=how, count=count):
+            what = "lack a batch" if how == "skip" else "have two batches at each other's offsets"
+            return f"the next {count} answers to Fetch with several batches of {topic}-{partition} {what}"
