@@ -33,7 +33,6 @@ UNDRILLED: Final[Mapping[str, str]] = MappingProxyType(
                 "G1a",
                 "fractured-transaction",
                 "zombie-write",
-                "committed-offset-regression",
                 "leader-epoch-regression",
                 "another-cluster",
                 "clock-skew",
