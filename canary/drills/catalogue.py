@@ -34,7 +34,6 @@ UNDRILLED: Final[Mapping[str, str]] = MappingProxyType(
                 "fractured-transaction",
                 "zombie-write",
                 "leader-epoch-regression",
-                "another-cluster",
                 "clock-skew",
                 "blind",
                 "memory-lost",
