@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 import structlog
 
+from canary.drills.rig.performance import clear
 from canary.lab.state import free_ports
 from tests.support import again, labs, seeds
 from tests.support.postgres import Postgres
@@ -81,10 +82,9 @@ def _labs() -> Iterator[None]:
 def lab(_labs: None, request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
     """Three real brokers, all of them running, with no topic but Kafka's own; before the test and after it."""
     running = labs.shared(profile_of(request.node), lambda: tmp_path_factory.mktemp("lab"))
-    labs.mend(running)
+    running.mend()
     yield running
-    labs.mend(running)
-    labs.tidy(running)
+    clear(running)
 
 
 @pytest.fixture(scope="session")

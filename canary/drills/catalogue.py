@@ -35,8 +35,6 @@ UNDRILLED: Final[Mapping[str, str]] = MappingProxyType(
                 "zombie-write",
                 "leader-epoch-regression",
                 "clock-skew",
-                "blind",
-                "memory-lost",
                 "stalled",
             ),
             _NOT_YET,

@@ -33,19 +33,28 @@ class Stage:
         version: of Kafka.
         lab: further arguments of canary.lab.Lab, such as features.
         properties: of the nodes.
+        guarded: the canary comes in by a listener of its own that asks for a password; see canary.drills.rig.guarded.
         topics: by name. min.insync.replicas is 2 where they do not say.
         modes: the canary's modes, with their settings.
         cluster: further settings of the cluster in the canary's.
+        postgres: the canary's store is a PostgreSQL server of the drill's own, and no file of SQLite.
         settings: further sections of the canary's settings.
     """
 
     version: str = DEFAULT_VERSION
     lab: Mapping[str, Any] = field(default_factory=dict)
     properties: NodeProperties = field(default_factory=NodeProperties)
+    guarded: bool = False
     topics: Mapping[str, Topic] = field(default_factory=lambda: {PROBES: Topic()})
     modes: Mapping[str, Mapping[str, Any]] = field(default_factory=lambda: {"idempotent": {"interval": "100ms"}})
     cluster: Mapping[str, Any] = field(default_factory=dict)
+    postgres: bool = False
     settings: Mapping[str, Any] = field(default_factory=dict)
+
+    def same_brokers(self, other: Stage) -> bool:
+        """Tell whether the brokers of both are alike, so that one cluster can serve both."""
+        mine, theirs = ((one.version, dict(one.lab), one.properties, one.guarded) for one in (self, other))
+        return mine == theirs
 
     def with_topic_config(self, **config: str) -> Stage:
         """Return a stage on which all topics have these settings as well; names with _ for a dot."""

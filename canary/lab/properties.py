@@ -47,7 +47,10 @@ EVENT_LOGGERS: Final = (
 
 
 def server_properties(lab: State, node: int, data: Path) -> dict[str, str]:
-    """Return the properties of a lab's broker, controller or ZooKeeper with this data directory; overrides win."""
+    """Return the properties of a lab's broker, controller or ZooKeeper with this data directory; overrides win.
+
+    In an override of a single broker {port} stands for the port that the broker would listen at.
+    """
     controller = node >= CONTROLLER
     if controller and lab.zookeeper:
         return {**_zookeeper(lab.private_port(node), data), **lab.controller_properties}
@@ -75,7 +78,10 @@ def server_properties(lab: State, node: int, data: Path) -> dict[str, str]:
         "transaction.state.log.replication.factor": replicas,
         "transaction.state.log.min.isr": str(min(2, brokers)),
         **lab.broker_properties,
-        **lab.overrides.get(node, {}),
+        **{
+            name: value.replace("{port}", str(lab.private_port(node)))
+            for name, value in lab.overrides.get(node, {}).items()
+        },
     }
 
 

@@ -48,7 +48,7 @@ SERVING = (
         advice=(
             "Read the last drill's error: GET /api/v1/drills.",
             "Drill by hand: canary drill run duplicate --cluster NAME.",
-            "If it was found and not paged: see whether the receiver of critical alerts has the webhook /api/v1/drills/paged.",
+            "If it was found and not paged: see whether the pager's receiver has the webhook /api/v1/drills/paged.",
             "See whether `canary schedule` runs: it drills at schedule.drill.",
         ),
         shadowed=False,

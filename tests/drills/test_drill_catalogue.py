@@ -31,7 +31,8 @@ def test_a_drill_tells_its_story_and_where_it_comes_from(entry: Entry) -> None:
     assert entry.drill.title[:1].isupper()
     assert entry.drill.source
     assert entry.drill.steps
-    assert all(str(step) or type(step).__name__ == "Mark" for step in entry.drill.steps)
+    own_words = {"Mark", "UntilCounted"}  # they write their line once they know what to say
+    assert all(str(step) or type(step).__name__ in own_words for step in entry.drill.steps)
     assert entry.drill.stage.version.count(".") == 2
 
 

@@ -57,13 +57,13 @@ def test_a_drill_after_which_nothing_is_gone_proves_nothing() -> None:
 
 
 def test_of_a_cut_the_first_place_of_each_partition_is_enough() -> None:
-    cut = drill(Said("truncation", at="gone", how="first"))
+    cut = drill(Said("truncation", at="gone", how="first"), echoes=frozenset({"lost-write"}))
     assert judge(cut, played(found("truncation", [4]), gone=[4, 5])).complaints == ()
     assert judge(cut, played(found("truncation", [5]), gone=[4, 5])).complaints
 
 
 def test_within_asks_for_no_false_place_and_not_for_all() -> None:
-    within = drill(Said("poll-skip", at="gone", how="within"))
+    within = drill(Said("poll-skip", at="gone", how="within"), echoes=frozenset({"lost-write"}))
     assert judge(within, played(found("poll-skip", [5]), gone=[4, 5])).complaints == ()
     assert judge(within, played(found("poll-skip", [6]), gone=[4, 5])).complaints
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -49,6 +50,8 @@ def text(result: Result) -> str:
         lines.append(f"{len(result.played.gone)} acknowledged records are gone by a direct reading")
     if result.played is not None and result.played.reading.tally is not None:
         lines.append(", ".join(f"{value} {name}" for name, value in rows(result.played.reading.tally)))
+    if result.played is not None:
+        lines += _aligned(result.played.table)
     if result.control is not None and not result.control.complaints:
         lines.append("the control was silent")
     return "\n  ".join([head, *lines, *result.complaints])
@@ -59,6 +62,11 @@ def detection(one: Detected) -> str:
     if one.after_s is None:
         return f"{one.said.kind}: not said"
     return f"{one.said.kind} after {one.after_s:.1f} s (at most {one.said.within_s:g})"
+
+
+def _aligned(table: Sequence[Sequence[str]]) -> list[str]:
+    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
+    return ["  ".join(map(str.ljust, row, widths)).rstrip() for row in table]
 
 
 def rows(tally: Tally) -> list[tuple[str, str]]:
@@ -111,6 +119,7 @@ def document(result: Result) -> dict[str, Any]:
             {"kind": one.kind, "severity": one.severity, "at": _time(one.at), "summary": one.summary}
             for one in (played.findings if played else ())
         ],
+        "table": [list(row) for row in (played.table if played else ())],
         "timeline": [
             {"at": _time(line.at), "what": line.what, "done": line.done} for line in (played.timeline if played else ())
         ],

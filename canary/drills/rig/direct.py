@@ -107,10 +107,10 @@ def gone(bootstrap: str, probe_log: Path) -> dict[Place, Identity]:
     """
     if not (probe_log / "probes").exists():
         return {}
-    committed = {_transaction(one) for one in _rows(probe_log / "transactions") if one["outcome"] == "committed"}
+    committed = {_transaction(one) for one in rows(probe_log / "transactions") if one["outcome"] == "committed"}
     promised = [
-        (Place(one["topic"], one["partition"], one["offset"]), _identity(one))
-        for one in _rows(probe_log / "probes")
+        (Place(one["topic"], one["partition"], one["offset"]), identity(one))
+        for one in rows(probe_log / "probes")
         if one["outcome"] == "acked"
         and one["offset"] is not None
         and (one["transaction_id"] is None or _transaction(one) in committed)
@@ -118,7 +118,7 @@ def gone(bootstrap: str, probe_log: Path) -> dict[Place, Identity]:
     there: dict[Place, Identity] = {}
     for topic in {place.topic for place, _ in promised}:
         there |= found(bootstrap, topic)
-    return {place: identity for place, identity in promised if there.get(place) != identity}
+    return {place: who for place, who in promised if there.get(place) != who}
 
 
 def found(bootstrap: str, topic: str) -> dict[Place, Identity]:
@@ -130,11 +130,13 @@ def found(bootstrap: str, topic: str) -> dict[Place, Identity]:
     }
 
 
-def _rows(directory: Path) -> list[dict[str, Any]]:
+def rows(directory: Path) -> list[dict[str, Any]]:
+    """Return all rows of one table of a probe log."""
     return ds.dataset(directory).to_table().to_pylist() if directory.exists() else []
 
 
-def _identity(row: Mapping[str, int]) -> Identity:
+def identity(row: Mapping[str, int]) -> Identity:
+    """Return the identity in a row of a probe log."""
     return Identity(row["producer_id"], row["generation"], row["partition"], row["sequence"])
 
 

@@ -31,6 +31,7 @@ class Installation:
         clusters: the settings' ``clusters``.
         settings: further sections, which replace those made here.
         parts: the commands that run, a process each.
+        environment: is added to that of the processes that are started from now on.
     """
 
     directory: Path
@@ -38,6 +39,7 @@ class Installation:
     settings: Mapping[str, Any] = field(default_factory=dict)
     parts: tuple[str, ...] = ("run", "serve")
     processes: list[subprocess.Popen[bytes]] = field(default_factory=list)
+    environment: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Write the settings file."""
@@ -45,12 +47,15 @@ class Installation:
         self.base = f"http://127.0.0.1:{self.port}"
         self.config = self.directory / "canary.yaml"
         self.log = self.directory / "log"
+        self.store = self.directory / "store.db"
+        self.ledger = self.directory / "ledger"
+        self.probe_log = self.directory / "probe-log"
         self.directory.mkdir(parents=True, exist_ok=True)
         document = {
             "clusters": self.clusters,
-            "store": {"url": f"sqlite:///{self.directory}/store.db"},
-            "ledger": {"directory": str(self.directory / "ledger")},
-            "probe_log": {"url": str(self.directory / "probe-log")},
+            "store": {"url": f"sqlite:///{self.store}"},
+            "ledger": {"directory": str(self.ledger)},
+            "probe_log": {"url": str(self.probe_log)},
             "runner": {"name": "drill", "segment_age": "5s"},
             "api": {"port": self.port},
             **self.settings,
@@ -66,7 +71,9 @@ class Installation:
                     stdout=log,
                     stderr=log,
                     start_new_session=True,
-                    env=os.environ | {"PYTHONFAULTHANDLER": "1"},  # says where, should a client library crash
+                    env=os.environ
+                    | {"PYTHONFAULTHANDLER": "1"}  # says where, should a client library crash
+                    | self.environment,
                 )
                 for part in self.parts
             ]

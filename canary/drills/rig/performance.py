@@ -11,9 +11,12 @@ from pathlib import Path
 from threading import Event
 from typing import Any, Final
 
+from confluent_kafka.admin import AdminClient
+
 from canary.drills.drill import Said
 from canary.drills.rig import direct, tally
 from canary.drills.rig.direct import Place
+from canary.drills.rig.guarded import guarded
 from canary.drills.rig.rig import Line, Rig
 from canary.drills.rig.tally import Reading
 from canary.drills.stage import Stage
@@ -25,6 +28,7 @@ GONE: Final = "gone"
 """The places that were promised and are no longer what was promised, by a direct reading."""
 _START_S: Final = 60.0
 _SETTLE_S: Final = 60.0
+_REQUEST_S: Final = 60.0
 _CALM_S: Final = 5.0
 """How long a canary that nothing is doubtful to is given to say something false."""
 
@@ -58,6 +62,8 @@ class Played:
         places: of records, by a name that a step gave them.
         marks: moments, s since the epoch.
         timeline: what happened.
+        complaints: what steps found wrong, a sentence each.
+        table: what steps measured: rows of words, the first is the head.
         began, ended: s since the epoch.
         reading: of the probe topics, with what was promised.
     """
@@ -70,6 +76,8 @@ class Played:
     began: float
     ended: float
     reading: Reading = field(default_factory=Reading)
+    complaints: tuple[str, ...] = ()
+    table: tuple[tuple[str, ...], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +99,7 @@ def lab(stage: Stage, hand: Stagehand) -> Iterator[Lab]:
     brokers = Lab(
         hand.directory / "lab",
         version=stage.version,
-        properties=stage.properties,
+        properties=guarded(stage.properties) if stage.guarded else stage.properties,
         **{"profile": "quick", **stage.lab},
         die_with_parent=True,
     )
@@ -100,6 +108,22 @@ def lab(stage: Stage, hand: Stagehand) -> Iterator[Lab]:
         yield brokers
     finally:
         brokers.stop(hard=True)
+
+
+def clear(brokers: Lab) -> None:
+    """Make a cluster that was used as good as new: every broker runs, and only internal topics are left.
+
+    Raises:
+        LabError: a broker does not come back.
+    """
+    brokers.mend()
+    admin = AdminClient({"bootstrap.servers": brokers.bootstrap, "log_level": 0})
+    topics = [name for name in admin.list_topics(timeout=_REQUEST_S).topics if not name.startswith("__")]
+    groups = [one.group_id for one in admin.list_consumer_groups(request_timeout=_REQUEST_S).result(_REQUEST_S).valid]
+    asked = admin.delete_topics(topics, operation_timeout=_REQUEST_S, request_timeout=_REQUEST_S) if topics else {}
+    asked |= admin.delete_consumer_groups(groups, request_timeout=_REQUEST_S) if groups else {}
+    for future in asked.values():
+        future.exception(2 * _REQUEST_S)  # a group with members still ends by itself
 
 
 def play(brokers: Lab, stage: Stage, steps: Iterable[Step], says: Iterable[Said], hand: Stagehand) -> Played:
@@ -133,11 +157,16 @@ def play(brokers: Lab, stage: Stage, steps: Iterable[Step], says: Iterable[Said]
         _await(rig, tuple(says))
         findings = tuple(sorted((_finding(rig, one) for one in rig.canary.violations()), key=lambda one: one.at))
         rig.canary.stop()
-        gone = direct.gone(brokers.bootstrap, rig.canary.directory / "probe-log")
-        reading = tally.read(brokers.bootstrap, rig.canary.directory / "probe-log")
+        gone = direct.gone(brokers.bootstrap, rig.canary.probe_log)
+        reading = tally.read(brokers.bootstrap, rig.canary.probe_log)
+        for check in rig.checks:
+            check()
     finally:
         rig.canary.kill()
-    return Played(findings, gone, rig.places, rig.marks, tuple(rig.timeline), began, time.time(), reading)
+        for undo in reversed(rig.undoing):
+            undo()
+    told = tuple(rig.timeline), began, time.time(), reading, tuple(rig.complaints), tuple(rig.table)
+    return Played(findings, gone, rig.places, rig.marks, *told)
 
 
 def _await(rig: Rig, says: tuple[Said, ...]) -> None:

@@ -12,8 +12,10 @@ from typing import Any, Final, NamedTuple
 import httpx
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from canary.drills.rig import guarded
 from canary.drills.rig.direct import Place
 from canary.drills.rig.installation import Installation
+from canary.drills.rig.postgres import Postgres
 from canary.drills.stage import Stage
 from canary.lab import Lab, LabError
 
@@ -52,6 +54,7 @@ class Ground:
         marks: moments by their names, s since the epoch.
         places: places of records by a name that a step gave them.
         timeline: what happened.
+        complaints: what a step found wrong, a sentence each.
     """
 
     kafka: Mapping[str, Any]
@@ -63,6 +66,7 @@ class Ground:
     marks: dict[str, float] = field(default_factory=dict)
     places: dict[str, set[Place]] = field(default_factory=dict)
     timeline: list[Line] = field(default_factory=list)
+    complaints: list[str] = field(default_factory=list)
 
     def note(self, what: str, *, done: bool = False) -> float:
         """Write a line of the timeline, and return its time (s since the epoch)."""
@@ -70,6 +74,25 @@ class Ground:
         self.timeline.append(Line(now, what, done))
         self.tell(what)
         return now
+
+    def complain(self, what: str) -> None:
+        """Remember that something is not as it must be."""
+        self.complaints.append(what)
+        self.note(f"WRONG: {what}")
+
+    def expect(self, reached: Callable[[], object], within_s: float, what: str) -> None:
+        """Wait until ``reached``, and say how long that took; what does not come is wrong.
+
+        Raises:
+            StoppedError: the drill is to end.
+        """
+        began = time.monotonic()
+        try:
+            self.until(reached, within_s, what)
+        except NotInTimeError as error:
+            self.complain(str(error))
+        else:
+            self.note(f"after {time.monotonic() - began:.1f} s (at most {within_s:g}): {what}")
 
     def until(self, reached: Callable[[], object], timeout: float, what: str) -> None:
         """Wait until ``reached``; a lab or canary that does not answer has not reached it.
@@ -104,25 +127,43 @@ class Rig(Ground):
         lab: the brokers; they run.
         stage: as the drill wants it.
         directory: of everything that is written here.
+        table: what a step measured: rows of words, the first is the head.
+        counted: by partition, the most acknowledged probes that the canary has shown.
+        checks: are made once the canary has ended, when all that it remembers is written.
+        undoing: is done in the end, however that comes; the last one first.
+        postgres: the server of the store, where there is one.
     """
 
     lab: Lab
     stage: Stage
     directory: Path
+    table: list[tuple[str, ...]] = field(default_factory=list)
+    counted: dict[int, float] = field(default_factory=dict)
+    checks: list[Callable[[], None]] = field(default_factory=list)
+    undoing: list[Callable[[], None]] = field(default_factory=list)
+    postgres: Postgres | None = None
 
     def __post_init__(self) -> None:
         """Make the topics, and write the canary's settings."""
         self.admin = AdminClient({**self.kafka, "log_level": 0})
         for name in self.stage.topics:
             self.make_topic(name)
+        if self.stage.guarded:
+            guarded.admit(self.admin)
         cluster: dict[str, Any] = {
             "name": CLUSTER,
-            "kafka": {"bootstrap.servers": self.lab.bootstrap},
+            "kafka": guarded.client(self.lab) if self.stage.guarded else self.kafka,
             "topic": {"name": next(iter(self.stage.topics), "probes")},
             "modes": self.stage.modes,
             **self.stage.cluster,
         }
-        self.canary = Installation(self.directory / "canary", [cluster], self.stage.settings)
+        settings = dict(self.stage.settings)
+        if self.stage.postgres:
+            self.postgres = Postgres()
+            self.undoing.append(self.postgres.stop)
+            self.postgres.start()
+            settings["store"] = {"url": self.postgres.database()}
+        self.canary = Installation(self.directory / "canary", [cluster], settings)
 
     def make_topic(self, name: str) -> None:
         """Make a topic of the stage."""

@@ -45,13 +45,13 @@ def judge(drill: Drill, played: Played) -> Verdict:
     told = "lost-write" in drill.allowed or any(GONE in one.names for one in drill.says)
     if played.gone and not drill.loses and not told:
         complaints.append(f"{len(played.gone)} records are gone, which the drill should not do, and nobody said so")
-    return Verdict(detected, (*complaints, *_false(played, drill.allowed)))
+    return Verdict(detected, (*complaints, *played.complaints, *_false(played, drill.allowed)))
 
 
 def judge_control(played: Played, may_say: frozenset[str], *, loses: bool = False) -> Verdict:
     """Tell what was said where nothing may be; ``loses``: records may be gone."""
     lost = [f"{len(played.gone)} records are gone all the same"] if played.gone and not loses else []
-    return Verdict((), (*lost, *_false(played, may_say)))
+    return Verdict((), (*lost, *played.complaints, *_false(played, may_say)))
 
 
 def _after(said: Said, played: Played) -> float | None:

@@ -48,6 +48,6 @@ def _words(fault: Fault) -> str:
             return f"the next {count} answers to {api} are lost between {between}"
         case Hold(api=api, until_api=until, count=count):
             return f"requests {api} (the next {count:,}) between {between} are held until {until}"
-        case ShiftFetch(topic=topic, partition=partition, how=how, count=count):
-            what = "lack a batch" if how == "skip" else "have two batches at each other's offsets"
-            return f"the next {count} answers to Fetch with several batches of {topic}-{partition} {what}"
+        case ShiftFetch(topic=topic, partition=partition, how=how):
+            done = "skips a batch" if how == "skip" else "swaps two batches"
+            return f"an answer of {topic}-{partition} {done}, which no checksum shows"

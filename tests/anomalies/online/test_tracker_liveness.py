@@ -232,6 +232,40 @@ def test_a_refused_client_is_blind_until_it_is_not_refused_any_more() -> None:
     assert bench.says() == []
 
 
+REFUSED = "TOPIC_AUTHORIZATION_FAILED: Broker: Topic authorization failed"
+RAISED = 'KafkaError{code=TOPIC_AUTHORIZATION_FAILED,val=29,str="Unable to produce message"}'
+
+
+@pytest.mark.parametrize(
+    "fact",
+    [
+        f.Indeterminate(1, TOPIC, 0, PRODUCER, 1, 0, REFUSED),
+        f.Failed(1, TOPIC, 0, PRODUCER, 1, 0, RAISED),
+        f.Aborted(1, PRODUCER, 1, 0, REFUSED),
+        f.TransactionIndeterminate(1, PRODUCER, 1, 0, REFUSED),
+    ],
+    ids=lambda fact: type(fact).__name__,
+)
+def test_a_write_that_is_refused_is_blind_until_writes_are_not_refused_any_more(fact: f.Fact) -> None:
+    """Neither the client's error callback nor a question of the watcher tells of a right to write that is gone."""
+    bench = Watched()
+    for _ in range(5):
+        bench.fold(fact)
+        bench.rounds(30)
+    assert [v.kind for v in bench.said] == ["blind"]
+    assert "TOPIC_AUTHORIZATION_FAILED" in bench.said[0].summary
+    bench.rounds(95)
+    assert bench.says() == []
+
+
+def test_a_write_that_failed_for_another_reason_is_not_blind() -> None:
+    bench = Watched()
+    bench.fold(f.Indeterminate(1, TOPIC, 0, PRODUCER, 1, 0, "_MSG_TIMED_OUT: sasl_ssl://b1: timed out"))
+    bench.fold(f.Failed(1, TOPIC, 0, PRODUCER, 1, 1, "Local: Queue full"))
+    bench.fold(f.Aborted(1, PRODUCER, 1, 0, None))
+    assert bench.says() == []
+
+
 def test_a_question_that_needs_more_rights_is_blind_and_one_that_timed_out_is_not() -> None:
     bench = Watched()
     bench.fold(f.WatchFailed(bench.now_ns, 1, "describe_topics p: _TIMED_OUT: sasl_ssl://b1: timed out"))

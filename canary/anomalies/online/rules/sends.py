@@ -12,6 +12,7 @@ from canary.anomalies.online.rules import retention, transactions, wrong_cluster
 from canary.anomalies.online.rules.claims import claim, place, promise, promise_unplaced
 from canary.anomalies.online.scope import TRANSACTIONAL, Probes, Scope
 from canary.anomalies.online.stream import SENT_KEPT, forget_sent_times, sent_time
+from canary.anomalies.online.topology import liveness
 from canary.anomalies.policy import FENCED, UNORDERED
 from canary.facts.batch import column
 
@@ -100,7 +101,9 @@ def acked(scope: Scope, run: Sequence[f.Acked]) -> None:
 
 def failed(scope: Scope, fact: f.Failed) -> None:
     """The probe is definitely not written: a read_committed consumer must never be given it."""
-    count(scope.meters(fact.topic, fact.partition).failed, scope.mode(fact.producer_id), 1)
+    mode = scope.mode(fact.producer_id)
+    count(scope.meters(fact.topic, fact.partition).failed, mode, 1)
+    liveness.write_failed(scope, fact.error, f"producer-{mode}")
     topic = scope.topic(fact.topic)
     stream = scope.stream(topic, fact.producer_id, fact.generation, fact.partition)
     if stream is None:
@@ -111,7 +114,9 @@ def failed(scope: Scope, fact: f.Failed) -> None:
 
 def indeterminate(scope: Scope, fact: f.Indeterminate) -> None:
     """The probe may be in the log or not; neither is a violation."""
-    count(scope.meters(fact.topic, fact.partition).indeterminate, scope.mode(fact.producer_id), 1)
+    mode = scope.mode(fact.producer_id)
+    count(scope.meters(fact.topic, fact.partition).indeterminate, mode, 1)
+    liveness.write_failed(scope, fact.error, f"producer-{mode}")
     stream = scope.stream(scope.topic(fact.topic), fact.producer_id, fact.generation, fact.partition)
     if stream is not None:
         stream.open.remove(fact.sequence, fact.sequence + 1)

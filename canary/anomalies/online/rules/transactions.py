@@ -14,6 +14,7 @@ from canary.anomalies.online.rules.claims import first_write, promise, promise_u
 from canary.anomalies.online.scope import Found, Probes, Scope, Where, always, is_reread
 from canary.anomalies.online.state import Topic, Transaction
 from canary.anomalies.online.stream import Stream
+from canary.anomalies.online.topology import liveness
 from canary.anomalies.policy import FENCED
 from canary.anomalies.violation import Records
 from canary.probe.identity import Identity
@@ -85,6 +86,7 @@ def _promise_all(scope: Scope, transaction: Transaction) -> None:
 
 def aborted(scope: Scope, fact: f.Aborted) -> None:
     """The transaction aborted: a read of its writes, earlier or later, is an aborted read."""
+    liveness.write_failed(scope, fact.error, f"producer-{scope.mode(fact.producer_id)}")
     transaction = scope.state.transactions.pop((fact.producer_id, fact.generation, fact.transaction_id), None)
     if transaction is None:
         return
@@ -142,6 +144,7 @@ def aborted_read(scope: Scope, probes: Probes, consumer: str, *, late: bool = Fa
 
 def indeterminate(scope: Scope, fact: f.TransactionIndeterminate) -> None:
     """The outcome is unknown; an earlier read of one of its writes proves the commit."""
+    liveness.write_failed(scope, fact.error, f"producer-{scope.mode(fact.producer_id)}")
     key = (fact.producer_id, fact.generation, fact.transaction_id)
     transaction = scope.state.transactions.get(key)
     if transaction is None:

@@ -6,6 +6,7 @@ Each is a condition ``stalled``: reported after LIMIT_NS with its age and what i
 So are ``blind`` (the cluster refuses the canary, or has answered no question for SILENT_NS) and ``clock-skew``.
 """
 
+import re
 from collections.abc import Iterator
 
 from canary import facts as f
@@ -41,6 +42,9 @@ REFUSALS = (
     "SECURITY_DISABLED",
 )
 """Parts of the names of errors with which the cluster refuses: credentials, rights, certificate, quota."""
+
+_CODE = re.compile(r"(?:KafkaError\{code=)?([A-Z_]+)")
+"""The name of an error at the beginning of its text."""
 
 Standstill = tuple[str, int | None, int, str]
 """What makes no progress: its key, since when (None: first look), its offset or -1, what it waits for."""
@@ -158,6 +162,12 @@ def refused(scope: Scope, code: str, error: str, who: str) -> None:
     why = f"the cluster refuses the canary ({code}: {error}): nothing is known until that is mended"
     _blind(scope, why, {"client": who, "code": code, "error": error})
     scope.state.stalls[_BLIND].last_ns = scope.state.now_ns
+
+
+def write_failed(scope: Scope, error: str | None, who: str) -> None:
+    """A write or a transaction failed, "CODE: text" or as the client raised it; a refusal makes the canary blind."""
+    if error is not None and (found := _CODE.match(error)) is not None:
+        refused(scope, found[1], error, who)
 
 
 def _blind(scope: Scope, why: str, evidence: dict[str, str]) -> None:

@@ -1,0 +1,337 @@
+"""What happens to the canary itself: its processes, its clock, and what it keeps on its disk."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import random
+import resource
+import shutil
+import sqlite3
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import httpx
+
+from canary.drills.rig.installation import Installation
+from canary.drills.rig.rig import Rig, StoppedError
+from canary.drills.steps.step import Step
+from canary.lab import LabError
+
+_START_S: Final = 40.0
+_PROBES: Final = 10
+"""So many are seen by a canary that has started."""
+_COPY: Final = "store.copy"
+_SLEEP: Final = "import threading, time\ntime.sleep = lambda seconds: threading.Event().wait(seconds) and None\n"
+"""libfaketime refuses to sleep until a moment of the monotonic clock, as time.sleep() does."""
+_FAKETIME: Final = ("lib/*/faketime/libfaketimeMT.so.1", "lib*/faketime/libfaketimeMT.so.1")
+
+
+@dataclass(frozen=True, slots=True)
+class KillCanary(Step):
+    """Kill -9 every process of it; what it showed just before is remembered."""
+
+    def take(self, rig: Rig) -> None:
+        """Kill them."""
+        remember(rig)
+        rig.canary.kill()
+
+    def __str__(self) -> str:
+        """Say it."""
+        return "the canary is killed (-9), all of it"
+
+
+@dataclass(frozen=True, slots=True)
+class StopCanary(Step):
+    """SIGTERM; it has to end with status 0."""
+
+    def take(self, rig: Rig) -> None:
+        """Stop it, and wait for its end."""
+        remember(rig)
+        if any(found := rig.canary.stop()):
+            rig.complain(f"the canary that was asked to stop ended with {found}")
+
+    def __str__(self) -> str:
+        """Say it."""
+        return "the canary is stopped (SIGTERM)"
+
+
+@dataclass(frozen=True, slots=True)
+class StartCanary(Step):
+    """Start it again, with what it has on its disk, and wait until it has seen some probes."""
+
+    def take(self, rig: Rig) -> None:
+        """Start it."""
+        rig.canary.start()
+        until_probing(rig)
+
+    def __str__(self) -> str:
+        """Say it."""
+        return "the canary is started again"
+
+
+@dataclass(frozen=True, slots=True)
+class KillCanaryAgainAndAgain(Step):
+    """Kill -9 everything at random moments, starting it in between; some come before it has begun to probe."""
+
+    times: int = 10
+    longest_s: float = 6.0
+    seed: int = 7
+
+    def take(self, rig: Rig) -> None:
+        """Kill and start, and start in the end."""
+        chance = random.Random(self.seed)  # noqa: S311  # moments, no secrets
+        for _ in range(self.times):
+            if rig.stopping.wait(chance.uniform(0.2, self.longest_s)):
+                raise StoppedError
+            KillCanary().take(rig)
+            rig.canary.start()
+        until_probing(rig)
+
+    def __str__(self) -> str:
+        """Say it."""
+        return f"the canary is killed (-9) and started {self.times} times, at random moments"
+
+
+def remember(rig: Rig) -> None:
+    """Remember what the canary shows as acknowledged: it must never show less."""
+    with contextlib.suppress(httpx.HTTPError, ValueError):
+        for one in rig.canary.samples():
+            if one.name == "canary_probes_acked_total":
+                partition = int(one.labels["partition"])
+                rig.counted[partition] = max(one.value, rig.counted.get(partition, 0.0))
+
+
+def until_probing(rig: Rig) -> None:
+    """Wait until the canary, started a moment ago, has seen more probes than before."""
+    before: list[float] = []
+
+    def reached() -> bool:
+        before.append(rig.metric("canary_probes_seen_total"))
+        return before[-1] > before[0] + _PROBES
+
+    rig.until(reached, _START_S, "the canary probes again")
+
+
+# Its disk
+
+
+@dataclass(frozen=True, slots=True)
+class LimitFiles(Step):
+    """No file of the canary's runner may be longer than this: a disk without room, for whoever writes.
+
+    A write beyond it fails with EFBIG in place of ENOSPC; that needs neither root nor a disk.
+    """
+
+    size: int | None
+
+    def take(self, rig: Rig) -> None:
+        """Set the limit of the process that runs."""
+        runner = rig.canary.processes[rig.canary.parts.index("run")]
+        _, hard = resource.prlimit(runner.pid, resource.RLIMIT_FSIZE)
+        resource.prlimit(runner.pid, resource.RLIMIT_FSIZE, (hard if self.size is None else self.size, hard))
+
+    def __str__(self) -> str:
+        """Say it."""
+        if self.size is None:
+            return "there is room again on the canary's disk"
+        return f"the canary's disk has no room (for files of more than {self.size:,} bytes)"
+
+
+@dataclass(frozen=True, slots=True)
+class WipeLedger(Step):
+    """The ledger of a canary that does not run is gone."""
+
+    def take(self, rig: Rig) -> None:
+        """Delete it."""
+        shutil.rmtree(rig.canary.ledger)
+
+    def __str__(self) -> str:
+        """Say it."""
+        return "the canary's ledger is wiped"
+
+
+@dataclass(frozen=True, slots=True)
+class CopyStore(Step):
+    """A backup is made of the store, while the canary runs."""
+
+    def take(self, rig: Rig) -> None:
+        """Copy it, as SQLite's own backup does."""
+        with (
+            contextlib.closing(sqlite3.connect(rig.canary.store)) as store,
+            contextlib.closing(sqlite3.connect(rig.directory / _COPY)) as copy,
+        ):
+            store.backup(copy)
+
+    def __str__(self) -> str:
+        """Say it."""
+        return "the canary's store is backed up"
+
+
+@dataclass(frozen=True, slots=True)
+class PutStoreBack(Step):
+    """The store of a canary that does not run is put back from the backup."""
+
+    def take(self, rig: Rig) -> None:
+        """Replace it."""
+        for old in rig.canary.directory.glob("store.db*"):
+            old.unlink()
+        shutil.copyfile(rig.directory / _COPY, rig.canary.store)
+
+    def __str__(self) -> str:
+        """Say it."""
+        return "the canary's store is put back from the backup"
+
+
+@dataclass(frozen=True, slots=True)
+class WhileStoreLocked(Step):
+    """Steps are taken while somebody else holds the store's lock: nothing can be written to it."""
+
+    steps: tuple[Step, ...]
+
+    def take(self, rig: Rig) -> None:
+        """Take the lock, and the steps, and give it back."""
+        with contextlib.closing(sqlite3.connect(rig.canary.store, timeout=60, isolation_level=None)) as store:
+            store.execute("BEGIN EXCLUSIVE")
+            for step in self.steps:
+                if line := str(step):
+                    rig.note(line)
+                step.take(rig)
+            store.execute("ROLLBACK")
+        rig.note("the store's lock is free again")
+
+    def __str__(self) -> str:
+        """Say it."""
+        return "somebody else holds the lock of the canary's store"
+
+
+@dataclass(frozen=True, slots=True)
+class StopStore(Step):
+    """The server of the canary's store ends (stage.postgres)."""
+
+    def take(self, rig: Rig) -> None:
+        """Stop it."""
+        if rig.postgres is not None:
+            rig.postgres.stop()
+
+    def __str__(self) -> str:
+        """Say it."""
+        return "the server of the canary's store is stopped"
+
+
+@dataclass(frozen=True, slots=True)
+class StartStore(Step):
+    """The server of the canary's store is back, with what it had."""
+
+    def take(self, rig: Rig) -> None:
+        """Start it."""
+        if rig.postgres is not None:
+            rig.postgres.start()
+
+    def __str__(self) -> str:
+        """Say it."""
+        return "the server of the canary's store is started again"
+
+
+# Others
+
+
+@dataclass(frozen=True, slots=True)
+class SecondRunner(Step):
+    """A second runner of the same name is started with the same store, on another disk: it must give way."""
+
+    status: int = 4
+    within_s: float = 40.0
+
+    def take(self, rig: Rig) -> None:
+        """Start it, and wait for its end."""
+        shared = {"store": {"url": f"sqlite:///{rig.canary.store}"}, **rig.stage.settings}
+        second = Installation(rig.directory / "second", rig.canary.clusters, shared, parts=("run",))
+        second.start()
+        try:
+            rig.expect(lambda: second.ended() is not None, self.within_s, "the second runner ends")
+            status = second.processes[0].poll()
+        finally:
+            second.kill()
+        if status is not None and status != self.status:
+            rig.complain(f"the second runner ended with status {status}: {second.output()[-500:]}")
+
+    def __str__(self) -> str:
+        """Say it."""
+        return "a second runner of the same name is started on the same store"
+
+
+# Its clock
+
+
+@dataclass(frozen=True, slots=True)
+class OwnClock(Step):
+    """The canary is stopped, and started again under a clock that StepClock can set."""
+
+    def take(self, rig: Rig) -> None:
+        """Start it with libfaketime, which leaves the monotonic clock alone, as a step of the clock does."""
+        library = next((str(found) for pattern in _FAKETIME for found in Path("/usr").glob(pattern)), None)
+        if library is None:
+            raise LabError("the canary's clock cannot be set without libfaketime; try: apt install libfaketime")
+        StepClock(0).take(rig)
+        patch = rig.directory / "python" / "sitecustomize.py"
+        patch.parent.mkdir()
+        patch.write_text(_SLEEP)
+        rig.canary.environment |= {
+            "PYTHONPATH": os.pathsep.join(filter(None, (str(patch.parent), os.environ.get("PYTHONPATH")))),
+            "LD_PRELOAD": library,
+            "FAKETIME_TIMESTAMP_FILE": str(_clock(rig)),
+            "FAKETIME_NO_CACHE": "1",
+            "FAKETIME_DONT_FAKE_MONOTONIC": "1",
+        }
+        StopCanary().take(rig)
+        rig.canary.start()
+        until_probing(rig)
+
+    def __str__(self) -> str:
+        """Say it."""
+        return "the canary is started again under a clock of its own"
+
+
+@dataclass(frozen=True, slots=True)
+class StepClock(Step):
+    """The canary's clock is so many seconds ahead of the true time from now on."""
+
+    seconds: float
+
+    def take(self, rig: Rig) -> None:
+        """Write it down for libfaketime, at once for every reader."""
+        new = _clock(rig).with_suffix(".new")
+        new.write_text(f"{self.seconds:+g}\n")
+        new.rename(_clock(rig))
+
+    def __str__(self) -> str:
+        """Say it."""
+        if not self.seconds:
+            return "the canary's clock is set right"
+        return f"the canary's clock is set {abs(self.seconds):g} s {'ahead' if self.seconds > 0 else 'back'}"
+
+
+def _clock(rig: Rig) -> Path:
+    return rig.directory / "clock"
+
+
+@dataclass(frozen=True, slots=True)
+class Pass(Step):
+    """Time passes."""
+
+    seconds: float
+
+    def take(self, rig: Rig) -> None:
+        """Wait."""
+        _pass(rig, self.seconds)
+
+    def __str__(self) -> str:
+        """Say it."""
+        return f"{self.seconds:g} s pass"
+
+
+def _pass(rig: Rig, seconds: float) -> None:
+    if rig.stopping.wait(seconds):
+        raise StoppedError
