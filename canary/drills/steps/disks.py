@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
 
 from canary.drills.rig.rig import Rig
@@ -63,18 +64,18 @@ class BackUpController(Step):
 
 @dataclass(frozen=True, slots=True)
 class RestoreController(Step):
-    """The controller's data is the first backup's again, and brokers forget what they knew of the cluster's metadata.
+    """The controller's data is the last backup's again, and brokers forget what they knew of the cluster's metadata.
 
     With their own copy of it they would refuse a controller that knows less than they do.
     """
 
     def take(self, rig: Rig) -> None:
         """Stop everything, and start it again."""
-        copies = sorted((rig.lab.directory / "copies").glob("controller-*"))
+        copies = list((rig.lab.directory / "copies").glob("controller-*"))  # the control may have left one
         if not copies:
             raise LabError("there is no backup of the controller")
         rig.lab.stop()
-        rig.lab.put_data(CONTROLLER, copies[0])
+        rig.lab.put_data(CONTROLLER, max(copies, key=_number))
         for broker in rig.lab.brokers:
             shutil.rmtree(rig.lab.directory / f"broker-{broker}" / "data" / _METADATA)
         rig.lab.start(timeout=rig.patience * _START_S)
@@ -82,3 +83,7 @@ class RestoreController(Step):
     def __str__(self) -> str:
         """Say it."""
         return "the whole cluster is stopped; the controller's disk is restored from the backup; all is started again"
+
+
+def _number(copy: Path) -> int:
+    return int(copy.name.rpartition("-")[2])
