@@ -81,10 +81,11 @@ def _labs() -> Iterator[None]:
 def lab(_labs: None, request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
     """Three real brokers, all of them running, with no topic but Kafka's own; before the test and after it."""
     running = labs.shared(profile_of(request.node), lambda: tmp_path_factory.mktemp("lab"))
-    labs.mend(running)
+    running.mend()
     yield running
-    labs.mend(running)
-    labs.tidy(running)
+    from canary.drills.rig.performance import clear  # noqa: PLC0415  # it loads Arrow
+
+    clear(running)
 
 
 @pytest.fixture(scope="session")

@@ -51,6 +51,11 @@ class Stage:
     postgres: bool = False
     settings: Mapping[str, Any] = field(default_factory=dict)
 
+    def same_brokers(self, other: Stage) -> bool:
+        """Tell whether the brokers of both are alike, so that one cluster can serve both."""
+        mine, theirs = ((one.version, dict(one.lab), one.properties, one.guarded) for one in (self, other))
+        return mine == theirs
+
     def with_topic_config(self, **config: str) -> Stage:
         """Return a stage on which all topics have these settings as well; names with _ for a dot."""
         wanted = {name.replace("_", "."): value for name, value in config.items()}

@@ -146,6 +146,19 @@ class Lab(Damageable):
             control.stop(self.directory)
         _log.info("lab_stopped", directory=str(self.directory))
 
+    def mend(self) -> None:
+        """Let what is frozen go on, and start what is dead.
+
+        Raises:
+            LabError: not all of them come back.
+        """
+        for node in self.status():
+            if node.state == "paused":
+                self.resume(node.node)
+            elif node.state == "stopped":
+                self.restart(node.node)
+        self.wait_ready()
+
     def kill(self, node: int) -> None:
         """Kill -9 a node and return when it is gone; fine when it is gone already."""
         self._site.require_known(node)

@@ -13,6 +13,7 @@ import pytest
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from canary.drills.rig.performance import clear
 from canary.lab import CONTROLLER, Cut, Delay, Hold, Lab, LabError, LoseAnswers, NodeProperties, ShiftFetch
 from tests.support import labs
 from tests.support.command import canary
@@ -46,8 +47,7 @@ def network(_network: Lab) -> Iterator[Lab]:
     """The lab, whole; before the test and after it."""
     yield _network
     _network.heal()
-    labs.mend(_network)
-    labs.tidy(_network)
+    clear(_network)
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from confluent_kafka.admin import AdminClient
 
 from canary.lab import NodeProperties
 from canary.lab.state import CONTROLLER
-from tests.support.labs import Watched, mend
+from tests.support.labs import Watched
 from tests.support.process import START_S, Canary
 
 if TYPE_CHECKING:
@@ -124,7 +124,7 @@ def live_through_faults(
             began = time.monotonic()
             how(lab, where(lab))
             time.sleep(max(EACH_S - (time.monotonic() - began), 0))
-        mend(lab)
+        lab.mend()
         before = {mode: acked(canary, mode) for mode in WRITING}
         stood = committed(lab)
         for mode in WRITING:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from confluent_kafka.admin import AdminClient
-
 from canary.lab import Lab, NodeProperties
 
 if TYPE_CHECKING:
@@ -65,26 +63,3 @@ def discard() -> None:
     """Stop the lab that runs; the next test gets a fresh one."""
     while _shared:
         _shared.popitem()[1].stop(hard=True)
-
-
-def mend(lab: Lab) -> None:
-    """Resume and start whatever a test left paused or dead."""
-    for node in lab.status():
-        if node.state == "paused":
-            lab.resume(node.node)
-        elif node.state == "stopped":
-            lab.restart(node.node)
-    lab.wait_ready()
-
-
-def tidy(lab: Lab) -> None:
-    """Delete every topic and group that a test left, so that the next one finds an empty cluster."""
-    admin = AdminClient({"bootstrap.servers": lab.bootstrap, "log_level": 0})
-    left = [name for name in admin.list_topics(timeout=60).topics if not name.startswith("__")]
-    groups = [one.group_id for one in admin.list_consumer_groups(request_timeout=60).result(90).valid]
-    if left:
-        for future in admin.delete_topics(left, operation_timeout=60, request_timeout=60).values():
-            future.exception(90)
-    if groups:
-        for future in admin.delete_consumer_groups(groups, request_timeout=60).values():
-            future.exception(90)  # one with members still ends by itself

@@ -11,6 +11,8 @@ from pathlib import Path
 from threading import Event
 from typing import Any, Final
 
+from confluent_kafka.admin import AdminClient
+
 from canary.drills.drill import Said
 from canary.drills.rig import direct, tally
 from canary.drills.rig.direct import Place
@@ -26,6 +28,7 @@ GONE: Final = "gone"
 """The places that were promised and are no longer what was promised, by a direct reading."""
 _START_S: Final = 60.0
 _SETTLE_S: Final = 60.0
+_REQUEST_S: Final = 60.0
 _CALM_S: Final = 5.0
 """How long a canary that nothing is doubtful to is given to say something false."""
 
@@ -105,6 +108,22 @@ def lab(stage: Stage, hand: Stagehand) -> Iterator[Lab]:
         yield brokers
     finally:
         brokers.stop(hard=True)
+
+
+def clear(brokers: Lab) -> None:
+    """Make a cluster that was used as good as new: every broker runs, and only internal topics are left.
+
+    Raises:
+        LabError: a broker does not come back.
+    """
+    brokers.mend()
+    admin = AdminClient({"bootstrap.servers": brokers.bootstrap, "log_level": 0})
+    topics = [name for name in admin.list_topics(timeout=_REQUEST_S).topics if not name.startswith("__")]
+    groups = [one.group_id for one in admin.list_consumer_groups(request_timeout=_REQUEST_S).result(_REQUEST_S).valid]
+    asked = admin.delete_topics(topics, operation_timeout=_REQUEST_S, request_timeout=_REQUEST_S) if topics else {}
+    asked |= admin.delete_consumer_groups(groups, request_timeout=_REQUEST_S) if groups else {}
+    for future in asked.values():
+        future.exception(2 * _REQUEST_S)  # a group with members still ends by itself
 
 
 def play(brokers: Lab, stage: Stage, steps: Iterable[Step], says: Iterable[Said], hand: Stagehand) -> Played:

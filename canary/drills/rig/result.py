@@ -5,17 +5,18 @@ from __future__ import annotations
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from threading import Event
 
 from canary.drills.catalogue import Entry
 from canary.drills.drill import Control
-from canary.drills.rig.performance import Played, Stagehand, lab, play
+from canary.drills.rig.performance import Played, Stagehand, clear, lab, play
 from canary.drills.rig.rig import StoppedError
 from canary.drills.rig.verdict import Verdict, judge, judge_control
-from canary.lab import LabError
+from canary.drills.stage import Stage
+from canary.lab import Lab, LabError
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +51,18 @@ class Result:
         return (*own, *(f"in the control, {one}" for one in control))
 
 
+Brokers = Callable[[Stage, Stagehand], AbstractContextManager[Lab]]
+"""Gives the brokers of a stage, running."""
+
+
 def attempt(
-    entry: Entry, stopping: Event, tell: Callable[[str], None], keep: Path | None = None, *, with_control: bool = True
+    entry: Entry,
+    stopping: Event,
+    tell: Callable[[str], None],
+    keep: Path | None = None,
+    *,
+    with_control: bool = True,
+    brokers: Brokers = lab,
 ) -> Result:
     """Perform a drill, and its control before it; what cannot be performed here is a result, too.
 
@@ -61,12 +72,13 @@ def attempt(
         tell: is given each line of the timeline as it happens.
         keep: a directory for logs and data; None: they are thrown away.
         with_control: perform the control, where there is one.
+        brokers: gives those that it is performed on; throwaway ones by default.
     """
     began = time.monotonic()
     try:
         with _directory(entry, keep) as directory:
             hand = Stagehand(directory, stopping, tell)
-            return _perform(entry, hand, began, with_control=with_control)
+            return _perform(entry, hand, began, brokers, with_control=with_control)
     except StoppedError:
         return Result(entry, time.monotonic() - began, impossible="it was stopped")
     except LabError as error:
@@ -85,19 +97,26 @@ def _directory(entry: Entry, keep: Path | None) -> Iterator[Path]:
         yield Path(temporary)
 
 
-def _perform(entry: Entry, hand: Stagehand, began: float, *, with_control: bool) -> Result:
+def _perform(entry: Entry, hand: Stagehand, began: float, brokers: Brokers, *, with_control: bool) -> Result:
     drill = entry.drill
     control = None
-    if with_control and drill.control is not None:
-        aside = replace(hand, directory=hand.directory / "control", tell=lambda line: hand.tell(f"control: {line}"))
-        hand.tell(f"control: {drill.control.why}")
-        control = _control(drill.control, entry, aside)
-    with lab(drill.stage, hand) as brokers:
-        played = play(brokers, drill.stage, drill.steps, drill.says, hand)
+    with ExitStack() as running:
+        used: Stage | None = None
+        if with_control and drill.control is not None:
+            aside = replace(hand, directory=hand.directory / "control", tell=lambda line: hand.tell(f"control: {line}"))
+            hand.tell(f"control: {drill.control.why}")
+            used = drill.control.stage or drill.stage
+            found = running.enter_context(brokers(used, aside))
+            control = _control(drill.control, entry, found, aside)
+        if used is not None and used.same_brokers(drill.stage):
+            clear(found)
+        else:
+            running.close()
+            found = running.enter_context(brokers(drill.stage, hand))
+        played = play(found, drill.stage, drill.steps, drill.says, hand)
     return Result(entry, time.monotonic() - began, played, judge(drill, played), control)
 
 
-def _control(control: Control, entry: Entry, hand: Stagehand) -> Verdict:
+def _control(control: Control, entry: Entry, brokers: Lab, hand: Stagehand) -> Verdict:
     stage, steps = control.stage or entry.drill.stage, control.steps or entry.drill.steps
-    with lab(stage, hand) as brokers:
-        return judge_control(play(brokers, stage, steps, (), hand), control.may_say, loses=control.loses)
+    return judge_control(play(brokers, stage, steps, (), hand), control.may_say, loses=control.loses)

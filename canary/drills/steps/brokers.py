@@ -107,8 +107,15 @@ class StartWithClock(Step):
         library = next((str(found) for pattern in _FAKETIME for found in Path("/usr").glob(pattern)), None)
         if library is None:
             raise LabError("a broker's clock cannot be set without libfaketime; try: apt install libfaketime")
-        clock = {"FAKETIME": f"{self.ahead_s:+g}", "FAKETIME_DONT_FAKE_MONOTONIC": "1", "LD_PRELOAD": library}
-        rig.lab.start_broker(self.broker, environment=clock)
+        rig.lab.start_broker(
+            self.broker,
+            environment={
+                "LD_PRELOAD": library,
+                "FAKETIME": f"{self.ahead_s:+g}",
+                "FAKETIME_DONT_FAKE_MONOTONIC": "1",
+                "FAKETIME_FORCE_MONOTONIC_FIX": "0",  # or waiting threads of a JVM do not wait, and it never comes up
+            },
+        )
 
     def __str__(self) -> str:
         """Say it."""
