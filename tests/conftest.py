@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 import pytest
 import structlog
 
-from canary.drills.rig.performance import clear
 from canary.lab.state import free_ports
 from tests.support import again, labs, seeds
 from tests.support.postgres import Postgres
@@ -84,6 +83,8 @@ def lab(_labs: None, request: pytest.FixtureRequest, tmp_path_factory: pytest.Te
     running = labs.shared(profile_of(request.node), lambda: tmp_path_factory.mktemp("lab"))
     running.mend()
     yield running
+    from canary.drills.rig.performance import clear  # noqa: PLC0415  # it loads Arrow
+
     clear(running)
 
 

@@ -32,7 +32,9 @@ def performed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     names: list[str] = []
     outcomes = {"fsync-loss": FOUND, "phantom": MISSED, "corrupt": NOT_HERE}
 
-    def attempt(entry: Any, _stopping: object, tell: Any, _keep: Path | None, *, with_control: bool) -> Result:
+    def attempt(
+        entry: Any, _stopping: object, tell: Any, _keep: Path | None, *, with_control: bool, **_others: object
+    ) -> Result:
         names.append(f"{entry.name}{'' if with_control else ' without its control'}")
         tell("broker 1 is killed (-9)")
         return outcomes.get(entry.name, FOUND)
@@ -114,3 +116,43 @@ def test_a_drill_that_is_told_to_end_ends_soon_and_leaves_nothing(tmp_path: Path
             process.kill()
     assert not [one for one in left if one.is_running() and one.status() != psutil.STATUS_ZOMBIE]
     assert list(scratch.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--cluster", "nowhere"), "there is no cluster nowhere"),
+        (("--cluster", "lab", "--i-own-this-cluster", "prod"), "nothing is broken"),
+        (("--cluster", "far", "--i-own-this-cluster", "far"), "only its brokers can be broken"),
+        (("--cluster", "lab", "--i-own-this-cluster", "lab"), "no lab in"),
+        (("--cluster", "far", "--page-within", "soon"), "soon"),
+    ],
+)
+def test_a_live_cluster_is_not_touched_unless_all_is_as_it_must_be(
+    tmp_path: Path, words: tuple[str, ...], said: str
+) -> None:
+    config = tmp_path / "canary.yaml"
+    far = {"name": "far", "kafka": {"bootstrap.servers": "127.0.0.1:1"}}
+    document = {
+        "clusters": [far, {"name": "lab"}],
+        "lab": {"directory": str(tmp_path / "lab")},
+        "store": {"url": f"sqlite:///{tmp_path}/store.db"},
+    }
+    config.write_text(json.dumps(document))
+    ended = canary("drill", "run", "duplicate", *words, "--config", config)
+    assert ended.status in {1, 2}
+    assert said in ended.err.replace("\n", " ")
+    assert "Traceback" not in ended.err
+
+
+def test_a_drill_that_harms_more_than_its_topic_wants_a_cluster_of_its_own(tmp_path: Path) -> None:
+    config = tmp_path / "canary.yaml"
+    far = {"name": "far", "kafka": {"bootstrap.servers": "127.0.0.1:1"}, "modes": {"idempotent": {}, "drill": {}}}
+    config.write_text(json.dumps({"clusters": [far], "store": {"url": f"sqlite:///{tmp_path}/store.db"}}))
+    assert canary("db", "upgrade", "--config", config).status == 0
+    refused = canary("drill", "run", "fsync-loss", "--cluster", "far", "--config", config)
+    assert refused.status == 2
+    assert "throwaway" in refused.err
+    alone = canary("drill", "run", "duplicate", "--cluster", "far", "--config", config)
+    assert alone.status == 3, "no runner judges that cluster"
+    assert "start one: canary run" in alone.err

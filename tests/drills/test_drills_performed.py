@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from canary.drills.catalogue import drills
+from canary.drills.catalogue import Entry, drills
 from canary.drills.report import document
 from canary.drills.rig import performance
 from canary.drills.rig.result import attempt
@@ -33,12 +33,17 @@ pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.quick]
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Perform the short ones, or all."""
     every = metafunc.config.getoption("--long")
-    names = [name for name, entry in drills().items() if entry.drill.short or every]
-    metafunc.parametrize("name", sorted(names, key=lambda name: not alike(drills()[name].drill.stage)))
+    wanted = [entry for entry in drills().values() if entry.drill.short or every]
+    metafunc.parametrize("name", [entry.name for entry in sorted(wanted, key=own)])
 
 
 def alike(stage: Stage) -> bool:
     return ALIKE.same_brokers(stage if stage.lab else replace(stage, lab=ALIKE.lab))
+
+
+def own(entry: Entry) -> bool:
+    """Tell whether a drill wants brokers of its own: those come last."""
+    return not alike(entry.drill.stage)
 
 
 @contextmanager
@@ -46,8 +51,8 @@ def shared_where_alike(stage: Stage, hand: Stagehand) -> Iterator[Lab]:
     """Yield the session's quick lab, cleared, where that does for a stage; or else brokers of its own."""
     if not alike(stage):
         labs.discard()
-        with performance.lab(stage, hand) as own:
-            yield own
+        with performance.lab(stage, hand) as fresh:
+            yield fresh
         return
     brokers = labs.shared("quick", lambda: hand.directory / "lab")
     performance.clear(brokers)

@@ -8,7 +8,7 @@ from tests.drills.playing import DRILL, found, place, played
 
 
 def drill(*says: Said, echoes: frozenset[str] = frozenset()) -> Drill:
-    return Drill(title="", source="", steps=(), says=says, echoes=echoes)
+    return Drill(title="", source="", steps=(), says=says, echoes=echoes, loses=True)
 
 
 def test_what_is_gone_and_is_said_of_each_place_with_its_identity_is_found() -> None:

@@ -15,7 +15,7 @@ from canary.errors import UserError
 
 if TYPE_CHECKING:
     from canary.drills.catalogue import Entry
-    from canary.drills.rig.result import Result
+    from canary.drills.rig.result import Brokers, Result
 
 _NOT_POSSIBLE = 3
 
@@ -28,6 +28,14 @@ ClusterOption = Annotated[
 PageOption = Annotated[
     str,
     typer.Option(metavar="DURATION", help="How long the pager's webhook may take, like 5m; never: prove no page."),
+]
+OwnedOption = Annotated[
+    str | None,
+    typer.Option(
+        "--i-own-this-cluster",
+        metavar="NAME",
+        help="Also perform drills that break the brokers of --cluster, the embedded ones of a running canary up.",
+    ),
 ]
 ControlOption = Annotated[
     bool, typer.Option("--control/--no-control", help="Perform the control first: the same on safe settings.")
@@ -74,6 +82,7 @@ def run(
     keep: KeepOption = None,
     cluster: ClusterOption = None,
     page_within: PageOption = "5m",
+    owned: OwnedOption = None,
     json: JsonOption = False,
 ) -> None:
     """Perform drills on throwaway brokers of this machine: break them, and see the canary find it.
@@ -91,10 +100,13 @@ def run(
     if unknown := [name for name in names if name not in known]:
         raise UserError(f"there is no drill {', '.join(unknown)}; see `canary drill list`")
     entries = [known[name] for name in names]
-    if cluster is not None:
+    if cluster is None:
+        _perform(entries, control=control, report=report, keep=keep, json=json)
+    elif owned is None:
         live_drill.perform(entries, cluster, page_within, json=json)
-        return
-    _perform(entries, control=control, report=report, keep=keep, json=json)
+    else:
+        brokers = live_drill.owned(cluster, owned)
+        _perform(entries, control=False, report=report, keep=keep, json=json, brokers=brokers)
 
 
 def run_all(
@@ -109,9 +121,18 @@ def run_all(
     _perform(list(drills().values()), control=control, report=report, keep=keep, json=json)
 
 
-def _perform(entries: Sequence[Entry], *, control: bool, report: Path | None, keep: Path | None, json: bool) -> None:
+def _perform(
+    entries: Sequence[Entry],
+    *,
+    control: bool,
+    report: Path | None,
+    keep: Path | None,
+    json: bool,
+    brokers: Brokers | None = None,
+) -> None:
     from canary.drills.report import document  # noqa: PLC0415  # Kafka's client takes its time
     from canary.drills.report.page import page  # noqa: PLC0415
+    from canary.drills.rig.performance import lab  # noqa: PLC0415
     from canary.drills.rig.result import attempt  # noqa: PLC0415
     from canary.processes import signals  # noqa: PLC0415
 
@@ -121,7 +142,14 @@ def _perform(entries: Sequence[Entry], *, control: bool, report: Path | None, ke
     results: list[Result] = []
     for entry in entries:
         typer.echo(f"{entry.name}: {entry.drill.title}", err=True)
-        result = attempt(entry, stopping, lambda line: typer.echo(f"  {line}", err=True), keep, with_control=control)
+        result = attempt(
+            entry,
+            stopping,
+            lambda line: typer.echo(f"  {line}", err=True),
+            keep,
+            with_control=control,
+            brokers=brokers or lab,
+        )
         results.append(result)
         if not json:
             typer.echo(document.text(result))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,10 @@ from canary.errors import UserError
 
 if TYPE_CHECKING:
     from canary.drills.catalogue import Entry
+    from canary.drills.rig.performance import Stagehand
+    from canary.drills.rig.result import Brokers
+    from canary.drills.stage import Stage
+    from canary.lab import Lab
     from canary.settings import ClusterSettings, Settings
     from storage.store.values import DrillRun
 
@@ -75,3 +80,56 @@ def _reached(settings: Settings, name: str) -> ClusterSettings:
         if cluster.name == name:
             return cluster.at(Lab.attach(settings.lab.directory).bootstrap) if cluster.embedded else cluster
     raise UserError(f"there is no cluster {name}; there are: {', '.join(one.name for one in settings.clusters)}")
+
+
+def owned(name: str, confirmed: str) -> Brokers:
+    """Return what gives the brokers of a cluster that may be broken: those that a running ``canary up`` embeds.
+
+    Raises:
+        UserError: it was not confirmed, or the brokers are not the canary's.
+    """
+    from canary.lab import Lab  # noqa: PLC0415
+
+    if confirmed != name:
+        raise UserError(f"--i-own-this-cluster {confirmed} is not --cluster {name}: nothing is broken")
+    settings = session.load_settings()
+    cluster = next((one for one in settings.clusters if one.name == name), None)
+    if cluster is None or not cluster.embedded:
+        raise UserError(f"{name} is not the embedded cluster of `canary up`: only its brokers can be broken from here")
+    found = Lab.attach(settings.lab.directory)
+    if not found.alive():
+        raise UserError(f"the brokers in {found.directory} do not run; start them: canary up", _NOT_POSSIBLE)
+    own = {cluster.topic_of(mode) for mode in cluster.modes.enabled()}
+
+    @contextmanager
+    def brokers(stage: Stage, _hand: Stagehand) -> Iterator[Lab]:
+        _refuse_others(found, own | set(stage.topics))
+        _delete(found, set(stage.topics))
+        try:
+            yield found
+        finally:
+            found.mend()
+            _delete(found, set(stage.topics))
+
+    return brokers
+
+
+def _refuse_others(lab: Lab, ours: set[str]) -> None:
+    if others := sorted(_topics(lab) - ours):
+        raise UserError(f"the cluster has topics of others, which would be harmed: {', '.join(others[:5])}")
+
+
+def _topics(lab: Lab) -> set[str]:
+    from confluent_kafka.admin import AdminClient  # noqa: PLC0415  # it takes its time
+
+    named = AdminClient({"bootstrap.servers": lab.bootstrap, "log_level": 0}).list_topics(timeout=60).topics
+    return {name for name in named if not name.startswith("__")}
+
+
+def _delete(lab: Lab, topics: set[str]) -> None:
+    from confluent_kafka.admin import AdminClient  # noqa: PLC0415  # it takes its time
+
+    if gone := sorted(topics & _topics(lab)):
+        admin = AdminClient({"bootstrap.servers": lab.bootstrap, "log_level": 0})
+        for future in admin.delete_topics(gone, operation_timeout=60).values():
+            future.exception(90)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib import resources
-from typing import Any
+from typing import Any, Final
 
 import jinja2
 
@@ -15,6 +15,14 @@ from canary.drills.report.picture import pictures
 from canary.drills.rig.performance import Played
 from canary.drills.rig.result import Result
 from canary.drills.stage import KNOWABLE
+
+_LOOKS: Final = {
+    "found": "safe",
+    "silent": "safe",
+    "found late": "watch",
+    "FAILED": "broken",
+    "not possible here": "unknown",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +56,7 @@ def _drill(result: Result) -> dict[str, Any]:
         "drill": entry.drill,
         "story": [part for part in entry.story.split("\n\n") if part.rstrip(".") != entry.drill.title],
         "word": document.word(result),
-        "look": "unknown" if result.impossible else "broken" if result.failed else "safe",
+        "look": _LOOKS[document.word(result)],
         "sentence": document.sentence(result),
         "complaints": result.complaints,
         "detected": result.verdict.detected if result.verdict else (),

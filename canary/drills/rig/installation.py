@@ -17,6 +17,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.samples import Sample
 
 from canary.lab.state import free_ports
+from canary.settings.loading import PREFIX, RESERVED
 
 _ANSWER_S = 30.0
 _STORE_UP = "canary_api_store_up"
@@ -63,7 +64,9 @@ class Installation:
         self.config.write_text(json.dumps(document))
 
     def start(self) -> None:
-        """Start every part."""
+        """Start every part: its settings are those of its file, whatever this process's environment says."""
+        others = {name: value for name, value in os.environ.items() if not name.startswith(PREFIX) or name in RESERVED}
+        others.pop("CANARY_CONFIG", None)
         with self.log.open("ab") as log:
             self.processes = [
                 subprocess.Popen(  # noqa: S603  # ourselves
@@ -71,7 +74,7 @@ class Installation:
                     stdout=log,
                     stderr=log,
                     start_new_session=True,
-                    env=os.environ
+                    env=others
                     | {"PYTHONFAULTHANDLER": "1"}  # says where, should a client library crash
                     | self.environment,
                 )

@@ -82,7 +82,7 @@ class Live:
         """Return the topic that is harmed."""
         name, topic = self.cluster.name, self.cluster.drill_topic
         if not entry.drill.live:
-            raise UserError(f"{entry.name} harms brokers: it needs a throwaway cluster; run it without --cluster")
+            raise UserError(f"{entry.name} harms brokers: it needs a throwaway cluster: leave --cluster out, or own it")
         if topic is None:
             raise UserError(f"cluster {name} has no drill topic; switch the mode on: modes: {{drill: {{}}}}")
         now = time.time_ns()
