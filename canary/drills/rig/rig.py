@@ -10,6 +10,7 @@ from threading import Event
 from typing import Any, Final, NamedTuple
 
 import httpx
+from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from canary.drills.rig import guarded
@@ -172,7 +173,17 @@ class Rig(Ground):
         least = str(min(2, *map(len, assignment)))
         config = {"min.insync.replicas": least, **topic.config}
         new = NewTopic(name, len(assignment), replica_assignment=assignment, config=config)
-        self.admin.create_topics([new], request_timeout=_REQUEST_S)[name].result(_REQUEST_S)
+
+        def made() -> bool:
+            try:
+                self.admin.create_topics([new], request_timeout=_REQUEST_S)[name].result(_REQUEST_S)
+            except KafkaException as error:
+                if error.args[0].code() == KafkaError.TOPIC_ALREADY_EXISTS:
+                    return False
+                raise
+            return True
+
+        self.until(made, _REQUEST_S, f"{name} is made: ZooKeeper's brokers delete one of its name for a while")
 
     def metric(self, name: str, **labels: str) -> float:
         """Return the sum of a metric's samples that have these labels.
