@@ -37,7 +37,6 @@ UNDRILLED: Final[Mapping[str, str]] = MappingProxyType(
                 "leader-epoch-regression",
                 "another-cluster",
                 "clock-skew",
-                "stalled",
             ),
             _NOT_YET,
         ),
