@@ -9,7 +9,7 @@ from canary.drills.drill import REPLICAS_MISSING, Control, Drill, Said
 from canary.drills.stage import KNOWABLE
 from canary.drills.steps.brokers import Pause, Resume
 from canary.drills.steps.canary import Pass
-from canary.drills.steps.saying import NothingForgotten, UntilOver, UntilReady
+from canary.drills.steps.saying import NothingForgotten, UntilOver
 from canary.drills.steps.waiting import Mark, UntilAcked, UntilSaid
 
 _ALL = (1, 2, 3)
@@ -25,7 +25,6 @@ DRILL = Drill(
         Resume(_ALL),
         UntilAcked(),
         UntilOver("blind"),
-        UntilReady(),
         NothingForgotten(),
     ),
     says=(Said("blind", within_s=60.0, severity="critical"),),
