@@ -34,7 +34,6 @@ UNDRILLED: Final[Mapping[str, str]] = MappingProxyType(
                 "fractured-transaction",
                 "zombie-write",
                 "leader-epoch-regression",
-                "stalled",
             ),
             _NOT_YET,
         ),

@@ -82,7 +82,7 @@ class Ground:
         self.note(f"WRONG: {what}")
 
     def expect(self, reached: Callable[[], object], within_s: float, what: str) -> None:
-        """Wait until ``reached``, and say how long that took; what does not come is wrong.
+        """Wait until ``reached``; what does not come is wrong, and what comes late is said.
 
         Raises:
             StoppedError: the drill is to end.
@@ -93,7 +93,8 @@ class Ground:
         except NotInTimeError as error:
             self.complain(str(error))
         else:
-            self.note(f"after {time.monotonic() - began:.1f} s (at most {within_s:g}): {what}")
+            if (took_s := time.monotonic() - began) > within_s:
+                self.note(f"late, after {took_s:.1f} s (at most {within_s:g}): {what}")
 
     def until(self, reached: Callable[[], object], timeout: float, what: str) -> None:
         """Wait until ``reached``; a lab or canary that does not answer has not reached it.
