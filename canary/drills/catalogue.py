@@ -19,9 +19,7 @@ _NO_FAULT: Final = (
 UNDRILLED: Final[Mapping[str, str]] = MappingProxyType(
     {
         **dict.fromkeys(("int-send-skip", "G0", "G1c"), _RECORDED),
-        **dict.fromkeys(
-            ("nonmonotonic-poll", "int-poll-skip", "int-nonmonotonic-poll", "precommitted-read"), _NO_FAULT
-        ),
+        **dict.fromkeys(("nonmonotonic-poll", "int-poll-skip", "int-nonmonotonic-poll"), _NO_FAULT),
         **dict.fromkeys(
             (
                 "unseen",
@@ -30,12 +28,9 @@ UNDRILLED: Final[Mapping[str, str]] = MappingProxyType(
                 "nonmonotonic-send",
                 "int-nonmonotonic-send",
                 "reorder",
-                "G1a",
-                "fractured-transaction",
                 "zombie-write",
                 "leader-epoch-regression",
                 "clock-skew",
-                "stalled",
             ),
             _NOT_YET,
         ),
