@@ -23,9 +23,7 @@ UNDRILLED: Final[Mapping[str, str]] = MappingProxyType(
         **dict.fromkeys(
             (
                 "unseen",
-                "inconsistent-offsets",
                 "poll-skip",
-                "nonmonotonic-send",
                 "int-nonmonotonic-send",
                 "reorder",
                 "zombie-write",
