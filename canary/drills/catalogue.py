@@ -19,11 +19,10 @@ _NO_FAULT: Final = (
 UNDRILLED: Final[Mapping[str, str]] = MappingProxyType(
     {
         **dict.fromkeys(("int-send-skip", "G0", "G1c"), _RECORDED),
-        **dict.fromkeys(("nonmonotonic-poll", "int-poll-skip", "int-nonmonotonic-poll"), _NO_FAULT),
+        **dict.fromkeys(("int-poll-skip", "int-nonmonotonic-poll"), _NO_FAULT),
         **dict.fromkeys(
             (
                 "unseen",
-                "poll-skip",
                 "int-nonmonotonic-send",
                 "reorder",
                 "zombie-write",
