@@ -13,30 +13,12 @@ from canary.drills.drill import Drill
 
 _NOT_YET: Final = "No drill has been written yet."
 _RECORDED: Final = "Only `canary check` and the night decide it, from what was recorded."
-_NO_FAULT: Final = (
-    "No fault of a machine or a network makes Apache Kafka answer a consumer so; tests patch the consumer instead."
-)
 UNDRILLED: Final[Mapping[str, str]] = MappingProxyType(
     {
-        **dict.fromkeys(("int-send-skip", "G0", "G1c"), _RECORDED),
         **dict.fromkeys(
-            ("nonmonotonic-poll", "int-poll-skip", "int-nonmonotonic-poll", "precommitted-read"), _NO_FAULT
+            ("int-send-skip", "int-nonmonotonic-send", "int-poll-skip", "int-nonmonotonic-poll", "G0", "G1c"), _RECORDED
         ),
-        **dict.fromkeys(
-            (
-                "unseen",
-                "inconsistent-offsets",
-                "poll-skip",
-                "nonmonotonic-send",
-                "int-nonmonotonic-send",
-                "reorder",
-                "G1a",
-                "fractured-transaction",
-                "zombie-write",
-                "leader-epoch-regression",
-            ),
-            _NOT_YET,
-        ),
+        **dict.fromkeys(("unseen", "leader-epoch-regression"), _NOT_YET),
     }
 )
 """Kinds of the catalogue of anomalies that no drill must say, and why; whoever writes a drill takes its kinds out."""

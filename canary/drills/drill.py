@@ -20,8 +20,8 @@ class Said:
 
     Attributes:
         kind: of the catalogue of anomalies.
-        at: the names of the places that it is held against: "gone" for what a direct reading no longer finds, or one
-            that a step gives; None: any place.
+        at: the names of the places that it is held against: "gone" for what a direct reading no longer finds, another
+            name of canary.drills.rig.direct, or one that a step gives; None: any place.
         how: "exactly": all violations of the kind together name these places and no others, with the identities that
             were there; "within": they name some of them and no others; "first": one names the first of each partition.
         partitions: topic and number of each partition that it must be said of, and of no other; None: any.

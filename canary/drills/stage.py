@@ -11,6 +11,8 @@ from canary.lab.jars.pinned_jars import DEFAULT_VERSION
 
 PROBES: Final = "probes"
 """The main probe topic of every drill."""
+TRANSACTIONS: Final = f"{PROBES}-transactional"
+"""The topic of the mode transactional."""
 ORDERS: Final = "orders"
 """An application's topic, which the canary only watches; there where a stage has it."""
 KNOWABLE: Final = "knowable"
@@ -36,6 +38,7 @@ class Stage:
         guarded: the canary comes in by a listener of its own that asks for a password; see canary.drills.rig.guarded.
         topics: by name. min.insync.replicas is 2 where they do not say.
         modes: the canary's modes, with their settings.
+        clients: properties of the canary's clients.
         cluster: further settings of the cluster in the canary's.
         postgres: the canary's store is a PostgreSQL server of the drill's own, and no file of SQLite.
         settings: further sections of the canary's settings.
@@ -47,6 +50,7 @@ class Stage:
     guarded: bool = False
     topics: Mapping[str, Topic] = field(default_factory=lambda: {PROBES: Topic()})
     modes: Mapping[str, Mapping[str, Any]] = field(default_factory=lambda: {"idempotent": {"interval": "100ms"}})
+    clients: Mapping[str, str] = field(default_factory=dict)
     cluster: Mapping[str, Any] = field(default_factory=dict)
     postgres: bool = False
     settings: Mapping[str, Any] = field(default_factory=dict)
@@ -61,3 +65,9 @@ class Stage:
         wanted = {name.replace("_", "."): value for name, value in config.items()}
         topics = {name: replace(one, config={**one.config, **wanted}) for name, one in self.topics.items()}
         return replace(self, topics=topics)
+
+    def with_broker_properties(self, **properties: str) -> Stage:
+        """Return a stage whose brokers have these properties as well; names with _ for a dot."""
+        wanted = {name.replace("_", "."): value for name, value in properties.items()}
+        brokers = {**self.properties.brokers, **wanted}
+        return replace(self, properties=replace(self.properties, brokers=brokers))

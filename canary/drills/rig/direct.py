@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -15,6 +16,16 @@ from canary.probe.identity import Identity
 from canary.probe.record import Probe, decode
 
 _PATIENCE_S: Final = 60.0
+GONE: Final = "gone"
+"""What was promised and is no longer what was promised."""
+TORN: Final = "torn"
+"""Of each transaction that has lost something: the first of that."""
+SHOWN: Final = "aborted and shown"
+"""What a read_committed consumer is given, though its transaction was aborted."""
+TWICE: Final = "there twice"
+"""Where a probe stands that stands at a lower offset already."""
+DISORDERED: Final = "out of order"
+"""Where a probe stands before one that its producer sent earlier."""
 
 
 class Place(NamedTuple):
@@ -100,25 +111,56 @@ def readable(bootstrap: str, topic: str, partition: int) -> bool:
     return True
 
 
-def gone(bootstrap: str, probe_log: Path) -> dict[Place, Identity]:
-    """Return what a canary was promised, by its shipped probe log, and what is no longer there.
+def readings(bootstrap: str, probe_log: Path) -> dict[str, dict[Place, Identity]]:
+    """Return what is not as a canary was promised, by its shipped probe log: GONE, TORN, SHOWN, TWICE, DISORDERED.
 
-    Promised is what was acknowledged, unless it was part of a transaction that did not commit.
+    Promised is what was acknowledged, unless it was part of a transaction that did not commit; and of an aborted
+    transaction nothing is shown.
     """
-    if not (probe_log / "probes").exists():
-        return {}
-    committed = {_transaction(one) for one in rows(probe_log / "transactions") if one["outcome"] == "committed"}
-    promised = [
-        (Place(one["topic"], one["partition"], one["offset"]), identity(one))
-        for one in rows(probe_log / "probes")
-        if one["outcome"] == "acked"
-        and one["offset"] is not None
-        and (one["transaction_id"] is None or _transaction(one) in committed)
-    ]  # a place may have been promised twice: again after a loss
+    sent = rows(probe_log / "probes")
+    outcomes = {_transaction(one): one["outcome"] for one in rows(probe_log / "transactions")}
     there: dict[Place, Identity] = {}
-    for topic in {place.topic for place, _ in promised}:
+    for topic in {one["topic"] for one in sent}:
         there |= found(bootstrap, topic)
-    return {place: who for place, who in promised if there.get(place) != who}
+    gone: dict[Place, Identity] = {}
+    torn: dict[tuple[int, int, int | None], Place] = {}
+    aborted: set[tuple[str, Identity]] = set()
+    for one in sent:  # a place may have been promised twice: again after a loss
+        place = Place(one["topic"], one["partition"], one["offset"])
+        who, transaction = identity(one), _transaction(one)
+        outcome = "committed" if one["transaction_id"] is None else outcomes.get(transaction)
+        if outcome == "aborted":
+            aborted.add((one["topic"], who))
+        promised = outcome == "committed" and one["outcome"] == "acked" and one["offset"] is not None
+        if promised and there.get(place) != who:
+            gone[place] = who
+            torn[transaction] = min(place, torn.get(transaction, place))
+    torn = {one: place for one, place in torn.items() if one[2] is not None}
+    shown = {place: who for place, who in there.items() if (place.topic, who) in aborted}
+    return {
+        GONE: gone,
+        TORN: {place: gone[place] for place in torn.values()},
+        SHOWN: shown,
+        TWICE: _twice(there),
+        DISORDERED: _disordered(there),
+    }
+
+
+def _twice(there: Mapping[Place, Identity]) -> dict[Place, Identity]:
+    places = sorted(there)
+    first: dict[tuple[str, Identity], Place] = {}
+    for place in places:
+        first.setdefault((place.topic, there[place]), place)
+    return {place: there[place] for place in places if first[place.topic, there[place]] != place}
+
+
+def _disordered(there: Mapping[Place, Identity]) -> dict[Place, Identity]:
+    first = {(place.topic, there[place]): place for place in sorted(there, reverse=True)}
+    found: dict[Place, Identity] = {}
+    for (topic, one), (other_topic, other) in pairwise(sorted(first)):
+        if topic == other_topic and one[:3] == other[:3] and first[topic, one] > first[topic, other]:
+            found[first[topic, other]] = other
+    return found
 
 
 def found(bootstrap: str, topic: str) -> dict[Place, Identity]:
@@ -140,5 +182,5 @@ def identity(row: Mapping[str, int]) -> Identity:
     return Identity(row["producer_id"], row["generation"], row["partition"], row["sequence"])
 
 
-def _transaction(row: Mapping[str, int]) -> tuple[int, int, int]:
+def _transaction(row: Mapping[str, Any]) -> tuple[int, int, int | None]:
     return row["producer_id"], row["generation"], row["transaction_id"]

@@ -24,8 +24,6 @@ from canary.drills.steps.step import Step
 from canary.lab import Lab
 from canary.probe.identity import Identity
 
-GONE: Final = "gone"
-"""The places that were promised and are no longer what was promised, by a direct reading."""
 _START_S: Final = 60.0
 _SETTLE_S: Final = 60.0
 _REQUEST_S: Final = 60.0
@@ -66,6 +64,7 @@ class Played:
         table: what steps measured: rows of words, the first is the head.
         began, ended: s since the epoch.
         reading: of the probe topics, with what was promised.
+        other: what else is not as it was promised, by its name in rig.direct.
     """
 
     findings: tuple[Finding, ...]
@@ -78,6 +77,12 @@ class Played:
     reading: Reading = field(default_factory=Reading)
     complaints: tuple[str, ...] = ()
     table: tuple[tuple[str, ...], ...] = ()
+    other: Mapping[str, Mapping[Place, Identity]] = field(default_factory=dict)
+
+    @property
+    def readings(self) -> Mapping[str, Mapping[Place, Identity]]:
+        """What is not as it was promised by a direct reading, by its name there, with the identity of that."""
+        return {direct.GONE: self.gone, **self.other}
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +162,7 @@ def play(brokers: Lab, stage: Stage, steps: Iterable[Step], says: Iterable[Said]
         _await(rig, tuple(says))
         findings = tuple(sorted((_finding(rig, one) for one in rig.canary.violations()), key=lambda one: one.at))
         rig.canary.stop()
-        gone = direct.gone(brokers.bootstrap, rig.canary.probe_log)
+        found = direct.readings(brokers.bootstrap, rig.canary.probe_log)
         reading = tally.read(brokers.bootstrap, rig.canary.probe_log)
         for check in rig.checks:
             check()
@@ -166,7 +171,7 @@ def play(brokers: Lab, stage: Stage, steps: Iterable[Step], says: Iterable[Said]
         for undo in reversed(rig.undoing):
             undo()
     told = tuple(rig.timeline), began, time.time(), reading, tuple(rig.complaints), tuple(rig.table)
-    return Played(findings, gone, rig.places, rig.marks, *told)
+    return Played(findings, found.pop(direct.GONE), rig.places, rig.marks, *told, found)
 
 
 def _await(rig: Rig, says: tuple[Said, ...]) -> None:

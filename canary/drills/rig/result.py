@@ -119,4 +119,5 @@ def _perform(entry: Entry, hand: Stagehand, began: float, brokers: Brokers, *, w
 
 def _control(control: Control, entry: Entry, brokers: Lab, hand: Stagehand) -> Verdict:
     stage, steps = control.stage or entry.drill.stage, control.steps or entry.drill.steps
-    return judge_control(play(brokers, stage, steps, (), hand), control.may_say, loses=control.loses)
+    played = play(brokers, stage, steps, (), hand)
+    return judge_control(played, control.may_say, loses=control.loses, says=entry.drill.says)

@@ -154,7 +154,7 @@ class Rig(Ground):
             guarded.admit(self.admin)
         cluster: dict[str, Any] = {
             "name": CLUSTER,
-            "kafka": guarded.client(self.lab) if self.stage.guarded else self.kafka,
+            "kafka": {**(guarded.client(self.lab) if self.stage.guarded else self.kafka), **self.stage.clients},
             "topic": {"name": next(iter(self.stage.topics), "probes")},
             "modes": self.stage.modes,
             **self.stage.cluster,

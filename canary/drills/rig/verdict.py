@@ -4,8 +4,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from canary.drills.drill import Drill, Said
-from canary.drills.rig.direct import Place
-from canary.drills.rig.performance import GONE, Finding, Played
+from canary.drills.rig.direct import GONE, Place
+from canary.drills.rig.performance import Finding, Played
+from canary.probe.identity import Identity
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,18 +41,30 @@ def judge(drill: Drill, played: Played) -> Verdict:
     complaints = [f"missed: nothing was said of {one.said.kind}" for one in detected if one.after_s is None]
     for one in drill.says:
         complaints += _misplaced(one, played)
-    if any(GONE in one.names for one in drill.says) and not played.gone:
-        complaints.append("nothing is gone: the drill did not do what it should")
+    for name in sorted(_read(drill.says, played)):
+        if not played.readings[name]:
+            complaints.append(f"nothing is {name}: the drill did not do what it should")
     told = "lost-write" in drill.allowed or any(GONE in one.names for one in drill.says)
     if played.gone and not drill.loses and not told:
         complaints.append(f"{len(played.gone)} records are gone, which the drill should not do, and nobody said so")
     return Verdict(detected, (*complaints, *played.complaints, *_false(played, drill.allowed)))
 
 
-def judge_control(played: Played, may_say: frozenset[str], *, loses: bool = False) -> Verdict:
-    """Tell what was said where nothing may be; ``loses``: records may be gone."""
-    lost = [f"{len(played.gone)} records are gone all the same"] if played.gone and not loses else []
-    return Verdict((), (*lost, *played.complaints, *_false(played, may_say)))
+def judge_control(
+    played: Played, may_say: frozenset[str], *, loses: bool = False, says: tuple[Said, ...] = ()
+) -> Verdict:
+    """Tell what was said where nothing may be; ``loses``: records may be gone; ``says``: what the drill must say."""
+    broken = [
+        f"{len(found)} records are {name} all the same"
+        for name in sorted(_read(says, played) | {GONE})
+        if (found := played.readings[name]) and not (loses and name == GONE)
+    ]
+    return Verdict((), (*broken, *played.complaints, *_false(played, may_say)))
+
+
+def _read(says: tuple[Said, ...], played: Played) -> set[str]:
+    """Return the names of direct readings that something is held against."""
+    return {name for one in says for name in one.names} & set(played.readings)
 
 
 def _after(said: Said, played: Played) -> float | None:
@@ -70,7 +83,9 @@ def _misplaced(said: Said, played: Played) -> Iterator[str]:
         yield from (f"false: {said.kind} is said of {_partition(one)}" for one in of - said.partitions)
     if not said.names:
         return
-    identities = played.gone if GONE in said.names else {}
+    identities: dict[Place, Identity] = {}
+    for name in said.names:
+        identities |= played.readings.get(name, {})
     wanted = set(identities).union(*(played.places.get(name, set()) for name in said.names))
     named = {place: who for one in found for place, who in one.records.items()}
     if said.how == "first":

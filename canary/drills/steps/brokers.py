@@ -15,7 +15,8 @@ _BROKER_S: Final = 60.0
 _FAKETIME: Final = ("lib/*/faketime/libfaketimeMT.so.1", "lib*/faketime/libfaketimeMT.so.1")
 
 
-def _named(nodes: tuple[int, ...]) -> str:
+def named(nodes: tuple[int, ...]) -> str:
+    """Return brokers in words."""
     words = [f"broker {node}" if node < CONTROLLER else _controller(node) for node in nodes]
     return " and ".join(words)
 
@@ -25,7 +26,7 @@ def _controller(node: int) -> str:
 
 
 def _are(nodes: tuple[int, ...]) -> str:
-    return f"{_named(nodes)} {'is' if len(nodes) == 1 else 'are'}"
+    return f"{named(nodes)} {'is' if len(nodes) == 1 else 'are'}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +74,7 @@ class Resume(Step):
 
     def __str__(self) -> str:
         """Say it."""
-        return f"{_named(self.nodes)} go{'es' if len(self.nodes) == 1 else ''} on (SIGCONT)"
+        return f"{named(self.nodes)} go{'es' if len(self.nodes) == 1 else ''} on (SIGCONT)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,4 +200,4 @@ class LosePageCache(Step):
 
     def __str__(self) -> str:
         """Say it."""
-        return f"the machine of {_named(self.nodes)} loses power: what was not flushed is gone"
+        return f"the machine of {named(self.nodes)} loses power: what was not flushed is gone"

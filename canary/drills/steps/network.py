@@ -6,7 +6,10 @@ from dataclasses import dataclass
 
 from canary.drills.rig.rig import Rig
 from canary.drills.steps.step import Step
+from canary.drills.steps.waiting import Mark
 from canary.lab import Cut, Delay, Fault, Hold, LoseAnswers, ShiftFetch
+
+_HAPPENS_S = 30.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,3 +54,17 @@ def _words(fault: Fault) -> str:
         case ShiftFetch(topic=topic, partition=partition, how=how):
             done = "skips a batch" if how == "skip" else "swaps two batches"
             return f"an answer of {topic}-{partition} {done}, which no checksum shows"
+
+
+@dataclass(frozen=True, slots=True)
+class UntilHappened(Step):
+    """Every fault that happens to so many requests has happened to them: a direct client could know from now on."""
+
+    def take(self, rig: Rig) -> None:
+        """Ask the proxy."""
+        rig.until(lambda: all(isinstance(one, Cut | Delay) for one in rig.lab.faults()), _HAPPENS_S, str(self))
+        Mark().take(rig)
+
+    def __str__(self) -> str:
+        """Say it."""
+        return "the faults have happened"

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from confluent_kafka import Producer
 
 from canary.drills.rig import direct
 from canary.drills.rig.direct import Place
 from canary.drills.rig.rig import Ground, Rig
-from canary.drills.stage import ORDERS, PROBES
+from canary.drills.stage import KNOWABLE, ORDERS, PROBES
 from canary.drills.steps.step import LiveStep, Step
 from canary.drills.steps.waiting import Mark
 from canary.lab import LabError
@@ -21,67 +21,115 @@ _FLUSH_S: Final = 60.0
 _NEWEST: Final = 100
 """Among so many offsets at the end of a log is a probe."""
 FORGED: Final = "forged"
-"""Where forged records went."""
+"""Where a forged record went."""
+Read = Sequence[tuple[bytes, Probe]]
+"""The probes of a partition in the order of the log, aborted ones too: value, and what it says."""
 
 
-def _same(value: bytes, _probe: Probe) -> bytes:
-    return value
+def _same(read: Read) -> list[bytes]:
+    return [read[-1][0]]
 
 
-def _altered(value: bytes, _probe: Probe) -> bytes:
-    return value[:-1] + bytes([value[-1] ^ 1])
+def _altered(read: Read) -> list[bytes]:
+    value = read[-1][0]
+    return [value[:-1] + bytes([value[-1] ^ 1])]
 
 
-def _never_sent(value: bytes, probe: Probe) -> bytes:
-    ahead = probe.identity._replace(sequence=probe.identity.sequence + 1_000_000)
+def _never_sent(read: Read) -> list[bytes]:
+    return [_later(read[-1], 1_000_000)]
+
+
+def _of_another(read: Read) -> list[bytes]:
+    value = read[-1][0]
+    return [bytes(byte ^ 1 for byte in value[:8]) + value[8:]]
+
+
+def _of_a_zombie(read: Read) -> list[bytes]:
+    newest = read[-1][1].identity.generation
+    older = [one for one in read if one[1].identity.generation < newest]
+    if not older:
+        raise LabError("no generation has been fenced yet")
+    return [_later(max(older, key=_order), 1)]
+
+
+def _tail(read: Read) -> list[bytes]:
+    first = read[0][1].identity.producer_id
+    last = max((one for one in read if one[1].identity.producer_id == first), key=_order)
+    return [_later(last, 1), _later(last, 2)]
+
+
+def _swapped_tail(read: Read) -> list[bytes]:
+    return _tail(read)[::-1]
+
+
+def _order(one: tuple[bytes, Probe]) -> tuple[int, int]:
+    return one[1].identity.generation, one[1].identity.sequence
+
+
+def _later(one: tuple[bytes, Probe], by: int) -> bytes:
+    value, probe = one
     return encode(
-        ahead, tag=value[4:8], mode=probe.mode, transaction_id=None, sent_at_ns=probe.sent_at_ns, length=len(value)
+        probe.identity._replace(sequence=probe.identity.sequence + by),
+        tag=value[4:8],
+        mode=probe.mode,
+        transaction_id=probe.transaction_id,
+        sent_at_ns=probe.sent_at_ns,
+        length=len(value),
     )
 
 
-def _of_another(value: bytes, _probe: Probe) -> bytes:
-    return bytes(byte ^ 1 for byte in value[:8]) + value[8:]
+class Forgery(NamedTuple):
+    """What is written, in words, and its values made from the ``newest`` probes that are there; None: from all."""
+
+    words: str
+    make: Callable[[Read], list[bytes]]
+    newest: int | None = _NEWEST
 
 
-FORGERIES: Final[dict[str, tuple[str, Callable[[bytes, Probe], bytes]]]] = {
-    "copy": ("a copy of the newest probe", _same),
-    "altered": ("the newest probe with a bit flipped", _altered),
-    "never sent": ("a whole probe with an identity that was never sent", _never_sent),
-    "foreign": ("a record that does not bear the canary's mark", _of_another),
+FORGERIES: Final[dict[str, Forgery]] = {
+    "copy": Forgery("a copy of the newest probe", _same),
+    "altered": Forgery("the newest probe with a bit flipped", _altered),
+    "never sent": Forgery("a whole probe with an identity that was never sent", _never_sent),
+    "foreign": Forgery("a record that does not bear the canary's mark", _of_another),
+    "of a zombie": Forgery("the next probe of the generation before, which was fenced", _of_a_zombie, None),
+    "tail": Forgery("the next two probes of the first producer, which is dead", _tail, None),
+    "swapped tail": Forgery(
+        "the next two probes of the first producer, which is dead, the second one first", _swapped_tail, None
+    ),
 }
-"""By name: what is written, in words, and its value made from the newest probe's."""
+"""By name."""
 
 
 @dataclass(frozen=True, slots=True)
 class Forge(LiveStep):
-    """An ordinary producer appends bytes that are made from the newest probe's; their places are called FORGED."""
+    """An ordinary producer appends bytes that are made from the probes there; the first's place is called FORGED."""
 
     how: str
     partition: int = 0
     topic: str = PROBES
 
     def take(self, rig: Ground) -> None:
-        """Read the newest probe, and write."""
-        topic = rig.topics.get(self.topic, self.topic)
-        value, probe = self._newest(rig, topic)
-        (place,) = _written(rig, topic, self.partition, [FORGERIES[self.how][1](value, probe)])
-        rig.places.setdefault(FORGED, set()).add(place)
-        rig.note(f"its offset is {place.offset}")
-        Mark().take(rig)
-
-    def _newest(self, rig: Ground, topic: str) -> tuple[bytes, Probe]:
-        newest = None
-        for one in direct.records({**rig.kafka, "group.id": rig.group}, topic, newest=_NEWEST):
-            probe = decode(one.value, None)
-            if one.partition == self.partition and one.value is not None and isinstance(probe, Probe):
-                newest = one.value, probe
-        if newest is None:
+        """Read the probes, and write."""
+        topic, forgery = rig.topics.get(self.topic, self.topic), FORGERIES[self.how]
+        read = [
+            (one.value, probe)
+            for one in direct.records(
+                {**rig.kafka, "group.id": rig.group}, topic, "read_uncommitted", newest=forgery.newest
+            )
+            if one.partition == self.partition
+            and one.value is not None
+            and isinstance(probe := decode(one.value, None), Probe)
+        ]
+        if not read:
             raise LabError(f"there is no probe in {topic}-{self.partition}")
-        return newest
+        places = _written(rig, topic, self.partition, forgery.make(read))
+        rig.places.setdefault(FORGED, set()).add(places[0])
+        rig.note(f"at offset {', '.join(str(one.offset) for one in places)}")
+        Mark().take(rig)
 
     def __str__(self) -> str:
         """Say it."""
-        return f"an ordinary producer writes {FORGERIES[self.how][0]} to {self.topic}-{self.partition}"
+        return f"an ordinary producer writes {FORGERIES[self.how].words} to {self.topic}-{self.partition}"
 
 
 def _written(rig: Ground, topic: str, partition: int, values: Iterable[bytes]) -> list[Place]:
@@ -119,3 +167,40 @@ class Produce(Step):
     def __str__(self) -> str:
         """Say it."""
         return f"an application writes {self.count} records to {self.topic}-{self.partition}"
+
+
+@dataclass(frozen=True, slots=True)
+class LeaveOpen(Step):
+    """A transactional producer of an application writes one record, and is never heard of again; or it ``commits``.
+
+    In either case it first aborts what was left open before.
+    """
+
+    partition: int = 0
+    topic: str = PROBES
+    commits: bool = False
+    mark: str = KNOWABLE
+
+    def take(self, rig: Rig) -> None:
+        """Write it."""
+        producer = Producer(
+            {
+                **rig.kafka,
+                "transactional.id": "an-application",
+                "transaction.timeout.ms": 900_000,
+                "log_level": 0,
+            }
+        )
+        producer.init_transactions(_FLUSH_S)
+        producer.begin_transaction()
+        producer.produce(self.topic, b"order", partition=self.partition)
+        if producer.flush(_FLUSH_S):
+            raise LabError(f"{self.topic}-{self.partition} does not take a record")
+        if self.commits:
+            producer.commit_transaction(_FLUSH_S)
+        Mark(self.mark).take(rig)
+
+    def __str__(self) -> str:
+        """Say it."""
+        how = "commits it" if self.commits else "dies without ending its transaction"
+        return f"an application writes a record to {self.topic}-{self.partition} and {how}"

@@ -1,0 +1,1 @@
+"""Drills about producers without transactions: retries, order, acknowledgements."""

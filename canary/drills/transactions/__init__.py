@@ -1,0 +1,1 @@
+"""Drills about transactions: markers, coordinators, fencing, what read_committed is shown."""
