@@ -8,6 +8,30 @@ from typing import Any
 from canary.anomalies.catalogue import CATALOGUE
 from canary.drills.catalogue import UNDRILLED, Entry, drills
 
+LIVE = """## In a live cluster
+
+A silent canary may be one whose alarm does not reach you. Switch the mode `drill` on: it probes a topic of its own,
+once a second, which drills may harm.
+
+```yaml
+clusters:
+  - name: prod-eu
+    modes: {{idempotent: {{}}, drill: {{}}}}
+```
+
+`canary drill run duplicate --cluster prod-eu` forges a record there with an ordinary producer. What the runner finds
+goes the way of every alarm, through store, /metrics, Prometheus and Alertmanager to the pager, marked everywhere as a
+drill: the violation's kind is `drill`, its alert is CanaryDrill, its first words are "This is a drill". It counts as no
+loss, ends by itself, and pages in a planned window, too. Alertmanager proves the page by a webhook
+(`/api/v1/drills/paged`, see deploy/alertmanager.yml). `canary schedule` drills once a week (`schedule.drill`), and
+CanaryDrillOverdue fires where the alarm was not proven for 8 days. `GET /api/v1/drills` lists what was drilled.
+
+Every other drill breaks brokers. On those of a running `canary up`, `--cluster lab --i-own-this-cluster lab` performs
+them all the same, unless a topic of others is there.
+
+Drills that can be performed in a live cluster: {names}.
+"""
+
 HEAD = """# Drills
 
 Made from `canary/drills` and from the results in `docs/drills.json` by `python -m dashboards`; do not edit by hand.
@@ -55,6 +79,8 @@ def drills_page(stored: Path) -> str:
     parts = [HEAD + "\n".join(rows), counts]
     if missing:
         parts.append("| kind | why there is no drill |\n|---|---|\n" + "\n".join(missing))
+    live = ", ".join(f"[{name}](#{name})" for name, entry in found.items() if entry.drill.live)
+    parts.append(LIVE.format(names=live).strip())
     return "\n\n".join([*parts, "## Each drill", *map(_section, found.values())]) + "\n"
 
 
