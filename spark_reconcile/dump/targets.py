@@ -51,6 +51,5 @@ def target(
         if not lab.alive():
             raise UnreachableError(f"cluster {cluster.name}: the embedded lab does not run; see canary up")
         cluster = cluster.at(lab.bootstrap)
-    named = (cluster.topic_of(mode) for mode in cluster.modes.enabled())
-    topics = [one for one in dict.fromkeys(named) if one != cluster.drill_topic] or [cluster.topic.name]
+    topics = list(dict.fromkeys(cluster.topic_of(mode) for mode in cluster.modes.enabled())) or [cluster.topic.name]
     return Wanted(cluster.name, admin_config(cluster), topics, installation, levels)

@@ -69,6 +69,7 @@ class Drilling:
         for cluster in self._clusters:
             if cluster not in led or now - self._tried.get(cluster, float("-inf")) < _RETRY_S:
                 continue
+            self._store.end_abandoned_drills(cluster, time.time_ns())
             last = self._store.drills.last(cluster)
             if self.due(last, datetime.now(UTC)):
                 name = LIVE[(LIVE.index(last.name) + 1) % len(LIVE)] if last and last.name in LIVE else LIVE[0]

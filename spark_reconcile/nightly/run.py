@@ -222,7 +222,8 @@ class _Run:
         ours = (violation for cluster, violation in every if cluster == self._cluster.name)
         while chunk := list(islice(ours, _CHUNK)):
             found += sum(violation.count for violation in chunk)
-            new += _patiently(partial(self._store.violations.record, self._cluster.name, chunk))
+            filed = _patiently(partial(self._store.drills.filed, self._cluster.name, chunk))
+            new += _patiently(partial(self._store.violations.record, self._cluster.name, filed))
         return found, new
 
     def _compared(self, dumped: Dumped, out: str) -> list[str]:

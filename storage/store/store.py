@@ -6,6 +6,7 @@ from typing import Self
 import structlog
 from sqlalchemy import text
 
+from canary.anomalies.policy import DRILL
 from canary.threads import system
 from storage.store import migrating
 from storage.store.database import Database
@@ -97,6 +98,12 @@ class Store:
     def upgrade(self) -> None:
         """Bring the tables up to date; several processes may do so at once."""
         migrating.upgrade(self._database)
+
+    def end_abandoned_drills(self, cluster: str, at_ns: int) -> None:
+        """End what drills of a cluster left open whose process died: they would page for ever."""
+        if not self.drills.abandon(cluster, at_ns):
+            left = self.violations.unended(cluster, {DRILL})
+            self.violations.end([one.id for one in left], at_ns)
 
     def current(self) -> str | None:
         """Return the schema revision of the tables; None if there are none."""

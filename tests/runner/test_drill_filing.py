@@ -42,9 +42,8 @@ def found(kind: str = "duplicate", topic: str = TOPIC, offset: int | None = 5, a
     )
 
 
-def kinds(store: Store, *violations: Violation, drilled: bool = True) -> list[str]:
-    modes: dict[str, object] = {"idempotent": {}, **({"drill": {}} if drilled else {})}
-    flusher = Flusher(context(store, "prod", "canary-1", modes=modes))
+def kinds(store: Store, *violations: Violation) -> list[str]:
+    flusher = Flusher(context(store, "prod", "canary-1", modes={"idempotent": {}, "drill": {}}))
     flusher.violations(violations)
     assert flusher.flush()
     return sorted(one.kind for one in store.violations.page().items)
@@ -69,18 +68,30 @@ def test_a_loss_elsewhere_is_a_loss_though_a_drill_runs(store: Store) -> None:
 def test_in_the_drill_topic_too_a_loss_is_a_loss_when_no_drill_runs(store: Store) -> None:
     run = store.drills.begin("prod", "duplicate", TOPIC, T0, T0 + 900 * S, "ann")
     store.drills.note(run.id, ended_ns=T0 + 60 * S, harmed={"0": [5]})
-    late = T0 + 3600 * S
-    assert kinds(store, found(offset=5, at_ns=late), found(offset=6, at_ns=late)) == ["drill", "duplicate"]
+    assert kinds(store, found(offset=6, at_ns=T0 + 3600 * S)) == ["duplicate"]
+
+
+def test_what_a_drill_did_that_is_over_pages_nobody_whoever_finds_it_again(store: Store) -> None:
+    run = store.drills.begin("prod", "duplicate", TOPIC, T0, T0 + 900 * S, "ann")
+    store.drills.note(run.id, ended_ns=T0 + 60 * S, harmed={"0": [5]})
+    assert kinds(store, found(offset=5, at_ns=T0 + 3600 * S)) == []
+
+
+def test_a_drill_whose_process_died_pages_no_longer_than_its_time(store: Store) -> None:
+    store.drills.begin("prod", "duplicate", TOPIC, T0, T0 + 900 * S, "ann")
+    assert kinds(store, found()) == ["drill"]
+    store.end_abandoned_drills("prod", T0 + 899 * S)
+    assert [one.state for one in store.violations.page().items] == ["open"]
+    store.end_abandoned_drills("prod", T0 + 900 * S)
+    assert [one.state for one in store.violations.page().items] == ["resolved"]
+    last = store.drills.last("prod")
+    assert last is not None
+    assert last.error == "its process did not end it"
 
 
 def test_a_condition_of_the_drill_topic_is_what_it_is(store: Store) -> None:
     store.drills.begin("prod", "duplicate", TOPIC, T0, T0 + 900 * S, "ann")
     assert kinds(store, found("isr-of-one", offset=None)) == ["isr-of-one"]
-
-
-def test_a_topic_of_that_name_is_no_drill_s_where_the_mode_is_off(store: Store) -> None:
-    store.drills.begin("prod", "duplicate", TOPIC, T0, T0 + 900 * S, "ann")
-    assert kinds(store, found(), drilled=False) == ["duplicate"]
 
 
 def test_a_drill_pages_in_a_planned_window_too(store: Store) -> None:

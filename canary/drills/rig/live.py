@@ -88,8 +88,9 @@ class Live:
         now = time.time_ns()
         if not any(view.cluster == name and now - view.at_ns < _FRESH_NS for view in self.store.views.all()):
             raise UserError(f"no runner judges cluster {name}; start one: canary run", _NOT_POSSIBLE)
+        self.store.end_abandoned_drills(name, now)
         last = self.store.drills.last(name)
-        if last is not None and last.ended_ns is None and now < last.until_ns:
+        if last is not None and last.ended_ns is None:
             raise UserError(f"the drill {last.name} of cluster {name} still runs; wait for its end", _NOT_POSSIBLE)
         return topic
 

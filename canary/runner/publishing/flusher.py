@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 import structlog
 
-from canary.anomalies.policy import CONDITIONS, DRILL
+from canary.anomalies.policy import CONDITIONS
 from canary.anomalies.topology_change import TopologyChange
 from canary.anomalies.violation import Violation
 from canary.metrics import Measurement
@@ -197,27 +197,8 @@ class Flusher(Worker):
                 batch = dict(list(self._waiting.items())[:_BATCH])
             if not batch:
                 return
-            self._store.violations.record(self._cluster, self._filed(list(batch.values())))
+            self._store.violations.record(self._cluster, self._store.drills.filed(self._cluster, list(batch.values())))
             self._forget(self._waiting, batch, self._delivered)
-
-    def _filed(self, found: list[Violation]) -> list[Violation]:
-        """Return violations as they are stored: what a drill of the live cluster did to its topic is the drill's.
-
-        Conditions stay what they are: they are true of the cluster, and end by themselves.
-        """
-        topic = self._settings.drill_topic
-        if topic is None or not any(one.topic == topic and one.kind not in CONDITIONS for one in found):
-            return found
-        runs = self._store.drills.of_topic(self._cluster, topic)
-
-        def filed(one: Violation) -> Violation:
-            if one.kind in CONDITIONS:
-                return one
-            did = (run for run in runs if run.explains(one.topic, one.partition, one.offset, one.at_ns))
-            run = next(did, None)
-            return one if run is None else one.rehearsed(DRILL, run.id)
-
-        return [filed(one) for one in found]
 
     def _write_ends(self) -> None:
         with self._lock:

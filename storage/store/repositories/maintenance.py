@@ -7,6 +7,8 @@ from typing import Any
 
 from sqlalchemy import Connection, Select, delete, insert, select, update
 
+from canary.anomalies.policy import CONDITIONS, DRILL
+from canary.anomalies.violation import Violation
 from canary.threads import system
 from storage.store.cursors import Page
 from storage.store.database import Repository
@@ -83,10 +85,22 @@ class Drills(Repository):
                 .values(paged_ns=at_ns)
             ).rowcount
 
-    def of_topic(self, cluster: str, topic: str) -> list[DrillRun]:
-        """Return the drills that harmed a topic, the latest first."""
-        query = select(DRILLS).where(DRILLS.c.cluster == cluster, DRILLS.c.topic == topic)
-        return self._all(query.order_by(DRILLS.c.began_ns.desc()), _run)
+    def filed(self, cluster: str, found: Sequence[Violation]) -> list[Violation]:
+        """Return violations as they are to be stored: what a drill did to its topic is of the kind ``drill``.
+
+        What one did that is over is left out: the drill's own row has it, and it would page again. Conditions stay what
+        they are: they are true of the cluster, and end by themselves.
+        """
+        harmed = DRILLS.c.topic.in_(sorted({one.topic for one in found if one.kind not in CONDITIONS}))
+        runs = self._all(select(DRILLS).where(DRILLS.c.cluster == cluster, harmed), _run)
+        return [one for one in (_filed(one, runs) for one in found) if one is not None]
+
+    def abandon(self, cluster: str, at_ns: int) -> bool:
+        """End the drills of a cluster whose time is over and whose process did not; return whether one still runs."""
+        over = (DRILLS.c.cluster == cluster, DRILLS.c.ended_ns.is_(None), DRILLS.c.until_ns <= at_ns)
+        with self._database.writing() as connection:
+            connection.execute(update(DRILLS).where(*over).values(ended_ns=at_ns, error="its process did not end it"))
+            return connection.execute(select(DRILLS.c.id).where(*over[:2]).limit(1)).first() is not None
 
     def page(self, cursor: str | None = None, limit: int = 100) -> Page[DrillRun]:
         """Return a page of drills, the latest beginning first."""
@@ -102,6 +116,18 @@ class Drills(Repository):
         proven = (DRILLS.c.error.is_(None), DRILLS.c.detected_ns.is_not(None), DRILLS.c.paged_ns.is_not(None))
         query = select(DRILLS).where(DRILLS.c.ended_ns.is_not(None), *proven).order_by(DRILLS.c.began_ns)
         return list({run.cluster: run for run in self._all(query, _run)}.values())
+
+
+def _filed(violation: Violation, runs: Sequence[DrillRun]) -> Violation | None:
+    """Return a violation as it is to be stored; None: it is the doing of a drill that is over."""
+    if violation.kind in CONDITIONS:
+        return violation
+    place = violation.topic, violation.partition, violation.offset, violation.at_ns
+    did = [run for run in runs if run.explains(*place)]
+    if not did:
+        return violation
+    running = next((run for run in did if run.ended_ns is None), None)
+    return None if running is None else violation.rehearsed(DRILL, running.id)
 
 
 def covering(connection: Connection, cluster: str, times: Sequence[int]) -> Callable[[int], Maintenance | None]:
