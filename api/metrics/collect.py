@@ -32,6 +32,9 @@ STORE_TIMEOUT_S = 1.5
 _KINDS: list[tuple[str, str]] = [(one.name, severity) for one in CATALOGUE.values() for severity in one.severities]
 """Every (kind, severity): each has a series from the start, at 0, so that increase() sees the first violation."""
 
+_VERSION = version("kafka-durability-canary")
+"""Of what runs. At a scrape there may be another one on the disk, or none for a moment: it is being upgraded."""
+
 REHEARSES = next(one.name for one in WORKLOADS.values() if one.rehearses)
 """The mode whose topic drills of a live cluster may harm."""
 
@@ -85,7 +88,7 @@ def _found(knowledge: Knowledge | None, settings: ApiSettings) -> dict[str, dict
     """Return the values that runners do not measure, by metric and labels."""
     values = _stored(knowledge) if knowledge else {}
     values["canary_api_store_up"] = {(): 1.0 if knowledge else 0.0}
-    values["canary_build_info"] = {(version("kafka-durability-canary"),): 1.0}
+    values["canary_build_info"] = {(_VERSION,): 1.0}
     if settings.address is not None:
         values["canary_api_info"] = {(settings.address,): 1.0}
     expiry_s = file_expiry_s(settings.tls.certificate) if settings.tls else None

@@ -18,7 +18,7 @@ UNDRILLED: Final[Mapping[str, str]] = MappingProxyType(
         **dict.fromkeys(
             ("int-send-skip", "int-nonmonotonic-send", "int-poll-skip", "int-nonmonotonic-poll", "G0", "G1c"), _RECORDED
         ),
-        **dict.fromkeys(("unseen", "leader-epoch-regression", "clock-skew"), _NOT_YET),
+        **dict.fromkeys(("unseen", "leader-epoch-regression"), _NOT_YET),
     }
 )
 """Kinds of the catalogue of anomalies that no drill must say, and why; whoever writes a drill takes its kinds out."""

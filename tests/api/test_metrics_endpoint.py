@@ -1,8 +1,10 @@
 from __future__ import annotations
 
 import asyncio
+import importlib.metadata
 import threading
 import time
+from importlib.metadata import PackageNotFoundError
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -278,3 +280,15 @@ def test_openmetrics_is_spoken_to_those_who_ask_for_it(client: Client) -> None:
     answer = client.ask("GET", "/metrics", headers={"Accept": "application/openmetrics-text; version=1.0.0"})
     assert answer.headers["content-type"].startswith("application/openmetrics-text")
     assert answer.text.endswith("# EOF\n")
+
+
+def test_metrics_answer_while_the_package_is_replaced_on_the_disk(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = {name: value for name, value in scrape(client).items() if name[0] == "canary_build_info"}
+
+    def gone(name: str) -> None:
+        raise PackageNotFoundError(name)
+
+    monkeypatch.setattr(importlib.metadata, "distribution", gone)
+    assert {name: value for name, value in scrape(client).items() if name[0] == "canary_build_info"} == before != {}

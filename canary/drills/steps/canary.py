@@ -195,9 +195,8 @@ class WhileStoreLocked(Step):
         with contextlib.closing(sqlite3.connect(rig.canary.store, timeout=60, isolation_level=None)) as store:
             store.execute("BEGIN EXCLUSIVE")
             for step in self.steps:
-                if line := str(step):
-                    rig.note(line)
                 step.take(rig)
+                rig.note(str(step), done=not step.waits)
             store.execute("ROLLBACK")
         rig.note("the store's lock is free again")
 
@@ -254,7 +253,9 @@ class SecondRunner(Step):
             status = second.processes[0].poll()
         finally:
             second.kill()
-        if status is not None and status != self.status:
+        if status == self.status:
+            rig.note(f"the second runner ended with status {status}")
+        elif status is not None:
             rig.complain(f"the second runner ended with status {status}: {second.output()[-500:]}")
 
     def __str__(self) -> str:

@@ -128,11 +128,11 @@ class UntilCounted(Step):
                 for what in ("acked", "seen")
             )
 
-        rig.expect(reached, self.within_s, f"the counters hold all {sum(wanted.values())} probes of {self.topic}")
+        rig.expect(reached, self.within_s, f"{self}: {sum(wanted.values())}")
 
     def __str__(self) -> str:
         """Say it."""
-        return ""
+        return f"the counters hold all probes of {self.topic}"
 
 
 def ends(rig: Rig, topic: str) -> dict[int, int]:
