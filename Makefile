@@ -18,7 +18,7 @@ SYNC := $(UV) sync --locked --inexact --no-python-downloads
 unexport PYTHONDONTWRITEBYTECODE
 PYTEST := $(BIN)/python -m pytest
 
-.PHONY: help install brokers pin run test test-quick test-e2e test-slow test-all lint format soak mutations bench clean
+.PHONY: help install brokers pin run test test-quick test-e2e test-slow test-all lint format soak soak-simulated mutations bench clean
 
 help:  ## Say what can be made
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -110,7 +110,11 @@ format: $(INSTALLED)  ## Format the code
 soak-engine: $(INSTALLED)  ## The long form of the anomaly engine's tests (hours)
 	@$(PYTEST) --explore 200 --timeout 0 tests/anomalies
 
-soak: $(INSTALLED)  ## Lives in the simulated world, from fresh seeds (hours)
+soak: brokers $(INSTALLED)  ## An hour on real brokers that fail, and a hundred times kill -9 (MINUTES=5 KILLS=20: less)
+	@$(BIN)/python -m tests.soak --minutes $(or $(MINUTES),60)
+	@$(BIN)/python -m tests.soak kills --times $(or $(KILLS),100)
+
+soak-simulated: $(INSTALLED)  ## Lives in the simulated world, from fresh seeds (hours)
 	@$(BIN)/python -m tests.world --cpu-seconds 28800 --first $$RANDOM$$RANDOM
 
 mutations: $(INSTALLED)  ## Break each definition of the anomaly engine on purpose, and see a test fail (hours)
