@@ -59,9 +59,15 @@ def shared_where_alike(stage: Stage, hand: Stagehand) -> Iterator[Lab]:
     yield brokers
 
 
-def test_what_a_drill_breaks_is_said_where_it_is_and_nothing_else(name: str, tmp_path: Path) -> None:
+def test_what_a_drill_breaks_is_said_where_it_is_and_nothing_else(
+    name: str, tmp_path: Path, pytestconfig: pytest.Config
+) -> None:
+    """In the long form its control is performed, too."""
     lines: list[str] = []
-    result = attempt(drills()[name], threading.Event(), lines.append, tmp_path, brokers=shared_where_alike)
+    control = pytestconfig.getoption("--long")
+    result = attempt(
+        drills()[name], threading.Event(), lines.append, tmp_path, with_control=control, brokers=shared_where_alike
+    )
     told = "\n".join([document.text(result), *lines])
     if result.impossible:
         raise LabError(told)

@@ -20,4 +20,5 @@ DRILL = Drill(
         may_say=frozenset(),
     ),
     live=True,
+    short=True,
 )

@@ -32,4 +32,5 @@ DRILL = Drill(
         steps=(UntilAcked(), LimitFiles(10**9), UntilAcked(), NothingForgotten()),
         may_say=frozenset(),
     ),
+    short=True,
 )

@@ -68,4 +68,5 @@ DRILL = Drill(
         ),
         may_say=frozenset({"unseen", "isr-of-one", "offline-partition"}),
     ),
+    short=True,
 )

@@ -32,4 +32,5 @@ DRILL = Drill(
     steps=(*_BEFORE, RemoveFiles((1, 2, 3), ".txnindex", TRANSACTIONS, (0, 1)), *_AFTER),
     says=(Said("G1a", at=SHOWN),),
     control=Control(why="Brokers that are stopped and started in good order keep the files.", steps=_BEFORE + _AFTER),
+    short=True,
 )

@@ -43,4 +43,5 @@ DRILL = Drill(
         stage=_STAGE.with_topic_config(flush_messages="1"),
         may_say=REPLICAS_MISSING | {"offline-partition"},
     ),
+    short=True,
 )
