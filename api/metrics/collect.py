@@ -146,7 +146,7 @@ def _reconciled(knowledge: Knowledge, values: dict[str, dict[Labels, float]]) ->
 def _drilled(knowledge: Knowledge, values: dict[str, dict[Labels, float]]) -> None:
     """Add what the last proof of the alarm took, of clusters that have the mode for it."""
     for cluster in knowledge.clusters.values():
-        if any(REHEARSES in labels for labels in cluster.series.get("canary_probes_sent_total", ())):
+        if any(labels[-1] == REHEARSES for labels in cluster.series.get("canary_probes_sent_total", ())):
             values["canary_drill_last_success_timestamp_seconds"][(cluster.name,)] = 0.0
     for run in knowledge.proofs:
         known_ns = run.knowable_ns or run.began_ns

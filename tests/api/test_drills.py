@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests.api.serving import view
+
 if TYPE_CHECKING:
     from storage.store import Store
     from storage.store.values import DrillRun
@@ -79,5 +81,11 @@ def test_what_is_no_notification_is_refused_with_its_place(client: Client) -> No
     assert "labels" in refused.json()["detail"]
 
 
-def test_a_cluster_without_the_mode_has_no_series_that_could_be_overdue(client: Client) -> None:
+def test_only_a_cluster_with_the_mode_has_a_series_that_can_be_overdue(client: Client, store: Store) -> None:
     assert "canary_drill_last_success_timestamp_seconds{" not in client.get("/metrics").text
+    sent = ["canary_probes_sent_total", ["drill", "0", "idempotent"], 3]
+    store.views.save("prod", "canary-0", time.time_ns(), view(measurements=[sent]))
+    assert "canary_drill_last_success_timestamp_seconds{" not in client.get("/metrics").text, "a topic of that name"
+    sent = ["canary_probes_sent_total", ["t-drill", "0", "drill"], 3]
+    store.views.save("prod", "canary-0", time.time_ns(), view(measurements=[sent]))
+    assert 'canary_drill_last_success_timestamp_seconds{cluster="prod"} 0.0' in client.get("/metrics").text
