@@ -5,8 +5,8 @@ decides where a partition goes on whose member died before its first commit (whi
 default, and here after thirty, so that no chance is in it): at the end, behind whatever was written meanwhile. With
 earliest the same group begins the partition anew: everything is processed, some of it twice.
 
-The cluster keeps every record all the while, and so the canary says nothing. As measured: of 2,000 records 638 were never
-processed, and none twice; with earliest none was left out.
+The cluster keeps every record all the while, and so the canary says nothing. As measured: of 2,000 records 638 were
+never processed, and none twice; with earliest none was left out.
 """
 
 from canary.drills.drill import Control, Drill
