@@ -17,15 +17,20 @@ import httpx
 from canary.drills.rig.installation import Installation
 from canary.drills.rig.rig import Rig, StoppedError
 from canary.drills.steps.step import Step
-from canary.lab import LabError
 
 _START_S: Final = 40.0
 _PROBES: Final = 10
 """So many are seen by a canary that has started."""
 _COPY: Final = "store.copy"
-_SLEEP: Final = "import threading, time\ntime.sleep = lambda seconds: threading.Event().wait(seconds) and None\n"
-"""libfaketime refuses to sleep until a moment of the monotonic clock, as time.sleep() does."""
-_FAKETIME: Final = ("lib/*/faketime/libfaketimeMT.so.1", "lib*/faketime/libfaketimeMT.so.1")
+_CLOCK_FILE: Final = "CANARY_DRILL_CLOCK"
+_CLOCK: Final = f"""import os, time
+from pathlib import Path
+
+wall, wall_ns, file = time.time, time.time_ns, Path(os.environ["{_CLOCK_FILE}"])
+time.time = lambda: wall() + float(file.read_text())
+time.time_ns = lambda: wall_ns() + int(1e9 * float(file.read_text()))
+"""
+"""What Python runs first in the canary's processes, when they are to have a clock of their own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -268,24 +273,20 @@ class SecondRunner(Step):
 
 @dataclass(frozen=True, slots=True)
 class OwnClock(Step):
-    """The canary is stopped, and started again under a clock that StepClock can set."""
+    """The canary is stopped, and started again under a clock that StepClock can set.
+
+    It is the clock of all of the canary's own code. The client library's waits are left alone: libfaketime, which would
+    set the clock for these as well, makes them last for as long as the clock is ahead, which a real step does not.
+    """
 
     def take(self, rig: Rig) -> None:
-        """Start it with libfaketime, which leaves the monotonic clock alone, as a step of the clock does."""
-        library = next((str(found) for pattern in _FAKETIME for found in Path("/usr").glob(pattern)), None)
-        if library is None:
-            raise LabError("the canary's clock cannot be set without libfaketime; try: apt install libfaketime")
+        """Start it with another time.time(); the monotonic clock goes on, as it does when a clock is set."""
         StepClock(0).take(rig)
         patch = rig.directory / "python" / "sitecustomize.py"
         patch.parent.mkdir()
-        patch.write_text(_SLEEP)
-        rig.canary.environment |= {
-            "PYTHONPATH": os.pathsep.join(filter(None, (str(patch.parent), os.environ.get("PYTHONPATH")))),
-            "LD_PRELOAD": library,
-            "FAKETIME_TIMESTAMP_FILE": str(_clock(rig)),
-            "FAKETIME_NO_CACHE": "1",
-            "FAKETIME_DONT_FAKE_MONOTONIC": "1",
-        }
+        patch.write_text(_CLOCK)
+        paths = (str(patch.parent), os.environ.get("PYTHONPATH"))
+        rig.canary.environment |= {"PYTHONPATH": os.pathsep.join(filter(None, paths)), _CLOCK_FILE: str(_clock(rig))}
         StopCanary().take(rig)
         rig.canary.start()
         until_probing(rig)
@@ -302,7 +303,7 @@ class StepClock(Step):
     seconds: float
 
     def take(self, rig: Rig) -> None:
-        """Write it down for libfaketime, at once for every reader."""
+        """Write it down, at once for every reader."""
         new = _clock(rig).with_suffix(".new")
         new.write_text(f"{self.seconds:+g}\n")
         new.rename(_clock(rig))
