@@ -4,7 +4,7 @@ from fastapi import APIRouter, Request
 from fastapi.responses import PlainTextResponse
 from starlette.responses import Response
 
-from api.judgement.safety import silence
+from api.judgement.safety import judge, silence
 from api.problems import Problem, problem
 from api.state import Knowledge, Shared
 
@@ -24,11 +24,17 @@ async def healthz() -> str:
     summary="The store answers and every configured cluster is being watched",
 )
 async def readyz(request: Request, state: Shared) -> Response:
-    """Answer 200 when the store is reachable and runners judge every cluster, else 503 with the reason."""
-    missing = silent(await state.knowledge(within=2.0), state.configured)
+    """Answer 200 when the store is reachable and runners judge every cluster, else 503 with the reason.
+
+    Where a cluster does not answer its runner, the API is ready all the same, to show that; the answer says it, too.
+    """
+    knowledge = await state.knowledge(within=2.0)
+    missing = silent(knowledge, state.configured)
     if missing:
         return problem(request, 503, missing, title="Not ready")
-    return PlainTextResponse("ready\n")
+    judged = (judge(view, knowledge) for view in knowledge.clusters.values())
+    unknown = [found.sentence for found in judged if found.level == "unknown"]
+    return PlainTextResponse("".join(f"{line}\n" for line in ("ready", *unknown)))
 
 
 def silent(knowledge: Knowledge, configured: tuple[str, ...]) -> str | None:

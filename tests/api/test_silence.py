@@ -182,3 +182,13 @@ def test_a_dead_runner_whose_clock_was_ahead_hides_none_that_lives(store: Store)
     page.told(20, ahead=0, name="canary-1")
     assert page.says(20) is None
     assert [runner.name for runner in page.view(20).runners] == ["canary-1", "canary-0"]
+
+
+def test_a_cluster_that_does_not_answer_leaves_the_api_ready_which_says_so(client: Client, store: Store) -> None:
+    shown(store)
+    assert client.get("/readyz").text == "ready\n"
+    blind = blindness("canary-0", {"cluster": Trouble("it has not answered for 45 s", blind=True)}, time.time_ns())
+    store.violations.record("prod", [blind])
+    answer = client.get("/readyz")
+    assert (answer.status_code, answer.text) == (200, f"ready\n{sentence(client)}\n")
+    assert "Nothing is known of prod now" in answer.text
