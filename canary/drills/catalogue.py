@@ -11,14 +11,15 @@ from typing import Final
 import canary.drills
 from canary.drills.drill import Drill
 
-_NOT_YET: Final = "No drill has been written yet."
 _RECORDED: Final = "Only `canary check` and the night decide it, from what was recorded."
 UNDRILLED: Final[Mapping[str, str]] = MappingProxyType(
     {
         **dict.fromkeys(
             ("int-send-skip", "int-nonmonotonic-send", "int-poll-skip", "int-nonmonotonic-poll", "G0", "G1c"), _RECORDED
         ),
-        **dict.fromkeys(("unseen", "leader-epoch-regression"), _NOT_YET),
+        "unseen": "The running canary measures it, with alerts of its own; it is a violation at a history's end only.",
+        "leader-epoch-regression": "Tried and not raised: a controller that is given an old disk elects with epochs "
+        "that are higher again, or leaves partitions that take no writes.",
     }
 )
 """Kinds of the catalogue of anomalies that no drill must say, and why; whoever writes a drill takes its kinds out."""
