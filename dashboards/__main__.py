@@ -24,7 +24,7 @@ def made() -> dict[Path, str]:
     files |= {GENERATED / "dashboards" / f"{uid}.json": text for uid, text in boards().items()}
     files[Path("docs/configuration.md")] = settings_reference()
     files[Path("docs/concepts.md")] = concepts()
-    files[Path("docs/drills.md")] = drills_page(ROOT / "docs/drills.json")
+    files[Path("docs/drills.md")] = drills_page(ROOT / "docs/drills.jsonl")
     files[Path("docs/modes.md")] = with_table(ROOT / "docs/modes.md")
     files |= {Path("docs/pictures") / f"{name}.svg": drawing(name) for name in CATALOGUE}
     files[Path("api/pages/runbooks.json")] = runbooks_json()

@@ -1,6 +1,8 @@
 """Every drill, by name: a file in one of the rooms beside this module that has a ``DRILL``."""
 
+import hashlib
 import importlib
+import inspect
 import pkgutil
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -27,12 +29,21 @@ UNDRILLED: Final[Mapping[str, str]] = MappingProxyType(
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A drill with what its file says: ``name``, ``story`` (the docstring), ``room`` (the package that groups it)."""
+    """A drill with what its file says.
+
+    Attributes:
+        name: of the file.
+        room: the package that groups it.
+        story: the file's docstring.
+        drill: what it is made of.
+        digest: of the file; a result holds for the drill as it was then.
+    """
 
     name: str
     room: str
     story: str
     drill: Drill
+    digest: str = ""
 
 
 @cache
@@ -48,4 +59,5 @@ def _found() -> Iterator[Entry]:
         for file in pkgutil.iter_modules(package.__path__):
             module = importlib.import_module(f"{package.__name__}.{file.name}")
             if isinstance(drill := getattr(module, "DRILL", None), Drill):
-                yield Entry(file.name.replace("_", "-"), room, (module.__doc__ or "").strip(), drill)
+                digest = hashlib.blake2b(inspect.getsource(module).encode(), digest_size=6).hexdigest()
+                yield Entry(file.name.replace("_", "-"), room, (module.__doc__ or "").strip(), drill, digest)

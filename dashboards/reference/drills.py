@@ -1,12 +1,14 @@
-"""The page of drills: what each does and what the canary has to say, and what came of it, from docs/drills.json."""
+"""The page of drills: what each does and what the canary has to say, and what came of it, from docs/drills.jsonl."""
 
 import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 from canary.anomalies.catalogue import CATALOGUE
 from canary.drills.catalogue import UNDRILLED, Entry, drills
+from canary.drills.drill import Said
 
 LIVE = """## In a live cluster
 
@@ -34,7 +36,7 @@ Drills that can be performed in a live cluster: {names}.
 
 HEAD = """# Drills
 
-Made from `canary/drills` and from the results in `docs/drills.json` by `python -m dashboards`; do not edit by hand.
+Made from `canary/drills` and from the results in `docs/drills.jsonl` by `python -m dashboards`; do not edit by hand.
 
 An alarm is trusted once it was heard. A drill breaks real brokers on purpose, which are thrown away afterwards, reads
 with a plain client what is gone, and holds against that what the canary said: the right kind, each place, the identity
@@ -44,7 +46,7 @@ canary must be silent.
 ```sh
 canary drill list
 canary drill run fsync-loss --report fsync-loss.html   # a minute: a real loss, found
-canary drill all --json > docs/drills.json             # what the tables below are made from
+canary drill all --results docs/drills.jsonl           # what the tables below are made from
 ```
 
 The page that `--report` writes; beside it the canary's own pages in the minute of the drill:
@@ -60,23 +62,32 @@ The page that `--report` writes; beside it the canary's own pages in the minute 
 
 ## What is found, and how soon
 
-Seconds count from when a direct client could know. *Paged*: the notification has left Alertmanager by then, with the
-intervals that are shipped; a warning pages nobody.
+*Right*: in so many of the runs all that had to be said was said, at the right places, and nothing else. Seconds count
+from when a direct client could know: the median, and the worst run; 0.0 where the canary spoke first. *Paged*: the
+notification has left Alertmanager by then, with the intervals that are shipped; a warning pages nobody.
 
-| kind | drill | detected in | within | paged in at most | control | Kafka |
-|---|---|---|---|---|---|---|
+| kind | drill | right | detected in (worst) | within | paged in at most | control | Kafka |
+|---|---|---|---|---|---|---|---|
 """
+
+SILENCE = """Drills at which the canary must be silent:
+
+| drill | silent | Kafka |
+|---|---|---|
+"""
+IMPOSSIBLE = "not possible here"
 
 
 def drills_page(stored: Path) -> str:
-    """Return the page, in Markdown, with the results that ``canary drill all --json`` has written to a file."""
+    """Return the page, in Markdown, with the results that ``canary drill all --results`` has added to a file."""
     found = drills()
-    results = _results(stored)
+    results = _results(stored, found)
     said = {one.kind for entry in found.values() for one in entry.drill.says}
     rows = [row for kind in CATALOGUE for row in _rows(kind, found, results)]
+    silent = [_silence(entry, results[name]) for name, entry in found.items() if not entry.drill.says]
     missing = [f"| {kind} | {UNDRILLED.get(kind, 'Nobody has said why.')} |" for kind in CATALOGUE if kind not in said]
     counts = f"{len(said)} of the {len(CATALOGUE)} kinds of the catalogue have a drill, {len(missing)} have none."
-    parts = [HEAD + "\n".join(rows), counts]
+    parts = [HEAD + "\n".join(rows), SILENCE + "\n".join(silent), counts]
     if missing:
         parts.append("| kind | why there is no drill |\n|---|---|\n" + "\n".join(missing))
     live = ", ".join(f"[{name}](#{name})" for name, entry in found.items() if entry.drill.live)
@@ -84,33 +95,56 @@ def drills_page(stored: Path) -> str:
     return "\n\n".join([*parts, "## Each drill", *map(_section, found.values())]) + "\n"
 
 
-def _results(stored: Path) -> dict[str, dict[str, Any]]:
-    if not stored.is_file():
-        return {}
-    return {one["name"]: one for one in json.loads(stored.read_text(encoding="utf-8"))["items"]}
+def _results(stored: Path, found: Mapping[str, Entry]) -> Mapping[str, list[dict[str, Any]]]:
+    """Return the results of each drill as it is now; those of former forms of it do not count."""
+    results: dict[str, list[dict[str, Any]]] = {name: [] for name in found}
+    for line in stored.read_text(encoding="utf-8").splitlines() if stored.is_file() else ():
+        one = json.loads(line)
+        if one["name"] in found and one["digest"] == found[one["name"]].digest and one["outcome"] != IMPOSSIBLE:
+            results[one["name"]].append(one)
+    return results
 
 
-def _rows(kind: str, found: Mapping[str, Entry], results: Mapping[str, dict[str, Any]]) -> Iterator[str]:
+def _rows(kind: str, found: Mapping[str, Entry], results: Mapping[str, list[dict[str, Any]]]) -> Iterator[str]:
     for name, entry in found.items():
         for said in (one for one in entry.drill.says if one.kind == kind):
-            first = f"| [{kind}](concepts.md#{kind.lower()}) | [{name}](#{name})"
-            result = results.get(name)
-            if result is None or result["impossible"]:
-                words = "not run" if result is None else "not possible where it was run"
-                yield f"{first} | {words} | {said.within_s:g} s | | | {entry.drill.stage.version} |"
-                continue
-            (after,) = [one["after_s"] for one in result["detected"] if one["kind"] == kind][:1] or [None]
-            paged, silent = result["paged_after_at_most_s"], result["control_silent"]
-            yield " | ".join(
-                (
-                    first,
-                    "**missed**" if after is None else f"{after:.1f} s",
-                    f"{said.within_s:g} s",
-                    "nobody" if paged is None else f"{paged:.0f} s",
-                    "silent" if silent else "none" if silent is None else "**not silent**",
-                    f"{result['version']} |",
-                )
-            )
+            yield _row(f"| [{kind}](concepts.md#{kind.lower()}) | [{name}](#{name})", said, results[name], entry)
+
+
+def _row(first: str, said: Said, runs: list[dict[str, Any]], entry: Entry) -> str:
+    if not runs:
+        return f"{first} | {_right(runs)} | | {said.within_s:g} s | | | {entry.drill.stage.version} |"
+    times = [one["after_s"] for run in runs for one in run["detected"] if one["kind"] == said.kind]
+    known = sorted(one for one in times if one is not None)
+    paged = [run["paged_after_at_most_s"] for run in runs if run["paged_after_at_most_s"] is not None]
+    cells = (
+        first,
+        _right(runs),
+        f"{median(known):.1f} s ({known[-1]:.1f})" if known else "**missed**",
+        f"{said.within_s:g} s",
+        f"{max(paged):.0f} s" if paged else "nobody",
+        _control(runs),
+        f"{runs[-1]['version']} |",
+    )
+    return " | ".join(cells)
+
+
+def _silence(entry: Entry, runs: list[dict[str, Any]]) -> str:
+    return f"| [{entry.name}](#{entry.name}) | {_right(runs)} | {entry.drill.stage.version} |"
+
+
+def _right(runs: list[dict[str, Any]]) -> str:
+    if not runs:
+        return "not run"
+    right = sum(not run["complaints"] for run in runs)
+    return f"{right} of {len(runs)}" if right == len(runs) else f"**{right} of {len(runs)}**"
+
+
+def _control(runs: list[dict[str, Any]]) -> str:
+    said = {run["control_silent"] for run in runs}
+    if False in said:
+        return "**not silent**"
+    return "silent" if True in said else "none"
 
 
 def _section(entry: Entry) -> str:

@@ -8,6 +8,7 @@ import pytest
 import yaml
 
 from canary.anomalies.catalogue import CATALOGUE
+from canary.drills.catalogue import drills
 from canary.drills.drill import Drill, Said
 from canary.drills.report import document, paging
 from canary.drills.report.page import page, timeline
@@ -185,12 +186,20 @@ def test_only_what_is_critical_and_had_to_be_said_pages() -> None:
     assert document.paged(NOT_HERE) is None
 
 
-def test_the_document_of_all_drills_has_results_or_says_that_there_are_none(tmp_path: Path) -> None:
-    assert "not run" in drills_page(tmp_path / "none.json")
-    stored = tmp_path / "drills.json"
-    made = {**document.document(FOUND), "name": "fsync-loss"}
-    stored.write_text(json.dumps({"items": [made, {**made, "name": "gone-since"}]}))
+def test_the_document_of_all_drills_has_the_results_of_drills_as_they_are_now(tmp_path: Path) -> None:
+    assert "not run" in drills_page(tmp_path / "none.jsonl")
+    stored = tmp_path / "drills.jsonl"
+    made = {**document.line(FOUND), "name": "fsync-loss", "digest": drills()["fsync-loss"].digest}
+    slow = {**made, "detected": [{"kind": "lost-write", "after_s": 4.0, "within_s": 10.0}]}
+    wrong = {**made, "complaints": ["false: lost-write"], "control_silent": False}
+    former, gone = {**wrong, "digest": "former"}, {**made, "name": "gone-since"}
+    lines = [json.dumps(one) + "\n" for one in (made, slow, slow, former, gone)]
+    stored.write_text("".join(lines))
     text = drills_page(stored)
-    assert "| [fsync-loss](#fsync-loss) | 1.0 s | 10 s | 42 s | silent | 4.1.0 |" in text
-    assert "| [fsync-loss](#fsync-loss) | **missed** |" in text, "the result has no truncation"
+    assert "| [fsync-loss](#fsync-loss) | 3 of 3 | 4.0 s (4.0) | 10 s | 42 s | silent | 4.1.0 |" in text
+    assert "| [fsync-loss](#fsync-loss) | 3 of 3 | **missed** |" in text, "the results have no truncation"
     assert "gone-since" not in text
+    stored.write_text("".join([*lines, json.dumps(wrong) + "\n"]))
+    assert "| [fsync-loss](#fsync-loss) | **3 of 4** | 2.5 s (4.0) | 10 s | 42 s | **not silent** |" in drills_page(
+        stored
+    )

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from json import dumps
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -45,6 +47,32 @@ KeepOption = Annotated[
 ]
 
 
+ResultsOption = Annotated[
+    Path | None, typer.Option("--results", metavar="FILE", help="Append a line of JSON with the outcome of each drill.")
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Files:
+    """Where drills write beside the terminal, as the options say; None: nowhere."""
+
+    report: Path | None
+    results: Path | None
+    keep: Path | None
+
+    def refuse_missing_places(self) -> None:
+        """Refuse a file in a directory that is not there, before anything is broken."""
+        for option, file in (("--report", self.report), ("--results", self.results)):
+            if file is not None and not file.absolute().parent.is_dir():
+                raise UserError(f"{option} {file}: there is no directory {file.parent}")
+
+    def add(self, line: Mapping[str, Any]) -> None:
+        """Append an outcome to the results."""
+        if self.results is not None:
+            with self.results.open("a", encoding="utf-8") as lines:
+                lines.write(dumps(line) + "\n")
+
+
 def list_drills(*, json: JsonOption = False) -> None:
     """Show every drill: what it does, and what the canary has to say.
 
@@ -74,11 +102,12 @@ def list_drills(*, json: JsonOption = False) -> None:
     session.report({"items": rows}, "\n".join(lines), json=json)
 
 
-def run(
+def run(  # noqa: PLR0913  # the options of a command
     names: Annotated[list[str], typer.Argument(metavar="NAME...", help="One or more; see `canary drill list`.")],
     *,
     control: ControlOption = True,
     report: ReportOption = None,
+    results: ResultsOption = None,
     keep: KeepOption = None,
     cluster: ClusterOption = None,
     page_within: PageOption = "5m",
@@ -101,16 +130,21 @@ def run(
         raise UserError(f"there is no drill {', '.join(unknown)}; see `canary drill list`")
     entries = [known[name] for name in names]
     if cluster is None:
-        _perform(entries, control=control, report=report, keep=keep, json=json)
+        _perform(entries, control=control, files=Files(report, results, keep), json=json)
     elif owned is None:
         live_drill.perform(entries, cluster, page_within, json=json)
     else:
         brokers = live_drill.owned(cluster, owned)
-        _perform(entries, control=False, report=report, keep=keep, json=json, brokers=brokers)
+        _perform(entries, control=False, files=Files(report, results, keep), json=json, brokers=brokers)
 
 
 def run_all(
-    *, control: ControlOption = True, report: ReportOption = None, keep: KeepOption = None, json: JsonOption = False
+    *,
+    control: ControlOption = True,
+    report: ReportOption = None,
+    results: ResultsOption = None,
+    keep: KeepOption = None,
+    json: JsonOption = False,
 ) -> None:
     """Perform every drill, one after the other. It takes about a minute each.
 
@@ -118,15 +152,14 @@ def run_all(
     """
     from canary.drills.catalogue import drills  # noqa: PLC0415
 
-    _perform(list(drills().values()), control=control, report=report, keep=keep, json=json)
+    _perform(list(drills().values()), control=control, files=Files(report, results, keep), json=json)
 
 
 def _perform(
     entries: Sequence[Entry],
     *,
     control: bool,
-    report: Path | None,
-    keep: Path | None,
+    files: Files,
     json: bool,
     brokers: Brokers | None = None,
 ) -> None:
@@ -136,30 +169,30 @@ def _perform(
     from canary.drills.rig.result import attempt  # noqa: PLC0415
     from canary.processes import signals  # noqa: PLC0415
 
-    if report is not None and not report.absolute().parent.is_dir():
-        raise UserError(f"--report {report}: there is no directory {report.parent}")
+    files.refuse_missing_places()
     stopping = signals.stop_on_signals()
-    results: list[Result] = []
+    found: list[Result] = []
     for entry in entries:
         typer.echo(f"{entry.name}: {entry.drill.title}", err=True)
         result = attempt(
             entry,
             stopping,
             lambda line: typer.echo(f"  {line}", err=True),
-            keep,
+            files.keep,
             with_control=control,
             brokers=brokers or lab,
         )
-        results.append(result)
+        found.append(result)
         if not json:
             typer.echo(document.text(result))
+        files.add(document.line(result))
         if stopping.is_set():
             break
     if json:
-        session.report({"items": [document.document(one) for one in results]}, "", json=True)
-    if report is not None:
-        report.write_text(page(results), encoding="utf-8")
-    if any(one.failed for one in results):
+        session.report({"items": [document.document(one) for one in found]}, "", json=True)
+    if files.report is not None:
+        files.report.write_text(page(found), encoding="utf-8")
+    if any(one.failed for one in found):
         raise typer.Exit(1)
-    if any(one.impossible for one in results) or stopping.is_set():
+    if any(one.impossible for one in found) or stopping.is_set():
         raise typer.Exit(_NOT_POSSIBLE)

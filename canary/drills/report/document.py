@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
@@ -80,6 +81,22 @@ def rows(tally: Tally) -> list[tuple[str, str]]:
         ("ack rate", f"{tally.ack_rate:.4g}"),
         ("loss rate", f"{tally.loss_rate:.4g}"),
     ]
+
+
+def line(result: Result) -> dict[str, Any]:
+    """Return what is kept of a result when many are gathered in one file, a line each."""
+    kept = (
+        "name",
+        "version",
+        "outcome",
+        "detected",
+        "paged_after_at_most_s",
+        "control_silent",
+        "complaints",
+        "seconds",
+    )
+    whole = document(result)
+    return {"at": _time(time.time()), "digest": result.entry.digest, **{name: whole[name] for name in kept}}
 
 
 def document(result: Result) -> dict[str, Any]:
