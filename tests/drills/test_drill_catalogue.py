@@ -9,6 +9,8 @@ import pytest
 import canary.drills
 from canary.anomalies.catalogue import CATALOGUE
 from canary.drills.catalogue import UNDRILLED, Entry, drills
+from canary.drills.steps.step import LiveStep
+from spark_reconcile.nightly.drilling import LIVE
 
 EACH = pytest.mark.parametrize("entry", drills().values(), ids=drills())
 
@@ -67,3 +69,15 @@ def test_a_kind_has_a_drill_or_a_reason_and_not_both() -> None:
     assert said & UNDRILLED.keys() == set(), "take these out of UNDRILLED: they have a drill"
     assert set(UNDRILLED) <= set(CATALOGUE)
     assert all(reason.endswith(".") for reason in UNDRILLED.values())
+
+
+def test_the_scheduler_performs_every_drill_that_a_live_cluster_bears() -> None:
+    assert set(LIVE) == {name for name, entry in drills().items() if entry.drill.live}
+
+
+@EACH
+def test_a_drill_of_a_live_cluster_harms_only_by_steps_that_may_be_taken_there(entry: Entry) -> None:
+    if entry.drill.live:
+        others = [step for step in entry.drill.steps if not isinstance(step, LiveStep)]
+        assert all(step.waits for step in others)
+        assert all(said.at for said in entry.drill.says), "or what is found could be another's"
