@@ -49,6 +49,9 @@ def destroy(lab: Lab, topic: str, count: int) -> None:
 OFF = {
     "canary_certificate_expiry_timestamp_seconds": "no TLS here",
     "canary_api_certificate_expiry_timestamp_seconds": "no TLS here",
+    "canary_drill_last_success_timestamp_seconds": "the mode drill is off: see test_drill_reaches_pager",
+    "canary_drill_detection_seconds": "the same",
+    "canary_drill_page_seconds": "the same",
     "canary_quiet": "nothing is planned, and no cluster is in shadow mode",
 }
 """Metrics whose feature is off here, and why."""
