@@ -91,7 +91,8 @@ test-e2e: brokers  ## Tests with real Prometheus, Alertmanager and browser (need
 test-slow: brokers  ## The short form of what make test has no time for: a night, other Kafkas, credentials, topics' lives, drills
 	@$(LANES); \
 	lane spark $(PYTEST) -m 'slow and spark'; \
-	here slow $(PYTEST) -m 'slow and not spark'; \
+	lane brokers $(PYTEST) --durations 10 -m 'slow and kafka and not spark'; \
+	here slow $(PYTEST) -m 'slow and not kafka and not spark'; \
 	ended
 
 test-all: brokers  ## Everything in its long form, with many more examples (hours; make bench is apart)
