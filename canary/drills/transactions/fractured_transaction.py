@@ -8,7 +8,7 @@ The canary says which committed writes are gone, and of each transaction that it
 """
 
 from canary.drills.drill import REPLICAS_MISSING, Control, Drill, Said
-from canary.drills.rig.direct import GONE, TORN
+from canary.drills.rig.direct import GONE
 from canary.drills.stage import PROBES, TRANSACTIONS, Stage, Topic
 from canary.drills.steps.brokers import Kill, Start
 from canary.drills.steps.logs import CutAt, NoteRest
@@ -34,7 +34,7 @@ DRILL = Drill(
         UntilAcked(20, 1, TRANSACTIONS),
     ),
     says=(
-        Said("fractured-transaction", at=TORN),
+        Said("fractured-transaction", at=GONE, how="within"),  # one of its lost writes, whichever is found first
         Said("lost-write", at=GONE),
     ),
     echoes=REPLICAS_MISSING | {"offline-partition", "truncation", "inconsistent-offsets"},
