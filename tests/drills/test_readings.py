@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from canary.drills.rig import direct
-from canary.drills.rig.direct import DISORDERED, GONE, SHOWN, TORN, TWICE, Place
+from canary.drills.rig.direct import DISORDERED, GONE, SHOWN, TWICE, Place
 from canary.probe.identity import Identity
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ def readings(
     [
         ({0: 0, 1: 1}, [(0, 0, None), (1, 1, None)], {}, {}),
         ({0: 0, 1: 5}, [(0, 0, None), (1, 1, None), (2, None, None)], {}, {GONE: {1: 1}}),
-        ({0: 0}, [(0, 0, 3), (1, 1, 3), (2, 2, 3)], {3: "committed"}, {GONE: {1: 1, 2: 2}, TORN: {1: 1}}),
+        ({0: 0}, [(0, 0, 3), (1, 1, 3), (2, 2, 3)], {3: "committed"}, {GONE: {1: 1, 2: 2}}),
         ({}, [(0, 0, 3), (1, 1, 4), (2, 2, 5)], {3: "aborted", 4: "indeterminate"}, {}),
         ({0: 0, 4: 1}, [(0, 0, 3), (1, None, 3)], {3: "aborted"}, {SHOWN: {0: 0, 4: 1}}),
         ({0: 0, 1: 0, 2: 1, 3: 0}, [(0, 0, None), (1, 2, None)], {}, {TWICE: {1: 0, 3: 0}}),

@@ -18,8 +18,6 @@ from canary.probe.record import Probe, decode
 _PATIENCE_S: Final = 60.0
 GONE: Final = "gone"
 """What was promised and is no longer what was promised."""
-TORN: Final = "torn"
-"""Of each transaction that has lost something: the first of that."""
 SHOWN: Final = "aborted and shown"
 """What a read_committed consumer is given, though its transaction was aborted."""
 TWICE: Final = "there twice"
@@ -123,23 +121,19 @@ def readings(bootstrap: str, probe_log: Path) -> dict[str, dict[Place, Identity]
     for topic in {one["topic"] for one in sent}:
         there |= found(bootstrap, topic)
     gone: dict[Place, Identity] = {}
-    torn: dict[tuple[int, int, int | None], Place] = {}
     aborted: set[tuple[str, Identity]] = set()
     for one in sent:  # a place may have been promised twice: again after a loss
         place = Place(one["topic"], one["partition"], one["offset"])
-        who, transaction = identity(one), _transaction(one)
-        outcome = "committed" if one["transaction_id"] is None else outcomes.get(transaction)
+        who = identity(one)
+        outcome = "committed" if one["transaction_id"] is None else outcomes.get(_transaction(one))
         if outcome == "aborted":
             aborted.add((one["topic"], who))
         promised = outcome == "committed" and one["outcome"] == "acked" and one["offset"] is not None
         if promised and there.get(place) != who:
             gone[place] = who
-            torn[transaction] = min(place, torn.get(transaction, place))
-    torn = {one: place for one, place in torn.items() if one[2] is not None}
     shown = {place: who for place, who in there.items() if (place.topic, who) in aborted}
     return {
         GONE: gone,
-        TORN: {place: gone[place] for place in torn.values()},
         SHOWN: shown,
         TWICE: _twice(there),
         DISORDERED: _disordered(there),
