@@ -110,7 +110,7 @@ def readable(bootstrap: str, topic: str, partition: int) -> bool:
 
 
 def readings(bootstrap: str, probe_log: Path) -> dict[str, dict[Place, Identity]]:
-    """Return what is not as a canary was promised, by its shipped probe log: GONE, TORN, SHOWN, TWICE, DISORDERED.
+    """Return what is not as a canary was promised, by its shipped probe log: GONE, SHOWN, TWICE, DISORDERED.
 
     Promised is what was acknowledged, unless it was part of a transaction that did not commit; and of an aborted
     transaction nothing is shown.
