@@ -44,11 +44,8 @@ DRILL = Drill(
         modes={"plain": {"interval": "100ms"}},
     ),
     steps=_steps(_PLAIN),
-    says=(
-        Said("lost-write", at=GONE, severity="warning"),
-        Said("inconsistent-offsets", at=GONE, how="within", severity="warning"),
-    ),
-    echoes=REPLICAS_MISSING | {"offline-partition", "truncation"},
+    says=(Said("lost-write", at=GONE, severity="warning"),),
+    echoes=REPLICAS_MISSING | {"offline-partition", "truncation", "inconsistent-offsets"},  # views of the same loss
     control=Control(
         why="With acks=all the leader waits for the followers.",
         stage=Stage(properties=_PATIENT),
