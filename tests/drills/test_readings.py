@@ -45,8 +45,8 @@ def readings(
             (directory / name).mkdir()
             pq.write_table(pa.Table.from_pylist(table), directory / name / "part.parquet")
     log = {Place("t", 0, offset): Identity(7, 1, 0, sequence) for offset, sequence in there.items()}
-    monkeypatch.setattr(direct, "found", lambda _bootstrap, _topic: log)
-    found = direct.readings("", directory)
+    monkeypatch.setattr(direct, "standing", lambda _bootstrap, _topic: log)
+    found = direct.readings(direct.look("", directory))
     return {
         name: {place.offset: identity.sequence for place, identity in places.items()}
         for name, places in found.items()

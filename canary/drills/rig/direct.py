@@ -109,35 +109,60 @@ def readable(bootstrap: str, topic: str, partition: int) -> bool:
     return True
 
 
-def readings(bootstrap: str, probe_log: Path) -> dict[str, dict[Place, Identity]]:
-    """Return what is not as a canary was promised, by its shipped probe log: GONE, SHOWN, TWICE, DISORDERED.
+class Look(NamedTuple):
+    """A probe log, and what a direct reading finds in its topics.
+
+    Attributes:
+        sent: the probe log's rows of probes.
+        outcomes: of transactions, by producer id, generation and transaction id.
+        there: what stands at each place; None: a record that is no probe.
+    """
+
+    sent: list[dict[str, Any]]
+    outcomes: Mapping[tuple[int, int, int | None], str]
+    there: Mapping[Place, Identity | None]
+
+    def outcome(self, row: Mapping[str, Any]) -> str | None:
+        """Return what became of the transaction of a probe; that of one without is committed. None: not known."""
+        return "committed" if row["transaction_id"] is None else self.outcomes.get(_transaction(row))
+
+    def acked(self, row: Mapping[str, Any]) -> bool:
+        """Tell whether a probe was acknowledged and, where it is part of a transaction, committed."""
+        return row["outcome"] == "acked" and self.outcome(row) == "committed"
+
+    @property
+    def probes(self) -> dict[Place, Identity]:
+        """The probes that are there."""
+        return {place: who for place, who in self.there.items() if who is not None}
+
+
+def look(bootstrap: str, probe_log: Path) -> Look:
+    """Read a shipped probe log, and all of its topics."""
+    sent = rows(probe_log / "probes")
+    outcomes = {_transaction(one): one["outcome"] for one in rows(probe_log / "transactions")}
+    there: dict[Place, Identity | None] = {}
+    for topic in {one["topic"] for one in sent}:
+        there |= standing(bootstrap, topic)
+    return Look(sent, outcomes, there)
+
+
+def readings(seen: Look) -> dict[str, dict[Place, Identity]]:
+    """Return what is not as a canary was promised: GONE, SHOWN, TWICE, DISORDERED.
 
     Promised is what was acknowledged, unless it was part of a transaction that did not commit; and of an aborted
     transaction nothing is shown.
     """
-    sent = rows(probe_log / "probes")
-    outcomes = {_transaction(one): one["outcome"] for one in rows(probe_log / "transactions")}
-    there: dict[Place, Identity] = {}
-    for topic in {one["topic"] for one in sent}:
-        there |= found(bootstrap, topic)
+    there = seen.probes
     gone: dict[Place, Identity] = {}
     aborted: set[tuple[str, Identity]] = set()
-    for one in sent:  # a place may have been promised twice: again after a loss
-        place = Place(one["topic"], one["partition"], one["offset"])
+    for one in seen.sent:  # a place may have been promised twice: again after a loss
         who = identity(one)
-        outcome = "committed" if one["transaction_id"] is None else outcomes.get(_transaction(one))
-        if outcome == "aborted":
+        if seen.outcome(one) == "aborted":
             aborted.add((one["topic"], who))
-        promised = outcome == "committed" and one["outcome"] == "acked" and one["offset"] is not None
-        if promised and there.get(place) != who:
-            gone[place] = who
+        if seen.acked(one) and one["offset"] is not None and there.get(where(one)) != who:
+            gone[where(one)] = who
     shown = {place: who for place, who in there.items() if (place.topic, who) in aborted}
-    return {
-        GONE: gone,
-        SHOWN: shown,
-        TWICE: _twice(there),
-        DISORDERED: _disordered(there),
-    }
+    return {GONE: gone, SHOWN: shown, TWICE: _twice(there), DISORDERED: _disordered(there)}
 
 
 def _twice(there: Mapping[Place, Identity]) -> dict[Place, Identity]:
@@ -157,13 +182,18 @@ def _disordered(there: Mapping[Place, Identity]) -> dict[Place, Identity]:
     return found
 
 
+def standing(bootstrap: str, topic: str) -> dict[Place, Identity | None]:
+    """Return the identity at each place of a topic that holds a record; None: that is no probe of any canary."""
+    read = ((one, decode(one.value, None)) for one in records(bootstrap, topic))
+    return {
+        Place(topic, one.partition, one.offset): probe.identity if isinstance(probe, Probe) else None
+        for one, probe in read
+    }
+
+
 def found(bootstrap: str, topic: str) -> dict[Place, Identity]:
     """Return the identity at each place of a topic that holds a probe, of any canary."""
-    return {
-        Place(topic, one.partition, one.offset): probe.identity
-        for one in records(bootstrap, topic)
-        if isinstance(probe := decode(one.value, None), Probe)
-    }
+    return {place: who for place, who in standing(bootstrap, topic).items() if who is not None}
 
 
 def rows(directory: Path) -> list[dict[str, Any]]:
@@ -174,6 +204,11 @@ def rows(directory: Path) -> list[dict[str, Any]]:
 def identity(row: Mapping[str, int]) -> Identity:
     """Return the identity in a row of a probe log."""
     return Identity(row["producer_id"], row["generation"], row["partition"], row["sequence"])
+
+
+def where(row: Mapping[str, Any]) -> Place:
+    """Return the place in a row of a probe log, which has an offset."""
+    return Place(row["topic"], row["partition"], row["offset"])
 
 
 def _transaction(row: Mapping[str, Any]) -> tuple[int, int, int | None]:

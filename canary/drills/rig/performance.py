@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from confluent_kafka.admin import AdminClient
 
+from canary.anomalies.violation import following
 from canary.drills.drill import Said
 from canary.drills.rig import direct, tally
 from canary.drills.rig.direct import Place
@@ -162,8 +163,8 @@ def play(brokers: Lab, stage: Stage, steps: Iterable[Step], says: Iterable[Said]
         _await(rig, tuple(says))
         findings = tuple(sorted((_finding(rig, one) for one in rig.canary.violations()), key=lambda one: one.at))
         rig.canary.stop()
-        found = direct.readings(brokers.bootstrap, rig.canary.probe_log)
-        reading = tally.read(brokers.bootstrap, rig.canary.probe_log)
+        seen = direct.look(brokers.bootstrap, rig.canary.probe_log)
+        found, reading = direct.readings(seen), tally.read(seen)
         for check in rig.checks:
             check()
     finally:
@@ -192,11 +193,9 @@ def _finding(rig: Rig, violation: dict[str, Any]) -> Finding:
     records: dict[Place, Identity | None] = {}
     if partition is not None and violation["offset"] is not None:
         for offset, size, who in rig.canary.runs_of(violation):
+            first = Identity(*who) if who else None
             for step in range(size):
-                identity = Identity(*who) if who else None
-                records[Place(topic, partition, offset + step)] = (
-                    identity._replace(sequence=identity.sequence + step) if identity else None
-                )
+                records[Place(topic, partition, offset + step)] = following(first, step)
     at = datetime.fromisoformat(violation["first_seen_at"]).timestamp()
     return Finding(
         kind=violation["kind"],

@@ -4,15 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
-import pyarrow.dataset as ds
-
 from canary.drills.rig import direct
-from canary.drills.rig.direct import Place
+from canary.drills.rig.direct import Look, Place
 from canary.probe.identity import Identity
-from canary.probe.record import Probe, decode
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,29 +55,18 @@ class Reading:
     there: Mapping[Place, Identity | None] = field(default_factory=dict)
 
 
-def read(bootstrap: str, probe_log: Path) -> Reading:
-    """Read the topics of a probe log, and hold them beside it."""
-    rows = _rows(probe_log / "probes")
-    if not rows:
+def read(seen: Look) -> Reading:
+    """Hold the promises of a probe log beside what is there."""
+    if not seen.sent:
         return Reading()
-    there: dict[Place, Identity | None] = {}
-    for topic in {one["topic"] for one in rows}:
-        for record in direct.records(bootstrap, topic):
-            probe = decode(record.value, None)
-            place = Place(topic, record.partition, record.offset)
-            there[place] = probe.identity if isinstance(probe, Probe) else None
-    committed = {_transaction(one) for one in _rows(probe_log / "transactions") if one["outcome"] == "committed"}
-    acked = [
-        one
-        for one in rows
-        if one["outcome"] == "acked" and (one["transaction_id"] is None or _transaction(one) in committed)
-    ]
+    acked = [one for one in seen.sent if seen.acked(one)]
     promised: dict[Place, tuple[Identity, ...]] = {}
     for one in acked:
         if one["offset"] is not None:
-            place = Place(one["topic"], one["partition"], one["offset"])
-            promised[place] = (*promised.get(place, ()), _identity(one)[1])
-    return Reading(count(map(_identity, rows), map(_identity, acked), _identities(there)), promised, there)
+            place = direct.where(one)
+            promised[place] = (*promised.get(place, ()), direct.identity(one))
+    here = ((place.topic, who) for place, who in seen.probes.items())
+    return Reading(count(map(_of_topic, seen.sent), map(_of_topic, acked), here), promised, seen.there)
 
 
 def count(
@@ -94,17 +79,5 @@ def count(
     return Tally(len(sent), len(kept), len(sent & here), len(kept - here), len((sent - kept) & here))
 
 
-def _identities(there: Mapping[Place, Identity | None]) -> Iterable[tuple[str, Identity]]:
-    return ((place.topic, who) for place, who in there.items() if who is not None)
-
-
-def _rows(directory: Path) -> list[dict[str, Any]]:
-    return ds.dataset(directory).to_table().to_pylist() if directory.exists() else []
-
-
-def _identity(row: Mapping[str, Any]) -> tuple[str, Identity]:
-    return row["topic"], Identity(row["producer_id"], row["generation"], row["partition"], row["sequence"])
-
-
-def _transaction(row: Mapping[str, Any]) -> tuple[int, int, int]:
-    return row["producer_id"], row["generation"], row["transaction_id"]
+def _of_topic(row: Mapping[str, Any]) -> tuple[str, Identity]:
+    return row["topic"], direct.identity(row)
