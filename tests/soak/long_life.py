@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Final
 from canary.drills.rig.rig import NotInTimeError, Rig, StoppedError
 from canary.drills.stage import PROBES, Stage, Topic
 from canary.drills.steps.brokers import Kill, Pause, Resume, Start, Stop
-from canary.drills.steps.canary import KillCanary, Pass, StartCanary, remember, until_probing
+from canary.drills.steps.canary import KillCanary, StartCanary, remember, until_probing
+from canary.drills.steps.waiting import Pass
 from canary.lab import LabError, NodeProperties
 from tests.soak.measured import Meter, growth
 from tests.support.labs import Watched

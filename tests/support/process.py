@@ -10,10 +10,9 @@ import time
 from typing import TYPE_CHECKING, Any, Self
 
 import httpx
-import pyarrow.dataset as ds
-from confluent_kafka import Consumer, TopicPartition
 
 from canary.anomalies.violation import SENT_AGAIN
+from canary.drills.rig import direct
 from canary.drills.rig.installation import Installation
 from canary.probe.identity import Identity
 from canary.probe.record import Probe, decode
@@ -195,31 +194,7 @@ class Canary(Installation):
 
 def records(bootstrap: str, topic: str, isolation: str = "read_committed") -> Iterator[tuple[int, int, bytes | None]]:
     """Yield (partition, offset, value) of all that the topic holds, by a plain client."""
-    consumer = Consumer(
-        {
-            "bootstrap.servers": bootstrap,
-            "group.id": "reader",
-            "enable.auto.commit": False,
-            "isolation.level": isolation,
-            "enable.partition.eof": True,
-            "auto.offset.reset": "earliest",
-        }
-    )
-    try:
-        partitions = sorted(consumer.list_topics(topic, timeout=10).topics[topic].partitions)
-        consumer.assign([TopicPartition(topic, p, 0) for p in partitions])
-        waiting = set(partitions)
-        deadline = time.monotonic() + 60
-        while waiting:
-            assert time.monotonic() < deadline, f"the topic could not be read to its end: {waiting}"
-            for message in consumer.consume(5000, 0.5):
-                if message.error() is not None:
-                    if message.error().name() == "_PARTITION_EOF":
-                        waiting.discard(message.partition())
-                    continue
-                yield message.partition(), message.offset(), message.value()
-    finally:
-        consumer.close()
+    yield from ((one.partition, one.offset, one.value) for one in direct.records(bootstrap, topic, isolation))
 
 
 def identities(bootstrap: str, topic: str) -> dict[Identity, list[int]]:
@@ -234,9 +209,5 @@ def identities(bootstrap: str, topic: str) -> dict[Identity, list[int]]:
 
 def acknowledged(directory: Path) -> dict[Identity, int]:
     """Return what the shipped probe log says was acknowledged, and where."""
-    rows = ds.dataset(directory / "probe-log" / "probes").to_table().to_pylist()
-    return {
-        Identity(r["producer_id"], r["generation"], r["partition"], r["sequence"]): r["offset"]
-        for r in rows
-        if r["outcome"] == "acked"
-    }
+    rows = direct.rows(directory / "probe-log" / "probes")
+    return {direct.identity(row): row["offset"] for row in rows if row["outcome"] == "acked"}

@@ -6,9 +6,9 @@ nothing is said.
 """
 
 from canary.drills.drill import Drill
-from canary.drills.steps.canary import OwnClock, Pass, StepClock
+from canary.drills.steps.canary import OwnClock, StepClock
 from canary.drills.steps.saying import NothingForgotten, UntilReady
-from canary.drills.steps.waiting import UntilAcked
+from canary.drills.steps.waiting import Pass, UntilAcked
 
 DRILL = Drill(
     title="The canary's clock is set",

@@ -8,9 +8,8 @@ that it is blind, and that it was refused; when its password counts again it goe
 from canary.drills.drill import Control, Drill, Said
 from canary.drills.stage import Stage
 from canary.drills.steps.access import Admit, TurnAway
-from canary.drills.steps.canary import Pass
 from canary.drills.steps.saying import NothingForgotten, UntilOver
-from canary.drills.steps.waiting import Mark, UntilAcked, UntilSaid
+from canary.drills.steps.waiting import Mark, Pass, UntilAcked, UntilSaid
 
 DRILL = Drill(
     title="The canary's credentials are deleted",

@@ -8,9 +8,8 @@ go on, so does it, by itself, and nothing was lost.
 from canary.drills.drill import REPLICAS_MISSING, Control, Drill, Said
 from canary.drills.stage import KNOWABLE
 from canary.drills.steps.brokers import Pause, Resume
-from canary.drills.steps.canary import Pass
 from canary.drills.steps.saying import NothingForgotten, UntilOver
-from canary.drills.steps.waiting import Mark, UntilAcked, UntilSaid
+from canary.drills.steps.waiting import Mark, Pass, UntilAcked, UntilSaid
 
 _ALL = (1, 2, 3)
 

@@ -8,10 +8,9 @@ are stalled, and what they could read; when fetches are answered again it is ove
 
 from canary.drills.drill import Control, Drill, Said
 from canary.drills.stage import PROBES, Stage
-from canary.drills.steps.canary import Pass
 from canary.drills.steps.network import Faults, Heal
 from canary.drills.steps.saying import NothingForgotten, UntilMetric, UntilOver
-from canary.drills.steps.waiting import Mark, UntilAcked, UntilSaid
+from canary.drills.steps.waiting import Mark, Pass, UntilAcked, UntilSaid
 from canary.lab import Hold
 
 _NO_FETCH = Faults((Hold("Fetch", until_api="DeleteTopics", count=10**9),))

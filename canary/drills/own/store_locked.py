@@ -7,9 +7,9 @@ that did nothing.
 """
 
 from canary.drills.drill import Drill
-from canary.drills.steps.canary import Pass, WhileStoreLocked
+from canary.drills.steps.canary import WhileStoreLocked
 from canary.drills.steps.saying import NothingForgotten, UntilCounted, UntilNotReady, UntilReady
-from canary.drills.steps.waiting import UntilAcked
+from canary.drills.steps.waiting import Pass, UntilAcked
 
 DRILL = Drill(
     title="The canary's store is locked",

@@ -21,7 +21,7 @@ from canary.drills.rig.guarded import guarded
 from canary.drills.rig.rig import Line, Rig
 from canary.drills.rig.tally import Reading
 from canary.drills.stage import Stage
-from canary.drills.steps.step import Step
+from canary.drills.steps.step import Step, take
 from canary.lab import Lab
 from canary.probe.identity import Identity
 
@@ -153,13 +153,7 @@ def play(brokers: Lab, stage: Stage, steps: Iterable[Step], says: Iterable[Said]
     try:
         rig.until(lambda: rig.metric("canary_probes_seen_total") > 10, _START_S, "the canary probes")
         rig.note(f"the canary probes: {rig.canary.base}")
-        for step in steps:
-            line = str(step)
-            if line and not step.waits:
-                rig.note(line, done=True)
-            step.take(rig)
-            if line and step.waits:
-                rig.note(line)
+        take(rig, steps)
         _await(rig, tuple(says))
         findings = tuple(sorted((_finding(rig, one) for one in rig.canary.violations()), key=lambda one: one.at))
         rig.canary.stop()

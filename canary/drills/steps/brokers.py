@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from canary.drills.rig.direct import Place
 from canary.drills.rig.rig import Rig
 from canary.drills.stage import PROBES
 from canary.drills.steps.step import Step
@@ -172,6 +173,18 @@ class Roll(Step):
         return f"{_are(self.nodes)} {how}, one after the other"
 
 
+def lose_unflushed(rig: Rig, nodes: tuple[int, ...], place: Place) -> None:
+    """Cut the logs of a partition on dead brokers, from a place on; unless every batch of the topic was flushed."""
+    topic, partition, offset = place
+    staged = rig.stage.topics.get(topic)  # none: one of Kafka's own
+    if staged is not None and staged.config.get("flush.messages") == "1":
+        rig.note("nothing is lost with the page cache: every batch was flushed (flush.messages=1)")
+        return
+    for node in nodes:
+        cut = rig.lab.truncate(node, topic, partition, to_offset=offset)
+        rig.note(f"{topic}-{partition} on broker {node} ends at {cut.after}, no longer at {cut.before}")
+
+
 @dataclass(frozen=True, slots=True)
 class LosePageCache(Step):
     """What dead brokers had not yet flushed is gone, as after a loss of power: the newest records of each log.
@@ -187,16 +200,9 @@ class LosePageCache(Step):
 
     def take(self, rig: Rig) -> None:
         """Cut the logs, unless they were flushed."""
-        staged = rig.stage.topics.get(self.topic)  # none: one of Kafka's own
-        if staged is not None and staged.config.get("flush.messages") == "1":
-            rig.note("nothing is lost with the page cache: every batch was flushed (flush.messages=1)")
-            return
         for partition in self.partitions:
-            ends = {node: rig.lab.end_offset(node, self.topic, partition) for node in self.nodes}
-            to = max(0, max(ends.values()) - self.records)
-            for node in self.nodes:
-                cut = rig.lab.truncate(node, self.topic, partition, to_offset=to)
-                rig.note(f"{self.topic}-{partition} on broker {node} ends at {cut.after}, no longer at {cut.before}")
+            end = max(rig.lab.end_offset(node, self.topic, partition) for node in self.nodes)
+            lose_unflushed(rig, self.nodes, Place(self.topic, partition, max(0, end - self.records)))
 
     def __str__(self) -> str:
         """Say it."""

@@ -16,7 +16,7 @@ import httpx
 
 from canary.drills.rig.installation import Installation
 from canary.drills.rig.rig import Rig, StoppedError
-from canary.drills.steps.step import Step
+from canary.drills.steps.step import Step, take
 
 _START_S: Final = 40.0
 _PROBES: Final = 10
@@ -199,9 +199,7 @@ class WhileStoreLocked(Step):
         """Take the lock, and the steps, and give it back."""
         with contextlib.closing(sqlite3.connect(rig.canary.store, timeout=60, isolation_level=None)) as store:
             store.execute("BEGIN EXCLUSIVE")
-            for step in self.steps:
-                step.take(rig)
-                rig.note(str(step), done=not step.waits)
+            take(rig, self.steps)
             store.execute("ROLLBACK")
         rig.note("the store's lock is free again")
 
@@ -317,23 +315,3 @@ class StepClock(Step):
 
 def _clock(rig: Rig) -> Path:
     return rig.directory / "clock"
-
-
-@dataclass(frozen=True, slots=True)
-class Pass(Step):
-    """Time passes."""
-
-    seconds: float
-
-    def take(self, rig: Rig) -> None:
-        """Wait."""
-        _pass(rig, self.seconds)
-
-    def __str__(self) -> str:
-        """Say it."""
-        return f"{self.seconds:g} s pass"
-
-
-def _pass(rig: Rig, seconds: float) -> None:
-    if rig.stopping.wait(seconds):
-        raise StoppedError

@@ -9,7 +9,7 @@ from canary.drills.rig import direct
 from canary.drills.rig.direct import Place
 from canary.drills.rig.rig import Rig
 from canary.drills.stage import PROBES
-from canary.drills.steps.brokers import named
+from canary.drills.steps.brokers import lose_unflushed, named
 from canary.drills.steps.step import Step
 from canary.probe.record import Probe, decode
 
@@ -85,13 +85,8 @@ class CutAt(Step):
 
     def take(self, rig: Rig) -> None:
         """Cut them, unless they were flushed."""
-        for topic, partition, offset in rig.places[self.name]:
-            if rig.stage.topics[topic].config.get("flush.messages") == "1":
-                rig.note("nothing is lost with the page cache: every batch was flushed (flush.messages=1)")
-                continue
-            for node in self.nodes:
-                cut = rig.lab.truncate(node, topic, partition, to_offset=offset)
-                rig.note(f"{topic}-{partition} on broker {node} ends at {cut.after}, no longer at {cut.before}")
+        for place in rig.places[self.name]:
+            lose_unflushed(rig, self.nodes, place)
 
     def __str__(self) -> str:
         """Say it."""

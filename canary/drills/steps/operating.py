@@ -17,7 +17,7 @@ from canary.drills.rig import direct
 from canary.drills.rig.direct import Place
 from canary.drills.rig.rig import CLUSTER, Rig
 from canary.drills.stage import KNOWABLE, PROBES
-from canary.drills.steps.step import Step
+from canary.drills.steps.step import Step, take
 from canary.drills.steps.waiting import Mark
 from canary.lab import Lab, LabError
 
@@ -178,10 +178,7 @@ class AnotherCluster(Step):
                 raise LabError("the ports of the cluster were taken by another program meanwhile; try again")
             for name in rig.stage.topics:
                 rig.make_topic(name)
-            for step in self.steps:
-                if line := str(step):
-                    rig.note(line)
-                step.take(rig)
+            take(rig, self.steps)
         finally:
             other.stop(hard=True)
         rig.note("the known cluster is started again")

@@ -1,5 +1,6 @@
 """A step of a drill."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from canary.drills.rig.rig import Ground, Rig
@@ -37,3 +38,14 @@ class LiveStep(Step):
     def take(self, rig: Ground) -> None:
         """Do it."""
         raise NotImplementedError
+
+
+def take(rig: Rig, steps: Iterable[Step]) -> None:
+    """Take steps, each with its line in the timeline; that of one that only waits once it has come."""
+    for step in steps:
+        line = str(step)
+        if line and not step.waits:
+            rig.note(line, done=True)
+        step.take(rig)
+        if line and step.waits:
+            rig.note(line)
