@@ -32,7 +32,7 @@ class Drilling:
     Args:
         store: has the drills that were.
         clusters: of the settings.
-        struck: whether an hour for drills has struck between two moments; None: nothing is due by the clock.
+        fired: returns the first hour for drills after a time; None: nothing is due by the clock.
         options: of the command (``--config`` and the like).
         command: performs a drill, given its name.
     """
@@ -41,13 +41,13 @@ class Drilling:
         self,
         store: Store,
         clusters: Iterable[ClusterSettings],
-        struck: Callable[[datetime, datetime], bool] | None,
+        fired: Callable[[datetime], datetime | None] | None,
         options: Sequence[str] = (),
         command: Sequence[str] = COMMAND,
     ) -> None:
         self._store = store
         self._clusters = [one.name for one in clusters if one.drill_topic is not None]
-        self._struck = struck
+        self._fired = fired
         self._options = options
         self._command = command
         self._looked = float("-inf")
@@ -61,7 +61,7 @@ class Drilling:
             StoreError: the store does not answer.
         """
         now = time.monotonic()
-        if self._struck is None or now - self._looked < _LOOK_S:
+        if self._fired is None or now - self._looked < _LOOK_S:
             return
         if self._process is not None and self._process.poll() is None:
             return
@@ -83,7 +83,8 @@ class Drilling:
         if last is None:
             return True
         began = datetime.fromtimestamp(last.began_ns / 1e9, UTC)
-        if self._struck is not None and self._struck(began, now):
+        struck = self._fired(began) if self._fired is not None else None
+        if struck is not None and struck <= now:
             return True
         return last.error is not None and (now - began).total_seconds() >= _AGAIN_S
 

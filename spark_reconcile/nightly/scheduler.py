@@ -187,7 +187,9 @@ class Scheduler:
         self._struck = False
         self._looked = float("-inf")
         self._trigger = trigger(settings.schedule.reconcile)
-        self._drills = Drilling(store, settings.clusters, self._drill_due(trigger(settings.schedule.drill)), options)
+        drilled = trigger(settings.schedule.drill)
+        fired = None if drilled is None else partial(following, drilled)
+        self._drills = Drilling(store, settings.clusters, fired, options)
 
     def run(self, stopping: threading.Event) -> None:
         """Act until ``stopping`` is set; then end the children and release the leases, in a few s more than GRACE_S."""
@@ -211,18 +213,6 @@ class Scheduler:
         finally:
             clock.shutdown(wait=False)
             self._stop()
-
-    @staticmethod
-    def _drill_due(hours: Any) -> Callable[[datetime, datetime], bool] | None:
-        """Return the function that says whether an hour for drills struck between two moments; None: there are none."""
-        if hours is None:
-            return None
-
-        def struck(since: datetime, now: datetime) -> bool:
-            at = following(hours, since)
-            return at is not None and at <= now
-
-        return struck
 
     def _led(self) -> frozenset[str]:
         """Return the led clusters, whose leases are renewed when that is due."""

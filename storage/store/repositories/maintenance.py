@@ -5,7 +5,7 @@ from dataclasses import asdict
 from functools import partial
 from typing import Any
 
-from sqlalchemy import Connection, Select, delete, insert, select, update
+from sqlalchemy import Connection, Select, and_, delete, func, insert, select, update
 
 from canary.anomalies.policy import CONDITIONS, DRILL
 from canary.anomalies.violation import Violation
@@ -91,8 +91,10 @@ class Drills(Repository):
         What one did that is over is left out: the drill's own row has it, and it would page again. Conditions stay what
         they are: they are true of the cluster, and end by themselves.
         """
-        harmed = DRILLS.c.topic.in_(sorted({one.topic for one in found if one.kind not in CONDITIONS}))
-        runs = self._all(select(DRILLS).where(DRILLS.c.cluster == cluster, harmed), _run)
+        topics = {one.topic for one in found if one.kind not in CONDITIONS}
+        if not topics:
+            return list(found)
+        runs = self._all(select(DRILLS).where(DRILLS.c.cluster == cluster, DRILLS.c.topic.in_(topics)), _run)
         return [one for one in (_filed(one, runs) for one in found) if one is not None]
 
     def abandon(self, cluster: str, at_ns: int) -> bool:
@@ -113,9 +115,17 @@ class Drills(Repository):
 
     def last_proofs(self) -> list[DrillRun]:
         """Return each cluster's last drill that was found and came back from the pager."""
-        proven = (DRILLS.c.error.is_(None), DRILLS.c.detected_ns.is_not(None), DRILLS.c.paged_ns.is_not(None))
-        query = select(DRILLS).where(DRILLS.c.ended_ns.is_not(None), *proven).order_by(DRILLS.c.began_ns)
-        return list({run.cluster: run for run in self._all(query, _run)}.values())
+        reached = (DRILLS.c.detected_ns, DRILLS.c.paged_ns, DRILLS.c.ended_ns)
+        proven = (DRILLS.c.error.is_(None), *(moment.is_not(None) for moment in reached))
+        last = (
+            select(DRILLS.c.cluster, func.max(DRILLS.c.began_ns).label("began_ns"))
+            .where(*proven)
+            .group_by(DRILLS.c.cluster)
+            .subquery()
+        )
+        same = (DRILLS.c.cluster == last.c.cluster, DRILLS.c.began_ns == last.c.began_ns)
+        found = self._all(select(DRILLS).join(last, and_(*proven, *same)).order_by(DRILLS.c.cluster), _run)
+        return list({run.cluster: run for run in found}.values())
 
 
 def _filed(violation: Violation, runs: Sequence[DrillRun]) -> Violation | None:
