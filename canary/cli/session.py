@@ -20,9 +20,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from canary.cli import logging
+from canary.errors import UserError
 
 if TYPE_CHECKING:
-    from canary.settings import Settings
+    from canary.settings import ClusterSettings, Settings
     from storage.store import Store
 
 ConfigOption = Annotated[
@@ -49,6 +50,8 @@ class Session:
     config: Path | None = None
     verbosity: int = 0
 
+
+_UNREACHABLE: Final = 3
 
 _SESSION: Final[ContextVar[Session]] = ContextVar("session", default=Session())  # noqa: B039  # it is frozen
 
@@ -80,6 +83,41 @@ def open_store(settings: Settings) -> Store:
     from storage.store import Store  # noqa: PLC0415  # SQLAlchemy takes its time
 
     return Store.connect(settings.store.url.get_secret_value(), timeout=settings.store.timeout)
+
+
+def with_address(settings: Settings, cluster: ClusterSettings) -> ClusterSettings:
+    """Return a cluster with its address; that of the embedded brokers is known once they run.
+
+    Raises:
+        UserError: they do not; exit status 3.
+    """
+    from canary.lab import Lab, LabError  # noqa: PLC0415
+
+    if not cluster.embedded:
+        return cluster
+    try:
+        lab = Lab.attach(settings.lab.directory)
+    except LabError as error:
+        raise UserError(str(error), _UNREACHABLE) from error
+    if not lab.alive():
+        raise UserError(f"the lab in {settings.lab.directory} does not run; start it: canary lab up", _UNREACHABLE)
+    return cluster.at(lab.bootstrap)
+
+
+def seconds_of(words: str, option: str) -> float:
+    """Return the seconds of a duration such as 30s or 5m, which an option has.
+
+    Raises:
+        typer.BadParameter: it is none.
+    """
+    from pydantic_core import PydanticCustomError  # noqa: PLC0415  # pydantic takes its time
+
+    from canary.settings.fields import seconds  # noqa: PLC0415
+
+    try:
+        return seconds(words)
+    except PydanticCustomError as error:
+        raise typer.BadParameter(error.message(), param_hint=option) from None
 
 
 def report(document: object, text: str, *, json: bool) -> None:

@@ -57,22 +57,8 @@ def reachable(settings: Settings, name: str) -> Iterator[tuple[ClusterSettings, 
     from canary.settings import admin_config  # noqa: PLC0415
 
     for given in settings.clusters:
-        cluster = _with_address(settings, given)
+        cluster = session.with_address(settings, given)
         yield cluster, AdminClient(calm(admin_config(cluster), name), logger=quiet_logger(name))
-
-
-def _with_address(settings: Settings, cluster: ClusterSettings) -> ClusterSettings:
-    from canary.lab import Lab, LabError  # noqa: PLC0415
-
-    if not cluster.embedded:
-        return cluster
-    try:
-        lab = Lab.attach(settings.lab.directory)
-    except LabError as error:
-        raise UserError(str(error), _UNREACHABLE) from error
-    if not lab.alive():
-        raise UserError(f"the lab in {settings.lab.directory} does not run; start it: canary lab up", _UNREACHABLE)
-    return cluster.at(lab.bootstrap)
 
 
 def _lines(report: dict[str, list[dict[str, Any]]]) -> Iterator[str]:

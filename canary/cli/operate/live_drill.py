@@ -36,11 +36,11 @@ def perform(entries: Sequence[Entry], name: str, page_within: str, *, json: bool
     from canary.processes import signals  # noqa: PLC0415
 
     settings = session.load_settings()
-    page_s = _seconds(page_within)
+    page_s = None if page_within == "never" else session.seconds_of(page_within, "--page-within")
     runs: list[DrillRun] = []
     with session.open_store(settings) as store:
         live = Live(
-            cluster=_reached(settings, name),
+            cluster=session.with_address(settings, _cluster(settings, name)),
             store=store,
             actor="command line",
             page_s=page_s,
@@ -59,27 +59,11 @@ def perform(entries: Sequence[Entry], name: str, page_within: str, *, json: bool
         raise typer.Exit(1)
 
 
-def _seconds(page_within: str) -> float | None:
-    from pydantic_core import PydanticCustomError  # noqa: PLC0415  # pydantic takes its time
-
-    from canary.settings.fields import seconds  # noqa: PLC0415
-
-    if page_within == "never":
-        return None
-    try:
-        return seconds(page_within)
-    except PydanticCustomError as error:
-        raise typer.BadParameter(error.message(), param_hint="--page-within") from None
-
-
-def _reached(settings: Settings, name: str) -> ClusterSettings:
-    """Return a cluster with its address, which the embedded lab's directory knows."""
-    from canary.lab import Lab  # noqa: PLC0415
-
-    for cluster in settings.clusters:
-        if cluster.name == name:
-            return cluster.at(Lab.attach(settings.lab.directory).bootstrap) if cluster.embedded else cluster
-    raise UserError(f"there is no cluster {name}; there are: {', '.join(one.name for one in settings.clusters)}")
+def _cluster(settings: Settings, name: str) -> ClusterSettings:
+    found = next((one for one in settings.clusters if one.name == name), None)
+    if found is None:
+        raise UserError(f"there is no cluster {name}; there are: {', '.join(one.name for one in settings.clusters)}")
+    return found
 
 
 def owned(name: str, confirmed: str) -> Brokers:
@@ -93,8 +77,8 @@ def owned(name: str, confirmed: str) -> Brokers:
     if confirmed != name:
         raise UserError(f"--i-own-this-cluster {confirmed} is not --cluster {name}: nothing is broken")
     settings = session.load_settings()
-    cluster = next((one for one in settings.clusters if one.name == name), None)
-    if cluster is None or not cluster.embedded:
+    cluster = _cluster(settings, name)
+    if not cluster.embedded:
         raise UserError(f"{name} is not the embedded cluster of `canary up`: only its brokers can be broken from here")
     found = Lab.attach(settings.lab.directory)
     if not found.alive():
@@ -103,33 +87,15 @@ def owned(name: str, confirmed: str) -> Brokers:
 
     @contextmanager
     def brokers(stage: Stage, _hand: Stagehand) -> Iterator[Lab]:
-        _refuse_others(found, own | set(stage.topics))
-        _delete(found, set(stage.topics))
+        from canary.drills.rig.performance import delete, topics  # noqa: PLC0415  # Kafka's client takes its time
+
+        if others := sorted(topics(found) - own - set(stage.topics)):
+            raise UserError(f"the cluster has topics of others, which would be harmed: {', '.join(others[:5])}")
+        delete(found, stage.topics)
         try:
             yield found
         finally:
             found.mend()
-            _delete(found, set(stage.topics))
+            delete(found, stage.topics)
 
     return brokers
-
-
-def _refuse_others(lab: Lab, ours: set[str]) -> None:
-    if others := sorted(_topics(lab) - ours):
-        raise UserError(f"the cluster has topics of others, which would be harmed: {', '.join(others[:5])}")
-
-
-def _topics(lab: Lab) -> set[str]:
-    from confluent_kafka.admin import AdminClient  # noqa: PLC0415  # it takes its time
-
-    named = AdminClient({"bootstrap.servers": lab.bootstrap, "log_level": 0}).list_topics(timeout=60).topics
-    return {name for name in named if not name.startswith("__")}
-
-
-def _delete(lab: Lab, topics: set[str]) -> None:
-    from confluent_kafka.admin import AdminClient  # noqa: PLC0415  # it takes its time
-
-    if gone := sorted(topics & _topics(lab)):
-        admin = AdminClient({"bootstrap.servers": lab.bootstrap, "log_level": 0})
-        for future in admin.delete_topics(gone, operation_timeout=60).values():
-            future.exception(90)

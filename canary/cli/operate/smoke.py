@@ -27,15 +27,9 @@ def smoke(
 
     Example: canary smoke --for 30s --config canary.yaml
     """
-    from pydantic_core import PydanticCustomError  # noqa: PLC0415  # pydantic takes its time
-
     from canary.processes import signals, smoke  # noqa: PLC0415  # the Kafka client takes its time
-    from canary.settings.fields import seconds  # noqa: PLC0415
 
-    try:
-        length = seconds(duration)
-    except PydanticCustomError as error:
-        raise typer.BadParameter(error.message(), param_hint="--for") from None
+    length = session.seconds_of(duration, "--for")
     outcome = smoke.smoke(session.load_settings(), length, signals.stop_on_signals())
     session.report(outcome.as_json(), _text(outcome), json=json)
     raise typer.Exit(outcome.status)

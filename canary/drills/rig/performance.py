@@ -123,13 +123,28 @@ def clear(brokers: Lab) -> None:
         LabError: a broker does not come back.
     """
     brokers.mend()
-    admin = AdminClient({"bootstrap.servers": brokers.bootstrap, "log_level": 0})
-    topics = [name for name in admin.list_topics(timeout=_REQUEST_S).topics if not name.startswith("__")]
+    delete(brokers, topics(brokers))
+    admin = _admin(brokers)
     groups = [one.group_id for one in admin.list_consumer_groups(request_timeout=_REQUEST_S).result(_REQUEST_S).valid]
-    asked = admin.delete_topics(topics, operation_timeout=_REQUEST_S, request_timeout=_REQUEST_S) if topics else {}
-    asked |= admin.delete_consumer_groups(groups, request_timeout=_REQUEST_S) if groups else {}
-    for future in asked.values():
-        future.exception(2 * _REQUEST_S)  # a group with members still ends by itself
+    for future in (admin.delete_consumer_groups(groups, request_timeout=_REQUEST_S) if groups else {}).values():
+        future.exception(2 * _REQUEST_S)  # one with members still ends by itself
+
+
+def topics(brokers: Lab) -> set[str]:
+    """Return the topics of a cluster but for the internal ones."""
+    return {name for name in _admin(brokers).list_topics(timeout=_REQUEST_S).topics if not name.startswith("__")}
+
+
+def delete(brokers: Lab, names: Iterable[str]) -> None:
+    """Delete those of some topics that there are."""
+    if there := sorted(topics(brokers).intersection(names)):
+        asked = _admin(brokers).delete_topics(there, operation_timeout=_REQUEST_S, request_timeout=_REQUEST_S)
+        for future in asked.values():
+            future.exception(2 * _REQUEST_S)
+
+
+def _admin(brokers: Lab) -> AdminClient:
+    return AdminClient({"bootstrap.servers": brokers.bootstrap, "log_level": 0})
 
 
 def play(brokers: Lab, stage: Stage, steps: Iterable[Step], says: Iterable[Said], hand: Stagehand) -> Played:
