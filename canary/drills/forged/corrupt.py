@@ -5,7 +5,8 @@ right. Here an ordinary producer appends the newest probe with one bit changed: 
 checksum does not.
 """
 
-from canary.drills.drill import Control, Drill, Said
+from canary.drills.drill import Drill, Said
+from canary.drills.forged import SOMEBODY_ELSES
 from canary.drills.steps.waiting import UntilAcked
 from canary.drills.steps.writing import FORGED, Forge
 
@@ -15,10 +16,6 @@ DRILL = Drill(
     steps=(UntilAcked(), Forge("altered"), UntilAcked()),
     says=(Said("corrupt", at=FORGED),),
     echoes=frozenset(),
-    control=Control(
-        why="A record that does not bear the canary's mark is somebody else's: counted, and silent.",
-        steps=(UntilAcked(), Forge("foreign"), UntilAcked()),
-        may_say=frozenset(),
-    ),
+    control=SOMEBODY_ELSES,
     live=True,
 )

@@ -4,7 +4,8 @@ A broker that fails to recognise a retry appends it again. Here an ordinary prod
 for whoever reads the log that is the same: one message at two offsets, where the idempotent producer promised one.
 """
 
-from canary.drills.drill import Control, Drill, Said
+from canary.drills.drill import Drill, Said
+from canary.drills.forged import SOMEBODY_ELSES
 from canary.drills.steps.waiting import UntilAcked
 from canary.drills.steps.writing import FORGED, Forge
 
@@ -14,11 +15,7 @@ DRILL = Drill(
     steps=(UntilAcked(), Forge("copy"), UntilAcked()),
     says=(Said("duplicate", at=FORGED),),
     echoes=frozenset(),
-    control=Control(
-        why="A record that does not bear the canary's mark is somebody else's: counted, and silent.",
-        steps=(UntilAcked(), Forge("foreign"), UntilAcked()),
-        may_say=frozenset(),
-    ),
+    control=SOMEBODY_ELSES,
     live=True,
     short=True,
 )

@@ -4,7 +4,8 @@ A consumer is given something that no producer wrote: a batch in the wrong parti
 Here an ordinary producer appends a whole probe, checksum and all, with an identity that the canary never sent.
 """
 
-from canary.drills.drill import Control, Drill, Said
+from canary.drills.drill import Drill, Said
+from canary.drills.forged import SOMEBODY_ELSES
 from canary.drills.steps.waiting import UntilAcked
 from canary.drills.steps.writing import FORGED, Forge
 
@@ -14,10 +15,6 @@ DRILL = Drill(
     steps=(UntilAcked(), Forge("never sent"), UntilAcked()),
     says=(Said("phantom", at=FORGED),),
     echoes=frozenset(),
-    control=Control(
-        why="A record that does not bear the canary's mark is somebody else's: counted, and silent.",
-        steps=(UntilAcked(), Forge("foreign"), UntilAcked()),
-        may_say=frozenset(),
-    ),
+    control=SOMEBODY_ELSES,
     live=True,
 )
