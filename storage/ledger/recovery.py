@@ -80,7 +80,8 @@ def repair(chain: Chain, disk: Disk) -> None:
     """Set the bad files aside, cut the last segment after its last whole frame, and make it durable.
 
     In this order a crash in between is harmless: the next recovery finds the same damage again. The last segment may
-    end with a frame that a killed process wrote and did not fsync; a power cut must not take it any more.
+    end with a frame that a killed process wrote and did not fsync, or whose fsync failed: a power cut must not take it
+    any more, and after a failed fsync only writing it again makes sure of that. A full disk leaves no room to.
     """
     for path in reversed(chain.strays):
         disk.rename(path, path.with_name(path.name + ".damaged"))
@@ -96,13 +97,16 @@ def repair(chain: Chain, disk: Disk) -> None:
             disk.close(disk.replace(aside, disk.read(last.path)))
         if last.header is None:
             disk.unlink(last.path)
-        else:
-            disk.close(disk.replace(last.path, disk.read(last.path, 0, last.good_bytes)))
-    else:
+            disk.sync_directory(last.path.parent)
+            return
+    try:
+        disk.close(disk.replace(last.path, disk.read(last.path, 0, last.good_bytes)))
+    except OSError:
+        if last.damage is not None:
+            raise
         descriptor = disk.open(last.path, os.O_RDWR)
         try:
-            if last.torn is not None:
-                disk.truncate(descriptor, last.good_bytes)
+            disk.truncate(descriptor, last.good_bytes)
             disk.fsync(descriptor)
         finally:
             disk.close(descriptor)

@@ -138,7 +138,8 @@ def topics(brokers: Lab) -> set[str]:
 def delete(brokers: Lab, names: Iterable[str]) -> None:
     """Delete those of some topics that there are."""
     if there := sorted(topics(brokers).intersection(names)):
-        asked = _admin(brokers).delete_topics(there, operation_timeout=_REQUEST_S, request_timeout=_REQUEST_S)
+        admin = _admin(brokers)  # it outlives its answers: those of a client that is gone never come
+        asked = admin.delete_topics(there, operation_timeout=_REQUEST_S, request_timeout=_REQUEST_S)
         for future in asked.values():
             future.exception(2 * _REQUEST_S)
 
