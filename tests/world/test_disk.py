@@ -408,7 +408,7 @@ def test_a_new_ledger_outlives_a_power_cut_with_its_directory() -> None:
 
 @pytest.mark.parametrize("room", [True, False], ids=["room", "full"])
 def test_a_frame_whose_fsync_failed_is_durable_once_it_is_recovered(*, room: bool) -> None:
-    """The next fsync of the same pages says yes and writes nothing. A full disk does not keep the ledger from opening."""
+    """The next fsync of the same pages says yes and writes nothing. On a full disk the ledger opens."""
     found = set()
     for seed in range(40):
         disk = LyingDisk(dice=random.Random(seed))
