@@ -155,6 +155,11 @@ def test_bytes_are_late_in_the_direction_that_is_slow(network: Lab, topic: str) 
     network.nemesis(Delay("client", 1, 1))
     assert writer.write("c", 0.5) == 1
     assert writer.producer.flush(60) == 0
+    network.nemesis(Delay("client", 1, 30, api="Fetch"))
+    assert writer.write("d", 20) == 0, "no reader asks"
+    network.nemesis(Delay("client", 1, 1, api="Produce"))
+    assert writer.write("e", 0.5) == 1
+    assert writer.producer.flush(60) == 0
 
 
 def test_a_lost_answer_makes_a_writer_without_a_memory_write_twice(network: Lab, topic: str) -> None:

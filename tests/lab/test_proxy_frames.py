@@ -61,10 +61,17 @@ def test_an_answer_names_the_request_that_it_answers() -> None:
 
 
 def test_faults_are_the_same_at_the_other_end() -> None:
-    for fault in (Cut(1, "client"), Delay("any", 2, 0.5), LoseAnswers("EndTxn"), Hold("Produce", "Produce", 2, 3)):
+    for fault in (
+        Cut(1, "client"),
+        Delay("any", 2, 0.5, api="Fetch"),
+        LoseAnswers("EndTxn"),
+        Hold("Produce", "Produce", 2, 3),
+    ):
         assert faults.decoded(faults.encoded(fault)) == fault
     with pytest.raises(LabError, match="'Produse' is no API"):
         LoseAnswers("Produse")
+    with pytest.raises(LabError, match="'Fetsch' is no API"):
+        Delay(1, 2, 0.5, api="Fetsch")
 
 
 def test_a_cut_is_between_the_two_it_names() -> None:

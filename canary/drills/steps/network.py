@@ -45,8 +45,9 @@ def _words(fault: Fault) -> str:
     match fault:
         case Cut(both=both):
             return f"nothing passes between {between}" if both else f"nothing goes from {between.replace('and', 'to')}"
-        case Delay(seconds=seconds):
-            return f"what goes from {between.replace('and', 'to')} arrives {seconds:g} s later"
+        case Delay(seconds=seconds, api=api):
+            what = "what goes" if api is None else f"each {api}"
+            return f"{what} from {between.replace('and', 'to')} arrives {seconds:g} s later"
         case LoseAnswers(api=api, count=count):
             return f"the next {count} answers to {api} are lost between {between}"
         case Hold(api=api, until_api=until, count=count):

@@ -18,8 +18,8 @@ from canary.drills.steps.waiting import Pass, UntilAcked
 from canary.lab import Delay, Hold
 
 _BEFORE = UntilAcked(60, topic=TRANSACTIONS)
-_SLOW = Delay(1, "client", 1.0)
-"""So that what is refused is known later than what is shown."""
+_SLOW = Delay("client", 1, 0.3, api="Produce")
+"""So that the transaction is under way when its end comes, and what is refused is known later than what is shown."""
 _AFTER = (Pass(10), Heal(), UntilAcked(60, topic=TRANSACTIONS))
 
 DRILL = Drill(
@@ -29,9 +29,9 @@ DRILL = Drill(
         lab={"proxied": True},
         topics={PROBES: Topic(), TRANSACTIONS: Topic()},
         modes={
-            "transactional": {"interval": "500ms", "records": 30, "abort_percent": 0, "timeout": "10s", "most_ids": 1}
+            "transactional": {"interval": "500ms", "records": 12, "abort_percent": 0, "timeout": "10s", "most_ids": 1}
         },
-        clients={"socket.timeout.ms": "3000", "batch.num.messages": "2"},  # 15 requests of each transaction
+        clients={"socket.timeout.ms": "3000", "batch.num.messages": "2", "max.in.flight": "1"},
     ),
     steps=(_BEFORE, Faults((Hold("EndTxn", until_api="Produce"), _SLOW)), UntilHappened(), *_AFTER),
     says=(Said("G1a", at=SHOWN, within_s=15.0), Said("precommitted-read", at=SHOWN, how="within", within_s=15.0)),

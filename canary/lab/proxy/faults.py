@@ -34,15 +34,24 @@ class Cut:
 
 @dataclass(frozen=True, slots=True)
 class Delay:
-    """Bytes from source to target, on connections that either opened, arrive later by so many seconds."""
+    """Bytes from source to target, on connections that either opened, arrive later by so many seconds.
+
+    With an ``api``: only its requests, and what follows them on their connection.
+    """
 
     source: Party
     target: Party
     seconds: float
+    api: str | None = None
 
-    def slows(self, source: Party, target: Party) -> bool:
-        """Return whether bytes from one to the other are delayed."""
-        return _between(self, source, target)
+    def __post_init__(self) -> None:
+        """Refuse an API that there is not."""
+        if self.api is not None:
+            _require(self.api)
+
+    def slows(self, source: Party, target: Party, api: str | None = None) -> bool:
+        """Return whether bytes from one to the other are delayed; with an API, whether its requests alone are."""
+        return api == self.api and _between(self, source, target)
 
 
 @dataclass(frozen=True, slots=True)

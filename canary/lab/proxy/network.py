@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from canary.lab.proxy import fetched, frames
-from canary.lab.proxy.faults import Cut, Delay, Fault, Hold, LoseAnswers, ShiftFetch
+from canary.lab.proxy.faults import Cut, Delay, Fault, Hold, LoseAnswers, Party, ShiftFetch
 from canary.lab.proxy.frames import Request
 from canary.lab.proxy.link import Link
 from canary.lab.proxy.stream import Stream
@@ -88,7 +88,7 @@ class FaultyNetwork:
 
     def asked(self, link: Link, frame: bytes) -> None:
         """See canary.lab.proxy.link."""
-        request = frames.request(frame) if self._counted else None
+        request = frames.request(frame) if self._counted or any(one.api for one in self._delays()) else None
         if request is None:
             link.requests.put(frame)
         elif isinstance(fault := self._happening(Hold, request, link), Hold):
@@ -119,7 +119,7 @@ class FaultyNetwork:
         for one in due:
             if one.fault.release == "before":
                 one.deliver(None if one.link is link else link.requests)
-        link.requests.put(frame)
+        link.requests.put(frame, self._delay_s(link.source, link.target, request.api))
         for one in due:
             if one.fault.release == "before":
                 continue
@@ -152,6 +152,12 @@ class FaultyNetwork:
         ends = (link.source, link.target)
         for stream, (source, target) in ((link.requests, ends), (link.answers, ends[::-1])):
             stream.cut = any(one.stops(source, target) for one in self._lasting if isinstance(one, Cut))
-            delays = [one.seconds for one in self._lasting if isinstance(one, Delay) and one.slows(source, target)]
-            stream.delay_s = sum(delays)
+            stream.delay_s = self._delay_s(source, target)
             stream.flush()
+
+    def _delays(self) -> list[Delay]:
+        return [one for one in self._lasting if isinstance(one, Delay)]
+
+    def _delay_s(self, source: Party, target: Party, api: str | None = None) -> float:
+        """Return how much later bytes arrive; with an API, how much later than other bytes its requests do."""
+        return sum(one.seconds for one in self._delays() if one.slows(source, target, api))

@@ -32,11 +32,14 @@ class Stream:
         self._to = to
         self.flush()
 
-    def put(self, frame: bytes | None) -> None:
-        """Deliver a frame when it may pass; None: the connection's end, at which a cut forgets what it stopped."""
+    def put(self, frame: bytes | None, later_s: float = 0.0) -> None:
+        """Deliver a frame when it may pass; None: the connection's end, at which a cut forgets what it stopped.
+
+        ``later_s``: how much later still it arrives, and with it what follows.
+        """
         if frame is None and self.cut:
             self._waiting.clear()
-        self._waiting.append((asyncio.get_running_loop().time() + self.delay_s, frame))
+        self._waiting.append((asyncio.get_running_loop().time() + self.delay_s + later_s, frame))
         self.flush()
 
     def unblock(self) -> None:
