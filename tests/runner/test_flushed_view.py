@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import sqlite3
 import threading
 import time
 from dataclasses import dataclass, field
@@ -14,13 +16,15 @@ import pytest
 
 from canary import facts as f
 from canary.anomalies.online import Tracker
+from canary.anomalies.topology_change import TopologyChange
+from canary.anomalies.violation import Violation
 from canary.metrics import Measurement, Published, measured
 from canary.runner.publishing import flusher as flush
 from canary.runner.publishing.flusher import Flusher
 from canary.runner.publishing.troubles import Trouble, blindness
 from canary.threads.ports import SteadyClock
 from storage.store import Store, StoreError
-from storage.store.values import ViolationFilter
+from storage.store.values import TopologyFilter, ViolationFilter
 from tests.support.contexts import context
 
 if TYPE_CHECKING:
@@ -311,3 +315,118 @@ def test_a_violation_is_written_at_once_and_if_the_store_was_away_with_the_next_
             flusher.violations([blindness("canary-0", {"ledger": Trouble("it is full", blind=True)}, number)])
             assert recorded.wait(60)
         assert flusher.stop(60)
+
+
+@dataclass
+class Filing:
+    """A flusher that files a loss a view; and its database, which fails over to an older copy of itself."""
+
+    path: Path
+    store: Store
+    forgotten: list[f.MemoryLost] = field(default_factory=list)
+    shown: Published = field(default_factory=lambda: Published(now_ns=1, judged_ns=1))
+
+    def __post_init__(self) -> None:
+        self.flusher = Flusher(context(self.store, "prod", "canary-0"), latest=lambda: self.shown)
+        self.flusher.forgotten = self.forgotten.append
+
+    def view(self, *lost: int, ended: int | None = None) -> None:
+        """Judge on, find losses at offsets, end one, and flush."""
+        ordinal = self.shown.ordinal + 1
+        self.shown = dataclasses.replace(self.shown, now_ns=ordinal, judged_ns=ordinal, ordinal=ordinal)
+        self.flusher.violations(map(loss_at, lost))
+        self.flusher.ended([] if ended is None else [loss_at(ended)])
+        self.flusher.changed([TopologyChange(ordinal, "partition", "t", 0, ordinal % 2, "1,2", "1,2")])
+        assert self.flusher.flush()
+
+    def copy(self, name: str) -> None:
+        with contextlib.closing(sqlite3.connect(self.path)) as store, contextlib.closing(sqlite3.connect(name)) as copy:
+            store.backup(copy)
+
+    def fail_over(self, name: str) -> None:
+        with contextlib.closing(sqlite3.connect(name)) as copy, contextlib.closing(sqlite3.connect(self.path)) as store:
+            copy.backup(store)
+
+    @property
+    def filed(self) -> dict[int | None, str]:
+        return {one.offset: one.state for one in self.store.violations.page(ViolationFilter(cluster="prod")).items}
+
+    @property
+    def changes(self) -> int:
+        return len(self.store.topology.spans(TopologyFilter(cluster="prod")))
+
+
+def loss_at(offset: int) -> Violation:
+    return Violation(
+        kind="lost-write",
+        severity="critical",
+        topic="t",
+        topic_id="id",
+        partition=0,
+        offset=offset,
+        at_ns=9,
+        by="online",
+        summary="lost",
+    )
+
+
+@pytest.fixture
+def filing(tmp_path: Path) -> Iterator[Filing]:
+    with Store.connect(f"sqlite:///{tmp_path}/store.db", timeout=5) as store:
+        store.upgrade()
+        yield Filing(tmp_path / "store.db", store)
+
+
+def test_what_a_database_forgets_that_fails_over_is_filed_again(filing: Filing, tmp_path: Path) -> None:
+    filing.view(1)
+    filing.copy(copy := str(tmp_path / "copy"))
+    filing.view(2)
+    filing.view(3, ended=1)
+    filing.view(ended=2)
+    before = filing.filed, filing.changes
+    assert before[0] == {1: "resolved", 2: "resolved", 3: "open"}
+    for _ in range(2):
+        filing.fail_over(copy)
+        assert filing.filed == {1: "open"}
+        filing.view()
+        assert (filing.filed, filing.changes - 1) == before, "and nobody is told: nothing is forgotten"
+        before = filing.filed, filing.changes
+    assert filing.forgotten == []
+
+
+def test_what_nobody_has_any_more_is_said_to_be_forgotten(
+    filing: Filing, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(flush, "_FILED_KEPT", 4)
+    filing.view(1)
+    filing.copy(copy := str(tmp_path / "copy"))
+    for offset in (2, 3, 4):
+        filing.view(offset)  # with its change, two to keep
+    filing.fail_over(copy)
+    filing.view()
+    assert filing.filed == {1: "open", 3: "open", 4: "open"}
+    (lost,) = filing.forgotten
+    assert lost.from_ns == 1
+    assert "was put back or wiped while the canary ran" in lost.reason
+    filing.view(5)
+    assert len(filing.forgotten) == 1
+
+
+def test_a_view_whose_saving_was_not_confirmed_is_no_sign_that_the_store_was_put_back(
+    filing: Filing, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    filing.view(1)
+    save = type(filing.store.views).save
+
+    def unconfirmed(*arguments: Any) -> None:
+        save(*arguments)
+        raise StoreError("the connection is gone")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(type(filing.store.views), "save", unconfirmed)
+        with pytest.raises(AssertionError):
+            filing.view(2)
+    recorded: list[object] = []
+    monkeypatch.setattr(type(filing.store.violations), "record", lambda *them: recorded.append(them))
+    filing.view()
+    assert (recorded, filing.forgotten) == ([], [])

@@ -163,6 +163,7 @@ class ClusterRunner(Worker):
             flusher.latest = lambda: judge.published
             flusher.audited = lambda: None if self._clients is None else self._clients.auditor.latest
             flusher.troubles = lambda: self._supervisor.troubles(judge)
+            flusher.forgotten = lambda lost: self._inbox.put([lost])
             shipper = Shipper(context, judge)
             judge.on_sealed = shipper.woken.set
             predecessors = remembered.predecessors()  # before the judge changes them

@@ -5,11 +5,13 @@ import itertools
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 
+import orjson
 import structlog
 
 from canary.anomalies.policy import CONDITIONS
 from canary.anomalies.topology_change import TopologyChange
 from canary.anomalies.violation import Violation
+from canary.facts import MemoryLost
 from canary.metrics import Measurement
 from canary.metrics.findings import Audit
 from canary.metrics.published import Published, dumps
@@ -30,13 +32,39 @@ _BATCH = 500
 _CERTIFICATES_S = 60.0
 _ALONE_NS = 10 * 60 * 10**9
 """A runner that has shown no view for so long judges no more."""
+_FILED_KEPT = 20_000
+"""So many violations, ends and changes are kept that the store has had, for a store that is put back while we run."""
 _CHANGES_KEPT = 200_000
 """The most topology changes that wait for an unreachable store. Older ones are dropped; a start sends the present state
 again."""
 
 
+@dataclasses.dataclass(slots=True)
+class _Filed:
+    """What the store has had since the view before."""
+
+    violations: dict[str, Violation] = dataclasses.field(default_factory=dict)
+    ends: dict[str, Violation] = dataclasses.field(default_factory=dict)
+    changes: list[TopologyChange] = dataclasses.field(default_factory=list)
+
+    def __len__(self) -> int:
+        return len(self.violations) + len(self.ends) + len(self.changes)
+
+    def follow(self, later: "_Filed") -> None:
+        """Take what was filed afterwards: a condition that holds anew has not ended."""
+        for key, violation in later.violations.items():
+            self.violations[key] = violation
+            self.ends.pop(key, None)
+        self.ends.update(later.ends)
+        self.changes += later.changes
+
+
 class Flusher(Worker):
     """Writes to the store. Violations and ends of conditions are kept until the store has them.
+
+    A database that fails over may come back without its last transactions, which it had confirmed. So before anything
+    else the view that is there is held against the one saved last; what was filed since the older one is filed again,
+    and if that is more than is kept, ``forgotten`` is told.
 
     ``latest`` returns what the judge published last. ``shown`` is the ordinal of the last view that the store has had,
     also from the processes before, 0 for none.
@@ -58,11 +86,20 @@ class Flusher(Worker):
         """Returns when the last audit was done (ns), and its outcome."""
         self.troubles: Callable[[], Mapping[str, Trouble | None]] = dict
         """Returns, by part of the runner, what it cannot do now; None: it works."""
+        self.forgotten: Callable[[MemoryLost], None] = lambda _: None
+        """Is told what a store that was put back while this process runs no longer has, and nobody else does."""
         self._waiting: dict[str, Violation] = {}
         self._ended: dict[str, Violation] = {}
-        self._delivered: dict[str, Violation] = {}
-        """Delivered since the last view: a store with that view may not have them."""
-        self._ends_delivered: dict[str, Violation] = {}
+        self._filed = _Filed()
+        """Filed since the last view: a store with that view may not have it."""
+        self._earlier: deque[tuple[int, _Filed]] = deque()
+        """What was filed before, with the ordinal of the view after it."""
+        self._kept = 0
+        """How much that is."""
+        self._kept_from = 0
+        """All that was filed after the view of this ordinal is kept."""
+        self._saved_ns = 0
+        """The time of the view that this process saved last; 0: none yet."""
         self._changes: deque[TopologyChange] = deque(maxlen=_CHANGES_KEPT)
         self._lock = system.lock()
         self._failing = False
@@ -82,7 +119,7 @@ class Flusher(Worker):
                 key = violation.key(self._cluster)
                 self._waiting[key] = violation
                 self._ended.pop(key, None)
-                self._ends_delivered.pop(key, None)
+                self._filed.ends.pop(key, None)
                 if self._left is not None:
                     self._left.discard(key)
                 self.woken.set()
@@ -105,12 +142,12 @@ class Flusher(Worker):
     def unended(self) -> list[Violation]:
         """Return the conditions whose end a store that has the last view may not know."""
         with self._lock:
-            return list({**self._ends_delivered, **self._ended}.values())
+            return list({**self._filed.ends, **self._ended}.values())
 
     def undelivered(self) -> list[Violation]:
         """Return the violations that a store that has the last view may not have."""
         with self._lock:
-            return list({**self._delivered, **self._waiting}.values())
+            return list({**self._filed.violations, **self._waiting}.values())
 
     def run(self) -> None:
         """Flush until stopped, and once more at the end."""
@@ -125,6 +162,7 @@ class Flusher(Worker):
         parts = self.troubles()
         self._judge_blindness({part: trouble for part, trouble in parts.items() if trouble is not None})
         try:
+            self._find_put_back()
             self._find_left()
             self._write_violations()
             self._end_left()
@@ -198,7 +236,7 @@ class Flusher(Worker):
             if not batch:
                 return
             self._store.violations.record(self._cluster, self._store.drills.filed(self._cluster, list(batch.values())))
-            self._forget(self._waiting, batch, self._delivered)
+            self._forget(self._waiting, batch, self._filed.violations)
 
     def _write_ends(self) -> None:
         with self._lock:
@@ -206,7 +244,7 @@ class Flusher(Worker):
         if not over:
             return
         self._store.violations.end(list(over), max(violation.at_ns for violation in over.values()))
-        self._forget(self._ended, over, self._ends_delivered)
+        self._forget(self._ended, over, self._filed.ends)
 
     def _forget(
         self, waiting: dict[str, Violation], written: Mapping[str, Violation], delivered: dict[str, Violation]
@@ -225,7 +263,7 @@ class Flusher(Worker):
             self._store.topology.record(self._cluster, batch)
             with self._lock:
                 for _ in batch:
-                    self._changes.popleft()
+                    self._filed.changes.append(self._changes.popleft())
 
     def _write_view(self, parts: Mapping[str, Trouble | None]) -> None:
         if self.latest is None:
@@ -252,11 +290,49 @@ class Flusher(Worker):
                 *self._certificates(),
             ),
         )
-        self._store.views.save(self._cluster, self._runner, shown.judged_ns + set_ns, dumps(shown))
+        at_ns = shown.judged_ns + set_ns
+        self._store.views.save(self._cluster, self._runner, at_ns, dumps(shown))
         with self._lock:
-            self.shown = shown.ordinal
-            self._delivered.clear()
-            self._ends_delivered.clear()
+            if not self._saved_ns:
+                self._kept_from = max(self._kept_from, self.shown)
+            self._saved_ns, self.shown = at_ns, shown.ordinal
+            if self._filed:
+                self._earlier.append((shown.ordinal, self._filed))
+                self._kept += len(self._filed)
+                self._filed = _Filed()
+            while self._kept > _FILED_KEPT:
+                self._kept_from, oldest = self._earlier.popleft()
+                self._kept -= len(oldest)
+
+    def _find_put_back(self) -> None:
+        """File again what a store lacks that has an older view than was saved last."""
+        views, who = self._store.views, (self._cluster, self._runner)
+        if not self._saved_ns or views.saved_ns(*who) == self._saved_ns:
+            return
+        there = views.get(*who)
+        told = orjson.loads(there.view) if there is not None else {}
+        had, self._saved_ns = told.get("ordinal", 0), there.at_ns if there is not None else 0
+        if had >= self.shown:  # that it saved the view was not confirmed
+            return
+        log.error("store_put_back", cluster=self._cluster, facts=had, shown=self.shown)
+        again = _Filed()
+        with self._lock:
+            lacking = [filed for ordinal, filed in self._earlier if ordinal > had]
+            for filed in (*lacking, self._filed):
+                again.follow(filed)
+            for _ in lacking:
+                self._earlier.pop()
+            self._kept -= sum(map(len, lacking))
+            again.follow(_Filed(self._waiting, self._ended, list(self._changes)))
+            self._waiting, self._ended, self._filed = again.violations, again.ends, _Filed()
+            self._changes = deque(again.changes, maxlen=_CHANGES_KEPT)
+            shown, self.shown = self.shown, had
+        if had < self._kept_from:
+            reason = (
+                f"the store tells of {had:,} facts, and had been shown {shown:,}: it was put back or wiped while the "
+                f"canary ran, and what was reported up to fact {self._kept_from:,} is forgotten there"
+            )
+            self.forgotten(MemoryLost(self._clock.now_ns(), told.get("now_ns"), reason))
 
     def _certificates(self) -> list[Measurement]:
         now = system.monotonic()

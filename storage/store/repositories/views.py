@@ -23,6 +23,11 @@ class Views(Repository):
                 insert.on_conflict_do_update(index_elements=["cluster", "runner"], set_={"at_ns": at_ns, "view": view})
             )
 
+    def saved_ns(self, cluster: str, runner: str) -> int | None:
+        """Return the time of the view that ``get`` returns, at a small part of its cost."""
+        query = select(VIEWS.c.at_ns).where(VIEWS.c.cluster == cluster, VIEWS.c.runner == runner)
+        return self._one(query, lambda row: int(row.at_ns))
+
     def get(self, cluster: str, runner: str) -> View | None:
         """Return the last view that ``runner`` stored of ``cluster``, or None."""
         query = select(VIEWS).where(VIEWS.c.cluster == cluster, VIEWS.c.runner == runner)
