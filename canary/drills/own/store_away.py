@@ -7,8 +7,8 @@ meanwhile within 15 s, and nothing is said of a cluster that did nothing.
 
 from canary.drills.drill import Drill
 from canary.drills.stage import Stage
-from canary.drills.steps.canary import StartStore, StopStore
 from canary.drills.steps.saying import NothingForgotten, UntilCounted, UntilNotReady, UntilReady
+from canary.drills.steps.store import StartStore, StopStore
 from canary.drills.steps.waiting import Pass, UntilAcked
 
 DRILL = Drill(

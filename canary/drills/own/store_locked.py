@@ -7,8 +7,8 @@ that did nothing.
 """
 
 from canary.drills.drill import Drill
-from canary.drills.steps.canary import WhileStoreLocked
 from canary.drills.steps.saying import NothingForgotten, UntilCounted, UntilNotReady, UntilReady
+from canary.drills.steps.store import WhileStoreLocked
 from canary.drills.steps.waiting import Pass, UntilAcked
 
 DRILL = Drill(

@@ -5,8 +5,9 @@ so, with the time that is forgotten; its counters go on from the ledger, and no 
 """
 
 from canary.drills.drill import Control, Drill, Said
-from canary.drills.steps.canary import CopyStore, PutStoreBack, StartCanary, StopCanary
+from canary.drills.steps.canary import StartCanary, StopCanary
 from canary.drills.steps.saying import NothingForgotten, UntilReady
+from canary.drills.steps.store import CopyStore, PutStoreBack
 from canary.drills.steps.waiting import Mark, UntilAcked
 
 DRILL = Drill(

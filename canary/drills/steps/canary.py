@@ -7,7 +7,6 @@ import os
 import random
 import resource
 import shutil
-import sqlite3
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -16,12 +15,11 @@ import httpx
 
 from canary.drills.rig.installation import Installation
 from canary.drills.rig.rig import Rig, StoppedError
-from canary.drills.steps.step import Step, take
+from canary.drills.steps.step import Step
 
 _START_S: Final = 40.0
 _PROBES: Final = 10
 """So many are seen by a canary that has started."""
-_COPY: Final = "store.copy"
 _CLOCK_FILE: Final = "CANARY_DRILL_CLOCK"
 _CLOCK: Final = f"""import os, time
 from pathlib import Path
@@ -155,85 +153,6 @@ class WipeLedger(Step):
     def __str__(self) -> str:
         """Say it."""
         return "the canary's ledger is wiped"
-
-
-@dataclass(frozen=True, slots=True)
-class CopyStore(Step):
-    """A backup is made of the store, while the canary runs."""
-
-    def take(self, rig: Rig) -> None:
-        """Copy it, as SQLite's own backup does."""
-        with (
-            contextlib.closing(sqlite3.connect(rig.canary.store)) as store,
-            contextlib.closing(sqlite3.connect(rig.directory / _COPY)) as copy,
-        ):
-            store.backup(copy)
-
-    def __str__(self) -> str:
-        """Say it."""
-        return "the canary's store is backed up"
-
-
-@dataclass(frozen=True, slots=True)
-class PutStoreBack(Step):
-    """The store of a canary that does not run is put back from the backup."""
-
-    def take(self, rig: Rig) -> None:
-        """Replace it."""
-        for old in rig.canary.directory.glob("store.db*"):
-            old.unlink()
-        shutil.copyfile(rig.directory / _COPY, rig.canary.store)
-
-    def __str__(self) -> str:
-        """Say it."""
-        return "the canary's store is put back from the backup"
-
-
-@dataclass(frozen=True, slots=True)
-class WhileStoreLocked(Step):
-    """Steps are taken while somebody else holds the store's lock: nothing can be written to it."""
-
-    steps: tuple[Step, ...]
-
-    def take(self, rig: Rig) -> None:
-        """Take the lock, and the steps, and give it back."""
-        with contextlib.closing(sqlite3.connect(rig.canary.store, timeout=60, isolation_level=None)) as store:
-            store.execute("BEGIN EXCLUSIVE")
-            take(rig, self.steps)
-            store.execute("ROLLBACK")
-        rig.note("the store's lock is free again")
-
-    def __str__(self) -> str:
-        """Say it."""
-        return "somebody else holds the lock of the canary's store"
-
-
-@dataclass(frozen=True, slots=True)
-class StopStore(Step):
-    """The server of the canary's store ends (stage.postgres)."""
-
-    def take(self, rig: Rig) -> None:
-        """Stop it."""
-        if rig.postgres is not None:
-            rig.postgres.stop()
-
-    def __str__(self) -> str:
-        """Say it."""
-        return "the server of the canary's store is stopped"
-
-
-@dataclass(frozen=True, slots=True)
-class StartStore(Step):
-    """The server of the canary's store is back, with what it had."""
-
-    def take(self, rig: Rig) -> None:
-        """Start it."""
-        if rig.postgres is not None:
-            rig.postgres.start()
-
-    def __str__(self) -> str:
-        """Say it."""
-        return "the server of the canary's store is started again"
 
 
 # Others

@@ -1,0 +1,29 @@
+"""The database of the canary's store has no connection left.
+
+Others take every connection that PostgreSQL allows, and the canary's are ended by an operator who makes room. Probing
+goes on, since the ledger is enough for that; /readyz says within 10 s that nothing can be shown. Once there are
+connections again, the counters hold all that was acknowledged meanwhile within 15 s, and nothing is said of a cluster
+that did nothing.
+"""
+
+from canary.drills.drill import Drill
+from canary.drills.stage import Stage
+from canary.drills.steps.saying import NothingForgotten, UntilCounted, UntilNotReady, UntilReady
+from canary.drills.steps.store import WhileStoreCrowded
+from canary.drills.steps.waiting import Pass, UntilAcked
+
+DRILL = Drill(
+    title="The canary's database has no connection left",
+    source='CONTRACTS "Counters", "Silence"',
+    stage=Stage(postgres=True),
+    steps=(
+        UntilAcked(),
+        WhileStoreCrowded((UntilNotReady(10.0), Pass(10))),
+        UntilCounted(within_s=15.0),
+        UntilReady(),
+        NothingForgotten(),
+    ),
+    says=(),
+    echoes=frozenset(),
+    uncontrolled="Nothing may be said of the cluster: the drill is its own control.",
+)
