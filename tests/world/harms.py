@@ -533,6 +533,13 @@ def old_store(world: World, dice: random.Random) -> End:
     return lambda: _change_store(world, dice, lambda: world.store.restore(backup))
 
 
+@harm(0.5)
+def store_fails_over(world: World, dice: random.Random) -> End:
+    """The database forgets its last transactions, which it had confirmed, while the canary runs."""
+    backup = world.store.backup()
+    return lambda: world.store.restore(backup)
+
+
 @harm(0.3)
 def wipe_store(world: World, dice: random.Random) -> None:
     _change_store(world, dice, world.store.wipe)

@@ -451,6 +451,7 @@ class World:
                 )
             )
         wrong += self._unjustified()
+        wrong += self._unfiled()
         wrong += self._repeated()
         wrong += self._late()
         wrong += [Wrong("TWICE", f"two processes sent {what}") for what in truth.twice[:1]]
@@ -495,6 +496,16 @@ class World:
                 if why:
                     said = f"{one.severity} {one.kind} {one.topic}[{one.partition}] {one.offset} at {told:.1f} s"
                     yield Wrong("FALSE", f"{said}: {why}: {one.summary}")
+
+    def _unfiled(self) -> Iterator[Wrong]:
+        """Yield a violation that the store has not, though it was told, and the canary does not say that it forgot."""
+        told = {one.key("c"): one for _, one in self.truth.violations}
+        if any(one.kind == "memory-lost" for one in told.values()):
+            return
+        for row in self.store.store.violations.page(ViolationFilter(), limit=1000).items:
+            told.pop(row.id, None)
+        for one in told.values():
+            yield Wrong("UNFILED", f"{one.kind} is not in the store any more: {one.summary}")
 
     def _repeated(self) -> Iterator[Wrong]:
         """Yield a loss that several violations name, unless the canary forgot that it had said it."""

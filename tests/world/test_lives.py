@@ -32,6 +32,15 @@ ISR_OF_ONE = Plan(
 """An ISR that shrinks to one, whose last member loses power: the seeds' own story."""
 
 WENT_WRONG: dict[str, Plan] = {
+    "a database that fails over, and forgets what had been filed": Plan(
+        seed=3,
+        hours=0.1,
+        grain=1.0,
+        partitions=1,
+        unclean=True,
+        modes=("idempotent",),
+        strikes=(Strike(110.0, "store-fails-over", 180.0, 1), Strike(120.0, "isr-of-one-then-power", 30.0, 4)),
+    ),
     "a leader that nobody but clients hears, and that answers for a log that is longer by now": Plan(
         seed=216,
         hours=0.685,
