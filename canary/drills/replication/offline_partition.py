@@ -36,7 +36,7 @@ DRILL = Drill(
         UntilReadable(mark="back"),
         UntilAcked(20),
     ),
-    says=(Said("offline-partition", partitions=frozenset({(PROBES, 0)}), within_s=5, severity="critical"),),
+    says=(Said("offline-partition", partitions=frozenset({(PROBES, 0)}), severity="critical"),),
     echoes=frozenset({"unseen"}),
     control=Control(
         why="While one replica lives the partition has a leader.",
