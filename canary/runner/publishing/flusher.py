@@ -32,7 +32,7 @@ _BATCH = 500
 _CERTIFICATES_S = 60.0
 _ALONE_NS = 10 * 60 * 10**9
 """A runner that has shown no view for so long judges no more."""
-_FILED_KEPT = 20_000
+_FILED_KEPT = 5_000
 """So many violations, ends and changes are kept that the store has had, for a store that is put back while we run."""
 _CHANGES_KEPT = 200_000
 """The most topology changes that wait for an unreachable store. Older ones are dropped; a start sends the present state
