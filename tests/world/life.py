@@ -6,7 +6,7 @@ import contextlib
 import logging
 import math
 import random
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -502,10 +502,16 @@ class World:
         told = {one.key("c"): one for _, one in self.truth.violations}
         if any(one.kind == "memory-lost" for one in told.values()):
             return
-        for row in self.store.store.violations.page(ViolationFilter(), limit=1000).items:
-            told.pop(row.id, None)
-        for one in told.values():
-            yield Wrong("UNFILED", f"{one.kind} is not in the store any more: {one.summary}")
+        rows = self.store.store.violations.page(ViolationFilter(), limit=1000).items
+        ids = {row.id for row in rows}
+        ranges = defaultdict(list)  # a part of what is filed already is not filed again
+        for row in rows:
+            if row.offset is not None and row.last_offset is not None:
+                ranges[row.kind, row.topic, row.partition].append((row.offset, row.last_offset))
+        for key, one in told.items():
+            known = ranges[one.kind, one.topic, one.partition]
+            if key not in ids and not any(start <= (one.offset or 0) <= end for start, end in known):
+                yield Wrong("UNFILED", f"{one.kind} is not in the store any more: {one.summary}")
 
     def _repeated(self) -> Iterator[Wrong]:
         """Yield a loss that several violations name, unless the canary forgot that it had said it."""

@@ -55,8 +55,8 @@ _UNBOUNDED: Final = (
 
 _ITS_OWN_CLOCK: Final = Edit(
     "canary/runner/publishing/flusher.py",
-    "self._runner, shown.judged_ns + set_ns, dumps(shown))",
-    "self._runner, now_ns + set_ns, dumps(shown))",
+    "at_ns = shown.judged_ns + set_ns",
+    "at_ns = now_ns + set_ns",
 )
 """The flusher saves what was published last under its own time: the heartbeat is fresh though no fact is judged."""
 

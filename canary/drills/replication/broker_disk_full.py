@@ -8,8 +8,7 @@ Nothing is lost, and the canary says nothing.
 
 from canary.drills.drill import Drill
 from canary.drills.stage import Stage
-from canary.drills.steps.brokers import Start
-from canary.drills.steps.disks import FillDisk
+from canary.drills.steps.brokers import FillDisk, Start
 from canary.drills.steps.waiting import UntilAcked, UntilIsr
 
 DRILL = Drill(

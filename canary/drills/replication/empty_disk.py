@@ -11,8 +11,7 @@ from dataclasses import replace
 
 from canary.drills.drill import Control, Drill, Said
 from canary.drills.stage import PROBES, Stage, Topic
-from canary.drills.steps.brokers import Start, Stop
-from canary.drills.steps.disks import Wipe
+from canary.drills.steps.brokers import Start, Stop, Wipe
 from canary.drills.steps.waiting import UntilAcked, UntilIsr, UntilReadable
 
 _STEPS = (UntilAcked(20), Stop((2,)), Wipe(2), Start((2,), wait=False))

@@ -10,8 +10,7 @@ The canary says which acknowledged probes are gone, and that the log was cut.
 
 from canary.drills.drill import Control, Drill, Said
 from canary.drills.stage import PROBES, Stage, Topic
-from canary.drills.steps.brokers import Kill, Start
-from canary.drills.steps.disks import Wipe
+from canary.drills.steps.brokers import Kill, Start, Wipe
 from canary.drills.steps.waiting import UntilAcked, UntilIsr, UntilReadable
 
 _STAGE = Stage(
