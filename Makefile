@@ -84,8 +84,8 @@ test-quick: brokers  ## In three minutes: linters, types, unit tests, and one ro
 test-e2e: brokers  ## Tests with real Prometheus, Alertmanager and browser (needs their Debian packages)
 	@$(LANES); \
 	lane alert $(PYTEST) -m 'e2e and kafka and quick'; \
+	lane blind $(PYTEST) -m 'e2e and kafka and not quick'; \
 	here e2e $(PYTEST) -m 'e2e and not kafka'; \
-	here blind $(PYTEST) -m 'e2e and kafka and not quick'; \
 	ended
 
 test-slow: brokers  ## The short form of what make test has no time for: a night, other Kafkas, credentials, topics' lives, drills
