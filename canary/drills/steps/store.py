@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import shutil
 import sqlite3
-from abc import abstractmethod
 from dataclasses import dataclass
 from typing import Final
 
@@ -71,32 +70,13 @@ class WhileStoreLocked(Step):
         return "somebody else holds the lock of the canary's store"
 
 
-class ServerStep(Step):
-    """A step that is about the server of the store."""
-
-    def take(self, rig: Rig) -> None:
-        """Take it with the server there is.
-
-        Raises:
-            LabError: there is none.
-        """
-        if rig.postgres is None:
-            raise LabError("the stage of this drill has no server of a store")
-        self.serve(rig, rig.postgres)
-
-    @abstractmethod
-    def serve(self, rig: Rig, server: Postgres) -> None:
-        """Do it."""
-
-
 @dataclass(frozen=True, slots=True)
-class StopStore(ServerStep):
+class StopStore(Step):
     """The server ends."""
 
-    def serve(self, rig: Rig, server: Postgres) -> None:
+    def take(self, rig: Rig) -> None:
         """Stop it."""
-        del rig
-        server.stop()
+        _server(rig).stop()
 
     def __str__(self) -> str:
         """Say it."""
@@ -104,13 +84,12 @@ class StopStore(ServerStep):
 
 
 @dataclass(frozen=True, slots=True)
-class StartStore(ServerStep):
+class StartStore(Step):
     """The server is back, with what it had."""
 
-    def serve(self, rig: Rig, server: Postgres) -> None:
+    def take(self, rig: Rig) -> None:
         """Start it."""
-        del rig
-        server.start()
+        _server(rig).start()
 
     def __str__(self) -> str:
         """Say it."""
@@ -118,13 +97,12 @@ class StartStore(ServerStep):
 
 
 @dataclass(frozen=True, slots=True)
-class FailStoreOver(ServerStep):
+class FailStoreOver(Step):
     """The copy takes the server's place: what was committed since is gone, as after an asynchronous replication."""
 
-    def serve(self, rig: Rig, server: Postgres) -> None:
+    def take(self, rig: Rig) -> None:
         """Put it in its place; clients find it at the same address."""
-        del rig
-        server.put_back()
+        _server(rig).put_back()
 
     def __str__(self) -> str:
         """Say it."""
@@ -132,14 +110,14 @@ class FailStoreOver(ServerStep):
 
 
 @dataclass(frozen=True, slots=True)
-class WhileStoreFrozen(ServerStep):
+class WhileStoreFrozen(Step):
     """Steps are taken while the server is frozen (SIGSTOP): connections open, and nothing answers."""
 
     steps: tuple[Step, ...]
 
-    def serve(self, rig: Rig, server: Postgres) -> None:
+    def take(self, rig: Rig) -> None:
         """Freeze it, take the steps, and let it go on."""
-        with server.frozen():
+        with _server(rig).frozen():
             take(rig, self.steps)
         rig.note("the server of the canary's store goes on")
 
@@ -149,14 +127,14 @@ class WhileStoreFrozen(ServerStep):
 
 
 @dataclass(frozen=True, slots=True)
-class WhileStoreCrowded(ServerStep):
+class WhileStoreCrowded(Step):
     """Steps are taken while others have every connection that the server allows."""
 
     steps: tuple[Step, ...]
 
-    def serve(self, rig: Rig, server: Postgres) -> None:
+    def take(self, rig: Rig) -> None:
         """End the canary's connections, take them, take the steps, and let them go."""
-        with server.crowded() as taken:
+        with _server(rig).crowded() as taken:
             rig.note(f"others have {taken} connections, and the canary's are ended")
             take(rig, self.steps)
         rig.note("the server of the canary's store has connections again")
@@ -164,3 +142,14 @@ class WhileStoreCrowded(ServerStep):
     def __str__(self) -> str:
         """Say it."""
         return "others take every connection of the canary's store"
+
+
+def _server(rig: Rig) -> Postgres:
+    """Return the server of the store.
+
+    Raises:
+        LabError: there is none.
+    """
+    if rig.postgres is None:
+        raise LabError("the stage of this drill has no server of a store")
+    return rig.postgres
