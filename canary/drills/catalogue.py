@@ -17,7 +17,7 @@ _RECORDED: Final = "Only `canary check` and the night decide it, from what was r
 UNDRILLED: Final[Mapping[str, str]] = MappingProxyType(
     {
         **dict.fromkeys(
-            ("int-send-skip", "int-nonmonotonic-send", "int-poll-skip", "int-nonmonotonic-poll", "G0", "G1c"), _RECORDED
+            ("int-send-skip", "int-nonmonotonic-send", "int-poll-skip", "int-nonmonotonic-poll"), _RECORDED
         ),
         "unseen": "The running canary measures it, with alerts of its own; it is a violation at a history's end only.",
         "leader-epoch-regression": "Tried and not raised: a controller that is given an old disk elects with epochs "

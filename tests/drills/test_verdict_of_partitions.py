@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 from canary.drills.drill import Drill, Said
 from canary.drills.rig.direct import Place
-from canary.drills.rig.performance import Finding, Played
+from canary.drills.rig.performance import Played
+from canary.drills.rig.rig import Finding
 from canary.drills.rig.verdict import judge, judge_control
 from canary.probe.identity import Identity
 

@@ -18,7 +18,7 @@ from canary.drills.drill import Said
 from canary.drills.rig import direct, tally
 from canary.drills.rig.direct import Place
 from canary.drills.rig.guarded import guarded
-from canary.drills.rig.rig import Line, Rig
+from canary.drills.rig.rig import Finding, Line, Rig
 from canary.drills.rig.tally import Reading
 from canary.drills.stage import Stage
 from canary.drills.steps.step import Step, take
@@ -30,25 +30,6 @@ _SETTLE_S: Final = 60.0
 _REQUEST_S: Final = 60.0
 _CALM_S: Final = 5.0
 """How long a canary that nothing is doubtful to is given to say something false."""
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """A violation as the REST API tells it.
-
-    Attributes:
-        records: each of its records, place and identity (None: not of one probe).
-        partition: its topic and partition; None: of the whole topic or cluster.
-        planned: found in a planned window: recorded, without an alert.
-    """
-
-    kind: str
-    severity: str
-    at: float
-    summary: str
-    records: Mapping[Place, Identity | None]
-    partition: tuple[str, int] | None = None
-    planned: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +152,8 @@ def play(brokers: Lab, stage: Stage, steps: Iterable[Step], says: Iterable[Said]
         rig.note(f"the canary probes: {rig.canary.base}")
         take(rig, steps)
         _await(rig, tuple(says))
-        findings = tuple(sorted((_finding(rig, one) for one in rig.canary.violations()), key=lambda one: one.at))
+        told = [*(_finding(rig, one) for one in rig.canary.violations()), *rig.recorded]
+        findings = tuple(sorted(told, key=lambda one: one.at))
         rig.canary.stop()
         seen = direct.look(brokers.bootstrap, rig.canary.probe_log)
         found, reading = direct.readings(seen), tally.read(seen)
@@ -181,8 +163,8 @@ def play(brokers: Lab, stage: Stage, steps: Iterable[Step], says: Iterable[Said]
         rig.canary.kill()
         for undo in reversed(rig.undoing):
             undo()
-    told = tuple(rig.timeline), began, time.time(), reading, tuple(rig.complaints), tuple(rig.table)
-    return Played(findings, found.pop(direct.GONE), rig.places, rig.marks, *told, found)
+    rest = tuple(rig.timeline), began, time.time(), reading, tuple(rig.complaints), tuple(rig.table)
+    return Played(findings, found.pop(direct.GONE), rig.places, rig.marks, *rest, found)
 
 
 def _await(rig: Rig, says: tuple[Said, ...]) -> None:
@@ -190,12 +172,16 @@ def _await(rig: Rig, says: tuple[Said, ...]) -> None:
     for one in says:
         until = time.time() + rig.patience * one.within_s
         rig.until(
-            lambda one=one, until=until: rig.canary.violations(one.kind) or time.time() > until,  # type: ignore[misc]
+            lambda one=one, until=until: _is_said(rig, one.kind) or time.time() > until,  # type: ignore[misc]
             one.within_s + _SETTLE_S,
             f"the canary answers what it says of {one.kind}",
         )
     rig.until(lambda: rig.metric("canary_suspects") == 0, _SETTLE_S, "nothing is in doubt any more")
     rig.stopping.wait(_CALM_S)
+
+
+def _is_said(rig: Rig, kind: str) -> bool:
+    return any(one.kind == kind for one in rig.recorded) or bool(rig.canary.violations(kind))
 
 
 def _finding(rig: Rig, violation: dict[str, Any]) -> Finding:

@@ -19,6 +19,7 @@ from canary.drills.rig.installation import Installation
 from canary.drills.rig.postgres import Postgres
 from canary.drills.stage import Stage
 from canary.lab import Lab, LabError
+from canary.probe.identity import Identity
 
 CLUSTER: Final = "drill"
 _LOOK_S: Final = 0.1
@@ -39,6 +40,25 @@ class Line(NamedTuple):
     at: float
     what: str
     done: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """A violation as the REST API tells it, or what `canary check` finds in a history that a drill recorded.
+
+    Attributes:
+        records: each of its records, place and identity (None: not of one probe).
+        partition: its topic and partition; None: of the whole topic or cluster.
+        planned: found in a planned window: recorded, without an alert.
+    """
+
+    kind: str
+    severity: str
+    at: float
+    summary: str
+    records: Mapping[Place, Identity | None]
+    partition: tuple[str, int] | None = None
+    planned: bool = False
 
 
 @dataclass(kw_only=True)
@@ -130,6 +150,7 @@ class Rig(Ground):
         stage: as the drill wants it.
         directory: of everything that is written here.
         table: what a step measured: rows of words, the first is the head.
+        recorded: what `canary check` found in histories that steps recorded.
         counted: by partition, the most acknowledged probes that the canary has shown.
         checks: are made once the canary has ended, when all that it remembers is written.
         undoing: is done in the end, however that comes; the last one first.
@@ -140,6 +161,7 @@ class Rig(Ground):
     stage: Stage
     directory: Path
     table: list[tuple[str, ...]] = field(default_factory=list)
+    recorded: list[Finding] = field(default_factory=list)
     counted: dict[int, float] = field(default_factory=dict)
     checks: list[Callable[[], None]] = field(default_factory=list)
     undoing: list[Callable[[], None]] = field(default_factory=list)

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 
 from canary.drills.drill import Drill, Said
 from canary.drills.rig.direct import GONE, Place
-from canary.drills.rig.performance import Finding, Played
+from canary.drills.rig.performance import Played
+from canary.drills.rig.rig import Finding
 from canary.probe.identity import Identity
 
 

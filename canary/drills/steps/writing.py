@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from confluent_kafka import Producer
+from confluent_kafka.admin import NewTopic
 
-from canary.drills.rig import direct
+from canary.drills.rig import direct, recorded
 from canary.drills.rig.direct import Place
 from canary.drills.rig.rig import Ground, Rig
 from canary.drills.stage import KNOWABLE, ORDERS, PROBES
@@ -204,3 +205,24 @@ class LeaveOpen(Step):
         """Say it."""
         how = "commits it" if self.commits else "dies without ending its transaction"
         return f"an application writes a record to {self.topic}-{self.partition} and {how}"
+
+
+@dataclass(frozen=True, slots=True)
+class Overlap(Step):
+    """Two applications' transactions overlap, and each reads in between; their history goes to ``canary check``."""
+
+    isolation: str
+
+    def take(self, rig: Rig) -> None:
+        """Do it on a topic of its own, and remember what is found."""
+        topic = "relayed"
+        rig.admin.create_topics([NewTopic(topic, 2, len(rig.lab.brokers))])[topic].result(_FLUSH_S)
+        history = recorded.overlapping(rig.kafka, topic, self.isolation)
+        Mark().take(rig)
+        file = rig.directory / "history.jsonl"
+        rig.recorded += recorded.judged(history, file)
+        rig.note(f"canary check {file}: {', '.join(one.kind for one in rig.recorded) or 'nothing'}")
+
+    def __str__(self) -> str:
+        """Say it."""
+        return f"two transactions overlap, and each reads ({self.isolation}) what the other wrote, if it is shown"
