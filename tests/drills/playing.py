@@ -8,9 +8,8 @@ from canary.drills.catalogue import Entry
 from canary.drills.drill import Control, Drill, Said
 from canary.drills.rig.direct import Place
 from canary.drills.rig.performance import Played
-from canary.drills.rig.rig import Finding
 from canary.drills.rig.result import Result
-from canary.drills.rig.rig import Line
+from canary.drills.rig.rig import Finding, Line
 from canary.drills.rig.tally import Reading, Tally
 from canary.drills.rig.verdict import judge, judge_control
 from canary.drills.stage import KNOWABLE

@@ -18,7 +18,7 @@ from tests.world.life import World, live
 from tests.world.plan import Plan, Strike, plan_of
 from tests.world.shrinking import regression, shrunk, told
 
-FRESH_CPU_S = 90.0
+FRESH_CPU_S = 60.0
 """For so long fresh seeds are tried in each run."""
 
 ISR_OF_ONE = Plan(
