@@ -66,6 +66,7 @@ def test_faults_are_the_same_at_the_other_end() -> None:
         Delay("any", 2, 0.5, api="Fetch"),
         LoseAnswers("EndTxn"),
         Hold("Produce", "Produce", 2, 3),
+        Hold("Produce", "Fetch", client="writer"),
     ):
         assert faults.decoded(faults.encoded(fault)) == fault
     with pytest.raises(LabError, match="'Produse' is no API"):
@@ -81,6 +82,13 @@ def test_a_cut_is_between_the_two_it_names() -> None:
     assert not Cut(1, 2).stops("client", 2)
     assert Cut("any", 2).stops("client", 2)
     assert not Cut("any", 2).stops(2, 2), "a machine without a network still talks to itself"
+
+
+@pytest.mark.parametrize(("client", "api", "held"), [("writer", 0, True), ("other", 0, False), ("writer", 26, False)])
+def test_only_requests_of_the_client_that_is_named_are_held(client: str, api: int, *, held: bool) -> None:
+    asked = frames.request(request(api, 9, 1, client.encode()))
+    assert asked is not None
+    assert Hold("Produce", "Fetch", client="writer").concerns(asked, "client", 1) is held
 
 
 def test_nodes_that_are_cut_off_are_told_from_those_that_are_not() -> None:

@@ -50,8 +50,9 @@ def _words(fault: Fault) -> str:
             return f"{what} from {between.replace('and', 'to')} arrives {seconds:g} s later"
         case LoseAnswers(api=api, count=count):
             return f"the next {count} answers to {api} are lost between {between}"
-        case Hold(api=api, until_api=until, count=count):
-            return f"requests {api} (the next {count:,}) between {between} are held until {until}"
+        case Hold(api=api, until_api=until, count=count, client=client):
+            whose = f" of {client}" if client else ""
+            return f"requests {api}{whose} (the next {count:,}) between {between} are held until {until}"
         case ShiftFetch(topic=topic, partition=partition, how=how):
             done = "skips a batch" if how == "skip" else "swaps two batches"
             return f"an answer of {topic}-{partition} {done}, which no checksum shows"

@@ -19,10 +19,13 @@ from canary.lab import LabError
 from canary.probe.record import Probe, decode, encode
 
 _FLUSH_S: Final = 60.0
+_GIVEN_UP_MS: Final = 3000
 _NEWEST: Final = 100
 """Among so many offsets at the end of a log is a probe."""
 FORGED: Final = "forged"
 """Where a forged record went."""
+APPLICATION: Final = "an-application"
+"""The transactional id, and the client id, of an application's producer."""
 Read = Sequence[tuple[bytes, Probe]]
 """The probes of a partition in the order of the log, aborted ones too: value, and what it says."""
 
@@ -187,7 +190,7 @@ class LeaveOpen(Step):
         producer = Producer(
             {
                 **rig.kafka,
-                "transactional.id": "an-application",
+                "transactional.id": APPLICATION,
                 "transaction.timeout.ms": 900_000,
                 "log_level": 0,
             }
@@ -205,6 +208,41 @@ class LeaveOpen(Step):
         """Say it."""
         how = "commits it" if self.commits else "dies without ending its transaction"
         return f"an application writes a record to {self.topic}-{self.partition} and {how}"
+
+
+@dataclass(frozen=True, slots=True)
+class GiveUp(Step):
+    """A transactional producer of an application has no answer for its only record, gives it up, and aborts."""
+
+    partition: int = 0
+    topic: str = PROBES
+
+    def take(self, rig: Rig) -> None:
+        """Write it, and abort when the client calls it lost."""
+        producer = Producer(
+            {
+                **rig.kafka,
+                "client.id": APPLICATION,
+                "transactional.id": APPLICATION,
+                "transaction.timeout.ms": 900_000,
+                "message.timeout.ms": _GIVEN_UP_MS,
+                "log_level": 0,
+            }
+        )
+        producer.init_transactions(_FLUSH_S)
+        producer.begin_transaction()
+        said: list[object] = []
+        producer.produce(
+            self.topic, b"order", partition=self.partition, on_delivery=lambda error, _record: said.append(error)
+        )
+        if producer.flush(_FLUSH_S) or said[0] is None:
+            raise LabError(f"{self.topic}-{self.partition} takes the record: nothing was held up")
+        producer.abort_transaction(_FLUSH_S)
+        rig.note(f"the client says of the record: {said[0]}; the transaction is aborted")
+
+    def __str__(self) -> str:
+        """Say it."""
+        return f"an application has no answer for its record in {self.topic}-{self.partition}, and aborts"
 
 
 @dataclass(frozen=True, slots=True)

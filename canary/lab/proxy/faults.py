@@ -10,7 +10,7 @@ from typing import Any, Final, Literal
 
 from canary.lab.errors import LabError
 from canary.lab.proxy.fetched import How
-from canary.lab.proxy.frames import APIS
+from canary.lab.proxy.frames import APIS, Request
 
 Party = int | Literal["client", "any"]
 
@@ -70,9 +70,9 @@ class LoseAnswers:
         """Refuse an API that there is not."""
         _require(self.api)
 
-    def concerns(self, api: str, source: Party, target: Party) -> bool:
+    def concerns(self, request: Request, source: Party, target: Party) -> bool:
         """Return whether it is about a request of source to target."""
-        return api == self.api and _between(self, source, target)
+        return request.api == self.api and _between(self, source, target)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +82,8 @@ class Hold:
     Each is delivered at the ``until_count``-th later request of ``until_api`` with the same client id, on whatever
     connection to whatever broker; or when the faults are replaced. ``release``: "before" that request, which waits
     until the held one is answered; or "after" it: when it is answered, and the client has the answer only when the held
-    one is answered, too. On the same connection they go one behind the other, as the broker answers them.
+    one is answered, too. On the same connection they go one behind the other, as the broker answers them. ``client``:
+    only requests with this client id; "": anybody's.
 
     Example: Hold("EndTxn", until_api="Produce") delivers the end of one transaction in the middle of the next one;
     Hold("Produce", until_api="Produce") swaps two requests of one connection.
@@ -95,15 +96,17 @@ class Hold:
     release: Literal["before", "after"] = "after"
     source: Party = "client"
     target: Party = "any"
+    client: str = ""
 
     def __post_init__(self) -> None:
         """Refuse an API that there is not."""
         _require(self.api)
         _require(self.until_api)
 
-    def concerns(self, api: str, source: Party, target: Party) -> bool:
+    def concerns(self, request: Request, source: Party, target: Party) -> bool:
         """Return whether it is about a request of source to target."""
-        return api == self.api and _between(self, source, target)
+        mine = self.client in {"", request.client}
+        return mine and request.api == self.api and _between(self, source, target)
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,9 +124,9 @@ class ShiftFetch:
     how: How = "skip"
     count: int = 1
 
-    def concerns(self, api: str, source: Party, target: Party) -> bool:
+    def concerns(self, request: Request, source: Party, target: Party) -> bool:
         """Return whether it is about a request of source to target."""
-        return api == "Fetch" and _between(self, source, target)
+        return request.api == "Fetch" and _between(self, source, target)
 
 
 Fault = Cut | Delay | LoseAnswers | Hold | ShiftFetch

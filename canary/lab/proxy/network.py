@@ -98,7 +98,7 @@ class FaultyNetwork:
             if self._happening(LoseAnswers, request, link) is not None:
                 link.lose(request.correlation)
             for one in self._counted:
-                if isinstance(one.fault, ShiftFetch) and one.fault.concerns(request.api, link.source, link.target):
+                if isinstance(one.fault, ShiftFetch) and one.fault.concerns(request, link.source, link.target):
                     link.alter(request.correlation, partial(self._shift, one, one.fault, link.target, request.version))
             self._forward(link, frame, request)
 
@@ -133,7 +133,7 @@ class FaultyNetwork:
     ) -> Hold | LoseAnswers | None:
         """Return the first fault of a kind that happens to a request, and count it; None if there is none."""
         for one in self._counted:
-            if one.left and isinstance(one.fault, kind) and one.fault.concerns(request.api, link.source, link.target):
+            if one.left and isinstance(one.fault, kind) and one.fault.concerns(request, link.source, link.target):
                 one.left -= 1
                 return one.fault
         return None
