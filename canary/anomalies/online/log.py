@@ -1,15 +1,19 @@
 """What the tracker remembers of one partition of one incarnation of a topic."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 from canary.anomalies.online.sets.intervals import IntervalSet
 from canary.anomalies.online.sets.runs import RunMap
+from canary.anomalies.online.stream import Stream
 from canary.anomalies.violation import Violation
 
 READ_COMMITTED, READ_UNCOMMITTED = "read_committed", "read_uncommitted"
 ISOLATIONS = frozenset({READ_COMMITTED, READ_UNCOMMITTED})
 """The readers that every topic has are called after them."""
+_ALL = 1 << 62
+"""Above every sequence."""
 
 
 @dataclass(slots=True)
@@ -259,8 +263,12 @@ class Log:
     """The lowest end, below the known one, that a leader has listed (even once) since nothing was last in doubt."""
     cut: dict[str, Any] | None = None
     """Evidence that the log was cut, until the truncation is reported."""
+    cut_sent: dict[int, int] = field(default_factory=dict)
+    """By stream: from this sequence on all was sent after the log was seen to be cut: that cut did not take it."""
     lost_offsets: IntervalSet = field(default_factory=IntervalSet)
     """Offsets lost since ``cut`` was last reported."""
+    lost_later: IntervalSet = field(default_factory=IntervalSet)
+    """Those of them that were sent after the log was seen to be cut."""
     timeline: list[list[int]] = field(default_factory=list)
     """When offsets were sent, in points and lines (canary.anomalies.online.sets.ages): how old an expired one was."""
     expiry: dict[str, Any] | None = None
@@ -310,12 +318,19 @@ class Log:
         signs = [x for x in signs if any(x < known for known in self.ends_before_epochs)]
         if self.low_end is not None and self.low_end < (lost.end() or 0):
             signs.append(self.low_end)
-        if self.cut is not None:
+        if self.cut is not None and any(self.lost_later.without(a, b) for a, b in lost):
             signs.append(self.cut.get("listed_end", self.cut.get("known_end", 0)))
         if not signs:
             return None
         sign = min(signs)
         return next((a for a, b in lost if b > sign or not self.promised.overlaps(b, sign)), None)
+
+    def see_cut(self, evidence: dict[str, Any], streams: Iterable[Stream]) -> None:
+        """Note that the log was cut. ``streams``: of the topic; what they have sent by now may have gone with it."""
+        self.cut = evidence
+        self.cut_sent = {
+            one.tag: one.next_sequence if one.live else _ALL for one in streams if one.partition == self.partition
+        }
 
     def goal(self, reader: Reader) -> int | None:
         """Return how far the reader may read, None if the partition has not answered since the runner's start."""

@@ -273,6 +273,20 @@ def test_a_cut_that_a_consumer_met_explains_what_was_on_its_way_and_is_promised_
     assert bench.found("lost-write", "truncation") == [("lost-write", 10, 10), ("truncation", 10, -1)]
 
 
+def test_a_cut_that_a_consumer_met_explains_no_loss_of_what_was_sent_later() -> None:
+    bench = Bench()
+    bench.write(10)
+    bench.settle(2)
+    bench.send()  # it stays without an answer, and may have been cut off
+    bench.fold(f.OutOfRange(bench.now_ns, RU, RU, TOPIC, 0, 12, "out of range"))
+    bench.put(RU, bench.end)
+    bench.settle(2)
+    bench.write(5)
+    bench.settle(2)
+    lose(bench, 12)
+    assert bench.found() == [("lost-write", 12, 13)]
+
+
 def test_lost_records_on_both_sides_of_a_former_end_are_no_cut_while_others_between_stand() -> None:
     bench = Bench()
     bench.write(10)

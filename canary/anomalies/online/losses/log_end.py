@@ -176,12 +176,13 @@ def _judge_end(scope: Scope, topic: Topic, log: Log, look: _Look) -> None:
 
 
 def _cut(scope: Scope, topic: Topic, log: Log, fact: f.Listed, regression: Regression) -> None:
-    log.cut = {
+    evidence = {
         "known_end": regression.known_end,
         "listed_end": fact.end,
         "leader_epoch": fact.leader_epoch,
         "at_ns": fact.at_ns,
     }
+    log.see_cut(evidence, topic.streams)
     scope.meters(topic.name, log.partition).regressions += 1
     for offset, count, sequence, tag in reversed(regression.runs):  # the last ones are removed the fastest
         a = max(offset, fact.end)
@@ -208,7 +209,7 @@ def report_cut(scope: Scope, topic: Topic, log: Log) -> None:
                 evidence={"cut": log.cut, "lost": lost, "last": end - 1},
             )
             log.cut = None
-        log.lost_offsets = IntervalSet()
+        log.lost_offsets, log.lost_later = IntervalSet(), IntervalSet()
         _forget_signs(log)
     elif not log.held:
         _forget_signs(log)

@@ -52,6 +52,8 @@ def report(scope: Scope, topic: Topic, log: Log, lost: list[Loss]) -> None:
         log.relayed.remove(loss.offset, loss.offset + loss.size)  # a record that is there later is another one
     for loss in sorted(lost, key=itemgetter(0)):
         log.lost_offsets.add(loss.offset, loss.offset + loss.size)
+        if log.cut is not None and loss.sequence >= log.cut_sent.get(loss.tag, 0):
+            log.lost_later.add(loss.offset, loss.offset + loss.size)
         stream = topic.streams[loss.tag]
         found = stretches.setdefault((stream.mode, loss.missing.confirmed), [])
         run = Records(loss.offset, loss.size, stream.identity(loss.sequence))

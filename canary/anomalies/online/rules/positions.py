@@ -170,7 +170,7 @@ def out_of_range(scope: Scope, fact: f.OutOfRange) -> None:
     """
     if is_reread(fact.consumer) is not None:
         return
-    _, log = scope.place(fact.topic, fact.partition)
+    topic, log = scope.place(fact.topic, fact.partition)
     reader = log.readers.get(fact.consumer)
     if reader is None:
         return  # its position was in a former incarnation of the topic
@@ -179,11 +179,12 @@ def out_of_range(scope: Scope, fact: f.OutOfRange) -> None:
         before = log.cut or {}
         position = max(fact.offset, before.get("position", 0))  # the highest shows a cut, if any does
         ends = [end for end in (log.known_end, log.end, before.get("known_end")) if end is not None]
-        log.cut = {
+        evidence = {
             "consumer": fact.consumer,
             "position": position,
             "known_end": min(position, *ends),
             "error": fact.error,
             "at_ns": fact.at_ns,
         }
+        log.see_cut(evidence, topic.streams)
         want_tail(scope, log, "out-of-range", fact.offset)
