@@ -91,7 +91,8 @@ test-e2e: brokers  ## Tests with real Prometheus, Alertmanager and browser (need
 test-slow: brokers  ## The short form of what make test has no time for: a night, other Kafkas, credentials, topics' lives, drills
 	@$(LANES); \
 	lane spark $(PYTEST) -m 'slow and spark'; \
-	lane brokers $(PYTEST) --durations 10 -m 'slow and kafka and not spark'; \
+	lane drills $(PYTEST) --durations 10 -m 'slow and kafka and not spark' tests/drills; \
+	lane brokers $(PYTEST) --durations 10 -m 'slow and kafka and not spark' --ignore tests/drills; \
 	here slow $(PYTEST) -m 'slow and not kafka and not spark'; \
 	ended
 
