@@ -13,7 +13,6 @@ _M_MMAP_THRESHOLD: Final = -3
 _M_ARENA_MAX: Final = -8
 _ARENAS: Final = 2
 _OF_THEIR_OWN: Final = 256 * 1024
-_GIVEN_BACK_S: Final = 60.0
 
 
 def keep_small() -> None:
@@ -27,23 +26,6 @@ def keep_small() -> None:
     if mallopt is not None:
         mallopt(_M_ARENA_MAX, _ARENAS)
         mallopt(_M_MMAP_THRESHOLD, _OF_THEIR_OWN)
-
-
-class Heaps:
-    """The C library's heaps: each time that brokers come and go they are left with more holes, which are never shrunk.
-
-    Measured: after an hour of broker faults a third of what they hold is free.
-    """
-
-    def __init__(self) -> None:
-        self._trim = getattr(ctypes.CDLL(None), "malloc_trim", None)  # glibc has it, musl has not
-        self._due = 0.0
-
-    def look(self, now_s: float) -> None:
-        """Give the pages of their holes back to the system, once a minute. To be called again and again."""
-        if self._trim is not None and now_s >= self._due:
-            self._due = now_s + _GIVEN_BACK_S
-            self._trim(0)
 
 
 def keep_quiet() -> None:

@@ -2,7 +2,6 @@
 
 from canary.errors import FAILED
 from canary.extras import require_for_url
-from canary.footprint import Heaps
 from canary.processes.store_start import open_store
 from canary.runner.cluster.cluster import ClusterRunner
 from canary.settings import Settings, UserError
@@ -51,9 +50,8 @@ def run(settings: Settings, stopping: system.Event) -> int:
         runners = [ClusterRunner(settings, cluster, store) for cluster in settings.clusters]
         for runner in runners:
             runner.start()
-        pauses, heaps = Pauses(), Heaps()
+        pauses = Pauses()
         while not stopping.wait(_LOOK_S):
-            heaps.look(system.monotonic())
             if any(map(_failed, runners)) or not any(runner.alive for runner in runners):
                 break
             for number, cluster in enumerate(settings.clusters):

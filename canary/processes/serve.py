@@ -6,7 +6,6 @@ import structlog
 
 from api import create_app
 from api.server import ApiServer
-from canary.footprint import Heaps
 from canary.processes.signals import stop_on_signals
 from canary.processes.store_start import migrated
 from canary.settings import Settings
@@ -33,6 +32,5 @@ def serve(settings: Settings, announce: Callable[[str], None]) -> None:
     with ApiServer(create_app(settings, store), settings.api.host, settings.api.port, settings.api.tls) as server:
         announce(server.address)
         system.thread(lambda: migrated(lambda: store, stopping), "upgrade").start()
-        heaps = Heaps()
         while server.alive() and not stopping.wait(1.0):
-            heaps.look(system.monotonic())
+            pass
