@@ -462,7 +462,7 @@ class World:
         hung = self.cluster.hung(self.settle_beats * self.plan.beat / 2)
         open_ = [
             row
-            for row in self.store.store.violations.page(ViolationFilter(state="open"), limit=1000).items
+            for row in self.store.store.violations.page(ViolationFilter(state="open"), limit=10**6).items
             if row.kind in ENDING and not (row.kind == "stalled" and (row.topic, row.partition) in hung)
         ]
         wrong += [Wrong("STUCK", f"{row.kind} is still open: {row.summary}") for row in open_]
@@ -502,7 +502,7 @@ class World:
         told = {one.key("c"): one for _, one in self.truth.violations}
         if any(one.kind == "memory-lost" for one in told.values()):
             return
-        rows = self.store.store.violations.page(ViolationFilter(), limit=1000).items
+        rows = self.store.store.violations.page(limit=10**6).items  # a broken cluster may lose a thousand times
         ids = {row.id for row in rows}
         ranges = defaultdict(list)  # a part of what is filed already is not filed again
         for row in rows:
