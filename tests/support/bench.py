@@ -43,6 +43,8 @@ class Bench:
     leader: int = 1
     start: int = 0
     end: int = 0
+    stable: int | None = None
+    """The last stable offset; None: the end."""
     log: dict[int, tuple[int, int, int] | str] = field(default_factory=dict)
     positions: dict[str, int] = field(default_factory=lambda: {RC: 0, RU: 0})
     violations: dict[str, Violation] = field(default_factory=dict)
@@ -163,12 +165,13 @@ class Bench:
         requests, self.requests = self.requests, []
         for r in requests:
             name = f"reread-{r.request_id}"  # type: ignore[attr-defined]
-            start, end = max(r.start, self.start), min(r.end, self.end)  # type: ignore[attr-defined]
+            log_end = self.end if self.stable is None or r.isolation == RU else self.stable  # type: ignore[attr-defined]
+            start, end = max(r.start, self.start), min(r.end, log_end)  # type: ignore[attr-defined]
             if start > r.start:  # type: ignore[attr-defined]
                 self.fold(f.Positioned(self.now_ns, name, RC, TOPIC, 0, start, "log start"))
             self.deliver(name, RC, start, end, hidden=False)
             complete = end == r.end  # type: ignore[attr-defined]
-            error = None if complete else f"end of log at {self.end}"
+            error = None if complete else f"end of log at {log_end}"
             reached = max(end, start) if complete else end
             self.fold(
                 f.RereadEnded(self.now_ns, r.request_id, RC, TOPIC, 0, r.start, r.end, reached, complete, error)  # type: ignore[attr-defined]
@@ -181,11 +184,12 @@ class Bench:
         self.sample += 1
         self.now_ns += self.pace_ns
         self.fold(f.WatchAsked(self.now_ns, self.sample))
+        stable = self.end if self.stable is None else self.stable
         self.fold(
             f.ClusterSeen(self.now_ns, self.sample, "cluster", "1,2,3"),
             f.TopicSeen(self.now_ns, self.sample, TOPIC, self.topic_id, 1),
             f.PartitionSeen(self.now_ns, self.sample, TOPIC, 0, self.leader, "1,2,3", "1,2,3"),
-            f.Listed(self.now_ns, self.sample, TOPIC, 0, self.start, self.end, self.end, self.epoch),
+            f.Listed(self.now_ns, self.sample, TOPIC, 0, self.start, self.end, stable, self.epoch),
         )
         if self.answering:
             self.answer()

@@ -23,8 +23,9 @@ from canary.workloads.catalogue import WORKLOADS
 from storage.ledger import Ledger
 from storage.probe_log import shipping
 from storage.probe_log.converting import Converted
+from storage.store.cursors import MAX_LIMIT
 from storage.store.repositories.violations import Violations
-from storage.store.values import ViolationFilter
+from storage.store.values import StoredViolation
 from tests.world.agreement import disagreements, stopped
 from tests.world.chronicle import Chronicle
 from tests.world.clients import SimulatedKafka
@@ -462,8 +463,8 @@ class World:
         hung = self.cluster.hung(self.settle_beats * self.plan.beat / 2)
         open_ = [
             row
-            for row in self.store.store.violations.page(ViolationFilter(state="open"), limit=10**6).items
-            if row.kind in ENDING and not (row.kind == "stalled" and (row.topic, row.partition) in hung)
+            for row in self.store.store.violations.unended("c", ENDING)
+            if not (row.kind == "stalled" and (row.topic, row.partition) in hung)
         ]
         wrong += [Wrong("STUCK", f"{row.kind} is still open: {row.summary}") for row in open_]
         for task in self.process.tasks:
@@ -502,7 +503,7 @@ class World:
         told = {one.key("c"): one for _, one in self.truth.violations}
         if any(one.kind == "memory-lost" for one in told.values()):
             return
-        rows = self.store.store.violations.page(limit=10**6).items  # a broken cluster may lose a thousand times
+        rows = list(self._filed())
         ids = {row.id for row in rows}
         ranges = defaultdict(list)  # a part of what is filed already is not filed again
         for row in rows:
@@ -512,6 +513,16 @@ class World:
             known = ranges[one.kind, one.topic, one.partition]
             if key not in ids and not any(start <= (one.offset or 0) <= end for start, end in known):
                 yield Wrong("UNFILED", f"{one.kind} is not in the store any more: {one.summary}")
+
+    def _filed(self) -> Iterator[StoredViolation]:
+        """Yield all that the store has; a broken cluster may lose a thousand times, and a page has no more."""
+        cursor: str | None = None
+        while True:
+            page = self.store.store.violations.page(cursor=cursor, limit=MAX_LIMIT)
+            yield from page.items
+            cursor = page.next_cursor
+            if cursor is None:
+                return
 
     def _repeated(self) -> Iterator[Wrong]:
         """Yield a loss that several violations name, unless the canary forgot that it had said it."""

@@ -134,6 +134,8 @@ class Reread:
     former: bool = False
     """A former leader answered: with a record of an older epoch where the log has only newer ones, or of a topic that
     was deleted since."""
+    present: bool = False
+    """The present leader answered: with a record of its own epoch."""
 
 
 @dataclass(slots=True)
@@ -207,7 +209,7 @@ class Log:
     ends: dict[int, int] = field(default_factory=dict)
     """By leader epoch, the highest end that was listed in it before a later leader was seen."""
     former_rereads: int = 0
-    """How many re-reads a former leader has answered in this epoch."""
+    """How many re-reads a former leader has answered since the present one last did, in this epoch."""
     asked_end: int = 0
     """What the replicated end was when the end was asked for last."""
     whole_epoch: int | None = None

@@ -104,8 +104,8 @@ def test_the_scrubber_reads_above_a_last_stable_offset_that_stands_and_finds_a_l
     assert [(v.kind, v.offset) for v in bench.said] == [("stalled", 5), ("lost-write", 6)]
 
 
-@pytest.mark.parametrize(("rounds", "asked"), [(5, [(0, 8, RC)]), (65, [(0, 5, RC), (5, 8, RU)])])
-def test_a_tail_above_a_last_stable_offset_that_stands_is_read_uncommitted(
+@pytest.mark.parametrize(("rounds", "asked"), [(5, [(0, 5, RC)]), (65, [(0, 5, RC), (5, 8, RU)])])
+def test_a_tail_above_a_last_stable_offset_is_read_once_that_has_moved_or_uncommitted_where_it_stands(
     rounds: int, asked: list[tuple[int, int, str]]
 ) -> None:
     bench = Watched()

@@ -989,6 +989,62 @@ def test_what_is_beyond_the_end_of_a_log_that_was_cut_and_grows_is_lost_before_i
     assert bench.found("lost-write") == [("lost-write", n, n) for n in range(20)]
 
 
+@pytest.mark.parametrize("looks", [1, 2], ids=["wanted", "missed"])
+def test_what_an_open_transaction_hides_is_not_asked_for_with_every_look_and_is_not_forgotten(looks: int) -> None:
+    """A fresh read_committed consumer ends at the last stable offset, and can say nothing of what is above."""
+    bench = Bench()
+    bench.write(10)
+    bench.settle(3)
+    bench.truncate(8)
+    for _ in range(looks):
+        bench.round()
+    bench.end, bench.stable = 12, 8  # by a transaction that is open
+    asked = []
+    for _ in range(30):
+        bench.round()
+        asked.append(bench.tracker.state.next_request)
+    assert asked[4] == asked[-1]
+    assert bench.found("lost-write") == []
+    bench.stable = None
+    for _ in range(4):
+        bench.round()
+    assert bench.found("lost-write") == [("lost-write", 8, 8), ("lost-write", 9, 9)]
+
+
+@pytest.mark.parametrize("present", [True, False])
+def test_a_former_leader_whose_log_was_lost_proves_nothing_however_often_it_answers(*, present: bool) -> None:
+    """All is gone under the present leader, and was written again; the former one, cut off, has the lost records.
+
+    Where the present one never answers a re-read, that does not go on for ever.
+    """
+    bench = Bench()
+    bench.write(10)
+    bench.settle(3)
+    lost = dict(bench.log)
+    bench.truncate(0)
+    bench.settle()
+    assert len(bench.found("lost-write")) == 10
+    bench.write(5)
+    bench.settle(3)
+    bench.answering = False
+    for n in range(100):
+        bench.fold(f.ScrubAsked(bench.now_ns, TOPIC, 0, 1000))
+        bench.round()
+        requests, bench.requests = bench.requests, []
+        is_former = not present or n % 3 > 0
+        log, end, epoch = (lost, 10, bench.epoch - 1) if is_former else (bench.log, bench.end, bench.epoch)
+        for r in requests:
+            name, reached = f"reread-{r.request_id}", min(r.end, end)  # type: ignore[attr-defined]
+            places = ((bench.now_ns, name, RC, TOPIC, 0, offset, *log[offset]) for offset in range(r.start, reached))  # type: ignore[attr-defined]
+            bench.fold(*(f.Polled(*place, leader_epoch=epoch) for place in places))
+            complete = reached == r.end  # type: ignore[attr-defined]
+            error = None if complete else f"end of log at {reached}"
+            bench.fold(
+                f.RereadEnded(bench.now_ns, r.request_id, RC, TOPIC, 0, r.start, r.end, reached, complete, error)
+            )  # type: ignore[attr-defined]
+    assert len(bench.found("lost-write")) == (10 if present else 15)
+
+
 @pytest.mark.parametrize("grown", [0, 20])
 def test_what_a_leader_acknowledged_alone_and_the_next_one_does_not_have_is_gone(grown: int) -> None:
     bench = Bench(mode="plain")

@@ -129,13 +129,19 @@ def _is_former(scope: Scope, log: Log, fact: f.Listed) -> bool:
 
 
 def _judge_beyond(scope: Scope, topic: Topic, log: Log, look: _Look) -> None:
-    """Judge places at or above the end that a re-read met: ask again as far as the log has grown; others are gone."""
+    """Judge places at or above the end that a re-read met: ask again as far as one reaches now; others are gone.
+
+    While a transaction is open, read_committed ends at the last stable offset: places above wait for that, or for its
+    standstill.
+    """
     gone: list[Missing] = []
     kept: list[Missing] = []
     end = look.fact.end
+    hiding = liveness.hiding(scope, topic, log)
+    reach = end if hiding is None else hiding
     for m in [part for one in log.missing for part in (one.split(end) if one.state == "beyond" else (one,))]:
         if m.state == "beyond" and m.offset < end:
-            m.state, m.samples = "ask", 0
+            m.state, m.samples = "ask" if m.offset < reach else "beyond", 0
         elif m.state == "beyond" and m.ordinal < look.asked:
             if look.grown or _is_alone(log, m):
                 m.samples = 0

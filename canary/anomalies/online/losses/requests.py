@@ -1,6 +1,6 @@
 """Requests for re-reads: which ranges a fresh client is asked to read again."""
 
-from canary.anomalies.online.log import READ_COMMITTED, READ_UNCOMMITTED, Log, Missing, Reread
+from canary.anomalies.online.log import READ_COMMITTED, READ_UNCOMMITTED, Log, Missing, Reread, Wanted
 from canary.anomalies.online.scope import Scope
 from canary.anomalies.online.state import State, Topic
 from canary.anomalies.online.topology import liveness, timeline
@@ -28,13 +28,7 @@ def ask(scope: Scope) -> None:
                 _ask_unplaced(scope, topic, log)
             wanted = log.wanted
             if wanted is not None and log.listed_ordinal >= wanted.not_before_ordinal and not _tail_asked(log):
-                log.wanted = None
-                start = max(wanted.start, log.start)
-                hidden = liveness.hidden_from(scope, topic, log)
-                middle = wanted.end if hidden is None else min(max(hidden, start), wanted.end)
-                for a, b in ((start, middle), (middle, wanted.end)):
-                    if a < b:
-                        request(scope, topic, log, a, b, wanted.reason)
+                _ask_wanted(scope, topic, log, wanted)
 
 
 def urgent(state: State) -> bool:
@@ -82,6 +76,21 @@ def _with_neighbours(log: Log, start: int, end: int) -> tuple[int, int]:
     highest = max(min(end + _NEAR, log.stable or 0), end)
     above = log.promised.within(end, highest)
     return below[-1][1] - 1 if below else start, above[0][0] + 1 if above else end
+
+
+def _ask_wanted(scope: Scope, topic: Topic, log: Log, wanted: Wanted) -> None:
+    """Ask for the range as far as an open transaction does not hide it; the rest waits for that."""
+    start, end = max(wanted.start, log.start), wanted.end
+    hiding = liveness.hiding(scope, topic, log)
+    log.wanted = None
+    if hiding is not None and hiding < end:
+        log.wanted = Wanted(max(start, hiding), end, wanted.reason, log.listed_ordinal + 1)
+        end = hiding
+    hidden = liveness.hidden_from(scope, topic, log)
+    middle = end if hidden is None else min(max(hidden, start), end)
+    for a, b in ((start, middle), (middle, end)):
+        if a < b:
+            request(scope, topic, log, a, b, wanted.reason)
 
 
 def _ask_missing(scope: Scope, topic: Topic, log: Log) -> None:

@@ -18,7 +18,7 @@ END_OF_LOG = "end of log"
 BEYOND = "beyond"
 """Asked once more where a re-read met the log's end below a promise: grown again it no longer looks cut."""
 _FORMER_REREADS = 30
-"""So many re-reads of an epoch that a former leader seems to answer prove nothing; after a restore they do not end."""
+"""So many re-reads in a row that a former leader seems to answer prove nothing; after a restore they do not end."""
 _TRIES = 2
 """Re-reads without an answer, of a partition that otherwise answers, before a loss is reported unconfirmed."""
 
@@ -35,6 +35,8 @@ def ended(scope: Scope, fact: f.RereadEnded) -> None:
         log.former_rereads += 1
         _ask_again(scope, topic, log, reread, fact.request_id)
         return
+    if reread.present and not former:
+        log.former_rereads = 0
     ended = fact.error is not None and fact.error.startswith(END_OF_LOG)
     first_absent = _judge_expected(scope, topic, log, reread, reached)
     _judge_asked(scope, topic, log, reread, fact.request_id, reached, ended=ended)

@@ -42,6 +42,7 @@ def polled(scope: Scope, run: Sequence[f.Polled]) -> None:  # noqa: C901, PLR091
     reread = log.rereads.get(request_id) if request_id is not None else None
     if reread is not None:
         reread.former |= _of_former_leader(log, run[-1])
+        reread.present |= epoch is not None and epoch == log.epoch
         if stream is not None:
             reread.delivered.set(first.offset, n, first.sequence, stream.tag)
     elif request_id is None:

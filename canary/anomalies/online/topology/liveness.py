@@ -96,6 +96,15 @@ def hidden_from(scope: Scope, topic: Topic, log: Log) -> int | None:
     return log.stable if stands else None
 
 
+def hiding(scope: Scope, topic: Topic, log: Log) -> int | None:
+    """Return the last stable offset while an open transaction hides what lies above it from every fresh consumer.
+
+    None where nothing is open, or it has been for so long that read_uncommitted is asked instead.
+    """
+    is_open = log.stable is not None and log.end is not None and log.stable < log.end
+    return log.stable if is_open and hidden_from(scope, topic, log) is None else None
+
+
 def _standing_at(topic: Topic, log: Log, offset: int) -> str:
     return f"at/{topic.name}/{log.partition}/{offset}"
 
