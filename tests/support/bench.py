@@ -14,7 +14,7 @@ from canary.anomalies.online import Tracker
 from tests.support.ranges import one_by_one
 
 if TYPE_CHECKING:
-    from canary.anomalies.violation import Violation
+    from canary.anomalies.violation import RereadRequest, Violation
 
 TOPIC = "probes"
 PRODUCER = 77
@@ -51,7 +51,7 @@ class Bench:
     said: list[Violation] = field(default_factory=list)
     """Every one as often as it was said; ``violations`` has one for each record."""
     answering: bool = True
-    requests: list[object] = field(default_factory=list)
+    requests: list[RereadRequest] = field(default_factory=list)
     renewed: list[str] = field(default_factory=list)
     hidden: set[int] = field(default_factory=set)
     """Offsets that tail consumers pass without delivering them."""
@@ -164,18 +164,16 @@ class Bench:
         """Answer the re-reads that were asked for."""
         requests, self.requests = self.requests, []
         for r in requests:
-            name = f"reread-{r.request_id}"  # type: ignore[attr-defined]
-            log_end = self.end if self.stable is None or r.isolation == RU else self.stable  # type: ignore[attr-defined]
-            start, end = max(r.start, self.start), min(r.end, log_end)  # type: ignore[attr-defined]
-            if start > r.start:  # type: ignore[attr-defined]
+            name = f"reread-{r.request_id}"
+            log_end = self.end if self.stable is None or r.isolation == RU else self.stable
+            start, end = max(r.start, self.start), min(r.end, log_end)
+            if start > r.start:
                 self.fold(f.Positioned(self.now_ns, name, RC, TOPIC, 0, start, "log start"))
             self.deliver(name, RC, start, end, hidden=False)
-            complete = end == r.end  # type: ignore[attr-defined]
+            complete = end == r.end
             error = None if complete else f"end of log at {log_end}"
             reached = max(end, start) if complete else end
-            self.fold(
-                f.RereadEnded(self.now_ns, r.request_id, RC, TOPIC, 0, r.start, r.end, reached, complete, error)  # type: ignore[attr-defined]
-            )
+            self.fold(f.RereadEnded(self.now_ns, r.request_id, RC, TOPIC, 0, r.start, r.end, reached, complete, error))
 
     # the cluster
 

@@ -48,7 +48,7 @@ class Massive(Bench):
     def answer(self) -> None:
         requests, self.requests = self.requests, []
         for r in requests:
-            number, start, end = r.request_id, r.start, r.end  # type: ignore[attr-defined]
+            number, start, end = r.request_id, r.start, r.end
             reached = min(max(self.end, start), end)
             error = None if reached == end else f"end of log at {self.end}"
             self.fold(f.RereadEnded(self.now_ns, number, RC, TOPIC, 0, start, end, reached, error is None, error))

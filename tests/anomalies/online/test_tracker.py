@@ -436,7 +436,7 @@ def test_a_loss_that_no_reread_confirms_or_denies_is_said_unconfirmed() -> None:
     for _ in range(6):
         b.round()
         for r in b.requests:
-            b.fold(f.RereadEnded(b.now_ns, r.request_id, RC, TOPIC, 0, r.start, r.end, r.start, False, "timed out"))  # type: ignore[attr-defined]
+            b.fold(f.RereadEnded(b.now_ns, r.request_id, RC, TOPIC, 0, r.start, r.end, r.start, False, "timed out"))
     assert b.found() == [("lost-write", 4, 4)]
     (violation,) = b.violations.values()
     assert violation.evidence["confirmed"] is False

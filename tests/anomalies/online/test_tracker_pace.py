@@ -110,8 +110,8 @@ def test_the_next_round_is_asked_for_at_once_when_a_reread_meets_the_end_of_the_
     bench.epoch += 1
     bench.round()
     (request,) = bench.requests
-    place = (RC, TOPIC, 0, request.start, request.end)  # type: ignore[attr-defined]
-    number = request.request_id  # type: ignore[attr-defined]
+    place = (RC, TOPIC, 0, request.start, request.end)
+    number = request.request_id
     bench.tracker.fold([f.RereadEnded(bench.now_ns, number, *place, 0, complete=False, error="end of log at 0")])
     assert bench.tracker.drain().urgent
     bench.tracker.fold([f.Tick(bench.now_ns)])

@@ -74,7 +74,7 @@ def test_a_scrub_under_way_does_not_keep_the_tail_from_being_read_again() -> Non
     bench.fold(f.ScrubAsked(bench.now_ns, TOPIC, 0, 10))
     bench.epoch += 1
     bench.round()
-    assert {request.reason for request in bench.requests} == {"scrub", "epoch"}  # type: ignore[attr-defined]
+    assert {request.reason for request in bench.requests} == {"scrub", "epoch"}
 
 
 def test_a_pass_from_a_given_place_reads_everything_again() -> None:
@@ -94,7 +94,7 @@ def asked(bench: Bench, records: int = 10, start: int | None = None) -> list[tup
     """Give the scrubber leave; return what it asks for, without an answer."""
     bench.requests.clear()
     bench.fold(f.ScrubAsked(bench.now_ns, TOPIC, 0, records, start))
-    return [(request.start, request.end) for request in bench.requests]  # type: ignore[attr-defined]
+    return [(request.start, request.end) for request in bench.requests]
 
 
 def test_nothing_is_scrubbed_before_the_log_was_listed_or_after_the_topic_is_gone() -> None:
@@ -188,12 +188,12 @@ def test_what_cannot_be_read_now_is_asked_for_again_from_where_it_broke_off() ->
     bench.fold(f.ScrubAsked(bench.now_ns, TOPIC, 0, 20))
     (request,) = bench.requests
     bench.requests.clear()
-    bench.deliver("reread-" + str(request.request_id), "read_committed", 0, 7)  # type: ignore[attr-defined]
+    bench.deliver("reread-" + str(request.request_id), "read_committed", 0, 7)
     bench.fold(
-        f.RereadEnded(bench.now_ns, request.request_id, "read_committed", TOPIC, 0, 0, 20, 7, False, "silence for 5 s")  # type: ignore[attr-defined]
+        f.RereadEnded(bench.now_ns, request.request_id, "read_committed", TOPIC, 0, 0, 20, 7, False, "silence for 5 s")
     )
     bench.fold(f.ScrubAsked(bench.now_ns, TOPIC, 0, 20))
-    assert [(r.start, r.end) for r in bench.requests] == [(7, 27)]  # type: ignore[attr-defined]
+    assert [(r.start, r.end) for r in bench.requests] == [(7, 27)]
     assert bench.found() == []
 
 
@@ -222,9 +222,9 @@ def test_under_a_transaction_that_hangs_everything_before_it_is_read_again_and_a
         for _ in range(places):
             hang()
             ranges += asked(bench)
-            (request,) = bench.requests or [None]
+            request = bench.requests[0] if bench.requests else None
             if request is not None:
-                number, start, end = request.request_id, request.start, request.end  # type: ignore[attr-defined]
+                number, start, end = request.request_id, request.start, request.end
                 bench.deliver(f"reread-{number}", "read_committed", start, min(end, 20))
                 reached, complete = min(end, 20), end <= 20
                 error = None if complete else "end of log at 20"

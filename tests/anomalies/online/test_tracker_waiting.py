@@ -114,7 +114,7 @@ def test_one_reread_without_an_answer_proves_nothing() -> None:
     bench.round()
     (request,) = bench.requests
     bench.requests.clear()
-    number = request.request_id  # type: ignore[attr-defined]
+    number = request.request_id
     place = (RC, TOPIC, 0, 1, 2)
     bench.fold(f.RereadEnded(bench.now_ns, number, *place, 1, complete=False, error="silence"))
     bench.round()

@@ -175,8 +175,8 @@ def reread(bench: Bench) -> None:
     """A confirmation that was on its way is answered by the other cluster, which holds nothing of ours."""
     bench.fold(f.OutOfRange(bench.now_ns, RC, RC, TOPIC, 0, 10, "out of range"))
     for r in bench.requests:
-        place = (RC, TOPIC, 0, r.start, r.end, r.end)  # type: ignore[attr-defined]
-        bench.fold(f.RereadEnded(bench.now_ns, r.request_id, *place, complete=True))  # type: ignore[attr-defined]
+        place = (RC, TOPIC, 0, r.start, r.end, r.end)
+        bench.fold(f.RereadEnded(bench.now_ns, r.request_id, *place, complete=True))
     bench.requests.clear()
 
 
