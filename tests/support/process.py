@@ -148,8 +148,8 @@ class Canary(Installation):
         """Wait until ``reached``; fails with the log's end when it is not in time (see waiting.until)."""
         deadline = time.monotonic() + BUSY * timeout
         while time.monotonic() < deadline:
-            for process in self.processes:
-                assert process.poll() is None, f"{process.args!r} ended: {self.output()[-3000:]}"
+            ended = self.ended()
+            assert ended is None, ended
             with contextlib.suppress(httpx.TransportError, ValueError, KeyError, NotInTimeError):
                 if reached():
                     return

@@ -226,9 +226,9 @@ class World:
             self.schedule.after(after, self._start)
 
     def _start(self) -> None:
-        self._pending_start = False
-        if self.over:
+        if self.over or not self._pending_start:
             return
+        self._pending_start = False
         self.starts += 1
         self._began = self.schedule.now
         self.process = process = Process(f"canary-{self.starts}")
@@ -272,7 +272,7 @@ class World:
                 self.cluster.create_topic(1, ORDERS, [list(self.cluster.brokers())], {"min.insync.replicas": "2"})
             self.chronicle.listen(self.cluster)
             self.schedule.at(0.0, self._look)
-            self.schedule.at(0.0, self._start)
+            self._start_later(0.0)
             self.costs.begin()
             watch = Watch(self) if 0 < self.plan.grain <= 5 else None
             if watch is not None:
@@ -337,8 +337,10 @@ class World:
         self.cluster.heal()
         if self.process.frozen:
             self.schedule.resume(self.process)
-        if self.process.dead and not self._pending_start:
-            self._start_later(1.0)
+        self._pause_s = None
+        if self.process.dead:  # sooner than it was to be
+            self._pending_start = True
+            self.schedule.after(1.0, self._start)
 
     def _lose_once_more(self) -> None:
         """Lose the first record of each log, and a few or half of the others: a canary that went blind misses some."""

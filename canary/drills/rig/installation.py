@@ -98,10 +98,16 @@ class Installation:
         return [process.wait(max(deadline - time.monotonic(), 0.1)) for process in self.processes]
 
     def ended(self) -> str | None:
-        """Return what a part that has ended by itself wrote last; None while all run."""
-        if all(process.poll() is None for process in self.processes):
+        """Return which part has ended by itself, and what it wrote last, or where it crashed; None while all run."""
+        gone = next((process for process in self.processes if process.poll() is not None), None)
+        if gone is None:
             return None
-        return self.output()[-3000:]
+        said, status = self.output(), f"{gone.args!r} ended with status {gone.returncode}"
+        _, crash, report = said.rpartition("Fatal Python error")
+        if not crash:
+            return f"{status}: {said[-3000:]}"
+        what, stacks = report.split("\n", 1)
+        return f"{status}: {crash}{what}\n{stacks[max(stacks.find('Current thread'), 0) :][:3000]}"
 
     def output(self) -> str:
         """Return all that its processes logged."""
