@@ -99,11 +99,12 @@ def test_a_report_that_has_no_place_is_refused_before_anything_is_broken(perform
 @pytest.mark.kafka
 @pytest.mark.quick
 def test_a_drill_that_is_told_to_end_ends_soon_and_leaves_nothing(tmp_path: Path) -> None:
+    results = tmp_path / "results.jsonl"
     command = [sys.executable, "-m", "canary.cli", "drill", "run", "fsync-loss", "--no-control"]
     scratch = tmp_path / "scratch"
     scratch.mkdir()
     with subprocess.Popen(
-        command, env=os.environ | {"TMPDIR": str(scratch)}, stderr=subprocess.PIPE, text=True
+        [*command, "--results", results], env=os.environ | {"TMPDIR": str(scratch)}, stderr=subprocess.PIPE, text=True
     ) as process:
         try:
             assert process.stderr is not None
@@ -116,6 +117,7 @@ def test_a_drill_that_is_told_to_end_ends_soon_and_leaves_nothing(tmp_path: Path
             process.kill()
     assert not [one for one in left if one.is_running() and one.status() != psutil.STATUS_ZOMBIE]
     assert list(scratch.iterdir()) == []
+    assert not results.exists(), "a drill that was cut short shows nothing"
 
 
 @pytest.mark.parametrize(

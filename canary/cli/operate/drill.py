@@ -185,9 +185,9 @@ def _perform(
         found.append(result)
         if not json:
             typer.echo(document.text(result))
-        files.add(document.line(result))
-        if stopping.is_set():
+        if stopping.is_set():  # it was cut short, and shows nothing
             break
+        files.add(document.line(result))
     if json:
         session.report({"items": [document.document(one) for one in found]}, "", json=True)
     if files.report is not None:
