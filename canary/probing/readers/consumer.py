@@ -14,7 +14,7 @@ from canary.kafka import opening
 from canary.kafka.quiet import ErrorReporter, calm, quiet_logger
 from canary.probe.batch import decode_batch
 from canary.probe.record import Refusal, decode
-from canary.settings.clients import ASSIGNED, READING
+from canary.settings.clients import ASSIGNED
 from canary.threads.ports import Clock, Inbox
 
 DRAIN = 1000
@@ -23,7 +23,6 @@ DRAIN = 1000
 _OFFSET, _TIMESTAMP, _LEADER_EPOCH = methodcaller("offset"), methodcaller("timestamp"), methodcaller("leader_epoch")
 
 _DEFAULTS: Mapping[str, object] = {
-    **READING,
     "fetch.wait.max.ms": 500,
     "fetch.error.backoff.ms": 250,
     "group.id": "durability-canary",  # demanded by the client; nothing joins it and nothing is committed
