@@ -338,9 +338,9 @@ class World:
         if self.process.frozen:
             self.schedule.resume(self.process)
         self._pause_s = None
-        if self.process.dead:  # sooner than it was to be
-            self._pending_start = True
-            self.schedule.after(1.0, self._start)
+        if self.process.dead:
+            self._pending_start = False  # it starts sooner than it was to
+            self._start_later(1.0)
 
     def _lose_once_more(self) -> None:
         """Lose the first record of each log, and a few or half of the others: a canary that went blind misses some."""

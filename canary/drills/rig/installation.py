@@ -106,7 +106,7 @@ class Installation:
         _, crash, report = said.rpartition("Fatal Python error")
         if not crash:
             return f"{status}: {said[-3000:]}"
-        what, stacks = report.split("\n", 1)
+        what, _, stacks = report.partition("\n")  # its last line may be on its way
         return f"{status}: {crash}{what}\n{stacks[max(stacks.find('Current thread'), 0) :][:3000]}"
 
     def output(self) -> str:

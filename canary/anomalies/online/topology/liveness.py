@@ -89,11 +89,12 @@ def hidden_from(scope: Scope, topic: Topic, log: Log) -> int | None:
 
     No read_committed reader is given what lies above it, maybe for ever: only read_uncommitted shows what is there.
     """
-    if log.stable is None or log.end is None or log.stable >= log.end:
+    stable = _open_at(log)
+    if stable is None:
         return None
-    stall = scope.state.stalls.get(_standing_at(topic, log, log.stable))
-    stands = log.stable <= log.start or (stall is not None and stall.said is not None)
-    return log.stable if stands else None
+    stall = scope.state.stalls.get(_standing_at(topic, log, stable))
+    stands = stable <= log.start or (stall is not None and stall.said is not None)
+    return stable if stands else None
 
 
 def hiding(scope: Scope, topic: Topic, log: Log) -> int | None:
@@ -101,8 +102,13 @@ def hiding(scope: Scope, topic: Topic, log: Log) -> int | None:
 
     None where nothing is open, or it has been for so long that read_uncommitted is asked instead.
     """
+    return _open_at(log) if hidden_from(scope, topic, log) is None else None
+
+
+def _open_at(log: Log) -> int | None:
+    """Return the last stable offset where a transaction is open above it."""
     is_open = log.stable is not None and log.end is not None and log.stable < log.end
-    return log.stable if is_open and hidden_from(scope, topic, log) is None else None
+    return log.stable if is_open else None
 
 
 def _standing_at(topic: Topic, log: Log, offset: int) -> str:
