@@ -17,12 +17,35 @@ app.kubernetes.io/component: {{ .component }}
 {{- .Values.serviceAccount.name | default (include "canary.name" .) }}
 {{- end }}
 
+{{- /* The end of the image's name: its digest, else its tag. */}}
+{{- define "canary.image" -}}
+{{- $image := .Values.image }}
+{{- $image.repository }}{{ if $image.digest }}@{{ $image.digest }}{{ else }}:{{ $image.tag | default .Chart.AppVersion }}{{ end }}
+{{- end }}
+
+{{- /* The labels of a part's pods, and with a change of what they read only as they start, new pods. */}}
+{{- define "canary.podMetadata" -}}
+labels:
+  {{- include "canary.selector" . | nindent 2 }}
+  {{- with .root.Values.podLabels }}
+  {{- toYaml . | nindent 2 }}
+  {{- end }}
+annotations:
+  checksum/settings: {{ toYaml .root.Values.settings | sha256sum }}
+  {{- with .root.Values.podAnnotations }}
+  {{- toYaml . | nindent 2 }}
+  {{- end }}
+{{- end }}
+
 {{- define "canary.pod" -}}
 {{- with .root.Values.imagePullSecrets }}
 imagePullSecrets: {{- toYaml . | nindent 2 }}
 {{- end }}
-serviceAccountName: {{ include "canary.account" .root }}
-automountServiceAccountToken: false
+serviceAccountName: {{ .account | default (include "canary.account" .root) }}
+automountServiceAccountToken: {{ not (empty .account) }}
+{{- with .root.Values.priorityClassName }}
+priorityClassName: {{ . }}
+{{- end }}
 securityContext:
   runAsNonRoot: true
   runAsUser: 10001
@@ -38,15 +61,36 @@ tolerations: {{- toYaml . | nindent 2 }}
 {{- with .root.Values.affinity }}
 affinity: {{- toYaml . | nindent 2 }}
 {{- end }}
+{{- if .root.Values.topologySpreadConstraints }}
+topologySpreadConstraints: {{- toYaml .root.Values.topologySpreadConstraints | nindent 2 }}
+{{- else }}
+topologySpreadConstraints:
+  {{- $component := . }}
+  {{- range tuple "topology.kubernetes.io/zone" "kubernetes.io/hostname" }}
+  - maxSkew: 1
+    topologyKey: {{ . }}
+    whenUnsatisfiable: ScheduleAnyway
+    labelSelector:
+      matchLabels: {{- include "canary.selector" $component | nindent 8 }}
+  {{- end }}
+{{- end }}
+{{- end }}
+
+{{- define "canary.containerSecurity" -}}
+allowPrivilegeEscalation: false
+readOnlyRootFilesystem: true
+capabilities: {drop: [ALL]}
+{{- end }}
+
+{{- define "canary.fromSecret" -}}
+- name: {{ .name }}
+  valueFrom: {secretKeyRef: {name: {{ .secret }}, key: {{ .key }}}}
 {{- end }}
 
 {{- define "canary.container" -}}
-image: "{{ .root.Values.image.repository }}:{{ .root.Values.image.tag | default .root.Chart.AppVersion }}"
+image: {{ include "canary.image" .root | quote }}
 imagePullPolicy: {{ .root.Values.image.pullPolicy }}
-securityContext:
-  allowPrivilegeEscalation: false
-  readOnlyRootFilesystem: true
-  capabilities: {drop: [ALL]}
+securityContext: {{- include "canary.containerSecurity" . | nindent 2 }}
 env:
   - {name: CANARY_CONFIG, value: /etc/canary/canary.yaml}
   - {name: CANARY_API__HOST, value: "0.0.0.0"}
@@ -54,6 +98,10 @@ env:
   - {name: CANARY_API__AUTH__OPEN, value: {{ .root.Values.api.open | toJson | quote }}}
   {{- $api := .root.Values.settings.api | default dict }}
   {{- $ingress := .root.Values.api.ingress }}
+  {{- with .root.Values.api.tls.secret }}
+  - {name: CANARY_API__TLS__CERTIFICATE, value: /etc/canary-tls/tls.crt}
+  - {name: CANARY_API__TLS__KEY, value: /etc/canary-tls/tls.key}
+  {{- end }}
   {{- if and $ingress.enabled (not $api.url) }}
   - {name: CANARY_API__URL, value: "{{ ternary "https" "http" (not (empty $ingress.tlsSecret)) }}://{{ $ingress.host }}"}
   {{- end }}
@@ -64,6 +112,9 @@ env:
   - {name: CANARY_API__HOSTS, value: {{ concat $names ($api.hosts | default list) | toJson | quote }}}
   - name: CANARY_RUNNER__NAME
     valueFrom: {fieldRef: {fieldPath: metadata.name}}
+  {{- with .aliveFile }}
+  - {name: CANARY_RUNNER__ALIVE_FILE, value: {{ . }}}
+  {{- end }}
   {{- if gt (int (.shards | default 1)) 1 }}
   - name: POD_INDEX
     valueFrom: {fieldRef: {fieldPath: "metadata.labels['apps.kubernetes.io/pod-index']"}}
@@ -76,16 +127,30 @@ env:
   - {name: CANARY_STORE__URL, value: "sqlite:////var/lib/canary/store.db"}
   {{- end }}
   {{- range .root.Values.secretEnv }}
-  - name: {{ .name }}
-    valueFrom: {secretKeyRef: {name: {{ .secret }}, key: {{ .key }}}}
+  {{- include "canary.fromSecret" . | nindent 2 }}
+  {{- end }}
+  {{- if .conf }}
+  - {name: SPARK_CONF_DIR, value: /etc/canary-spark}
   {{- end }}
 volumeMounts:
   - {name: settings, mountPath: /etc/canary, readOnly: true}
   - {name: tmp, mountPath: /tmp}
   - {name: data, mountPath: /var/lib/canary}
+  {{- if .root.Values.api.tls.secret }}
+  - {name: tls, mountPath: /etc/canary-tls, readOnly: true}
+  {{- end }}
+  {{- if .conf }}
+  - {name: spark, mountPath: /etc/canary-spark, readOnly: true}
+  {{- end }}
   {{- with .root.Values.extraVolumeMounts }}
   {{- toYaml . | nindent 2 }}
   {{- end }}
+{{- end }}
+
+{{- /* HTTPS where the API serves TLS itself. */}}
+{{- define "canary.scheme" -}}
+{{- $own := dig "api" "tls" "" .Values.settings }}
+{{- if or .Values.api.tls.secret $own }}HTTPS{{ else }}HTTP{{ end }}
 {{- end }}
 
 {{- define "canary.api" -}}
@@ -93,9 +158,11 @@ volumeMounts:
   {{- include "canary.container" (dict "root" .) | nindent 2 }}
   args: [serve]
   ports: [{name: http, containerPort: 8080}]
-  livenessProbe: {httpGet: {path: /healthz, port: http}, periodSeconds: 10, timeoutSeconds: 3}
+  {{- $healthy := dict "path" "/healthz" "port" "http" "scheme" (include "canary.scheme" .) }}
+  startupProbe: {httpGet: {{ toJson $healthy }}, periodSeconds: 2, timeoutSeconds: 3, failureThreshold: 60}
+  livenessProbe: {httpGet: {{ toJson $healthy }}, periodSeconds: 10, timeoutSeconds: 3}
   # The process answers; a store that is away must not take /metrics (which says so) out of service.
-  readinessProbe: {httpGet: {path: /healthz, port: http}, periodSeconds: 5, timeoutSeconds: 3}
+  readinessProbe: {httpGet: {{ toJson $healthy }}, periodSeconds: 5, timeoutSeconds: 3}
   resources: {{- toYaml .Values.api.resources | nindent 4 }}
 {{- end }}
 
@@ -112,7 +179,42 @@ volumeMounts:
 {{- define "canary.volumes" -}}
 - {name: settings, configMap: {name: {{ include "canary.name" . }}-settings}}
 - {name: tmp, emptyDir: {}}
+{{- with .Values.api.tls.secret }}
+- {name: tls, secret: {secretName: {{ . }}}}
+{{- end }}
 {{- with .Values.extraVolumes }}
 {{ toYaml . }}
 {{- end }}
+{{- end }}
+
+{{- /* Spark's properties, where the job has any: those of executors that are pods, and over them reconcile.conf. */}}
+{{- define "canary.sparkConf" -}}
+{{- $conf := dict }}
+{{- if hasPrefix "k8s://" .Values.reconcile.master }}
+{{- $executors := .Values.reconcile.executors }}
+{{- $conf = dict
+  "spark.kubernetes.namespace" .Release.Namespace
+  "spark.kubernetes.container.image" (include "canary.image" .)
+  "spark.kubernetes.container.image.pullPolicy" .Values.image.pullPolicy
+  "spark.kubernetes.driver.pod.name" "${env:HOSTNAME}"
+  "spark.kubernetes.executor.podTemplateFile" "/etc/canary-spark/executor.yaml"
+  "spark.kubernetes.authenticate.executor.serviceAccountName" (include "canary.account" .)
+  "spark.executor.instances" $executors.instances
+  "spark.executor.cores" $executors.cores
+  "spark.executor.memory" $executors.memory
+  "spark.executor.memoryOverhead" $executors.memoryOverhead
+}}
+{{- end }}
+{{- merge .Values.reconcile.conf $conf | toYaml }}
+{{- end }}
+
+{{- define "canary.sparkContainer" -}}
+{{- include "canary.container" . }}
+resources: {{- toYaml .root.Values.reconcile.resources | nindent 2 }}
+{{- end }}
+
+{{- define "canary.dump" -}}{{ .Values.reconcile.dump | default "/var/lib/canary/dump" }}{{- end }}
+
+{{- define "canary.reconcileLog" -}}
+{{- .Values.reconcile.probeLog | default (dig "probe_log" "url" "" .Values.settings) }}
 {{- end }}

@@ -20,9 +20,16 @@
 {{- if ne (include "canary.sharedStore" .) "yes" }}
 {{- fail "reconcile.enabled: its pod has no store that says which records are the canary's own. Name a PostgreSQL (secretEnv), or leave reconcile out: the scheduler reconciles every night" }}
 {{- end }}
-{{- $log = .Values.reconcile.probeLog | default (dig "probe_log" "url" "" .Values.settings) }}
+{{- $log = include "canary.reconcileLog" . }}
 {{- if ne (include "canary.reachable" (dict "root" . "url" $log)) "yes" }}
 {{- fail (printf "reconcile.enabled: its pod cannot read the probe log at %s. Name an object store in settings.probe_log.url (or reconcile.probeLog), or leave reconcile out: the scheduler reconciles every night" ($log | quote)) }}
+{{- end }}
+{{- end }}
+{{- if and .Values.reconcile.enabled .Values.reconcile.master (not (hasPrefix "local" .Values.reconcile.master)) }}
+{{- range $option, $url := dict "dump" (include "canary.dump" .) "out" .Values.reconcile.out }}
+{{- if ne (include "canary.reachable" (dict "root" $ "url" $url)) "yes" }}
+{{- fail (printf "reconcile.%s: Spark's workers cannot write to %q, which is the job's own. Name an object store, or leave reconcile.master out: Spark runs in the job's pod then" $option $url) }}
+{{- end }}
 {{- end }}
 {{- end }}
 {{- with include "canary.inlineSecrets" (dict "at" "settings" "key" "" "value" .Values.settings) | trim }}
