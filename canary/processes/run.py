@@ -1,5 +1,10 @@
 """``canary run``: all clusters of the settings in one process, until SIGTERM or Ctrl-C."""
 
+from collections.abc import Sequence
+from pathlib import Path
+
+import structlog
+
 from canary.errors import FAILED
 from canary.extras import require_for_url
 from canary.processes.store_start import open_store
@@ -9,9 +14,13 @@ from canary.threads import system
 from canary.threads.backoff import Pauses
 from canary.threads.worker import stop_together
 
+_log = structlog.get_logger(__name__)
+
 GRACE_S = 12.0
 """How long clusters may take to stop: send the last, make it durable, write it to the store."""
 _LOOK_S = 0.5
+_STILL_S = 60.0
+"""A judge that has not turned for so long hangs: an fsync that never returns, say."""
 UNUSABLE = 3
 """Exit status of a runner whose ledger cannot be used, which may pass: too many open files, no room, read-only."""
 
@@ -52,6 +61,7 @@ def run(settings: Settings, stopping: system.Event) -> int:
             runner.start()
         pauses = Pauses()
         while not stopping.wait(_LOOK_S):
+            _touch(settings.runner.alive_file, runners)
             if any(map(_failed, runners)) or not any(runner.alive for runner in runners):
                 break
             for number, cluster in enumerate(settings.clusters):
@@ -66,6 +76,15 @@ def run(settings: Settings, stopping: system.Event) -> int:
         if ended is not None and not stopping.is_set():
             raise UserError(ended.message or "the runner ended", ended.status or FAILED)
     return 0
+
+
+def _touch(alive_file: Path | None, runners: Sequence[ClusterRunner]) -> None:
+    """Show a liveness probe that every judge turns. Where the file cannot be touched this process is not well either."""
+    if alive_file is not None and all(runner.still_s < _STILL_S for runner in runners):
+        try:
+            alive_file.touch()
+        except OSError as error:
+            _log.warning("alive_file_not_touched", path=str(alive_file), error=str(error))
 
 
 def _failed(runner: ClusterRunner) -> bool:

@@ -112,6 +112,11 @@ class RunnerSettings(Section):
     segment_bytes: Bytes = Field(
         64 * 2**20, ge=2**16, description="How large a ledger segment grows before it is sealed (bytes)."
     )
+    alive_file: Path | None = Field(
+        None,
+        description="A file that is touched twice a second while every cluster is judged; a liveness probe looks at its "
+        "age (path).",
+    )
     scrub_rate: Bytes = Field(
         50_000,
         ge=0,

@@ -86,6 +86,12 @@ class ClusterRunner(Worker):
         judge.wait_for(lambda shown: shown.now_ns >= now_ns, 1.0)
         return judge.published
 
+    @property
+    def still_s(self) -> float:
+        """For how many seconds its judge has not turned; 0 before it is there, and after the end."""
+        judge = self._judge
+        return 0.0 if judge is None or not self.alive else system.monotonic() - judge.turned_s
+
     def ask_stop(self) -> None:
         """Ask it to end, without waiting; puts into a full queue return."""
         super().ask_stop()

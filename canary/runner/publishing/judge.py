@@ -81,7 +81,8 @@ class Judge(Worker):
         self._judged_ns = _remembered_ns(tracker, self._clock.now_ns())
         self.published = Published(judged_ns=self._judged_ns)
         """What was published last; ``now_ns`` is 0 before the judge has begun."""
-        self._last_fact = system.monotonic()
+        self._last_fact = self.turned_s = system.monotonic()
+        """When it last published a view, by the monotonic clock: about once a second, also while nothing is durable."""
 
     @property
     def failing(self) -> str | None:
@@ -217,6 +218,7 @@ class Judge(Worker):
             Measurement("canary_ledger_errors_total", (), self._ledger.errors),
         )
         now = dataclasses.replace(now, judged_ns=self._judged_ns, measurements=(*now.measurements, *own))
+        self.turned_s = system.monotonic()
         with self._changed:
             self.published = now
             self._changed.notify_all()
