@@ -18,7 +18,7 @@ SYNC := $(UV) sync --locked --inexact --no-python-downloads
 unexport PYTHONDONTWRITEBYTECODE
 PYTEST := $(BIN)/python -m pytest
 
-.PHONY: help install brokers pin run test test-quick test-e2e test-slow test-all lint format soak soak-simulated mutations bench clean
+.PHONY: help install brokers pin run test test-quick test-e2e test-slow test-all lint format soak soak-simulated mutations bench image clean
 
 help:  ## Say what can be made
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -125,6 +125,9 @@ mutations: $(INSTALLED)  ## Break each definition of the anomaly engine on purpo
 
 bench: brokers $(INSTALLED)  ## Measure costs and compare them (hours; also: make bench BENCH=check ROUNDS=1 WRITE=--write)
 	@$(BIN)/python -m tests.benchmarks $(BENCH) --rounds $(or $(ROUNDS),0) $(WRITE)
+
+image:  ## Build the image (Debian: buildah, syft from Go; BASE=debian where no registry is reachable: debootstrap, too)
+	@deploy/image.sh $(IMAGE)
 
 clean:  ## Remove what was made here (not .venv, not the brokers, not ./var)
 	rm -rf build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache spark-warehouse metastore_db

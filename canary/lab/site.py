@@ -192,7 +192,8 @@ class Site:
         flags = [*properties.JVM_FLAGS, *properties.logging_flags(self.home(node)), *classes.flags(lib, java)]
         if leaves_classes:
             flags += classes.writing(lib, java, self.home(node))
-        return [java, f"-Xmx{now.heap}", *flags, "-cp", f"{lib}/*"]
+        unpacked = f"-Djava.io.tmpdir={self.home(node)}"  # codecs: /tmp may be mounted without the right to execute
+        return [java, f"-Xmx{now.heap}", unpacked, *flags, "-cp", f"{lib}/*"]
 
     def upgrade(self, node: int, version: str | None) -> None:
         """Have a node run another version of Kafka from its next start on; None: the one that it ran."""

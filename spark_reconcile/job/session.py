@@ -9,6 +9,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import structlog
@@ -80,8 +81,8 @@ def session(
     if master is None or master.startswith("local"):
         builder = builder.config("spark.driver.host", "127.0.0.1").config("spark.driver.bindAddress", "127.0.0.1")
     ours = _CONF | _java(light=light) | (connector.properties() if kafka else {})
-    if _submitted():  # it decides about memory
-        ours = {key: value for key, value in ours.items() if key not in _SUBMITTED}
+    decided = _decided() | (_SUBMITTED if _submitted() else frozenset())
+    ours = {key: value for key, value in ours.items() if key not in decided}
     for key, value in (ours | dict(conf or {})).items():
         builder = builder.config(key, value)
     try:
@@ -113,13 +114,24 @@ def _submitted() -> bool:
     return "SPARK_ENV_LOADED" in os.environ or "--master" in os.environ.get("PYSPARK_SUBMIT_ARGS", "")
 
 
+def _decided() -> frozenset[str]:
+    """Return the properties of an operator's spark-defaults.conf: ours are only in place of what nobody has said."""
+    folder = os.environ.get("SPARK_CONF_DIR")
+    try:
+        lines = Path(folder, "spark-defaults.conf").read_text(encoding="utf-8").splitlines() if folder else []
+    except FileNotFoundError:
+        return frozenset()
+    return frozenset(line.split()[0].partition("=")[0] for line in lines if line.strip() and not line.startswith("#"))
+
+
 def _java(*, light: bool) -> dict[str, str]:
     folder = cache_directory() / "spark"
-    folder.mkdir(parents=True, exist_ok=True)
+    scratch = folder / "tmp"  # not /tmp, which may be mounted without the right to execute: codecs are unpacked there
+    scratch.mkdir(parents=True, exist_ok=True)
     file = folder / "log4j2.properties"
     if not file.exists() or file.read_text() != _QUIET:
         file.write_text(_QUIET)
-    options = f"-Dlog4j2.configurationFile={file.as_uri()} -XX:+UseSerialGC"
+    options = f"-Dlog4j2.configurationFile={file.as_uri()} -XX:+UseSerialGC -Djava.io.tmpdir={scratch}"
     return {"spark.driver.extraJavaOptions": f"{options} -XX:TieredStopAtLevel=1" if light else options}
 
 

@@ -1,8 +1,8 @@
 #!/bin/sh
-# "executor" is what Spark asks a pod of its own to be; anything else is arguments of spark-submit.
+# "executor" is what Spark on Kubernetes asks a pod of its own to be; anything else is arguments of canary.
 set -eu
 if [ "${1:-}" != executor ]; then
-    exec "$SPARK_HOME/bin/spark-submit" "$@"
+    exec canary "$@"
 fi
 # Spark hands Java's options over as SPARK_JAVA_OPT_0, SPARK_JAVA_OPT_1, …
 set --
