@@ -13,6 +13,7 @@ MODULES: Final = {
     "s3": ("s3fs",),
     "gcs": ("gcsfs",),
     "abfs": ("adlfs",),
+    "hdfs": ("requests",),
 }
 """The modules that an extra brings, as far as the canary's code or a library of it asks for them."""
 _SCHEMES: Final = {
@@ -20,6 +21,7 @@ _SCHEMES: Final = {
     "s3": {"s3", "s3a"},
     "gcs": {"gs", "gcs"},
     "abfs": {"abfs", "abfss", "az"},
+    "hdfs": {"webhdfs"},
 }
 """The schemes of URLs that need an extra."""
 
@@ -43,12 +45,19 @@ def require(extra: str, what: str) -> None:
 
 
 def require_for_url(url: str, what: str) -> None:
-    """Refuse a URL whose scheme needs an extra that is not installed; ``what`` names its setting or option.
+    """Refuse a URL whose scheme needs an extra that is not installed, or Hadoop's native library.
+
+    ``what`` names the setting or option of the URL.
 
     Raises:
         UserError: with the remedy. Exit status 2.
     """
     scheme = urlsplit(url).scheme.split("+")[0]
+    if scheme == "hdfs":
+        raise UserError(
+            f"{what} (hdfs://…) would need Hadoop's native library, which Python does not bring: name the same folder "
+            "as webhdfs://NAMENODE:9870/…, by the NameNode's HTTP port"
+        )
     for extra, schemes in _SCHEMES.items():
         if scheme in schemes:
             require(extra, f"{what} ({scheme}://…)")

@@ -190,6 +190,7 @@ def _read(
             part = source.select(lit(number).alias("topic"), "partition", "offset", "timestamp", "value")
             frame = part if frame is None else frame.union(part)
     work = Decoder(wanted.cluster, level, *known)
+    spark.sparkContext.setJobGroup("dump", f"dump: read {', '.join(known[0])} of {wanted.cluster}, {level}")
     try:
         found = frame.mapInArrow(work, RESULT).collect()
     except PySparkException as error:

@@ -104,16 +104,22 @@ def _check(
     starts = range(0, size, stretch)
     cuts = [(number, (start, min(start + stretch, size))) for number, start in enumerate(starts)]
 
-    def on_all(items: Sequence[Any], task: Any) -> list[Any]:
+    def on_all(what: str, items: Sequence[Any], task: Any) -> list[Any]:
+        context.setJobGroup("check", f"check: {what} {path.name}")
         return list(context.parallelize(list(items), max(1, len(items))).map(task).collect()) if items else []
 
-    stretches = on_all(cuts, lambda cut: read_stretch(path, folder, cut[0], cut[1], buckets))
+    stretches = on_all("read", cuts, lambda cut: read_stretch(path, folder, cut[0], cut[1], buckets))
     _raise_errors(path, stretches)
     proven = np.unique(
-        np.concatenate([np.zeros(0, np.int64), *on_all(range(buckets), lambda b: proofs(path, folder, b))])
+        np.concatenate(
+            [
+                np.zeros(0, np.int64),
+                *on_all("find what proves writes in", range(buckets), lambda b: proofs(path, folder, b)),
+            ]
+        )
     )
     shared = context.broadcast(proven)
-    judged = on_all(range(buckets), lambda b: judge(path, folder, b, shared.value))
+    judged = on_all("judge the keys of", range(buckets), lambda b: judge(path, folder, b, shared.value))
     _raise_unpaired(path, judged, stretches)
     confirmed = any(s.confirmed for s in stretches)
     last = max((s.last_data for s in stretches), default=(-1, 0))

@@ -104,7 +104,9 @@ def _extents(spark: SparkSession, files: Sequence[File]) -> tuple[Sequences, Nam
         for group in file.groups
         if group.rows and not _widened_by_footer(file, group, sequences, named)
     ]
-    for found, ids in tasks.in_parallel(spark, parts(unclear), tasks.extents):
+    for found, ids in tasks.in_parallel(
+        spark.sparkContext, "find the sequences of the probe log", parts(unclear), tasks.extents
+    ):
         for topic, some in ids.items():
             named[topic] |= some
         for place, extents in found.items():
@@ -120,7 +122,9 @@ def outlined(spark: SparkSession, mixed: Sequence[Part]) -> Outlines:
         BadInputError: a file is damaged.
     """
     result: dict[tuple[str, int], list[tuple[Place, RowGroup]]] = defaultdict(list)
-    for found in tasks.in_parallel(spark, mixed, tasks.outline):
+    for found in tasks.in_parallel(
+        spark.sparkContext, "outline row groups of several partitions", mixed, tasks.outline
+    ):
         for path, number, place, group in found:
             result[path, number].append((place, group))
     return dict(result)

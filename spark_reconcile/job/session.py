@@ -38,17 +38,14 @@ _CONF: Final = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.session.timeZone": "UTC",
-    "spark.driver.memory": "640m",
-    "spark.executor.memory": "1g",
     "spark.driver.maxResultSize": "0",
+    "spark.executor.memoryOverhead": "1g",
     "spark.speculation": "false",
     "spark.python.daemon.module": "spark_reconcile.job.worker_daemon",
     "spark.python.worker.reuse": "true",
     "spark.sql.shuffle.partitions": "8",
     "spark.scheduler.listenerbus.eventqueue.capacity": "2000",
 }
-_SUBMITTED: Final = frozenset({"spark.driver.memory", "spark.executor.memory", "spark.driver.extraJavaOptions"})
-"""Properties that spark-submit decides."""
 
 
 @contextmanager
@@ -75,17 +72,20 @@ def session(
     from pyspark.sql import SparkSession  # noqa: PLC0415
 
     logging.getLogger("py4j").setLevel(logging.ERROR)
+    submitted = _submitted()
+    if master is None and not submitted:
+        master = f"local[{min(2, os.cpu_count() or 1)}]"
+    ours = _CONF | ({} if submitted else _java(light=light)) | (connector.properties() if kafka else {})
+    if master is not None and master.startswith("local"):
+        ours |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
     builder: Any = SparkSession.builder.appName(name)
-    if master is not None or not _submitted():
-        builder = builder.master(master or f"local[{min(2, os.cpu_count() or 1)}]")
-    if master is None or master.startswith("local"):
-        builder = builder.config("spark.driver.host", "127.0.0.1").config("spark.driver.bindAddress", "127.0.0.1")
-    ours = _CONF | _java(light=light) | (connector.properties() if kafka else {})
-    decided = _decided() | (_SUBMITTED if _submitted() else frozenset())
-    ours = {key: value for key, value in ours.items() if key not in decided}
-    for key, value in (ours | dict(conf or {})).items():
-        builder = builder.config(key, value)
+    if master is not None:
+        builder = builder.master(master)
     try:
+        decided = _decided(submitted=submitted)
+        ours = {key: value for key, value in ours.items() if key not in decided}
+        for key, value in (ours | dict(conf or {})).items():
+            builder = builder.config(key, value)
         spark: SparkSession = builder.getOrCreate()
     except (PySparkException, OSError, RuntimeError) as error:
         raise UnreachableError(f"Spark did not start: {str(error).splitlines()[0]}") from error
@@ -110,13 +110,22 @@ def ended_by_sigterm() -> Iterator[None]:
 
 
 def _submitted() -> bool:
-    """Return whether spark-submit started this process with a master."""
-    return "SPARK_ENV_LOADED" in os.environ or "--master" in os.environ.get("PYSPARK_SUBMIT_ARGS", "")
+    """Return whether spark-submit started this process, or will be started, with a master."""
+    return "PYSPARK_GATEWAY_PORT" in os.environ or "--master" in os.environ.get("PYSPARK_SUBMIT_ARGS", "")
 
 
-def _decided() -> frozenset[str]:
-    """Return the properties of an operator's spark-defaults.conf: ours are only in place of what nobody has said."""
-    folder = os.environ.get("SPARK_CONF_DIR")
+def _decided(*, submitted: bool) -> frozenset[str]:
+    """Return the properties that an operator has decided: ours are only in place of what nobody has said.
+
+    spark-submit's JVM knows them, also where the driver runs in a container that has no spark-defaults.conf.
+    """
+    if submitted:
+        from pyspark import SparkConf, SparkContext  # noqa: PLC0415  # slow, and only used here
+
+        SparkContext._ensure_initialized()  # noqa: SLF001  # without a JVM a SparkConf is empty
+        return frozenset(key for key, _ in SparkConf().getAll())
+    home = os.environ.get("SPARK_HOME")
+    folder = os.environ.get("SPARK_CONF_DIR") or (home and f"{home}/conf")
     try:
         lines = Path(folder, "spark-defaults.conf").read_text(encoding="utf-8").splitlines() if folder else []
     except FileNotFoundError:
@@ -125,6 +134,7 @@ def _decided() -> frozenset[str]:
 
 
 def _java(*, light: bool) -> dict[str, str]:
+    """Return the properties of the driver's JVM, which is started with them unless spark-submit has started it."""
     folder = cache_directory() / "spark"
     scratch = folder / "tmp"  # not /tmp, which may be mounted without the right to execute: codecs are unpacked there
     scratch.mkdir(parents=True, exist_ok=True)
@@ -132,7 +142,8 @@ def _java(*, light: bool) -> dict[str, str]:
     if not file.exists() or file.read_text() != _QUIET:
         file.write_text(_QUIET)
     options = f"-Dlog4j2.configurationFile={file.as_uri()} -XX:+UseSerialGC -Djava.io.tmpdir={scratch}"
-    return {"spark.driver.extraJavaOptions": f"{options} -XX:TieredStopAtLevel=1" if light else options}
+    options = f"{options} -XX:TieredStopAtLevel=1" if light else options
+    return {"spark.driver.memory": "640m", "spark.driver.extraJavaOptions": options}
 
 
 @contextmanager

@@ -48,24 +48,34 @@ class Source(ABC):
 
     def first_looks(self) -> list[FirstLook]:
         """Settle every range."""
-        return self._each(None, lambda key, rows, known, _: tasks.first_look(key, rows, known))
+        return self._each("settle", None, lambda key, rows, known, _: tasks.first_look(key, rows, known))
 
     def second_looks(self, asked: Mapping[Key, Again]) -> list[tuple[Key, Unsettled]]:
         """Look again at some ranges."""
         return self._each(
-            asked, lambda key, rows, known, again: (key, second_look(rows, known.partition(key[0]), *again))
+            "look again at",
+            asked,
+            lambda key, rows, known, again: (key, second_look(rows, known.partition(key[0]), *again)),
         )
 
     def brackets(self, keys: Sequence[Key], who: Identities) -> list[Bracket]:
         """Look up the neighbours of some identities in some ranges."""
-        return self._each(dict.fromkeys(keys), lambda _key, rows, _known, _: neighbours(rows.probes, who))
+        what = f"find the neighbours of {len(who):,} probes in"
+        return self._each(what, dict.fromkeys(keys), lambda _key, rows, _known, _: neighbours(rows.probes, who))
 
     def edges(self, keys: Sequence[Key], within: tuple[I64, I64], most: int) -> list[tuple[Key, Edges]]:
         """Look up the order of transactions in some ranges."""
-        return self._each(dict.fromkeys(keys), lambda key, rows, known, _: tasks.edges(key, rows, known, within, most))
+        return self._each(
+            "order the transactions of",
+            dict.fromkeys(keys),
+            lambda key, rows, known, _: tasks.edges(key, rows, known, within, most),
+        )
 
-    def _each(self, asked: Mapping[Key, Any] | None, work: Work) -> list[Any]:
-        """Return what ``work`` returns for each range that is ``asked``; None: for every range."""
+    def _each(self, what: str, asked: Mapping[Key, Any] | None, work: Work) -> list[Any]:
+        """Return what ``work`` returns for each range that is ``asked``; None: for every range.
+
+        ``what`` is the verb of the job's description.
+        """
         known, pieces = self._known, self._pieces
 
         def done(task: tuple[Key, Any, Any]) -> Any:
@@ -74,11 +84,8 @@ class Source(ABC):
             return work(key, rows, known.value, question)
 
         questions = dict.fromkeys(self._keys()) if asked is None else asked
-        if not questions:
-            return []
         parts = [(key, self._where(key, question), question) for key, question in questions.items()]
-        results = self._context.parallelize(parts, len(parts)).map(tasks.guarded(done)).collect()
-        return [tasks.accepted(result) for result in results]
+        return tasks.in_parallel(self._context, f"{what} {len(parts):,} ranges", parts, done, most=len(parts))
 
     @abstractmethod
     def _keys(self) -> Iterable[Key]:
@@ -122,7 +129,9 @@ class Spread(Source):
     def __init__(self, spark: SparkSession, pieces: Sequence[Chunk], known: Known) -> None:
         super().__init__(spark, known)
         self._parts: dict[Key, list[Stored]] = defaultdict(list)
-        for found in tasks.in_parallel(spark, pieces, partial(tasks.spread, width=WIDTH, work=known.work)):
+        for found in tasks.in_parallel(
+            self._context, "write the rows by partition", pieces, partial(tasks.spread, width=WIDTH, work=known.work)
+        ):
             for key, part in found:
                 self._parts[key].append(part)
 

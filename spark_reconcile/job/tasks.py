@@ -43,7 +43,7 @@ from spark_reconcile.tables.schema import TABLES, RowGroup
 from spark_reconcile.tables.transactions import Transactions
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark import SparkContext
 
 
 T = TypeVar("T")
@@ -128,11 +128,17 @@ def accepted(result: Any) -> Any:
     return result
 
 
-def in_parallel(spark: SparkSession, parts: Sequence[T], work: Callable[[T], R]) -> list[R]:
-    """Return what ``work`` returns for each of ``parts``, done by Spark's workers."""
+def in_parallel(
+    context: SparkContext, what: str, parts: Sequence[T], work: Callable[[T], R], most: int = 256
+) -> list[R]:
+    """Return what ``work`` returns for each of ``parts``, done by Spark's workers in at most ``most`` tasks.
+
+    ``what`` describes the job in Spark's UI and event log.
+    """
     if not parts:
         return []
-    results = spark.sparkContext.parallelize(parts, min(len(parts), 256)).map(guarded(work))
+    context.setJobGroup("reconcile", f"reconcile: {what}")
+    results = context.parallelize(parts, min(len(parts), most)).map(guarded(work))
     return [accepted(result) for result in results.collect()]
 
 

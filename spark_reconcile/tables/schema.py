@@ -17,6 +17,7 @@ import fsspec.core
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pyarrow.types as pt
+from fsspec.implementations.local import LocalFileSystem
 
 from spark_reconcile.errors import BadInputError
 from storage.probe_log.schemas import SCHEMAS, TYPES, schema_of
@@ -144,7 +145,7 @@ def inspect(folder: str, table: str, cluster: str | None = None) -> list[File]:
             "probe_log.url has to name the place that the cluster's runner writes to",
         )
     with ThreadPoolExecutor(_FOOTER_THREADS) as pool:
-        return list(pool.map(lambda name: _inspect_file(fs, name, name.removeprefix(root), table), names))
+        return list(pool.map(lambda name: _inspect_file(fs, name, place, name.removeprefix(root), table), names))
 
 
 def _hidden(relative: str) -> bool:
@@ -155,8 +156,8 @@ def _hidden(relative: str) -> bool:
     )
 
 
-def _inspect_file(fs: Any, path: str, relative: str, table: str) -> File:
-    shown = fs.unstrip_protocol(path) if fs.protocol not in {"file", ("file", "local")} else path
+def _inspect_file(fs: Any, path: str, place: str, relative: str, table: str) -> File:
+    shown = path if isinstance(fs, LocalFileSystem) else f"{place}{relative}"  # with the host, which a path lacks
     try:
         if fs.size(path) == 0:
             raise BadInputError(shown, "the file has 0 bytes", "a Parquet file of 0 rows is longer")

@@ -100,7 +100,8 @@ def test_config_check_tries_out_the_place_of_the_probe_log(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize(
-    ("scheme", "extra", "driver"), [("s3", "s3", "s3fs"), ("gs", "gcs", "gcsfs"), ("abfs", "abfs", "adlfs")]
+    ("scheme", "extra", "driver"),
+    [("s3", "s3", "s3fs"), ("gs", "gcs", "gcsfs"), ("abfs", "abfs", "adlfs"), ("webhdfs", "hdfs", "requests")],
 )
 def test_config_check_names_a_missing_driver(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, scheme: str, extra: str, driver: str

@@ -78,6 +78,7 @@ def test_a_command_without_its_extra_says_which(
         ("probe_log", "s3://bucket/log", "s3"),
         ("probe_log", "gs://bucket/log", "gcs"),
         ("probe_log", "abfs://bucket/log", "abfs"),
+        ("probe_log", "webhdfs://namenode:9870/log", "hdfs"),
     ],
 )
 @pytest.mark.timeout(60)  # one that is not refused goes on for ever
@@ -107,6 +108,17 @@ def test_what_needs_no_extra_is_not_refused(tmp_path: Path) -> None:
         assert store.current() is not None
     for url in ("var/canary/probe-log", "file:///var/canary", "memory://log"):
         extras.require_for_url(url, "probe_log.url")
+
+
+def test_hdfs_by_its_native_library_is_refused_with_the_url_to_use(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    line = refused(
+        *("reconcile", "--probe-log", "hdfs://namenode:8020/log", "--dump", str(tmp_path), "--out", str(tmp_path)),
+        capsys=capsys,
+    )
+    assert line.startswith("canary: --probe-log (hdfs://…) would need Hadoop's native library")
+    assert "webhdfs://NAMENODE:9870/…" in line
 
 
 @pytest.mark.usefixtures("base_install")

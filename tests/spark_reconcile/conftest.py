@@ -9,6 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from spark_reconcile.job.session import session
+from tests.benchmarks import reconcile_data
 from tests.generators.reconciliation_nights import arrow
 
 if TYPE_CHECKING:
@@ -27,6 +28,16 @@ def spark() -> Iterator[SparkSession]:
     """The one Spark of a pytest process; a test that stops its own, or wants another master, starts a child."""
     with session("tests", kafka=True, light=True, conf={"spark.sql.shuffle.partitions": "2"}) as running:
         yield running
+
+
+@pytest.fixture(scope="session")
+def night(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A night of a hundred thousand probes and a thousand faults, in many files."""
+    folder = tmp_path_factory.mktemp("night")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(reconcile_data, "FILE_ROWS", 4096)
+        reconcile_data.generate(folder, 96_000, levels=1, polls=False)
+    return folder
 
 
 @pytest.fixture

@@ -5,11 +5,12 @@ Everything else is what the scheduler's child does: it may be killed at any mome
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow.parquet as pq
 
@@ -26,6 +27,25 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from spark_reconcile.dump.dumping import Wanted
+
+
+IDENTITY = ("cluster", "topic", "partition", "producer_id", "generation", "sequence")
+
+
+def planted(folder: Path) -> dict[str, Any]:
+    """Return the verdicts and anomalies that are to be found in a night."""
+    read: dict[str, Any] = json.loads((folder / "planted.json").read_text())
+    return read
+
+
+def verdicts(out: Path) -> dict[tuple[Any, ...], tuple[Any, ...]]:
+    """Return a run's verdicts by identity; nothing may be there twice."""
+    rows = pq.read_table(out / "verdicts").to_pylist()
+    found = {tuple(row[name] for name in IDENTITY): (row["verdict"], row["offset"]) for row in rows}
+    assert len(found) == len(rows)
+    cases = pq.read_table(out / "anomalies").to_pylist()
+    assert len({tuple(case.items()) for case in cases}) == len(cases)
+    return found
 
 
 def reconcile(folder: Path, which: str, spark: SparkSession) -> None:

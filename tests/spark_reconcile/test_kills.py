@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import psutil
-import pyarrow.parquet as pq
 import pytest
 
 from canary.errors import UserError
@@ -23,6 +22,7 @@ from spark_reconcile.job import driver
 from storage.store import Store
 from tests.benchmarks import reconcile_data
 from tests.spark_reconcile import one_night
+from tests.spark_reconcile.one_night import planted, verdicts
 from tests.support.waiting import until
 
 if TYPE_CHECKING:
@@ -31,33 +31,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 ROOT = Path(__file__).parents[2]
-ROWS = 96_000
-IDENTITY = ("cluster", "topic", "partition", "producer_id", "generation", "sequence")
-
-
-@pytest.fixture(scope="module")
-def night(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A night of a few hundred thousand probes and a thousand faults, and settings that name it."""
-    folder = tmp_path_factory.mktemp("night")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(reconcile_data, "FILE_ROWS", 4096)
-        reconcile_data.generate(folder, ROWS, levels=1, polls=False)
-    return folder
-
-
-def planted(folder: Path) -> dict[str, Any]:
-    read: dict[str, Any] = json.loads((folder / "planted.json").read_text())
-    return read
-
-
-def verdicts(out: Path) -> dict[tuple[Any, ...], tuple[Any, ...]]:
-    """Return a run's verdicts by identity; nothing may be there twice."""
-    rows = pq.read_table(out / "verdicts").to_pylist()
-    found = {tuple(row[name] for name in IDENTITY): (row["verdict"], row["offset"]) for row in rows}
-    assert len(found) == len(rows)
-    cases = pq.read_table(out / "anomalies").to_pylist()
-    assert len({tuple(case.items()) for case in cases}) == len(cases)
-    return found
 
 
 def settings(folder: Path, night: Path) -> None:

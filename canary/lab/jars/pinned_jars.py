@@ -59,7 +59,11 @@ def pinned_connector() -> list[Jar]:
 
 
 def _jars(name: str) -> list[Jar]:
-    text = (resources.files("canary.lab.jars") / "pinned" / f"{name}.txt").read_text(encoding="ascii")
+    return listed((resources.files("canary.lab.jars") / "pinned" / f"{name}.txt").read_text(encoding="ascii"))
+
+
+def listed(text: str) -> list[Jar]:
+    """Return the jars of a pinned list."""
     return [Jar(sha512, *coordinate.split(":")) for sha512, coordinate in map(str.split, text.splitlines())]
 
 
