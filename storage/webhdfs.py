@@ -24,7 +24,6 @@ class StrictFile(WebHDFile):  # type: ignore[misc]  # fsspec has no types
             raise OSError(f"{self.path}: of {end - start} bytes from byte {start} on only {len(data)} came")
         return data
 
-
     def _initiate_upload(self) -> None:
         """Leave it to the first chunk."""
 

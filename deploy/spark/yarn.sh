@@ -10,6 +10,6 @@ set -eu
 exec spark-submit --master yarn --deploy-mode cluster \
     --archives "$ARCHIVE#canary" --conf spark.pyspark.python=./canary/bin/python \
     --num-executors "$EXECUTORS" --executor-cores 1 \
-    --driver-memory 1g --executor-memory 1g --conf spark.executor.memoryOverhead=1g \
+    --driver-memory 1g --executor-memory 512m --conf spark.executor.memoryOverhead=1g \
     --conf spark.yarn.maxAppAttempts=1 \
     "$(dirname "$0")/canary_job.py" reconcile --probe-log "$1" --dump "$2" --out "$3"

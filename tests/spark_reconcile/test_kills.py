@@ -291,8 +291,8 @@ def submitted(url: str, folder: Path, night: Path) -> subprocess.Popen[bytes]:
 
 
 def at_work(folder: Path) -> bool:
-    """Return whether the executor of the first worker has begun a task."""
-    return any("Running task" in log.read_text(errors="replace") for log in folder.glob("work-0/*/*/stderr"))
+    """Return whether the first worker's executor settles a range: the stage before only looks at the log's columns."""
+    return any(" in stage 1.0 " in log.read_text(errors="replace") for log in folder.glob("work-0/*/*/stderr"))
 
 
 @pytest.mark.spark
@@ -305,7 +305,7 @@ def test_a_submitted_job_finds_everything_once_though_a_worker_is_killed_in_the_
     victim = psutil.Process(workers[0].pid)
     job = submitted(url, tmp_path, night)
     try:
-        until(lambda: at_work(tmp_path), 120, "the victim's executor has a task", step_s=0.02)
+        until(lambda: at_work(tmp_path), 120, "the victim's executor has a range", step_s=0.02)
         family = [victim, *victim.children(recursive=True)]
         for one in family:
             one.suspend()  # it takes a second to start its Python, and must not be done before it is killed

@@ -84,7 +84,8 @@ def operators(folder: Path, cluster: Hadoop, more: Mapping[str, str]) -> dict[st
         "spark.eventLog.rolling.enabled": "false",
         "spark.eventLog.compress": "false",
         "spark.eventLog.dir": (folder / "events").as_uri(),
-        **{f"spark.executorEnv.{name}": value for name, value in more.items()},
+        "spark.yarn.appMasterEnv.SPARK_LOCAL_IP": "127.0.0.1",
+        **{f"spark.executorEnv.{name}": value for name, value in {"SPARK_LOCAL_IP": "127.0.0.1", **more}.items()},
     }
     for name in ("conf", "events"):
         (folder / name).mkdir()
@@ -132,7 +133,7 @@ def events(folder: Path) -> list[dict[str, Any]]:
 
 
 def described(folder: Path) -> None:
-    """Assert that the event log has the canary's words for the application, its jobs and stages."""
+    """Assert that the event log has the canary's words for application, jobs and stages, and executors' tasks."""
     told = events(folder)
     (application,) = (one for one in told if one["Event"] == "SparkListenerApplicationStart")
     assert application["App Name"] == "canary reconcile"
@@ -143,6 +144,7 @@ def described(folder: Path) -> None:
     words = {one.get("spark.job.description") for one in work}
     assert "reconcile: settle 12 ranges" in words
     assert all(word.startswith("reconcile: ") for word in words)
+    assert "driver" not in {one["Task Info"]["Executor ID"] for one in told if one["Event"] == "SparkListenerTaskEnd"}
 
 
 def test_hdfs_keeps_files_whole_and_says_what_it_does_not_do(cluster: Hadoop) -> None:
