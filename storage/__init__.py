@@ -9,9 +9,3 @@
 Each raises one kind of error (LedgerError, ProbeLogError, StoreError), which names the place and the remedy and no
 secret.
 """
-
-from fsspec.registry import register_implementation
-
-register_implementation(  # by name: it is loaded for a URL of its kind
-    "webhdfs", "storage.webhdfs.StrictWebHDFS", clobber=True, errtxt="pip install 'kafka-durability-canary[hdfs]'"
-)

@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import structlog
 from fsspec.implementations.local import LocalFileSystem
+from fsspec.registry import register_implementation
 
 from canary.threads import system
 from storage.ledger import read_segment
@@ -35,6 +36,7 @@ PARTITION_ROWS = 2048
 VARIED = {"offset", "sequence", "sent_at", "acked_at", "polled_at"}
 """The columns in which nearly every row has a value of its own: a dictionary of them makes files twice as large."""
 _log = structlog.get_logger(__name__)
+register_implementation("webhdfs", "storage.probe_log.webhdfs.StrictWebHDFS", clobber=True)  # loaded for its first URL
 
 
 @dataclass(frozen=True, slots=True)
