@@ -6,7 +6,7 @@ from canary.errors import UserError
 
 
 class BadInputError(UserError):
-    """The probe log or dump cannot be used; names the file, folder or column. Exit status 2."""
+    """Probe log, dump or output folder cannot be used; names the file, folder or column. Exit status 2."""
 
     def __init__(self, place: str, problem: str, remedy: str = "") -> None:
         super().__init__(f"{place}: {problem}" + (f"; {remedy}" if remedy else ""), exit_status=2)

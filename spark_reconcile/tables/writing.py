@@ -10,6 +10,8 @@ import fsspec.core
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from spark_reconcile.errors import BadInputError
+
 GROUP_ROWS: Final = 1 << 17
 
 
@@ -68,11 +70,18 @@ class Folder:
         return f"{self.url}/_work"
 
     def begin(self) -> None:
-        """Make room for the files of a run."""
-        self._fs.makedirs(self._root, exist_ok=True)
-        self.forget()
-        self.clean()
-        self._fs.makedirs(f"{self._root}/_work", exist_ok=True)
+        """Make room for the files of a run.
+
+        Raises:
+            BadInputError: the folder cannot be written.
+        """
+        try:
+            self._fs.makedirs(self._root, exist_ok=True)
+            self.forget()
+            self.clean()
+            self._fs.makedirs(f"{self._root}/_work", exist_ok=True)
+        except OSError as error:
+            raise BadInputError(self.url, f"cannot be written ({' '.join(str(error).split())})") from error
 
     def forget(self) -> None:
         """Remove an earlier run's summary and page."""

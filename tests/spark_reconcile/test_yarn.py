@@ -15,6 +15,8 @@ import fsspec
 import psutil
 import pytest
 
+from spark_reconcile.errors import BadInputError
+from spark_reconcile.tables.writing import Folder
 from storage.probe_log.shipping import try_out
 from tests.spark_reconcile.one_night import planted
 from tests.support.hadoop import Hadoop, hadoop
@@ -158,6 +160,9 @@ def test_hdfs_keeps_files_whole_and_says_what_it_does_not_do(cluster: Hadoop) ->
     with pytest.raises(OSError, match="refused"):
         fsspec.filesystem("webhdfs", host="127.0.0.1", port=1).isdir("/")
     try_out(f"{cluster.http}/small")
+    for url in (cluster.http.replace("//", "//not-"), "webhdfs://127.0.0.1:1"):
+        with pytest.raises(BadInputError, match=r"/out: cannot be written .*([Pp]ermission denied|refused)"):
+            Folder(f"{url}/out").begin()
 
 
 def test_a_night_on_hdfs_leaves_what_it_leaves_here(
