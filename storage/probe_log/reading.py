@@ -45,9 +45,15 @@ class ProbeLogReader:
         UserError: the URL needs an extra that is not installed.
     """
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, clusters: frozenset[str] | None = None) -> None:
+        """Read at ``url`` the rows of ``clusters``; None: of all."""
         require_for_url(url, "probe_log.url")
         self._url = url
+        self._clusters = clusters
+
+    def of(self, clusters: frozenset[str]) -> "ProbeLogReader":
+        """Return the probe log for a principal that may see ``clusters`` only: of others it holds nothing."""
+        return ProbeLogReader(self._url, clusters)
 
     def find(self, identity: Identity) -> Mapping[str, Any] | None:
         """Return the life of one probe, as far as the probe log knows it; None if it does not know it at all.
@@ -120,6 +126,8 @@ class ProbeLogReader:
         """Return the rows of a table that fit; with ``first``, enough of them to know the first offsets."""
         import pyarrow.dataset as ds  # noqa: PLC0415  # loads much, and shipping does without
 
+        if self._clusters is not None:
+            wanted &= pc.field("cluster").isin(sorted(self._clusters))
         for attempt in range(_TRIES):
             try:
                 filesystem, root = open_url(self._url)

@@ -7,6 +7,7 @@ PostgreSQL: psycopg 3, READ COMMITTED. Connections are tested before use; connec
 statement have time limits, so that a dead database delays a caller for seconds only.
 """
 
+import copy
 import json
 import re
 from collections.abc import Callable, Iterator
@@ -22,6 +23,7 @@ from sqlalchemy.pool import QueuePool
 from canary.extras import require
 from storage.store.cursors import MAX_LIMIT, Page, decode, encode
 from storage.store.errors import BadValueError, StoreError
+from storage.store.visibility import narrowed
 
 T = TypeVar("T")
 
@@ -40,6 +42,20 @@ class Database:
         self.is_sqlite = self._url.get_backend_name() == "sqlite"
         self._engine = _sqlite(self._url) if self.is_sqlite else _postgresql(self._url)
         self._writing = self._engine.execution_options(**{_WRITING: True})
+
+    def of(self, clusters: frozenset[str]) -> "Database":
+        """Return this database for a principal that may see ``clusters`` only (`storage.store.visibility`)."""
+        limited = copy.copy(self)
+        limited._engine = self._engine.execution_options()  # noqa: SLF001  # its own, of this class
+
+        @event.listens_for(limited._engine, "before_execute", retval=True)  # noqa: SLF001  # the same
+        def narrow(
+            _connection: Connection, statement: Executable, several: Any, one: Any, _options: Any
+        ) -> tuple[Executable, Any, Any]:
+            return narrowed(statement, clusters), several, one
+
+        limited._writing = limited._engine.execution_options(**{_WRITING: True})  # noqa: SLF001  # the same
+        return limited
 
     @contextmanager
     def reading(self) -> Iterator[Connection]:

@@ -13,3 +13,12 @@ class BadValueError(StoreError):
     """The database refuses a value, like PostgreSQL a text with NUL. Exit status 2."""
 
     exit_status = 2
+
+
+class AllClustersError(StoreError):
+    """What is asked is of all clusters, and only some may be seen (`storage.store.visibility`). Exit status 2."""
+
+    exit_status = 2
+
+    def __init__(self) -> None:
+        super().__init__("this is of all clusters, and only some of them may be seen here")

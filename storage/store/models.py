@@ -17,6 +17,7 @@ from storage.store.values import (
     Lease,
     Maintenance,
     Reconciliation,
+    Session,
     StoredViolation,
     Token,
     TopologySpan,
@@ -175,8 +176,15 @@ RECONCILIATIONS: Final = _table(
 LEASES: Final = _table("leases", Lease, Column("released", Boolean, nullable=False), keys=("name",))
 """The holders of exclusive tasks; ``counter`` rises with every renewal and every new holder, and never falls."""
 
-TOKENS: Final = _table("tokens", Token, _id(16), Column("digest", String(64), nullable=False))
-"""The tokens of the API; ``digest`` is the SHA-256 of the random secret."""
+TOKENS: Final = _table(
+    "tokens", Token, _id(16), Column("digest", String(64), nullable=False), Column("clusters", JSON(none_as_null=True))
+)
+"""The tokens of the API; ``digest`` is the SHA-256 of the random secret, NULL in ``clusters`` means all."""
+
+SESSIONS: Final = _table(
+    "sessions", Session, _id(64), Column("clusters", JSON(none_as_null=True)), Index(None, "expires_ns")
+)
+"""Browsers that have signed in at the identity provider."""
 
 ACTIONS: Final = _table("actions", Action, _id(), Index(None, "at_ns", "id"))
 """What people did; rows are only added."""

@@ -11,7 +11,7 @@ from canary.threads import system
 from storage.store import migrating
 from storage.store.database import Database
 from storage.store.errors import StoreError
-from storage.store.repositories.access import Actions, Tokens
+from storage.store.repositories.access import Actions, Sessions, Tokens
 from storage.store.repositories.identities import Identities
 from storage.store.repositories.incidents import Incidents
 from storage.store.repositories.leases import Leases
@@ -43,6 +43,7 @@ class Store:
         self.maintenance = Windows(database)
         self.drills = Drills(database)
         self.tokens = Tokens(database)
+        self.sessions = Sessions(database)
         self.actions = Actions(database)
         self.retention = Retention(database)
 
@@ -77,6 +78,13 @@ class Store:
                 sleep(min(_RETRY_S, left))
             else:
                 return store
+
+    def of(self, clusters: frozenset[str]) -> "Store":
+        """Return this store for a principal that may see ``clusters`` only.
+
+        What belongs to another cluster is not there; what is of all clusters raises AllClustersError.
+        """
+        return Store(self._database.of(clusters))
 
     def __enter__(self) -> Self:
         """Return the store itself; leaving closes its connections."""

@@ -199,7 +199,10 @@ class Purged:
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """A token of the API, without its secret. ``scope`` operate includes read; None in ``expires_ns`` means never."""
+    """A token of the API, without its secret. ``scope`` operate includes read; None in ``expires_ns`` means never.
+
+    ``clusters``: the only ones that it may see; None: all.
+    """
 
     id: str
     name: str
@@ -207,10 +210,23 @@ class Token:
     created_ns: int
     expires_ns: int | None
     revoked_ns: int | None
+    clusters: tuple[str, ...] | None = None
 
     def valid(self, at_ns: int) -> bool:
         """Return whether it is neither revoked nor expired."""
         return self.revoked_ns is None and (self.expires_ns is None or at_ns < self.expires_ns)
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """A browser that has signed in. ``id``: the SHA-256 of its cookie (hex); the others as of a token."""
+
+    id: str
+    name: str
+    scope: Scope
+    clusters: tuple[str, ...] | None
+    created_ns: int
+    expires_ns: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -154,6 +154,8 @@ def test_what_was_written_under_before_the_upgrade_is_known_after_it(store: Stor
         connection.execute(text("DROP TABLE generations"))
         connection.execute(text("ALTER TABLE violations DROP COLUMN ended_ns"))  # what m0008 adds
         connection.execute(text("DROP TABLE drills"))  # what m0009 adds
+        connection.execute(text("DROP TABLE sessions"))  # what m0010 adds
+        connection.execute(text("ALTER TABLE tokens DROP COLUMN clusters"))
         connection.execute(
             text("UPDATE alembic_version SET version_num = :before"), {"before": m0007_generations.down_revision}
         )

@@ -2,12 +2,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sqlalchemy import text
+import pytest
+from sqlalchemy import create_engine, select, text
 
 from canary.anomalies.violation import Violation
+from storage.store.errors import AllClustersError
+from storage.store.models import VIOLATIONS
 from storage.store.values import IncidentFilter, ViolationFilter
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from storage.store import Store
 
 MINUTE = 60 * 10**9
@@ -59,6 +64,78 @@ def test_nothing_in_the_store_opens_anything(store: Store) -> None:
     with store._database.reading() as connection:
         kept = str(connection.execute(text("SELECT * FROM tokens")).all())
     assert words[-43:] not in kept
+
+
+def test_a_token_for_some_clusters_is_read_back_as_it_was_made(store: Store) -> None:
+    words, token = store.tokens.create("ci", "read", NOW, clusters=["prod-us", "prod-eu"])
+    assert token.clusters == ("prod-eu", "prod-us")
+    assert store.tokens.verify(words, NOW) == token
+    every, _ = store.tokens.create("ci", "read", NOW)
+    assert store.tokens.verify(every, NOW).clusters is None  # type: ignore[union-attr]
+
+
+def test_a_token_of_before_is_for_all_clusters(store: Store, store_url: str) -> None:
+    words, _ = store.tokens.create("ci", "read", NOW)
+    engine = create_engine(store_url)
+    with engine.begin() as connection:
+        connection.execute(text("DROP TABLE sessions"))  # what m0010 adds
+        connection.execute(text("ALTER TABLE tokens DROP COLUMN clusters"))
+        connection.execute(text("UPDATE alembic_version SET version_num = '0009'"))
+    engine.dispose()
+    store.upgrade()
+    assert store.tokens.verify(words, NOW).clusters is None  # type: ignore[union-attr]
+
+
+def test_a_session_opens_what_it_says_until_it_ends_or_expires(store: Store) -> None:
+    words, session = store.sessions.begin("ann", "read", {"prod"}, NOW, NOW + MINUTE)
+    assert store.sessions.verify(words, NOW) == session
+    assert store.sessions.verify(words, NOW + MINUTE) is None
+    for nonsense in ("", session.id, words[:-1], words + "x"):
+        assert store.sessions.verify(nonsense, NOW) is None
+    store.sessions.end(session.id)
+    assert store.sessions.verify(words, NOW) is None
+    with store._database.reading() as connection:
+        kept = str(connection.execute(text("SELECT * FROM sessions")).all())
+    assert words not in kept
+
+
+def test_a_store_of_some_clusters_holds_and_takes_nothing_of_others(store: Store) -> None:
+    for cluster in ("c", "d"):
+        store.violations.record(cluster, [found(1, NOW)])
+    everybody = store.maintenance.plan(None, NOW, NOW + MINUTE, "all of them", "ann")
+    limited = store.of(frozenset({"c"}))
+    (row,) = limited.violations.page().items
+    assert (row.cluster, [one.cluster for one in limited.violations.counts()]) == ("c", ["c"])
+    other = next(one for one in store.violations.page().items if one.cluster == "d")
+    assert limited.violations.get(other.id) is None
+    assert limited.violations.acknowledge(other.id, "mine") is None
+    assert limited.incidents.resolve(other.incident_id, "lost", NOW) is None
+    assert store.violations.get(other.id).state == "open"  # type: ignore[union-attr]
+    assert [one.id for one in limited.maintenance.page().items] == [everybody.id], "it is one of c, too"
+    limited.maintenance.end(everybody.id, NOW + 1)
+    assert store.maintenance.get(everybody.id) == everybody
+    limited.actions.record("ann", "acknowledge", "incident 1", NOW, {})
+    assert limited.maintenance.plan("c", NOW, NOW + MINUTE, "upgrade", "ann").cluster == "c"
+    assert limited.reconciliations.request("c", "api", NOW).cluster == "c"
+
+
+def test_a_store_of_some_clusters_refuses_what_is_of_all(store: Store) -> None:
+    limited = store.of(frozenset({"c"}))
+    refused: list[Callable[[], object]] = [
+        limited.actions.page,
+        limited.tokens.all,
+        limited.retention.clusters,
+        lambda: limited.retention.forget("c", NOW),
+        lambda: limited.maintenance.plan("d", NOW, NOW + 1, "x", "ann"),
+        lambda: limited.maintenance.plan(None, NOW, NOW + 1, "x", "ann"),
+        lambda: limited.reconciliations.request("d", "api", NOW),
+        lambda: limited.sessions.begin("ann", "read", None, NOW, NOW + 1),
+        lambda: limited._database.reading().__enter__().execute(select(select(VIOLATIONS).subquery())),
+    ]
+    for each in refused:
+        with pytest.raises(AllClustersError, match="only some of them may be seen"):
+            each()
+    assert store.maintenance.page().items == []
 
 
 def test_actions_are_listed_newest_first_in_pages(store: Store) -> None:

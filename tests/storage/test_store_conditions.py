@@ -179,6 +179,8 @@ def test_a_store_of_before_knows_which_conditions_had_ended(store: Store, store_
     with engine.begin() as connection:
         connection.execute(text("ALTER TABLE violations DROP COLUMN ended_ns"))
         connection.execute(text("DROP TABLE drills"))  # what m0009 adds
+        connection.execute(text("DROP TABLE sessions"))  # what m0010 adds
+        connection.execute(text("ALTER TABLE tokens DROP COLUMN clusters"))
         connection.execute(text("UPDATE alembic_version SET version_num = '0007'"))
     engine.dispose()
     store.upgrade()

@@ -30,6 +30,10 @@ class Windows(Repository):
             connection.execute(insert(MAINTENANCE).values(asdict(window)))
         return window
 
+    def get(self, maintenance_id: str) -> Maintenance | None:
+        """Return a window, or None."""
+        return self._one(select(MAINTENANCE).where(MAINTENANCE.c.id == maintenance_id), _window)
+
     def end(self, maintenance_id: str, at_ns: int) -> Maintenance | None:
         """End a window at ``at_ns``; one that begins later is deleted, one that is over stays as it is.
 
