@@ -27,7 +27,7 @@ class TlsSettings(Section):
 
 
 class OidcSettings(Section):
-    """Tokens (JWT) of an identity provider, beside the canary's own."""
+    """Tokens (JWT) and sign-ins of an identity provider, beside the canary's own tokens."""
 
     issuer: str = Field(pattern=r"^https?://", description="The provider, as in the tokens' iss (URL).")
     audience: str = Field(min_length=1, description="What the tokens' aud must hold: this canary's name there.")
@@ -49,6 +49,47 @@ class OidcSettings(Section):
     )
     leeway: Seconds = Field(30.0, ge=0, le=300, description="How far clocks may be apart (duration).")
     keys_for: Seconds = Field(600.0, ge=10, description="How long the provider's keys are believed (duration).")
+    clusters_claim: str | None = Field(
+        None,
+        min_length=1,
+        description="The claim that names the clusters that a token is for: words with spaces, or a list; * is all. A "
+        "token without it opens nothing. Left out: every token is for all clusters.",
+    )
+    login: bool = Field(False, description="Whether a browser without a token signs in at the provider.")
+    client_id: str | None = Field(
+        None, min_length=1, description="The canary's name at the provider, for login; the aud of its ID tokens."
+    )
+    client_secret_file: Path | None = Field(
+        None, description="File with the client's secret (path), read at each sign-in. Left out: a public client."
+    )
+    scopes: tuple[str, ...] = Field(
+        ("profile", "email"),
+        description="What a sign-in asks for beside openid, so that the ID token has the claims above.",
+    )
+    session: Seconds = Field(
+        8 * 3600.0,
+        ge=60,
+        le=7 * 86_400,
+        description="A sign-in lasts as long as its ID token, and at most so long (duration).",
+    )
+
+    @model_validator(mode="after")
+    def _provider_is_authentic(self) -> Self:
+        for name in ("issuer", "jwks_url"):
+            url = getattr(self, name)
+            if url is not None and not is_confidential(url):
+                raise problem(
+                    "whoever is between here and there could sign in as anybody",
+                    "write https:// (http is for loopback addresses alone)",
+                    name,
+                )
+        return self
+
+    @model_validator(mode="after")
+    def _login_is_complete(self) -> Self:
+        if self.login and self.client_id is None:
+            raise problem("login needs to know what the provider calls the canary", "set it", "client_id")
+        return self
 
 
 class AuthSettings(Section):
@@ -151,7 +192,24 @@ class ApiSettings(Section):
                 "auth",
                 "required",
             )
+        if self.auth.oidc is None or not self.auth.oidc.login:
+            return self
+        if not self.needs_token:
+            raise problem(
+                "browsers are to sign in, and no request needs a token",
+                "set required: always, or leave login out",
+                "auth",
+                "required",
+            )
+        if self.address is None:
+            raise problem("the provider has to send browsers back here", "set the address that people use", "url")
         return self
+
+
+def is_confidential(url: str) -> bool:
+    """Return whether nobody on the way to a URL can read or change what is said: it is https, or stays here."""
+    parts = urlsplit(url)
+    return parts.scheme == "https" or is_loopback(parts.hostname or "")
 
 
 def is_loopback(host: str) -> bool:
