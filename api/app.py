@@ -15,10 +15,13 @@ from starlette.routing import BaseRoute
 from starlette.staticfiles import StaticFiles
 
 from api import errors, health
-from api.access.auth import Authentication, Principal
+from api.access.auth import Authentication
 from api.access.headers import security_headers
+from api.access.login import Login, LoginError
 from api.metrics import collect
-from api.pages import incident, incident_list, runbooks, status
+from api.pages import incident, incident_list, login, runbooks, status
+from api.pages.login import Entrance
+from api.principal import Principal
 from api.problems import documented
 from api.responses import Answers
 from api.rest import (
@@ -43,12 +46,14 @@ from canary.settings.serving import ApiSettings, OidcSettings
 from storage.probe_log.errors import NothingThereError, ProbeLogError
 from storage.probe_log.windows import WindowTooLargeError
 from storage.store.cursors import BadCursorError
-from storage.store.errors import BadValueError, StoreError
+from storage.store.errors import AllClustersError, BadValueError, StoreError
 from storage.store.repositories.access import TOKEN
 from storage.store.repositories.retention import StillProbedError
 from storage.store.store import Store
+from storage.store.values import Session, Token
 
 if TYPE_CHECKING:
+    from api.access.oidc import Provider
     from storage.probe_log.reading import ProbeLogReader
 
 DESCRIPTION = """Does Kafka keep the writes that it acknowledged? Numbered probes are written, read back, remembered and
@@ -75,7 +80,7 @@ def create_app(settings: Settings, store: Store, probe_log: ProbeLogReader | Non
     calls = Calls(
         "store",
         (StoreError,),
-        refusals=(BadCursorError, BadValueError, StillProbedError),
+        refusals=(AllClustersError, BadCursorError, BadValueError, StillProbedError),
         timeout=settings.store.timeout + 1,
     )
     app.state.canary = State(
@@ -95,14 +100,24 @@ def create_app(settings: Settings, store: Store, probe_log: ProbeLogReader | Non
     errors.install(app)
     app.mount("/static", StaticFiles(directory=Path(__file__).parent / "static"), name="static")
     app.add_middleware(Answers, keep_s=settings.api.answers_cache, monotonic=time.monotonic)
+    provider = None if settings.api.auth.oidc is None else _provider(settings.api.auth.oidc)
+    app.state.entrance = entrance = None if provider is None else _entrance(settings.api, provider)
+
+    async def signed_in(cookie: str) -> Principal | None:
+        session = await calls(store.sessions.verify, cookie, time.time_ns())
+        return None if session is None else _principal(session)
+
     app.add_middleware(
         Authentication,
         settings=settings.api,
-        verify=_verifier(settings.api, store, calls),
+        verify=_verifier(provider, store, calls),
         record=lambda actor, target, detail: calls(
             store.actions.record, actor, "refused", target, time.time_ns(), detail
         ),
         monotonic=time.monotonic,
+        answer=login.answer,
+        login=None if entrance is None else entrance.login,
+        signed_in=signed_in,
     )
     app.add_middleware(security_headers)
     return app
@@ -146,32 +161,51 @@ def _routes() -> tuple[BaseRoute, ...]:
     ):
         rest.include_router(module.router)
     every.include_router(rest)
-    for module in (health, collect, status, incident_list, incident, runbooks):
+    for module in (health, collect, status, incident_list, incident, runbooks, login):
         every.include_router(module.router)
     return tuple(every.routes)
 
 
-def _verifier(settings: ApiSettings, store: Store, calls: Calls) -> Callable[[str], Awaitable[Principal | None]]:
+def _verifier(provider: Provider | None, store: Store, calls: Calls) -> Callable[[str], Awaitable[Principal | None]]:
     """Return the function from a credential (a token of ours, or a JWT of the identity provider) to its principal."""
-    verify_jwt = None if settings.auth.oidc is None else _jwt_verifier(settings.auth.oidc)
+    provider_calls = None if provider is None else _provider_calls(2)
 
     async def verify(credential: str) -> Principal | None:
         if credential.startswith("canary_"):
             if TOKEN.fullmatch(credential) is None:
                 return None
             token = await calls(store.tokens.verify, credential, time.time_ns())
-            return None if token is None else Principal(token.name, token.scope == "operate")
-        return None if verify_jwt is None else await verify_jwt(credential)
+            return None if token is None else _principal(token)
+        if provider is None or provider_calls is None:
+            return None
+        return await provider_calls(provider.principal, credential)
 
     return verify
 
 
-def _jwt_verifier(settings: OidcSettings) -> Callable[[str], Awaitable[Principal | None]]:
-    from api.access.oidc import Provider, ProviderError  # noqa: PLC0415  # its libraries take 15 MiB
+def _principal(known: Token | Session) -> Principal:
+    clusters = None if known.clusters is None else frozenset(known.clusters)
+    return Principal(known.name, known.scope == "operate", clusters)
 
-    provider = Provider(settings, now=time.time, monotonic=time.monotonic)
-    calls = Calls("identity provider", (ProviderError,), threads=2, timeout=11.0)
-    return lambda credential: calls(provider.principal, credential)
+
+def _provider(settings: OidcSettings) -> Provider:
+    from api.access.oidc import Provider  # noqa: PLC0415  # its libraries take 15 MiB
+
+    return Provider(settings, now=time.time, monotonic=time.monotonic)
+
+
+def _provider_calls(threads: int) -> Calls:
+    from api.access.oidc import ProviderError  # noqa: PLC0415  # as above
+
+    return Calls("identity provider", (ProviderError,), refusals=(LoginError,), threads=threads, timeout=11.0)
+
+
+def _entrance(settings: ApiSettings, provider: Provider) -> Entrance | None:
+    """Return what signs browsers in; None if that is not set."""
+    oidc, address = settings.auth.oidc, settings.address
+    if oidc is None or not oidc.login or address is None:
+        return None
+    return Entrance(Login(provider, oidc, address, now=time.time), _provider_calls(4))
 
 
 def _operation_id(route: APIRoute) -> str:

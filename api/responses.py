@@ -1,5 +1,6 @@
 """JSON answers to GET: each has an ETag (and 304), and equal requests at the same time share one answer.
 
+Requests are equal if their senders may see the same clusters, too.
 A change through this process shows at once, a change by another process after at most ``api.answers_cache``.
 """
 
@@ -10,7 +11,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
+from starlette.requests import HTTPConnection
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from api.principal import principal_of
 
 KEPT: Final = "/api/v1/"
 """Only answers below this path are kept; others are about this process."""
@@ -19,6 +23,8 @@ LARGEST: Final = 2 * 2**20
 _SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 
 Headers = list[tuple[bytes, bytes]]
+Key = tuple[frozenset[str] | None, str, bytes]
+"""The clusters that a client may see (None: all), the path and the query."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,15 +38,15 @@ class Answer:
 
 
 class Answers:
-    """ASGI middleware behind authentication: every client that may read gets the same answer."""
+    """ASGI middleware behind authentication: all clients that may see the same clusters get the same answer."""
 
     def __init__(self, app: ASGIApp, *, keep_s: float, monotonic: Callable[[], float]) -> None:
         """Keep answers for ``keep_s`` seconds (0: not at all)."""
         self._app = app
         self._keep_s = keep_s
         self._monotonic = monotonic
-        self._kept: OrderedDict[str, Answer] = OrderedDict()
-        self._asked: dict[str, asyncio.Future[Answer | None]] = {}
+        self._kept: OrderedDict[Key, Answer] = OrderedDict()
+        self._asked: dict[Key, asyncio.Future[Answer | None]] = {}
         """Answers being made; the result is None if it cannot be shared."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -62,7 +68,7 @@ class Answers:
         if not self._keep_s or not scope["path"].startswith(KEPT):
             await _Reader(self._app, self._monotonic).ask(scope, receive, send)
             return
-        key = f"{scope['path']}?{scope['query_string'].decode('latin-1')}"
+        key = principal_of(HTTPConnection(scope)).clusters, scope["path"], scope["query_string"]
         kept = self._kept.get(key)
         if kept is None or self._monotonic() - kept.at_s >= self._keep_s:
             asked = self._asked.get(key)
@@ -81,7 +87,7 @@ class Answers:
                 del self._asked[key]
                 self._keep(key, reader.answer.result())
 
-    def _keep(self, key: str, answer: Answer | None) -> None:
+    def _keep(self, key: Key, answer: Answer | None) -> None:
         self._kept.pop(key, None)
         if answer is not None and len(answer.body) <= LARGEST:
             self._kept[key] = answer

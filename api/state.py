@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, TypeVar, cast
 
@@ -15,6 +16,7 @@ from starlette.requests import Request
 from api.knowledge.evidence import Survived
 from api.knowledge.heartbeats import Heartbeats
 from api.knowledge.views import ClusterView, read_views
+from api.principal import principal_of
 from api.store_calls import Calls, UnavailableError
 from canary.anomalies.policy import REHEARSALS
 from canary.settings.serving import ApiSettings
@@ -42,6 +44,8 @@ SHIPPED_NS = 3 * 60 * 10**9
 """So long after probing began the probe log has files: segments are shipped when at most a minute old."""
 OPEN_INCIDENTS = 100
 """At most so many incidents, the newest ones, have a series in /metrics."""
+MOST_LIMITED = 100
+"""At most so many sets of clusters, to which principals are limited, are remembered with what was last read of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,9 +68,9 @@ class Knowledge:
 
 @dataclass(slots=True)
 class Streams:
-    """What the open event streams share: the newest violations, as last read."""
+    """What the open event streams share: the newest violations, as last read; ``open``: one of each stream."""
 
-    open: int = 0
+    open: set[object] = field(default_factory=set)
     looked: float = float("-inf")
     rows: list[StoredViolation] = field(default_factory=list)
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
@@ -105,6 +109,28 @@ class State:
     rendered: Rendered = field(default_factory=Rendered)
     survived: Remembered = field(default_factory=Remembered)
     heartbeats: Heartbeats = field(default_factory=Heartbeats)
+    limited: OrderedDict[frozenset[str], State] = field(default_factory=OrderedDict)
+
+    def of(self, clusters: frozenset[str] | None) -> State:
+        """Return the state for a principal that may see ``clusters`` only (None: all): nothing else is in it.
+
+        What it remembers of the store is its own, so that answers to others are never given to it.
+        """
+        if clusters is None:
+            return self
+        known = self.limited.pop(clusters, None) or replace(
+            self,
+            store=self.store.of(clusters),
+            probe_log=lambda: self.probe_log().of(clusters),
+            configured=tuple(name for name in self.configured if name in clusters),
+            streams=Streams(open=self.streams.open),
+            rendered=Rendered(),
+            survived=Remembered(),
+        )
+        self.limited[clusters] = known
+        if len(self.limited) > MOST_LIMITED:
+            self.limited.popitem(last=False)
+        return known
 
     async def ask_log(self, cluster: str | None, empty: E, question: Callable[[ProbeLogReader], T]) -> T | E:
         """Return the probe log's answer; ``empty`` while no runner (of ``cluster``) can have shipped anything.
@@ -168,9 +194,9 @@ class State:
 
 
 async def state_of(request: Request) -> State:  # asynchronous: FastAPI would call a plain function in a thread
-    """Return the state of the application that serves ``request``."""
-    return cast("State", request.app.state.canary)
+    """Return the state of the application that serves ``request``, as far as its sender may see it."""
+    return cast("State", request.app.state.canary).of(principal_of(request).clusters)
 
 
 Shared = Annotated[State, Depends(state_of)]
-"""The parameter of a route that gives it the state."""
+"""The parameter of a route that gives it the state. Nothing else leads to the store: so no route shows too much."""

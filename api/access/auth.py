@@ -1,15 +1,18 @@
 """Authentication, in front of every route.
 
-A credential is ``Authorization: Bearer TOKEN`` or, for browsers, ``Basic`` with the token as the password. A token is
-one of ours (``canary token create``) or a JWT of the identity provider. Reading needs the scope read, changes need
-operate. /healthz and the paths in ``api.auth.open`` need no token.
+A credential is ``Authorization: Bearer TOKEN`` or, for browsers, ``Basic`` with the token as the password, or the
+cookie of a browser that has signed in (`api.access.login`). A token is one of ours (``canary token create``) or a JWT
+of the identity provider. Reading needs the scope read, changes need operate. /healthz and the paths in
+``api.auth.open`` need no token. With ``api.auth.oidc.login``, a browser without a credential that asks for a page is
+sent to sign in.
 
 Failed attempts are counted by address and recorded as actions; after ``api.auth.failures`` in a minute they are
 answered 429 and no longer recorded. A valid token is accepted whatever other clients of the same address (an ingress,
 for example) do.
 
-With or without tokens, requests from pages of other sites may change nothing (CSRF), and a request must use a name by
-which the API is known: a page whose name was bound to this address (DNS rebinding) can read nothing.
+With or without tokens, requests from pages of other sites may change nothing (CSRF); one with a session's cookie has to
+say that it comes from a page of ours, as every browser does. A request must use a name by which the API is known: a
+page whose name was bound to this address (DNS rebinding) can read nothing.
 """
 
 import base64
@@ -20,21 +23,23 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Final
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 import structlog
 from starlette.datastructures import Headers
 from starlette.requests import Request
+from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from api.problems import problem
+from api.access.login import ENTRANCE, Login
+from api.principal import NOBODY, SIGNED_IN, Principal, principal_of
 from api.store_calls import UnavailableError
 from canary.settings.serving import LOOPBACK_NAMES, ApiSettings
+from storage.store.errors import AllClustersError
 
 log = structlog.get_logger(__name__)
 
 SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS"})
-NOBODY: Final = "anonymous"
 REMEMBERED_S: Final = 10.0
 """A valid token is looked up again after so long: a revoked one works no longer."""
 WINDOW_S: Final = 60.0
@@ -42,14 +47,6 @@ ADDRESSES: Final = 10_000
 MOST_RECORDED: Final = 100
 """At most so many failed attempts of all addresses are recorded in a minute."""
 _ALL: Final = "*"
-
-
-@dataclass(frozen=True, slots=True)
-class Principal:
-    """The sender of a request: ``name`` is for the record of actions."""
-
-    name: str
-    operate: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,10 +63,23 @@ class Refusal:
     actor: str = NOBODY
 
 
-def principal_of(request: Request) -> Principal:
-    """Return the sender of a request."""
-    found: Principal = request.scope.get("canary.principal") or Principal(NOBODY, operate=True)
-    return found
+class RefusedError(Exception):
+    """A route refuses its request: it is counted, recorded and answered as every failed attempt is."""
+
+    def __init__(self, refusal: Refusal) -> None:
+        """Take the answer."""
+        super().__init__(refusal.detail)
+        self.refusal = refusal
+
+
+def all_clusters(request: Request) -> None:
+    """Refuse a sender that may see some clusters only, before what is of all clusters is noted and done.
+
+    Raises:
+        AllClustersError: it may.
+    """
+    if principal_of(request).clusters is not None:
+        raise AllClustersError
 
 
 def source_of(request: Request) -> dict[str, str]:
@@ -121,10 +131,14 @@ class Authentication:
         verify: Callable[[str], Awaitable[Principal | None]],
         record: Callable[[str, str, dict[str, object]], Awaitable[object]],
         monotonic: Callable[[], float],
+        answer: Callable[[Request, Refusal], Response],
+        login: Login | None,
+        signed_in: Callable[[str], Awaitable[Principal | None]],
     ) -> None:
         """Take the functions from a credential to its principal, and from a failed attempt to its record.
 
-        ``record`` gets the attempt's sender (as far as known), its target, and why it was refused.
+        ``record`` gets the attempt's sender (as far as known), its target, and why it was refused; ``answer`` makes the
+        answer of a refusal. With ``login``, ``signed_in`` returns the principal of a session's cookie.
         """
         self._app = app
         self._needed = settings.needs_token
@@ -132,6 +146,10 @@ class Authentication:
         own = {settings.host.lower(), urlsplit(settings.url or "").hostname or ""} - {""}
         self._hosts = LOOPBACK_NAMES | own | set(settings.hosts)
         self._verify = verify
+        self._answer = answer
+        self._login = login
+        self._begin = f"{settings.address}/login"
+        self._signed_in = signed_in
         self._record = record
         self._monotonic = monotonic
         self._failures = Failures(settings.auth.failures, monotonic)
@@ -143,13 +161,18 @@ class Authentication:
             await self._app(scope, receive, send)
             return
         request = Request(scope)
-        refusal = await self._refusal(request)
-        if refusal is None:
-            await self._app(scope, receive, send)
-            return
+        try:
+            refusal = await self._refusal(request)
+            if refusal is None:
+                await self._app(scope, receive, send)
+                return
+        except RefusedError as error:
+            refusal = error.refusal
+        except AllClustersError:
+            refusal = Refusal(403, _LIMITED, {}, actor=principal_of(request).name)
         if refusal.failure:
             refusal = await self._failed(request, refusal)
-        await problem(request, refusal.status, refusal.detail, headers=refusal.headers)(scope, receive, send)
+        await self._answer(request, refusal)(scope, receive, send)
 
     async def _refusal(self, request: Request) -> Refusal | None:
         path: str = request.scope["path"]
@@ -161,27 +184,46 @@ class Authentication:
         changing = request.method not in SAFE
         if changing and not same_origin(request.headers):
             return Refusal(403, "A page of another site may change nothing here.", {})
-        if self._needed and (changing or path not in self._open):
+        if self._needed and not self._is_open(path, changing=changing):
             return await self._identify(request, changing=changing)
         return None
 
+    def _is_open(self, path: str, *, changing: bool) -> bool:
+        if self._login is not None and (path in ENTRANCE or (path.startswith("/static/") and not changing)):
+            return True
+        return path in self._open and not changing
+
     async def _identify(self, request: Request, *, changing: bool) -> Refusal | None:
         credential = credential_of(request.headers.get("authorization", ""))
-        if credential is None:
+        cookie = None if credential or self._login is None else request.cookies.get(self._login.session_cookie)
+        if credential is None and cookie is None:
             words = "A token is needed: Authorization: Bearer TOKEN (canary token create)."
-            return Refusal(401, words, _ASK, failure=changing)
+            return self._to_login(request) or Refusal(401, words, _ASK, failure=changing)
         try:
-            principal = await self._whose(credential)
+            principal = await (self._whose(credential) if credential else self._of_session(cookie or ""))
         except UnavailableError as error:
             words = f"The {error.what} is not available, so the token cannot be checked; ask again."
             return Refusal(503, words, _AGAIN, failure=False)
         if principal is None:
-            return Refusal(401, "This token opens nothing: it is unknown, revoked or expired.", _ASK)
+            if credential:
+                return Refusal(401, "This token opens nothing: it is unknown, revoked or expired.", _ASK)
+            return self._to_login(request) or Refusal(401, "This session is over; sign in again at /login.", _ASK)
         request.scope["canary.principal"] = principal
-        if changing and not principal.operate:
-            words = "This token may read; changing something needs the scope operate."
-            return Refusal(403, words, {}, actor=principal.name)
-        return None
+        return _beyond(request, principal, session=credential is None) if changing else None
+
+    def _to_login(self, request: Request) -> Refusal | None:
+        """Return the answer that sends a browser to sign in; None for a request that is none for a page."""
+        if self._login is None or request.method != "GET" or "text/html" not in request.headers.get("accept", ""):
+            return None
+        query = request.scope["query_string"].decode("latin-1")
+        place = quote(f"{request.scope['path']}{'?' if query else ''}{query}", safe="")
+        return Refusal(303, "Sign in first.", {"Location": f"{self._begin}?next={place}"}, failure=False)
+
+    async def _of_session(self, cookie: str) -> Principal | None:
+        """Return the principal of a session, which is looked up each time: a sign-out is heeded at once."""
+        principal = await self._signed_in(cookie)
+        SIGNED_IN.set(principal.name if principal else "")
+        return principal
 
     async def _whose(self, credential: str) -> Principal | None:
         """Return the principal of a credential, which is remembered for REMEMBERED_S."""
@@ -218,6 +260,17 @@ class Authentication:
         return refusal
 
 
+def _beyond(request: Request, principal: Principal, *, session: bool) -> Refusal | None:
+    """Return why a sender may not change anything; None: it may."""
+    if session and not {"origin", "sec-fetch-site"} & set(request.headers):
+        words = "A session changes something from a page of the canary only; programs use a token."
+        return Refusal(403, words, {}, actor=principal.name)
+    if not principal.operate:
+        words = "This token may read; changing something needs the scope operate."
+        return Refusal(403, words, {}, actor=principal.name)
+    return None
+
+
 def _known(names: frozenset[str], host: str) -> bool:
     """Return whether a Host header has one of the names by which clients may reach the API.
 
@@ -238,6 +291,10 @@ def _known(names: frozenset[str], host: str) -> bool:
 
 _ASK: Final = {"WWW-Authenticate": 'Bearer realm="canary", Basic realm="canary (the token is the password)"'}
 _AGAIN: Final = {"Retry-After": "5"}
+_LIMITED: Final = (
+    "This is of all clusters, and this token is for some of them; it needs one made without --cluster "
+    "(canary token create)."
+)
 
 
 def credential_of(header: str) -> str | None:

@@ -4,7 +4,8 @@ from typing import Any
 
 from fastapi import Request
 
-from api.access.auth import principal_of, source_of
+from api.access.auth import source_of
+from api.principal import principal_of
 from api.state import State
 
 

@@ -10,6 +10,7 @@ from fastapi.responses import HTMLResponse
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoescape
 
 from api.judgement.safety import STORE_AWAY, plain_duration
+from api.principal import SIGNED_IN
 from api.shapes import moment
 from api.store_calls import UnavailableError
 from canary.anomalies.catalogue import CATALOGUE
@@ -76,5 +77,6 @@ _ENVIRONMENT.globals |= {
     "version": version("kafka-durability-canary"),
     "answers": ANSWERS,
     "catalogue": CATALOGUE,
+    "signed_in": SIGNED_IN.get,
     "utc_now": lambda: _date(time.time_ns()),
 }

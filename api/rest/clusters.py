@@ -3,6 +3,7 @@
 from fastapi import APIRouter, Request
 from pydantic import ConfigDict, Field
 
+from api.access.auth import all_clusters
 from api.access.record import note
 from api.judgement.known_places import find_cluster
 from api.judgement.safety import Level, judge, loss_bound
@@ -118,6 +119,7 @@ async def forget(request: Request, state: Shared, cluster: str) -> ForgottenOut:
 
     If it is still in the settings it is listed as a cluster that was never probed.
     """
+    all_clusters(request)
     await note(request, "forget", f"cluster {cluster}")
     try:
         deleted = await state.calls(state.store.retention.forget, cluster, state.now_ns())

@@ -6,9 +6,10 @@ from datetime import datetime
 from fastapi import APIRouter, Request, Response
 from pydantic import ConfigDict, Field
 
-from api.access.auth import principal_of
+from api.access.auth import all_clusters
 from api.access.record import note
 from api.judgement.known_places import find_cluster
+from api.principal import principal_of
 from api.problems import ProblemError, documented, existing
 from api.shapes import LATEST_NS, Cursor, Limit, Listing, Moment, Shape, nanoseconds
 from api.state import Shared, State
@@ -61,7 +62,9 @@ async def plan(request: Request, shared: Shared, response: Response, body: Maint
         raise ProblemError(422, "body.ends_at: a window ends after it begins, and within a week.")
     if not -LATEST_NS < begin < end < LATEST_NS:
         raise ProblemError(422, "body.ends_at: the window is beyond the times that can be stored (1678 to 2262).")
-    if body.cluster is not None:
+    if body.cluster is None:
+        all_clusters(request)
+    else:
         find_cluster(await shared.knowledge(), body.cluster)
     await note(request, "plan-maintenance", f"cluster {body.cluster or '*'}", reason=body.reason)
     actor = principal_of(request).name
@@ -73,6 +76,9 @@ async def plan(request: Request, shared: Shared, response: Response, body: Maint
 @router.delete("/{maintenance_id}", summary="End a window now", responses=documented(404))
 async def end(request: Request, shared: Shared, maintenance_id: str) -> MaintenanceOut:
     """End a window; one that has not begun is deleted."""
+    window = existing(await shared.calls(shared.store.maintenance.get, maintenance_id), "window", maintenance_id)
+    if window.cluster is None:
+        all_clusters(request)
     await note(request, "end-maintenance", f"maintenance {maintenance_id}")
     row = await shared.calls(shared.store.maintenance.end, maintenance_id, shared.now_ns())
     return _out(existing(row, "window", maintenance_id), shared)

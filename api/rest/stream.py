@@ -40,7 +40,7 @@ async def stream(
     The event's id is the time of the first sighting, in ns. Sent back as Last-Event-ID, newer violations (of the last
     200) come first.
     """
-    if shared.streams.open >= MOST:
+    if len(shared.streams.open) >= MOST:
         raise ProblemError(503, f"{MOST} streams are open already; poll GET /api/v1/violations instead.")
     known = {row.id: _marks(row) for row in await _newest(shared)}
     if last_event_id is not None:
@@ -53,7 +53,8 @@ async def stream(
 
 
 async def _events(shared: State, known: dict[str, tuple[object, ...]]) -> AsyncIterator[bytes]:
-    shared.streams.open += 1
+    this = object()
+    shared.streams.open.add(this)
     began = said = time.monotonic()
     try:
         yield b"retry: 2000\n\n"
@@ -73,7 +74,7 @@ async def _events(shared: State, known: dict[str, tuple[object, ...]]) -> AsyncI
                 yield b": still here\n\n"
             await asyncio.sleep(LOOK_S)
     finally:
-        shared.streams.open -= 1
+        shared.streams.open.discard(this)
 
 
 async def _newest(shared: State) -> list[StoredViolation]:

@@ -294,7 +294,7 @@ class Issuer:
     def fetch(self, url: str) -> Mapping[str, Any]:
         self.asked += 1
         if url.endswith("/.well-known/openid-configuration"):
-            return {"jwks_uri": f"{ISSUER}/keys"}
+            return {"issuer": ISSUER, "jwks_uri": f"{ISSUER}/keys"}
         return {"keys": [self.key.as_dict(private=False)]}
 
     def provider(self, **more: Any) -> Provider:
@@ -338,6 +338,27 @@ def test_a_providers_token_names_the_person_and_what_they_may(issuer: Issuer) ->
 )
 def test_a_token_that_is_not_for_us_or_not_for_now_opens_nothing(issuer: Issuer, claims: dict[str, Any]) -> None:
     assert issuer.provider().principal(issuer.token(**claims)) is None
+
+
+def test_a_claim_may_name_the_clusters_that_a_token_is_for(issuer: Issuer) -> None:
+    provider = issuer.provider(clusters_claim="groups")
+    for said, seen in (("prod-eu prod-us", {"prod-eu", "prod-us"}), (["prod-eu"], {"prod-eu"}), (["a", "*"], None)):
+        found = provider.principal(issuer.token(groups=said))
+        assert found is not None
+        assert found.clusters == seen
+    none: tuple[object, ...] = ([], "", None, {"prod-eu": 1})
+    for nothing in none:
+        assert provider.principal(issuer.token(groups=nothing)) is None, "a token without the claim opens nothing"
+    assert issuer.provider().principal(issuer.token()).clusters is None  # type: ignore[union-attr]
+
+
+def test_a_description_of_another_issuer_is_not_believed(issuer: Issuer) -> None:
+    def fetch(url: str) -> Mapping[str, Any]:
+        return {**issuer.fetch(url), **({} if url.endswith("keys") else {"issuer": f"{ISSUER}/other"})}
+
+    provider = Provider(oidc(), now=lambda: issuer.now, monotonic=lambda: issuer.now, fetch=fetch)
+    with pytest.raises(ProviderError, match="another issuer"):
+        provider.principal(issuer.token())
 
 
 def test_another_signature_opens_nothing(issuer: Issuer) -> None:

@@ -62,6 +62,16 @@ def test_a_token_is_made_listed_and_revoked(place: Path) -> None:
     assert run(place, "token", "create", "x", "--expires", "soon").status == 2
 
 
+def test_a_token_for_some_clusters_says_so_and_which_of_them_there_are_not(place: Path) -> None:
+    made = run(place, "token", "create", "eu", "--cluster", "prod", "--cluster", "prod-ue", "--json")
+    assert (made.status, json.loads(made.out)["clusters"]) == (0, ["prod", "prod-ue"])
+    assert "No cluster is called prod-ue yet" in made.err
+    assert "prod yet" not in made.err
+    assert run(place, "token", "list").out.strip().endswith("eu (prod, prod-ue)")
+    with store_of(place) as store:
+        assert store.actions.page().items[0].detail["clusters"] == ["prod", "prod-ue"]
+
+
 def test_a_test_of_the_alarm_opens_and_ends(place: Path) -> None:
     ran = run(place, "alert", "test", "--for", "1", "--json")
     assert ran.status == 0, ran.err

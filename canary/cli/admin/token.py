@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -22,19 +22,27 @@ def create(
     scope: Annotated[
         Literal["read", "operate"], typer.Option(help="operate also acknowledges, resolves, plans.")
     ] = "read",
+    cluster: Annotated[
+        list[str] | None, typer.Option(metavar="NAME", help="It is for this cluster only; several times: for these.")
+    ] = None,
     expires: Annotated[str, typer.Option(metavar="DURATION", help="Like 30d, or never.")] = "90d",
     json: JsonOption = False,
 ) -> None:
     """Make a token and show it, this once: only its hash is kept.
 
-    Example: canary token create grafana --scope read --expires 365d
+    Example: canary token create grafana --scope read --cluster prod-eu --expires 365d
     """
     now = time.time_ns()
     ends = None if expires == "never" else now + int(_seconds(expires) * 1e9)
-    with session.open_store(session.load_settings()) as store:
+    settings = session.load_settings()
+    with session.open_store(settings) as store:
         store.upgrade()
-        text, token = store.tokens.create(name, scope, now, ends)
-        store.actions.record("command line", "create-token", f"token {token.id}", now, {"name": name, "scope": scope})
+        text, token = store.tokens.create(name, scope, now, ends, cluster or None)
+        detail = {"name": name, "scope": scope} | ({"clusters": token.clusters} if token.clusters else {})
+        store.actions.record("command line", "create-token", f"token {token.id}", now, detail)
+        unknown = {*(token.clusters or ())} - {*store.retention.clusters(), *(one.name for one in settings.clusters)}
+    if unknown:
+        typer.echo(f"No cluster is called {' or '.join(sorted(unknown))} yet; see `canary token revoke`.", err=True)
     if token.expires_ns is not None:
         typer.echo(f"It expires at {_time(token.expires_ns)}.", err=True)
     session.report({**_shown(token), "token": text}, text, json=json)
@@ -47,7 +55,7 @@ def list_tokens(*, json: JsonOption = False) -> None:
     """
     with session.open_store(session.load_settings()) as store:
         rows = [_shown(token) for token in store.tokens.all()]
-    lines = [f"{r['id']}  {r['scope']:8}{r['state']:9}{r['expires_at'] or 'never':26}{r['name']}" for r in rows]
+    lines = [_line(row) for row in rows]
     if json or lines:
         session.report(rows, "\n".join(lines), json=json)
 
@@ -85,12 +93,18 @@ def _seconds(words: str) -> float:
     return found
 
 
-def _shown(token: Token) -> dict[str, str | None]:
+def _line(row: dict[str, Any]) -> str:
+    only = f" ({', '.join(row['clusters'])})" if row["clusters"] is not None else ""
+    return f"{row['id']}  {row['scope']:8}{row['state']:9}{row['expires_at'] or 'never':26}{row['name']}{only}"
+
+
+def _shown(token: Token) -> dict[str, Any]:
     valid = token.valid(time.time_ns())
     return {
         "id": token.id,
         "name": token.name,
         "scope": token.scope,
+        "clusters": token.clusters,
         "state": "valid" if valid else "revoked" if token.revoked_ns else "expired",
         "created_at": _time(token.created_ns),
         "expires_at": None if token.expires_ns is None else _time(token.expires_ns),
