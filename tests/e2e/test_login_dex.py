@@ -102,7 +102,7 @@ def test_the_button_to_sign_out_fits_and_can_be_used_by_everybody(
     axe: str,  # noqa: F811
     site: tuple[str, Store, str],
 ) -> None:
-    page, _ = opened(browser, site[0], "narrow", "dark")
+    page, _ = opened(browser, f"{site[0]}/?refresh=off", "narrow", "dark")
     sign_in(page, OPERATOR)
     assert page.get_by_role("button", name="Sign out").is_visible()
     assert page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth") <= 0
