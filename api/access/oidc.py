@@ -49,9 +49,11 @@ class Provider:
         self._now = now
         self._monotonic = monotonic
         self._fetch = fetch or _get
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._keys: jwk.KeySet | None = None
         self._fetched = 0.0
+        self._described: tuple[float, Mapping[str, Any]] | None = None
+        """When the provider was last asked what it says of itself (s, monotonic), and what it said."""
 
     def principal(self, token: str) -> Principal | None:
         """Return the principal of a JWT, or None if it is not valid here.
@@ -189,7 +191,16 @@ class Provider:
         return keys
 
     def _description(self) -> Mapping[str, Any]:
-        """Return what the provider says of itself (OpenID Connect Discovery 1.0, 4)."""
+        """Return what the provider says of itself (OpenID Connect Discovery 1.0, 4), as old as keys may be.
+
+        So a browser that begins to sign in, which anybody may, asks nothing of the provider.
+        """
+        with self._lock:
+            if self._described is None or self._monotonic() - self._described[0] > self._settings.keys_for:
+                self._described = self._monotonic(), self._describe()
+            return self._described[1]
+
+    def _describe(self) -> Mapping[str, Any]:
         try:
             found = self._fetch(f"{self._settings.issuer.rstrip('/')}/.well-known/openid-configuration")
         except (httpx.HTTPError, ValueError) as error:

@@ -304,16 +304,30 @@ def test_what_the_provider_refuses_is_one_sentence_without_its_text(
     refused(browser, browser.sign_in(provider), 400, "no ID token", store)
 
 
-def test_a_provider_that_is_away_or_another_is_a_sentence(
-    browser: Browser, provider: IdentityProvider, store: Store
+@pytest.mark.parametrize(
+    "description",
+    [
+        {"issuer": "https://other.example"},
+        {"token_endpoint": "http://10.0.0.1/token"},
+        {"token_endpoint": None},
+        {"jwks_uri": "http://10.0.0.1/keys"},
+    ],
+)
+def test_a_provider_that_is_away_another_or_without_tls_is_a_sentence(
+    browser: Browser, provider: IdentityProvider, store: Store, description: dict[str, Any]
 ) -> None:
-    back = provider.agree(browser.leave_for())
+    back, begun = provider.agree(browser.leave_for()), dict(browser.cookies)
+    provider.description = description
+    other = Browser(application(store, provider), begun)
+    refused(other, other.get(back), 503, "identity provider does not answer", store)
+    if "issuer" in description:
+        assert other.get("/login").status_code == 503
+
+
+def test_who_begins_to_sign_in_asks_nothing_of_the_provider(browser: Browser, provider: IdentityProvider) -> None:
+    browser.leave_for()
     provider.description = {"issuer": "https://other.example"}
-    refused(browser, browser.get(back), 503, "identity provider does not answer", store)
-    assert browser.get("/login").status_code == 503
-    provider.description = {"token_endpoint": "http://10.0.0.1/token"}
-    back = provider.agree(browser.leave_for())
-    refused(browser, browser.get(back), 503, "identity provider does not answer", store)
+    assert [browser.get("/login").status_code for _ in range(3)] == [303] * 3
 
 
 def test_neither_codes_nor_tokens_nor_cookies_stand_in_a_log_or_an_answer(
