@@ -207,7 +207,9 @@ class Authentication:
         if principal is None:
             if credential:
                 return Refusal(401, "This token opens nothing: it is unknown, revoked or expired.", _ASK)
-            return self._to_login(request) or Refusal(401, "This session is over; sign in again at /login.", _ASK)
+            return self._to_login(request) or Refusal(
+                401, "This session is over; sign in again at /login.", _ASK_NO_PASSWORD
+            )
         request.scope["canary.principal"] = principal
         return _beyond(request, principal, session=credential is None) if changing else None
 
@@ -290,6 +292,8 @@ def _known(names: frozenset[str], host: str) -> bool:
 
 
 _ASK: Final = {"WWW-Authenticate": 'Bearer realm="canary", Basic realm="canary (the token is the password)"'}
+_ASK_NO_PASSWORD: Final = {"WWW-Authenticate": 'Bearer realm="canary"'}
+"""For a browser that has signed in: it would ask its user for a password."""
 _AGAIN: Final = {"Retry-After": "5"}
 _LIMITED: Final = (
     "This is of all clusters, and this token is for some of them; it needs one made without --cluster "

@@ -358,6 +358,16 @@ def test_a_kept_answer_is_given_only_to_those_who_may_see_the_same(house: House)
             assert ("theirs" in house.client.ask("GET", path, headers=headers).text) is seen, path
 
 
+def test_a_token_for_a_cluster_that_is_not_there_yet_sees_nothing_and_breaks_nothing(house: House) -> None:
+    early, _ = house.store.tokens.create("early", "read", time.time_ns(), clusters=["later"])
+    for route, cases in DECISIONS.items():
+        for case in cases:
+            if case.rule == "left out":
+                answer = house.ask(early, route.partition(" ")[0], case, house.theirs)
+                assert answer.status_code == (503 if route == "GET /readyz" else 200), route
+                assert not {"theirs", "mine"} & set(answer.text.replace('"', " ").replace("-", " ").split()), route
+
+
 def test_a_refusal_for_want_of_all_clusters_is_recorded_and_nothing_is_noted_before(house: House) -> None:
     house.client.ask("DELETE", f"{API}/clusters/theirs", headers={"Authorization": f"Bearer {house.limited}"})
     (action,) = house.store.actions.page().items
