@@ -193,6 +193,7 @@ def _postgresql(url: URL) -> Engine:
         json_serializer=_json,
         json_deserializer=orjson.loads,
         connect_args={
+            "client_encoding": "utf8",  # of a database without an encoding (SQL_ASCII) psycopg returns bytes otherwise
             "connect_timeout": _CONNECT_S,
             "keepalives_idle": 5,
             "keepalives_interval": 2,

@@ -19,6 +19,8 @@ from tests.support.forks import at_once
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from canary.drills.rig.postgres import Postgres
+
 
 def test_the_migrations_make_exactly_the_models_tables(store: Store) -> None:
     with store._database.reading() as connection:
@@ -118,6 +120,16 @@ def test_a_store_that_was_away_answers_again_on_the_same_object(store: Store, re
             ),
         )
     store.ping()
+
+
+@pytest.mark.postgres
+def test_a_database_without_an_encoding_holds_what_is_written(postgres: Postgres) -> None:
+    """initdb in the C locale makes SQL_ASCII, which takes any bytes: psycopg gives bytes for text unless it is told."""
+    plain = postgres.database("ENCODING 'SQL_ASCII' LC_COLLATE 'C' LC_CTYPE 'C' TEMPLATE template0")
+    with Store.connect(plain, timeout=10) as store:
+        store.upgrade()
+        store.tokens.create("Zoë ☃", "read", 1)
+        assert [token.name for token in store.tokens.all()] == ["Zoë ☃"]
 
 
 def test_who_we_are_is_minted_once(store: Store, store_url: str) -> None:

@@ -148,10 +148,10 @@ class Postgres:
     def _url(self) -> URL:
         return make_url(self._server.get_uri()).set(drivername="postgresql+psycopg")
 
-    def database(self) -> str:
-        """Make a new empty database and return its SQLAlchemy URL."""
+    def database(self, options: str = "") -> str:
+        """Make a new empty database (with the ``options`` of CREATE DATABASE) and return its SQLAlchemy URL."""
         name = f"canary_{next(_names)}"
-        self._execute(f"CREATE DATABASE {name}")
+        self._execute(f"CREATE DATABASE {name} {options}")
         return self._url.set(database=name).render_as_string(hide_password=False)
 
     def _execute(self, statement: str) -> None:
