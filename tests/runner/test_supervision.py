@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import pkgutil
 import threading
+import time
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
@@ -274,6 +275,35 @@ def test_a_cluster_whose_ledger_cannot_be_opened_is_begun_again_while_others_run
     process.join(60)
     assert not process.is_alive()
     assert len(refused) == 2
+
+
+def test_a_file_shows_a_liveness_probe_that_every_judge_turns(
+    settings: Settings, stopping: threading.Event, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    alive, answers, append = tmp_path / "alive", threading.Event(), Disk.append
+    answers.set()
+
+    def waits(disk: Disk, descriptor: int, data: bytes) -> None:
+        answers.wait()
+        append(disk, descriptor, data)
+
+    monkeypatch.setattr(Disk, "append", waits)
+    monkeypatch.setattr(run, "_STILL_S", 1.0)
+    watched = settings.model_copy(update={"runner": settings.runner.model_copy(update={"alive_file": alive})})
+    process = in_background(lambda: run.run(watched, stopping), "process")
+
+    def touched() -> int:
+        return alive.stat().st_mtime_ns if alive.exists() else 0
+
+    until(touched, 30, "the file is there")
+    answers.clear()  # the disk hangs, and with it the judge
+    until(lambda: time.time_ns() - touched() > 2 * 10**9, 30, "the file grows old")
+    old = touched()
+    answers.set()
+    until(lambda: touched() > old, 30, "it is touched again")
+    stopping.set()
+    process.join(60)
+    assert not process.is_alive()
 
 
 def test_a_stop_while_the_ledger_cannot_be_written_says_how_much_was_never_durable(
