@@ -37,9 +37,21 @@ EVERYTHING = {
     "runner.shards": "3",
     "api.ingress.enabled": "true",
     "api.ingress.tlsSecret": "tls",
+    "api.tls.secret": "api-tls",
+    "api.autoscaling.enabled": "true",
+    "networkPolicy.namespaces[0]": "monitoring",
+    "priorityClassName": "canaries",
+}
+ON_PODS = {
+    "reconcile.enabled": "true",
+    "reconcile.master": "k8s://https://kubernetes.default.svc",
+    "reconcile.dump": "s3://my-bucket/dump",
+    "reconcile.out": "s3://my-bucket/reconciled",
 }
 FORMS = sorted(path.stem for path in (CHART / "examples").iterdir())
-"""The documented ways to keep store and probe log, each with values of its own."""
+"""The documented installations, each with values of its own."""
+API_ELSEWHERE = "release-per-cluster"
+"""The form whose API is another release's."""
 
 
 def helm(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -91,7 +103,9 @@ def test_the_chart_is_clean_and_renders_with_little_and_with_everything() -> Non
 
 @pytest.mark.e2e
 @pytest.mark.parametrize(
-    ("form", "values"), [(form, {}) for form in FORMS] + [("object-store", EVERYTHING)], ids=[*FORMS, "everything"]
+    ("form", "values"),
+    [(form, {}) for form in FORMS] + [("object-store", EVERYTHING), ("object-store", ON_PODS)],
+    ids=[*FORMS, "everything", "on pods"],
 )
 def test_what_kubernetes_knows_is_as_its_schemas_want_it(form: str, values: dict[str, str]) -> None:
     objects = rendered(form, **values)
@@ -150,8 +164,84 @@ def test_each_runner_has_its_share_and_other_parts_have_none() -> None:
 
 
 @pytest.mark.e2e
+@pytest.mark.parametrize("tls", [{}, {"api.tls.secret": "tls"}, {"settings.api.tls.certificate": "/c"}], ids=str)
+def test_probes_and_prometheus_ask_as_the_api_answers(tls: dict[str, str]) -> None:
+    objects = rendered(**tls, **{"monitoring.serviceMonitor.enabled": "true"})
+    (api,) = objects["Deployment/x-api"]["spec"]["template"]["spec"]["containers"]
+    scheme = "HTTPS" if tls else "HTTP"
+    assert {api[probe]["httpGet"]["scheme"] for probe in ("startupProbe", "livenessProbe", "readinessProbe")} == {
+        scheme
+    }
+    assert objects["ServiceMonitor/x"]["spec"]["endpoints"][0]["scheme"] == scheme.lower()
+
+
+@pytest.mark.e2e
+def test_a_drain_never_waits_for_ever_and_pods_of_a_part_spread_over_nodes_and_zones() -> None:
+    objects = rendered(**EVERYTHING)
+    budget = objects["PodDisruptionBudget/x-api"]["spec"]
+    assert budget["maxUnavailable"] == 1
+    assert budget["unhealthyPodEvictionPolicy"] == "AlwaysAllow"
+    assert "minAvailable" not in budget
+    for name, _workload, template in pods(objects):
+        for one in template["spec"]["topologySpreadConstraints"]:
+            assert one["whenUnsatisfiable"] == "ScheduleAnyway", "a part must start on the only node that is left"
+            assert one["labelSelector"]["matchLabels"].items() <= template["metadata"]["labels"].items(), name
+        assert template["spec"]["priorityClassName"] == "canaries"
+
+
+@pytest.mark.e2e
+def test_replicas_are_the_autoscaler_s_where_there_is_one() -> None:
+    api = rendered()["Deployment/x-api"]["spec"]
+    objects = rendered(**EVERYTHING)
+    assert api["replicas"] == 2
+    assert "replicas" not in objects["Deployment/x-api"]["spec"], "each upgrade would set them back"
+    assert objects["HorizontalPodAutoscaler/x-api"]["spec"]["scaleTargetRef"]["name"] == "x-api"
+
+
+@pytest.mark.e2e
+@pytest.mark.parametrize("own", [True, False])
+def test_the_namespaces_that_are_named_reach_the_api(*, own: bool) -> None:
+    values = {} if own else {"networkPolicy.from[0].ipBlock.cidr": "10.0.0.0/8"}
+    (rule,) = rendered(**values, **EVERYTHING)["NetworkPolicy/x"]["spec"]["ingress"]
+    first, named = rule["from"]
+    assert ("podSelector" in first) == own
+    assert named["namespaceSelector"]["matchExpressions"][0]["values"] == ["monitoring"]
+
+
+@pytest.mark.e2e
+def test_a_runner_whose_judge_hangs_is_started_again() -> None:
+    (runner,) = rendered()["StatefulSet/x-runner"]["spec"]["template"]["spec"]["containers"]
+    (told,) = (one["value"] for one in runner["env"] if one["name"] == "CANARY_RUNNER__ALIVE_FILE")
+    for probe in ("startupProbe", "livenessProbe"):
+        command = runner[probe]["exec"]["command"]
+        assert command[:2] == ["sh", "-c"]
+        assert told in command[2]
+
+
+@pytest.mark.e2e
+def test_spark_s_executors_are_pods_that_the_job_alone_may_make() -> None:
+    objects = rendered(**ON_PODS)
+    for name, _workload, template in pods(objects):
+        makes = name == "CronJob/x-reconcile"
+        assert template["spec"]["automountServiceAccountToken"] is makes
+        assert template["spec"]["serviceAccountName"] == ("x-reconcile" if makes else "x")
+    (rule,) = objects["Role/x-reconcile"]["rules"]
+    assert rule["apiGroups"] == [""]
+    assert "secrets" not in rule["resources"]
+    files = objects["ConfigMap/x-reconcile"]["data"]
+    conf = dict(line.split(None, 1) for line in files["spark-defaults.conf"].splitlines())
+    executor = yaml.safe_load(files[conf["spark.kubernetes.executor.podTemplateFile"].rpartition("/")[2]])
+    kubernetes_validate.validate(executor, "1.31", strict=True)
+    (container,) = executor["spec"]["containers"]
+    assert container["securityContext"]["readOnlyRootFilesystem"] is True
+    assert "CANARY_STORE__URL" not in {one["name"] for one in container["env"]}
+    wanted = objects["NetworkPolicy/x-reconcile"]["spec"]["podSelector"]
+    assert executor["metadata"]["labels"]["app.kubernetes.io/component"] in wanted["matchExpressions"][0]["values"]
+
+
+@pytest.mark.e2e
 def test_the_nightly_job_asks_for_what_the_command_line_takes() -> None:
-    objects = rendered(**EVERYTHING, **{"reconcile.master": "k8s://https://kubernetes.default"})
+    objects = rendered(**EVERYTHING | ON_PODS)
     pod = objects["CronJob/x-reconcile"]["spec"]["jobTemplate"]["spec"]["template"]["spec"]
     for container in (*pod["initContainers"], *pod["containers"]):
         command, *options = container["args"]
@@ -187,7 +277,7 @@ def test_every_part_has_the_store_and_reads_the_probe_log_where_the_runner_write
     objects = rendered(form)
     settings = Settings.model_validate(yaml.safe_load(objects["ConfigMap/x-settings"]["data"]["canary.yaml"]))
     found = parts(objects)
-    assert set(found) == {"run", "serve", "schedule"}
+    assert set(found) == {"run", "serve", "schedule"} - ({"serve"} if form == API_ELSEWHERE else set())
     one_pod = len({workload for workload, _pod in found.values()}) == 1
     assert one_pod == (form == "one-pod")
     for part, (_workload, pod) in found.items():
@@ -209,7 +299,7 @@ def test_every_part_has_the_store_and_reads_the_probe_log_where_the_runner_write
 
 
 @pytest.mark.e2e
-@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("form", [form for form in FORMS if form != API_ELSEWHERE])
 def test_the_service_leads_to_the_api(form: str) -> None:
     objects = rendered(form)
     workload, pod = parts(objects)["serve"]
@@ -261,6 +351,18 @@ REFUSED = {
         },
         f'its pod cannot read the probe log at "{OWN}"',
     ),
+    "a dump where Spark's workers cannot write": (
+        "object-store",
+        ON_PODS | {"reconcile.dump": "/var/lib/canary/dump"},
+        "reconcile.dump: Spark's workers cannot write",
+    ),
+    "a report where Spark's workers cannot write": (
+        "object-store",
+        {"reconcile.enabled": "true", "reconcile.master": "spark://s:7077", "reconcile.dump": "s3://b/c"},
+        "reconcile.out: Spark's workers cannot write",
+    ),
+    "a value that nobody reads": ("object-store", {"runner.shard": "2"}, "shard"),
+    "a value of the wrong kind": ("object-store", {"api.replicas": "many"}, "replicas"),
     "a job that cannot reach the log it is given": (
         "object-store",
         {"reconcile.enabled": "true", "reconcile.probeLog": OWN},
@@ -283,7 +385,12 @@ def test_what_cannot_work_is_refused_with_the_remedy(case: str) -> None:
         {"secretEnv": "null", "settings.store.url_file": "/run/store"},
         {"secretEnv": "null", "settings.store.url.file": "/run/store"},
         {"secretEnv": "null", "settings.store.url": "postgresql+psycopg://canary@postgres/canary"},
-        {"secretEnv[1].name": "CANARY_PROBE_LOG__URL", "settings.probe_log": "null"},
+        {
+            "secretEnv[1].name": "CANARY_PROBE_LOG__URL",
+            "secretEnv[1].secret": "log",
+            "secretEnv[1].key": "url",
+            "settings.probe_log": "null",
+        },
         {"settings.probe_log.url": "gs://b/c"},
         {"settings.probe_log.url": "abfs://b@c/d"},
         {"reconcile.enabled": "true"},

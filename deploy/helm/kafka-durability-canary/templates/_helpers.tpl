@@ -131,6 +131,7 @@ env:
   {{- end }}
   {{- if .conf }}
   - {name: SPARK_CONF_DIR, value: /etc/canary-spark}
+  - {name: POD_IP, valueFrom: {fieldRef: {fieldPath: status.podIP}}}
   {{- end }}
 volumeMounts:
   - {name: settings, mountPath: /etc/canary, readOnly: true}
@@ -196,6 +197,7 @@ volumeMounts:
   "spark.kubernetes.namespace" .Release.Namespace
   "spark.kubernetes.container.image" (include "canary.image" .)
   "spark.kubernetes.container.image.pullPolicy" .Values.image.pullPolicy
+  "spark.driver.host" "${env:POD_IP}"
   "spark.kubernetes.driver.pod.name" "${env:HOSTNAME}"
   "spark.kubernetes.executor.podTemplateFile" "/etc/canary-spark/executor.yaml"
   "spark.kubernetes.authenticate.executor.serviceAccountName" (include "canary.account" .)
