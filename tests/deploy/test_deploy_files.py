@@ -1,12 +1,16 @@
 from __future__ import annotations
 
+import datetime as dt
 import json
 import os
 import re
 import shutil
+import ssl
 import subprocess
 import sys
+import threading
 import tomllib
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +20,22 @@ import yaml
 from canary.settings import load
 from dashboards.__main__ import GENERATED
 from dashboards.boards.catalogue import boards
+from tests.support.certificates import self_signed
 
+TOMORROW = dt.datetime.now(dt.UTC) + dt.timedelta(days=1)
 ROOT = Path(__file__).parent.parent.parent
 DEPLOY = ROOT / "deploy"
+
+
+class Healthy(BaseHTTPRequestHandler):
+    """Answers /healthz."""
+
+    def do_GET(self) -> None:
+        self.send_response(200 if self.path == "/healthz" else 404)
+        self.end_headers()
+
+    def log_message(self, *_said: object) -> None:
+        """Say nothing."""
 
 
 def read(name: str) -> Any:
@@ -143,9 +160,8 @@ def test_hadolint_has_nothing_to_say() -> None:
     assert "apt-get upgrade" not in content
     assert "chmod a-s" in content  # nothing in the image may gain rights
     hadolint = Path(sys.executable).parent / "hadolint"
-    for image in (DEPLOY / "Dockerfile", DEPLOY / "spark/Dockerfile"):
-        ran = subprocess.run([hadolint, str(image)], capture_output=True, text=True, check=False)
-        assert ran.returncode == 0, ran.stdout
+    ran = subprocess.run([hadolint, str(DEPLOY / "Dockerfile")], capture_output=True, text=True, check=False)
+    assert ran.returncode == 0, ran.stdout
 
 
 def test_no_service_may_gain_rights() -> None:
@@ -173,7 +189,39 @@ def test_the_image_brings_what_spark_needs_to_read_from_kafka() -> None:
     build, last = (DEPLOY / "Dockerfile").read_text(encoding="utf-8").rsplit("\nFROM ", 1)
     assert build.index("uv sync") < build.index("-m spark_reconcile.dump.connector")
     assert "COPY --from=build /opt/canary /opt/canary" in last
-    assert "/opt/canary/" in (DEPLOY / "spark/Dockerfile").read_text(encoding="utf-8").split("SPARK_HOME=")[1]
+    assert last.split("SPARK_HOME=")[1].startswith("/opt/canary/")  # executors are pods of this image
+    assert "KubernetesExecutorBackend" in (DEPLOY / "entrypoint.sh").read_text(encoding="utf-8")
+
+
+def test_every_part_of_the_image_is_named_by_a_digest() -> None:
+    content = (DEPLOY / "Dockerfile").read_text(encoding="utf-8")
+    assert re.search(r"^ARG BASE=\S+@sha256:[0-9a-f]{64}$", content, re.MULTILINE)
+    assert {line for line in content.splitlines() if line.startswith("FROM")} == {
+        "FROM ${BASE} AS build",
+        "FROM ${BASE}",
+    }
+
+
+@pytest.mark.parametrize("tls", [False, True])
+def test_the_health_check_asks_with_tls_and_without(tmp_path: Path, *, tls: bool) -> None:
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Healthy)
+    if tls:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        for path, pem in zip(
+            paths := (tmp_path / "cert.pem", tmp_path / "key.pem"), self_signed(TOMORROW), strict=True
+        ):
+            path.write_bytes(pem)
+        context.load_cert_chain(*paths)
+        server.socket = context.wrap_socket(server.socket, server_side=True)
+    asked = [sys.executable, str(DEPLOY / "healthcheck.py")]
+    environment = os.environ | {"CANARY_API__PORT": str(server.server_port)}
+    with server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        assert subprocess.run(asked, env=environment, timeout=60, check=False).returncode == 0
+        server.shutdown()
+        thread.join()
+    assert subprocess.run(asked, env=environment, timeout=60, check=False).returncode == 1
 
 
 def test_one_version_everywhere() -> None:
@@ -188,7 +236,7 @@ def test_one_version_everywhere() -> None:
 def test_the_image_is_made_with_the_uv_of_the_makefile() -> None:
     pinned = re.search(r"^UV_VERSION := (\S+)$", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
     assert pinned
-    assert f"pip install uv=={pinned[1]}\n" in (DEPLOY / "Dockerfile").read_text(encoding="utf-8")
+    assert f"pip install uv=={pinned[1]} " in (DEPLOY / "Dockerfile").read_text(encoding="utf-8")
 
 
 def test_what_is_locked_comes_from_the_public_index() -> None:
