@@ -126,6 +126,12 @@ mutations: $(INSTALLED)  ## Break each definition of the anomaly engine on purpo
 bench: brokers $(INSTALLED)  ## Measure costs and compare them (hours; also: make bench BENCH=check ROUNDS=1 WRITE=--write)
 	@$(BIN)/python -m tests.benchmarks $(BENCH) --rounds $(or $(ROUNDS),0) $(WRITE)
 
+test-kubernetes: brokers $(INSTALLED)  ## The chart on one real node of this machine (root, Debian, Go; an hour the first time)
+	@deploy/kubernetes/node.sh build
+	@deploy/image.sh localhost/kafka-durability-canary:proof
+	@tests/kubernetes/parts.sh
+	@$(BIN)/python -m tests.kubernetes localhost/kafka-durability-canary:proof localhost/canary-parts:1 | tee docs/kubernetes-proof.md
+
 image:  ## Build the image (Debian: buildah, syft from Go; BASE=debian where no registry is reachable: debootstrap, too)
 	@deploy/image.sh $(IMAGE)
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # One real Kubernetes node on this machine, for a proof: no registry, no virtual machine, nothing left when it is down.
-# etcd, containerd, runc and CNI plugins are Debian's; API server, controller manager, scheduler, kubelet, kube-proxy,
-# kubectl and CoreDNS are built from their Go modules (once, about forty minutes on two cores).
+# containerd, runc and CNI plugins are Debian's; API server, controller manager, scheduler, kubelet, kube-proxy, kubectl,
+# etcd (Debian's is too old) and CoreDNS are built from their Go modules (once, about forty minutes on two cores).
 #
 #   node.sh build            what Debian has is installed, the rest is built into $CANARY_CACHE/kubernetes
 #   node.sh up               the node is ready when this returns; use it with KUBECONFIG=$(node.sh config)
@@ -9,7 +9,7 @@
 #   node.sh down             ends everything of it, and removes its networks, mounts and data
 set -euo pipefail
 
-kubernetes=1.34.4 coredns=v1.12.4
+kubernetes=1.34.4 etcd=3.6.5 coredns=v1.12.4
 cache=${CANARY_CACHE:-$HOME/.cache/kafka-durability-canary}/kubernetes
 home=${CANARY_NODE:-/var/lib/canary-node}
 pki=$home/pki run=$home/run
@@ -19,7 +19,7 @@ export PATH=$cache/bin:/usr/sbin:/sbin:$PATH KUBECONFIG=$home/admin.conf
 build() {
     apt-get update --quiet=2
     DEBIAN_FRONTEND=noninteractive apt-get install --yes --no-install-recommends --quiet=2 \
-        etcd-server containerd runc containernetworking-plugins buildah iptables conntrack openssl >&2
+        containerd runc containernetworking-plugins buildah iptables conntrack openssl >&2
     mkdir -p "$cache/bin" "$cache/src"
     cd "$cache/src"
     if ! test -x "$cache/bin/kubectl"; then
@@ -39,6 +39,15 @@ build() {
                 -X k8s.io/component-base/version.gitMajor=1 -X k8s.io/component-base/version.gitMinor=34" \
                 "k8s.io/kubernetes/cmd/$name"
         done
+    fi
+    if ! test -x "$cache/bin/etcd"; then
+        mkdir -p "$cache/src/etcd"
+        cd "$cache/src/etcd"
+        printf 'module node\n\ngo 1.24.0\n' >go.mod
+        printf '//go:build tools\n\npackage tools\n\nimport _ "go.etcd.io/etcd/server/v3"\n' >tools.go
+        go get "go.etcd.io/etcd/server/v3@v$etcd"
+        go mod tidy
+        CGO_ENABLED=0 go build -trimpath -ldflags "-s -w" -o "$cache/bin/etcd" go.etcd.io/etcd/server/v3
     fi
     test -x "$cache/bin/coredns" || GOBIN=$cache/bin CGO_ENABLED=0 go install -trimpath -ldflags "-s -w" "github.com/coredns/coredns@$coredns"
 }
@@ -80,6 +89,7 @@ state = "$run/containerd"
 address = "$run/containerd.sock"
 [plugins."io.containerd.grpc.v1.cri"]
 sandbox_image = "localhost/pause:1"
+restrict_oom_score_adj = true
 [plugins."io.containerd.grpc.v1.cri".cni]
 bin_dir = "/usr/lib/cni"
 conf_dir = "$home/cni"
@@ -121,7 +131,7 @@ E
 
 up() {
     mkdir -p "$pki" "$run" "$home/log" "$home/etcd"
-    ip link add canary-node type dummy 2>/dev/null || true
+    ip link show canary-node >/dev/null 2>&1 || ip link add canary-node type bridge
     ip address replace "$address/32" dev canary-node
     ip link set canary-node up
     openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 30 -subj /CN=node-ca \
@@ -145,7 +155,7 @@ up() {
         --kubelet-client-certificate "$pki/admin.crt" --kubelet-client-key "$pki/admin.key" \
         --service-account-key-file "$pki/account.key" --service-account-signing-key-file "$pki/account.key" \
         --service-account-issuer https://kubernetes.default.svc --service-cluster-ip-range $services \
-        --authorization-mode Node,RBAC --allow-privileged
+        --kubelet-preferred-address-types InternalIP --authorization-mode Node,RBAC --allow-privileged
     until_true 120 "the API server" kubectl get --raw /readyz
     start controller-manager kube-controller-manager --kubeconfig "$home/controller-manager.conf" \
         --use-service-account-credentials --service-account-private-key-file "$pki/account.key" \
@@ -198,7 +208,7 @@ down() {
         timeout 20 tail --pid "$(cat "$file")" -f /dev/null || kill -9 "$(cat "$file")" 2>/dev/null || true
     done
     pkill -f "containerd-shim-runc-v2 .*-address $run/containerd.sock" || true
-    grep -o " $home[^ ]*" /proc/mounts | sort -r | while read -r file; do umount -l "$file" 2>/dev/null || true; done
+    sed -n "s#^[^ ]* \($home/[^ ]*\) .*#\1#p" /proc/mounts | sort -r | while read -r file; do umount -l "$file" || true; done
     for file in /run/netns/cni-*; do test ! -e "$file" || ip netns delete "${file##*/}" 2>/dev/null || true; done
     for file in canary-pods canary-node; do ip link delete "$file" 2>/dev/null || true; done
     for file in filter nat mangle; do
