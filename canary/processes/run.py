@@ -79,7 +79,7 @@ def run(settings: Settings, stopping: system.Event) -> int:
 
 
 def _touch(alive_file: Path | None, runners: Sequence[ClusterRunner]) -> None:
-    """Show a liveness probe that every judge turns. Where the file cannot be touched this process is not well either."""
+    """Show a liveness probe that every judge turns; a process that cannot touch a file is not well either."""
     if alive_file is not None and all(runner.still_s < _STILL_S for runner in runners):
         try:
             alive_file.touch()

@@ -114,8 +114,8 @@ class RunnerSettings(Section):
     )
     alive_file: Path | None = Field(
         None,
-        description="A file that is touched twice a second while every cluster is judged; a liveness probe looks at its "
-        "age (path).",
+        description="A file that is touched twice a second while every cluster is judged: a liveness probe looks at "
+        "its age (path).",
     )
     scrub_rate: Bytes = Field(
         50_000,
