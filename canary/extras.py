@@ -10,6 +10,7 @@ MODULES: Final = {
     "spark": ("pyspark", "pandas"),
     "pictures": ("plotly",),
     "postgres": ("psycopg",),
+    "msk": ("aws_msk_iam_sasl_signer",),
     "s3": ("s3fs",),
     "gcs": ("gcsfs",),
     "abfs": ("adlfs",),

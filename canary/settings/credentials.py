@@ -12,6 +12,8 @@ from pydantic import SecretStr
 
 TOKEN_FILE: Final = "sasl.oauthbearer.token.file"  # noqa: S105  # the name of a property
 """Ours, not librdkafka's: a file with an OAuth bearer token that another program renews."""
+MSK_REGION: Final = "sasl.oauthbearer.msk.region"
+"""Ours, too: the region of an Amazon MSK cluster whose IAM lets us in, with AWS's credentials as they are found."""
 _LOCATIONS: Final = ".location"
 _LIFETIME_S: Final = 300.0
 """A token without an expiry time is read again after so long."""
@@ -46,9 +48,29 @@ def files_of(kafka: Mapping[str, str | SecretStr]) -> list[Path]:
 
 
 def with_token(config: dict[str, Any]) -> dict[str, Any]:
-    """Return properties as a client takes them: with a callback in place of TOKEN_FILE."""
-    path = config.pop(TOKEN_FILE, None)
+    """Return properties as a client takes them: with a callback in place of TOKEN_FILE or MSK_REGION."""
+    path, region = config.pop(TOKEN_FILE, None), config.pop(MSK_REGION, None)
+    if region is not None:
+        return config | {"oauth_cb": msk_token_of(region)}
     return config if path is None else config | {"oauth_cb": token_of(Path(path).expanduser())}
+
+
+def msk_token_of(region: str) -> Callable[[str], tuple[str, float]]:
+    """Return the callback that a client of Amazon MSK asks for a token: a presigned request, good for 15 minutes.
+
+    What it raises, such as that no credentials are found, becomes an authentication error of the client.
+    """
+
+    def token(_config: str) -> tuple[str, float]:
+        from aws_msk_iam_sasl_signer import MSKAuthTokenProvider  # noqa: PLC0415  # an extra; botocore takes its time
+
+        try:
+            text, expires_ms = MSKAuthTokenProvider.generate_auth_token(region)
+        except AttributeError as error:  # of None: it has looked everywhere and found nothing
+            raise OSError("no credentials of AWS are found: give the pod a role, or set AWS_ACCESS_KEY_ID") from error
+        return text, expires_ms / 1000
+
+    return token
 
 
 def token_of(path: Path) -> Callable[[str], tuple[str, float]]:

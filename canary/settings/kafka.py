@@ -10,7 +10,8 @@ from typing import Any, Final
 
 from pydantic import SecretStr
 
-from canary.settings.credentials import FileSecret, with_token
+from canary.extras import lacking
+from canary.settings.credentials import MSK_REGION, FileSecret, with_token
 from canary.settings.fields import problem, property_text, secret
 
 #: Properties whose value is a secret, wherever the canary shows or logs settings.
@@ -73,6 +74,9 @@ def properties(given: Mapping[str, object]) -> dict[str, str | SecretStr]:
             taken[name] = FileSecret(value["file"], text) if isinstance(value, dict) else SecretStr(text)
         else:
             taken[name] = text
+    if MSK_REGION in taken and (missing := lacking("msk", MSK_REGION)):
+        what, _, remedy = missing.partition(": ")
+        raise problem(what, remedy, MSK_REGION)
     return taken
 
 

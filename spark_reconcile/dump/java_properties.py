@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
+from canary.settings.credentials import MSK_REGION, TOKEN_FILE
 from spark_reconcile.errors import BadInputError
 
 _SAME: Final = ("client.id", "client.rack", "sasl.kerberos.service.name", "ssl.key.password", "ssl.keystore.password")
@@ -47,6 +48,12 @@ def _sasl(text: Mapping[str, str]) -> dict[str, str]:
     result = {"sasl.mechanism": mechanism}
     login: dict[str, str | None] = {}
     if mechanism == "OAUTHBEARER":
+        for ours in {TOKEN_FILE, MSK_REGION} & text.keys():
+            raise BadInputError(
+                f"{_PLACE}.{ours}",
+                "Spark's Kafka source cannot use it",
+                "give the nightly dump a user with SCRAM or TLS",
+            )
         if text.get("sasl.oauthbearer.method", "default").lower() != "oidc":
             raise BadInputError(f"{_PLACE}.sasl.oauthbearer.method", "only oidc can be used from Spark")
         result["sasl.oauthbearer.token.endpoint.url"] = text.get("sasl.oauthbearer.token.endpoint.url", "")

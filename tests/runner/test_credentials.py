@@ -6,6 +6,7 @@ import base64
 import json
 import time
 from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from confluent_kafka import Producer
@@ -15,13 +16,15 @@ from confluent_kafka.admin import (
     ScramMechanism,
     UserScramCredentialUpsertion,
 )
+from pydantic_core import PydanticCustomError
 
 from canary.lab import NodeProperties
 from canary.lab.state import CONTROLLER, free_ports
 from canary.runner.supervision.credentials import CredentialFiles
 from canary.settings import load, producer_config
-from canary.settings.credentials import FileSecret, files_of, token_of
+from canary.settings.credentials import FileSecret, files_of, msk_token_of, token_of
 from canary.settings.kafka import properties, revealed
+from tests.support.command import canary
 from tests.support.labs import Watched
 from tests.support.process import Canary
 
@@ -114,6 +117,45 @@ def test_a_client_takes_the_callback_of_a_tokens_file(tmp_path: Path) -> None:
     while not asked:
         assert time.monotonic() < deadline
         client.poll(0.1)
+
+
+def test_a_client_of_msk_is_given_a_presigned_request_that_expires(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKIAEXAMPLE")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "a-secret")
+    given = {"sasl.oauthbearer.msk.region": "eu-west-1", "sasl.mechanisms": "OAUTHBEARER"}
+    config = revealed(properties(given))
+    assert set(config) == {"oauth_cb", "sasl.mechanisms"}
+    text, expires_s = config["oauth_cb"]("")
+    asked = urlsplit(base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)).decode())
+    assert asked.hostname == "kafka.eu-west-1.amazonaws.com"
+    assert parse_qs(asked.query)["Action"] == ["kafka-cluster:Connect"]
+    assert 600 < expires_s - time.time() <= 900
+    assert "a-secret" not in text
+
+
+def test_a_client_of_msk_without_aws_s_credentials_is_told_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_PROFILE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "none"))
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    with pytest.raises(OSError, match="no credentials of AWS are found"):
+        msk_token_of("eu-west-1")("")
+    config = {
+        "clusters": [{"name": "c", "kafka": {"bootstrap.servers": "b:1", "sasl.oauthbearer.msk.region": "eu-west-1"}}]
+    }
+    file = tmp_path / "canary.yaml"
+    file.write_text(json.dumps(config))
+    said = canary("config", "check", "--config", file)
+    assert said.status == 2
+    assert "no token: no credentials of AWS are found" in said.err
+
+
+def test_msk_without_its_extra_is_refused_with_the_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda _name: None)
+    with pytest.raises(PydanticCustomError, match="needs aws_msk_iam_sasl_signer") as raised:
+        properties({"sasl.oauthbearer.msk.region": "eu-west-1"})
+    assert raised.value.context is not None
+    assert raised.value.context["remedy"] == "pip install 'kafka-durability-canary[msk]'"
 
 
 @pytest.fixture

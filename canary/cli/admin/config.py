@@ -21,6 +21,11 @@ if TYPE_CHECKING:
     """A place of the settings, what is wrong there, and what to do."""
 
 _PATIENCE_S: Final = 30.0
+_REFUSED: Final = "the cluster refuses a client that has none"
+_GSSAPI: Final = (
+    "the wheel of confluent-kafka has no Kerberos: pip install --no-binary confluent-kafka confluent-kafka, "
+    "beside a librdkafka that has it (Debian: librdkafka-dev)"
+)
 _PLACE: Final = "name a place that runner, scheduler and API can all reach, and may write to"
 
 
@@ -74,18 +79,26 @@ def _client_problems(settings: Settings) -> Iterator[_Found]:
 
     from canary.cli.logging import scrubbed  # noqa: PLC0415
     from canary.settings import consumer_config, producer_config  # noqa: PLC0415
+    from canary.settings.credentials import MSK_REGION, TOKEN_FILE  # noqa: PLC0415
 
     for at, cluster in enumerate(settings.clusters):
         config = producer_config(cluster) | consumer_config(cluster, "read_committed")
         for address in ("bootstrap.servers", "metadata.broker.list"):
             config.pop(address, None)
+        if "oauth_cb" in config:
+            try:
+                config["oauth_cb"]("")
+            except Exception as error:  # noqa: BLE001  # whatever the place of a token raises
+                source = MSK_REGION if MSK_REGION in cluster.kafka else TOKEN_FILE
+                yield ("clusters", at, "kafka", source), f"no token: {scrubbed(str(error))}", _REFUSED
+                continue
         try:
             Consumer(config | {"log_level": 0}).close()
         except KafkaException as error:
             reason = scrubbed(error.args[0].str())
             named = next((name for name in sorted(cluster.kafka, key=len, reverse=True) if name in reason), None)
             place = ("clusters", at, "kafka") if named is None else ("clusters", at, "kafka", named)
-            remedy = "see librdkafka's CONFIGURATION.md for what it knows"
+            remedy = _GSSAPI if "GSSAPI" in reason else "see librdkafka's CONFIGURATION.md for what it knows"
             yield place, f"librdkafka refuses it: {reason.rstrip('.')}", remedy
 
 
