@@ -17,6 +17,7 @@ from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 from canary.facts import Fact, GroupOffset
 from canary.kafka import opening
+from canary.kafka.leaving import leave
 from canary.kafka.quiet import ErrorReporter, calm, quiet_logger
 from canary.probing.base import Renewal, Wiring, Writer
 from canary.probing.commits import Commits
@@ -147,7 +148,7 @@ class _Member:
     def leave(self) -> None:
         """Commit, and leave the group."""
         try:
-            self._client.close()
+            leave(self._client)
         except (KafkaException, RuntimeError) as error:
             log.info("group_member_not_closed", member=self.name, error=str(error))
         self._probe.commits.forget(self.name)

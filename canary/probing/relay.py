@@ -12,12 +12,14 @@ is open. The rebalance takes partitions away whose offsets the transaction was a
 """
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import structlog
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 from canary.facts import Relayed
+from canary.kafka.leaving import leave
 from canary.kafka.quiet import ErrorReporter
 from canary.kafka.responses import text_of
 from canary.probe.record import Refusal, decode
@@ -201,7 +203,8 @@ class Relay(Writer):
         client, self._input = self._input, None
         self._kept.clear()
         if client is not None:
-            in_background(client.close, f"{self._wiring.mode}-input-closing")
+            grouped = self._settings.rebalance_every is not None
+            in_background(partial(leave, client) if grouped else client.close, f"{self._wiring.mode}-input-closing")
 
     def _relay(self) -> None:
         """Read at most ``most`` records, and write them on in one transaction."""

@@ -27,6 +27,13 @@ class Coordinator:
         self.asked.append(offsets)
         return offsets  # what one that is waited for is answered
 
+    def unsubscribe(self) -> None: ...
+
+    def poll(self, _timeout: float) -> None: ...
+
+    def assignment(self) -> list[TopicPartition]:
+        return []
+
     def close(self) -> None: ...
 
     def committed(self, places: list[TopicPartition], timeout: float) -> list[TopicPartition]:

@@ -125,6 +125,11 @@ class Consumer:
         self._group.client = self
         self._group.subscribe(topics, **callbacks)
 
+    def unsubscribe(self) -> None:
+        """Leave the group."""
+        self._open()
+        self._group.unsubscribe()
+
     def incremental_assign(self, partitions: Iterable[TopicPartition]) -> None:
         self._open()
         for given in partitions:

@@ -142,7 +142,7 @@ class Membership:
             return  # they were lost meanwhile
         self._revoke(how)
         self.generation, self._rebalancing = -1, False
-        if not self.link.closed:
+        if self._topics and not self.link.closed:
             self._join()
 
     def _revoke(self, how: str) -> None:
@@ -162,13 +162,18 @@ class Membership:
             if not self.assigned_by_callback and not self.link.closed:
                 self._assign(places if name == "on_assign" else [])
 
+    def unsubscribe(self) -> None:
+        """Give the partitions up in the next poll, and leave the group."""
+        self._joining += 1
+        self.link.emit(self.close)
+
     def close(self) -> None:
         """Give the partitions up, and leave the group."""
         if not self._topics:
             return
         self._joining += 1
         self._revoke("on_revoke" if self.generation >= 0 else "on_lost")
-        self.generation = -1
+        self.generation, self._topics = -1, ()
         broker = self.coordinator()
         if self.member and broker >= 0:
             self.groups.leave(broker, self.group, self.member)
