@@ -43,6 +43,9 @@ class Inline:
         def toLocalIterator(self) -> Iterator[Any]:  # noqa: N802  # Spark's name
             return iter(self._items)
 
+        def setJobGroup(self, group: str, description: str) -> None:  # noqa: N802  # Spark's name
+            """Group nothing: there is no page to show it on."""
+
         def broadcast(self, value: Any) -> Any:
             return type("Broadcast", (), {"value": value})
 
