@@ -33,6 +33,7 @@ class ReconciliationOut(Shape):
     verdicts: dict[str, Any]
     report: str | None
     error: str | None
+    interrupted: int = Field(description="How often it has begun again, because the process that ran it was ended.")
 
 
 class ReconciliationRequest(Shape):

@@ -87,6 +87,11 @@ COMMANDS: Final = (
         "token", "admin.token", {"create": "create", "list": "list_tokens", "revoke": "revoke"}, "Who may use the API."
     ),
     Command("config", "admin.config", {"show": "show", "check": "check"}, "Show or check the settings."),
-    Command("db", "admin.db", {"upgrade": "upgrade", "current": "current"}, "The schema of the store's database."),
+    Command(
+        "db",
+        "admin.db",
+        {"upgrade": "upgrade", "downgrade": "downgrade", "current": "current"},
+        "The schema of the store's database.",
+    ),
     Command("version", "admin.version"),
 )

@@ -96,13 +96,15 @@ def run(
         UserError: a cluster does not answer, or the log is damaged; the row has the reason, too.
         StoreError: the store does not answer.
     """
-    finish = partial(store.reconciliations.finish, ticket.reconciliation_id, ticket.holder)
+    ours = ticket.reconciliation_id, ticket.holder
+    finish = partial(store.reconciliations.finish, *ours)
     try:
         outcome, bounds = _Run(settings, store, ticket, spark).reconcile(dump, settle_s, full_every_ns)
+    except KeyboardInterrupt:
+        _patiently(lambda: store.reconciliations.interrupt(*ours, time.time_ns(), "it was stopped"))
+        raise
     except BaseException as error:
         reason = str(error) if isinstance(error, UserError) else f"{type(error).__name__}: {error}".splitlines()[0]
-        if isinstance(error, KeyboardInterrupt):
-            reason = "stopped before it was done"
         _patiently(lambda: finish(time.time_ns(), error=reason[:1000]))
         raise
     summary = {name: value for name, value in outcome.summary.items() if name != "verdicts"}

@@ -25,6 +25,7 @@ import structlog
 from spark_reconcile.nightly import children
 from spark_reconcile.nightly.drilling import Drilling
 from storage.store import Store, StoreError
+from storage.store.repositories.reconciliations import TRIES
 from storage.store.values import Held, Lease, Purged
 
 if TYPE_CHECKING:
@@ -36,9 +37,8 @@ BY_THE_CLOCK: Final = "schedule"
 """`requested_by` of a scheduled run."""
 DEAD_AFTER_S: Final = 15.0
 """The holder of a lease whose counter has not moved for so long is dead."""
-TRIES: Final = 3
-"""A failing night is tried so often, RETRY_S apart."""
 RETRY_S: Final = 900.0
+"""A failing night is tried TRIES times, so far apart; one that was interrupted is begun again at once."""
 _TICK_S: Final = 1.0
 RENEW_S: Final = 3.0
 """How often leases are renewed."""
@@ -311,11 +311,11 @@ class Scheduler:
             log.warning("schedule_left_without_store", reason=str(error))
 
     def _end(self, reason: str) -> None:
-        """End the child and its row."""
+        """End the child; its row waits for who leads next, if the child did not see to that."""
         job, self._job = self._job, None
         assert job is not None  # noqa: S101  # both callers check it
         children.end(job.process)
-        self._finish(job.ticket, reason)
+        self._store.reconciliations.interrupt(job.ticket.reconciliation_id, job.ticket.holder, time.time_ns(), reason)
 
     def _finish(self, ticket: Ticket, error: str) -> None:
         self._store.reconciliations.finish(ticket.reconciliation_id, ticket.holder, time.time_ns(), error=error)

@@ -4,6 +4,7 @@ Alembic is loaded only by a process that has something to migrate.
 """
 
 from importlib.resources import files
+from typing import Final, Literal
 
 from sqlalchemy import Connection, inspect, text
 
@@ -12,6 +13,8 @@ from storage.store.database import Database
 from storage.store.errors import StoreError
 
 _VERSIONS = files("storage.store") / "migrations" / "versions"
+FIRST: Final = "0001"
+"""The revision of the first tables; nothing was before."""
 
 
 def upgrade(database: Database) -> None:
@@ -24,12 +27,32 @@ def upgrade(database: Database) -> None:
         return
     with database.writing(serial="migrate") as connection:
         if _revision(connection) != newest():  # another process may have been quicker
-            _migrate(connection, database.name)
+            _migrate(connection, database.name, "upgrade", "head")
+
+
+def downgrade(database: Database, revision: str) -> None:
+    """Take the migrations after ``revision`` back, all in one transaction; what only they can keep is forgotten.
+
+    Raises:
+        StoreError: the database cannot be reached, refuses, was made by a later version, or never was at ``revision``.
+    """
+    with database.writing(serial="migrate") as connection:
+        now = _revision(connection)
+        if now is None or not FIRST <= revision <= now or revision not in _revisions():
+            raise StoreError(
+                f"the store {database.name} is at revision {now} and cannot go back to {revision}:"
+                f" name one of {', '.join(one for one in sorted(_revisions()) if now and one <= now) or 'none'}"
+            )
+        _migrate(connection, database.name, "downgrade", revision)
 
 
 def newest() -> str:
     """Return the revision of this version of the canary: the number of the last migration's file."""
-    return max(file.name[1:5] for file in _VERSIONS.iterdir() if file.name.startswith("m"))
+    return max(_revisions())
+
+
+def _revisions() -> set[str]:
+    return {file.name[1:5] for file in _VERSIONS.iterdir() if file.name.startswith("m")}
 
 
 def current(database: Database) -> str | None:
@@ -42,7 +65,7 @@ def current(database: Database) -> str | None:
         return _revision(connection)
 
 
-def _migrate(connection: Connection, name: str) -> None:
+def _migrate(connection: Connection, name: str, way: Literal["upgrade", "downgrade"], revision: str) -> None:
     with hidden("pygments"):  # Mako loads a hundred lexers of it
         from alembic import command  # noqa: PLC0415  # 7 MiB, and needed once in a version's life
         from alembic.config import Config  # noqa: PLC0415
@@ -52,7 +75,7 @@ def _migrate(connection: Connection, name: str) -> None:
     config.set_main_option("script_location", "storage.store:migrations")
     config.attributes["connection"] = connection
     try:
-        command.upgrade(config, "head")
+        getattr(command, way)(config, revision)
     except CommandError as error:
         raise StoreError(
             f"the store {name} was made by a later version ({error}); run that version or restore a backup"

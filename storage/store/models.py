@@ -169,6 +169,7 @@ RECONCILIATIONS: Final = _table(
     "reconciliations",
     Reconciliation,
     _id(),
+    Column("interrupted", Integer, nullable=False, server_default="0"),
     Index(None, "requested_ns", "id"),
     Index(None, "state", "cluster", "ended_ns"),
 )

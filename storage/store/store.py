@@ -107,6 +107,10 @@ class Store:
         """Bring the tables up to date; several processes may do so at once."""
         migrating.upgrade(self._database)
 
+    def downgrade(self, revision: str) -> None:
+        """Take the tables back to those of an older version; see `migrating.downgrade`."""
+        migrating.downgrade(self._database, revision)
+
     def end_abandoned_drills(self, cluster: str, at_ns: int) -> None:
         """End what drills of a cluster left open whose process died: they would page for ever."""
         if not self.drills.abandon(cluster, at_ns):

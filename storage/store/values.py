@@ -151,7 +151,10 @@ class View:
 
 @dataclass(frozen=True, slots=True)
 class Reconciliation:
-    """A reconciliation. ``report`` is the place of its report."""
+    """A reconciliation. ``report`` is the place of its report.
+
+    ``interrupted``: how often the process that ran it was ended before it was done.
+    """
 
     id: str
     cluster: str
@@ -167,6 +170,7 @@ class Reconciliation:
     verdicts: Mapping[str, Any]
     report: str | None
     error: str | None
+    interrupted: int
 
 
 @dataclass(frozen=True, slots=True)

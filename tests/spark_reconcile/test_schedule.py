@@ -19,6 +19,7 @@ from spark_reconcile.nightly import scheduler as schedule
 from spark_reconcile.nightly.run import _next_ns
 from spark_reconcile.nightly.scheduler import Leadership, Scheduler, due, lease_name
 from storage.store import Store, StoreError
+from storage.store.repositories.reconciliations import TRIES
 from storage.store.values import Held, Lease
 from tests.generators.reconciliation_nights import arrow, probe
 from tests.support import waiting
@@ -137,19 +138,34 @@ def test_stopping_ends_a_child_that_will_not_and_all_it_started(
     until(lambda: store.reconciliations.page("c", "running").items)
     started = until(lambda: two_besides(others))
     stopping.set()
-    row = until(lambda: next(iter(store.reconciliations.page("c", "failed").items), None))
-    assert row.error == "the scheduler was stopped"
+    row = until(lambda: next(iter(store.reconciliations.page("c", "requested").items), None))
+    assert (row.interrupted, row.holder, row.error) == (1, None, None), "who leads next does it"
     until(lambda: all(map(ended, started)))
 
 
-def test_what_a_dead_scheduler_left_running_is_ended(
+def test_what_a_dead_scheduler_left_running_is_done_by_who_leads_next(
     settings: Settings, store: Store, running: Callable[..., threading.Event]
 ) -> None:
-    store.reconciliations.request("c", "api", time.time_ns())
+    asked = store.reconciliations.request("c", "api", time.time_ns())
+    store.reconciliations.claim("dead", time.time_ns())
+    running(finishes(settings))
+    row = until(lambda: next(iter(store.reconciliations.page("c", "succeeded").items), None))
+    assert (row.id, row.interrupted) == (asked.id, 1)
+    assert len(store.reconciliations.page("c").items) == 1
+
+
+def test_what_ends_every_process_that_runs_it_has_failed_in_the_end(
+    settings: Settings, store: Store, running: Callable[..., threading.Event]
+) -> None:
+    asked = store.reconciliations.request("c", "api", time.time_ns())
+    for turn in range(TRIES - 1):
+        store.reconciliations.claim(f"dead {turn}", time.time_ns())
+        assert store.reconciliations.abandon("heir", time.time_ns()) == 1
     store.reconciliations.claim("dead", time.time_ns())
     running(finishes(settings))
     row = until(lambda: next(iter(store.reconciliations.page("c", "failed").items), None))
-    assert row.error == "the process that ran it ended"
+    assert row.id == asked.id
+    assert row.error == f"it was begun {TRIES} times, and at last: the process that ran it ended"
 
 
 def refuses_once(call: Callable[..., Any], failed: list[object], *, after: bool) -> Callable[..., Any]:
@@ -327,7 +343,7 @@ def test_one_asked_for_by_hand_does_not_stand_for_the_night(store: Store) -> Non
 def test_a_night_that_failed_is_tried_again_a_few_times(store: Store) -> None:
     done(store, at(3), "no broker")
     assert not due(store, "c", nightly, at(3) + timedelta(minutes=10))
-    for turn in range(1, schedule.TRIES):
+    for turn in range(1, TRIES):
         assert due(store, "c", nightly, at(3 + turn))
         done(store, at(3 + turn), "no broker")
     assert not due(store, "c", nightly, at(23))

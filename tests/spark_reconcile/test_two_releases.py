@@ -1,4 +1,7 @@
-"""Two releases of a fleet: each has its cluster, runner and scheduler; both share a PostgreSQL and an object store."""
+"""Two releases of a fleet: each has its cluster, runner and scheduler; both share a PostgreSQL and an object store.
+
+The scheduler of one of them is killed in the middle of a night, and its standby does that night.
+"""
 
 from __future__ import annotations
 
@@ -13,9 +16,10 @@ import pytest
 from canary.settings import load
 from spark_reconcile.nightly.scheduler import Scheduler
 from storage.store import Store
+from tests.spark_reconcile.test_schedule_fleet import turn
 from tests.support.process import Canary
 from tests.support.s3 import object_store
-from tests.support.scheduling import at_work
+from tests.support.scheduling import at_work, fails, pod
 from tests.support.waiting import until
 
 if TYPE_CHECKING:
@@ -54,6 +58,12 @@ def scheduler(canary: Canary, store: Store) -> AbstractContextManager[None]:
     return at_work(Scheduler(load(canary.config, {}), store, options))
 
 
+def at_work_on(store: Store, cluster: str) -> Reconciliation | None:
+    """Return the night of a cluster that was asked for, whose dump is made and is being reconciled."""
+    rows = (row for row in store.reconciliations.page(cluster, "running").items if row.requested_by == "api")
+    return next((row for row in rows if (row.progress or "").startswith("reconciling")), None)
+
+
 def nights(store: Store, cluster: str, by: str) -> list[Reconciliation]:
     """Return the good nights of a cluster; a bad one ends the test."""
     rows = store.reconciliations.page(cluster).items
@@ -90,13 +100,19 @@ def test_both_clusters_are_reconciled_for_three_nights_by_the_clock_and_when_ask
                 running.enter_context(canary)
             until(lambda: shipped() == set(CLUSTERS), 60, "both runners have shipped a segment")
             assert [canary.stop() for canary in releases.values()] == [[0], [0]]
-        for canary in releases.values():
+        first = stack.enter_context(pod(releases["prod-a"].config, url))
+        until(lambda: turn(store, "prod-a"), 60, "it leads its cluster")
+        for canary in releases.values():  # that of prod-a stands by
             stack.enter_context(scheduler(canary, store))
         for by, count in (("schedule", 1), ("api", 1), ("schedule", 2)):
             for cluster in CLUSTERS if by == "api" else ():
                 until(partial(asked_for, store, cluster), 60, f"{cluster} can be asked for")
+            if by == "api":
+                until(lambda: at_work_on(store, "prod-a"), NIGHT_S, "it is in the middle of the night")
+                fails(first)
             for cluster in CLUSTERS:
                 until(partial(enough, store, cluster, by, count), 60 + NIGHT_S, f"night {count} of {cluster} by {by}")
+        assert nights(store, "prod-a", "api")[-1].interrupted == 1, "the one that stood by did it"
         for cluster, canary in releases.items():
             for row in (*nights(store, cluster, "schedule"), *nights(store, cluster, "api")):
                 assert row.verdicts["survived"] > 0

@@ -13,6 +13,7 @@ from storage.store.database import Database
 from storage.store.migrating import newest
 from storage.store.migrations.versions import m0007_generations
 from storage.store.models import METADATA
+from storage.store.repositories.reconciliations import TRIES
 from storage.store.values import Held, Lease, View
 from tests.support.forks import at_once
 
@@ -162,15 +163,8 @@ def test_a_store_that_lost_its_memory_takes_what_the_ledger_knows(store: Store) 
 
 
 def test_what_was_written_under_before_the_upgrade_is_known_after_it(store: Store) -> None:
+    store.downgrade(m0007_generations.down_revision)
     with store._database.writing() as connection:
-        connection.execute(text("DROP TABLE generations"))
-        connection.execute(text("ALTER TABLE violations DROP COLUMN ended_ns"))  # what m0008 adds
-        connection.execute(text("DROP TABLE drills"))  # what m0009 adds
-        connection.execute(text("DROP TABLE sessions"))  # what m0010 adds
-        connection.execute(text("ALTER TABLE tokens DROP COLUMN clusters"))
-        connection.execute(
-            text("UPDATE alembic_version SET version_num = :before"), {"before": m0007_generations.down_revision}
-        )
         connection.execute(text("INSERT INTO producers VALUES ('c', 'r', 't', 'plain', 4711, 9)"))
     store.upgrade()
     assert store.identities.generation(4711) == 9
@@ -279,7 +273,17 @@ def test_a_reconciliation_is_asked_for_once_claimed_once_and_finished_by_its_own
     assert store.reconciliations.claim("two", 42) is None
     assert store.reconciliations.abandon("one", 50) == 0
     assert store.reconciliations.abandon("two", 50) == 1
-    assert [run.state for run in store.reconciliations.page().items] == ["failed", "succeeded"]
+    assert [run.state for run in store.reconciliations.page().items] == ["requested", "succeeded"]
+    assert not store.reconciliations.interrupt(other.id, "one", 60, "it was stopped")
+    for turn in (2, 3):
+        claimed = store.reconciliations.claim("two", 60)
+        assert claimed is not None
+        assert (claimed.id, claimed.state, claimed.interrupted) == (other.id, "running", turn - 1)
+        assert store.reconciliations.interrupt(other.id, "two", 70, "it was stopped")
+    given_up = store.reconciliations.get(other.id)
+    assert given_up is not None
+    assert (given_up.state, given_up.ended_ns, given_up.interrupted) == ("failed", 70, TRIES)
+    assert given_up.error == f"it was begun {TRIES} times, and at last: it was stopped"
     assert [run.id for run in store.reconciliations.page(cluster="c").items] == [asked.id]
     page = store.reconciliations.page(limit=1)
     assert [run.id for run in store.reconciliations.page(cursor=page.next_cursor, limit=1).items] == [asked.id]

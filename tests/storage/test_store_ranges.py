@@ -6,8 +6,6 @@ import dataclasses
 import random
 from typing import TYPE_CHECKING, Any
 
-from alembic import command
-from alembic.config import Config
 from sqlalchemy import text
 
 from canary.anomalies.online.codec import dumps, loads
@@ -217,11 +215,9 @@ def test_the_work_does_not_grow_with_the_range(store: Store) -> None:
 
 def test_violations_from_before_ranges_are_migrated(store_url: str) -> None:
     with Store.connect(store_url, timeout=60) as store:
-        with store._database.writing(serial="migrate") as connection:
-            config = Config()
-            config.set_main_option("script_location", "storage.store:migrations")
-            config.attributes["connection"] = connection
-            command.upgrade(config, "0005")
+        store.upgrade()
+        store.downgrade("0005")
+        with store._database.writing() as connection:
             for offset in (100, 101):
                 connection.execute(_OLD, {"id": lost((offset, 1)).key("c"), "offset": offset})
             connection.execute(

@@ -1,15 +1,30 @@
-"""A scheduler at work in this process."""
+"""A scheduler at work, in this process or in one that may be killed."""
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import threading
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+import psutil
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from spark_reconcile.nightly.scheduler import Scheduler
+
+_SCHEDULES = """
+import sys, threading
+from canary.settings import load
+from spark_reconcile.nightly.scheduler import Scheduler
+from storage.store import Store
+config, url = sys.argv[1:]
+with Store.connect(url, timeout=60) as store:
+    Scheduler(load(config, {}), store, ["--config", config, "--settle", "0"]).run(threading.Event())
+"""
 
 
 @contextmanager
@@ -24,3 +39,27 @@ def at_work(scheduler: Scheduler) -> Iterator[None]:
         stopping.set()
         thread.join(60)
         assert not thread.is_alive()
+
+
+@contextmanager
+def pod(config: Path, store_url: str) -> Iterator[subprocess.Popen[bytes]]:
+    """Let a scheduler, whose nights do not wait for the log, run in a process of its own; kill it in the end."""
+    process = subprocess.Popen([sys.executable, "-c", _SCHEDULES, str(config), store_url], stderr=subprocess.DEVNULL)
+    try:
+        yield process
+    finally:
+        fails(process)
+
+
+def fails(pod: subprocess.Popen[bytes]) -> None:
+    """Kill all of it at once, as when its node fails; fine when it is gone."""
+    if pod.poll() is not None:
+        return
+    family = [psutil.Process(pod.pid)]
+    family[0].suspend()  # it starts nothing any more
+    family += family[0].children(recursive=True)
+    for one in family:
+        one.suspend()  # so that none of them sees another one end
+    for one in family:
+        one.kill()
+    pod.wait()

@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping
 from functools import partial
 from typing import Any, Final
 
-from sqlalchemy import ColumnElement, and_, func, insert, or_, select, update
+from sqlalchemy import ColumnElement, and_, case, func, insert, or_, select, update
 
 from canary.threads import system
 from storage.store.cursors import Page
@@ -15,6 +15,8 @@ from storage.store.values import Reconciliation
 
 AHEAD_NS: Final = 3_600 * 10**9
 """A time more than this later than now was written by a clock that was ahead."""
+TRIES: Final = 3
+"""A night that fails, or a run that is interrupted, is tried so often."""
 
 _reconciliation = partial(value_of, Reconciliation)
 
@@ -86,8 +88,15 @@ class Reconciliations(Repository):
         }
         return self._update_running(reconciliation_id, holder, values)
 
+    def interrupt(self, reconciliation_id: str, holder: str, at_ns: int, why: str) -> bool:
+        """Let a running one, whose process is ended, begin again; False: ``holder`` does not run it (any more).
+
+        One that was interrupted TRIES times has failed: it may be what ends the processes.
+        """
+        return self._update_running(reconciliation_id, holder, _interrupted(at_ns, why))
+
     def abandon(self, holder: str, at_ns: int, clusters: Collection[str] | None = None) -> int:
-        """Fail those of ``clusters`` (None: of all) that other processes left running; return how many.
+        """Interrupt those of ``clusters`` (None: of all) that other processes left running; return how many.
 
         For the holder of the clusters' leases only: the other processes are dead then.
         """
@@ -95,7 +104,7 @@ class Reconciliations(Repository):
             ended = connection.execute(
                 update(RECONCILIATIONS)
                 .where(RECONCILIATIONS.c.state == "running", RECONCILIATIONS.c.holder != holder, *_of(clusters))
-                .values(state="failed", ended_ns=at_ns, error="the process that ran it ended", progress=None)
+                .values(_interrupted(at_ns, "the process that ran it ended"))
             )
         return int(ended.rowcount)
 
@@ -151,6 +160,18 @@ class Reconciliations(Repository):
                 .values(values)
             )
         return updated.rowcount == 1
+
+
+def _interrupted(at_ns: int, why: str) -> dict[str, Any]:
+    again = RECONCILIATIONS.c.interrupted < TRIES - 1
+    return {
+        "state": case((again, "requested"), else_="failed"),
+        "holder": case((again, None), else_=RECONCILIATIONS.c.holder),
+        "ended_ns": case((again, None), else_=at_ns),
+        "error": case((again, None), else_=f"it was begun {TRIES} times, and at last: {why}"),
+        "progress": None,
+        "interrupted": RECONCILIATIONS.c.interrupted + 1,
+    }
 
 
 def _of(clusters: Collection[str] | None) -> list[ColumnElement[bool]]:

@@ -28,6 +28,7 @@ def upgrade() -> None:
 
 
 def downgrade() -> None:
-    """Drop both."""
+    """Drop both, and the tokens for some clusters only: without the column they would be for all."""
     op.drop_table("sessions")
+    op.execute("DELETE FROM tokens WHERE clusters IS NOT NULL")
     op.drop_column("tokens", "clusters")
