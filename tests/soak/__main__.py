@@ -1,4 +1,7 @@
-"""python -m tests.soak [kills]: an hour under faults that destroy nothing, or kill -9 of the canary many times over."""
+"""python -m tests.soak [kills | nights]: an hour under faults that destroy nothing.
+
+kills: kill -9 of the canary many times over. nights: a night of each cluster of a fleet, while schedulers fail.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +16,7 @@ from typing import TYPE_CHECKING
 from canary.processes import signals
 from tests.soak.kills import killed
 from tests.soak.long_life import lived
+from tests.soak.nights import reconciled
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,6 +30,8 @@ def main() -> int:
     with _directory(options.keep) as directory:
         if options.what == "kills":
             wrong = killed(directory, stopping, _tell, times=options.times, seed=options.seed)
+        elif options.what == "nights":
+            wrong = reconciled(directory, stopping, _tell, clusters=options.clusters, seed=options.seed)
         else:
             wrong = lived(directory, stopping, _tell, minutes=options.minutes, rate=options.rate, seed=options.seed)
     for one in wrong:
@@ -36,10 +42,11 @@ def main() -> int:
 
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.soak", description=__doc__)
-    parser.add_argument("what", nargs="?", choices=("life", "kills"), default="life")
+    parser.add_argument("what", nargs="?", choices=("life", "kills", "nights"), default="life")
     parser.add_argument("--minutes", type=float, default=60.0, help="how long a life is")
     parser.add_argument("--rate", type=int, default=1000, help="probes a second of a life")
     parser.add_argument("--times", type=int, default=100, help="how many kills")
+    parser.add_argument("--clusters", type=int, default=50, help="of a fleet whose nights are done")
     parser.add_argument("--seed", type=int, default=time.time_ns() % 10**6, help="of what happens when")
     parser.add_argument("--keep", type=Path, metavar="DIR", help="keep logs, data and measurements here")
     return parser.parse_args()
