@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from canary.drills.rig import direct
 from canary.runner.cluster.cluster import ClusterRunner
 from canary.settings import Settings, load
 from storage.ledger.segment import segment_paths
@@ -22,13 +23,14 @@ if TYPE_CHECKING:
 
     from canary.lab import Lab
     from canary.metrics.published import PartitionView
+    from tests.support.postgres import Postgres
 
 pytestmark = pytest.mark.kafka
 
 MODES = ("idempotent", "transactional", "relay", "fencing", "group")
 
 
-def live(settings: Settings, lab: Lab) -> tuple[set[str], int]:
+def live(settings: Settings, lab: Lab, meanwhile: Callable[[], None] = lambda: None) -> tuple[set[str], int]:
     """Probe, read all that is retained again, and stop; return what was said of severity above info, and what is lost.
 
     What the lab's events explain is left out. The second is how many times the canary said that it forgot something.
@@ -41,6 +43,7 @@ def live(settings: Settings, lab: Lab) -> tuple[set[str], int]:
             until(lambda: runner.probing.is_set() or not runner.alive, START_S, "it probes")
             before = acked(runner)
             until(lambda: acked(runner) > before + 60, 120, "more is acknowledged")
+            meanwhile()
             asked_ns = runner.read_again()
             until(lambda: read_since(runner, asked_ns), 120, "everything retained is read again")
         finally:
@@ -72,18 +75,49 @@ def read_since(runner: ClusterRunner, asked_ns: int) -> bool:
     return False
 
 
+def configured(lab: Lab, folder: Path, store: str, topic: str) -> Settings:
+    config = folder / "canary.yaml"
+    config.write_text(
+        f"clusters: [{{name: t, kafka: {{bootstrap.servers: '{lab.bootstrap}'}}, topic: {{name: {topic}}}, "
+        f"modes: {{{', '.join(f'{mode}: {{}}' for mode in MODES)}}}}}]\n"
+        f"store: {{url: '{store}'}}\n"
+        f"ledger: {{directory: {folder}/ledger}}\nprobe_log: {{url: {folder}/probe-log}}\nrunner: {{name: r}}\n"
+    )
+    return load(config, {})
+
+
+def no_identity_is_written_twice(lab: Lab, topic: str) -> None:
+    """Read what the idempotent mode wrote; a copy of librdkafka's own would be next to the first."""
+    written = list(direct.found(lab.bootstrap, topic).values())
+    assert len(written) > 100
+    assert len(written) == len(set(written))
+
+
+@pytest.mark.slow
+@pytest.mark.postgres
+@pytest.mark.timeout(1800)
+def test_a_backup_of_postgresql_that_was_made_while_it_runs_is_put_back(
+    lab: Lab, postgres: Postgres, tmp_path: Path
+) -> None:
+    url, topic, backup = postgres.database(), tmp_path.name, str(tmp_path / "backup")
+    settings = configured(lab, tmp_path, url, topic)
+    database = url.replace("+psycopg", "")
+    dump = ("pg_dump", "--format=custom", f"--file={backup}", f"--dbname={database}")
+    assert live(settings, lab, lambda: postgres.client(*dump)) == (set(), 0)
+    assert live(settings, lab) == (set(), 0)
+    postgres.client("pg_restore", "--clean", f"--dbname={database}", backup)
+    assert live(settings, lab) == ({"memory-lost"}, 1), "the ledger has more than the store was told"
+    shutil.rmtree(tmp_path / "ledger" / "t" / "r")
+    postgres.client("pg_restore", "--clean", f"--dbname={database}", backup)
+    assert live(settings, lab) == ({"memory-lost"}, 1)
+    no_identity_is_written_twice(lab, topic)
+
+
 @pytest.mark.timeout(1800)
 def test_whatever_is_put_back_nothing_false_is_said_and_what_is_forgotten_is(lab: Lab, tmp_path: Path) -> None:
     var, yesterday = tmp_path / "var", tmp_path / "yesterday"
     var.mkdir()
-    config = tmp_path / "canary.yaml"
-    config.write_text(
-        f"clusters: [{{name: t, kafka: {{bootstrap.servers: '{lab.bootstrap}'}}, topic: {{name: {tmp_path.name}}}, "
-        f"modes: {{{', '.join(f'{mode}: {{}}' for mode in MODES)}}}}}]\n"
-        f"store: {{url: 'sqlite:///{var}/store.db'}}\n"
-        f"ledger: {{directory: {var}/ledger}}\nprobe_log: {{url: {var}/probe-log}}\nrunner: {{name: r}}\n"
-    )
-    settings = load(config, {})
+    settings = configured(lab, var, f"sqlite:///{var}/store.db", tmp_path.name)
     ledger = var / "ledger" / "t" / "r"
 
     def store_of_yesterday() -> None:
@@ -118,3 +152,4 @@ def test_whatever_is_put_back_nothing_false_is_said_and_what_is_forgotten_is(lab
     for accident, forgotten in accidents:
         accident()
         assert live(settings, lab) == ({"memory-lost"} if forgotten else set(), forgotten), accident
+    no_identity_is_written_twice(lab, tmp_path.name)

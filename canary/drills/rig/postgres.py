@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import os
 import shutil
+import subprocess
 import tempfile
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -153,6 +154,11 @@ class Postgres:
         name = f"canary_{next(_names)}"
         self._execute(f"CREATE DATABASE {name} {options}")
         return self._url.set(database=name).render_as_string(hide_password=False)
+
+    def client(self, program: str, *arguments: str) -> None:
+        """Run a program of its own version, such as pg_dump."""
+        command = [self._server.bin_path / program, *arguments]
+        subprocess.run(command, check=True, capture_output=True, text=True)  # noqa: S603  # of the library
 
     def _execute(self, statement: str) -> None:
         engine = create_engine(self._url, isolation_level="AUTOCOMMIT")
