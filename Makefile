@@ -90,7 +90,8 @@ test-e2e: brokers  ## Tests with real Prometheus, Alertmanager and browser (need
 
 test-slow: brokers  ## The short form of what make test has no time for: a night, other Kafkas, credentials, topics' lives, drills
 	@$(LANES); \
-	lane spark $(PYTEST) -m 'slow and spark'; \
+	lane spark $(PYTEST) -m 'slow and spark' --ignore tests/spark_reconcile/test_yarn.py; \
+	lane yarn $(PYTEST) -m 'slow and spark' tests/spark_reconcile/test_yarn.py; \
 	lane drills $(PYTEST) --durations 10 -m 'slow and kafka and not spark' tests/drills; \
 	lane brokers $(PYTEST) --durations 10 -m 'slow and kafka and not spark' --ignore tests/drills; \
 	here slow $(PYTEST) -m 'slow and not kafka and not spark'; \
@@ -131,6 +132,9 @@ test-kubernetes: brokers $(INSTALLED)  ## The chart on one real node of this mac
 	@deploy/image.sh localhost/kafka-durability-canary:proof
 	@tests/kubernetes/parts.sh
 	@$(BIN)/python -m tests.kubernetes localhost/kafka-durability-canary:proof localhost/canary-parts:1 | tee docs/kubernetes-proof.md
+
+test-image: brokers $(INSTALLED)  ## The image read-only, without rights and network, and a night in it (podman; IMAGE=NAME:TAG)
+	@$(BIN)/python -m tests.image $(IMAGE) | tee docs/image-proof.md
 
 image:  ## Build the image (Debian: buildah, syft from Go; BASE=debian where no registry is reachable: debootstrap, too)
 	@deploy/image.sh $(IMAGE)

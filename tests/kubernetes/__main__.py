@@ -195,26 +195,63 @@ class Proof:
         said(f"probing again after {time.monotonic() - at:.0f} s; nothing is said of it")
 
     def night(self, said: Any) -> None:
-        """Run the nightly job now."""
+        """Run the nightly job now, and once more in one process: what both leave is the same to the byte."""
         node = self.node
+        node.kubectl("scale", "statefulset", "eu-runner", "--replicas", "0")  # so that the probe log stays as it is
+        node.ready(f"{OURS},app.kubernetes.io/instance=eu,app.kubernetes.io/component=runner", 0)
         node.kubectl("create", "job", "night", "--from", "cronjob/eu-reconcile")
+        drivers = (
+            "pods",
+            "--selector",
+            "batch.kubernetes.io/job-name=night",
+            "--sort-by",
+            "metadata.creationTimestamp",
+        )
+
+        def dumps() -> Any:
+            pods = node.get(*drivers)["items"]
+            return next((one["metadata"]["name"] for one in pods if "running" in init_state(one)), None)
+
+        first = until(dumps, 120, "the night has begun")
+        run(
+            "kubectl", "drain", "node", "--pod-selector", "batch.kubernetes.io/job-name=night", "--delete-emptydir-data"
+        )
+        run("kubectl", "uncordon", "node")
         executors = set[str]()
+        killed = list[str]()
 
         def ended() -> bool:
-            executors.update(
-                one["metadata"]["name"] for one in node.get("pods", "--selector", "spark-role=executor")["items"]
-            )
+            pods = node.get("pods", "--selector", "spark-role=executor")["items"]
+            executors.update(one["metadata"]["name"] for one in pods)
+            working = [one["metadata"]["name"] for one in pods if one["status"]["phase"] == "Running"]
+            if len(working) >= 2 and not killed and node.get("job", "night")["status"].get("ready"):
+                killed.append(working[0])
+                node.kubectl("delete", "pod", working[0], "--grace-period", "0", "--force")
             status = node.get("job", "night")["status"]
             return bool(status.get("succeeded") or status.get("failed"))
 
-        until(ended, 200, "the night is over")
-        said_all = node.kubectl("logs", "job/night", "--container", "reconcile")
+        until(ended, 300, "the night is over")
+        last_one = node.get(*drivers)["items"][-1]["metadata"]["name"]
+        assert first != last_one
+        said("its pod is drained while it dumps: another one begins again")
+        said_all = node.kubectl("logs", last_one, "--container", "reconcile")
         report = json.loads(said_all[said_all.rindex("\n{") :])
         assert report["summary"]["acked_lost"] > 0, report
-        assert len(executors) >= 2, executors
+        assert len(executors) >= 3, executors
+        assert killed
         table = report["summary"]
         tried, lost = table["attempted"], table["acked_lost"]
-        said(f"{len(executors)} executors, {tried} attempted, {lost} acknowledged writes lost")
+        said(
+            f"{len(executors)} executors, of which one was deleted, {tried} attempted, {lost} acknowledged writes lost"
+        )
+        inside = ("exec", "--stdin", "deployment/eu-scheduler", "--")
+        urls = ("--probe-log", "s3://canary/probe-log", "--dump", "s3://canary/dump", "--out", "/var/lib/canary/here")
+        alone = node.kubectl(*inside, "sh", "-c", 'canary reconcile --json "$@" || test $? = 1', "sh", *urls)
+        assert json.loads(alone[alone.index("{") :])["summary"] == table
+        same = (ROOT / "tests/support/reconciled.py").read_text()
+        count = node.kubectl(*inside, "python", "-", "s3://canary/reconciled", "/var/lib/canary/here", give=same)
+        said(f"without executors, in one process: the same {count} files, to the byte")
+        node.kubectl("scale", "statefulset", "eu-runner", "--replicas", "1")
 
     def upgrade(self, said: Any) -> None:
         """Install the chart of version 0.1.0, with this image, and upgrade it to this chart."""
@@ -248,6 +285,13 @@ class Proof:
             pods = self.node.get("pods", "--selector", f"app.kubernetes.io/instance={name}")["items"]
             said(f"{name}: {len(pods)} pods")
             self.node.helm("uninstall", name, "--wait")
+
+
+def init_state(pod: dict[str, Any]) -> dict[str, Any]:
+    """Return the state of a pod's first init container, as Kubernetes tells it."""
+    (told, *_) = pod["status"].get("initContainerStatuses") or [{}]
+    state: dict[str, Any] = told.get("state", {})
+    return state
 
 
 def volume(folder: Path, number: int) -> dict[str, Any]:

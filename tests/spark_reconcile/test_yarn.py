@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import subprocess
 import sys
 import tarfile
@@ -20,6 +19,7 @@ from spark_reconcile.tables.writing import Folder
 from storage.probe_log.shipping import try_out
 from tests.spark_reconcile.one_night import planted
 from tests.support.hadoop import Hadoop, hadoop
+from tests.support.reconciled import files
 from tests.support.s3 import object_store
 from tests.support.waiting import BUSY, until
 
@@ -30,8 +30,6 @@ pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(1200)]
 
 ROOT = Path(__file__).parents[2]
 RUN_S = 120.0
-MADE = re.compile(rb"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\+00:00")
-"""When a report was made."""
 
 
 @pytest.fixture(scope="module")
@@ -59,13 +57,6 @@ def on_hdfs(night: Path, cluster: Hadoop) -> str:
     filesystem, root = fsspec.core.url_to_fs(url)
     filesystem.put(f"{night}/", root, recursive=True)
     return url
-
-
-def files(url: str) -> dict[str, bytes]:
-    """Return a run's files by their names, without when and where it was."""
-    filesystem, root = fsspec.core.url_to_fs(url)
-    found = {path.removeprefix(root): filesystem.cat_file(path) for path in filesystem.find(root)}
-    return {name: MADE.sub(b"then", content.replace(url.encode(), b"out")) for name, content in found.items()}
 
 
 def operators(folder: Path, cluster: Hadoop, more: Mapping[str, str]) -> dict[str, str]:
