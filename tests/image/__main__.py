@@ -1,6 +1,6 @@
 """python -m tests.image IMAGE: the image as a careful operator runs it, and what it showed.
 
-PODMAN is the command (default: podman). The log is Markdown on stdout, for docs/image-proof.md.
+PODMAN is the command (default: podman), PODMAN_RUN what this machine needs besides for `run`. The log is Markdown on stdout, for docs/image-proof.md.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 PODMAN = shlex.split(os.environ.get("PODMAN", "podman"))
+RUN = shlex.split(os.environ.get("PODMAN_RUN", ""))
 CAREFUL = (
     *("--read-only", "--read-only-tmpfs=false", "--tmpfs", "/tmp:rw,noexec,nosuid,nodev,size=64m"),  # noqa: S108  # its own
     *("--cap-drop", "ALL", "--security-opt", "no-new-privileges"),
@@ -70,7 +71,7 @@ def podman(*words: object) -> str:
 @contextmanager
 def container(name: str, *words: object) -> Iterator[None]:
     """Let a container run as CAREFUL says."""
-    podman("run", "--detach", "--name", name, *CAREFUL, *words)
+    podman("run", "--detach", "--name", name, *RUN, *CAREFUL, *words)
     try:
         yield
     except BaseException:
@@ -122,7 +123,7 @@ def main(image: str) -> None:
         (volume / "canary.yaml").write_text(
             json.dumps(
                 {
-                    "clusters": [{"name": "prod", "kafka": {"bootstrap.servers": state["bootstrap"]}}],
+                    "clusters": [{"name": "prod", "kafka": {"bootstrap.servers": state["bootstrap_servers"]}}],
                     "runner": {"segment_age": "5s"},
                     "api": {"auth": {"required": "never"}},
                 }

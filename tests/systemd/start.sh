@@ -5,7 +5,6 @@ set -euo pipefail
 cd "$(dirname "$0")/../.."
 image=$1 work=$(mktemp -d) root=
 lab() { .venv/bin/canary lab "$1" --directory "$work/lab" "${@:2}"; }
-inside() { nsenter --target "$init" --mount --pid --uts --ipc --cgroup chroot "$root" "$@"; }
 end() {
   if [ -n "${init:-}" ]; then
     kill -s RTMIN+3 "$init" 2>/dev/null || true  # halt
@@ -25,7 +24,7 @@ container=$(buildah from --name canary-systemd "$image")
 cp -a "$(buildah mount "$container")/opt/canary" "$root/opt/canary"
 mkdir -p "$root/etc/canary"
 cp deploy/systemd/*.service "$root/etc/systemd/system/"
-bootstrap=$(lab up --brokers 3 --json | python3 -c 'import json, sys; print(json.load(sys.stdin)["bootstrap"])')
+bootstrap=$(lab up --brokers 3 --json | python3 -c 'import json, sys; print(json.load(sys.stdin)["bootstrap_servers"])')
 cat >"$root/etc/canary/canary.yaml" <<YAML
 clusters: [{name: prod, kafka: {bootstrap.servers: '$bootstrap'}}]
 api: {port: 18080}
@@ -38,7 +37,7 @@ unshare --mount --pid --fork --uts --ipc --cgroup bash -c '
   mount --bind "$0" "$0"
   mount -t proc proc "$0/proc"; mount -t sysfs -o ro sysfs "$0/sys"; mount -t tmpfs tmpfs "$0/run"
   mount -t cgroup2 cgroup2 "$0/sys/fs/cgroup"
-  mount -t tmpfs -o mode=755 tmpfs "$0/dev"; mkdir "$0/dev/pts" "$0/dev/shm"
+  mount -t tmpfs -o mode=755 tmpfs "$0/dev"; mkdir "$0/dev/pts" "$0/dev/shm" "$0/dev/mqueue" "$0/dev/hugepages"; ln -s pts/ptmx "$0/dev/ptmx"
   for one in null zero full random urandom tty; do touch "$0/dev/$one"; mount --bind "/dev/$one" "$0/dev/$one"; done
   mount -t devpts devpts "$0/dev/pts"
   cd "$0" && mkdir -p old && pivot_root . old && umount -l /old
@@ -48,17 +47,17 @@ outer=$!
 for _ in $(seq 100); do init=$(pgrep --parent "$outer" || true); [ -z "$init" ] || break; sleep 0.1; done
 
 ask() { python3 -c 'import sys, urllib.request as r; print(r.urlopen("http://127.0.0.1:18080" + sys.argv[1], timeout=5).read().decode())' "$1" 2>/dev/null; }
-acked() { ask /metrics | awk '/^canary_probes_acked_total/ {sum += $2} END {print int(sum)}'; }
-for _ in $(seq 120); do [ "$(acked || echo 0)" -gt 100 ] && break; sleep 1; done
+acked() { (ask /metrics || true) | awk '/^canary_probes_acked_total/ {sum += $2} END {print int(sum)}'; }
+for _ in $(seq 60); do [ "$(acked)" -gt 100 ] && break; sleep 1; done
 inside() { nsenter --target "$init" --mount --pid --uts --ipc --cgroup "$@"; }
 for unit in run serve schedule; do
-  echo "canary-$unit: $(inside systemctl is-active "canary-$unit"), user $(inside ps -o user= -p "$(inside systemctl show -P MainPID "canary-$unit")"), exposure $(inside systemd-analyze security "canary-$unit" --no-pager | tail -1 | sed 's/.*: //')"
+  echo "canary-$unit: $(inside systemctl is-active "canary-$unit"), uid $(inside awk '/^Uid/ {print $2}' "/proc/$(inside systemctl show -P MainPID "canary-$unit")/status"), exposure $(inside systemd-analyze security "canary-$unit" --no-pager | tail -1 | sed 's/.*: //')"
 done
 echo "$(acked) probes acknowledged"
-pid=$(inside systemctl show -P MainPID canary-run)
-inside kill -9 "$pid"
+[ "$(acked)" -gt 100 ] || { inside systemctl status --no-pager --lines 20 canary-run canary-serve >&2; cat "$work/console" >&2; exit 1; }
 before=$(acked)
-for _ in $(seq 60); do [ "$(acked || echo 0)" -gt $((before + 100)) ] && break; sleep 1; done
+inside systemctl kill --signal KILL canary-run
+for _ in $(seq 60); do [ "$(acked)" -gt $((before + 100)) ] && break; sleep 1; done
 echo "killed (-9): started again $(inside systemctl show -P NRestarts canary-run) times, $before probes acknowledged before, $(acked) after"
 began=$(date +%s)
 inside systemctl stop canary-run canary-serve canary-schedule
