@@ -134,7 +134,8 @@ test-kubernetes: brokers $(INSTALLED)  ## The chart on one real node of this mac
 	@$(BIN)/python -m tests.kubernetes localhost/kafka-durability-canary:proof localhost/canary-parts:1 | tee docs/kubernetes-proof.md
 
 test-image: brokers $(INSTALLED)  ## The image read-only, without rights and network, and a night in it (podman; IMAGE=NAME:TAG)
-	@$(BIN)/python -m tests.image $(IMAGE) | tee docs/image-proof.md
+	@tests/kubernetes/parts.sh
+	@$(BIN)/python -m tests.image $(IMAGE) localhost/canary-parts:1 | tee docs/image-proof.md
 
 image:  ## Build the image (Debian: buildah, syft from Go; BASE=debian where no registry is reachable: debootstrap, too)
 	@deploy/image.sh $(IMAGE)

@@ -1,6 +1,9 @@
-"""python -m tests.image IMAGE: the image as a careful operator runs it, and what it showed.
+"""python -m tests.image IMAGE PARTS-IMAGE: the image as a careful operator runs it, and as the compose file does.
 
-PODMAN is the command (default: podman), PODMAN_RUN what this machine needs besides for `run`. The log is Markdown on stdout, for docs/image-proof.md.
+PARTS-IMAGE (tests/kubernetes/parts.sh) has PostgreSQL.
+
+PODMAN is the command (default: podman), PODMAN_RUN what this machine needs besides for `run`. The log is Markdown on
+stdout, for docs/image-proof.md.
 """
 
 from __future__ import annotations
@@ -16,6 +19,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import yaml
+
 from canary.lab.jars import cache
 from tests.support.waiting import until
 
@@ -23,6 +28,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 PODMAN = shlex.split(os.environ.get("PODMAN", "podman"))
+DEPLOY = Path(__file__).parents[2] / "deploy"
+PARTS = Path(__file__).parents[1] / "kubernetes/parts.yaml"
 RUN = shlex.split(os.environ.get("PODMAN_RUN", ""))
 CAREFUL = (
     *("--read-only", "--read-only-tmpfs=false", "--tmpfs", "/tmp:rw,noexec,nosuid,nodev,size=64m"),  # noqa: S108  # its own
@@ -70,8 +77,8 @@ def podman(*words: object) -> str:
 
 @contextmanager
 def container(name: str, *words: object) -> Iterator[None]:
-    """Let a container run as CAREFUL says."""
-    podman("run", "--detach", "--name", name, *RUN, *CAREFUL, *words)
+    """Let a container run."""
+    podman("run", "--detach", "--name", name, *RUN, *words)
     try:
         yield
     except BaseException:
@@ -102,7 +109,7 @@ def say(words: str) -> None:
     sys.stdout.flush()
 
 
-def main(image: str) -> None:
+def main(image: str, parts: str) -> None:
     """Prove it."""
     sys.stdout.write(
         f"# The image, run by a careful operator\n\n{time.strftime('%Y-%m-%d')}: `{' '.join(CAREFUL)}`\n\n"
@@ -114,10 +121,10 @@ def main(image: str) -> None:
         container("brokers", *brokers(Path(folder)), image, "-c", LAB),
     ):
         say(podman("exec", "brokers", "python", "-c", LOOKS).strip())
-        parts = json.loads(podman("exec", "brokers", "cat", "/usr/share/canary/sbom.json"))
-        kinds = [one["purl"].split("/")[0].removeprefix("pkg:") for one in parts["components"] if "purl" in one]
+        listed = json.loads(podman("exec", "brokers", "cat", "/usr/share/canary/sbom.json"))
+        kinds = [one["purl"].split("/")[0].removeprefix("pkg:") for one in listed["components"] if "purl" in one]
         counts = ", ".join(f"{kinds.count(kind)} {kind}" for kind in sorted(set(kinds)))
-        say(f"{parts['bomFormat']} {parts['specVersion']}: {counts}")
+        say(f"{listed['bomFormat']} {listed['specVersion']}: {counts}")
         state = until(lambda: began("brokers"), 180, "the brokers run")
         volume = Path(folder, "canary")
         (volume / "canary.yaml").write_text(
@@ -130,7 +137,7 @@ def main(image: str) -> None:
             )
         )
         alone = ("--network", "container:brokers", "--volume", f"{volume}:/var/lib/canary")
-        with container("canary", *alone, image, "up", "--config", "/var/lib/canary/canary.yaml"):
+        with container("canary", *CAREFUL, *alone, image, "up", "--config", "/var/lib/canary/canary.yaml"):
             until(healthy, 120, "it is healthy")
             until(lambda: acked() > 100, 120, "probes are acknowledged")
             say(f"`canary up`, which reaches nothing but its brokers: healthy, {acked():.0f} probes acknowledged")
@@ -150,6 +157,45 @@ def main(image: str) -> None:
             (ended,) = json.loads(podman("container", "inspect", "canary"))
             assert ended["State"]["ExitCode"] == 0, ended["State"]
             say(f"SIGTERM: it ends with 0 after {time.monotonic() - began_ns:.0f} s")
+        composed(image, parts, Path(folder), state["bootstrap_servers"])
+
+
+def composed(image: str, parts: str, folder: Path, bootstrap: str) -> None:
+    """Run the canary with what the compose file says of it, and PostgreSQL beside it."""
+    service = yaml.safe_load((DEPLOY / "compose.yaml").read_text())["services"]["canary"]
+    settings = yaml.safe_load((DEPLOY / "canary.example.yaml").read_text())
+    settings["clusters"][0]["kafka"] = {"bootstrap.servers": bootstrap}
+    (folder / "canary.yaml").write_text(json.dumps(settings))
+    (folder / "composed").mkdir()
+    os.chown(folder / "composed", UID, UID)
+    places = {"./canary.yaml": folder / "canary.yaml", "canary": folder / "composed"}
+    volumes = [volume.split(":", 1) for volume in service["volumes"]]
+    environment = [
+        f"{name}={value.replace('${POSTGRES_PASSWORD}', 'word')}" for name, value in service["environment"].items()
+    ]
+    words = [
+        *(["--read-only"] if service["read_only"] else []),
+        *option("--tmpfs", service["tmpfs"]),
+        *option("--cap-drop", service["cap_drop"]),
+        *option("--security-opt", service["security_opt"]),
+        *option("--env", environment),
+        *option("--volume", [f"{places[source]}:{target}" for source, target in volumes]),
+    ]
+    (folder / "hosts").write_text("127.0.0.1 localhost postgres canary\n")
+    beside = ("--network", "container:brokers", "--volume", f"{folder}/hosts:/etc/hosts:ro")
+    scripts = {one["metadata"]["name"]: one for one in yaml.safe_load(PARTS.read_text())["items"]}["parts"]["data"]
+    with (
+        container("postgres", *beside, parts, "sh", "-c", scripts["postgres.sh"]),
+        container("canary", *beside, *words, image, *service["command"]),
+    ):
+        until(healthy, 120, "it is healthy")
+        until(lambda: acked() > 100, 120, "probes are acknowledged")
+        say(f"as deploy/compose.yaml runs it, with PostgreSQL: healthy, {acked():.0f} probes acknowledged")
+
+
+def option(name: str, values: list[str]) -> list[str]:
+    """Return an option for each value."""
+    return [word for value in values for word in (name, value)]
 
 
 LAB = "canary lab up --directory lab --brokers 3 --json >lab.json && exec sleep infinity"
@@ -164,6 +210,7 @@ def brokers(folder: Path) -> tuple[str, ...]:
     jars = cache.fetch()
     mounts = (f"{folder}/brokers:/var/lib/canary", f"{jars.parent}:/cache:ro")
     return (
+        *CAREFUL,
         *("--network", "none", "--env", "CANARY_CACHE=/cache", "--entrypoint", "sh"),
         *(word for mount in mounts for word in ("--volume", mount)),
     )
@@ -182,4 +229,4 @@ def healthy() -> bool:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(*sys.argv[1:])
