@@ -10,7 +10,7 @@ from sqlalchemy import Connection, inspect, text
 
 from canary.footprint import hidden
 from storage.store.database import Database
-from storage.store.errors import StoreError
+from storage.store.errors import BadValueError, StoreError
 
 _VERSIONS = files("storage.store") / "migrations" / "versions"
 FIRST: Final = "0001"
@@ -34,14 +34,16 @@ def downgrade(database: Database, revision: str) -> None:
     """Take the migrations after ``revision`` back, all in one transaction; what only they can keep is forgotten.
 
     Raises:
-        StoreError: the database cannot be reached, refuses, was made by a later version, or never was at ``revision``.
+        BadValueError: the store never was at ``revision``.
+        StoreError: the database cannot be reached, refuses, or was made by a later version.
     """
     with database.writing(serial="migrate") as connection:
         now = _revision(connection)
         if now is None or not FIRST <= revision <= now or revision not in _revisions():
-            raise StoreError(
-                f"the store {database.name} is at revision {now} and cannot go back to {revision}:"
-                f" name one of {', '.join(one for one in sorted(_revisions()) if now and one <= now) or 'none'}"
+            known = [one for one in sorted(_revisions()) if now and one <= now]
+            remedy = f"name one of {', '.join(known)}" if known else "it has no tables"
+            raise BadValueError(
+                f"the store {database.name} is at revision {now} and cannot go back to {revision!r}: {remedy}"
             )
         _migrate(connection, database.name, "downgrade", revision)
 
