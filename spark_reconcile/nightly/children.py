@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Final
 
 GRACE_S: Final = 10.0
@@ -33,8 +34,13 @@ def end(process: subprocess.Popen[bytes]) -> None:
     """End a child and everything it started: SIGTERM, after GRACE_S SIGKILL."""
     if process.poll() is None:
         process.terminate()
-        try:
+        with suppress(subprocess.TimeoutExpired):
             process.wait(GRACE_S)
-        except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
+    kill(process)
+
+
+def kill(process: subprocess.Popen[bytes]) -> None:
+    """Kill a child and all that it started or left: a JVM whose Python ended while it started never ends by itself."""
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()

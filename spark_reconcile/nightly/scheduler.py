@@ -297,6 +297,7 @@ class Scheduler:
     def _ended(self, job: Job) -> None:
         """End the row of a child that ended without doing so itself."""
         status = job.process.returncode
+        children.kill(job.process)
         self._finish(job.ticket, f"its process ended with status {status}")
         log.info("reconciliation_ended", cluster=job.ticket.cluster, status=status)
 

@@ -42,6 +42,8 @@ with Store.connect({url!r}, timeout=5) as store:
 """
 HANGS = "import signal, subprocess, sys, time; signal.signal(15, signal.SIG_IGN)\n"
 HANGS += "subprocess.run([sys.executable, '-c', 'import time; time.sleep(600)'])"
+LEAVES = HANGS.replace("signal.SIG_IGN", "signal.SIG_DFL")
+"""Ends at once, and what it started goes on."""
 
 
 @pytest.fixture
@@ -128,12 +130,13 @@ def test_a_child_that_dies_without_a_word_is_a_failure(store: Store, running: Ca
     assert "status 9" in (row.error or "")
 
 
-def test_stopping_ends_a_child_that_will_not_and_all_it_started(
-    store: Store, running: Callable[..., threading.Event], monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("program", [HANGS, LEAVES], ids=["a child that will not", "what a child leaves"])
+def test_stopping_ends_a_child_and_all_it_started(
+    store: Store, running: Callable[..., threading.Event], monkeypatch: pytest.MonkeyPatch, program: str
 ) -> None:
     monkeypatch.setattr(children, "GRACE_S", 1.0)
     others = psutil.Process().children(recursive=True)
-    stopping = running(HANGS)
+    stopping = running(program)
     store.reconciliations.request("c", "api", time.time_ns())
     until(lambda: store.reconciliations.page("c", "running").items)
     started = until(lambda: two_besides(others))
