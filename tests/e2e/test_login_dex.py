@@ -57,6 +57,7 @@ def sign_in(page: Page, person: str) -> None:
     page.fill("input[name=login]", person)
     page.fill("input[name=password]", PASSWORD)
     page.click("button[type=submit]")
+    page.wait_for_load_state()  # before its style is there a page has other sizes
 
 
 def test_a_person_signs_in_acts_and_signs_out(browser: Browser, site: tuple[str, Store, str]) -> None:  # noqa: F811

@@ -3,7 +3,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from sqlalchemy import create_engine, select, text
+from sqlalchemy import select, text
 
 from canary.anomalies.violation import Violation
 from storage.store.errors import AllClustersError
@@ -74,14 +74,9 @@ def test_a_token_for_some_clusters_is_read_back_as_it_was_made(store: Store) -> 
     assert store.tokens.verify(every, NOW).clusters is None  # type: ignore[union-attr]
 
 
-def test_a_token_of_before_is_for_all_clusters(store: Store, store_url: str) -> None:
+def test_a_token_of_before_is_for_all_clusters(store: Store) -> None:
     words, _ = store.tokens.create("ci", "read", NOW)
-    engine = create_engine(store_url)
-    with engine.begin() as connection:
-        connection.execute(text("DROP TABLE sessions"))  # what m0010 adds
-        connection.execute(text("ALTER TABLE tokens DROP COLUMN clusters"))
-        connection.execute(text("UPDATE alembic_version SET version_num = '0009'"))
-    engine.dispose()
+    store.downgrade("0009")
     store.upgrade()
     assert store.tokens.verify(words, NOW).clusters is None  # type: ignore[union-attr]
 

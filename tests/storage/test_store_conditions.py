@@ -6,7 +6,6 @@ import dataclasses
 from typing import TYPE_CHECKING, Literal
 
 import pytest
-from sqlalchemy import create_engine, text
 
 from storage.store.values import IncidentFilter, ViolationFilter
 from tests.storage.test_store_violations import MINUTE, T0, lost
@@ -171,18 +170,11 @@ def test_more_conditions_than_one_statement_takes_end_with_their_incidents(store
     assert store.violations.page(ViolationFilter(state="open")).items == []
 
 
-def test_a_store_of_before_knows_which_conditions_had_ended(store: Store, store_url: str) -> None:
+def test_a_store_of_before_knows_which_conditions_had_ended(store: Store) -> None:
     """A row that ended before the column was there is open again when it holds again."""
     store.violations.record("c", [holds()])
     store.violations.end([KEY], T0 + 1)
-    engine = create_engine(store_url)
-    with engine.begin() as connection:
-        connection.execute(text("ALTER TABLE violations DROP COLUMN ended_ns"))
-        connection.execute(text("DROP TABLE drills"))  # what m0009 adds
-        connection.execute(text("DROP TABLE sessions"))  # what m0010 adds
-        connection.execute(text("ALTER TABLE tokens DROP COLUMN clusters"))
-        connection.execute(text("UPDATE alembic_version SET version_num = '0007'"))
-    engine.dispose()
+    store.downgrade("0007")
     store.upgrade()
     store.violations.record("c", [holds()])
     assert not opened(store)
