@@ -166,6 +166,6 @@ def test_everything_can_be_read_without_scripts_and_done_with_the_keyboard(
     page.keyboard.press("Tab")
     with page.expect_navigation():
         page.keyboard.press("Enter")
-    assert page.get_by_text("acknowledged").first.is_visible()
-    assert page.get_by_text("I am on it").is_visible()
+    page.get_by_text("acknowledged").first.wait_for()
+    page.get_by_text("I am on it").wait_for()
     page.context.close()

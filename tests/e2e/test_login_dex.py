@@ -57,7 +57,6 @@ def sign_in(page: Page, person: str) -> None:
     page.fill("input[name=login]", person)
     page.fill("input[name=password]", PASSWORD)
     page.click("button[type=submit]")
-    page.wait_for_load_state()  # before its style is there a page has other sizes
 
 
 def test_a_person_signs_in_acts_and_signs_out(browser: Browser, site: tuple[str, Store, str]) -> None:  # noqa: F811
@@ -65,11 +64,12 @@ def test_a_person_signs_in_acts_and_signs_out(browser: Browser, site: tuple[str,
     page, said = opened(browser, f"{address}/incidents/{incident}", "wide", "light", scripts=False)
     assert "/dex/" in page.url
     sign_in(page, OPERATOR)
-    assert page.url == f"{address}/incidents/{incident}"
-    assert page.get_by_role("button", name=f"Sign out {OPERATOR}").is_visible()
+    page.wait_for_url(f"{address}/incidents/{incident}")
+    page.get_by_role("button", name=f"Sign out {OPERATOR}").wait_for()
     (cookie,) = page.context.cookies(address)
     assert (cookie["name"], cookie["httpOnly"], cookie["sameSite"]) == ("canary-session", True, "Lax")
-    page.get_by_role("button", name="Acknowledge").click()
+    with page.expect_navigation():
+        page.get_by_role("button", name="Acknowledge").click()
     assert store.incidents.page().items[0].state == "acknowledged"
     form = f'<form method="post" action="{address}/incidents/{incident}/resolve"><button name="reason" value="lost">x'
     page.route(ELSEWHERE, lambda route: route.fulfill(content_type="text/html", body=form))
@@ -83,7 +83,7 @@ def test_a_person_signs_in_acts_and_signs_out(browser: Browser, site: tuple[str,
     assert store.incidents.page().items[0].state == "acknowledged"
     page.goto(f"{address}/")
     page.get_by_role("button", name="Sign out").click()
-    assert page.get_by_text("You have signed out").is_visible()
+    page.get_by_text("You have signed out").wait_for()
     assert page.context.cookies(address) == []
     page.goto(f"{address}/")
     assert "/dex/" in page.url
@@ -105,7 +105,8 @@ def test_the_button_to_sign_out_fits_and_can_be_used_by_everybody(
 ) -> None:
     page, _ = opened(browser, f"{site[0]}/?refresh=off", "narrow", "dark")
     sign_in(page, OPERATOR)
-    assert page.get_by_role("button", name="Sign out").is_visible()
+    page.get_by_role("button", name="Sign out").wait_for()
+    page.wait_for_load_state()  # before its style is there a page has other sizes
     assert page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth") <= 0
     page.evaluate(axe)
     found = page.evaluate("axe.run(document, {resultTypes: ['violations']})")["violations"]
@@ -117,7 +118,7 @@ def test_a_person_without_a_right_is_told_so(browser: Browser, site: tuple[str, 
     address, store, _ = site
     page, _ = opened(browser, f"{address}/", "wide", "light")
     sign_in(page, STRANGER)
-    assert page.get_by_text("Your account has no right to this canary").is_visible()
+    page.get_by_text("Your account has no right to this canary").wait_for()
     assert page.context.cookies(address) == [] or all("session" not in one["name"] for one in page.context.cookies())
     assert store.actions.page().items[0].action == "refused"
     page.context.close()
