@@ -168,7 +168,7 @@ def _routes() -> tuple[BaseRoute, ...]:
 
 def _verifier(provider: Provider | None, store: Store, calls: Calls) -> Callable[[str], Awaitable[Principal | None]]:
     """Return the function from a credential (a token of ours, or a JWT of the identity provider) to its principal."""
-    provider_calls = None if provider is None else _provider_calls(2)
+    verify_jwt = None if provider is None else _jwt_verifier(provider)
 
     async def verify(credential: str) -> Principal | None:
         if credential.startswith("canary_"):
@@ -176,11 +176,14 @@ def _verifier(provider: Provider | None, store: Store, calls: Calls) -> Callable
                 return None
             token = await calls(store.tokens.verify, credential, time.time_ns())
             return None if token is None else _principal(token)
-        if provider is None or provider_calls is None:
-            return None
-        return await provider_calls(provider.principal, credential)
+        return None if verify_jwt is None else await verify_jwt(credential)
 
     return verify
+
+
+def _jwt_verifier(provider: Provider) -> Callable[[str], Awaitable[Principal | None]]:
+    calls = _provider_calls(2)
+    return lambda credential: calls(provider.principal, credential)
 
 
 def _principal(known: Token | Session) -> Principal:

@@ -59,7 +59,7 @@ class Attempt:
 
     def cookie(self) -> str:
         """Return the value of its cookie."""
-        return base64.urlsafe_b64encode(json.dumps(asdict(self)).encode()).decode().rstrip("=")
+        return _plain(json.dumps(asdict(self)).encode())
 
 
 def attempt_of(cookie: str | None) -> Attempt | None:
@@ -104,7 +104,6 @@ class Login:
     def begin(self, place: str) -> tuple[str, Attempt]:
         """Return where the browser signs in, and what it keeps meanwhile."""
         attempt = Attempt(system.token_hex(32), system.token_hex(32), system.token_hex(32), place_of(place))
-        challenge = base64.urlsafe_b64encode(hashlib.sha256(attempt.verifier.encode()).digest()).decode().rstrip("=")
         parameters = {
             "response_type": "code",
             "client_id": self._settings.client_id or "",
@@ -112,7 +111,7 @@ class Login:
             "scope": " ".join(dict.fromkeys(("openid", *self._settings.scopes))),
             "state": attempt.state,
             "nonce": attempt.nonce,
-            "code_challenge": challenge,
+            "code_challenge": _plain(hashlib.sha256(attempt.verifier.encode()).digest()),
             "code_challenge_method": "S256",
         }
         return self._provider.authorization_url(parameters), attempt
@@ -139,6 +138,11 @@ class Login:
         if left_s <= 0:
             raise LoginError("The identity provider's token has expired already; set both machines' clocks.")
         return principal, left_s
+
+
+def _plain(content: bytes) -> str:
+    """Return bytes as text that URLs and cookies take as it is (base64url without padding)."""
+    return base64.urlsafe_b64encode(content).decode().rstrip("=")
 
 
 def error_word(said: object) -> str:

@@ -296,10 +296,11 @@ class Scheduler:
 
     def _ended(self, job: Job) -> None:
         """End the row of a child that ended without doing so itself."""
-        status = job.process.returncode
+        ticket, status = job.ticket, job.process.returncode
         children.kill(job.process)
-        self._finish(job.ticket, f"its process ended with status {status}")
-        log.info("reconciliation_ended", cluster=job.ticket.cluster, status=status)
+        why = f"its process ended with status {status}"
+        self._store.reconciliations.finish(ticket.reconciliation_id, ticket.holder, time.time_ns(), error=why)
+        log.info("reconciliation_ended", cluster=ticket.cluster, status=status)
 
     def _stop(self) -> None:
         try:
@@ -317,9 +318,6 @@ class Scheduler:
         assert job is not None  # noqa: S101  # both callers check it
         children.end(job.process)
         self._store.reconciliations.interrupt(job.ticket.reconciliation_id, job.ticket.holder, time.time_ns(), reason)
-
-    def _finish(self, ticket: Ticket, error: str) -> None:
-        self._store.reconciliations.finish(ticket.reconciliation_id, ticket.holder, time.time_ns(), error=error)
 
     def _end_compaction(self) -> None:
         compaction, self._compaction, self._merging = self._compaction, None, frozenset()

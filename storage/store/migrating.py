@@ -4,7 +4,7 @@ Alembic is loaded only by a process that has something to migrate.
 """
 
 from importlib.resources import files
-from typing import Final, Literal
+from typing import Literal
 
 from sqlalchemy import Connection, inspect, text
 
@@ -13,8 +13,6 @@ from storage.store.database import Database
 from storage.store.errors import BadValueError, StoreError
 
 _VERSIONS = files("storage.store") / "migrations" / "versions"
-FIRST: Final = "0001"
-"""The revision of the first tables; nothing was before."""
 
 
 def upgrade(database: Database) -> None:
@@ -39,8 +37,8 @@ def downgrade(database: Database, revision: str) -> None:
     """
     with database.writing(serial="migrate") as connection:
         now = _revision(connection)
-        if now is None or not FIRST <= revision <= now or revision not in _revisions():
-            known = [one for one in sorted(_revisions()) if now and one <= now]
+        known = [one for one in sorted(_revisions()) if now and one <= now]
+        if revision not in known:
             remedy = f"name one of {', '.join(known)}" if known else "it has no tables"
             raise BadValueError(
                 f"the store {database.name} is at revision {now} and cannot go back to {revision!r}: {remedy}"

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 import yaml
 
 from canary.lab.jars import cache
+from tests.kubernetes.node import run
 from tests.support.waiting import until
 
 if TYPE_CHECKING:
@@ -70,9 +71,7 @@ except PermissionError:
 
 def podman(*words: object) -> str:
     """Run podman to its end; return what it wrote."""
-    done = subprocess.run([*PODMAN, *map(str, words)], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, f"{words}: {done.stderr[-3000:]}{done.stdout[-2000:]}"
-    return done.stdout
+    return run(*PODMAN, *words)
 
 
 @contextmanager

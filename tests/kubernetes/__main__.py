@@ -18,7 +18,9 @@ import httpx
 import yaml
 
 from canary.lab.jars import cache
+from canary.lab.state import free_ports
 from tests.kubernetes.node import CHART, ROOT, Node, run
+from tests.support.prometheus import program, running, until_ready
 from tests.support.waiting import until
 
 if TYPE_CHECKING:
@@ -101,8 +103,8 @@ class Proof:
                 "the loss is said",
             )
             said(f"{lost[0]['severity']}: {lost[0]['summary']}")
-            firing = until(lambda: [one for one in alerts() if "CanaryLostWrite" in alerts()], 60, "the alert fires")
-            said(f"firing: {', '.join(sorted(set(firing)))}")
+            until(lambda: "CanaryLostWrite" in alerts(), 60, "the alert fires")
+            said(f"firing: {', '.join(sorted(alerts()))}")
         with step("`helm upgrade`: pods are replaced one after the other, counters go on") as said:
             before = api.metric("canary_probes_acked_total")
             node.helm(
@@ -339,23 +341,21 @@ def prometheus(folder: Path, api: Api) -> Iterator[Any]:
         ],
     }
     (folder / "prometheus.yml").write_text(yaml.safe_dump(config))
-    options = [
-        "--config.file",
-        folder / "prometheus.yml",
-        "--storage.tsdb.path",
-        folder / "tsdb",
-        "--web.listen-address",
-        "127.0.0.1:19090",
-    ]
-    with subprocess.Popen(["prometheus", *map(str, options)], stderr=subprocess.DEVNULL) as process:
-        try:
-            yield lambda: [
-                one["labels"]["alertname"]
-                for one in httpx.get("http://127.0.0.1:19090/api/v1/alerts").json()["data"]["alerts"]
-                if one["state"] == "firing"
-            ]
-        finally:
-            process.terminate()
+    (port,) = free_ports(1)
+    address = f"http://127.0.0.1:{port}"
+    command = (
+        program("PROMETHEUS", "prometheus"),
+        f"--config.file={folder}/prometheus.yml",
+        f"--storage.tsdb.path={folder}/tsdb",
+        f"--web.listen-address=127.0.0.1:{port}",
+    )
+    with running(*command, log=folder / "prometheus.log"):
+        until_ready(address, folder)
+        yield lambda: {
+            one["labels"]["alertname"]
+            for one in httpx.get(f"{address}/api/v1/alerts").json()["data"]["alerts"]
+            if one["state"] == "firing"
+        }
 
 
 def last(said: str) -> str:

@@ -5,21 +5,19 @@ Once with one release for all clusters, and once with a release for each.
 
 from __future__ import annotations
 
-import itertools
 import os
 import random
 import time
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, Final
 
-import fsspec
-
 from canary.drills.rig.installation import Installation
 from canary.lab import Lab
 from storage.store import Store
+from tests.support.families import kill
 from tests.support.postgres import Postgres
-from tests.support.s3 import object_store
-from tests.support.scheduling import fails, pod
+from tests.support.s3 import object_store, shipped
+from tests.support.scheduling import pod
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -76,8 +74,7 @@ def _probe(fleet: Installation, names: Sequence[str], stopping: Event, tell: Cal
         while here != set(names) and not stopping.wait(1.0):
             if time.monotonic() - began > _PATIENCE_S or (ended := fleet.ended()):
                 raise RuntimeError(f"probes of {set(names) - here} do not come: {ended}")
-            found = fsspec.filesystem("s3", skip_instance_cache=True).glob(f"{_LOG}/probes/**/*.parquet")
-            here = {path.rsplit("/", 1)[1].split("--")[0] for path in found}
+            here = shipped(_LOG)
         tell(f"{len(here)} clusters are probed, after {time.monotonic() - began:.0f} s")
     finally:
         fleet.stop()
@@ -98,14 +95,12 @@ def _nights(
     wrong: list[str] = []
     with ExitStack() as stack:
         pods = {name: stack.enter_context(pod(config, url)) for name, config in configs.items()}
-        waiting, asked, spared = iter(names), dict[str, str](), itertools.count(1)
-        doomed: set[str] = set()
+        waiting, asked = iter(names), dict[str, str]()
+        doomed = set(names[_FAILS_EVERY - 1 :: _FAILS_EVERY])
         done = 0
         while not stopping.wait(0.2):
             while len(asked) < _AT_ONCE and (name := next(waiting, None)) is not None:
                 asked[name] = store.reconciliations.request(name, "api", time.time_ns()).id
-                if next(spared) % _FAILS_EVERY == 0:
-                    doomed.add(name)
             if not asked:
                 break
             for name, night in list(asked.items()):
@@ -116,7 +111,7 @@ def _nights(
                 if row.state == "running" and name in doomed and row.progress and chance.random() < 0.05:
                     doomed.remove(name)
                     whose = name if name in pods else "fleet"
-                    fails(pods[whose])
+                    kill(pods[whose])
                     pods[whose] = stack.enter_context(pod(configs[whose], url))
                     failures += 1
                 if row.state in {"succeeded", "failed"}:

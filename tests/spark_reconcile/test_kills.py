@@ -23,6 +23,7 @@ from storage.store import Store
 from tests.benchmarks import reconcile_data
 from tests.spark_reconcile import one_night
 from tests.spark_reconcile.one_night import planted, verdicts
+from tests.support.families import kill
 from tests.support.waiting import until
 
 if TYPE_CHECKING:
@@ -64,17 +65,6 @@ def begun(folder: Path) -> subprocess.Popen[bytes]:
 
 def ends(process: subprocess.Popen[bytes]) -> None:
     assert process.wait(360) == 0  # 40 s on an idle machine
-
-
-def kill(process: subprocess.Popen[bytes]) -> None:
-    """Kill the job and everything it started, at once."""
-    family = [psutil.Process(process.pid), *psutil.Process(process.pid).children(recursive=True)]
-    for one in family:
-        try:
-            one.send_signal(signal.SIGKILL)
-        except psutil.NoSuchProcess:
-            continue
-    process.wait()
 
 
 def left(folder: Path) -> dict[str, Any]:

@@ -10,16 +10,16 @@ from contextlib import ExitStack
 from functools import partial
 from typing import TYPE_CHECKING
 
-import fsspec
 import pytest
 
 from canary.settings import load
 from spark_reconcile.nightly.scheduler import Scheduler
 from storage.store import Store
 from tests.spark_reconcile.test_schedule_fleet import turn
+from tests.support.families import kill
 from tests.support.process import Canary
-from tests.support.s3 import object_store
-from tests.support.scheduling import at_work, fails, pod
+from tests.support.s3 import object_store, shipped
+from tests.support.scheduling import at_work, pod
 from tests.support.waiting import until
 
 if TYPE_CHECKING:
@@ -44,12 +44,6 @@ def release(folder: Path, lab: Lab, store_url: str, cluster: str) -> Canary:
         "schedule": {"reconcile": "* * * * *"},
     }
     return Canary(folder / cluster, lab.bootstrap, "", store=store_url, parts=("run",), settings=settings)
-
-
-def shipped() -> set[str]:
-    """Return the clusters of which the object store has probes; its files are named after them."""
-    files = fsspec.filesystem("s3", skip_instance_cache=True).glob(f"{LOG}/probes/**/*.parquet")
-    return {path.rsplit("/", 1)[1].split("--")[0] for path in files}
 
 
 def scheduler(canary: Canary, store: Store) -> AbstractContextManager[None]:
@@ -98,7 +92,7 @@ def test_both_clusters_are_reconciled_for_three_nights_by_the_clock_and_when_ask
         with ExitStack() as running:
             for canary in releases.values():
                 running.enter_context(canary)
-            until(lambda: shipped() == set(CLUSTERS), 60, "both runners have shipped a segment")
+            until(lambda: shipped(LOG) == set(CLUSTERS), 60, "both runners have shipped a segment")
             assert [canary.stop() for canary in releases.values()] == [[0], [0]]
         first = stack.enter_context(pod(releases["prod-a"].config, url))
         until(lambda: turn(store, "prod-a"), 60, "it leads its cluster")
@@ -109,7 +103,7 @@ def test_both_clusters_are_reconciled_for_three_nights_by_the_clock_and_when_ask
                 until(partial(asked_for, store, cluster), 60, f"{cluster} can be asked for")
             if by == "api":
                 until(lambda: at_work_on(store, "prod-a"), NIGHT_S, "it is in the middle of the night")
-                fails(first)
+                kill(first)
             for cluster in CLUSTERS:
                 until(partial(enough, store, cluster, by, count), 60 + NIGHT_S, f"night {count} of {cluster} by {by}")
         assert nights(store, "prod-a", "api")[-1].interrupted == 1, "the one that stood by did it"

@@ -18,6 +18,7 @@ from spark_reconcile.errors import BadInputError
 from spark_reconcile.tables.writing import Folder
 from storage.probe_log.shipping import try_out
 from tests.spark_reconcile.one_night import planted
+from tests.support.families import kill
 from tests.support.hadoop import Hadoop, hadoop
 from tests.support.reconciled import files
 from tests.support.s3 import object_store
@@ -111,11 +112,7 @@ def ended(job: subprocess.Popen[bytes], folder: Path) -> int:
     try:
         status = job.wait(BUSY * RUN_S)
     finally:
-        if job.poll() is None:
-            family = [*psutil.Process(job.pid).children(recursive=True), psutil.Process(job.pid)]
-            for one in family:
-                one.kill()
-            job.wait()
+        kill(job)
     assert status in {0, 1}, (folder / "job.log").read_text(errors="replace")[-4000:]
     return status
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
 import subprocess
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -17,6 +16,7 @@ import psutil
 from canary.lab.jars import cache
 from canary.lab.jars.pinned_jars import listed
 from canary.lab.state import free_ports
+from tests.support.families import kill
 from tests.support.waiting import until
 
 if TYPE_CHECKING:
@@ -97,19 +97,7 @@ def hadoop(folder: Path) -> Iterator[Hadoop]:
         yield Hadoop(conf, f"webhdfs://{user}@127.0.0.1:{ports['nn_http']}", folder / "containers", daemons[-1].pid)
     finally:
         for process in started:
-            _ended(process)
-
-
-def _ended(process: subprocess.Popen[bytes]) -> None:
-    """Kill a daemon and what it started: containers have sessions of their own."""
-    if process.poll() is None:
-        for child in psutil.Process(process.pid).children(recursive=True):
-            try:
-                child.send_signal(signal.SIGKILL)
-            except psutil.NoSuchProcess:
-                continue
-        process.kill()
-    process.wait()
+            kill(process)  # containers, too, which have sessions of their own
 
 
 def _configured(conf: Path, folder: Path) -> Mapping[str, int]:

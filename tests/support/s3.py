@@ -7,6 +7,7 @@ import sys
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+import fsspec
 import httpx
 
 from canary.lab.state import free_ports
@@ -38,3 +39,9 @@ def object_store(bucket: str) -> Iterator[dict[str, str]]:
     finally:
         server.kill()
         server.wait()
+
+
+def shipped(url: str) -> set[str]:
+    """Return the clusters of which a probe log there has probes; its files are named after them."""
+    files = fsspec.filesystem("s3", skip_instance_cache=True).glob(f"{url}/probes/**/*.parquet")
+    return {path.rsplit("/", 1)[1].split("--")[0] for path in files}

@@ -8,7 +8,7 @@ import threading
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-import psutil
+from tests.support.families import kill
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -48,18 +48,4 @@ def pod(config: Path, store_url: str) -> Iterator[subprocess.Popen[bytes]]:
     try:
         yield process
     finally:
-        fails(process)
-
-
-def fails(pod: subprocess.Popen[bytes]) -> None:
-    """Kill all of it at once, as when its node fails; fine when it is gone."""
-    if pod.poll() is not None:
-        return
-    family = [psutil.Process(pod.pid)]
-    family[0].suspend()  # it starts nothing any more
-    family += family[0].children(recursive=True)
-    for one in family:
-        one.suspend()  # so that none of them sees another one end
-    for one in family:
-        one.kill()
-    pod.wait()
+        kill(process)

@@ -1,0 +1,24 @@
+"""A process and all that it started."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+import psutil
+
+if TYPE_CHECKING:
+    import subprocess
+
+
+def kill(process: subprocess.Popen[bytes]) -> None:
+    """Kill (-9) a process and all that it started, whatever session that is in, at once; fine when it is gone."""
+    if process.poll() is None:
+        root = psutil.Process(process.pid)
+        root.suspend()  # it starts nothing any more
+        family = [root, *root.children(recursive=True)]
+        for harm in (psutil.Process.suspend, psutil.Process.kill):  # so that none of them sees another one end
+            for one in family:
+                with suppress(psutil.NoSuchProcess):
+                    harm(one)
+    process.wait()
