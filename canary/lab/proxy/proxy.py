@@ -10,7 +10,7 @@ from canary.lab.proxy import faults
 from canary.lab.proxy.control import SOCKET
 from canary.lab.proxy.link import Link
 from canary.lab.proxy.network import FaultyNetwork
-from canary.lab.proxy.openers import opener
+from canary.lab.proxy.openers import Openers
 from canary.lab.proxy.stream import End
 from canary.lab.site import Site
 from canary.lab.state import CONTROLLER
@@ -27,6 +27,7 @@ class Proxy:
         """Take the lab."""
         self._site = site
         self._lab = site.state()
+        self._openers = Openers()
         self._network = FaultyNetwork(self._dial, self._topic_id)
         self._doors: dict[int, asyncio.Task[None]] = {}
         self._dialing: set[asyncio.Task[None]] = set()
@@ -78,7 +79,7 @@ class Proxy:
         """Find out who opened a connection, and begin to connect it to its node."""
         peer = transport.get_extra_info("peername")
         pids = {node: pid for node in self._lab.ports if (pid := self._site.pid(node)) is not None}
-        link.source = (opener(self._lab.ports[link.target], peer[1], pids) if peer else None) or "client"
+        link.source = (self._openers.find(self._lab.ports[link.target], peer[1], pids) if peer else None) or "client"
         task = asyncio.create_task(self._connect(link))
         self._dialing.add(task)
         task.add_done_callback(self._dialing.discard)
