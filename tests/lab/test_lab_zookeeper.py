@@ -37,6 +37,7 @@ def test_brokers_of_zookeeper_are_expelled_and_come_back(tmp_path: Path) -> None
             lab.kill(broker)
             lab.start_broker(broker)
             create(lab, f"on-{broker}", [broker])
+            lab.wait_isr("t", 0, {1, 2}, 120)  # or nobody else could lead it
         lab.pause(1)
         until(lambda: lab.leader("t", 0) == 2, 30, "it has no session any more")
         lab.resume(1)
