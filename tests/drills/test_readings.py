@@ -22,6 +22,7 @@ def readings(
     probes: list[tuple[int, int | None, int | None]],
     transactions: dict[int, str],
     monkeypatch: pytest.MonkeyPatch,
+    shown: dict[int, int] | None = None,
 ) -> dict[str, dict[int, int]]:
     """Return what the readings find, as offset to sequence.
 
@@ -31,6 +32,7 @@ def readings(
         probes: sequence, offset (None: not acknowledged) and transaction of each that was sent.
         transactions: outcomes.
         monkeypatch: in place of a cluster.
+        shown: what the log showed earlier, as ``there``.
     """
     rows: list[dict[str, Any]] = [
         {"topic": "t", "partition": 0, "producer_id": 7, "generation": 1, "sequence": sequence, "offset": offset,
@@ -46,7 +48,8 @@ def readings(
             pq.write_table(pa.Table.from_pylist(table), directory / name / "part.parquet")
     log = {Place("t", 0, offset): Identity(7, 1, 0, sequence) for offset, sequence in there.items()}
     monkeypatch.setattr(direct, "standing", lambda _bootstrap, _topic: log)
-    found = direct.readings(direct.look("", directory))
+    earlier = {Place("t", 0, offset): Identity(7, 1, 0, sequence) for offset, sequence in (shown or {}).items()}
+    found = direct.readings(direct.look("", directory, earlier))
     return {
         name: {place.offset: identity.sequence for place, identity in places.items()}
         for name, places in found.items()
@@ -75,3 +78,9 @@ def test_a_direct_reading_finds_what_is_not_as_it_was_promised(
     expected: dict[str, dict[int, int]],
 ) -> None:
     assert readings(tmp_path, there, probes, transactions, monkeypatch) == expected
+
+
+def test_an_aborted_record_that_was_shown_once_was_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    probes: list[tuple[int, int | None, int | None]] = [(0, 0, 3), (1, 1, 4)]
+    outcomes = {3: "aborted", 4: "committed"}
+    assert readings(tmp_path, {1: 1}, probes, outcomes, monkeypatch, shown={0: 0, 1: 1}) == {SHOWN: {0: 0}}

@@ -18,6 +18,7 @@ import pytest
 from canary.drills.report.page import page as report
 from tests.drills.playing import found, played, result
 from tests.e2e.test_browser import SIZES, axe, browser, opened  # noqa: F401  # fixtures
+from tests.support.stalls import NotInTimeError
 from tests.support.waiting import until
 
 if TYPE_CHECKING:
@@ -69,8 +70,13 @@ def test_while_a_drill_lasts_the_canarys_own_pages_tell_of_it(
             found = until(
                 lambda: re.search(r"^  the canary probes: (\S+)", told.read_text(), re.MULTILINE), 120, "it runs"
             )
-            lead = until(lambda: _lost(found[1]), 60, "the loss is on the canary's pages")
-            assert drill.poll() is None, told.read_text()
+
+            def lost() -> dict[str, Any] | None:
+                if drill.poll() is not None:
+                    raise NotInTimeError(f"the drill ended before its loss was seen: {told.read_text()}")
+                return _lost(found[1])
+
+            lead = until(lost, 60, "the loss is on the canary's pages")
             drill.send_signal(signal.SIGSTOP)  # brokers and canary go on
             _shown(browser, f"{found[1]}/?refresh=off", "status", "No")
             _shown(browser, f"{found[1]}/incidents/{lead['id']}", "incident", "Timeline")

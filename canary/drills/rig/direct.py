@@ -116,11 +116,13 @@ class Look(NamedTuple):
         sent: the probe log's rows of probes.
         outcomes: of transactions, by producer id, generation and transaction id.
         there: what stands at each place; None: a record that is no probe.
+        shown: probes that a consumer was shown earlier: which aborted ones are, differs from leader to leader.
     """
 
     sent: list[dict[str, Any]]
     outcomes: Mapping[tuple[int, int, int | None], str]
     there: Mapping[Place, Identity | None]
+    shown: Mapping[Place, Identity]
 
     def outcome(self, row: Mapping[str, Any]) -> str | None:
         """Return what became of the transaction of a probe; that of one without is committed. None: not known."""
@@ -136,14 +138,14 @@ class Look(NamedTuple):
         return {place: who for place, who in self.there.items() if who is not None}
 
 
-def look(bootstrap: str, probe_log: Path) -> Look:
-    """Read a shipped probe log, and all of its topics."""
+def look(bootstrap: str, probe_log: Path, shown: Mapping[Place, Identity]) -> Look:
+    """Read a shipped probe log, and all of its topics; ``shown``: see Look."""
     sent = rows(probe_log / "probes")
     outcomes = {_transaction(one): one["outcome"] for one in rows(probe_log / "transactions")}
     there: dict[Place, Identity | None] = {}
     for topic in {one["topic"] for one in sent}:
         there |= standing(bootstrap, topic)
-    return Look(sent, outcomes, there)
+    return Look(sent, outcomes, there, shown)
 
 
 def readings(seen: Look) -> dict[str, dict[Place, Identity]]:
@@ -161,7 +163,7 @@ def readings(seen: Look) -> dict[str, dict[Place, Identity]]:
             aborted.add((one["topic"], who))
         if seen.acked(one) and one["offset"] is not None and there.get(where(one)) != who:
             gone[where(one)] = who
-    shown = {place: who for place, who in there.items() if (place.topic, who) in aborted}
+    shown = {place: who for place, who in {**seen.shown, **there}.items() if (place.topic, who) in aborted}
     return {GONE: gone, SHOWN: shown, TWICE: _twice(there), DISORDERED: _disordered(there)}
 
 

@@ -74,6 +74,7 @@ class Ground:
         patience: how many times as long as on an idle machine anything may take.
         marks: moments by their names, s since the epoch.
         places: places of records by a name that a step gave them.
+        shown: what a direct client was shown, where a step looked.
         timeline: what happened.
         complaints: what a step found wrong, a sentence each.
     """
@@ -86,6 +87,7 @@ class Ground:
     patience: float = 3.0
     marks: dict[str, float] = field(default_factory=dict)
     places: dict[str, set[Place]] = field(default_factory=dict)
+    shown: dict[Place, Identity] = field(default_factory=dict)
     timeline: list[Line] = field(default_factory=list)
     complaints: list[str] = field(default_factory=list)
 

@@ -42,6 +42,21 @@ class RemoveFiles(Step):
 
 
 @dataclass(frozen=True, slots=True)
+class Read(Step):
+    """A direct client reads a topic, and what it is shown counts: another leader may show less of what was aborted."""
+
+    topic: str
+
+    def take(self, rig: Rig) -> None:
+        """Read it."""
+        rig.shown |= direct.found(rig.lab.bootstrap, self.topic)
+
+    def __str__(self) -> str:
+        """Say it."""
+        return f"a direct client reads {self.topic}"
+
+
+@dataclass(frozen=True, slots=True)
 class NoteRest(Step):
     """Remember the highest offset of a partition at which no transaction is open; its place is called ``name``.
 
