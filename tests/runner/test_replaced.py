@@ -51,7 +51,7 @@ def read_to(runner: ClusterRunner) -> int:
 
 def all_read(runner: ClusterRunner) -> bool:
     now = partition(runner)
-    return now.acked > 60 and all(one.unseen == 0 for one in now.consumers.values())
+    return now.acked > 60 and all(one.seen > 60 for one in now.consumers.values())
 
 
 def leads(lab: Lab, after: int) -> bool:
