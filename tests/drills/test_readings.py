@@ -49,7 +49,7 @@ def readings(
     log = {Place("t", 0, offset): Identity(7, 1, 0, sequence) for offset, sequence in there.items()}
     monkeypatch.setattr(direct, "standing", lambda _bootstrap, _topic: log)
     earlier = {Place("t", 0, offset): Identity(7, 1, 0, sequence) for offset, sequence in (shown or {}).items()}
-    found = direct.readings(direct.look("", directory, earlier))
+    found = direct.readings(direct.look("", directory), earlier)
     return {
         name: {place.offset: identity.sequence for place, identity in places.items()}
         for name, places in found.items()

@@ -77,6 +77,7 @@ def test_while_a_drill_lasts_the_canarys_own_pages_tell_of_it(
                 return _lost(found[1])
 
             lead = until(lost, 60, "the loss is on the canary's pages")
+            assert drill.poll() is None, told.read_text()
             drill.send_signal(signal.SIGSTOP)  # brokers and canary go on
             _shown(browser, f"{found[1]}/?refresh=off", "status", "No")
             _shown(browser, f"{found[1]}/incidents/{lead['id']}", "incident", "Timeline")

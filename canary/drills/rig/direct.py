@@ -116,13 +116,11 @@ class Look(NamedTuple):
         sent: the probe log's rows of probes.
         outcomes: of transactions, by producer id, generation and transaction id.
         there: what stands at each place; None: a record that is no probe.
-        shown: probes that a consumer was shown earlier: which aborted ones are, differs from leader to leader.
     """
 
     sent: list[dict[str, Any]]
     outcomes: Mapping[tuple[int, int, int | None], str]
     there: Mapping[Place, Identity | None]
-    shown: Mapping[Place, Identity]
 
     def outcome(self, row: Mapping[str, Any]) -> str | None:
         """Return what became of the transaction of a probe; that of one without is committed. None: not known."""
@@ -138,21 +136,22 @@ class Look(NamedTuple):
         return {place: who for place, who in self.there.items() if who is not None}
 
 
-def look(bootstrap: str, probe_log: Path, shown: Mapping[Place, Identity]) -> Look:
-    """Read a shipped probe log, and all of its topics; ``shown``: see Look."""
+def look(bootstrap: str, probe_log: Path) -> Look:
+    """Read a shipped probe log, and all of its topics."""
     sent = rows(probe_log / "probes")
     outcomes = {_transaction(one): one["outcome"] for one in rows(probe_log / "transactions")}
     there: dict[Place, Identity | None] = {}
     for topic in {one["topic"] for one in sent}:
         there |= standing(bootstrap, topic)
-    return Look(sent, outcomes, there, shown)
+    return Look(sent, outcomes, there)
 
 
-def readings(seen: Look) -> dict[str, dict[Place, Identity]]:
+def readings(seen: Look, shown_before: Mapping[Place, Identity]) -> dict[str, dict[Place, Identity]]:
     """Return what is not as a canary was promised: GONE, SHOWN, TWICE, DISORDERED.
 
     Promised is what was acknowledged, unless it was part of a transaction that did not commit; and of an aborted
-    transaction nothing is shown.
+    transaction nothing is shown, neither now nor ``shown_before``: which aborted records are shown differs from leader
+    to leader.
     """
     there = seen.probes
     gone: dict[Place, Identity] = {}
@@ -163,7 +162,7 @@ def readings(seen: Look) -> dict[str, dict[Place, Identity]]:
             aborted.add((one["topic"], who))
         if seen.acked(one) and one["offset"] is not None and there.get(where(one)) != who:
             gone[where(one)] = who
-    shown = {place: who for place, who in {**seen.shown, **there}.items() if (place.topic, who) in aborted}
+    shown = {place: who for place, who in {**shown_before, **there}.items() if (place.topic, who) in aborted}
     return {GONE: gone, SHOWN: shown, TWICE: _twice(there), DISORDERED: _disordered(there)}
 
 

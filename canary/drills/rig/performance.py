@@ -155,8 +155,8 @@ def play(brokers: Lab, stage: Stage, steps: Iterable[Step], says: Iterable[Said]
         told = [*(_finding(rig, one) for one in rig.canary.violations()), *rig.recorded]
         findings = tuple(sorted(told, key=lambda one: one.at))
         rig.canary.stop()
-        seen = direct.look(brokers.bootstrap, rig.canary.probe_log, rig.shown)
-        found, reading = direct.readings(seen), tally.read(seen)
+        seen = direct.look(brokers.bootstrap, rig.canary.probe_log)
+        found, reading = direct.readings(seen, rig.shown), tally.read(seen)
         for check in rig.checks:
             check()
     finally:

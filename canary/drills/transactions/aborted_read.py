@@ -24,10 +24,13 @@ _STAGE = Stage(
 """A change of leader has the log read again up to the last promise; what was aborted behind it is for the scrubber."""
 _BEFORE = (UntilAcked(40, topic=TRANSACTIONS), Stop((1, 2, 3)))
 _AFTER = (
-    *(Start((3,)), Start((1, 2))),
-    *(UntilReadable((0, 1), TRANSACTIONS), Read(TRANSACTIONS)),  # the last marker may have been on one broker alone,
-    UntilAcked(10, topic=TRANSACTIONS),  # and those that are given it now do list that transaction
+    Start((3,)),
+    Start((1, 2)),
+    UntilReadable((0, 1), TRANSACTIONS),
+    Read(TRANSACTIONS),
+    UntilAcked(10, topic=TRANSACTIONS),
 )
+"""The last marker may have been on one broker alone; those that are given it now list its transaction again."""
 
 DRILL = Drill(
     title="Aborted records are shown",

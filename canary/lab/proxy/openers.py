@@ -41,8 +41,8 @@ class Openers:
         inode = self._inode(peer, listening)
         return next((node for node, pid in pids.items() if _holds(pid, f"socket:[{inode}]")), None) if inode else None
 
-    def _inode(self, local: int, remote: int) -> int | None:
-        """Return the inode of the socket with these ports; None when there is none, 0 when its process closed it.
+    def _inode(self, local: int, remote: int) -> int:
+        """Return the inode of the socket with these ports; 0: there is none, or its process has closed it.
 
         Java's sockets, which are those of IPv6, are found by their IPv4 addresses, too.
         """
@@ -51,7 +51,7 @@ class Openers:
         self._kernel.send(_HEADER.pack(_HEADER.size + len(query), _BY_FAMILY, _REQUEST, 0, 0) + query)
         answer = self._kernel.recv(4096)
         if _HEADER.unpack_from(answer)[1] != _BY_FAMILY:  # an error: it is gone
-            return None
+            return 0
         (inode,) = struct.unpack_from("=I", answer, _INODE_AT)
         return int(inode)
 
