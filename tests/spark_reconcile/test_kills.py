@@ -23,6 +23,7 @@ from storage.store import Store
 from tests.benchmarks import reconcile_data
 from tests.spark_reconcile import one_night
 from tests.spark_reconcile.one_night import planted, verdicts
+from tests.support.executors import dies_at_work, is_executor
 from tests.support.families import kill
 from tests.support.waiting import until
 
@@ -280,11 +281,6 @@ def submitted(url: str, folder: Path, night: Path) -> subprocess.Popen[bytes]:
         )
 
 
-def at_work(folder: Path) -> bool:
-    """Return whether the first worker's executor settles a range: the stage before only looks at the log's columns."""
-    return any(" in stage 1.0 " in log.read_text(errors="replace") for log in folder.glob("work-0/*/*/stderr"))
-
-
 @pytest.mark.spark
 @pytest.mark.timeout(1200)
 def test_a_submitted_job_finds_everything_once_though_a_worker_is_killed_in_the_middle(
@@ -293,15 +289,14 @@ def test_a_submitted_job_finds_everything_once_though_a_worker_is_killed_in_the_
     url, workers = cluster
     out = tmp_path / "out"
     victim = psutil.Process(workers[0].pid)
+
+    def dies() -> bool:
+        found = filter(is_executor, victim.children(recursive=True))
+        return any(dies_at_work(one, log, victim) for one in found for log in tmp_path.glob("work-0/*/*/stderr"))
+
     job = submitted(url, tmp_path, night)
     try:
-        until(lambda: at_work(tmp_path), 120, "the victim's executor has a range", step_s=0.02)
-        family = [victim, *victim.children(recursive=True)]
-        for one in family:
-            one.suspend()  # it takes a second to start its Python, and must not be done before it is killed
-        until(lambda: len(list((out / "_work").glob("*.parquet"))) >= 2, 120, "the other has done some ranges")
-        for one in (*victim.children(recursive=True), victim):
-            one.kill()
+        until(dies, 120, "the victim's executor has a range", step_s=0.02)
         status = job.wait(600)
     finally:
         if job.poll() is None:

@@ -4,22 +4,20 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import subprocess
 import sys
 import tarfile
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import fsspec
-import psutil
 import pytest
 
 from spark_reconcile.errors import BadInputError
 from spark_reconcile.tables.writing import Folder
 from storage.probe_log.shipping import try_out
 from tests.spark_reconcile.one_night import planted
+from tests.support.executors import dies_at_work
 from tests.support.families import kill
 from tests.support.hadoop import Hadoop, hadoop
 from tests.support.reconciled import files
@@ -183,26 +181,14 @@ def test_a_container_that_is_killed_in_the_middle_costs_a_retry_and_no_verdict(
 ) -> None:
     out = f"{cluster.http}/out/killed"
 
-    def dies_at_work() -> bool:
-        """Kill an executor while it settles a range, which the second stage does; False when none is at one.
-
-        None is left frozen: the others would wait for what they fetch from it until it counts as lost, two minutes.
-        """
-        for container, process in cluster.executors().items():
-            (said,) = cluster.containers.glob(f"*/{container}/stderr")
-            with suppress(psutil.NoSuchProcess):
-                process.suspend()  # so that it is not done with the range meanwhile
-                tasks = re.findall(r"(Running|Finished) task \S+ in stage 1\.0 ", said.read_text(errors="replace"))
-                if tasks.count("Running") > tasks.count("Finished"):
-                    for one in (*process.children(recursive=True), process):
-                        one.kill()
-                    return True
-                process.resume()
-        return False
+    def dies() -> bool:
+        logs = cluster.containers.glob
+        running = cluster.executors().items()
+        return any(dies_at_work(one, log) for name, one in running for log in logs(f"*/{name}/stderr"))
 
     job = reconciling(tmp_path, on_hdfs, out, "--master", "yarn", environment=operators(tmp_path, cluster, {}))
     try:
-        until(dies_at_work, RUN_S, "an executor has a range", step_s=0.02)
+        until(dies, RUN_S, "an executor has a range", step_s=0.02)
     finally:
         status = ended(job, tmp_path)
     assert status == 1

@@ -16,6 +16,7 @@ import psutil
 from canary.lab.jars import cache
 from canary.lab.jars.pinned_jars import listed
 from canary.lab.state import free_ports
+from tests.support.executors import is_executor
 from tests.support.families import kill
 from tests.support.waiting import until
 
@@ -46,9 +47,8 @@ class Hadoop:
         """Return the JVMs of Spark's executors that run now, by container."""
         found = {}
         for process in psutil.Process(self.node_manager).children(recursive=True):
-            with suppress(psutil.Error):  # it has ended
-                words = process.cmdline()
-                if process.name() == "java" and any("CoarseGrainedExecutorBackend" in word for word in words):
+            if is_executor(process):
+                with suppress(psutil.Error):  # it has ended
                     found[Path(process.cwd()).name] = process
         return found
 
