@@ -103,6 +103,8 @@ class Patch:
         self._uncommitted: dict[int, Any] = {}
         self._positions: dict[int, int] = {}
         self._to_show: Any = None
+        self._shown_to: Any = None
+        """Who was shown it, until that one takes again: then it has noted when it was given it."""
         self._frozen: int | None = None
         self._kept: list[Any] = []
         self._given: set[tuple[int, int]] = set()
@@ -110,13 +112,17 @@ class Patch:
     # what consumers are given
 
     def take(self, client: Any, timeout_s: float, report: Any) -> list[Any]:
+        with self._changed:
+            if self._shown_to is client:
+                self._shown_to = self._to_show = None
+                self._changed.notify_all()
         messages: list[Any] = take(client, timeout_s, report)
         with self._changed:
             if "read_uncommitted" in report._client:
                 self._note(messages)
                 return messages
             if client.assignment()[0].topic == TRANSACTIONAL:
-                return self._transactional(messages)
+                return self._transactional(client, messages)
             return [m for one in messages for m in self._plain(one)]
 
     def _plain(self, message: Any) -> list[Any]:
@@ -140,7 +146,7 @@ class Patch:
                     self._uncommitted[content.transaction_id] = message
                     self._changed.notify_all()
 
-    def _transactional(self, messages: list[Any]) -> list[Any]:
+    def _transactional(self, client: Any, messages: list[Any]) -> list[Any]:
         out: list[Any] = []
         for message in messages:
             place = (message.partition(), message.offset())
@@ -152,10 +158,9 @@ class Patch:
                 self._changed.notify_all()
         wanted = self._to_show
         if wanted is not None:
-            kept, self._kept, self._to_show, self._frozen = self._kept, [], None, None
+            kept, self._kept, self._shown_to, self._frozen = self._kept, [], client, None
             self._given.add((wanted.partition(), wanted.offset()))
             out += [wanted, *kept]
-            self._changed.notify_all()
         return out
 
     # what transactions do meanwhile

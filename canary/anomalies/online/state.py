@@ -162,6 +162,8 @@ class State:
     torn: dict[tuple[int, int], IntervalSet] = field(default_factory=dict)
     """(producer_id, generation) to its transactions that were reported as seen only in part."""
     transactions: dict[tuple[int, int, int], Transaction] = field(default_factory=dict)
+    asked: dict[tuple[int, int, int], int] = field(default_factory=dict)
+    """When (ns) the latest commits were asked for: what was read before that may be told after the commit."""
     stalls: dict[str, Stall] = field(default_factory=dict)
     """By what does not move (canary.anomalies.online.topology.liveness)."""
     meters: dict[tuple[str, int], Meters] = field(default_factory=dict)

@@ -553,6 +553,39 @@ def test_a_write_read_before_its_commit_was_asked_for_is_a_precommitted_read() -
     assert b.found() == [("precommitted-read", 0, 0)]
 
 
+@pytest.mark.parametrize("outcome", ["none yet", "committed", "indeterminate"])
+def test_a_read_before_the_commit_is_one_however_late_its_reader_tells_it(outcome: str) -> None:
+    """Readers gather for up to half a second: far longer than a commit takes."""
+    b = Bench(mode="transactional")
+    sequences = transaction(b, 1, 3)
+    for sequence in sequences:
+        b.ack(sequence, sequence)
+    asked_ns = b.now_ns + 100
+    taken_ns = (asked_ns - 2, asked_ns - 1, asked_ns)
+    b.fold(f.CommitAsked(asked_ns, PRODUCER, 1, 1))
+    if outcome == "committed":
+        b.fold(f.Committed(asked_ns + 100, PRODUCER, 1, 1))
+    elif outcome == "indeterminate":
+        b.fold(f.TransactionIndeterminate(asked_ns + 100, PRODUCER, 1, 1, "no answer"))
+    b.fold(
+        *(f.Polled(ns, RC, RC, TOPIC, 0, s, PRODUCER, 1, s, 1) for ns, s in zip(taken_ns, sequences, strict=True)),
+    )
+    assert b.found() == [("precommitted-read", 0, 0), ("precommitted-read", 1, 1)]
+
+
+def test_a_read_after_the_commit_is_none_though_told_when_many_others_were_asked_for() -> None:
+    b = Bench(mode="transactional")
+    for number in range(1, 40):
+        (sequence,) = transaction(b, number, 1)
+        b.ack(sequence, sequence)
+        b.now_ns += 10**9
+        b.fold(f.CommitAsked(b.now_ns, PRODUCER, 1, number), f.Committed(b.now_ns, PRODUCER, 1, number))
+    for number in range(1, 40):
+        read(b, number, number - 1, number - 1)
+    assert b.found() == []
+    assert len(b.tracker.state.asked) < 15, "what no reader can tell any more is forgotten"
+
+
 def test_a_write_read_after_its_commit_was_asked_for_is_fine() -> None:
     b = Bench(mode="transactional")
     (sequence,) = transaction(b, 1, 1)

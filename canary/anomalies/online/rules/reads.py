@@ -72,7 +72,7 @@ def polled(scope: Scope, run: Sequence[f.Polled]) -> None:  # noqa: C901, PLR091
     if committed and not plain:
         transactions.zombie(scope, probes, first.consumer)
     if committed and first.transaction_id is not None:
-        transactions.read(scope, probes, first.consumer, first.transaction_id)
+        transactions.read(scope, probes, run, first.transaction_id)
 
 
 def _not_alone_beyond(log: Log, probes: Probes, epoch: int | None) -> None:

@@ -1,8 +1,13 @@
 """Transactions: what commits promise, what aborts forbid, and reads that come before either.
 
-An outcome may arrive before or after the reads of its writes. A transaction without a known outcome, or of a dead
-generation, is indeterminate until a read_committed consumer is given one of its writes: that proves it committed.
+An outcome may arrive before or after the reads of its writes. Readers gather what they are given before they tell it,
+so what was read before a commit was asked for is known by the time at which it was taken, on the process's one clock.
+A transaction without a known outcome, or of a dead generation, is indeterminate until a read_committed consumer is
+given one of its writes: that proves it committed.
 """
+
+from bisect import bisect_left
+from collections.abc import Sequence
 
 from canary import facts as f
 from canary.anomalies.online import generations
@@ -17,8 +22,12 @@ from canary.anomalies.online.stream import Stream
 from canary.anomalies.online.topology import liveness
 from canary.anomalies.policy import FENCED
 from canary.anomalies.violation import Records
+from canary.facts.batch import column
 from canary.probe.identity import Identity
 from canary.workloads.relay import WORKLOAD as RELAY
+
+TOLD_NS = 10 * 10**9
+"""Readers have told by then what they were given: they gather for half a second at most, and may wait for the disk."""
 
 
 def began(scope: Scope, fact: f.TransactionBegan) -> None:
@@ -29,8 +38,13 @@ def began(scope: Scope, fact: f.TransactionBegan) -> None:
 def commit_asked(scope: Scope, fact: f.CommitAsked) -> None:
     """commit_transaction() is about to be called: from here on its writes may be read."""
     transaction = scope.transaction(fact.producer_id, fact.generation, fact.transaction_id)
-    if transaction is not None and transaction.asked_at_ns is None:
-        transaction.asked_at_ns = fact.at_ns
+    if transaction is None or transaction.asked_at_ns is not None:
+        return
+    transaction.asked_at_ns = fact.at_ns
+    asked = scope.state.asked
+    for key in [key for key, at_ns in asked.items() if at_ns < fact.at_ns - TOLD_NS]:
+        del asked[key]
+    asked[fact.producer_id, fact.generation, fact.transaction_id] = fact.at_ns
 
 
 def fenced(scope: Scope, producer_id: int, generation: int) -> bool:
@@ -191,28 +205,42 @@ def zombie_after_expiry(scope: Scope, topic: Topic, log: Log, first: f.Polled, n
         scope.emit_run(topic, log, Records(first.offset + skip, n - skip, who), found)
 
 
-def read(scope: Scope, probes: Probes, consumer: str, transaction_id: int) -> None:
-    """A read_committed consumer was given writes of a transaction."""
-    topic, log, stream, sequence, n, offset = probes
+def read(scope: Scope, probes: Probes, run: Sequence[f.Polled], transaction_id: int) -> None:
+    """A read_committed consumer was given writes of a transaction: ``run`` is how it told that."""
+    topic, _, stream, sequence, n, offset = probes
+    consumer = run[0].consumer
     key = (stream.producer_id, stream.generation, transaction_id)
     transaction = scope.state.transactions.get(key)
     is_recorded = stream.live or (transaction is not None and transaction.relayed) or stream.transactions.get(sequence)
     if stream.mode == RELAY.name and not is_recorded and is_reread(consumer) is None:
         relays.unrecorded(scope)
+    if stream.live:
+        _before_commit(scope, probes, run, transaction_id)
     if transaction is None:
         return  # settled before
     if transaction.outcome == "indeterminate":
         del scope.state.transactions[key]
         _promise_all(scope, transaction)
         return
-    if transaction.asked_at_ns is None and stream.live:
-        evidence = {"consumer": consumer, "transaction_id": transaction_id}
-        before = "of a transaction before its commit was asked for"
-        found = Found(
-            "precommitted-read",
-            stream.mode,
-            always(f"{consumer} was given a write {before}", evidence),
-            f"{consumer} was given writes {before}",
-        )
-        scope.emit_run(topic, log, probes.records, found)
     transaction.reads.extend([topic.name, stream.tag, sequence + i, offset + i, consumer] for i in range(n))
+
+
+def _before_commit(scope: Scope, probes: Probes, run: Sequence[f.Polled], transaction_id: int) -> None:
+    """Tell of those that were taken before the transaction, of a producer of this process, was asked to commit."""
+    topic, log, stream, sequence, n, _ = probes
+    key = (stream.producer_id, stream.generation, transaction_id)
+    transaction = scope.state.transactions.get(key)
+    if transaction is None or transaction.asked_at_ns is not None:
+        n = bisect_left(column(run, "at_ns"), scope.state.asked.get(key, 0))
+    if n == 0:
+        return
+    consumer = run[0].consumer
+    evidence = {"consumer": consumer, "transaction_id": transaction_id}
+    before = "of a transaction before its commit was asked for"
+    found = Found(
+        "precommitted-read",
+        stream.mode,
+        always(f"{consumer} was given a write {before}", evidence),
+        f"{consumer} was given writes {before}",
+    )
+    scope.emit_run(topic, log, probes.part(sequence, sequence + n).records, found)
