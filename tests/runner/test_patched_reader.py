@@ -205,6 +205,7 @@ def patch(monkeypatch: pytest.MonkeyPatch) -> Patch:
     found = Patch()
     commit, abort = Session.commit, Session.abort
     monkeypatch.setattr(tail, "take", found.take)
+    monkeypatch.setattr(tail, "GATHER_S", 2.0)  # a commit is over long before a reader tells what it was given
     monkeypatch.setattr(Session, "commit", lambda session, *args: found.commit(commit, session, *args))
     monkeypatch.setattr(Session, "abort", lambda session, *args: found.abort(abort, session, *args))
     return found
