@@ -71,7 +71,7 @@ test: brokers  ## Everything that needs no Debian packages: linters, types, unit
 	lane quick $(PYTEST) --durations 15 -m 'kafka and quick and $(FAST)'; \
 	lane calm $(PYTEST) --durations 15 -m '(kafka or spark) and not quick and $(FAST)'; \
 	here lint $(MAKE) --no-print-directory lint; \
-	here unit $(PYTEST) --durations 15 -m '$(UNIT)'; \
+	here unit $(PYTEST) --numprocesses 2 --durations 15 -m '$(UNIT)'; \
 	ended
 
 test-quick: brokers  ## In three minutes: linters, types, unit tests, and one round on real brokers
@@ -83,15 +83,15 @@ test-quick: brokers  ## In three minutes: linters, types, unit tests, and one ro
 
 test-e2e: brokers  ## Tests with real Prometheus, Alertmanager and browser (needs their Debian packages)
 	@$(LANES); \
-	lane alert $(PYTEST) -m 'e2e and kafka and quick'; \
-	lane blind $(PYTEST) -m 'e2e and kafka and not quick'; \
+	lane alert $(PYTEST) --durations 5 -m 'e2e and kafka and quick'; \
+	lane blind $(PYTEST) --durations 5 -m 'e2e and kafka and not quick'; \
 	here e2e $(PYTEST) -m 'e2e and not kafka'; \
 	ended
 
 test-slow: brokers  ## The short form of what make test has no time for: a night, other Kafkas, credentials, topics' lives, drills
 	@$(LANES); \
-	lane spark $(PYTEST) -m 'slow and spark' --ignore tests/spark_reconcile/test_yarn.py; \
-	lane yarn $(PYTEST) -m 'slow and spark' tests/spark_reconcile/test_yarn.py; \
+	lane spark $(PYTEST) --durations 10 -m 'slow and spark' --ignore tests/spark_reconcile/test_yarn.py; \
+	lane yarn $(PYTEST) --durations 10 -m 'slow and spark' tests/spark_reconcile/test_yarn.py; \
 	lane drills $(PYTEST) --durations 10 -m 'slow and kafka and not spark' tests/drills; \
 	lane brokers $(PYTEST) --durations 10 -m 'slow and kafka and not spark' --ignore tests/drills; \
 	here slow $(PYTEST) -m 'slow and not kafka and not spark'; \
