@@ -567,6 +567,8 @@ def test_a_read_before_the_commit_is_one_however_late_its_reader_tells_it(outcom
         b.fold(f.Committed(asked_ns + 100, PRODUCER, 1, 1))
     elif outcome == "indeterminate":
         b.fold(f.TransactionIndeterminate(asked_ns + 100, PRODUCER, 1, 1, "no answer"))
+    transaction(b, 2, 1)
+    b.fold(f.CommitAsked(asked_ns + 10**9, PRODUCER, 1, 2))
     b.fold(
         *(f.Polled(ns, RC, RC, TOPIC, 0, s, PRODUCER, 1, s, 1) for ns, s in zip(taken_ns, sequences, strict=True)),
     )
