@@ -392,10 +392,7 @@ ONLINE: Final[list[Mutation]] = [
     *mutations(
         _RULES + "rules/transactions.py",
         _TESTS,
-        (
-            "    asked[fact.producer_id, fact.generation, fact.transaction_id] = fact.at_ns",
-            "    pass",
-        ),
+        ("    asked[key] = fact.at_ns", "    pass"),
         ('            miss(scope, Probes(topic, log, stream, sequence, 1, place[0]), "displaced")', "            pass"),
         ("            promise_unplaced(topic, log, stream, sequence, sequence + 1)", "            pass"),
         ("        if sequence not in stream.acked or sequence in stream.lost:", "        if sequence in stream.lost:"),
@@ -416,8 +413,8 @@ ONLINE: Final[list[Mutation]] = [
             "scope.emit_run(topic, log, probes.records, found)",
         ),
         ('if transaction.outcome == "indeterminate":', "if False:"),
-        ("if transaction is None or transaction.asked_at_ns is not None:\n        n =", "if True:\n        n ="),
-        ("if at_ns < fact.at_ns - TOLD_NS]", "if True]"),
+        ("if key in state.asked or key not in state.transactions:", "if True:"),
+        ("if at_ns < fact.at_ns - TOLD_NS and k not in unsettled]", "if True]"),
         ("    transaction.reads.extend(", "    [].extend("),
         ("and producer.mode in FENCED and generation < producer.generation", "and generation < producer.generation"),
     ),

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 import psutil
 
+from tests.support.families import kill_family
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -26,10 +28,7 @@ def dies_at_work(executor: psutil.Process, said: Path, host: psutil.Process | No
         executor.suspend()  # so that it is not done with the range meanwhile
         tasks = re.findall(r"(Running|Finished) task \S+ in stage 1\.0 ", said.read_text(errors="replace"))
         if tasks.count("Running") > tasks.count("Finished"):
-            victim = host or executor
-            for one in (victim, *victim.children(recursive=True)):
-                with suppress(psutil.NoSuchProcess):
-                    one.kill()
+            kill_family(host or executor)
             return True
         executor.resume()
     return False

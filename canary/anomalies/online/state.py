@@ -36,7 +36,6 @@ class Transaction:
     """
 
     mode: str
-    asked_at_ns: int | None = None
     outcome: str = "open"
     writes: list[list[Any]] = field(default_factory=list)
     reads: list[list[Any]] = field(default_factory=list)
@@ -163,7 +162,7 @@ class State:
     """(producer_id, generation) to its transactions that were reported as seen only in part."""
     transactions: dict[tuple[int, int, int], Transaction] = field(default_factory=dict)
     asked: dict[tuple[int, int, int], int] = field(default_factory=dict)
-    """When (ns) the latest commits were asked for: what was read before that may be told after the commit."""
+    """When (ns) a transaction was asked to commit: while it is open, and until readers have told what came before."""
     stalls: dict[str, Stall] = field(default_factory=dict)
     """By what does not move (canary.anomalies.online.topology.liveness)."""
     meters: dict[tuple[str, int], Meters] = field(default_factory=dict)

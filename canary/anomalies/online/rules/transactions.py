@@ -37,14 +37,13 @@ def began(scope: Scope, fact: f.TransactionBegan) -> None:
 
 def commit_asked(scope: Scope, fact: f.CommitAsked) -> None:
     """commit_transaction() is about to be called: from here on its writes may be read."""
-    transaction = scope.transaction(fact.producer_id, fact.generation, fact.transaction_id)
-    if transaction is None or transaction.asked_at_ns is not None:
+    asked, unsettled = scope.state.asked, scope.state.transactions
+    key = (fact.producer_id, fact.generation, fact.transaction_id)
+    if key not in unsettled or key in asked:
         return
-    transaction.asked_at_ns = fact.at_ns
-    asked = scope.state.asked
-    for key in [key for key, at_ns in asked.items() if at_ns < fact.at_ns - TOLD_NS]:
-        del asked[key]
-    asked[fact.producer_id, fact.generation, fact.transaction_id] = fact.at_ns
+    for old in [k for k, at_ns in asked.items() if at_ns < fact.at_ns - TOLD_NS and k not in unsettled]:
+        del asked[old]
+    asked[key] = fact.at_ns
 
 
 def fenced(scope: Scope, producer_id: int, generation: int) -> bool:
@@ -60,7 +59,8 @@ def fenced(scope: Scope, producer_id: int, generation: int) -> bool:
 def committed(scope: Scope, fact: f.Committed) -> None:
     """The transaction committed: its acknowledged writes become promises."""
     state = scope.state
-    transaction = state.transactions.pop((fact.producer_id, fact.generation, fact.transaction_id), None)
+    key = (fact.producer_id, fact.generation, fact.transaction_id)
+    transaction = state.transactions.pop(key, None)
     if transaction is None and fenced(scope, fact.producer_id, fact.generation):
         # it was settled when the other client had fenced this one, and yet the coordinator accepted its commit
         producer = state.producers[fact.producer_id]
@@ -74,9 +74,9 @@ def committed(scope: Scope, fact: f.Committed) -> None:
         )
     if transaction is None:
         return
-    if transaction.asked_at_ns is not None:
+    if key in state.asked:
         histogram = state.commit_latency.setdefault(transaction.mode, Histogram())
-        observe(histogram, max(fact.at_ns - transaction.asked_at_ns, 0) / 1e9)
+        observe(histogram, max(fact.at_ns - state.asked[key], 0) / 1e9)
     _promise_all(scope, transaction)
 
 
@@ -215,7 +215,7 @@ def read(scope: Scope, probes: Probes, run: Sequence[f.Polled], transaction_id: 
     if stream.mode == RELAY.name and not is_recorded and is_reread(consumer) is None:
         relays.unrecorded(scope)
     if stream.live:
-        _before_commit(scope, probes, run, transaction_id)
+        _before_commit(scope, probes, run, key)
     if transaction is None:
         return  # settled before
     if transaction.outcome == "indeterminate":
@@ -225,17 +225,16 @@ def read(scope: Scope, probes: Probes, run: Sequence[f.Polled], transaction_id: 
     transaction.reads.extend([topic.name, stream.tag, sequence + i, offset + i, consumer] for i in range(n))
 
 
-def _before_commit(scope: Scope, probes: Probes, run: Sequence[f.Polled], transaction_id: int) -> None:
+def _before_commit(scope: Scope, probes: Probes, run: Sequence[f.Polled], key: tuple[int, int, int]) -> None:
     """Tell of those that were taken before the transaction, of a producer of this process, was asked to commit."""
     topic, log, stream, sequence, n, _ = probes
-    key = (stream.producer_id, stream.generation, transaction_id)
-    transaction = scope.state.transactions.get(key)
-    if transaction is None or transaction.asked_at_ns is not None:
-        n = bisect_left(column(run, "at_ns"), scope.state.asked.get(key, 0))
+    state = scope.state
+    if key in state.asked or key not in state.transactions:
+        n = bisect_left(column(run, "at_ns"), state.asked.get(key, 0))
     if n == 0:
         return
     consumer = run[0].consumer
-    evidence = {"consumer": consumer, "transaction_id": transaction_id}
+    evidence = {"consumer": consumer, "transaction_id": key[2]}
     before = "of a transaction before its commit was asked for"
     found = Found(
         "precommitted-read",
