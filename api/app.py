@@ -19,14 +19,16 @@ from api.access.auth import Authentication
 from api.access.headers import security_headers
 from api.access.login import Login, LoginError
 from api.metrics import collect
-from api.pages import incident, incident_list, login, runbooks, status
+from api.openapi import secured
+from api.pages import clusters as cluster_pages
+from api.pages import incident, incident_list, login, records, runbooks, status
 from api.pages.login import Entrance
+from api.pages.rendering import refused
 from api.principal import Principal
 from api.problems import documented
-from api.responses import Answers
+from api.responses import Answers, heads
 from api.rest import (
     actions,
-    audit,
     clusters,
     exports,
     incidents,
@@ -37,6 +39,7 @@ from api.rest import (
     topology,
     unseen,
     violations,
+    watched,
 )
 from api.state import State
 from api.store_calls import Calls
@@ -58,9 +61,9 @@ if TYPE_CHECKING:
 
 DESCRIPTION = """Does Kafka keep the writes that it acknowledged? Numbered probes are written, read back, remembered and
 judged; this is what is known. Errors are problem documents (RFC 9457); lists answer `{"items", "next_cursor"}` and go
-on with `?cursor=<next_cursor>`; JSON answers carry an ETag (send it back as If-None-Match: 304 means unchanged). With
-auth on, send `Authorization: Bearer TOKEN`: reading needs the scope read, changing something operate. Times are RFC
-3339 in UTC; numbers of identities and offsets have up to 63 bits."""
+on with `?cursor=<next_cursor>`; HEAD is answered wherever GET is; JSON answers carry an ETag (send it back as
+If-None-Match: 304 means unchanged). With auth on, send `Authorization: Bearer TOKEN`: reading needs the scope read,
+changing something operate. Times are RFC 3339 in UTC; numbers of identities and offsets have up to 63 bits."""
 
 
 def create_app(settings: Settings, store: Store, probe_log: ProbeLogReader | None = None) -> FastAPI:
@@ -87,19 +90,16 @@ def create_app(settings: Settings, store: Store, probe_log: ProbeLogReader | Non
         store=store,
         probe_log=_late_probe_log(settings.probe_log.url) if probe_log is None else lambda: probe_log,
         calls=calls,
-        log_calls=Calls(
-            "probe log",
-            (ProbeLogError, OSError),
-            refusals=(NothingThereError, WindowTooLargeError),
-            threads=4,
-            timeout=20.0,
-        ),
+        log_calls=_log_calls(),
         configured=tuple(cluster.name for cluster in settings.clusters if not cluster.embedded),
         api=settings.api,
+        notified=tuple(one.name for one in settings.notify),
     )
-    errors.install(app)
+    errors.install(app, refused)
+    app.openapi = secured(app.openapi)  # type: ignore[method-assign]  # FastAPI's own way to extend the document
     app.mount("/static", StaticFiles(directory=Path(__file__).parent / "static"), name="static")
     app.add_middleware(Answers, keep_s=settings.api.answers_cache, monotonic=time.monotonic)
+    app.add_middleware(heads)
     provider = None if settings.api.auth.oidc is None else _provider(settings.api.auth.oidc)
     app.state.entrance = entrance = None if provider is None else _entrance(settings.api, provider)
 
@@ -121,6 +121,11 @@ def create_app(settings: Settings, store: Store, probe_log: ProbeLogReader | Non
     )
     app.add_middleware(security_headers)
     return app
+
+
+def _log_calls() -> Calls:
+    refusals = NothingThereError, WindowTooLargeError
+    return Calls("probe log", (ProbeLogError, OSError), refusals=refusals, threads=4, timeout=20.0)
 
 
 def _late_probe_log(url: str) -> Callable[[], ProbeLogReader]:
@@ -154,14 +159,14 @@ def _routes() -> tuple[BaseRoute, ...]:
         probes,
         unseen,
         topology,
-        audit,
+        watched,
         reconciliations,
         actions,
         stream,
     ):
         rest.include_router(module.router)
     every.include_router(rest)
-    for module in (health, collect, status, incident_list, incident, runbooks, login):
+    for module in (health, collect, status, cluster_pages, incident_list, incident, records, runbooks, login):
         every.include_router(module.router)
     return tuple(every.routes)
 

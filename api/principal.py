@@ -7,6 +7,10 @@ from typing import Final
 from starlette.requests import HTTPConnection
 
 NOBODY: Final = "anonymous"
+SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS"})
+"""Methods that change nothing: they need the scope read, all others operate."""
+OPEN: Final = "/healthz"
+"""What is answered without a token, whatever the settings say."""
 SIGNED_IN: Final = ContextVar("signed_in", default="")
 """The name of the person whose browser's session sent this request; "": there is no session. For pages."""
 

@@ -1,13 +1,11 @@
 """Errors as problem documents (RFC 9457): what is wrong and what to do, without a traceback."""
 
 from http import HTTPStatus
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.requests import Request
 from starlette.responses import Response
-
-T = TypeVar("T")
 
 MEDIA_TYPE = "application/problem+json"
 
@@ -36,17 +34,6 @@ class ProblemError(Exception):
         self.status = status
         self.detail = detail
         self.title = title or HTTPStatus(status).phrase
-
-
-def existing(row: T | None, what: str, row_id: str) -> T:
-    """Return a row of the store.
-
-    Raises:
-        ProblemError: 404, there is none: ``row`` is None.
-    """
-    if row is None:
-        raise ProblemError(404, f"There is no {what} with the id {row_id!r}.")
-    return row
 
 
 def problem(

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from api.app import create_app
+from api.openapi import body_of, operations
 from canary.settings import Settings
 from storage.store.store import Store
 
@@ -30,9 +32,11 @@ def rest_reference() -> str:
     document = app.openapi()
     shapes = document["components"]["schemas"]
     parts = [HEAD, document["info"]["description"], "\n\n"]
-    for path, methods in document["paths"].items():
-        for method, operation in methods.items():
-            parts.extend(_operation(path, method, operation))
+    for name, scheme in document["components"]["securitySchemes"].items():
+        parts.append(f"* `{name}`: {scheme['description']}\n")
+    parts.append("\n")
+    for path, method, operation in operations(document):
+        parts.extend(_operation(path, method, operation, body_of(document, operation)))
     parts.append("## Shapes\n\n")
     for name in sorted(shapes):
         if name not in {"HTTPValidationError", "ValidationError"}:
@@ -40,7 +44,9 @@ def rest_reference() -> str:
     return "".join(parts).rstrip() + "\n"
 
 
-def _operation(path: str, method: str, operation: Mapping[str, Any]) -> Iterator[str]:
+def _operation(
+    path: str, method: str, operation: Mapping[str, Any], body: tuple[str, Mapping[str, Any]] | None
+) -> Iterator[str]:
     yield f"## `{method.upper()} {path}`\n\n**{operation['summary']}.** {operation.get('description', '')}\n\n"
     parameters = operation.get("parameters", [])
     if parameters:
@@ -49,9 +55,11 @@ def _operation(path: str, method: str, operation: Mapping[str, Any]) -> Iterator
             needed = " (needed)" if one.get("required") else ""
             yield f"| `{one['name']}`{needed} | {one['in']} | {_type(one['schema'])} | {one.get('description', '')} |\n"
         yield "\n"
-    body = operation.get("requestBody", {}).get("content", {}).get("application/json", {}).get("schema")
-    if body:
-        yield f"Body: {_type(body)}.\n\n"
+    if body is not None:
+        name, taken = body
+        yield f"Body: {_link(name)}.\n\n"
+        for example in taken.get("examples", ()):
+            yield f"```json\n{json.dumps(example)}\n```\n\n"
     answers = []
     for status, answer in operation["responses"].items():
         content = answer.get("content", {})
@@ -70,8 +78,7 @@ def _shape(name: str, shape: Mapping[str, Any]) -> Iterator[str]:
 def _type(schema: Mapping[str, Any]) -> str:
     words = str(schema.get("type", "anything"))
     if "$ref" in schema:
-        name = schema["$ref"].rsplit("/", 1)[1]
-        words = f"[{name}](#{name.lower()})"
+        words = _link(schema["$ref"].rsplit("/", 1)[1])
     elif "anyOf" in schema:
         words = " or ".join(_type(one) for one in schema["anyOf"])
     elif "enum" in schema:
@@ -83,6 +90,10 @@ def _type(schema: Mapping[str, Any]) -> str:
     elif schema.get("format") == "date-time":
         words = "time"
     return words
+
+
+def _link(shape: str) -> str:
+    return f"[{shape}](#{shape.lower()})"
 
 
 def main(arguments: list[str]) -> int:

@@ -1,4 +1,4 @@
-"""JSON answers to GET: each has an ETag (and 304), and equal requests at the same time share one answer.
+"""JSON answers to GET: each has an ETag (and 304), and equal requests at the same time share one answer. And HEAD.
 
 Requests are equal if their senders may see the same clusters, too.
 A change through this process shows at once, a change by another process after at most ``api.answers_cache``.
@@ -8,19 +8,19 @@ import asyncio
 import hashlib
 from collections import OrderedDict
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
-from starlette.requests import HTTPConnection
+from starlette.requests import ClientDisconnect, HTTPConnection
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from api.principal import principal_of
+from api.principal import SAFE, principal_of
 
 KEPT: Final = "/api/v1/"
 """Only answers below this path are kept; others are about this process."""
 MOST: Final = 128
 LARGEST: Final = 2 * 2**20
-_SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 
 Headers = list[tuple[bytes, bytes]]
 Key = tuple[frozenset[str] | None, str, bytes]
@@ -55,7 +55,7 @@ class Answers:
             await self._app(scope, receive, send)
         elif scope["method"] == "GET":
             await self._get(scope, receive, send)
-        elif scope["method"] in _SAFE:
+        elif scope["method"] in SAFE:
             await self._app(scope, receive, send)
         else:
             self._forget()
@@ -97,6 +97,31 @@ class Answers:
     def _forget(self) -> None:
         self._kept.clear()
         self._asked.clear()
+
+
+def heads(app: ASGIApp) -> ASGIApp:
+    """Return ``app`` with an answer to HEAD wherever it has one to GET: the same, without its body."""
+
+    async def answered(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http" or scope["method"] != "HEAD":
+            await app(scope, receive, send)
+            return
+
+        async def without_body(message: Message) -> None:
+            if message["type"] != "http.response.body":
+                await send(message)
+                return
+            await send({"type": "http.response.body", "body": b""})
+            if message.get("more_body"):
+                raise _ENOUGH
+
+        with suppress(ClientDisconnect):  # what Starlette makes of _ENOUGH: a stream would never end
+            await app({**scope, "method": "GET"}, receive, without_body)
+
+    return answered
+
+
+_ENOUGH: Final = OSError("the answer to HEAD is complete")
 
 
 class _Reader:

@@ -43,6 +43,13 @@ def rfc3339(ns: int) -> str:
     return _rfc3339(moment(ns))
 
 
+def clock(ns: int, near_ns: int | None) -> str:
+    """Return the time of day (UTC), with its date where that is not the date of ``near_ns``."""
+    at = moment(ns)
+    same = near_ns is not None and moment(near_ns).date() == at.date()
+    return at.strftime("%H:%M:%S" if same else "%Y-%m-%d %H:%M:%S")
+
+
 def moment_or_none(ns: int | None) -> datetime | None:
     """Return the moment, or None for None."""
     return None if ns is None else moment(ns)

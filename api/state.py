@@ -15,6 +15,7 @@ from starlette.requests import Request
 
 from api.knowledge.evidence import Survived
 from api.knowledge.heartbeats import Heartbeats
+from api.knowledge.trends import Trends
 from api.knowledge.views import ClusterView, read_views
 from api.principal import principal_of
 from api.store_calls import Calls, UnavailableError
@@ -26,6 +27,7 @@ from storage.store.values import (
     DrillRun,
     Incident,
     IncidentFilter,
+    Receiver,
     Reconciliation,
     StoredViolation,
     ViolationCount,
@@ -64,6 +66,8 @@ class Knowledge:
     """The unresolved ones, newest first."""
     proofs: Sequence[DrillRun] = ()
     """Each cluster's last drill that was found and came back from the pager."""
+    receivers: Sequence[Receiver] = ()
+    """Who is told of incidents by the canary itself."""
 
 
 @dataclass(slots=True)
@@ -94,7 +98,7 @@ class Remembered:
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """The state of one application. ``configured``: the clusters in the settings."""
+    """The state of one application. ``configured``: the clusters in the settings; ``notified``: the receivers there."""
 
     store: Store
     probe_log: Callable[[], ProbeLogReader]
@@ -102,13 +106,17 @@ class State:
     log_calls: Calls
     configured: tuple[str, ...]
     api: ApiSettings
+    notified: tuple[str, ...] = ()
     now_ns: Callable[[], int] = time.time_ns
+    began_ns: int = field(default_factory=time.time_ns)
     monotonic: Callable[[], float] = time.monotonic
     process_metrics: bool = True
     streams: Streams = field(default_factory=Streams)
     rendered: Rendered = field(default_factory=Rendered)
     survived: Remembered = field(default_factory=Remembered)
     heartbeats: Heartbeats = field(default_factory=Heartbeats)
+    trends: Trends = field(default_factory=Trends)
+    """By cluster; shared by all principals, as a page shows those of the clusters in its own knowledge only."""
     limited: OrderedDict[frozenset[str], State] = field(default_factory=OrderedDict)
 
     def of(self, clusters: frozenset[str] | None) -> State:
@@ -123,6 +131,7 @@ class State:
             store=self.store.of(clusters),
             probe_log=lambda: self.probe_log().of(clusters),
             configured=tuple(name for name in self.configured if name in clusters),
+            notified=(),
             streams=Streams(open=self.streams.open),
             rendered=Rendered(),
             survived=Remembered(),
@@ -165,6 +174,7 @@ class State:
         now_ns = self.now_ns()
         heard = partial(self.heartbeats.heard, now_s=self.monotonic())
         clusters = read_views(self.store.views.all(), now_ns, self.configured, heard)
+        self.trends.note(clusters, self.monotonic())
         return Knowledge(
             now_ns,
             clusters,
@@ -174,7 +184,15 @@ class State:
             frozenset(self._quiet(clusters, now_ns)),
             self._incidents(),
             self.store.drills.last_proofs(),
+            self._receivers(),
         )
+
+    def _receivers(self) -> list[Receiver]:
+        """Return the receivers of the settings. For one that no process knows, none has looked since this one began."""
+        if not self.notified:
+            return []
+        known = {one.name: one for one in self.store.notifications.receivers(self.notified)}
+        return [known.get(name) or Receiver(name, self.began_ns, self.began_ns, 0, 0) for name in self.notified]
 
     def _incidents(self) -> list[Incident]:
         found = [

@@ -15,6 +15,7 @@ MODULES: Final = {
     "gcs": ("gcsfs",),
     "abfs": ("adlfs",),
     "hdfs": ("requests",),
+    "otlp": ("opentelemetry.proto",),
 }
 """The modules that an extra brings, as far as the canary's code or a library of it asks for them."""
 _SCHEMES: Final = {
@@ -29,10 +30,17 @@ _SCHEMES: Final = {
 
 def lacking(extra: str, what: str) -> str | None:
     """Return what to say where ``what`` needs an extra that is not installed; None where it is."""
-    missing = [name for name in MODULES[extra] if importlib.util.find_spec(name) is None]
+    missing = [name for name in MODULES[extra] if not _installed(name)]
     if not missing:
         return None
     return f"{what} needs {' and '.join(missing)}: pip install 'kafka-durability-canary[{extra}]'"
+
+
+def _installed(module: str) -> bool:
+    try:
+        return importlib.util.find_spec(module) is not None
+    except ModuleNotFoundError:  # of the package that it would be in
+        return False
 
 
 def require(extra: str, what: str) -> None:

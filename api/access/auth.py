@@ -32,14 +32,13 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from api.access.login import ENTRANCE, Login
-from api.principal import NOBODY, SIGNED_IN, Principal, principal_of
+from api.principal import NOBODY, OPEN, SAFE, SIGNED_IN, Principal, principal_of
 from api.store_calls import UnavailableError
 from canary.settings.serving import LOOPBACK_NAMES, ApiSettings
 from storage.store.errors import AllClustersError
 
 log = structlog.get_logger(__name__)
 
-SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 REMEMBERED_S: Final = 10.0
 """A valid token is looked up again after so long: a revoked one works no longer."""
 WINDOW_S: Final = 60.0
@@ -142,7 +141,7 @@ class Authentication:
         """
         self._app = app
         self._needed = settings.needs_token
-        self._open = {"/healthz", *(f"/{name}" for name in settings.auth.open)}
+        self._open = {OPEN, *(f"/{name}" for name in settings.auth.open)}
         own = {settings.host.lower(), urlsplit(settings.url or "").hostname or ""} - {""}
         self._hosts = LOOPBACK_NAMES | own | set(settings.hosts)
         self._verify = verify
@@ -177,7 +176,7 @@ class Authentication:
     async def _refusal(self, request: Request) -> Refusal | None:
         path: str = request.scope["path"]
         # Every Host header has to be known; a request without one is not from a browser.
-        if path != "/healthz" and not all(_known(self._hosts, one) for one in request.headers.getlist("host")):
+        if path != OPEN and not all(_known(self._hosts, one) for one in request.headers.getlist("host")):
             return Refusal(
                 421, "The API is not known by this name; api.hosts lists the names that clients may use.", {}
             )

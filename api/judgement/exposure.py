@@ -65,7 +65,7 @@ def _before_unclean(own: Sequence[TopologySpan]) -> list[TopologySpan]:
     led: list[TopologySpan] = []
     isr: tuple[int, ...] = ()
     for span in own:
-        if span.leader is not None and span.leader >= 0:
+        if span.led:
             if isr and span.leader not in isr and span.leader in span.replicas:
                 former = led[-1].leader if led else None
                 return [one for one in led if one.leader == former]

@@ -1,15 +1,51 @@
-"""Refuses clusters, topics and partitions that do not exist: an empty list would read as "nothing is wrong there"."""
+"""Refuses clusters, topics, partitions and ids that do not exist, and says which do.
 
+An empty list would read as "nothing is wrong there". What the sender of the request may not see does not exist for it.
+"""
+
+import difflib
 from collections import defaultdict
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
+from typing import Any, Protocol, TypeVar
 
 from api.knowledge.views import ClusterView
 from api.problems import ProblemError
 from api.state import Knowledge, State
 from storage.store.values import TopologyFilter
 
+T_co = TypeVar("T_co", covariant=True)
+
 _MOST = 20_000
 """The most spans of a topic's timeline that are read for its partition numbers."""
+SHOWN = 20
+"""At most so many names are in a refusal."""
+_NEWEST = 200
+"""The nearest of so many ids, the newest ones, is named."""
+
+
+class _Rows(Protocol[T_co]):
+    """A repository whose rows have an id."""
+
+    def get(self, row_id: str, /) -> T_co | None: ...
+
+    @property
+    def page(self) -> Any: ...
+
+
+async def find(state: State, rows: _Rows[T_co], what: str, row_id: str) -> T_co:
+    """Return a row of the store.
+
+    Raises:
+        ProblemError: 404, with the nearest ids, or else the newest ones.
+        UnavailableError: the store does not answer.
+    """
+    row = await state.calls(rows.get, row_id)
+    if row is None:
+        newest = await state.calls(lambda: [one.id for one in rows.page(limit=_NEWEST).items])
+        near = _nearest(row_id, newest)
+        which = f"the nearest: {', '.join(near)}" if near else f"the newest: {', '.join(newest[:SHOWN]) or 'none yet'}"
+        raise ProblemError(404, f"There is no {what} with the id {row_id!r}; {which}.")
+    return row
 
 
 def find_cluster(knowledge: Knowledge, name: str) -> ClusterView:
@@ -20,7 +56,7 @@ def find_cluster(knowledge: Knowledge, name: str) -> ClusterView:
     """
     view = knowledge.clusters.get(name)
     if view is None:
-        raise ProblemError(404, f"No cluster is called {name!r}; there are: {_named(knowledge.clusters)}.")
+        raise ProblemError(404, f"No cluster is called {name!r}; there are: {named(name, knowledge.clusters)}.")
     return view
 
 
@@ -44,7 +80,7 @@ async def must_exist(state: State, cluster: str | None, topic: str | None = None
         wanted = TopologyFilter(cluster=cluster, subject="partition", topic=topic)
         watched = {span.number for span in await state.calls(state.store.topology.spans, wanted, _MOST)}
         if not watched:
-            raise ProblemError(404, f"No topic is called {topic!r}; these are probed: {_named(numbers)}.")
+            raise ProblemError(404, f"No topic is called {topic!r}; these are probed: {named(topic, numbers)}.")
         numbers[topic] = watched
     here = set().union(*numbers.values()) if topic is None else numbers[topic]
     if partition is not None and partition not in here:
@@ -52,5 +88,15 @@ async def must_exist(state: State, cluster: str | None, topic: str | None = None
         raise ProblemError(404, f"{which} partition {partition}; there are: {min(here)} to {max(here)}.")
 
 
-def _named(names: Collection[str]) -> str:
-    return ", ".join(sorted(names)) or "none yet"
+def named(wanted: str, names: Collection[str]) -> str:
+    """Return at most SHOWN of the names that there are, as a list in words; the nearest to ``wanted`` come first."""
+    near = _nearest(wanted, sorted(names))
+    shown = [*near, *(name for name in sorted(names) if name not in near)]
+    more = f" and {len(shown) - SHOWN} more" if len(shown) > SHOWN else ""
+    return f"{', '.join(shown[:SHOWN])}{more}" if shown else "none yet"
+
+
+def _nearest(wanted: str, names: Sequence[str]) -> list[str]:
+    """Return the names that begin as ``wanted`` does (at least 4 characters), or else those that are much like it."""
+    begun = [name for name in names if len(wanted) >= 4 and name.startswith(wanted)]
+    return (begun or difflib.get_close_matches(wanted[:249], names))[:SHOWN]

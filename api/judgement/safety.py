@@ -18,13 +18,12 @@ from api.knowledge.views import ClusterView
 from api.state import Knowledge
 from canary.anomalies.catalogue import CATALOGUE
 from canary.anomalies.policy import BLINDNESS, FORGOTTEN, LOSSES, UNORDERED, WRITES_LOST
-from canary.metrics.statistics import loss_rate_upper_95
 from storage.store.values import ViolationGroup
 
 Level = Literal["safe", "watch", "unknown", "broken"]
 """From best to worst. "unknown" is worse than "watch", because losses may go unnoticed."""
 
-_ORDER: Final[tuple[Level, ...]] = ("safe", "watch", "unknown", "broken")
+ORDER: Final[tuple[Level, ...]] = ("safe", "watch", "unknown", "broken")
 
 UNWRITABLE_AFTER_S = 5.0
 """A partition that acknowledges no probe for longer takes no writes."""
@@ -60,22 +59,11 @@ STORE_AWAY: Final = Judgement("unknown", "The store does not answer. Probing goe
 """The answer of a page that cannot read the store."""
 
 
-def lost_writes(cluster: str, groups: Iterable[ViolationGroup]) -> int:
-    """Return how many acknowledged writes of a cluster were ever lost, each counted once, without false alarms."""
-    return sum(row.records for row in groups if row.cluster == cluster and row.kind == WRITES_LOST)
-
-
-def loss_bound(cluster: ClusterView, groups: Iterable[ViolationGroup]) -> float | None:
-    """Return the 95 % upper bound of the cluster's loss rate since probing began, None before the first ack."""
-    acked = cluster.total("canary_probes_acked_total")
-    return loss_rate_upper_95(min(lost_writes(cluster.name, groups), acked), acked)
-
-
 def judge(cluster: ClusterView, knowledge: Knowledge) -> Judgement:
     """Judge one cluster."""
     rows = [row for row in knowledge.groups if row.cluster == cluster.name]
     hold = [(level, words) for level, rule in RULES if (words := rule(cluster, rows)) is not None]
-    level: Level = max((level for level, _ in hold), key=_ORDER.index, default="safe")
+    level: Level = max((level for level, _ in hold), key=ORDER.index, default="safe")
     first = dict(reversed(hold))
     account = _account(row for row in rows if _is_loss(row) and not _alarms(row))
     named = f"{cluster.name} {account}." if account else ""
@@ -259,7 +247,7 @@ def overall(judgements: Sequence[Judgement]) -> Judgement:
     """Return the answer for all clusters: that of the worst one, and every loss in any of them."""
     if not judgements:
         return Judgement("unknown", "No cluster is being probed yet.")
-    level = max((one.level for one in judgements), key=_ORDER.index)
+    level = max((one.level for one in judgements), key=ORDER.index)
     kept = all(one.kept for one in judgements)
     losses = [one.losses for one in judgements if one.losses]
     if level == "safe" and not losses:

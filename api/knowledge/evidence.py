@@ -33,7 +33,7 @@ def survived(spans: Iterable[TopologySpan], topics: frozenset[str]) -> Survived:
             there = [bool(span.detail) for span in members]
             restarts += list(pairwise(there)).count((False, True))
         else:
-            leaders = [span.leader for span in members if span.leader is not None and span.leader >= 0]
+            leaders = [span.leader for span in members if span.led]
             elections += sum(before != after for before, after in pairwise(leaders))
             full = [len(span.isr) >= len(span.replicas) for span in members]
             dips += list(pairwise(full)).count((True, False))

@@ -15,7 +15,9 @@ import structlog
 
 from api.knowledge.heartbeats import Heard
 from canary.metrics import METRICS, Measurement
-from canary.metrics.catalogue import folded
+from canary.metrics.groups import GroupsSeen, TransactionsSeen
+from canary.metrics.metric import folded
+from canary.metrics.objectives import Objective
 from canary.metrics.published import PartitionView, Published, TopicView, loads
 from storage.store.values import View
 
@@ -80,9 +82,14 @@ class ClusterView:
     since_ns: int | None = None
     night_s: float | None = None
     """The longest time between two reconciliations by the schedule, as the newest view has it; None: there are none."""
+    objectives: tuple[Objective, ...] = ()
+    """What the settings ask of the cluster, as the newest view has it."""
     suspects: int = 0
     audited: list[tuple[str, str, int]] = field(default_factory=list)
     """(check, severity, findings) of the last audit."""
+    groups: GroupsSeen | None = None
+    transactions: TransactionsSeen | None = None
+    """What live runners know of applications; None: nothing, or they are not watched."""
 
     @property
     def shares(self) -> int:
@@ -128,6 +135,25 @@ class ClusterView:
     def total(self, name: str) -> int:
         """Return the sum of all series of a counter or gauge."""
         return int(sum(self.values(name)))
+
+    @property
+    def unread(self) -> int | None:
+        """How many acknowledged probes a consumer has not read; of each partition by the one that waits for most.
+
+        None while no runner tells it.
+        """
+        series = self.series.get("canary_unseen_probes")
+        if not series:
+            return None
+        by_place: dict[tuple[str, ...], float] = {}
+        for labels, one in series.items():
+            by_place[labels[:2]] = max(by_place.get(labels[:2], 0), one.value)
+        return int(sum(by_place.values()))
+
+    @property
+    def read_back(self) -> int:
+        """How many probes were read, each counted once; of each partition by the consumer that has read most."""
+        return sum(max((one.seen for one in row.consumers.values()), default=0) for row in self.partitions)
 
 
 def readable(rows: Iterable[View]) -> Iterator[tuple[View, Published]]:
@@ -197,11 +223,14 @@ def _merge(view: ClusterView, shown: Published, runner: RunnerState) -> None:
             old = members.get(one.labels)
             members[one.labels] = one if old is None else folded(old, one, metric.runners)
     if not view.runners:
-        view.night_s = shown.night_s
+        view.night_s, view.objectives = shown.night_s, shown.objectives
     view.runners.append(runner)
     if not view.audited and shown.audit is not None:
         found = Counter((one.check, one.severity) for one in shown.audit.findings)
         view.audited = [(check, severity, count) for (check, severity), count in sorted(found.items())]
+    if runner.fresh:
+        view.groups = view.groups or shown.groups
+        view.transactions = view.transactions or shown.transactions
     if not runner.fresh and view.partitions:
         return
     view.suspects += shown.suspects

@@ -4,7 +4,7 @@ from typing import Final
 
 from api.knowledge.views import Series
 from canary.metrics import METRICS
-from canary.metrics.catalogue import folded
+from canary.metrics.metric import folded
 
 ALL: Final = "*"
 """The label ``partition`` of a series that stands for all partitions of its topic."""

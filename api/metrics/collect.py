@@ -16,7 +16,7 @@ from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector,
 from prometheus_client.exposition import choose_encoder
 from starlette.responses import Response
 
-from api.judgement.safety import loss_bound
+from api.judgement.durability import durability
 from api.metrics.cardinality import by_topic
 from api.metrics.text_format import Labels, exposition
 from api.state import Knowledge, Shared
@@ -28,6 +28,9 @@ from canary.workloads.catalogue import WORKLOADS
 
 STORE_TIMEOUT_S = 1.5
 """Leaves time to render within the 2 s in which /metrics always answers."""
+
+LOOKED_S = 30.0
+"""A process that tells a receiver notes every 10 s that it looks for what is new."""
 
 _KINDS: list[tuple[str, str]] = [(one.name, severity) for one in CATALOGUE.values() for severity in one.severities]
 """Every (kind, severity): each has a series from the start, at 0, so that increase() sees the first violation."""
@@ -109,9 +112,10 @@ def _stored(knowledge: Knowledge) -> dict[str, dict[Labels, float]]:
         for kind, severity in _KINDS:
             values["canary_violations_total"][cluster.name, kind, severity] = 0.0
             values["canary_violations_open"][cluster.name, kind, severity] = 0.0
-        bound = loss_bound(cluster, knowledge.groups)
-        if bound is not None:
-            values["canary_loss_rate_upper_bound"][(cluster.name,)] = bound
+        kept = durability(cluster, knowledge.groups)
+        values["canary_verified_writes"][(cluster.name,)] = float(kept.verified)
+        if kept.upper_95 is not None:
+            values["canary_loss_rate_upper_bound"][(cluster.name,)] = kept.upper_95
         values["canary_shards_missing"][(cluster.name,)] = float(cluster.shards_missing)
         for check, severity, count in cluster.audited:
             values["canary_audit_check_findings"][cluster.name, check, severity] = float(count)
@@ -124,9 +128,21 @@ def _stored(knowledge: Knowledge) -> dict[str, dict[Labels, float]]:
     for row in knowledge.counts:
         values["canary_violations_total"][row.cluster, row.kind, row.severity] = float(row.total)
         values["canary_violations_open"][row.cluster, row.kind, row.severity] = float(row.open)
+    _asked(knowledge, values)
     _reconciled(knowledge, values)
     _drilled(knowledge, values)
+    _notified(knowledge, values)
     return dict(values)
+
+
+def _asked(knowledge: Knowledge, values: dict[str, dict[Labels, float]]) -> None:
+    """Add the objectives of each cluster, for rules that know no settings."""
+    for cluster in knowledge.clusters.values():
+        for one in cluster.objectives:
+            values["canary_objective_target_ratio"][cluster.name, one.name] = one.target
+            values["canary_objective_window_seconds"][(cluster.name,)] = one.window_s
+            if one.bound_s is not None:
+                values["canary_objective_bound_seconds"][cluster.name, one.name, repr(float(one.bound_s))] = one.bound_s
 
 
 def _reconciled(knowledge: Knowledge, values: dict[str, dict[Labels, float]]) -> None:
@@ -153,3 +169,14 @@ def _drilled(knowledge: Knowledge, values: dict[str, dict[Labels, float]]) -> No
         values["canary_drill_last_success_timestamp_seconds"][(run.cluster,)] = (run.ended_ns or 0) / 1e9
         values["canary_drill_detection_seconds"][(run.cluster,)] = max((run.detected_ns or 0) - known_ns, 0) / 1e9
         values["canary_drill_page_seconds"][(run.cluster,)] = max((run.paged_ns or 0) - known_ns, 0) / 1e9
+
+
+def _notified(knowledge: Knowledge, values: dict[str, dict[Labels, float]]) -> None:
+    for one in knowledge.receivers:
+        unlooked_s = (knowledge.at_ns - one.looked_ns) / 1e9
+        waited_s = 0.0 if one.oldest_ns is None else (knowledge.at_ns - one.oldest_ns) / 1e9
+        oldest_s = max(waited_s, unlooked_s if unlooked_s > LOOKED_S else 0.0)
+        values["canary_notifications_waiting"][(one.name,)] = float(one.waiting)
+        values["canary_notifications_oldest_seconds"][(one.name,)] = oldest_s
+        values["canary_notifications_failed_total"][(one.name,)] = float(one.failed)
+        values["canary_notifications_dropped_total"][(one.name,)] = float(one.dropped)

@@ -1,9 +1,9 @@
 """The page of an incident: what to do first, what happened in which order, and the log around its offsets."""
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import replace
 from functools import cache
-from typing import Any, Literal
+from typing import Literal
 from urllib.parse import parse_qs
 
 from fastapi import APIRouter, Request
@@ -12,14 +12,18 @@ from pydantic import ValidationError
 from starlette.responses import Response
 
 from api.access.headers import CONTENT_SECURITY_POLICY
+from api.judgement.briefing import briefing
+from api.judgement.log_claims import Place, places, shown_spans
+from api.judgement.lost_ranges import lost_ranges
 from api.pages import pictures
+from api.pages.incident_timeline import AROUND_NS, timeline
 from api.pages.rendering import missing, render, unavailable
 from api.problems import ProblemError
 from api.rest.incidents import Resolve, acknowledge, resolve
 from api.rest.topology import exposure_of
 from api.rest.unseen import unseen_between
 from api.rest.violations import Acknowledge
-from api.shapes import moment
+from api.shapes import moment, nanoseconds
 from api.state import Shared, State
 from api.store_calls import UnavailableError
 from canary.anomalies.catalogue import CATALOGUE
@@ -29,27 +33,16 @@ from storage.store.values import Incident, StoredViolation, TopologyFilter, Topo
 
 router = APIRouter(include_in_schema=False, default_response_class=HTMLResponse)
 
-AROUND_NS = 5 * 60 * 10**9
 LONGEST_NS = 2 * 3600 * 10**9
 """The longest time that is drawn, from the incident's beginning; the tables have all of it."""
-NEIGHBOURS = 5
 SHOWN = 200
+MOST_SPANS = 5000
 MOST_BODY = 20_000
 EMPTY_STYLE = "'sha256-47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU='"
 """Plotly creates an empty <style> element and sets its rules one by one; no other inline style is allowed."""
 WITH_SCRIPTS = CONTENT_SECURITY_POLICY.replace("style-src 'self'", f"style-src 'self' {EMPTY_STYLE}") + (
     "; script-src 'self'"
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Event:
-    """One row of the timeline; ``at_ns`` in ns since the epoch."""
-
-    at_ns: int
-    what: str
-    words: str
-    link: str | None = None
 
 
 @router.get("/incidents/{incident_id}")
@@ -66,19 +59,24 @@ async def incident(state: Shared, incident_id: str) -> HTMLResponse:
     begin = row.first_ns - AROUND_NS
     end = min(row.last_ns + AROUND_NS, begin + LONGEST_NS)
     spans = await _spans(state, row, begin, end)
-    own = [span for span in spans if span.subject == "partition" and row.partition in {None, span.number}]
-    lead = next((one for one in violations if one.id == row.lead_id), violations[0] if violations else None)
-    rows, unread = await _log(state, lead)
+    own = [span for span in spans if span.subject == "partition"]
+    lead = await state.calls(state.store.violations.get, row.lead_id)
+    shown = await _largest(state, violations, lead)
+    rows, unread = await _log(state, row, shown)
+    acked = {claim.identity: nanoseconds(claim.acked_at) for place in rows for claim in place.claims}
+    brief = await briefing(state, row, violations, acked.get)
     drawn = _draws()
     answer = render(
         "incident.html",
         refresh=0,
         incident=row,
         entry=CATALOGUE.get(row.kind),
+        brief=brief,
         violations=violations,
         more=page.next_cursor is not None,
-        events=_events(row, violations, spans),
+        events=timeline(row, violations, spans, {loss.violation_id: loss.sentence for loss in brief.losses}),
         rows=rows,
+        shown=shown,
         unread=unread,
         exposure=await exposure_of(state, lead) if lead else None,
         lead=lead,
@@ -140,30 +138,41 @@ async def script(name: str) -> Response:
 
 
 async def _spans(state: State, row: Incident, begin: int, end: int) -> list[TopologySpan]:
-    wanted = TopologyFilter(cluster=row.cluster, since_ns=begin, until_ns=end)
-    found = await state.calls(state.store.topology.spans, wanted, 5000)
-    return [span for span in found if span.subject != "partition" or span.topic == row.topic]
+    """Return the timelines of the incident's partition (or topic), of the brokers and of the controller."""
+    own = TopologyFilter(row.cluster, None, row.topic, row.partition, begin, end)
+    wanted = [TopologyFilter(row.cluster, subject, None, None, begin, end) for subject in ("broker", "controller")]
+    if row.topic:
+        wanted += [replace(own, subject="partition"), replace(own, subject="topic", number=None)]
+    return [span for one in wanted for span in await state.calls(state.store.topology.spans, one, MOST_SPANS)]
 
 
-async def _log(state: State, lead: StoredViolation | None) -> tuple[list[dict[str, Any]], str | None]:
-    """Return the log around both ends of the range, a row for each offset, or why the probe log cannot be read."""
-    if lead is None or lead.partition is None or lead.offset is None:
+async def _largest(
+    state: State, violations: list[StoredViolation], lead: StoredViolation | None
+) -> list[StoredViolation]:
+    """Return the violations of the largest lost range, its ends with their evidence; without one, the lead."""
+    ranges = lost_ranges(violations)
+    if not ranges:
+        return [] if lead is None else [lead]
+    found = list(ranges[0].found)
+    for end in {0, len(found) - 1}:
+        full: StoredViolation | None = await state.calls(state.store.violations.get, found[end].id)
+        found[end] = found[end] if full is None else full
+    return found
+
+
+async def _log(state: State, row: Incident, shown: list[StoredViolation]) -> tuple[list[Place], str | None]:
+    """Return the log around both ends of what is shown, and why the probe log could not be read; None: it was."""
+    spans = shown_spans(shown)
+    if not spans:
         return [], None
-    last = lead.offset if lead.last_offset is None else lead.last_offset
-    place = lead.cluster, lead.topic, lead.partition
-    spans = [(max(0, end - NEIGHBOURS), end + NEIGHBOURS + 1) for end in dict.fromkeys((lead.offset, last))]
+    place = row.cluster, shown[0].topic, shown[0].partition or 0
     try:
         found = await state.ask_log(
-            lead.cluster, [()] * len(spans), lambda log: [log.between(*place, *span, 100) for span in spans]
+            row.cluster, [()] * len(spans), lambda log: [log.between(*place, *span, 100) for span in spans]
         )
     except UnavailableError as error:
-        return [], error.detail
-    rows: dict[int, dict[str, Any]] = {}
-    for span, known in zip(spans, found, strict=True):
-        for offset in range(*span):
-            claims = [one for one in known if one["offset"] == offset]
-            rows[offset] = {"offset": offset, "disputed": lead.offset <= offset <= last, "claims": claims}
-    return list(rows.values()), None
+        return places(shown, ()), error.detail
+    return places(shown, [claim for known in found for claim in known]), None
 
 
 async def _unseen(state: State, row: Incident, begin: int, end: int) -> str | None:
@@ -173,34 +182,3 @@ async def _unseen(state: State, row: Incident, begin: int, end: int) -> str | No
     except (UnavailableError, ProblemError):
         return None
     return pictures.unseen(series) if series.items else None
-
-
-def _events(row: Incident, violations: list[StoredViolation], spans: list[TopologySpan]) -> list[Event]:
-    """Return what happened around the incident, oldest first."""
-    events = [Event(one.first_seen_ns, one.kind, one.summary, f"/violations/{one.id}") for one in violations[:SHOWN]]
-    last: dict[tuple[str, str, int], TopologySpan] = {}
-    for span in sorted(spans, key=lambda span: span.at_ns):
-        place = (span.subject, span.topic, span.number)
-        before, last[place] = last.get(place), span
-        if before is None and span.at_ns < row.first_ns - AROUND_NS:
-            continue
-        words = _change(before, span)
-        if words:
-            events.append(Event(span.at_ns, span.subject, words))
-    return sorted(events, key=lambda event: (event.at_ns, event.what != "broker"))
-
-
-def _change(before: TopologySpan | None, span: TopologySpan) -> str:
-    if span.subject == "broker":
-        return f"Broker {span.number} is {'there: ' + span.detail if span.detail else 'gone'}."
-    if span.subject == "controller":
-        return f"Broker {span.leader} is the controller."
-    if span.subject == "topic":
-        return f"Topic {span.topic}: {span.detail or 'there'}."
-    words = []
-    if before is None or before.leader != span.leader:
-        led = "has no leader" if span.leader in {None, -1} else f"is led by broker {span.leader}"
-        words.append(f"{span.topic}-{span.number} {led}")
-    if before is None or before.isr != span.isr:
-        words.append(f"in sync: {', '.join(map(str, span.isr)) or 'none'} of {len(span.replicas)}")
-    return "; ".join(words) + "." if words else ""

@@ -1,6 +1,7 @@
 """Signing in and out: where the browser leaves for the identity provider, where it comes back, and what it is told."""
 
 from dataclasses import dataclass
+from http import HTTPStatus
 from typing import Annotated
 
 from fastapi import APIRouter, Query, Request
@@ -10,7 +11,7 @@ from starlette.responses import Response
 from api.access.auth import Refusal, RefusedError
 from api.access.login import ATTEMPT_S, Login, LoginError, attempt_of, place_of
 from api.access.record import note
-from api.pages.rendering import render
+from api.pages.rendering import refused, render
 from api.principal import Principal
 from api.problems import ProblemError, problem
 from api.state import State
@@ -81,10 +82,11 @@ async def leave(request: Request) -> Response:
 
 
 def answer(request: Request, refusal: Refusal) -> Response:
-    """Return the answer of a refused request: a page where a person signs in, else a problem document."""
+    """Return the answer of a refused request: a page for a browser that asks for one, else a problem document."""
     if request.scope["path"] in {"/login", "/login/callback"} and refusal.status != 421:
         return render("login.html", refusal.status, refresh=0, title="Not signed in", sentence=refusal.detail)
-    return problem(request, refusal.status, refusal.detail, headers=refusal.headers)
+    page = refused(request, refusal.status, HTTPStatus(refusal.status).phrase, refusal.detail, refusal.headers)
+    return problem(request, refusal.status, refusal.detail, headers=refusal.headers) if page is None else page
 
 
 def _refused(error: LoginError | UnavailableError) -> RefusedError:

@@ -5,17 +5,23 @@ from http import HTTPStatus
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlencode
 
 from fastapi.responses import HTMLResponse
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoescape
+from starlette.requests import Request
+from starlette.responses import Response
 
 from api.judgement.safety import STORE_AWAY, plain_duration
+from api.pages.sparklines import lines
 from api.principal import SIGNED_IN
-from api.shapes import moment
+from api.shapes import clock, moment
 from api.store_calls import UnavailableError
 from canary.anomalies.catalogue import CATALOGUE
-from storage.store.values import StoredViolation
+from storage.store.values import Incident, StoredViolation
 
+_FOR_PROGRAMS = ("/api/", "/metrics", "/healthz", "/readyz", "/openapi.json")
+"""Below these paths errors are problem documents, whoever asks."""
 ANSWERS = {"safe": "Yes", "watch": "Yes, but", "unknown": "Unknown", "broken": "No"}
 
 
@@ -32,6 +38,16 @@ def unavailable(error: UnavailableError, refresh: int) -> HTMLResponse:
 def missing(what: str) -> HTMLResponse:
     """Return the page that says that there is no such thing."""
     return render("missing.html", 404, refresh=0, what=what)
+
+
+def refused(request: Request, status: int, title: str, detail: str, headers: dict[str, str]) -> Response | None:
+    """Return an error as a page, for a browser that asked for one; None: as a problem document."""
+    path: str = request.scope["path"]
+    if path.startswith(_FOR_PROGRAMS) or "text/html" not in request.headers.get("accept", ""):
+        return None
+    answer = render("refused.html", status, refresh=0, code=int(status), title=title, detail=detail)
+    answer.headers.update(headers)
+    return answer
 
 
 def percent(rate: float) -> str:
@@ -54,8 +70,21 @@ def _offsets(row: StoredViolation) -> str:
     return f"{_number(row.offset)} to {_number(row.last_offset)} ({row.count:,} records)"
 
 
+def _runbook(one: StoredViolation | Incident, **more: str | int | None) -> str:
+    """Return the address of the runbook for a violation or an incident, whose commands are filled in."""
+    known = {"cluster": one.cluster, "topic": one.topic, "partition": one.partition, **more}
+    return f"/runbooks/{one.kind}?" + urlencode(
+        {name: value for name, value in known.items() if value not in (None, "")}
+    )
+
+
 def _number(value: float | None) -> str:
     return "n/a" if value is None else f"{int(value):,}"
+
+
+def _amount(value: float | None, unit: str) -> str:
+    """Return a value that may be unknown: a count without a unit, else three digits and the unit."""
+    return "unknown" if value is None else f"{value:.3g} {unit}" if unit else _number(value)
 
 
 _ENVIRONMENT = Environment(
@@ -69,13 +98,18 @@ _ENVIRONMENT.filters |= {
     "date": _date,
     "iso": lambda ns: moment(ns).isoformat(),
     "ago": _ago,
+    "date_time": clock,
+    "amount": _amount,
+    "clock": lambda ns: moment(ns).strftime("%H:%M:%S"),
     "number": _number,
     "percent": percent,
     "offsets": _offsets,
+    "runbook": _runbook,
 }
 _ENVIRONMENT.globals |= {
     "version": version("kafka-durability-canary"),
     "answers": ANSWERS,
+    "lines": lines,
     "catalogue": CATALOGUE,
     "signed_in": SIGNED_IN.get,
     "utc_now": lambda: _date(time.time_ns()),

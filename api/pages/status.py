@@ -1,22 +1,26 @@
 """The status page, a violation's page, and the description of the API: plain HTML that needs no script."""
 
 import time
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 import orjson
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import HTMLResponse
 
-from api.judgement.safety import judge, lost_writes, overall
+from api.judgement.durability import lost_writes, stated, verified_writes
+from api.judgement.lost_ranges import lost_ranges
+from api.judgement.safety import overall
 from api.knowledge.evidence import Survived, survived
 from api.knowledge.views import ClusterView
+from api.openapi import body_of, operations
+from api.pages.clusters import Shown, shown
 from api.pages.rendering import missing, render, unavailable
-from api.rest.clusters import ProbeCounts, summarise
 from api.rest.violations import evidence_of
 from api.state import Knowledge, Shared, State
 from api.store_calls import UnavailableError
 from canary.anomalies.catalogue import CATALOGUE
-from canary.metrics.statistics import loss_rate_upper_95
 from storage.store.values import StoredViolation, TopologyFilter, ViolationFilter
 
 router = APIRouter(include_in_schema=False, default_response_class=HTMLResponse)
@@ -25,7 +29,9 @@ REFRESH_S = 5
 SURVIVED_S = 30.0
 SPANS = 20_000
 SHOWN = 20
-"""Open violations on the status page; REST lists all."""
+"""Lines about open violations on the status page; REST lists all."""
+READ = 300
+"""Open violations of each severity that are read for them."""
 RANK = {"critical": 0, "warning": 1, "info": 2}
 
 
@@ -35,29 +41,21 @@ async def status(state: Shared, refresh: Annotated[Literal["on", "off"], Query()
     seconds = REFRESH_S if refresh == "on" else 0
     try:
         knowledge = await state.knowledge()
-        open_ones = await _open_violations(state)
+        clusters = await shown(state, knowledge, knowledge.clusters.values())
+        open_ones, unread = await _open_violations(state)
     except UnavailableError as error:
         return unavailable(error, refresh=seconds)
-    views = list(knowledge.clusters.values())
-    judgements = [judge(view, knowledge) for view in views]
-    summaries = [summarise(view, knowledge) for view in views]
+    cases, more = _grouped(open_ones, more=unread)
     return render(
         "status.html",
         refresh=seconds,
-        judgement=overall(judgements),
-        clusters=[
-            {
-                "view": view,
-                "judgement": judgement,
-                "summary": summary,
-                "consumers": sorted({name for row in view.partitions for name in row.consumers}),
-            }
-            for view, judgement, summary in zip(views, judgements, summaries, strict=True)
-        ],
-        totals=_totals(knowledge, [one.probes for one in summaries]),
-        survived=await _survived(state, views),
-        violations=_grouped(open_ones[:SHOWN]),
-        more=len(open_ones) > SHOWN,
+        judgement=overall([one.judgement for one in clusters]),
+        clusters=clusters,
+        well=[one for one in clusters if one.well],
+        totals=_totals(knowledge, clusters),
+        survived=await _survived(state, list(knowledge.clusters.values())),
+        violations=cases,
+        more=more,
     )
 
 
@@ -85,12 +83,12 @@ async def violation(state: Shared, violation_id: str) -> HTMLResponse:
 async def docs(request: Request) -> HTMLResponse:
     """Describe REST from its OpenAPI document; the usual viewers load scripts from other sites."""
     document = request.app.openapi()
-    operations = [
-        {"path": path, "method": method.upper(), **operation}
-        for path, methods in document["paths"].items()
-        for method, operation in methods.items()
+    shown = [
+        {"path": path, "method": method.upper(), "body": body_of(document, operation), **operation}
+        for path, method, operation in operations(document)
     ]
-    return render("docs.html", refresh=0, operations=operations, info=document["info"])
+    schemes = document["components"]["securitySchemes"]
+    return render("docs.html", refresh=0, operations=shown, info=document["info"], schemes=schemes)
 
 
 async def _survived(state: State, views: list[ClusterView]) -> Survived:
@@ -108,37 +106,65 @@ async def _survived(state: State, views: list[ClusterView]) -> Survived:
     return memory.value
 
 
-async def _open_violations(state: State) -> list[StoredViolation]:
-    page = await state.calls(
-        state.store.violations.page, ViolationFilter(state="open", severity="critical"), None, SHOWN + 1
-    )
-    found = list(page.items)
-    if len(found) <= SHOWN:
-        rest = await state.calls(state.store.violations.page, ViolationFilter(state="open"), None, 200)
-        found += [row for row in rest.items if row.severity != "critical"]
-    return sorted(found, key=lambda row: (RANK.get(row.severity, 3), -row.first_seen_ns))
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A line about open violations: one, or a range of lost writes."""
+
+    first: StoredViolation
+    words: str
 
 
-def _grouped(rows: list[StoredViolation]) -> dict[tuple[str, str, str], list[StoredViolation]]:
-    """Return the violations by severity, kind and cluster: each group has its advice once."""
+async def _open_violations(state: State) -> tuple[list[StoredViolation], bool]:
+    """Return open violations, critical ones first, and whether there are more than were read."""
+    found: list[StoredViolation] = []
+    more = False
+    for severity in RANK:
+        wanted = ViolationFilter(state="open", severity=severity)
+        page = await state.calls(state.store.violations.page, wanted, None, READ)
+        found += page.items
+        more = more or page.next_cursor is not None
+    return sorted(found, key=lambda row: (RANK[row.severity], -row.first_seen_ns)), more
+
+
+def _grouped(rows: Sequence[StoredViolation], *, more: bool) -> tuple[dict[tuple[str, str, str], list[Case]], bool]:
+    """Return lines by severity, kind and cluster, each group with its advice once; and whether some are left out."""
     groups: dict[tuple[str, str, str], list[StoredViolation]] = {}
     for row in rows:
         groups.setdefault((row.severity, row.kind, row.cluster), []).append(row)
-    return groups
+    shown: dict[tuple[str, str, str], list[Case]] = {}
+    left = SHOWN
+    for key, members in groups.items():
+        cases = _cases(members, more=more)
+        if left > 0:
+            shown[key] = cases[:left]
+        more = more or len(cases) > left
+        left -= len(cases)
+    return shown, more
 
 
-def _totals(knowledge: Knowledge, probes: list[ProbeCounts]) -> dict[str, Any]:
-    """Return the numbers for all clusters together."""
-    views = knowledge.clusters.values()
-    acked = sum(one.acked for one in probes)
+def _cases(rows: Sequence[StoredViolation], *, more: bool) -> list[Case]:
+    ranges = {one.first.id: one for one in lost_ranges(rows)}
+    if not ranges:
+        return [Case(row, row.summary) for row in rows]
+    least = "at least " if more else ""
+    found = [Case(one.first, f"{least}{one.sentence}") for one in ranges.values()]
+    return sorted(found, key=lambda case: -case.first.first_seen_ns)
+
+
+def _totals(knowledge: Knowledge, clusters: list[Shown]) -> dict[str, Any]:
+    """Return the numbers for all clusters together; a probe that several consumers have read is read back once."""
+    views = [one.view for one in clusters]
+    acked = sum(one.summary.probes.acked for one in clusters)
+    silent = any(view.unread is None and view.runners for view in views)
     lost = sum(lost_writes(view.name, knowledge.groups) for view in views)
+    verified = sum(map(verified_writes, views))
     return {
         "acked": acked,
         "lost": lost,
-        "bound": loss_rate_upper_95(min(lost, acked), acked),
+        "bound": stated("all", max(verified, lost), lost).upper_95,
         "since_ns": min((view.since_ns for view in views if view.since_ns is not None), default=None),
-        "seen": sum(one.seen for one in probes),
-        "unseen": sum(one.unseen for one in probes),
+        "seen": sum(view.read_back for view in views),
+        "unseen": None if silent else sum(view.unread or 0 for view in views),
         "open": sum(row.open for row in knowledge.counts),
     }
 

@@ -5,8 +5,9 @@ from pydantic import ConfigDict, Field
 
 from api.access.auth import all_clusters
 from api.access.record import note
-from api.judgement.known_places import find_cluster
-from api.judgement.safety import Level, judge, loss_bound
+from api.judgement.durability import CONFIDENCE, durability
+from api.judgement.known_places import find_cluster, named
+from api.judgement.safety import Level, judge
 from api.knowledge.views import ClusterView
 from api.problems import ProblemError, documented
 from api.shapes import Listing, Moment, Shape, moment_or_none
@@ -87,7 +88,42 @@ class Summary(Shape):
     violations: dict[str, int] = Field(
         description="Records that violations were ever found of, by kind; every kind is there."
     )
-    loss_rate_upper_95: float | None
+    loss_rate_upper_95: float | None = Field(
+        description="With 95 % confidence at most this share of acknowledged writes is lost; null: none was verified."
+    )
+
+
+class ObjectiveOut(Shape):
+    """An objective of the cluster's settings: a share of events, those that are over within a bound, over a time."""
+
+    name: str
+    target: float
+    within_s: float | None = Field(description="The bound in seconds; null: it has none.")
+    window_s: float
+
+
+class DurabilityOut(Shape):
+    """The objective that allows no error: no acknowledged write is lost. How sure it is that it was met."""
+
+    verified: int = Field(
+        description="Acknowledged writes that a read_committed consumer was certainly given, or that are lost. What no "
+        "reader was given so far, and what expired before, is not in it."
+    )
+    lost: int = Field(description="Writes ever lost, resolved ones too, without false alarms.")
+    confidence: float
+    loss_rate_upper: float | None = Field(
+        description="The exact one-sided bound (Clopper-Pearson) of the share that is lost, if losses come one by one; "
+        "they come in blocks, when leaders change. Null: nothing is verified, and nothing is known."
+    )
+    sentence: str
+
+
+class ObjectivesOut(Shape):
+    """The objectives of a cluster. Whether those of rates are met, Prometheus knows: it remembers the window."""
+
+    cluster: str
+    objectives: list[ObjectiveOut]
+    durability: DurabilityOut
 
 
 @router.get("", summary="All clusters that are probed")
@@ -106,6 +142,28 @@ async def summary(state: Shared, cluster: str) -> Summary:
     return summarise(find_cluster(knowledge, cluster), knowledge)
 
 
+@router.get("/{cluster}/objectives", summary="Objectives, and how durable writes are", responses=documented(404))
+async def objectives(state: Shared, cluster: str) -> ObjectivesOut:
+    """List what the settings ask of the cluster, and state with its confidence how many acknowledged writes it lost."""
+    knowledge = await state.knowledge()
+    view = find_cluster(knowledge, cluster)
+    kept = durability(view, knowledge.groups)
+    return ObjectivesOut(
+        cluster=view.name,
+        objectives=[
+            ObjectiveOut(name=one.name, target=one.target, within_s=one.bound_s, window_s=one.window_s)
+            for one in view.objectives
+        ],
+        durability=DurabilityOut(
+            verified=kept.verified,
+            lost=kept.lost,
+            confidence=CONFIDENCE,
+            loss_rate_upper=kept.upper_95,
+            sentence=kept.sentence,
+        ),
+    )
+
+
 @router.get("/{cluster}/partitions", summary="Every probed partition", responses=documented(404))
 async def partitions(state: Shared, cluster: str) -> Listing[PartitionView]:
     """List leader, epoch, replicas, offsets, outcomes and each consumer's progress of every partition."""
@@ -117,7 +175,7 @@ async def partitions(state: Shared, cluster: str) -> Listing[PartitionView]:
 async def forget(request: Request, state: Shared, cluster: str) -> ForgottenOut:
     """Delete a cluster that is no longer probed, with its violations, from views, metrics and alerts, for ever.
 
-    If it is still in the settings it is listed as a cluster that was never probed.
+    If it is still in the settings it is listed as a cluster that was never probed. Needs a token for all clusters.
     """
     all_clusters(request)
     await note(request, "forget", f"cluster {cluster}")
@@ -126,7 +184,7 @@ async def forget(request: Request, state: Shared, cluster: str) -> ForgottenOut:
     except StillProbedError as error:
         raise ProblemError(409, f"{error}.") from None
     if deleted is None:
-        names = ", ".join(await state.calls(state.store.retention.clusters)) or "none"
+        names = named(cluster, await state.calls(state.store.retention.clusters))
         raise ProblemError(404, f"The store holds nothing of a cluster {cluster!r}; it does of: {names}.")
     return ForgottenOut(
         cluster=cluster,
@@ -150,18 +208,15 @@ def summarise(view: ClusterView, knowledge: Knowledge) -> Summary:
         since=moment_or_none(view.since_ns),
         probes=_probe_counts(view),
         violations=found,
-        loss_rate_upper_95=loss_bound(view, knowledge.groups),
+        loss_rate_upper_95=durability(view, knowledge.groups).upper_95,
     )
 
 
 def _probe_counts(view: ClusterView) -> ProbeCounts:
     """Return the totals of one cluster; they agree with /metrics."""
-    by_place: dict[tuple[str, ...], float] = {}
-    for labels, one in view.series.get("canary_unseen_probes", {}).items():
-        by_place[labels[:2]] = max(by_place.get(labels[:2], 0), one.value)
     counted = ("sent", "acked", "failed", "indeterminate", "seen")
     totals = {name: view.total(f"canary_probes_{name}_total") for name in counted}
-    return ProbeCounts(**totals, unseen=int(sum(by_place.values())))
+    return ProbeCounts(**totals, unseen=view.unread or 0)
 
 
 def _cluster(view: ClusterView, knowledge: Knowledge) -> ClusterOut:

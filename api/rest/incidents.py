@@ -1,15 +1,19 @@
-"""GET incidents, incidents/{id}; POST incidents/{id}/acknowledge, incidents/{id}/resolve."""
+"""GET incidents, incidents/{id}, incidents/{id}/notifications.
+
+POST incidents/{id}/acknowledge, incidents/{id}/resolve, incidents/{id}/reopen, incidents/resolve.
+"""
 
 from datetime import datetime
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal, Self
 
 from fastapi import APIRouter, Query, Request
-from pydantic import Field
+from pydantic import ConfigDict, Field, model_validator
 
 from api.access.record import note
-from api.judgement.known_places import must_exist
-from api.problems import documented, existing
-from api.rest.violations import Acknowledge, ViolationOut
+from api.judgement.briefing import Briefing, briefing
+from api.judgement.known_places import find, must_exist
+from api.problems import ProblemError, documented
+from api.rest.violations import NOT_REOPENED, Acknowledge, Reopen, ViolationOut
 from api.shapes import (
     ClusterName,
     Cursor,
@@ -24,10 +28,12 @@ from api.shapes import (
 )
 from api.state import Shared, State
 from canary.anomalies.anomaly import Severity
-from storage.store.values import Incident, IncidentFilter, ViolationFilter
+from storage.store.values import Change, Incident, IncidentFilter, ViolationFilter
 
 router = APIRouter(prefix="/incidents", tags=["incidents"], responses=documented(422, 503, 404))
 
+MOST_RESOLVED = 500
+"""At most so many incidents are resolved at once."""
 SHOWN = 1000
 """At most so many violations are in the answer; GET violations lists all."""
 
@@ -50,16 +56,75 @@ class IncidentOut(Shape):
 
 
 class IncidentDetail(IncidentOut):
-    """An incident with its violations (the first 1,000 of them)."""
+    """An incident with its violations (the first 1,000 of them), and what to know and to do first."""
 
+    briefing: Briefing
     violations: list[ViolationOut]
 
 
 class Resolve(Shape):
     """The reason why an incident is over."""
 
+    model_config = ConfigDict(json_schema_extra={"examples": [{"reason": "planned", "note": "upgrade to 4.1"}]})
+
     reason: Literal["lost", "planned", "false"] = Field(description="Data was lost, it was planned, or a false alarm.")
     note: str = Field("", max_length=10_000)
+
+
+class WhichIncidents(Shape):
+    """Incidents that are not resolved and fit every filter given; there is at least one."""
+
+    cluster: str | None = Field(None, max_length=249)
+    kind: str | None = Field(None, max_length=64, description="They contain a violation of this kind.")
+    topic: str | None = Field(None, max_length=249)
+    partition: int | None = Field(None, ge=0, lt=2**31)
+    severity: Severity | None = None
+    since: datetime | None = Field(None, description="Lasted until this time or later (RFC 3339).")
+    until: datetime | None = Field(None, description="Begun at this time or before (RFC 3339).")
+
+
+class ResolveMany(Resolve):
+    """The incidents that are over, by their ids or by filters, and the reason."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {"filter": {"cluster": "prod-eu", "kind": "stalled"}, "reason": "planned", "note": "upgrade to 4.1"}
+            ]
+        }
+    )
+
+    ids: list[Annotated[str, Field(max_length=32)]] | None = Field(None, min_length=1, max_length=MOST_RESOLVED)
+    filter: WhichIncidents | None = None
+
+    @model_validator(mode="after")
+    def _either(self) -> Self:
+        if (self.ids is None) == (self.filter is None):
+            raise ValueError("give ids or a filter, one of the two")
+        if self.filter is not None and not self.filter.model_dump(exclude_none=True):
+            raise ValueError("a filter without any condition would resolve everything")
+        return self
+
+
+class ResolvedMany(Shape):
+    """The incidents that are resolved now."""
+
+    ids: list[str]
+
+
+class NotificationOut(Shape):
+    """What a receiver of the settings (notify) was told of an incident, or is to be told."""
+
+    id: str = Field(description="The same however often it is sent.")
+    receiver: str
+    change: Change
+    severity: Severity
+    state: Literal["waiting", "delivered", "dropped"]
+    made_at: Moment = Field(validation_alias="at_ns")
+    attempts: int
+    next_attempt_at: Moment | None = Field(validation_alias="next_ns", description="null: it is over.")
+    ended_at: Moment | None = Field(validation_alias="ended_ns", description="When it was delivered, or given up.")
+    error: str | None = Field(description="Why it could not be sent last.")
 
 
 @router.get("", summary="Incidents, newest first")
@@ -98,7 +163,8 @@ async def incident(state: Shared, incident_id: str) -> IncidentDetail:
     row = await find_incident(state, incident_id)
     page = await state.calls(state.store.violations.page, ViolationFilter(incident_id=incident_id), None, SHOWN)
     own = IncidentOut.model_validate(row).model_dump()
-    return IncidentDetail.model_validate(own | {"violations": page.items})
+    known = await briefing(state, row, page.items)
+    return IncidentDetail.model_validate(own | {"briefing": known, "violations": page.items})
 
 
 @router.post("/{incident_id}/acknowledge", summary="Acknowledge it")
@@ -119,6 +185,61 @@ async def resolve(request: Request, shared: Shared, incident_id: str, body: Reso
     return await incident(shared, incident_id)
 
 
+@router.post("/resolve", summary="Resolve many at once")
+async def resolve_many(request: Request, shared: Shared, body: ResolveMany) -> ResolvedMany:
+    """Resolve incidents with all their violations, at most 500, with one reason: all of them or, on any error, none."""
+    ids = list(dict.fromkeys(body.ids or ()))
+    if body.filter is not None:
+        ids = await _unresolved(shared, body.filter)
+    for missing in await shared.calls(shared.store.incidents.missing, ids):
+        await find_incident(shared, missing)
+    if not ids:
+        return ResolvedMany(ids=[])
+    await note(request, "resolve", f"{len(ids)} incidents", reason=body.reason, note=body.note, incidents=ids)
+    resolve_all = shared.store.incidents.resolve_all
+    for missing in await shared.calls(resolve_all, ids, body.reason, shared.now_ns(), body.note):
+        await find_incident(shared, missing)
+    return ResolvedMany(ids=ids)
+
+
+async def _unresolved(shared: State, wanted: WhichIncidents) -> list[str]:
+    """Return the ids of the incidents that are not resolved and fit the filters.
+
+    Raises:
+        ProblemError: 422, there are too many; 404, the place does not exist.
+    """
+    given: dict[str, Any] = wanted.model_dump(exclude={"since", "until"})
+    given |= {"since_ns": nanoseconds(wanted.since), "until_ns": nanoseconds(wanted.until)}
+    found: list[str] = []
+    for state in ("open", "acknowledged"):
+        filters = IncidentFilter(state=state, **given)
+        page = await shared.calls(shared.store.incidents.page, filters, None, MOST_RESOLVED + 1)
+        found += [one.id for one in page.items]
+    if len(found) > MOST_RESOLVED:
+        raise ProblemError(422, f"body.filter: more than {MOST_RESOLVED} incidents fit; nothing was resolved.")
+    if not found:
+        await must_exist(shared, wanted.cluster, wanted.topic, wanted.partition)
+    return found
+
+
+@router.post("/{incident_id}/reopen", summary="Open it again", responses=documented(409))
+async def reopen(request: Request, shared: Shared, incident_id: str, body: Reopen) -> IncidentDetail:
+    """Open an incident again, with those of its violations that a person resolved: they alert as if just found."""
+    await find_incident(shared, incident_id)
+    await note(request, "reopen", f"incident {incident_id}", note=body.note)
+    if not await shared.calls(shared.store.incidents.reopen, incident_id, body.note):
+        raise ProblemError(409, NOT_REOPENED)
+    return await incident(shared, incident_id)
+
+
+@router.get("/{incident_id}/notifications", summary="Who was told of it, and when")
+async def notifications(state: Shared, incident_id: str) -> Listing[NotificationOut]:
+    """List what each receiver of the settings (notify) was told of an incident, or is to be told, in order."""
+    await find_incident(state, incident_id)
+    rows = await state.calls(state.store.notifications.of_incident, incident_id)
+    return Listing[NotificationOut](items=[NotificationOut.model_validate(row) for row in rows], next_cursor=None)
+
+
 async def find_incident(state: State, incident_id: str) -> Incident:
     """Return an incident, or raise the ProblemError 404."""
-    return existing(await state.calls(state.store.incidents.get, incident_id), "incident", incident_id)
+    return await find(state, state.store.incidents, "incident", incident_id)

@@ -8,9 +8,9 @@ from pydantic import ConfigDict, Field
 
 from api.access.auth import all_clusters
 from api.access.record import note
-from api.judgement.known_places import find_cluster
+from api.judgement.known_places import find, find_cluster
 from api.principal import principal_of
-from api.problems import ProblemError, documented, existing
+from api.problems import ProblemError, documented
 from api.shapes import LATEST_NS, Cursor, Limit, Listing, Moment, Shape, nanoseconds
 from api.state import Shared, State
 from storage.store.values import Maintenance
@@ -76,12 +76,12 @@ async def plan(request: Request, shared: Shared, response: Response, body: Maint
 @router.delete("/{maintenance_id}", summary="End a window now", responses=documented(404))
 async def end(request: Request, shared: Shared, maintenance_id: str) -> MaintenanceOut:
     """End a window; one that has not begun is deleted."""
-    window = existing(await shared.calls(shared.store.maintenance.get, maintenance_id), "window", maintenance_id)
+    window = await find(shared, shared.store.maintenance, "window", maintenance_id)
     if window.cluster is None:
         all_clusters(request)
     await note(request, "end-maintenance", f"maintenance {maintenance_id}")
     row = await shared.calls(shared.store.maintenance.end, maintenance_id, shared.now_ns())
-    return _out(existing(row, "window", maintenance_id), shared)
+    return _out(row or window, shared)
 
 
 def _out(row: Maintenance, state: State) -> MaintenanceOut:

@@ -1,18 +1,20 @@
-"""GET reconciliations, reconciliations/{id}; POST reconciliations (a request to the scheduler)."""
+"""GET reconciliations, reconciliations/{id}, its report; POST reconciliations (a request to the scheduler)."""
 
 from dataclasses import replace
 from typing import Any
 
 from fastapi import APIRouter, Request, Response, status
-from pydantic import Field
+from pydantic import ConfigDict, Field
 
 from api.access.record import note
-from api.judgement.known_places import find_cluster, must_exist
-from api.problems import documented, existing
+from api.judgement.known_places import find, find_cluster, must_exist
+from api.problems import ProblemError, documented
 from api.shapes import ClusterName, Cursor, Limit, Listing, Moment, Shape
 from api.state import Shared
 from storage.store.values import Reconciliation
 
+_REPORT_POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; frame-ancestors 'none'; sandbox"
+"""The page has its styles in itself, and no scripts."""
 _WAITS = "waits for a scheduler (`canary up`, `canary schedule`) that has the cluster in its settings"
 
 router = APIRouter(prefix="/reconciliations", tags=["reconciliations"], responses=documented(422, 503, 404))
@@ -39,6 +41,8 @@ class ReconciliationOut(Shape):
 class ReconciliationRequest(Shape):
     """The cluster to reconcile."""
 
+    model_config = ConfigDict(json_schema_extra={"examples": [{"cluster": "prod-eu"}]})
+
     cluster: str = Field(min_length=1, max_length=249)
 
 
@@ -56,8 +60,26 @@ async def reconciliations(
 @router.get("/{reconciliation_id}", summary="One reconciliation")
 async def reconciliation(shared: Shared, reconciliation_id: str) -> ReconciliationOut:
     """Return one reconciliation with its summary (the table of call-me-maybe) and verdicts."""
-    row = await shared.calls(shared.store.reconciliations.get, reconciliation_id)
-    return _out(existing(row, "reconciliation", reconciliation_id))
+    return _out(await find(shared, shared.store.reconciliations, "reconciliation", reconciliation_id))
+
+
+@router.get(
+    "/{reconciliation_id}/report",
+    summary="Its report",
+    response_class=Response,
+    responses={200: {"content": {"text/html": {"schema": {"type": "string"}}}, "description": "A page."}},
+)
+async def report(shared: Shared, reconciliation_id: str) -> Response:
+    """Return the page that a reconciliation made: its table, losses, anomalies and cases, in HTML without scripts.
+
+    The last 30 reports of a cluster are kept. Its numbers as JSON: GET reconciliations/{reconciliation_id}.
+    """
+    row = await find(shared, shared.store.reconciliations, "reconciliation", reconciliation_id)
+    page = await shared.calls(shared.store.reconciliations.report, reconciliation_id)
+    if page is None:
+        place = f"; it was written to {row.report} where the scheduler runs" if row.report else ""
+        raise ProblemError(404, f"No report of this reconciliation ({row.state}) is kept here{place}.")
+    return Response(page, media_type="text/html; charset=utf-8", headers={"Content-Security-Policy": _REPORT_POLICY})
 
 
 @router.post("", summary="Request a reconciliation", status_code=status.HTTP_202_ACCEPTED)

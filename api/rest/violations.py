@@ -1,4 +1,4 @@
-"""GET violations, violations/{id}; POST violations/{id}/acknowledge."""
+"""GET violations, violations/{id}; POST violations/{id}/acknowledge, violations/{id}/reopen."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -6,13 +6,13 @@ from typing import Annotated, Any
 
 import orjson
 from fastapi import APIRouter, Query, Request
-from pydantic import Field
+from pydantic import ConfigDict, Field
 from starlette.responses import Response
 
 from api.access.record import note
-from api.judgement.known_places import must_exist
+from api.judgement.known_places import find, must_exist
 from api.judgement.timeline import topology_around
-from api.problems import ProblemError, documented, existing
+from api.problems import ProblemError, documented
 from api.shapes import (
     ClusterName,
     Cursor,
@@ -81,8 +81,22 @@ class ViolationDetail(ViolationOut):
 class Acknowledge(Shape):
     """A note with an acknowledgement."""
 
+    model_config = ConfigDict(json_schema_extra={"examples": [{"note": "Ann looks at broker 2."}]})
+
     note: str = Field("", max_length=10_000, description="Who works on it, and how.")
 
+
+class Reopen(Shape):
+    """A note with why it is open again."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"note": "The records are gone from the replica, too."}]})
+
+    note: str = Field("", max_length=10_000, description="Why it is not over.")
+
+
+NOT_REOPENED = (
+    "Nothing of it was resolved by a person, or its condition has ended since: that is open again when it holds again."
+)
 
 _MADE = {"identity", "last_identity", "sightings"}
 _PLAIN = [name for name in ViolationOut.model_fields if name not in _MADE and hasattr(StoredViolation, name)]
@@ -159,9 +173,19 @@ async def acknowledge(request: Request, shared: Shared, violation_id: str, body:
     return violation_detail(await find_violation(shared, violation_id))
 
 
+@router.post("/{violation_id}/reopen", summary="Open it again", responses=documented(409))
+async def reopen(request: Request, shared: Shared, violation_id: str, body: Reopen) -> ViolationDetail:
+    """Open a violation that a person resolved, and its incident, again: it alerts as if it had just been found."""
+    await find_violation(shared, violation_id)
+    await note(request, "reopen", f"violation {violation_id}", note=body.note)
+    if not await shared.calls(shared.store.violations.reopen, violation_id, body.note):
+        raise ProblemError(409, NOT_REOPENED)
+    return violation_detail(await find_violation(shared, violation_id))
+
+
 async def find_violation(state: State, violation_id: str) -> StoredViolation:
     """Return a violation, or raise the ProblemError 404."""
-    return existing(await state.calls(state.store.violations.get, violation_id), "violation", violation_id)
+    return await find(state, state.store.violations, "violation", violation_id)
 
 
 def violation_detail(row: StoredViolation) -> ViolationDetail:

@@ -46,6 +46,7 @@ Adding an anomaly is adding an entry: metrics, API, documents, dashboards and ru
 """
 
 from canary.anomalies.anomaly import Anomaly, Scope
+from canary.anomalies.application_anomalies import APPLICATION_ANOMALIES
 from canary.anomalies.cluster_anomalies import CLUSTER_ANOMALIES
 from canary.anomalies.log_anomalies import LOG_ANOMALIES
 from canary.anomalies.transaction_anomalies import TRANSACTION_ANOMALIES
@@ -53,6 +54,7 @@ from canary.anomalies.transaction_anomalies import TRANSACTION_ANOMALIES
 __all__ = ["CATALOGUE", "Anomaly", "Scope"]
 
 CATALOGUE: dict[str, Anomaly] = {
-    anomaly.name: anomaly for anomaly in (*LOG_ANOMALIES, *TRANSACTION_ANOMALIES, *CLUSTER_ANOMALIES)
+    anomaly.name: anomaly
+    for anomaly in (*LOG_ANOMALIES, *TRANSACTION_ANOMALIES, *CLUSTER_ANOMALIES, *APPLICATION_ANOMALIES)
 }
 """Name to entry, in the order in which documents list them."""

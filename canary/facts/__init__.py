@@ -34,6 +34,7 @@ from canary.facts.consuming import Isolation as Isolation
 from canary.facts.consuming import OutOfRange as OutOfRange
 from canary.facts.consuming import Polled as Polled
 from canary.facts.consuming import Positioned as Positioned
+from canary.facts.consuming import RandomReadAsked as RandomReadAsked
 from canary.facts.consuming import Refused as Refused
 from canary.facts.consuming import RereadEnded as RereadEnded
 from canary.facts.consuming import ScrubAsked as ScrubAsked
@@ -113,6 +114,7 @@ Fact = (
     | ProducerEpochBumped
     | MemoryLost
     | Skipped
+    | RandomReadAsked
 )
 
 FACT_KINDS: tuple[type[Fact], ...] = typing.get_args(Fact)

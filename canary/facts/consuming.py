@@ -115,3 +115,14 @@ class ScrubAsked:
     partition: int
     records: int
     start: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RandomReadAsked:
+    """The ``records`` from ``start`` on, a place drawn at random, are to be read again."""
+
+    at_ns: int
+    topic: str
+    partition: int
+    start: int
+    records: int

@@ -70,6 +70,8 @@ class Skipped:
     partition: int
     mode: str
     count: int
+    late: int = 0
+    """So many of them because the writer came too late, whatever the cluster did."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,8 +4,9 @@ The judge measures (measuring) and publishes (published), the store keeps what e
 renders it. Counters only rise while a ledger lives; histograms are counters per bucket.
 """
 
-from canary.metrics.catalogue import METRICS, Measurement, Metric
+from canary.metrics.catalogue import METRICS
 from canary.metrics.measuring import measured
+from canary.metrics.metric import Measurement, Metric
 from canary.metrics.published import Published
 
 __all__ = ["METRICS", "Measurement", "Metric", "Published", "measured"]

@@ -1,95 +1,19 @@
 """The metrics of CONTRACTS.md, one entry each."""
 
-import operator
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final, Literal, NamedTuple
+from typing import Any
 
 from canary.anomalies.online.meters import LATENCY_BUCKETS
-
-Fold = Literal["sum", "max", "min"]
-_FOLDS: Final[dict[Fold, Callable[[float, float], float]]] = {"sum": operator.add, "max": max, "min": min}
-
-
-class Measurement(NamedTuple):
-    """The value of one series: ``labels`` in the order of the metric, without ``cluster``.
-
-    Of a histogram ``value`` is the sum of the observations (base unit), and ``counts`` how many lie in each bucket, not
-    cumulated, the last bucket being +Inf.
-    """
-
-    name: str
-    labels: tuple[str, ...]
-    value: float
-    counts: tuple[int, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Column:
-    """One metric of many partitions.
-
-    Attributes:
-        labels: Those after topic and partition: a text that all have, or a text for each.
-        values: In the order of the partitions; None: it has no such series. The last ones may lack.
-        counts: Of a histogram.
-    """
-
-    name: str
-    labels: tuple[str | tuple[str, ...], ...]
-    values: tuple[float | None, ...]
-    counts: tuple[tuple[int, ...] | None, ...] = ()
-
-    def measurements(self, places: Sequence[tuple[str, str]]) -> Iterator[Measurement]:
-        """Yield the series of the partitions, whose topics and numbers are ``places``."""
-        for i, value in enumerate(self.values):
-            if value is not None:
-                labels = [label if isinstance(label, str) else label[i] for label in self.labels]
-                counts = (self.counts[i] if self.counts else None) or ()
-                yield Measurement(self.name, (*places[i], *labels), value, counts)
-
-
-@dataclass(frozen=True, slots=True)
-class Metric:
-    """One metric.
-
-    Attributes:
-        labels: In the order of Measurement.labels; ``cluster``, if it is one, comes first.
-        buckets: A histogram's upper bounds, +Inf implied.
-        source: Who measures it: the runner, or the API (of what it finds in the store, or of itself).
-        runners: How one series that several runners of a cluster measure becomes one.
-        partitions: How the partitions of a topic become one series, where there is one for each topic only.
-        of_runner: The gauge is about the runner itself: it counts while the runner reports, though it may judge
-            nothing. Every other gauge counts while its runner judges, and every counter for ever.
-    """
-
-    name: str
-    type: Literal["counter", "gauge", "histogram"]
-    help: str
-    labels: tuple[str, ...]
-    buckets: tuple[float, ...] = ()
-    source: Literal["runner", "store", "api"] = "runner"
-    runners: Fold = "sum"
-    partitions: Fold = "sum"
-    of_runner: bool = False
-
-    def holds(self, one: Measurement) -> bool:
-        """Return whether a runner's measurement has this metric's labels and buckets; another release's may not."""
-        counts = len(self.buckets) + 1 if self.type == "histogram" else 0
-        return self.source == "runner" and len(one.labels) + 1 == len(self.labels) and len(one.counts) == counts
-
-
-def folded(one: Measurement, other: Measurement, how: Fold) -> Measurement:
-    """Return two measurements of one series as one."""
-    value = _FOLDS[how](one.value, other.value)
-    counts = tuple(map(operator.add, one.counts, other.counts))
-    return Measurement(one.name, one.labels, value, counts)
-
+from canary.metrics.metric import Metric
 
 _CLUSTER = ("cluster",)
 _PARTITION = (*_CLUSTER, "topic", "partition")
 _MODE = (*_PARTITION, "mode")
+_LEADER = (*_CLUSTER, "leader")
+_COORDINATOR = (*_CLUSTER, "coordinator")
+_BROKER = (*_CLUSTER, "broker")
 _CONSUMER = (*_PARTITION, "consumer")
+_GROUP = (*_CLUSTER, "group")
 
 
 def _counter(name: str, text: str, labels: tuple[str, ...] = _CLUSTER, **more: Any) -> Metric:
@@ -121,6 +45,11 @@ METRICS: dict[str, Metric] = {
             "Probes that were due and not sent: earlier ones had no outcome yet, or the writer came too late.",
             _MODE,
         ),
+        _counter(
+            "canary_probes_late_total",
+            "Probes among the skipped ones for which the writer came too late: the canary's fault, not the cluster's.",
+            _MODE,
+        ),
         _counter("canary_probes_seen_total", "Deliveries of our probes to a consumer.", _CONSUMER),
         _counter(
             "canary_foreign_records_total",
@@ -147,6 +76,60 @@ METRICS: dict[str, Metric] = {
         _histogram(
             "canary_transaction_latency_seconds", "Time from commit_transaction() to its return.", ("cluster", "mode")
         ),
+        _histogram(
+            "canary_leader_produce_latency_seconds",
+            "Time from produce() to the acknowledgement, by the broker that led the partition throughout.",
+            _LEADER,
+        ),
+        _histogram(
+            "canary_leader_end_to_end_latency_seconds",
+            "Time from produce() to the first delivery to the consumer read_uncommitted, by the partition's leader.",
+            _LEADER,
+        ),
+        _counter(
+            "canary_leader_failures_total",
+            "Probes that were not written or whose outcome is unknown, by the partition's leader.",
+            _LEADER,
+        ),
+        _histogram(
+            "canary_group_commit_latency_seconds",
+            "Time from a commit of offsets to its answer, by the group's coordinator.",
+            _COORDINATOR,
+        ),
+        _counter(
+            "canary_group_commit_failures_total",
+            "Commits of offsets that were refused or not answered, by the group's coordinator.",
+            _COORDINATOR,
+        ),
+        _histogram(
+            "canary_transaction_commit_latency_seconds",
+            "Time from commit_transaction() to its return, by the transaction coordinator.",
+            _COORDINATOR,
+        ),
+        _counter(
+            "canary_transaction_commit_failures_total",
+            "Calls of commit_transaction() that were refused or not answered, by the transaction coordinator.",
+            _COORDINATOR,
+        ),
+        _gauge("canary_broker_info", "Rack and address of a broker.", (*_BROKER, "rack", "host")),
+        _gauge(
+            "canary_broker_reachable",
+            "1 while a live broker answers the watcher, 0 while it cannot be reached; no series where it is not asked.",
+            _BROKER,
+            runners="min",
+        ),
+        _histogram(
+            "canary_broker_request_latency_seconds",
+            "Round trip of the watcher's requests (metadata, offsets) to the broker, from the client's percentiles.",
+            _BROKER,
+        ),
+        _counter("canary_broker_connects_total", "Attempts of the watcher to connect to the broker.", _BROKER),
+        _counter("canary_broker_disconnects_total", "Connections of the watcher to the broker that ended.", _BROKER),
+        _counter(
+            "canary_broker_request_errors_total",
+            "Requests of the watcher to the broker that were not sent, not answered in time, or not understood.",
+            _BROKER,
+        ),
         _gauge("canary_consumer_position", "Next offset the consumer will read.", _CONSUMER),
         _gauge("canary_log_start_offset", "First offset of the log.", _PARTITION, partitions="min"),
         _gauge("canary_log_end_offset", "End offset of the log (exclusive).", _PARTITION),
@@ -172,6 +155,16 @@ METRICS: dict[str, Metric] = {
             partitions="min",
         ),
         _gauge("canary_scrub_age_seconds", "Age of the last finished scrub.", _PARTITION),
+        _counter(
+            "canary_random_reads_total",
+            "Reads of old records at a random place, by outcome: answered, or unanswered (then nothing is known).",
+            ("cluster", "topic", "outcome"),
+        ),
+        _histogram(
+            "canary_random_read_latency_seconds",
+            "Time from the wish to read old records at a random place, with a fresh client, to the last of them.",
+            ("cluster", "topic"),
+        ),
         _gauge("canary_ledger_pending_rows", "Facts that wait to become durable.", runners="sum", of_runner=True),
         _counter("canary_ledger_errors_total", "Writes or fsyncs of the ledger that failed."),
         _gauge(
@@ -211,8 +204,21 @@ METRICS: dict[str, Metric] = {
         ),
         _stored(
             "canary_loss_rate_upper_bound",
-            "One-sided 95 % upper bound (Clopper-Pearson) of the rate of lost among acknowledged probes.",
+            "One-sided 95 % upper bound (Clopper-Pearson) of the rate of lost among verified acknowledged probes.",
         ),
+        _stored(
+            "canary_verified_writes",
+            "Acknowledged probes that were certainly read back by a read_committed consumer, or found lost.",
+        ),
+        _stored(
+            "canary_objective_target_ratio", "Share of good events that the settings ask for.", ("cluster", "objective")
+        ),
+        _stored(
+            "canary_objective_bound_seconds",
+            "Within which an event must be over to be good; bucket: the label le of that bucket of its histogram.",
+            ("cluster", "objective", "bucket"),
+        ),
+        _stored("canary_objective_window_seconds", "Over which time the objectives of the cluster hold."),
         _stored(
             "canary_drill_last_success_timestamp_seconds",
             "When the last drill ended that was found and came back from the pager; 0: none yet. Only of a cluster "
@@ -258,6 +264,40 @@ METRICS: dict[str, Metric] = {
             ("cluster", "certificate"),
         ),
         _gauge(
+            "canary_group_lag_offsets",
+            "Records that the group has not committed; of its first watch.group_partitions partitions.",
+            (*_GROUP, "topic", "partition"),
+            partitions="sum",
+        ),
+        _gauge(
+            "canary_group_lag_seconds",
+            "Age of the first record that the group has not committed, by when the log's end passed it.",
+            (*_GROUP, "topic", "partition"),
+        ),
+        _gauge("canary_group_lag_offsets_sum", "Records that the group has not committed, in all partitions.", _GROUP),
+        _gauge("canary_group_lag_seconds_max", "The greatest lag of the group in seconds, of all partitions.", _GROUP),
+        _gauge(
+            "canary_group_lag_seconds_at_least",
+            "Partitions in which the first record that the group has not committed is older than the lag in seconds "
+            "says: it was there before the canary began to look.",
+            _GROUP,
+        ),
+        _gauge("canary_group_members", "Members of the group.", _GROUP),
+        _gauge(
+            "canary_group_partitions",
+            "Partitions of the group by state: ok, stuck, unmoved, stopped, reset, expired, unknown.",
+            (*_GROUP, "state"),
+        ),
+        _gauge("canary_group_partitions_left_out", "Partitions of the group without series of their own.", _GROUP),
+        _gauge("canary_groups_left_out", "Groups that watch.groups matches beyond the number that is watched."),
+        _gauge(
+            "canary_groups_unknown",
+            "Groups of which nothing is known now: refused, or no answer; at least 1 while it is not known which "
+            "groups there are.",
+        ),
+        _gauge("canary_hanging_transactions", "Transactions that hang in partitions under watch.transactions."),
+        _gauge("canary_transactions_unknown", "1 while hanging transactions cannot be looked for."),
+        _gauge(
             "canary_api_certificate_expiry_timestamp_seconds",
             "When the certificate that the API presents expires.",
             (),
@@ -268,6 +308,24 @@ METRICS: dict[str, Metric] = {
             "Where the pages are; missing while api.url is not set and api.host is a wildcard.",
             ("url",),
             source="api",
+        ),
+        _stored("canary_notifications_waiting", "Notifications of incidents that wait to be sent.", ("receiver",)),
+        _stored(
+            "canary_notifications_oldest_seconds",
+            "How long the oldest of them has waited, or, beyond 30 s, for how long no process has looked for new ones.",
+            ("receiver",),
+        ),
+        _counter(
+            "canary_notifications_failed_total",
+            "Attempts to send a notification that failed.",
+            ("receiver",),
+            source="store",
+        ),
+        _counter(
+            "canary_notifications_dropped_total",
+            "Notifications that were given up after a day.",
+            ("receiver",),
+            source="store",
         ),
         _gauge("canary_api_store_up", "1 while the API reaches the store.", (), source="api"),
         _gauge("canary_build_info", "Version of the canary.", ("version",), source="api"),

@@ -6,7 +6,7 @@ from typing import Annotated, Any, get_args
 from pydantic import BeforeValidator
 
 from canary.anomalies.anomaly import Severity
-from canary.metrics.catalogue import Measurement
+from canary.metrics.metric import Measurement
 
 
 def _known(severity: object) -> object:

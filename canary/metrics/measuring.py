@@ -11,20 +11,23 @@ from typing import Any
 from canary.anomalies.online.gauges import stalled, suspects, unseen
 from canary.anomalies.online.log import ISOLATIONS, Log
 from canary.anomalies.online.losses.scrub import ratio
-from canary.anomalies.online.meters import Histogram, Meters
+from canary.anomalies.online.meters import Histogram, LeaderMeters, Meters, RandomReads
 from canary.anomalies.online.state import State, Topic
-from canary.metrics.catalogue import Column, Measurement
+from canary.metrics.metric import Column, Measurement
 from canary.metrics.published import Published, Rows, TopicView
 
 NO_LEADER = "none"
 """The label ``leader`` of a partition without a known leader."""
-_NOTHING = Meters()
+MEMBER = "canary_leader_failures_total"
+"""It has a series for each broker of the cluster."""
+_NOTHING, _UNLED = Meters(), LeaderMeters()
 _OF_MODES = {
     "canary_probes_sent_total": attrgetter("sent"),
     "canary_probes_acked_total": attrgetter("acked"),
     "canary_probes_failed_total": attrgetter("failed"),
     "canary_probes_indeterminate_total": attrgetter("indeterminate"),
     "canary_probes_skipped_total": attrgetter("skipped"),
+    "canary_probes_late_total": attrgetter("late"),
     "canary_unverified_expired_total": attrgetter("unverified"),
 }
 _OF_READERS = {
@@ -34,6 +37,10 @@ _OF_READERS = {
     "canary_consumer_stalled": "stalled",
 }
 """The field of ConsumerView that each metric is."""
+_OF_LEADERS = {
+    "canary_leader_produce_latency_seconds": attrgetter("produce_latency"),
+    "canary_leader_end_to_end_latency_seconds": attrgetter("delivery_latency"),
+}
 _HISTOGRAMS = {
     "canary_produce_latency_seconds": attrgetter("produce_latency"),
     "canary_end_to_end_latency_seconds": attrgetter("delivery_latency"),
@@ -139,6 +146,14 @@ def _of_cluster(state: State, leaders: Iterable[int | None]) -> Iterator[Measure
     for mode, latency in state.commit_latency.items():
         name = "canary_transaction_latency_seconds"
         yield Measurement(name, (mode,), latency.sum, tuple(latency.counts))
+    for topic in {**dict.fromkeys(state.probed), **dict.fromkeys(state.random_reads)}:
+        reads = state.random_reads.get(topic, RandomReads())
+        yield Measurement("canary_random_reads_total", (topic, "answered"), reads.answered)
+        yield Measurement("canary_random_reads_total", (topic, "unanswered"), reads.unanswered)
+        if reads.answered:
+            name = "canary_random_read_latency_seconds"
+            yield Measurement(name, (topic,), reads.latency.sum, tuple(reads.latency.counts))
+    yield from _of_brokers(state)
     top = state.topology
     for (topic, number), count in top.unclean.items():
         if state.log(topic, number) is None:
@@ -148,6 +163,17 @@ def _of_cluster(state: State, leaders: Iterable[int | None]) -> Iterator[Measure
     if state.brokers:
         without = set(state.brokers).difference(leaders).union(*state.unprobed.values())
         yield Measurement("canary_brokers_without_probe", (), len(without))
+
+
+def _of_brokers(state: State) -> Iterator[Measurement]:
+    for number, broker in sorted(state.topology.members(state.now_ns).items()):
+        if broker.host:
+            yield Measurement("canary_broker_info", (str(number), broker.rack or "", broker.host), 1)
+        meters = state.leaders.get(number, _UNLED)
+        yield Measurement(MEMBER, (str(number),), meters.failures)
+        for name, of in _OF_LEADERS.items():
+            latency = of(meters)
+            yield Measurement(name, (str(number),), latency.sum, tuple(latency.counts))
 
 
 def _probed(state: State) -> Iterator[tuple[str, int]]:
@@ -201,7 +227,7 @@ def _gauges(
 ) -> Iterator[Column]:
     now_ns, unclean = state.now_ns, state.topology.unclean
     leaders = tuple([NO_LEADER if leader is None or leader < 0 else str(leader) for leader in partitions["leader"]])
-    waited = [max(now_ns - log.tried_ns, 0) / 1e9 if log.tried_ns else 0.0 for _, log in logs]
+    waited = [max((log.given_up_ns or now_ns) - log.tried_ns, 0) / 1e9 if log.tried_ns else 0.0 for _, log in logs]
     yield _column("canary_unacknowledged_seconds", waited, leaders)
     yield _column("canary_log_start_offset", partitions["start"])
     yield _column("canary_log_end_offset", partitions["end"])

@@ -15,8 +15,10 @@ from typing import Any, Final, Literal, overload
 import orjson
 from pydantic import TypeAdapter, ValidationError
 
-from canary.metrics.catalogue import Column, Measurement
 from canary.metrics.findings import Audit  # pydantic reads the annotations
+from canary.metrics.groups import GroupsSeen, TransactionsSeen  # pydantic reads the annotations
+from canary.metrics.metric import Column, Measurement
+from canary.metrics.objectives import Objective  # the same
 
 VERSION: Final = 2
 """Version 1 had no columns: every series was a measurement. It is read, too."""
@@ -138,6 +140,9 @@ class Published:
         troubles: What the runner cannot do now, in words, and whether losses may go unnoticed meanwhile.
         shard: Which share of the cluster's partitions the runner probes, of how many.
         night_s: The longest time between two reconciliations by the schedule; None: there are none.
+        objectives: What the settings ask of the cluster.
+        groups: The groups of applications that are watched, and ``transactions`` those that hang; None: not watched,
+            or not looked at yet.
     """
 
     cluster_id: str | None = None
@@ -158,7 +163,10 @@ class Published:
     troubles: tuple[tuple[str, bool], ...] = ()
     shard: tuple[int, int] = (0, 1)
     night_s: float | None = None
+    objectives: tuple[Objective, ...] = ()
     audit: Audit | None = None
+    groups: GroupsSeen | None = None
+    transactions: TransactionsSeen | None = None
 
     def topic(self, name: str) -> TopicView:
         """Return what is known of a topic; of one that was not seen yet, that it is not ``known``."""

@@ -3,6 +3,7 @@
 Same answers as canary.probe.record, column by column. Rows are decoded in blocks that fit the CPU's cache.
 """
 
+import struct
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -17,6 +18,7 @@ from canary.probe.identity import Identity
 Bytes = NDArray[np.uint8]
 Words = NDArray[np.uint64]
 
+_FIRST: Final = record.HEADER_LENGTH // 8  # the word where padding begins
 BLOCK: Final = 2048  # rows of 96 bytes each: 192 KiB, half of a small L2 cache
 
 _FIELDS: Final = {
@@ -30,17 +32,19 @@ _FIELDS: Final = {
     "producer_id": ("<i8", 24),
     "sequence": ("<i8", 32),
     "generation": ("<i4", 40),
-    "zero": ("<u4", 44),
+    "form": ("<u4", 44),
     "transaction_id": ("<i8", 48),
     "sent_at_ns": ("<i8", 56),
 }
 _NUMBERS: Final = ("mode", *Identity._fields, "transaction_id", "sent_at_ns")
+_REPEATED, _HEADERS = np.uint32(1), np.uint32(1 << 8)  # of a form: its lowest byte, and what is above that
 _KEY: Final = np.dtype([("producer_id", "<i8"), ("generation", "<i4"), ("partition", "<i4"), ("sequence", "<i8")])
 _MAGIC: Final = int.from_bytes(record.MAGIC, "little")
 _SEED: Final = np.uint64(record.SEED)
 _PRIME: Final = np.uint64(record.PRIME)
 _HALF: Final = np.uint64(32)
 _KNOWN_MODES: Final = np.isin(np.arange(256), list(record.MODE_NAMES))
+_KNOWN_VERSIONS: Final = np.isin(np.arange(256), record.VERSIONS)
 _CODES: Final = {refusal: number for number, refusal in enumerate(record.REFUSALS, start=1)}
 _STATUS_OF_CODE: Final = np.array(
     [0, *(record.REASONS.index(refusal.reason) + 1 for refusal in record.REFUSALS)], dtype=np.uint8
@@ -66,7 +70,7 @@ class Decoded:
 
     ``status``: INTACT, FOREIGN, CORRUPT or UNKNOWN_VERSION. ``code``: 0, or the refusal ``REFUSALS[code - 1]``.
     ``mode``: a number of MODES. ``tag``: little-endian u32 of the tag, 0 if the magic is not there. ``sent_at_ns``: ns
-    since the epoch. ``transaction_id``: -1 outside transactions.
+    since the epoch. ``transaction_id``: -1 outside transactions. ``headers``: whether the record has Kafka headers.
     """
 
     status: NDArray[np.uint8]
@@ -79,6 +83,7 @@ class Decoded:
     sequence: NDArray[np.int64]
     transaction_id: NDArray[np.int64]
     sent_at_ns: NDArray[np.int64]
+    headers: NDArray[np.bool_]
 
     @classmethod
     def refused(cls, rows: int) -> Self:
@@ -89,6 +94,7 @@ class Decoded:
             code=code,
             tag=np.zeros(rows, dtype=np.uint32),
             mode=np.zeros(rows, dtype=np.uint8),
+            headers=np.zeros(rows, dtype=np.bool_),
             **{name: np.full(rows, -1, dtype=_FIELDS[name][0]) for name in _NUMBERS if name != "mode"},
         )
 
@@ -116,6 +122,7 @@ def encode_batch(  # noqa: PLR0913  # a column each
     sent_at_ns: ArrayLike,
     transaction_id: ArrayLike = -1,
     length: int = record.DEFAULT_LENGTH,
+    form: record.Form = record.PLAIN,
 ) -> NDArray[np.uint8]:
     """Return the values of n probes as uint8 of shape (n, length); numbers and arrays of n are broadcast.
 
@@ -138,14 +145,15 @@ def encode_batch(  # noqa: PLR0913  # a column each
     fields["magic"] = _MAGIC
     fields["tag"] = int.from_bytes(tag, "little")
     fields["length"] = length
-    fields["version"] = record.VERSION
+    fields["version"] = record.version_of(form)
+    fields["form"] = int.from_bytes(struct.pack("<BBH", *form), "little")
     fields["mode"] = record.MODES[mode]
     for name, column in zip(names, columns, strict=True):
         fields[name] = column.ravel()
     words = rows.view("<u8")
     for start in range(0, len(rows), BLOCK):
         block = slice(start, start + BLOCK)
-        _write_padding(fields[block], words[block])
+        _write_padding(fields[block], words[block], repeated=form.repeated)
         fields["checksum"][block] = _checksum(words[block])
     return rows
 
@@ -234,7 +242,7 @@ def _decode_rows(rows: Bytes, tag: int | None, decoded: Decoded, at: slice | NDA
         checks += [
             (record.WRONG_LENGTH, fields["length"] != length),
             (record.WRONG_CHECKSUM, fields["checksum"] != _checksum(words)),
-            (record.UNKNOWN_VERSION, fields["version"] != record.VERSION),
+            (record.UNKNOWN_VERSION, ~_KNOWN_VERSIONS[fields["version"]]),
             (record.UNKNOWN_MODE, ~_KNOWN_MODES[fields["mode"]]),
         ]
         if length < record.HEADER_LENGTH:
@@ -246,16 +254,19 @@ def _decode_rows(rows: Bytes, tag: int | None, decoded: Decoded, at: slice | NDA
     decoded.code[at] = code
     intact = code == 0
     if intact.all():
+        decoded.headers[at] = fields["form"] >= _HEADERS
         for name in _NUMBERS:
             getattr(decoded, name)[at] = fields[name]
     elif intact.any():
         kept = np.arange(count)[intact] + at.start if isinstance(at, slice) else at[intact]
+        decoded.headers[kept] = fields["form"][intact] >= _HEADERS
         for name in _NUMBERS:
             getattr(decoded, name)[kept] = fields[name][intact]
 
 
 def _misshapen(fields: NDArray[np.void]) -> NDArray[np.bool_]:
-    wrong: NDArray[np.bool_] = fields["zero"] != 0
+    form = fields["form"]
+    wrong: NDArray[np.bool_] = (form & 0xFF > _REPEATED) | ((form != 0) & (fields["version"] == record.PLAIN_VERSION))
     for name in Identity._fields:
         wrong |= fields[name] < 0
     wrong |= fields["transaction_id"] < -1
@@ -265,8 +276,10 @@ def _misshapen(fields: NDArray[np.void]) -> NDArray[np.bool_]:
 def _mispadded(fields: NDArray[np.void], words: Words) -> NDArray[np.bool_]:
     wrong = np.zeros(len(words), dtype=np.bool_)
     start = _padding_start(fields)
-    for i in range(record.HEADER_LENGTH // 8, words.shape[1]):
-        wrong |= words[:, i] != _padding_word(start, i)
+    repeated = fields["form"] & 0xFF == _REPEATED
+    step = (~repeated).astype(np.uint64) if repeated.any() else None
+    for i in range(_FIRST, words.shape[1]):
+        wrong |= words[:, i] != _padding_word(start, i, step)
     return wrong
 
 
@@ -274,9 +287,11 @@ def _padding_start(fields: NDArray[np.void]) -> Words:
     return _fold(len(fields), (fields[name].astype(np.uint64) for name in Identity._fields))
 
 
-def _padding_word(start: Words, word: int) -> Words:
-    number = word - record.HEADER_LENGTH // 8 + 1
-    value = start + np.uint64(number * record.GAMMA & record.MASK)
+def _padding_word(start: Words, word: int, step: Words | None = None) -> Words:
+    """Return the padding at a word; where ``step`` is 0, and not 1, it is that of the first one."""
+    gamma, number = np.uint64(record.GAMMA), word - _FIRST
+    further = np.uint64((number + 1) * record.GAMMA & record.MASK)
+    value = start + (further if step is None else gamma * (step * np.uint64(number) + np.uint64(1)))
     value *= _PRIME
     value ^= value >> _HALF
     return value
@@ -295,7 +310,7 @@ def _fold(rows: int, words: Iterable[Words]) -> Words:
     return h
 
 
-def _write_padding(fields: NDArray[np.void], words: NDArray[np.uint64]) -> None:
+def _write_padding(fields: NDArray[np.void], words: NDArray[np.uint64], *, repeated: bool) -> None:
     start = _padding_start(fields)
-    for i in range(record.HEADER_LENGTH // 8, words.shape[1]):
-        words[:, i] = _padding_word(start, i)
+    for i in range(_FIRST, words.shape[1]):
+        words[:, i] = _padding_word(start, _FIRST if repeated else i)

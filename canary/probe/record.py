@@ -9,7 +9,7 @@ from canary.probe.identity import Identity
 from canary.workloads.catalogue import WORKLOADS
 
 MAGIC: Final = b"\x93KDC"
-VERSION: Final = 1
+PLAIN_VERSION, FORMED_VERSION = VERSIONS = (1, 2)
 HEADER_LENGTH: Final = 64
 SHORTEST: Final = 24  # of any version: length and checksum must be there
 DEFAULT_LENGTH: Final = 96
@@ -27,6 +27,22 @@ Reason = Literal["foreign", "corrupt", "unknown-version"]
 REASONS: Final[tuple[Reason, ...]] = ("foreign", "corrupt", "unknown-version")
 
 
+class Form(NamedTuple):
+    """What a probe looks like beside its numbers.
+
+    ``repeated``: its padding is one word again and again, which can be compressed. ``headers``: how many Kafka headers
+    it has, with values of ``header_length`` bytes (``header_fields``).
+    """
+
+    repeated: bool = False
+    headers: int = 0
+    header_length: int = 0
+
+
+PLAIN: Final = Form()
+"""Padding that cannot be compressed, no headers."""
+
+
 class Probe(NamedTuple):
     """What an intact value says. ``sent_at_ns``: ns since the epoch; ``transaction_id``: None outside transactions."""
 
@@ -34,6 +50,7 @@ class Probe(NamedTuple):
     mode: str
     transaction_id: int | None
     sent_at_ns: int
+    form: Form = PLAIN
 
 
 class Refusal(NamedTuple):
@@ -52,6 +69,7 @@ UNKNOWN_VERSION: Final = Refusal("unknown-version", "its version is not known he
 UNKNOWN_MODE: Final = Refusal("unknown-version", "its mode is not known here")
 WRONG_SHAPE: Final = Refusal("corrupt", "it holds a number that no probe has")
 WRONG_PADDING: Final = Refusal("corrupt", "its padding does not follow from its identity")
+WRONG_HEADERS: Final = Refusal("corrupt", "its headers are not those it was sent with")  # a reader's; not of a value
 #: Every refusal there is; a batch names them by their place here, counted from 1 (0 = intact).
 REFUSALS: Final = (
     EMPTY,
@@ -66,7 +84,7 @@ REFUSALS: Final = (
 )
 
 _LENGTH: Final = struct.Struct("<8xH6xQ")  # what stands at the same place in every version
-_HEADER: Final = struct.Struct("<4s4sHBBiQqqi4sqq")
+_HEADER: Final = struct.Struct("<4s4sHBBiQqqiBBHqq")
 _KEY: Final = struct.Struct("<qiiq")
 _NO_TRANSACTION: Final = -1
 
@@ -94,6 +112,7 @@ def encode(
     transaction_id: int | None,
     sent_at_ns: int,
     length: int = DEFAULT_LENGTH,
+    form: Form = PLAIN,
 ) -> bytes:
     """Return the value of a probe, ``length`` bytes long.
 
@@ -109,26 +128,28 @@ def encode(
     if min(identity) < 0 or transaction < _NO_TRANSACTION:
         raise ValueError(f"negative number in {identity} or transaction {transaction_id}")
     producer_id, generation, partition, sequence = identity
-    padding = _padding(identity, (length - HEADER_LENGTH) // 8)
+    padding = _padding(identity, (length - HEADER_LENGTH) // 8, repeated=form.repeated)
     number = MODES[mode]
     try:
         head = _HEADER.pack(
             MAGIC,
             tag,
             length,
-            VERSION,
+            version_of(form),
             number,
             partition,
             0,
             producer_id,
             sequence,
             generation,
-            b"",
+            *form,
             transaction,
             sent_at_ns,
         )
     except struct.error as error:
-        raise ValueError(f"a number of {identity}, {transaction_id=}, {sent_at_ns=} does not fit: {error}") from error
+        raise ValueError(
+            f"a number of {identity}, {transaction_id=}, {sent_at_ns=}, {form} does not fit: {error}"
+        ) from error
     checksum = _checksum(head + padding)
     return b"".join((head[:16], checksum.to_bytes(8, "little"), head[24:], padding))
 
@@ -147,6 +168,18 @@ def decode(value: bytes | None, tag: bytes | None) -> Probe | Refusal:
     if tag is not None and value[4:8] != tag:
         return OTHER_TAG
     return _ours(value)
+
+
+def header_fields(identity: Identity, form: Form) -> list[tuple[str, bytes]]:
+    """Return the Kafka headers of a probe: names h0, h1 and so on, and values that follow from its identity."""
+    length = form.header_length
+    content = _padding(identity, -(-form.headers * length // 8))
+    return [(f"h{i}", content[i * length : (i + 1) * length]) for i in range(form.headers)]
+
+
+def version_of(form: Form) -> int:
+    """Return the version of the layout that a probe of this form needs: the oldest one, for the sake of old readers."""
+    return PLAIN_VERSION if form == PLAIN else FORMED_VERSION
 
 
 def check_length(length: int) -> None:
@@ -171,22 +204,24 @@ def _ours(value: bytes) -> Probe | Refusal:
 
 def _read(value: bytes) -> Probe | Refusal:
     """Read a value whose length and checksum are right."""
-    if value[10] != VERSION:
+    if value[10] not in VERSIONS:
         return UNKNOWN_VERSION
     mode = MODE_NAMES.get(value[11])
     if mode is None:
         return UNKNOWN_MODE
     if len(value) < HEADER_LENGTH:
         return WRONG_LENGTH
-    _, _, _, _, _, partition, _, producer_id, sequence, generation, zero, transaction, sent_at_ns = _HEADER.unpack_from(
-        value
+    _, _, _, _, _, partition, _, producer_id, sequence, generation, *shape, transaction, sent_at_ns = (
+        _HEADER.unpack_from(value)
     )
     identity = Identity(producer_id, generation, partition, sequence)
-    if any(zero) or min(identity) < 0 or transaction < _NO_TRANSACTION:
+    form = Form(bool(shape[0]), *shape[1:])
+    misformed = shape[0] > 1 or (value[10] == PLAIN_VERSION and form != PLAIN)
+    if misformed or min(identity) < 0 or transaction < _NO_TRANSACTION:
         return WRONG_SHAPE
-    if value[HEADER_LENGTH:] != _padding(identity, (len(value) - HEADER_LENGTH) // 8):
+    if value[HEADER_LENGTH:] != _padding(identity, (len(value) - HEADER_LENGTH) // 8, repeated=form.repeated):
         return WRONG_PADDING
-    return Probe(identity, mode, None if transaction == _NO_TRANSACTION else transaction, sent_at_ns)
+    return Probe(identity, mode, None if transaction == _NO_TRANSACTION else transaction, sent_at_ns, form)
 
 
 def _fold(words: Iterable[int]) -> int:
@@ -202,8 +237,10 @@ def _checksum(value: bytes) -> int:
     return _fold((words[1], *words[3:]))
 
 
-def _padding(identity: Identity, words: int) -> bytes:
-    start = _fold(identity)  # not negative, checked by both callers: so it equals its unsigned word
+def _padding(identity: Identity, words: int, *, repeated: bool = False) -> bytes:
+    start = _fold(identity)  # not negative, checked by all callers: so it equals its unsigned word
+    if repeated:
+        return _padding(identity, 1) * words
     padding = bytearray()
     for i in range(1, words + 1):
         word = ((start + i * GAMMA) * PRIME) & MASK

@@ -10,11 +10,12 @@ sequences would count from 0 a second time. So an order of an earlier generation
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Generic, NamedTuple, TypeVar
 
 import structlog
 
+from canary.metrics.client_meters import ClientMeters
 from canary.probing.readers.consumer import Target
 from canary.settings import ClusterSettings
 from canary.threads import system
@@ -52,6 +53,7 @@ class Wiring(Generic[S_co]):
         under: the generation that was begun for the writer; its sequences count from 0 in each partition.
         renew: returns the next generation; the argument says why there is one. May block, and raise.
         targets: returns the present incarnation of a topic.
+        meters: where it counts what single brokers did.
     """
 
     cluster: ClusterSettings
@@ -65,6 +67,7 @@ class Wiring(Generic[S_co]):
     targets: Callable[[str], Target]
     inbox: Inbox
     clock: Clock
+    meters: ClientMeters = field(default_factory=ClientMeters)
 
     @property
     def own_name(self) -> str:

@@ -16,10 +16,9 @@ from confluent_kafka import KafkaError
 from canary.facts import Acked, Batch, Failed, Indeterminate, Sent, TransactionBegan
 from canary.facts.batch import FEW, NULL, F
 from canary.kafka.responses import text_of
-from canary.probe.batch import as_bytes, encode_batch, encode_keys
 from canary.probe.identity import Identity
-from canary.probe.record import encode, key
 from canary.probing.base import Renewal, Wiring
+from canary.probing.sending.records import Record, Shape, records
 
 
 @dataclass(slots=True)
@@ -52,6 +51,7 @@ class Book:
         self.inbox = wiring.inbox
         self.clock = wiring.clock
         self._topic = wiring.topic
+        self._shape = Shape.of(wiring.settings)
         self._sequences: Counter[int] = Counter()
         self._transactions = 0
 
@@ -98,42 +98,18 @@ class Book:
         self._sequences[partition] = sequence + 1
         return sequence
 
-    def records(self, sent: Sequence[Sent]) -> list[tuple[bytes, bytes]]:
-        """Return key and value of each probe, all of which are of one transaction (or of none)."""
-        tag, mode, length = self.under.tag, self._wiring.mode, self._wiring.settings.record_length
-        records: list[tuple[bytes, bytes]] = []
-        if not isinstance(sent, Batch):
-            for one in sent:
-                identity, transaction_id, at_ns = identity_of(one), one.transaction_id, one.at_ns
-                value = encode(
-                    identity, tag=tag, mode=mode, transaction_id=transaction_id, sent_at_ns=at_ns, length=length
-                )
-                records.append((key(identity), value))
-            return records
-        producer_id, generation, partition, sequence = (sent.numbers(name) for name in Identity._fields)
-        keys = encode_keys(producer_id, generation, partition, sequence)
-        values = encode_batch(
-            producer_id,
-            generation,
-            partition,
-            sequence,
-            tag=tag,
-            mode=mode,
-            sent_at_ns=sent.numbers("at_ns"),
-            transaction_id=np.maximum(sent.numbers("transaction_id"), -1),
-            length=length,
-        )
-        return list(zip(as_bytes(keys), as_bytes(values), strict=True))
+    def records(self, sent: Sequence[Sent]) -> list[Record]:
+        """Return the records of probes, all of which are of one transaction (or of none)."""
+        return records(sent, self.under.tag, self._wiring.mode, self._shape)
 
-    def produce(
-        self, client: Any, partition: int, record: tuple[bytes, bytes], on_delivery: Callable[..., None]
-    ) -> None:
+    def produce(self, client: Any, partition: int, record: Record, on_delivery: Callable[..., None]) -> None:
         """Hand a probe to a client.
 
         Raises:
             BufferError, KafkaException: the client did not take it.
         """
-        client.produce(self._topic, record[1], record[0], partition=partition, on_delivery=on_delivery)
+        more = {} if record.headers is None else {"headers": record.headers}
+        client.produce(self._topic, record.value, record.key, partition=partition, on_delivery=on_delivery, **more)
 
     def acked(self, acks: Sequence[tuple[int, int, int, int, int]]) -> list[Acked] | list[Batch[Acked]]:
         """Return the facts of delivery reports: each partition, sequence, time (ns), offset and latency (ns)."""

@@ -13,6 +13,8 @@ commit promises no more than the lowest of the commits that were in flight with 
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from canary.threads import system
+
 
 @dataclass(slots=True)
 class _Commit:
@@ -21,6 +23,7 @@ class _Commit:
     member: str
     asked: dict[int, int]
     lowest: dict[int, int]
+    at_s: float
 
 
 class Commits:
@@ -35,23 +38,24 @@ class Commits:
 
     def issue(self, member: str, offsets: Mapping[int, int]) -> None:
         """Remember a commit that is about to be sent; ``offsets`` by partition."""
-        new = _Commit(member, dict(offsets), dict(offsets))
+        new = _Commit(member, dict(offsets), dict(offsets), system.monotonic())
         for other in self._waiting:
             for partition in new.asked.keys() & other.asked.keys():
                 new.lowest[partition] = min(new.lowest[partition], other.asked[partition])
                 other.lowest[partition] = min(other.lowest[partition], new.asked[partition])
         self._waiting.append(new)
 
-    def resolve(self, member: str, offsets: Mapping[int, int]) -> dict[int, int]:
+    def resolve(self, member: str, offsets: Mapping[int, int]) -> tuple[dict[int, int], float | None]:
         """Forget the commit that asked for these offsets, whose outcome has come.
 
-        Returns, by partition, the offset that the group has at least, if the commit was acknowledged.
+        Returns, by partition, the offset that the group has at least, if the commit was acknowledged; and how long (s)
+        its outcome took, None where that is not known.
         """
         for commit in self._waiting:
             if commit.member == member and commit.asked == offsets:
                 self._waiting.remove(commit)
-                return commit.lowest
-        return dict(offsets)
+                return commit.lowest, system.monotonic() - commit.at_s
+        return dict(offsets), None
 
     def forget(self, member: str) -> None:
         """Forget the commits of a member that has left: its client has waited for their outcomes."""

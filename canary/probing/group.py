@@ -21,6 +21,7 @@ from canary.kafka.leaving import leave
 from canary.kafka.quiet import ErrorReporter, calm, quiet_logger
 from canary.probing.base import Renewal, Wiring, Writer
 from canary.probing.commits import Commits
+from canary.probing.coordinators import OFFSETS_TOPIC, Coordinators
 from canary.settings import consumer_config
 from canary.threads import system
 from canary.workloads.group import GroupSettings
@@ -34,6 +35,7 @@ AGAIN_S = 1.0
 _AGAIN = 3
 """How often a doubtful answer is asked for again."""
 _GONE = frozenset({KafkaError.UNKNOWN_MEMBER_ID, KafkaError.ILLEGAL_GENERATION, KafkaError.REBALANCE_IN_PROGRESS})
+"""Errors of a commit that a rebalance makes."""
 
 
 class _Member:
@@ -46,16 +48,16 @@ class _Member:
         self._committed: dict[int, int] = {}
         self._report = ErrorReporter(self.name, probe.inbox, probe.clock)
         config = calm({**probe.config, "on_commit": self._on_commit, "error_cb": self._report}, self.name)
-        self._client: Any = opening.consumer(config, quiet_logger(self.name))
-        self._client.subscribe(
+        self.client: Any = opening.consumer(config, quiet_logger(self.name))
+        self.client.subscribe(
             [probe.topic], on_assign=self._on_assign, on_revoke=self._on_revoke, on_lost=self._on_lost
         )
 
     def poll(self, timeout_s: float) -> int:
         """Take what there is; returns how many records."""
         try:
-            first = self._client.poll(timeout_s)
-            messages = [first, *self._client.consume(1000, 0)] if first is not None else []
+            first = self.client.poll(timeout_s)
+            messages = [first, *self.client.consume(1000, 0)] if first is not None else []
         except KafkaException as raised:
             self._report(raised.args[0])
             return 0
@@ -83,15 +85,18 @@ class _Member:
         self._probe.commits.issue(self.name, due)
         try:
             if wait:
-                self._on_commit(None, self._client.commit(offsets=places, asynchronous=False))
+                self._on_commit(None, self.client.commit(offsets=places, asynchronous=False))
             else:
-                self._client.commit(offsets=places, asynchronous=True)
+                self.client.commit(offsets=places, asynchronous=True)
         except KafkaException as raised:  # nothing was promised
             self._probe.commits.resolve(self.name, due)
+            self._probe.measure(raised.args[0], None)
             log.debug("group_commit_failed", member=self.name, error=str(raised.args[0]))
 
     def _on_commit(self, error: KafkaError | None, places: Sequence[Any]) -> None:
-        lowest = self._probe.commits.resolve(self.name, {place.partition: place.offset for place in places})
+        asked = {place.partition: place.offset for place in places}
+        lowest, took_s = self._probe.commits.resolve(self.name, asked)
+        self._probe.measure(error or next((one.error for one in places if one.error is not None), None), took_s)
         if error is not None:
             if error.code() not in _GONE:
                 self._report(error)
@@ -148,7 +153,7 @@ class _Member:
     def leave(self) -> None:
         """Commit, and leave the group."""
         try:
-            leave(self._client)
+            leave(self.client)
         except (KafkaException, RuntimeError) as error:
             log.info("group_member_not_closed", member=self.name, error=str(error))
         self._probe.commits.forget(self.name)
@@ -171,6 +176,7 @@ class GroupProbe(Writer):
         self._settings = wiring.settings
         self._made = 0
         self._members: list[_Member] = []
+        self._coordinators = Coordinators(OFFSETS_TOPIC)
 
     def run(self) -> None:
         """Read and commit until stopped."""
@@ -178,6 +184,7 @@ class GroupProbe(Writer):
         rebalance_at = commit_at + self._settings.rebalance_every
         while not self.stopping.is_set():
             self._obey()
+            self._coordinators.look(self._members[0].client if self._members else None)
             if len(self._members) < self._settings.members:
                 self._members.append(_Member(self._made, self))
                 self._made += 1
@@ -192,6 +199,15 @@ class GroupProbe(Writer):
                 rebalance_at = now + self._settings.rebalance_every
                 log.debug("group_member_leaves", worker=self.name, member=self._members[0].name)
                 self._members.pop(0).leave()
+
+    def measure(self, error: KafkaError | None, took_s: float | None) -> None:
+        """Count a commit that has its outcome: how long (s) it took, or that it failed.
+
+        That a rebalance came first, or that nothing was new, is not the coordinator's failure.
+        """
+        if (error is None and took_s is not None) or (error is not None and error.code() not in _GONE):
+            coordinator = self._coordinators.of(str(self.config["group.id"]))
+            self._wiring.meters.committed("group", coordinator, took_s if error is None else None)
 
     def _go_on_after(self, before: Renewal) -> None:  # noqa: ARG002  # every member joins anew
         self.end()

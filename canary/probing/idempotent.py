@@ -1,4 +1,4 @@
-"""One probe to every partition at a steady rate, by an idempotent producer with acks from all.
+"""Probes to every partition at a steady rate, one or a burst of them, by an idempotent producer with acks from all.
 
 A fatal client error (a truncated log answers the same producer with OUT_OF_ORDER_SEQUENCE_NUMBER: why-fsync,
 FIELD-NOTES) ends that client. Its unresolved probes become indeterminate, the owner is asked for a new generation, and
@@ -26,6 +26,8 @@ from canary.kafka.quiet import ErrorReporter, Gate, calm, quiet_logger, whole_ms
 from canary.kafka.responses import text_of
 from canary.probing.base import SAFE, Renewal, Wiring, Writer
 from canary.probing.book import Book
+from canary.probing.sending.pipeline import piped
+from canary.probing.sending.records import Record
 from canary.settings import producer_config
 from canary.threads import system
 from canary.workloads.descriptor import Settings
@@ -67,8 +69,9 @@ class IdempotentProducer(Writer):
     Args:
         config: librdkafka properties; ``forced`` goes over them.
         max_in_flight: unresolved probes of a partition beyond which its beats are skipped (counted in ``skipped``);
-            by default 200, or as many as are due in a second.
-        patience_s: when the oldest unresolved probe of a partition is older than so many seconds, FEW are the most.
+            by default 200, or as many as are due in a second, or two bursts.
+        patience_s: when the oldest unresolved probe of a partition is older than so many seconds (and what it may
+            linger in the client), FEW are the most.
             Requests that get no answer make the client's broker threads spin now and then, a core each, until the
             socket times out (measured with every broker frozen); and more of them would show nothing more.
         flush_s: how long a stop waits for reports of what is in flight.
@@ -89,11 +92,14 @@ class IdempotentProducer(Writer):
     ) -> None:
         super().__init__(wiring)
         self.skipped: Counter[int] = Counter()
-        self._config = {**DEFAULTS, **{name: value for name, value in config.items() if name not in ALIASES}}
-        self._interval_s = wiring.settings.interval
-        self._max_in_flight = max_in_flight or max(200, int(1 / self._interval_s))
+        settings = wiring.settings
+        given = {name: value for name, value in config.items() if name not in ALIASES}
+        self._config = piped({**DEFAULTS, **given}, settings)
+        self._interval_s = settings.interval
+        self._burst = settings.burst
+        self._max_in_flight = max_in_flight or max(200, int(settings.rate), 2 * settings.burst)
         self._most_at_once = max(1, int(CATCH_UP_S / self._interval_s))
-        self._patience_ns = int(patience_s * 1e9)
+        self._patience_ns = int((patience_s + (settings.linger or 0)) * 1e9)
         self._flush_s = flush_s
         self._forced = forced
         self._promised = promised
@@ -105,6 +111,7 @@ class IdempotentProducer(Writer):
         """When the acknowledgements are put into the inbox at the latest."""
         self._outcomes: list[Fact | Batch[Any]] = []
         self._skips: Counter[int] = Counter()
+        self._late: Counter[int] = Counter()
         self._skips_told = system.monotonic()
         self._fatal: str | None = None
         self._gate = Gate()
@@ -119,6 +126,7 @@ class IdempotentProducer(Writer):
         """Send beat after beat until stopped; then wait a moment for reports."""
         self._open_client()
         beat_at = system.monotonic()
+        all_failed = False
         while not self.stopping.is_set():
             self._obey()
             if self._fatal is not None:
@@ -130,7 +138,7 @@ class IdempotentProducer(Writer):
             beats = 0 if self._inbox.paused else min(due, self._most_at_once)
             if due > beats:
                 for partition in self._under.partitions:
-                    self._skip(partition, due - beats)
+                    self._skip(partition, (due - beats) * self._burst, late=not all_failed)
             all_failed = beats > 0 and self._beat(beats)
             self._tell_skips(now)
             beat_at += due * self._interval_s
@@ -186,13 +194,13 @@ class IdempotentProducer(Writer):
             log.info("metadata_not_refreshed", worker=self.name, error=str(error))
 
     def _beat(self, beats: int) -> bool:
-        """Send ``beats`` probes to each partition that has room. Returns whether some were sent and all failed."""
-        now_ns = self._clock.now_ns()
+        """Send so many bursts to each partition that has room. Returns whether some probes were sent and all failed."""
+        now_ns, due = self._clock.now_ns(), beats * self._burst
         chosen: list[int] = []
         for partition in self._under.partitions:
-            number = min(beats, self._room(partition, now_ns))
+            number = min(due, self._room(partition, now_ns))
             chosen += [partition] * number
-            self._skip(partition, beats - number)
+            self._skip(partition, due - number)
         sent = self._book.send(chosen)
         failed = 0
         for partition, sequence, record in zip(chosen, column(sent, "sequence"), self._book.records(sent), strict=True):
@@ -207,11 +215,12 @@ class IdempotentProducer(Writer):
             return max(few, 0)
         return max(self._max_in_flight - len(unresolved), few, 0)
 
-    def _skip(self, partition: int, number: int) -> None:
-        """Count probes that were due and are not sent."""
+    def _skip(self, partition: int, number: int, *, late: bool = False) -> None:
+        """Count probes that were due and are not sent; ``late``: because this writer came too late."""
         if number:
             self.skipped[partition] += number
             self._skips[partition] += number
+            self._late[partition] += number * late
             if self._gate.admit(partition) is not None:
                 unresolved = len(self._open[partition])
                 log.warning("beat_skipped", worker=self.name, partition=partition, unresolved=unresolved)
@@ -221,11 +230,12 @@ class IdempotentProducer(Writer):
         if now - self._skips_told >= SKIPS_S:
             self._skips_told = now
             skips, self._skips = self._skips, Counter()
+            late, self._late = self._late, Counter()
             if skips:
                 where, at_ns, mode = self._wiring.topic, self._clock.now_ns(), self._wiring.mode
-                self._inbox.put([Skipped(at_ns, where, p, mode, number) for p, number in skips.items()])
+                self._inbox.put([Skipped(at_ns, where, p, mode, number, late[p]) for p, number in skips.items()])
 
-    def _produce(self, partition: int, sequence: int, record: tuple[bytes, bytes]) -> bool:
+    def _produce(self, partition: int, sequence: int, record: Record) -> bool:
         """Hand one probe to the client. Returns whether it took it."""
         unresolved = self._open[partition]
         unresolved[sequence] = self._clock.now_ns()

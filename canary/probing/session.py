@@ -4,7 +4,7 @@ canary.kafka.transaction_errors has what each error proves. What it does not pro
 closed, because a client in an unknown state must not write another record.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -21,6 +21,7 @@ from canary.kafka.transaction_errors import Where, proof
 from canary.probe.identity import Identity
 from canary.probing.base import SAFE, Wiring
 from canary.probing.book import Book, Open, identity_of
+from canary.probing.sending.pipeline import piped
 from canary.settings import transactional_config
 from canary.threads import system
 from canary.threads.worker import in_background
@@ -42,9 +43,18 @@ DELIVERY_SHARE = 0.6
 
 
 class Session:
-    """A client with one transactional id, which is in ``config``; facts have its ``name``. Used by one thread."""
+    """A client with one transactional id, which is in ``config``; facts have its ``name``. Used by one thread.
 
-    def __init__(self, config: Mapping[str, object], book: Book, name: str) -> None:
+    ``measure`` is told of each commit how long (s) it took since it was asked for first, None if a call did not do it.
+    """
+
+    def __init__(
+        self,
+        config: Mapping[str, object],
+        book: Book,
+        name: str,
+        measure: Callable[[float | None], None] = lambda _: None,
+    ) -> None:
         self.name = name
         self.open: Open | None = None
         self.due = 0.0
@@ -54,6 +64,7 @@ class Session:
         self._outcomes: list[Fact] = []
         self._fatal: str | None = None
         self._ready = False
+        self._measure = measure
 
     @property
     def _transaction(self) -> Open:
@@ -215,8 +226,11 @@ class Session:
         try:
             self.client.commit_transaction(timeout_s)
         except KafkaException as raised:
+            self._measure(None)
             self._not_committed(transaction, raised.args[0], "commit again" if again else "commit")
         else:
+            assert transaction.asked_at is not None  # noqa: S101  # for the type checker
+            self._measure(system.monotonic() - transaction.asked_at)
             self._end(Committed(self._book.clock.now_ns(), *transaction.key))
 
     def _not_committed(self, transaction: Open, error: KafkaError, where: Where) -> None:
@@ -347,7 +361,7 @@ class Session:
 def client_config(wiring: Wiring[Any], transactional_id: str) -> dict[str, Any]:
     """Return the properties of a client that gives a record up no later than its transaction ends. Holds secrets."""
     timeout_ms = int(wiring.settings.timeout * 1000)
-    return transactional_config(wiring.cluster, transactional_id) | {
+    return piped(transactional_config(wiring.cluster, transactional_id), wiring.settings) | {
         "transaction.timeout.ms": timeout_ms,
         "message.timeout.ms": timeout_ms,
         "socket.timeout.ms": min(timeout_ms, 5000),  # librdkafka: no longer than a transaction

@@ -13,12 +13,11 @@ from collections.abc import Callable, Mapping
 from functools import partial
 
 import structlog
-from confluent_kafka import KafkaException
 
 from canary.facts import CoordinatorsSeen
 from canary.probing.base import Renewal, Wiring, Writer
 from canary.probing.book import Book
-from canary.probing.coordinators import STATE_TOPIC, choose, missed
+from canary.probing.coordinators import STATE_TOPIC, Coordinators, choose, missed
 from canary.probing.session import DELIVERY_SHARE, Session, client_config
 from canary.threads import system
 from canary.workloads.transactional import TransactionalSettings
@@ -26,9 +25,6 @@ from canary.workloads.transactional import TransactionalSettings
 log = structlog.get_logger(__name__)
 
 _PACE_S = 0.1
-_LOOK_S = 15.0
-"""How often the coordinators are looked at."""
-_FIRST_LOOK_S = 1.0
 _SAME_TURNS = 101
 """After so many transactions another coordinator's turn is next: what goes round in fewer meets all of them."""
 _LAST_S = 1.5
@@ -54,13 +50,15 @@ class TransactionalProducer(Writer):
         """Why no transaction may begin before the next generation does."""
         self._begun = 0
         """How many transactions were begun: the number of the next one."""
-        self._prefix = f"{wiring.own_name}-"
+        self._cut = len(f"{wiring.cluster.identifier_prefix}-")
+        self._prefix = f"{wiring.cluster.identifier_prefix}-{wiring.own_name}-"
+        """Of the ids as the cluster knows them: their coordinators follow from these."""
         self._ids: list[str] = []
         self._missed: list[int] = []
+        self._coordinators = Coordinators(STATE_TOPIC)
         self._sessions: list[Session] = []
         self._loner = self._session(f"{self._prefix}abandoned")
         self._turn = 0
-        self._look_at = 0.0
 
     def run(self) -> None:
         """Transaction after transaction until stopped."""
@@ -82,14 +80,18 @@ class TransactionalProducer(Writer):
                 self._abandon()
             else:
                 self._next()
-            if now >= self._look_at:
-                self._look()
+            self._look()
 
     def _session(self, transactional_id: str) -> Session:
-        return Session(self._config_of(transactional_id), self._book, transactional_id)
+        name = transactional_id[self._cut :]
+        return Session(self._config_of(name), self._book, name, measure=partial(self._measured, transactional_id))
 
-    def _add_sessions(self, leaders: Mapping[int, int] | None = None) -> None:
-        ids = choose(self._prefix, leaders or {}, self._ids, self._settings.most_ids)
+    def _measured(self, transactional_id: str, seconds: float | None) -> None:
+        """Count a call of commit_transaction(): how long the commit took, None if it was not committed."""
+        self._wiring.meters.committed("transaction", self._coordinators.of(transactional_id), seconds)
+
+    def _add_sessions(self) -> None:
+        ids = choose(self._prefix, self._coordinators.leaders, self._ids, self._settings.most_ids)
         for one in ids[len(self._ids) :]:
             log.info("coordinator_probed", worker=self.name, transactional_id=one)
             self._sessions.append(self._session(one))
@@ -98,19 +100,9 @@ class TransactionalProducer(Writer):
     def _look(self) -> None:
         """See which brokers are coordinators now: a new one gets an id, and a change of those without one is a fact."""
         client = next((session.client for session in self._sessions if session.client is not None), None)
-        self._look_at = system.monotonic() + _FIRST_LOOK_S
-        if client is None:
-            return
-        try:
-            found = client.list_topics(STATE_TOPIC, timeout=1.0).topics.get(STATE_TOPIC)
-        except KafkaException as error:
-            log.debug("coordinators_not_known", worker=self.name, error=str(error))
-            return
-        if found is not None and found.error is None and found.partitions:
-            self._look_at = system.monotonic() + _LOOK_S
-            leaders = {number: partition.leader for number, partition in found.partitions.items()}
-            self._add_sessions(leaders)
-            before, self._missed = self._missed, missed(leaders, self._ids)
+        if self._coordinators.look(client):
+            self._add_sessions()
+            before, self._missed = self._missed, missed(self._coordinators.leaders, self._ids)
             if self._missed != before:
                 brokers = ",".join(map(str, self._missed))
                 self._inbox.put([CoordinatorsSeen(self._clock.now_ns(), self._wiring.mode, brokers)])

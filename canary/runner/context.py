@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 
+from canary.metrics.client_meters import ClientMeters
 from canary.runner.publishing.inbox import FactQueue
 from canary.settings import ClusterSettings, Settings
 from canary.threads import system
@@ -14,7 +15,7 @@ from storage.store import Store
 class ClusterContext:
     """What the parts of one cluster's runner share.
 
-    ``stopping`` is set when the runner is to end; ``disk`` has the ledger.
+    ``stopping`` is set when the runner is to end; ``disk`` has the ledger; ``meters`` has what clients measure.
     """
 
     settings: Settings
@@ -24,6 +25,7 @@ class ClusterContext:
     clock: Clock
     stopping: system.Event = field(default_factory=system.event)
     disk: Disk = DISK
+    meters: ClientMeters = field(default_factory=ClientMeters)
 
     @property
     def runner(self) -> str:

@@ -5,12 +5,15 @@ from typing import Any, Final, Self
 
 from pydantic import Field, SecretStr, field_validator, model_validator
 
-from canary.settings.fields import Name, Section, TopicName, problem, property_text
+from canary.settings.fields import Name, Seconds, Section, TopicName, problem, property_text
 from canary.settings.kafka import properties, revealed
 from canary.settings.modes import Modes
+from canary.settings.objectives import ObjectivesSettings
 from canary.settings.watch import WatchSettings
 from canary.workloads.catalogue import MAIN, WORKLOADS
 
+_NOT_SHARED: Final = {"topics": (), "offsets": (), "groups": (), "transactions": ()}
+"""What one runner watches for all that share a cluster."""
 _MIN_ISR: Final = "min.insync.replicas"
 
 
@@ -80,9 +83,10 @@ class TopicSettings(Section):
 
 
 class ReadersSettings(Section):
-    """Further read_committed consumers of the main topic. Each costs a client, and reads everything once more.
+    """What else reads: further read_committed consumers of the main topic, and random reads of every probe topic.
 
-    Brokers may show different views of one log to different clients.
+    Brokers may show different views of one log to different clients. Each consumer costs a client, and reads everything
+    once more.
     """
 
     racks: tuple[Name, ...] = Field(
@@ -92,6 +96,13 @@ class ReadersSettings(Section):
     )
     each_broker: bool = Field(
         False, description="A consumer for each broker that is there at the start, bootstrapped from that broker alone."
+    )
+    random_every: Seconds | None = Field(
+        None,
+        ge=1,
+        le=3600,
+        description="How often 100 old records of a probe topic, at a place drawn at random from what is retained, are "
+        "read again by a fresh client and compared with what was promised. Left out: never (duration).",
     )
 
 
@@ -118,6 +129,9 @@ class ClusterSettings(Section):
         "number leaves the rest i when divided by n. Each runner has a name and a ledger of its own.",
     )
     watch: WatchSettings = Field(default_factory=WatchSettings, description="Other topics of the cluster.")  # type: ignore[arg-type]
+    objectives: ObjectivesSettings = Field(
+        default_factory=ObjectivesSettings, description="What the cluster is to achieve, for alerts about it."
+    )
 
     @model_validator(mode="before")
     @classmethod
@@ -150,7 +164,7 @@ class ClusterSettings(Section):
         if share.index > 0:
             modes = {name: None for name in self.modes.enabled() if not WORKLOADS[name].shared}
             object.__setattr__(self, "modes", self.modes.model_copy(update=modes))
-            object.__setattr__(self, "watch", self.watch.model_copy(update={"topics": (), "offsets": ()}))
+            object.__setattr__(self, "watch", self.watch.model_copy(update=_NOT_SHARED))
             if not self.modes.enabled():
                 raise problem("there is no mode whose partitions can be shared", f"switch {MAIN} on", "modes")
         return self

@@ -25,6 +25,10 @@ from canary.settings.model import Settings
 
 PREFIX: Final = "CANARY_"
 RESERVED: Final = frozenset({"CANARY_CONFIG", "CANARY_CACHE", "CANARY_MAVEN_URL"})  # the command line's, the lab's
+_LISTS: Final = frozenset(
+    (name,) for name, one in Settings.model_fields.items() if any(many for _, many in models_in(one.annotation))
+)
+"""Where the settings have a list of sections: variables reach its members by place or by name."""
 FREE_MAPPINGS: Final = frozenset({"kafka", "config"})  # whose keys are Kafka's
 
 _PLAIN_WORDS: Final = {
@@ -214,7 +218,7 @@ def _lay(document: _Document, variable: str, levels: list[str], text: str) -> No
     for at, level in enumerate(levels):
         key: str | int = level
         if isinstance(here, list):
-            key = _member(document, variable, here, level)
+            key = _member(document, variable, here, level, place)
         elif not isinstance(here, dict):
             problem = f"{_field_name(place)} is no mapping, {level} cannot be set in it"
             _fail(variable, problem, "unset it, or mend the file", place)
@@ -228,7 +232,7 @@ def _lay(document: _Document, variable: str, levels: list[str], text: str) -> No
             document.variables[place] = variable
             return
         if isinstance(here, dict) and here.get(str(key)) is None:
-            here[str(key)] = [] if place == ("clusters",) else {}
+            here[str(key)] = [] if place in _LISTS else {}
             document.variables.setdefault(place, variable)
         here = here[key]
 
@@ -243,20 +247,20 @@ def _plain(name: object) -> str:
     return str(name).replace("_", ".").removesuffix(".file")
 
 
-def _member(document: _Document, variable: str, members: list[Any], level: str) -> int:
+def _member(document: _Document, variable: str, members: list[Any], level: str, place: Place) -> int:
     """Return the place in the list that a level means: a number, at most one past the end, or a member's name."""
     if level.isdigit() and int(level) <= len(members):
         at = int(level)
         if at == len(members):
             members.append({})
-            document.variables[("clusters", at)] = variable
+            document.variables[(*place, at)] = variable
         return at
     names = [re.sub(r"[^a-z0-9]", "_", str(one.get("name", "")).lower()) for one in members if isinstance(one, dict)]
     if names.count(level) == 1:
         return names.index(level)
     known = ", ".join(name for name in names if name) or "none as yet"
     remedy = f"count from 0 without gaps, or use a name; known: {known}"
-    _fail(variable, f"there is no cluster {level!r}", remedy, ("clusters",))
+    _fail(variable, f"there is no {level!r} in {_field_name(place)}", remedy, place)
 
 
 def _value(variable: str, text: str, place: Place) -> Any:

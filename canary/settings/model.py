@@ -11,6 +11,7 @@ from pydantic import ConfigDict, Field, SecretStr, field_validator, model_valida
 from canary.settings.clusters import ClusterSettings
 from canary.settings.cron import longest_gap_s
 from canary.settings.fields import Bytes, Name, Seconds, Secret, Section, problem
+from canary.settings.notify.receivers import ReceiverSettings
 from canary.settings.serving import ApiSettings
 
 
@@ -184,6 +185,10 @@ class Settings(Section):
     probe_log: ProbeLogSettings = Field(default_factory=ProbeLogSettings, description="The probe log.")  # type: ignore[arg-type]
     runner: RunnerSettings = Field(default_factory=RunnerSettings, description="The runner.")  # type: ignore[arg-type]
     api: ApiSettings = Field(default_factory=ApiSettings, description="The API.")  # type: ignore[arg-type]
+    notify: tuple[ReceiverSettings, ...] = Field(
+        default=(),
+        description="Who is told of incidents, by the processes that serve the API. Give all of them the same.",
+    )
     schedule: ScheduleSettings = Field(default_factory=ScheduleSettings, description="The schedule.")  # type: ignore[arg-type]
     lab: LabSettings = Field(default_factory=LabSettings, description="The embedded lab.")  # type: ignore[arg-type]
 
@@ -191,6 +196,19 @@ class Settings(Section):
     @classmethod
     def _at_least_the_lab(cls, value: object) -> object:
         return value or [{}]
+
+    @model_validator(mode="after")
+    def _receivers_are_told_apart(self) -> Self:
+        clusters = {cluster.name for cluster in self.clusters}
+        for at, receiver in enumerate(self.notify):
+            if receiver.name in {one.name for one in self.notify[:at]}:
+                raise problem(
+                    f"two receivers are called {receiver.name}", "give each its own name", "notify", at, "name"
+                )
+            if unknown := sorted(set(receiver.clusters) - clusters):
+                remedy = f"name some of {', '.join(sorted(clusters))}, or none for all"
+                raise problem(f"there is no cluster {unknown[0]}", remedy, "notify", at, "clusters")
+        return self
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:

@@ -1,16 +1,22 @@
 """The modes under a cluster's ``modes``: a model for each workload, made from its descriptor (canary.workloads)."""
 
 from dataclasses import MISSING, fields
-from typing import Any, Final, Self
+from typing import Any, Final, Literal, Self
 
 from pydantic import Field, create_model, field_validator, model_validator
 
 from canary.probe.record import check_length
 from canary.settings.fields import Bytes, Seconds, Section, TopicName, problem
 from canary.workloads.catalogue import MAIN, WORKLOADS
-from canary.workloads.descriptor import Workload
+from canary.workloads.descriptor import Common, Workload
 
-_TYPES: Final[dict[str, Any]] = {"duration": Seconds, "count": int, "size": Bytes, "topic": TopicName}
+_TYPES: Final[dict[str, Any]] = {
+    "duration": Seconds,
+    "count": int,
+    "size": Bytes,
+    "sizes": tuple[Bytes, ...],
+    "topic": TopicName,
+}
 
 
 class ModeSettings(Section):
@@ -19,13 +25,14 @@ class ModeSettings(Section):
     interval: Seconds
     record_length: Bytes
 
-    @field_validator("record_length")
+    @field_validator("record_length", "record_lengths", check_fields=False)
     @classmethod
-    def _possible(cls, value: int) -> int:
-        try:
-            check_length(value)
-        except ValueError as error:
-            raise problem(str(error), "set a multiple of 8, or leave it out for 96") from None
+    def _possible(cls, value: int | tuple[int, ...]) -> int | tuple[int, ...]:
+        for length in (value,) if isinstance(value, int) else value:
+            try:
+                check_length(length)
+            except ValueError as error:
+                raise problem(str(error), "set a multiple of 8, or leave it out for 96") from None
         return value
 
 
@@ -40,7 +47,8 @@ class OwnTopicMode(ModeSettings):
 def _model(workload: Workload) -> type[ModeSettings]:
     declared: dict[str, Any] = {}
     for one in fields(workload.settings):
-        kind = _TYPES[one.metadata["kind"]]
+        choices = one.metadata["choices"]
+        kind = Literal[choices] if choices else _TYPES[one.metadata["kind"]]
         default = {} if one.default is MISSING else {"default": one.default}
         field = Field(**default, description=one.metadata["description"], **one.metadata["bounds"])
         declared[one.name] = (kind | None if one.default is None else kind, field)
@@ -78,3 +86,10 @@ class Modes(_BY_NAME):  # type: ignore[misc]  # it has a field for each workload
         """Return the modes that are on, by name."""
         found = {name: getattr(self, name) for name in WORKLOADS}
         return {name: mode for name, mode in found.items() if mode is not None}
+
+    def declared(self) -> dict[str, Common]:
+        """Return the same as the workloads declare them (canary.workloads), by name."""
+        return {
+            name: (kind := WORKLOADS[name].settings)(**{one.name: getattr(mode, one.name) for one in fields(kind)})
+            for name, mode in self.enabled().items()
+        }

@@ -40,4 +40,6 @@ def secrets_of(settings: Settings) -> frozenset[str]:
     for cluster in settings.clusters:
         given = (*cluster.kafka.values(), cluster.watch.redpanda.password)
         values |= {value.get_secret_value() for value in given if isinstance(value, SecretStr)}
+    for receiver in settings.notify:
+        values |= receiver.secrets
     return frozenset(value for value in values if len(value) >= 4)

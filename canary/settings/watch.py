@@ -18,6 +18,12 @@ _Place = Annotated[
 ]
 
 
+_Group = Annotated[
+    str,
+    matching(r"[^\x00-\x1f\x7f]{1,255}", "is no group or pattern", "write a group id; * and ? stand for anything"),
+]
+
+
 class RedpandaSettings(Section):
     """Redpanda's admin API, for what the Kafka protocol does not expose. Untested against a live Redpanda."""
 
@@ -70,5 +76,37 @@ class WatchSettings(Section):
         description="How long replicas may be out of sync before it is a violation (under-replicated, isr-below-half, "
         "under-min-isr, isr-of-one of a topic that is not probed, and an offline partition that has one replica); "
         "longer than a broker's restart (duration).",
+    )
+    groups: tuple[_Group, ...] = Field(
+        (),
+        description="Names or patterns of consumer groups of applications whose lag is measured, and which are watched "
+        "for partitions that are stuck, resets and expired offsets: at most 100. Needs the right to Describe them.",
+    )
+    groups_interval: Seconds = Field(
+        10.0, ge=1, description="How often groups and transactions are looked at (duration)."
+    )
+    group_partitions: int = Field(
+        50,
+        ge=1,
+        le=10_000,
+        description="Partitions of a group that have series of their own; further ones are only in its sums (count).",
+    )
+    group_stuck_after: Seconds = Field(
+        600.0,
+        ge=1,
+        description="How long a group with members may commit nothing in a partition to which records are added, "
+        "before it is a violation; longer than a deployment of the application takes. A group that usually takes "
+        "longer from one commit to the next is given three times as long as that (duration).",
+    )
+    transactions: tuple[_Pattern, ...] = Field(
+        (),
+        description="Names or patterns of topics in which transactions that hang are looked for. Who holds one is told "
+        "where the canary has the right to Read the topic, which is not read.",
+    )
+    hanging_after: Seconds | None = Field(
+        None,
+        ge=1,
+        description="How long a transaction may be open before it is a violation. Left out: as long as the cluster "
+        "lets one be open (transaction.max.timeout.ms), and a minute more (duration).",
     )
     redpanda: RedpandaSettings = Field(default_factory=RedpandaSettings, description="Redpanda only.")  # type: ignore[arg-type]

@@ -19,11 +19,14 @@ _BOUNDS = {
 }
 
 
-def ask(admin: Any, partitions: Iterable[tuple[str, int]], timeout_s: float) -> dict[Question, Future[Any]]:
-    """Ask for every bound of these partitions."""
+def ask(
+    admin: Any, partitions: Iterable[tuple[str, int]], timeout_s: float, bounds: Iterable[str] = tuple(_BOUNDS)
+) -> dict[Question, Future[Any]]:
+    """Ask for these bounds (start, end, stable) of these partitions."""
     places = [TopicPartition(*one) for one in partitions]
     found: dict[Question, Future[Any]] = {}
-    for bound, (spec, isolation) in _BOUNDS.items() if places else ():
+    for bound in bounds if places else ():
+        spec, isolation = _BOUNDS[bound]
         asked = {place: spec() for place in places}
         answers = admin.list_offsets(asked, isolation_level=isolation, request_timeout=timeout_s)
         found |= {(bound, place.topic, place.partition): future for place, future in answers.items()}

@@ -9,17 +9,16 @@ from confluent_kafka import KafkaError, KafkaException, TopicCollection
 from confluent_kafka.admin import ConfigResource, ResourceType
 
 from canary.facts import BrokerSeen, ClusterSeen, Fact, TopologySeen, WatchAsked, WatchFailed
-from canary.kafka import opening
-from canary.kafka.opening import opened_in_time
-from canary.kafka.quiet import ErrorReporter, Gate, calm, quiet_logger
+from canary.kafka.quiet import ErrorReporter, Gate, calm
 from canary.kafka.responses import text_of
 from canary.threads import system
 from canary.threads.ports import Clock, Inbox
-from canary.threads.worker import Worker, in_background
+from canary.threads.worker import Worker
 from canary.watching import offsets
 from canary.watching.offsets import Offsets
 from canary.watching.other_topics import OtherTopics
 from canary.watching.own_topics import OwnTopics, ids, number
+from canary.watching.rounds import in_rounds
 from canary.watching.selection import Selection
 
 log = structlog.get_logger(__name__)
@@ -95,15 +94,14 @@ class Watcher(Worker):
         """Ask round after round until stopped."""
         config = calm(self._config, "watcher")
         report = config["error_cb"] = ErrorReporter("watcher", self._inbox, self._clock)
-        self._admin = opened_in_time(lambda: opening.admin(config, quiet_logger("watcher")), report, self.stopping)
-        going = self._admin is not None
-        while going:
-            began = system.monotonic()
+        in_rounds(self, config, report, self._look, self._interval_s)
+
+    def _look(self, admin: Any) -> None:
+        self._admin = admin
+        try:
             self._round()
-            self._admin.poll(0)  # lets it call the logger and error_cb
-            going = self.wait(max(0.0, self._interval_s - (system.monotonic() - began)))
-        holder, self._admin = [self._admin], None
-        in_background(holder.clear, "watcher-closing")  # its end may wait for answers
+        finally:
+            self._admin = None  # it is closed by whoever opened it
 
     def _round(self) -> None:
         self._sample += 1

@@ -2,11 +2,11 @@
 
 from dataclasses import dataclass
 
-from canary.workloads.descriptor import Settings, Workload, duration
+from canary.workloads.descriptor import Workload, Writing, duration
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FencingSettings(Settings):
+class FencingSettings(Writing):
     """How frequent take-overs are."""
 
     interval: float = duration(

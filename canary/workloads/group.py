@@ -2,11 +2,11 @@
 
 from dataclasses import dataclass
 
-from canary.workloads.descriptor import Settings, Workload, count, duration
+from canary.workloads.descriptor import Common, Workload, count, duration
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GroupSettings(Settings):
+class GroupSettings(Common):
     """How many members there are, and how often they commit and leave."""
 
     interval: float = duration(0.5, "Time between two commits of a member (duration).", gt=0)

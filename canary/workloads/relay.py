@@ -2,11 +2,11 @@
 
 from dataclasses import dataclass
 
-from canary.workloads.descriptor import Settings, Workload, count, duration
+from canary.workloads.descriptor import Workload, Writing, count, duration
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RelaySettings(Settings):
+class RelaySettings(Writing):
     """How large and how frequent transactions are, and when a rebalance meets one."""
 
     interval: float = duration(0.5, "Time between two transactions (duration).", gt=0)

@@ -4,11 +4,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import gcd
 
-from canary.workloads.descriptor import Settings, Workload, count, duration
+from canary.workloads.descriptor import Workload, Writing, count, duration
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TransactionalSettings(Settings):
+class TransactionalSettings(Writing):
     """How large and how frequent transactions are, and how they end."""
 
     interval: float = duration(0.5, "Time between two transactions (duration).", gt=0)
@@ -44,6 +44,7 @@ WORKLOAD = Workload(
     name="transactional",
     number=2,
     transactional=True,
+    abandons=True,
     settings=TransactionalSettings,
     summary="Transactions over several partitions: most are committed, some aborted and some abandoned on purpose.",
     does="a transaction over several partitions in each `interval`: most are committed, `abort_percent` are aborted, "

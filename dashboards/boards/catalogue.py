@@ -2,9 +2,12 @@
 
 from collections.abc import Mapping
 
-from dashboards.boards import cluster, incident, itself, overview, partition, reconciliation
+from dashboards.boards import applications, cluster, incident, itself, objectives, overview, partition, reconciliation
 
 
 def boards() -> Mapping[str, str]:
     """Return each dashboard's JSON by its uid, which is its file's name too; the one to begin with first."""
-    return {one.UID: one.dashboard() for one in (overview, cluster, partition, incident, reconciliation, itself)}
+    return {
+        one.UID: one.dashboard()
+        for one in (overview, objectives, cluster, partition, applications, incident, reconciliation, itself)
+    }

@@ -1,11 +1,23 @@
 """One cluster: what its probes live through, how long it takes, and the state of its replicas."""
 
 from dashboards.boards.board import HERE, ONE_CLUSTER, PLACE, TOPIC, Panels, board, to_page
-from dashboards.boards.panels import PER_INTERVAL, describe, legend, lines, median_and_worst, outcomes, rows, trend
+from dashboards.boards.panels import (
+    PER_INTERVAL,
+    describe,
+    heatmap,
+    legend,
+    lines,
+    median_and_worst,
+    outcomes,
+    rows,
+    trend,
+)
 from dashboards.boards.queries import gauge, increase
+from dashboards.rules.thresholds import UNSEEN_S
 
 UID = "kafka-durability-cluster"
 _READER = "cluster, consumer"
+_OF_COORDINATORS = "canary_transaction_commit_latency_seconds"
 _PARTITION = "cluster, topic, partition"
 
 
@@ -19,10 +31,12 @@ def dashboard() -> str:
         sections=[
             ("Probes", _probes()),
             ("How long it takes", _latencies()),
+            ("Who is slow", _who()),
             ("The cluster", _cluster()),
             ("How it is set", _audit()),
         ],
         back="1h",
+        folded=("How it is set",),
     )
 
 
@@ -34,7 +48,14 @@ def _probes() -> Panels:
         outcomes(PLACE),
         trend("Deliveries", "canary_probes_seen_total", PLACE, keep_up, by=_READER, total="sum", unit="ops"),
         trend("Unseen probes", "canary_unseen_probes", PLACE, falls, by=_READER, total="sum"),
-        trend("Age of the oldest unseen probe", "canary_unseen_oldest_seconds", PLACE, by=_READER, total="max"),
+        trend(
+            "Age of the oldest unseen probe",
+            "canary_unseen_oldest_seconds",
+            PLACE,
+            by=_READER,
+            total="max",
+            limits=[(UNSEEN_S, "orange")],
+        ),
         trend("Stalled consumers", "canary_consumer_stalled", PLACE, by=_READER, total="sum", w=8),
         trend(
             "Records that are not ours",
@@ -50,10 +71,55 @@ def _probes() -> Panels:
 
 
 def _latencies() -> Panels:
+    took = (
+        ("Acknowledged within", "canary_produce_latency_seconds", PLACE),
+        ("Readable within", "canary_end_to_end_latency_seconds", PLACE),
+        ("Transactions committed within", "canary_transaction_latency_seconds", HERE),
+    )
     return [
-        median_and_worst("Acknowledged within", "canary_produce_latency_seconds", PLACE, "cluster", w=8),
-        median_and_worst("Readable within", "canary_end_to_end_latency_seconds", PLACE, "cluster", w=8),
-        median_and_worst("Transactions committed within", "canary_transaction_latency_seconds", HERE, "cluster", w=8),
+        *(median_and_worst(title, name, where, "cluster", w=8) for title, name, where in took),
+        *(
+            heatmap(f"{title}: distribution", name, where, "How many of each interval, by bucket.", w=8)
+            for title, name, where in took
+        ),
+    ]
+
+
+def _who() -> Panels:
+    beside = "Of all together: one that is slow by itself is a second band."
+    unanswered = "In each interval, by coordinator; a rebalance is none."
+    return [
+        *(
+            panel
+            for title, name, by in (
+                ("Acknowledged within, by leader", "canary_leader_produce_latency_seconds", "leader"),
+                ("Read within, by leader", "canary_leader_end_to_end_latency_seconds", "leader"),
+                ("Offsets committed within, by coordinator", "canary_group_commit_latency_seconds", "coordinator"),
+                ("Transactions committed within, by coordinator", _OF_COORDINATORS, "coordinator"),
+                ("Requests answered within, by broker", "canary_broker_request_latency_seconds", "broker"),
+            )
+            for panel in (median_and_worst(title, name, HERE, by), heatmap(f"{title}: all", name, HERE, beside))
+        ),
+        trend("Failures by leader", "canary_leader_failures_total", HERE, "In each interval.", by="leader", w=8),
+        trend("Failed group commits", "canary_group_commit_failures_total", HERE, unanswered, by="coordinator", w=8),
+        trend("Failed commits", "canary_transaction_commit_failures_total", HERE, unanswered, by="coordinator", w=8),
+        trend("Reachable brokers", "canary_broker_reachable", HERE, by="broker", total="min", w=8),
+        lines(
+            "Connections begun and ended",
+            "In each interval, by broker: of the watcher's client. Many of one broker alone are that broker's.",
+            [
+                (increase(f"canary_broker_{one}_total", HERE, PER_INTERVAL), f"{{{{broker}}}} {one}")
+                for one in ("connects", "disconnects")
+            ],
+            w=8,
+        ),
+        trend("Failed requests", "canary_broker_request_errors_total", HERE, "In each interval.", by="broker", w=8),
+        rows(
+            "Brokers",
+            describe("canary_broker_info", "Also of those that left within an hour."),
+            gauge("canary_broker_info", HERE),
+            hidden=("cluster", "instance", "pod"),
+        ),
     ]
 
 

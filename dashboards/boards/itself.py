@@ -13,6 +13,7 @@ from dashboards.boards.panels import (
     trend,
 )
 from dashboards.boards.queries import HEARTBEAT, gauge, one
+from dashboards.rules.thresholds import DELAYED_S, EXPIRES_S, PENDING_ROWS, PROVEN_S, SILENT_S
 
 UID = "kafka-durability-canary-itself"
 _PROVEN = "canary_drill_last_success_timestamp_seconds"
@@ -27,12 +28,14 @@ def dashboard() -> str:
         variables=[CLUSTER],
         sections=[("Is it looking?", _looking()), ("Its memory", _memory()), ("Its processes", _processes())],
         back="6h",
+        folded=("Its processes",),
     )
 
 
 def _looking() -> Panels:
     unjudged = "Each runner of a cluster judges the partitions of its share."
     unnoticed = "A loss on them alone would go unnoticed."
+    late = "In each interval; objectives do not hold them against the cluster."
     confirmed = "They are confirmed or dropped within seconds; many that stay are trouble."
     return [
         store_reachable(),
@@ -41,7 +44,7 @@ def _looking() -> Panels:
             describe(HEARTBEAT, "Its age."),
             f"max(time() - max by (cluster) ({gauge(HEARTBEAT, HERE)}))",
             unit="s",
-            steps=[(None, "green"), (15, "orange"), (45, "red")],
+            steps=[(None, "green"), (DELAYED_S, "orange"), (SILENT_S, "red")],
         ),
         level("Shares without a runner", "canary_shards_missing", HERE, unjudged, steps=RED_FROM_ONE),
         level("Brokers without a probe", "canary_brokers_without_probe", HERE, unnoticed, steps=ORANGE_FROM_ONE),
@@ -56,21 +59,23 @@ def _looking() -> Panels:
             describe("canary_certificate_expiry_timestamp_seconds", "Or the API's own: in how long."),
             f"min({_certificates()}) - time()",
             unit="s",
-            steps=[(None, "red"), (604_800, "orange"), (2_592_000, "green")],
+            steps=[(None, "orange"), (EXPIRES_S, "green")],
         ),
         lines(
             "Age of each runner's heartbeat",
             describe(HEARTBEAT, "A runner judges at least once a second and stores the time."),
             [(f"time() - {gauge(HEARTBEAT, HERE)}", "{{cluster}} {{runner}}")],
             unit="s",
+            limits=[(SILENT_S, "red")],
         ).links([to_page("Is it ready", "/readyz")]),
+        trend("Probes for which it came too late", "canary_probes_late_total", HERE, late, total="sum"),
         trend("Suspicions", "canary_suspects", HERE, confirmed, by="cluster, kind", total="sum"),
         number(
             "Alarm last proven",
             describe(_PROVEN, "How long ago, of the worst cluster; only of clusters that are drilled."),
             f"max(time() - max by (cluster) ({gauge(_PROVEN, HERE)}))",
             unit="s",
-            steps=[(None, "green"), (691_200, "orange")],
+            steps=[(None, "green"), (PROVEN_S, "orange")],
             w=12,
         ),
         lines(
@@ -94,7 +99,12 @@ def _memory() -> Panels:
     unknown = "In each interval: whether they were kept until then is unknown."
     return [
         trend(
-            "Facts not yet durable", "canary_ledger_pending_rows", HERE, "The canary judges only durable facts.", w=8
+            "Facts not yet durable",
+            "canary_ledger_pending_rows",
+            HERE,
+            "The canary judges only durable facts.",
+            w=8,
+            limits=[(PENDING_ROWS, "orange")],
         ),
         trend("Ledger errors", "canary_ledger_errors_total", HERE, "In each interval.", w=8),
         trend("Expired before they were read", "canary_unverified_expired_total", HERE, unknown, total="sum", w=8),
@@ -145,4 +155,8 @@ def _processes() -> Panels:
             w=4,
             hidden=("Value",),
         ),
+        trend("Notifications waiting", "canary_notifications_waiting", "", by="receiver", total="max", w=6),
+        trend("Oldest notification", "canary_notifications_oldest_seconds", "", by="receiver", total="max", w=6),
+        trend("Failed attempts", "canary_notifications_failed_total", "", by="receiver", total="max", w=6),
+        trend("Notifications given up", "canary_notifications_dropped_total", "", by="receiver", total="max", w=6),
     ]

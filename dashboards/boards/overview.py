@@ -3,6 +3,7 @@
 from dashboards.boards.board import CLUSTER, CRITICAL, HERE, Panels, board, to_page
 from dashboards.boards.panels import RED_FROM_ONE, describe, level, lines, number, rows, store_reachable, trend
 from dashboards.boards.queries import HEARTBEAT, gauge, rate
+from dashboards.rules.thresholds import DELAYED_S, SILENT_S, UNSEEN_S
 
 UID = "kafka-durability-canary"
 
@@ -34,14 +35,14 @@ def _safe() -> Panels:
             describe("canary_unseen_oldest_seconds", "Late is not lost; but look when it grows."),
             f"max({gauge('canary_unseen_oldest_seconds', HERE)})",
             unit="s",
-            steps=[(None, "green"), (30, "orange"), (300, "red")],
+            steps=[(None, "green"), (UNSEEN_S, "orange")],
         ),
         number(
             "Heartbeat of the slowest canary",
             describe("canary_runner_heartbeat_timestamp_seconds", "Its age. A silent canary proves nothing."),
             f"max(time() - max by (cluster) ({gauge(HEARTBEAT, HERE)}))",
             unit="s",
-            steps=[(None, "green"), (15, "orange"), (60, "red")],
+            steps=[(None, "green"), (DELAYED_S, "orange"), (SILENT_S, "red")],
         ),
         store_reachable(),
         rows(
@@ -85,7 +86,14 @@ def _clusters() -> Panels:
             w=8,
             links={"cluster": board_of},
         ),
-        trend("Age of the oldest unseen probe", "canary_unseen_oldest_seconds", HERE, "By cluster.", total="max"),
+        trend(
+            "Age of the oldest unseen probe",
+            "canary_unseen_oldest_seconds",
+            HERE,
+            "By cluster.",
+            total="max",
+            limits=[(UNSEEN_S, "orange")],
+        ),
         lines(
             "Acknowledged probes",
             describe("canary_probes_acked_total", "A second, by cluster."),

@@ -6,15 +6,17 @@ from typing import Any, TypeVar
 
 from grafana_foundation_sdk.builders import common as common_builder
 from grafana_foundation_sdk.builders import dashboard as dashboard_builder
+from grafana_foundation_sdk.builders import heatmap as heatmap_builder
 from grafana_foundation_sdk.builders import prometheus, stat, table, text, timeseries
 from grafana_foundation_sdk.models import common, dashboard
+from grafana_foundation_sdk.models import heatmap as heatmap_model
 from grafana_foundation_sdk.models.prometheus import PromQueryFormat
 from grafana_foundation_sdk.models.text import TextMode
 
 from canary.metrics import METRICS
-from dashboards.boards.queries import gauge, increase, quantile, rate
+from dashboards.boards.queries import buckets, gauge, increase, quantile, rate
 
-P = TypeVar("P", stat.Panel, timeseries.Panel, table.Panel, text.Panel)
+P = TypeVar("P", stat.Panel, timeseries.Panel, table.Panel, text.Panel, heatmap_builder.Panel)
 
 OUTCOMES = ("sent", "acked", "failed", "indeterminate", "skipped")
 SOURCE = dashboard.DataSourceRef(type_val="prometheus", uid="${datasource}")
@@ -51,9 +53,31 @@ def number(
         .with_target(_target((expression, "")).instant())
     )
     if steps:
-        thresholds = [dashboard.Threshold(value=value, color=color) for value, color in steps]
-        panel.thresholds(dashboard_builder.ThresholdsConfig().mode(dashboard.ThresholdsMode.ABSOLUTE).steps(thresholds))
+        panel.thresholds(_thresholds(steps))
     return panel
+
+
+def _thresholds(steps: Sequence[Step]) -> dashboard_builder.ThresholdsConfig:
+    thresholds = [dashboard.Threshold(value=value, color=color) for value, color in steps]
+    return dashboard_builder.ThresholdsConfig().mode(dashboard.ThresholdsMode.ABSOLUTE).steps(thresholds)
+
+
+def states(
+    title: str, description: str, expression: str, shown: str, words: Sequence[tuple[str, str]], w: int = 12
+) -> stat.Panel:
+    """Return a word for each series: the value is the number of the word, each with its colour; ``shown`` names it."""
+    mapped = {str(i): dashboard.ValueMappingResult(word, color, None, i) for i, (word, color) in enumerate(words)}
+    return (
+        _placed(stat.Panel(), title, description, h=5, w=w)
+        .datasource(SOURCE)
+        .no_value(words[0][0])
+        .graph_mode(common.BigValueGraphMode.NONE)
+        .color_mode(common.BigValueColorMode.BACKGROUND)
+        .text_mode(common.BigValueTextMode.VALUE_AND_NAME)
+        .mappings([dashboard.ValueMap(mapped)])
+        .reduce_options(common_builder.ReduceDataOptions().calcs(["lastNotNull"]))
+        .with_target(_target((expression, shown)).instant())
+    )
 
 
 def level(title: str, name: str, where: str, more: str, *, total: str = "sum", **look: Any) -> stat.Panel:
@@ -68,9 +92,16 @@ def store_reachable() -> stat.Panel:
 
 
 def lines(
-    title: str, description: str, queries: Sequence[Query], *, unit: str = "short", w: int = 12, floor: float | None = 0
+    title: str,
+    description: str,
+    queries: Sequence[Query],
+    *,
+    unit: str = "short",
+    w: int = 12,
+    floor: float | None = 0,
+    limits: Sequence[Step] = (),
 ) -> timeseries.Panel:
-    """Return a panel of lines over time."""
+    """Return a panel of lines over time; at each of the ``limits`` there is a line, as where an alert fires."""
     panel = (
         _placed(timeseries.Panel(), title, description, h=8, w=w)
         .datasource(SOURCE)
@@ -92,6 +123,9 @@ def lines(
     )
     if floor is not None:
         panel.axis_soft_min(floor)
+    if limits:
+        panel.thresholds(_thresholds([(None, "transparent"), *limits]))
+        panel.thresholds_style(common_builder.GraphThresholdsStyleConfig().mode(common.GraphTresholdsStyleMode.DASHED))
     return panel
 
 
@@ -144,6 +178,49 @@ def median_and_worst(title: str, name: str, where: str, by: str, w: int = 12) ->
         (quantile(q, name, where, by), f"{legend(by)} {label}") for q, label in ((0.5, "median"), (0.99, "99 %"))
     ]
     return lines(title, describe(name, "Median and 99th percentile."), queries, unit="s", w=w)
+
+
+def heatmap(title: str, name: str, where: str, more: str = "", *, w: int = 12) -> heatmap_builder.Panel:
+    """Return a histogram over time: how many observations of each interval lie in each of its buckets."""
+    panel = (
+        _placed(heatmap_builder.Panel(), title, describe(name, more), h=8, w=w)
+        .datasource(SOURCE)
+        .calculate(False)
+        .cell_gap(1)
+        .show_value(common.VisibilityMode.NEVER)
+        .show_legend()
+        .cell_values(heatmap_builder.CellValues().unit("short").decimals(0))
+        .y_axis(
+            heatmap_builder.YAxisConfig()
+            .unit(_UNITS[name.rpartition("_")[2]])
+            .reverse(False)
+            .axis_placement(common.AxisPlacement.LEFT)
+        )
+        .color(
+            heatmap_builder.HeatmapColorOptions()
+            .mode(heatmap_model.HeatmapColorMode.SCHEME)
+            .scheme("Oranges")
+            .fill("dark-orange")
+            .scale(heatmap_model.HeatmapColorScale.EXPONENTIAL)
+            .exponent(0.5)
+            .steps(64)
+        )
+        .with_target(
+            _target((f"sum by (le) ({buckets(name, where, PER_INTERVAL)})", "{{le}}"))
+            .range()
+            .format(PromQueryFormat.HEATMAP)
+        )
+    )
+    panel.build().options.tooltip = _Tooltip()
+    return panel
+
+
+class _Tooltip(heatmap_model.HeatmapTooltip):  # type: ignore[misc]  # the SDK has no types
+    """A heatmap's tooltip as Grafana 11 and later keep it; the SDK writes that of Grafana 10, which they migrate."""
+
+    def to_json(self) -> dict[str, object]:
+        """Return what Grafana keeps."""
+        return {"mode": "single", "yHistogram": True, "showColorScale": False}
 
 
 def rows(

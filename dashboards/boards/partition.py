@@ -3,6 +3,7 @@
 from dashboards.boards.board import NUMBER, ONE_CLUSTER, PARTITION, TOPIC, Panels, board, to_page
 from dashboards.boards.panels import PER_INTERVAL, describe, legend, lines, median_and_worst, outcomes, trend
 from dashboards.boards.queries import gauge, increase, quantile
+from dashboards.rules.thresholds import SCRUBBED_S, UNSEEN_S
 
 UID = "kafka-durability-partition"
 _PLACE = "topic, partition"
@@ -64,22 +65,28 @@ def _readers() -> Panels:
     return [
         trend("Position", "canary_consumer_position", where, by=by, w=8, floor=None),
         trend("Unseen probes", "canary_unseen_probes", where, by=by, w=8),
-        trend("Age of the oldest unseen probe", "canary_unseen_oldest_seconds", where, by=by, w=8),
-        trend("Stalled", "canary_consumer_stalled", where, by=by, w=8),
+        trend(
+            "Age of the oldest unseen probe",
+            "canary_unseen_oldest_seconds",
+            where,
+            by=by,
+            w=8,
+            limits=[(UNSEEN_S, "orange")],
+        ),
+        trend("Stalled", "canary_consumer_stalled", where, by=by),
         lines(
             "Readable within",
             describe(latency, "The 99th percentile."),
             [(quantile(0.99, latency, where, by), legend(by))],
             unit="s",
-            w=8,
         ),
-        lines(
-            "Scrubber: how far, and how long ago",
-            describe("canary_scrub_position_ratio", "And the age of the last finished round, in seconds."),
-            [
-                (gauge("canary_scrub_position_ratio", where), f"{legend(_PLACE)} ratio"),
-                (gauge("canary_scrub_age_seconds", where), f"{legend(_PLACE)} age"),
-            ],
-            w=8,
+        trend("Scrubber: how far", "canary_scrub_position_ratio", where, by=_PLACE),
+        trend(
+            "Scrubber: last finished",
+            "canary_scrub_age_seconds",
+            where,
+            "How long ago.",
+            by=_PLACE,
+            limits=[(SCRUBBED_S, "orange")],
         ),
     ]

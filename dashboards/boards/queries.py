@@ -27,12 +27,30 @@ def increase(name: str, selector: str = "", window: str = "$__range") -> str:
     return one(f"increase({_selected(name, selector)}[{window}])")
 
 
-def quantile(q: float, name: str, selector: str, by: str) -> str:
+def change(name: str, selector: str = "", window: str = "$__range") -> str:
+    """Return by how much a gauge rose (or fell: below 0) within ``window``."""
+    return one(f"delta({_selected(name, selector)}[{window}])")
+
+
+def bucket_rate(name: str, selector: str = "", window: str = "$__rate_interval") -> str:
+    """Return the rate (1/s) of the buckets of a histogram, each with those below it (label le)."""
+    return one(f"rate({_bucket(name)}{_braces(selector)}[{window}])")
+
+
+def buckets(name: str, selector: str = "", window: str = "$__range") -> str:
+    """Return by how much the buckets of a histogram rose within ``window``, each with those below it (label le)."""
+    return one(f"increase({_bucket(name)}{_braces(selector)}[{window}])")
+
+
+def quantile(q: float, name: str, selector: str, by: str, window: str = "$__rate_interval") -> str:
     """Return a quantile (in the metric's unit) of a histogram, by the given labels."""
+    return f"histogram_quantile({q}, sum by (le, {by}) ({bucket_rate(name, selector, window)}))"
+
+
+def _bucket(name: str) -> str:
     if METRICS[name].type != "histogram":
         raise KeyError(name)
-    buckets = one(f"rate({name}_bucket{_braces(selector)}[$__rate_interval])")
-    return f"histogram_quantile({q}, sum by (le, {by}) ({buckets}))"
+    return f"{name}_bucket"
 
 
 def _selected(name: str, selector: str) -> str:

@@ -1,8 +1,19 @@
 """Read again: what the nightly reconciliation and the scrubber conclude about what was promised."""
 
 from dashboards.boards.board import CLUSTER, HERE, PLACE, TOPIC, Panels, board, to_page
-from dashboards.boards.panels import ORANGE_FROM_ONE, RED_FROM_ONE, describe, level, lines, number, rows, trend
+from dashboards.boards.panels import (
+    ORANGE_FROM_ONE,
+    RED_FROM_ONE,
+    describe,
+    level,
+    lines,
+    median_and_worst,
+    number,
+    rows,
+    trend,
+)
 from dashboards.boards.queries import gauge, increase
+from dashboards.rules.thresholds import NIGHT_S, SCRUBBED_S
 
 UID = "kafka-durability-reconciliation"
 LAST = "canary_reconcile_last_success_timestamp_seconds"
@@ -26,11 +37,12 @@ def _nightly() -> Panels:
     lost = f'{HERE}, verdict=~"lost|moved|early-expiry"'
     return [
         number(
-            "Age of the oldest last reconciliation",
-            describe(LAST, "The age of the worst cluster's."),
-            f"max(time() - {gauge(LAST, HERE)})",
+            "How late the next reconciliation is",
+            describe(LAST, "Of the worst cluster: its age without the time between two; below 0 none was due since."),
+            f"max(time() - max by (cluster) ({gauge(LAST, HERE)}) - "
+            f"max by (cluster) ({gauge('canary_reconcile_interval_seconds', HERE)}))",
             unit="s",
-            steps=[(None, "green"), (93_600, "orange"), (129_600, "red")],
+            steps=[(None, "green"), (NIGHT_S, "orange")],
             w=6,
         ),
         level("Lost, moved or expired early", "canary_reconcile_verdicts", lost, last, steps=RED_FROM_ONE, w=6),
@@ -72,5 +84,23 @@ def _scrubber() -> Panels:
     oldest = "The oldest of each cluster's: within that time a loss is noticed."
     return [
         trend("Scrubber: how far", "canary_scrub_position_ratio", PLACE, least, total="min"),
-        trend("Scrubber: last finished", "canary_scrub_age_seconds", PLACE, oldest, total="max"),
+        trend(
+            "Scrubber: last finished",
+            "canary_scrub_age_seconds",
+            PLACE,
+            oldest,
+            total="max",
+            limits=[(SCRUBBED_S, "orange")],
+        ),
+        lines(
+            "Random reads of old records",
+            describe("canary_random_reads_total", "Within an hour; of those without an answer nothing is known."),
+            [
+                (
+                    f"sum by (cluster, outcome) ({increase('canary_random_reads_total', PLACE, '1h')})",
+                    "{{cluster}} {{outcome}}",
+                )
+            ],
+        ),
+        median_and_worst("Random reads: how long they take", "canary_random_read_latency_seconds", PLACE, "cluster"),
     ]

@@ -3,13 +3,12 @@
 from canary.metrics import METRICS
 from dashboards.boards.queries import gauge, increase, one
 from dashboards.rules.rule import Rule
+from dashboards.rules.thresholds import NIGHT_S, SCRUBBED_S
 
 _RECONCILED = f"max by (cluster) ({gauge('canary_reconcile_last_success_timestamp_seconds')})"
 _PROBING = f"max by (cluster) ({gauge('canary_probing_since_timestamp_seconds')})"
 _UNRECONCILED = f"time() - ({_RECONCILED} or {_PROBING})"
 _INTERVAL = f"max by (cluster) ({gauge('canary_reconcile_interval_seconds')})"
-_NIGHT_S = 7_200
-"""A reconciliation that begins on time ends within this, even if only its third attempt succeeds."""
 _MISSED = "The last good one of {{ $labels.cluster }}, or the first probe, is {{ $value | humanizeDuration }} ago."
 _MISSED_ADVICE = (
     "See GET /api/v1/reconciliations for the error of the last run.",
@@ -18,13 +17,18 @@ _MISSED_ADVICE = (
 )
 _SCRUB_AGE = gauge("canary_scrub_age_seconds")
 _SCRUB_MOVES = one(f"changes({METRICS['canary_scrub_position_ratio'].name}[3h])")
-_WEEK_S = 604_800
+
+
+def _random_reads(outcome: str) -> str:
+    return increase("canary_random_reads_total", f'outcome="{outcome}"', window="3h")
+
+
 _CRITICAL_FINDINGS = gauge("canary_audit_findings", 'severity="critical"')
 
 COVERAGE = (
     Rule(
         name="CanaryReconcileStale",
-        expression=f"{_UNRECONCILED} > {_INTERVAL} + {_NIGHT_S}",
+        expression=f"{_UNRECONCILED} > {_INTERVAL} + {NIGHT_S}",
         summary="{{ $labels.cluster }} was not reconciled last night",
         meaning="The last reconciliation that was due (schedule.reconcile) did not end well, or did not begin.",
         now=_MISSED,
@@ -32,7 +36,7 @@ COVERAGE = (
     ),
     Rule(
         name="CanaryReconcileMissing",
-        expression=f"{_UNRECONCILED} > 2 * {_INTERVAL} + {_NIGHT_S}",
+        expression=f"{_UNRECONCILED} > 2 * {_INTERVAL} + {NIGHT_S}",
         severity="critical",
         summary="{{ $labels.cluster }} was not reconciled for two nights",
         meaning="Two reconciliations in a row that were due (schedule.reconcile) did not end well, or did not begin. "
@@ -52,7 +56,7 @@ COVERAGE = (
     ),
     Rule(
         name="CanaryScrubberBehind",
-        expression=f"max by (cluster) (({_SCRUB_AGE} > {_WEEK_S}) or "
+        expression=f"max by (cluster) (({_SCRUB_AGE} > {SCRUBBED_S}) or "
         f"(({_SCRUB_AGE} > 21600) and ({_SCRUB_MOVES} == 0)))",
         hold="1h",
         summary="The scrubber of {{ $labels.cluster }} is too slow or stands still",
@@ -62,6 +66,21 @@ COVERAGE = (
         advice=(
             "Raise runner.scrub_rate: a round takes the bytes that the probe topics retain, divided by it.",
             "Or shorten the probe topics' retention; the reconciliation still needs more than a day of it.",
+        ),
+    ),
+    Rule(
+        name="CanaryRandomReadsUnanswered",
+        expression=f"(sum by (cluster, topic) ({_random_reads('unanswered')}) >= 2) and "
+        f"(sum by (cluster, topic) ({_random_reads('answered')}) == 0)",
+        hold="10m",
+        summary="Old records of {{ $labels.topic }} cannot be read",
+        meaning="Every read of old records at a random place (readers.random_every) ended without an answer for three "
+        "hours. Whether what is retained is still there is unknown; new records may be read all the same.",
+        now="{{ $value | humanize }} reads of {{ $labels.topic }} in {{ $labels.cluster }} within three hours.",
+        advice=(
+            "The runner logs each of these reads with the reason random, and what the brokers answered as its error.",
+            "Read an old record by hand: kafka-console-consumer.sh with --partition and --offset.",
+            "Where the topic has a remote tier, look at the remote log manager's errors on the leader.",
         ),
     ),
     Rule(
@@ -81,6 +100,30 @@ COVERAGE = (
         meaning="Some brokers lead no partition of the probe topic: a loss on them alone would go unnoticed.",
         now="{{ $value | humanize }} brokers of {{ $labels.cluster }}.",
         advice=("`canary topics plan` shows how to spread the probe topic again.",),
+    ),
+    Rule(
+        name="CanaryGroupsUnknown",
+        expression=f"max by (cluster) ({gauge('canary_groups_unknown')}) > 0",
+        hold="15m",
+        summary="Groups of {{ $labels.cluster }} are not seen",
+        meaning="Of some groups under watch.groups nothing is known: not their lag, not whether they are stuck.",
+        now="{{ $value | humanize }} groups of {{ $labels.cluster }}.",
+        advice=(
+            "GET /api/v1/groups says why, for each (`error`), or for all (`unknown`).",
+            "If it is a refusal, give the rights that docs/acl.md names: Describe of the group, and of its topics.",
+            "If no group is matched, look at watch.groups; a group that has not begun yet is none.",
+        ),
+    ),
+    Rule(
+        name="CanaryTransactionsUnknown",
+        expression=f"max by (cluster) ({gauge('canary_transactions_unknown')}) > 0",
+        hold="15m",
+        summary="Hanging transactions of {{ $labels.cluster }} are not seen",
+        meaning="In topics under watch.transactions transactions that hang cannot be looked for.",
+        advice=(
+            "GET /api/v1/transactions says why (`unknown`).",
+            "If it is a refusal, give the right to Describe the topics.",
+        ),
     ),
     Rule(
         name="CanaryAuditCritical",

@@ -1,6 +1,7 @@
-"""One alerting rule: its expression, its summary and its runbook text together."""
+"""An alerting rule: its expression, its summary and its runbook text together; and a recording rule."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from dashboards.boards.queries import HEARTBEAT, gauge
@@ -12,6 +13,40 @@ PLANNED = "max by (cluster) (" + gauge("canary_quiet", 'reason="maintenance"') +
 _SHADOW = "max by (cluster) (" + gauge("canary_quiet", 'reason="shadow"') + ")"
 _ADDRESS = '{{ with query "canary_api_info" }}{{ . | first | label "url" }}'
 """The template of the pages' address, as the API exports it; empty if the API does not know it."""
+_PLACE = "{{ with $labels.cluster }}?cluster={{ urlquery . }}{{ end }}" + "".join(
+    f"{{{{ with {label} }}}}&{blank}={{{{ urlquery . }}}}{{{{ end }}}}"
+    for blank, label in {
+        "topic": "$labels.topic",
+        "partition": "$labels.partition",
+        "broker": "or $labels.broker $labels.leader $labels.coordinator",
+        "group": "$labels.group",
+    }.items()
+)
+"""The template of a runbook's query: its commands are filled in with the labels that an alert has."""
+
+
+def broker_in(label: str) -> dict[str, str]:
+    """Return the labels ``broker`` and ``rack`` of an alert about the broker that a label of its series names.
+
+    ``rack`` is looked up when the rule is evaluated, so that a broker without a known rack rings, too.
+    """
+    info = f'printf "canary_broker_info{{cluster=%q,broker=%q}}" $labels.cluster $labels.{label} | query'
+    rack = f'{{{{ with {info} }}}}{{{{ . | first | label "rack" }}}}{{{{ end }}}}'
+    return {"broker": f"{{{{ $labels.{label} }}}}", "rack": rack}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recording:
+    """A recording rule: the result of ``expression`` becomes the series ``name``, with ``labels`` added."""
+
+    name: str
+    expression: str
+    labels: Mapping[str, str] = field(default_factory=dict)
+
+    def as_yaml(self) -> dict[str, Any]:
+        """Return the rule in Prometheus' shape."""
+        labels = {"labels": dict(self.labels)} if self.labels else {}
+        return {"record": self.name, "expr": self.expression, **labels}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,9 +61,11 @@ class Rule:
         advice: the runbook's steps, the first one first.
         severity: which route Alertmanager takes.
         hold: Prometheus' ``for``.
+        keep: Prometheus' ``keep_firing_for``: what comes and goes is one page, not one each time.
         now: the values of this occurrence, a template.
         kind: the anomaly whose incidents the alert links to; "" if it is about the canary itself.
         shadowed: it does not fire for a cluster in shadow mode.
+        labels: those that the expression's series lack, templates; Alertmanager inhibits by them.
     """
 
     name: str
@@ -38,9 +75,11 @@ class Rule:
     advice: tuple[str, ...]
     severity: Literal["critical", "warning"] = "warning"
     hold: str = "0s"
+    keep: str = "0s"
     now: str = ""
     kind: str = ""
     shadowed: bool = True
+    labels: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Silence the rule for clusters in shadow mode: findings are recorded there, and alert no one."""
@@ -60,11 +99,12 @@ class Rule:
             "alert": self.name,
             "expr": self.expression,
             "for": self.hold,
-            "labels": {"severity": self.severity, "service": "kafka-durability-canary"},
+            **({"keep_firing_for": self.keep} if self.keep != "0s" else {}),
+            "labels": {"severity": self.severity, "service": "kafka-durability-canary", **self.labels},
             "annotations": {
                 "summary": self.summary,
                 "description": self.description,
-                "runbook_url": f"{_ADDRESS}/runbooks/{self.name}{{{{ end }}}}",
+                "runbook_url": f"{_ADDRESS}/runbooks/{self.name}{_PLACE}{{{{ end }}}}",
                 link: f"{_ADDRESS}{page}{{{{ end }}}}",
             },
         }

@@ -3,14 +3,16 @@
 from canary.anomalies.catalogue import CATALOGUE
 from dashboards.boards.queries import HEARTBEAT, gauge, increase
 from dashboards.rules.rule import SILENCE, Rule
+from dashboards.rules.thresholds import PENDING_ROWS, SILENT_S
 
 _FORGOTTEN = gauge("canary_violations_open", 'kind="memory-lost"')
 
 RUNNERS = (
     Rule(
         name="CanaryRunnerDown",
-        expression=f"{SILENCE} > 45",
+        expression=f"{SILENCE} > {SILENT_S}",
         hold="30s",
+        keep="5m",
         severity="critical",
         summary="No runner watches {{ $labels.cluster }}",
         meaning="No runner of the cluster has judged anything: losses would go unnoticed.",
@@ -22,7 +24,7 @@ RUNNERS = (
     ),
     Rule(
         name="CanaryRunnerMissing",
-        expression=f"(time() - {gauge(HEARTBEAT)} > 300 < 86400) unless on (cluster) ({SILENCE} > 45)",
+        expression=f"(time() - {gauge(HEARTBEAT)} > 300 < 86400) unless on (cluster) ({SILENCE} > {SILENT_S})",
         hold="5m",
         summary="Runner {{ $labels.runner }} of {{ $labels.cluster }} is silent",
         meaning="One of several runners of the cluster does not report; the others do.",
@@ -31,7 +33,8 @@ RUNNERS = (
     ),
     Rule(
         name="CanaryShardMissing",
-        expression=f"(max by (cluster) ({gauge('canary_shards_missing')}) > 0) unless on (cluster) ({SILENCE} > 45)",
+        expression=f"(max by (cluster) ({gauge('canary_shards_missing')}) > 0) "
+        f"unless on (cluster) ({SILENCE} > {SILENT_S})",
         hold="2m",
         severity="critical",
         summary="Part of {{ $labels.cluster }} is not watched",
@@ -45,8 +48,9 @@ RUNNERS = (
     ),
     Rule(
         name="CanaryLedgerPending",
-        expression=f"{gauge('canary_ledger_pending_rows')} > 10000",
+        expression=f"{gauge('canary_ledger_pending_rows')} > {PENDING_ROWS}",
         hold="2m",
+        keep="5m",
         summary="The canary's disk of {{ $labels.cluster }} is slow",
         meaning="Facts wait to become durable in the ledger. Until then they are not judged.",
         now="{{ $value | humanize }} wait in {{ $labels.cluster }}.",
@@ -56,6 +60,7 @@ RUNNERS = (
         name="CanaryPartFailing",
         expression=f"max by (cluster, part) ({gauge('canary_part_failing')}) > 0",
         hold="2m",
+        keep="10m",
         summary="Part of the canary of {{ $labels.cluster }} does not work",
         meaning="A part that a runner needs does not work: its ledger, its queue of facts, the probe log, or a thread "
         "that ends again and again. Where losses could go unnoticed meanwhile, CanaryBlind fires too.",

@@ -1,15 +1,16 @@
 """Alerts about the API and its store, and the test of the alarm itself."""
 
-from dashboards.boards.queries import HEARTBEAT, gauge, one
+from dashboards.boards.queries import HEARTBEAT, gauge, increase, one
 from dashboards.rules.rule import Rule
+from dashboards.rules.thresholds import DELAYED_S, EXPIRES_S, PROVEN_S, SILENT_S
 
 _TESTED = gauge("canary_violations_open", 'kind="alert-test", severity="critical"')
 _DRILLED = gauge("canary_violations_open", 'kind="drill", severity="critical"')
-_PROVEN_S = 8 * 86_400
 _DELAY = one(f"timestamp({HEARTBEAT}) - {HEARTBEAT}")
 _EXPIRY = gauge("canary_certificate_expiry_timestamp_seconds")
 _API_EXPIRY = gauge("canary_api_certificate_expiry_timestamp_seconds")
-_TWO_WEEKS_S = 1_209_600
+_UNTOLD = gauge("canary_notifications_oldest_seconds")
+_GIVEN_UP = increase("canary_notifications_dropped_total", window="1h")
 
 SERVING = (
     Rule(
@@ -40,7 +41,7 @@ SERVING = (
     ),
     Rule(
         name="CanaryDrillOverdue",
-        expression=f"time() - max by (cluster) ({gauge('canary_drill_last_success_timestamp_seconds')}) > {_PROVEN_S}",
+        expression=f"time() - max by (cluster) ({gauge('canary_drill_last_success_timestamp_seconds')}) > {PROVEN_S}",
         hold="1h",
         summary="The alarm of {{ $labels.cluster }} was not proven for 8 days",
         meaning="No drill of this cluster was found by the canary and came back from the pager for 8 days (or ever): a "
@@ -68,6 +69,7 @@ SERVING = (
         name="CanaryStoreDown",
         expression=f"{gauge('canary_api_store_up')} == 0",
         hold="1m",
+        keep="2m",
         severity="critical",
         summary="The canary's store does not answer",
         meaning="No API replica reaches the store. Runners go on probing and remember what they find, but no alert "
@@ -76,9 +78,27 @@ SERVING = (
         shadowed=False,
     ),
     Rule(
-        name="CanaryStoreBehind",
-        expression=f"min by (cluster) ({_DELAY}) > 15 <= 45",
+        name="CanaryNotificationsWaiting",
+        expression=f"max by (receiver) ({_UNTOLD}) > 300 or max by (receiver) ({_GIVEN_UP}) > 0",
         hold="2m",
+        summary="{{ $labels.receiver }} is not told of incidents",
+        meaning="Notifications of incidents have not been taken by their receiver for minutes, or were given up after "
+        "a day, or no process of the API looks for new ones. Alerts of Prometheus are not affected.",
+        now="Receiver {{ $labels.receiver }}.",
+        advice=(
+            "Read the log of the API (`canary serve`) for not_notified: its reason says what the receiver answers.",
+            "See which incidents it was not told of: GET /api/v1/incidents/{id}/notifications.",
+            "See whether address and key in the settings (notify) are still right, and a way through the firewall.",
+            "Try it: canary alert test.",
+            "Nothing is lost meanwhile: it is tried again for a day, at least once every five minutes.",
+        ),
+        shadowed=False,
+    ),
+    Rule(
+        name="CanaryStoreBehind",
+        expression=f"min by (cluster) ({_DELAY}) > {DELAYED_S} <= {SILENT_S}",
+        hold="2m",
+        keep="5m",
         summary="Findings about {{ $labels.cluster }} reach the store late",
         meaning="Runners write what they know to the store once a second; it takes them much longer.",
         now="What the store knows of {{ $labels.cluster }} is {{ $value | humanizeDuration }} old.",
@@ -90,7 +110,7 @@ SERVING = (
     ),
     Rule(
         name="CanaryCertificateExpiring",
-        expression=f"(({_EXPIRY} or {_API_EXPIRY}) - time()) < {_TWO_WEEKS_S}",
+        expression=f"(({_EXPIRY} or {_API_EXPIRY}) - time()) < {EXPIRES_S}",
         hold="1h",
         summary="A certificate of the canary expires{{ with $labels.cluster }} ({{ . }}){{ end }}",
         meaning="When it has expired, the canary no longer reaches the cluster, or browsers and Prometheus no longer "

@@ -110,6 +110,9 @@ def run(
     summary = {name: value for name, value in outcome.summary.items() if name != "verdicts"}
     summary |= {"violations": outcome.violations, "new": outcome.new, "seconds": outcome.seconds} | outcome.read
     verdicts = outcome.summary["verdicts"]
+    page = Path(outcome.report).read_bytes()
+    if not _patiently(lambda: store.reconciliations.keep_report(ticket.reconciliation_id, page)):
+        log.warning("report_not_kept", why="it is too large", path=outcome.report)
     _patiently(lambda: finish(time.time_ns(), bounds=bounds, summary=summary, verdicts=verdicts, report=outcome.report))
     return outcome
 

@@ -25,8 +25,9 @@ import structlog
 from spark_reconcile.nightly import children
 from spark_reconcile.nightly.drilling import Drilling
 from storage.store import Store, StoreError
+from storage.store.repositories.leases import Leadership
 from storage.store.repositories.reconciliations import TRIES
-from storage.store.values import Held, Lease, Purged
+from storage.store.values import Purged
 
 if TYPE_CHECKING:
     from canary.settings import Settings
@@ -35,13 +36,9 @@ log = structlog.get_logger(__name__)
 
 BY_THE_CLOCK: Final = "schedule"
 """`requested_by` of a scheduled run."""
-DEAD_AFTER_S: Final = 15.0
-"""The holder of a lease whose counter has not moved for so long is dead."""
 RETRY_S: Final = 900.0
 """A failing night is tried TRIES times, so far apart; one that was interrupted is begun again at once."""
 _TICK_S: Final = 1.0
-RENEW_S: Final = 3.0
-"""How often leases are renewed."""
 _LOOK_S: Final = 30.0
 """How often the table is asked whether a night is due, besides at the scheduled hours."""
 PURGE_S: Final = 3600.0
@@ -66,51 +63,13 @@ def lease_name(cluster: str) -> str:
     return f"scheduler/{cluster}"
 
 
-class Leadership:
-    """The clusters that this scheduler leads, because it holds their leases."""
-
-    def __init__(
-        self, store: Store, holder: str, clusters: Iterable[str], monotonic: Callable[[], float] = time.monotonic
-    ) -> None:
-        self._store = store
-        self._holder = holder
-        self._names = {lease_name(cluster): cluster for cluster in clusters}
-        self._monotonic = monotonic
-        self._seen: dict[str, tuple[int, float]] = {}
-        self.mine: frozenset[str] = frozenset()
-
-    def renew(self) -> frozenset[str]:
-        """Renew the leases, or take those that are free; return the clusters that this scheduler leads.
-
-        Raises:
-            StoreError: the store does not answer; the leases held before may still be held.
-        """
-        answers = self._store.leases.hold(list(self._names), self._holder)
-        mine = frozenset(self._names[name] for name, answer in answers.items() if self._ours(answer))
-        if lost := self.mine - mine:
-            log.warning("schedule_leases_lost", clusters=sorted(lost))
-        if gained := mine - self.mine:
-            log.info("schedule_leads", clusters=sorted(gained))
-        self.mine = mine
-        return mine
-
-    def _ours(self, answer: Lease | Held) -> bool:
-        """Return whether this scheduler holds a lease; take it over if its holder is dead."""
-        if isinstance(answer, Lease):
-            return True
-        now = self._monotonic()
-        counter, since = self._seen.get(answer.name, (-1, now))
-        if counter != answer.counter:
-            self._seen[answer.name] = answer.counter, now
-        elif now - since >= DEAD_AFTER_S:
-            return isinstance(self._store.leases.take_over(answer.name, self._holder, answer.counter), Lease)
-        return False
-
-    def release(self) -> None:
-        """Release the leases, so that another scheduler can act at once."""
-        mine, self.mine = self.mine, frozenset()
-        for cluster in sorted(mine):
-            self._store.leases.release(lease_name(cluster), self._holder)
+def leadership(
+    store: Store, holder: str, clusters: Iterable[str], monotonic: Callable[[], float] = time.monotonic
+) -> Leadership:
+    """Return which clusters a scheduler leads: those whose leases it holds."""
+    return Leadership(
+        store.leases, holder, {lease_name(one): one for one in clusters}, "schedule_leads", monotonic=monotonic
+    )
 
 
 @dataclass(slots=True)
@@ -179,8 +138,8 @@ class Scheduler:
         """The clusters whose files are being merged."""
         self._compacted = time.monotonic()
         self._holder = f"schedule-{secrets.token_hex(8)}"
-        self._leadership = Leadership(store, self._holder, (cluster.name for cluster in settings.clusters))
-        self._renewal_due = self._purge_due = float("-inf")
+        self._leadership = leadership(store, self._holder, [cluster.name for cluster in settings.clusters])
+        self._purge_due = float("-inf")
         self._swept: frozenset[str] = frozenset()
         """The led clusters whose rows of dead schedulers were ended."""
         self._job: Job | None = None
@@ -214,16 +173,8 @@ class Scheduler:
             clock.shutdown(wait=False)
             self._stop()
 
-    def _led(self) -> frozenset[str]:
-        """Return the led clusters, whose leases are renewed when that is due."""
-        now = time.monotonic()
-        if now >= self._renewal_due:
-            self._leadership.renew()
-            self._renewal_due = now + RENEW_S
-        return self._leadership.mine
-
     def _tick(self) -> None:
-        led = self._led()
+        led = self._leadership.renewed()
         if self._job is not None and self._job.ticket.cluster not in led:
             self._end("another scheduler has taken over")
         if not self._merging <= led:

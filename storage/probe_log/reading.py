@@ -82,13 +82,13 @@ class ProbeLogReader:
 
         Returns:
             At most ``limit`` rows, by offset and identity: topic_id, partition, offset, producer_id, generation,
-            sequence, outcome (None if only polls know it), seen_by (names of consumers, sorted). Two rows with one
-            offset and one topic_id are two identities that claim it.
+            sequence, outcome and acked_at (None if only polls know it), seen_by (names of consumers, sorted). Two rows
+            with one offset and one topic_id are two identities that claim it.
         """
         place = _where(cluster=cluster, topic=topic, partition=partition) & _within("offset", start, end)
         found: dict[tuple[Any, ...], Row] = {}
         for row in self._read("probes", place, cluster=cluster, first=limit):
-            found.setdefault(_claim(row), _item(row))["outcome"] = row["outcome"]
+            found.setdefault(_claim(row), _item(row)).update(outcome=row["outcome"], acked_at=row["acked_at"])
         for row in self._read("polls", place, cluster=cluster, first=limit):
             found.setdefault(_claim(row), _item(row))["seen_by"].add(row["consumer_id"])
         ordered = sorted(found.items(), key=lambda claim: tuple((part is not None, part) for part in claim[0]))
@@ -194,7 +194,7 @@ def _claim(row: Row) -> tuple[Any, ...]:
 
 def _item(row: Row) -> Row:
     names = ("topic_id", "partition", "offset", "producer_id", "generation", "sequence")
-    return {**{name: row[name] for name in names}, "outcome": None, "seen_by": set()}
+    return {**{name: row[name] for name in names}, "outcome": None, "acked_at": None, "seen_by": set()}
 
 
 def _preference(row: Row) -> tuple[int, bool, Any, bool]:

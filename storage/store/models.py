@@ -16,6 +16,8 @@ from storage.store.values import (
     Incident,
     Lease,
     Maintenance,
+    Notification,
+    Receiver,
     Reconciliation,
     Session,
     StoredViolation,
@@ -152,6 +154,19 @@ INCIDENTS: Final = _table(
 )
 """Violations of one place and time; ``id`` is the id of the first one recorded."""
 
+NOTIFICATIONS: Final = _table(
+    "notifications",
+    Notification,
+    _id(),
+    Column("latest", Boolean, nullable=False),
+    Index(None, "receiver", "incident_id", "number", unique=True),
+    Index(None, "receiver", "state", "due_ns"),
+    Index(None, "incident_id"),
+)
+"""The outbox. Of each receiver and incident the ``latest`` one says what the receiver knows, or is about to be told."""
+
+RECEIVERS: Final = _table("receivers", Receiver, keys=("name",), without=("waiting", "oldest_ns"))
+
 TOPOLOGY: Final = _table(
     "topology_changes",
     TopologySpan,
@@ -173,6 +188,15 @@ RECONCILIATIONS: Final = _table(
     Index(None, "requested_ns", "id"),
     Index(None, "state", "cluster", "ended_ns"),
 )
+
+REPORTS: Final = Table(
+    "reconciliation_reports",
+    METADATA,
+    Column("reconciliation_id", String(32), primary_key=True),
+    Column("cluster", Text, nullable=False),
+    Column("page", LargeBinary, nullable=False),
+)
+"""The reports of reconciliations: HTML, gzipped. See repositories.reconciliations."""
 
 LEASES: Final = _table("leases", Lease, Column("released", Boolean, nullable=False), keys=("name",))
 """The holders of exclusive tasks; ``counter`` rises with every renewal and every new holder, and never falls."""

@@ -16,6 +16,7 @@ from storage.store.repositories.identities import Identities
 from storage.store.repositories.incidents import Incidents
 from storage.store.repositories.leases import Leases
 from storage.store.repositories.maintenance import Drills, Windows
+from storage.store.repositories.notifications.outbox import Notifications
 from storage.store.repositories.reconciliations import Reconciliations
 from storage.store.repositories.retention import Retention
 from storage.store.repositories.topology import Topology
@@ -37,6 +38,7 @@ class Store:
         self.leases = Leases(database)
         self.violations = Violations(database)
         self.incidents = Incidents(database)
+        self.notifications = Notifications(database)
         self.views = Views(database)
         self.topology = Topology(database)
         self.reconciliations = Reconciliations(database)

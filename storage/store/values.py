@@ -10,6 +10,7 @@ from canary.probe.identity import Identity
 State = Literal["open", "acknowledged", "resolved"]
 Reason = Literal["lost", "planned", "false", "ended"]
 Scope = Literal["read", "operate"]
+Change = Literal["opened", "worsened", "resolved", "reopened"]
 ReconciliationState = Literal["requested", "running", "succeeded", "failed"]
 
 
@@ -123,6 +124,63 @@ class Incident:
     note: str | None
     first_ns: int
     last_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class Notification:
+    """What a receiver is told of an incident: its ``number``-th ``change``, with the ``incident`` as it was then.
+
+    ``id`` is the same however often it is sent. ``due_ns``: it is not sent before. ``ended_ns``: when it was delivered,
+    or given up. ``error``: why it could not be sent last.
+    """
+
+    id: str
+    receiver: str
+    incident_id: str
+    number: int
+    cluster: str
+    change: Change
+    severity: str
+    incident: Mapping[str, Any]
+    at_ns: int
+    state: Literal["waiting", "delivered", "dropped"]
+    attempts: int
+    due_ns: int
+    ended_ns: int | None
+    error: str | None
+
+    @property
+    def next_ns(self) -> int | None:
+        """When it is sent next; None: it is over."""
+        return self.due_ns if self.state == "waiting" else None
+
+
+@dataclass(frozen=True, slots=True)
+class Receiver:
+    """A receiver of notifications, known since ``since_ns``.
+
+    ``looked_ns``: when its incidents were last looked at. ``failed``: how many attempts failed; ``dropped``: how many
+    notifications were given up; ``waiting``: how many are to be sent, and ``oldest_ns``: since when the oldest one.
+    """
+
+    name: str
+    since_ns: int
+    looked_ns: int
+    failed: int
+    dropped: int
+    waiting: int = 0
+    oldest_ns: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Interest:
+    """Which incidents a receiver is told of; ``clusters`` empty: of all. ``shadow``: clusters that alert nobody."""
+
+    receiver: str
+    severities: frozenset[str]
+    clusters: frozenset[str] = frozenset()
+    drills: bool = False
+    shadow: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -304,6 +362,11 @@ class TopologySpan:
     at_ns: int
     until_ns: int | None
     leader_epoch: int | None = None
+
+    @property
+    def led(self) -> bool:
+        """Whether the partition has a leader in it."""
+        return self.leader is not None and self.leader >= 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,6 +26,7 @@ def test_what_was_destroyed_is_said_and_nothing_else_whatever_else_happens() -> 
     ended_where_it_did_before_its_epoch_was_taken_up_again = 492456826, 1852410906
     emptied_while_a_clock_that_was_set_back_was_ahead_again = 2075786962
     emptied_when_the_first_had_been_in_doubt = 490046553
+    written_over_in_a_lower_epoch_among_records_of_the_present_one = 1960554629
     known = (
         *out_of_order_by_a_cut_and_expired,
         out_of_order_with_one_that_a_leader_acknowledged_alone,
@@ -39,6 +40,7 @@ def test_what_was_destroyed_is_said_and_nothing_else_whatever_else_happens() -> 
         *ended_where_it_did_before_its_epoch_was_taken_up_again,
         emptied_while_a_clock_that_was_set_back_was_ahead_again,
         emptied_when_the_first_had_been_in_doubt,
+        written_over_in_a_lower_epoch_among_records_of_the_present_one,
     )
     happened: Counter[str] = Counter()
     for seed in cases("destruction", LIVES, *known):

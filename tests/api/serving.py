@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import httpx
 import orjson
+from prometheus_client.parser import text_string_to_metric_families
 
 from canary.anomalies.violation import Records, Violation
 from canary.probe.identity import Identity
@@ -29,12 +30,17 @@ else:
     ProbeLogReader = object  # its module loads Arrow
 
 NOW_NS = time.time_ns()
+Samples = dict[tuple[str, tuple[tuple[str, str], ...]], float]
+"""Name and labels to value."""
 BIG = 2**63 - 5
 """A producer id that no float holds."""
 
 
-def settings(*clusters: str, store_timeout: float = 60.0, **api: Any) -> Settings:
-    """What the API reads of the settings; ``api`` as in the section of that name; the store may take its time."""
+def settings(*clusters: str, store_timeout: float = 60.0, notify: Sequence[str] = (), **api: Any) -> Settings:
+    """What the API reads of the settings; ``api`` as in the section of that name; the store may take its time.
+
+    ``notify``: names of receivers.
+    """
     return cast(
         "Settings",
         SimpleNamespace(
@@ -42,6 +48,7 @@ def settings(*clusters: str, store_timeout: float = 60.0, **api: Any) -> Setting
             store=SimpleNamespace(timeout=store_timeout),
             api=ApiSettings(**({"metrics_cache": "0s", "answers_cache": "0s", "hosts": ("canary",)} | api)),
             probe_log=SimpleNamespace(url="nowhere"),
+            notify=[SimpleNamespace(name=name) for name in notify],
         ),
     )
 
@@ -88,6 +95,9 @@ def view(
         for consumer in ("read_committed", "read_uncommitted"):
             measurements.append(["canary_probes_seen_total", [*place, consumer], acked if seen is None else seen])
             measurements.append(["canary_unseen_probes", [*place, consumer], 0])
+            given = acked if seen is None else seen
+            timed = [0, 0, 0, given, *[0] * 10]
+            measurements.append(["canary_end_to_end_latency_seconds", [*place, consumer], 0.02 * given, timed])
         counts = [0, 0, acked, *[0] * 11]
         measurements.append(["canary_produce_latency_seconds", [*place, "idempotent"], 0.007 * acked, counts])
         measurements.append(["canary_log_end_offset", place, acked])
@@ -145,6 +155,16 @@ class Client:
                 return await client.request(method, path, **more)
 
         return asyncio.run(asked())
+
+
+def scrape(client: Client) -> Samples:
+    answer = client.get("/metrics")
+    assert answer.status_code == 200
+    return {
+        (sample.name, tuple(sorted(sample.labels.items()))): sample.value
+        for family in text_string_to_metric_families(answer.text)
+        for sample in family.samples
+    }
 
 
 class ProbeLogFake(ProbeLogReader):

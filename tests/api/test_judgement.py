@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
-from api.judgement.safety import RULES, judge, loss_bound, lost_writes, overall
+from api.judgement.durability import durability, lost_writes
+from api.judgement.safety import RULES, judge, overall
 from api.knowledge.views import read_views
 from api.state import Knowledge
 from storage.store.values import View, ViolationGroup
@@ -227,7 +228,7 @@ def test_only_a_false_alarm_leaves_what_was_ever_lost_and_the_bound(
     assert ("lost 2 acknowledged writes on" in page) == bool(ever)
     bound = client.get("/api/v1/clusters/prod/summary").json()["loss_rate_upper_95"]
     assert (bound > before) == bool(ever)
-    assert loss_bound(cluster("live"), store.violations.groups()) == pytest.approx(bound)
+    assert durability(cluster("live"), store.violations.groups()).upper_95 == pytest.approx(bound)
 
 
 def test_a_violation_that_became_worse_is_one_lost_write(store: Store) -> None:

@@ -8,7 +8,6 @@ from importlib.metadata import PackageNotFoundError
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from prometheus_client.parser import text_string_to_metric_families
 from pydantic import ValidationError
 from starlette.requests import Request
 
@@ -18,22 +17,11 @@ from canary.anomalies.catalogue import CATALOGUE
 from canary.metrics import METRICS
 from canary.settings.serving import ApiSettings
 from storage.store import StoreError
-from tests.api.serving import NOW_NS, BrokenStore, Client, lost, partition, settings, view
+from tests.api.serving import NOW_NS, BrokenStore, Client, lost, partition, scrape, settings, view
 
 if TYPE_CHECKING:
     from storage.store import Store
-
-    Samples = dict[tuple[str, tuple[tuple[str, str], ...]], float]
-
-
-def scrape(client: Client) -> Samples:
-    answer = client.get("/metrics")
-    assert answer.status_code == 200
-    return {
-        (sample.name, tuple(sorted(sample.labels.items()))): sample.value
-        for family in text_string_to_metric_families(answer.text)
-        for sample in family.samples
-    }
+    from tests.api.serving import Samples
 
 
 def total(samples: Samples, metric: str, **labels: str) -> float:

@@ -10,14 +10,11 @@ from __future__ import annotations
 
 import json
 import os
-import re
-import shutil
 import signal
 import subprocess
 import sys
 import tempfile
 import time
-import urllib.request
 from collections import defaultdict
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,6 +29,7 @@ from canary.lab.state import free_ports
 from canary.metrics.published import loads
 from storage.store import Store
 from tests.benchmarks.measuring import MIB, ROOT, Figure, command, cpu_s, family, metered
+from tests.support import kminion
 from tests.support.waiting import until
 
 if TYPE_CHECKING:
@@ -194,38 +192,17 @@ class Kminion(Subject):
     def command(self) -> list[str]:
         """Write its configuration; return what to run."""
         (self.port,) = free_ports(1)
-        probing = {
-            "enabled": True,
-            "probeInterval": f"{self.interval_ms * 1000:.0f}us",
-            "topicManagement": {
-                "enabled": True,
-                "name": self.topic,
-                "replicationFactor": 3,
-                "partitionsPerBroker": self.partitions // 3,
-            },
-        }
-        off = {"enabled": False}
-        configuration = {
-            "kafka": {"brokers": self.lab.bootstrap.split(",")},
-            "minion": {"consumerGroups": off, "topics": off, "logDirs": off, "endToEnd": probing},
-            "exporter": {"host": "127.0.0.1", "port": self.port},
-            "logger": {"level": "warn"},
-        }
         file = self.directory / "kminion.yaml"
-        file.write_text(json.dumps(configuration))
-        return ["env", f"CONFIG_FILEPATH={file}", kminion() or ""]
+        kminion.configure(file, self.lab.bootstrap, self.topic, self.partitions, self.interval_ms, self.port)
+        return ["env", f"CONFIG_FILEPATH={file}", kminion.found() or ""]
 
     def counts(self) -> Counts:
         """Scrape it."""
         at = time.monotonic()
         try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/metrics", timeout=30) as answer:
-                text = answer.read().decode()
+            found = kminion.scrape(self.port)
         except OSError:
             return Counts(at, 0, 0)
-        found: dict[str, float] = defaultdict(float)
-        for name, value in re.findall(r"^kminion_end_to_end_(messages_\w+?_total)\{.*\} (\S+)$", text, re.MULTILINE):
-            found[name] += float(value)
         acked = found["messages_produced_total"] - found["messages_produced_failed_total"]
         return Counts(at, acked, found["messages_received_total"])
 
@@ -265,11 +242,6 @@ class Canary(Subject):
 
 
 SUBJECTS: Final = {"bare": Bare, "kminion": Kminion, "canary": Canary}
-
-
-def kminion() -> str | None:
-    """Return where kminion is, if it is here."""
-    return os.environ.get("KMINION") or shutil.which("kminion")
 
 
 def by_thread(pid: int) -> dict[str, float]:
@@ -313,7 +285,7 @@ def measure(
     threads: bool = False,
 ) -> Iterator[Figure]:
     """Measure the subjects at each setting, in turn."""
-    chosen = [one for one in subjects.split(",") if one != "kminion" or kminion()]
+    chosen = [one for one in subjects.split(",") if one != "kminion" or kminion.found()]
     if "kminion" in subjects and "kminion" not in chosen:
         yield Figure("kminion", "left out: it is not here", 0)
     with (

@@ -25,7 +25,7 @@ CLOCK: Final = frozenset({"apscheduler"})
 
 NOT_LOADED: Final = {
     "up": NEVER | ARROW | STORE | HTTP | CALLS | KAFKA | CLOCK | {"rich"},
-    "run": NEVER | HTTP | CALLS | CLOCK | {"rich", "pyarrow.dataset"},
+    "run": NEVER | {"kafka"} | HTTP | CALLS | CLOCK | {"rich", "pyarrow.dataset"},
     "serve": NEVER | ARROW | CALLS | KAFKA | CLOCK,
     "schedule": NEVER | ARROW | HTTP | CALLS | KAFKA | {"rich"},
 }

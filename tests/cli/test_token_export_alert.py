@@ -82,6 +82,14 @@ def test_a_test_of_the_alarm_opens_and_ends(place: Path) -> None:
     assert run(place, "alert", "test", "--cluster", "other", "--for", "1").status == 2
 
 
+def test_a_test_of_the_alarm_says_whom_nobody_tells(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CANARY_NOTIFY", "[{name: bus, kind: webhook, url: 'https://nowhere.invalid/'}]")
+    ran = run(place, "alert", "test", "--for", "1", "--json")
+    assert ran.status == 3
+    assert json.loads(ran.out)["receivers"] == {"bus": None}
+    assert "bus (no `canary serve`" in ran.err
+
+
 def test_an_export_needs_a_violation_or_a_time_and_says_so(place: Path) -> None:
     now = datetime.now(UTC)
     early = (now - timedelta(hours=1)).isoformat()

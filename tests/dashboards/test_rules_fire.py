@@ -15,6 +15,7 @@ from canary.anomalies.catalogue import CATALOGUE
 from dashboards.__main__ import GENERATED, ROOT
 from dashboards.boards.catalogue import boards
 from dashboards.rules import GROUPS, alert_name
+from dashboards.rules.objectives import BUDGETS
 from tests.support.grafana import queries
 
 if TYPE_CHECKING:
@@ -41,17 +42,20 @@ def both(name: str, labels: str, values: str) -> Series:
     return {f"{name}{{{labels}{', ' if labels else ''}{replica}}}": values for replica in REPLICAS}
 
 
-def firing(alert: str, series: Series, times: dict[str, bool], tmp_path: Path, *, every: str = "15s") -> None:
+def firing(
+    alert: str, series: Series, times: dict[str, bool], tmp_path: Path, *, every: str = "15s", where: str = ""
+) -> None:
     """Assert whether ``alert`` fires at each time, exactly once whatever the replicas.
 
-    ``every`` is the interval of samples and of evaluations: longer where hours and days are told.
+    ``every`` is the interval of samples and of evaluations: longer where hours and days are told; ``where`` selects
+    among several that may fire at once.
     """
     test: dict[str, Any] = {
         "interval": every,
         "input_series": inputs(series),
         "promql_expr_test": [
             {
-                "expr": f'count(ALERTS{{alertname="{alert}", alertstate="firing"}}) or vector(0)',
+                "expr": f'count(ALERTS{{alertname="{alert}", alertstate="firing"{where}}}) or vector(0)',
                 "eval_time": time,
                 "exp_samples": [{"labels": "{}", "value": int(fires)}],
             }
@@ -68,8 +72,9 @@ def inputs(series: Series) -> list[dict[str, str]]:
 def promtool_test(test: dict[str, Any], tmp_path: Path, alerts: set[str], *, every: str = "15s") -> None:
     """Run one test on the rules of ``alerts``, which do not see each other: the others only cost time."""
     groups = [
-        group | {"rules": [rule for rule in group["rules"] if rule["alert"] in alerts]}
+        group | {"rules": [rule for rule in group["rules"] if rule.get("alert", "recorded") in {"recorded", *alerts}]}
         for group in yaml.safe_load(RULES.read_text(encoding="utf-8"))["groups"]
+        if alerts & {rule.get("alert") for rule in group["rules"]}
     ]
     path, rules = tmp_path / "test.yml", tmp_path / "rules.yml"
     rules.write_text(yaml.safe_dump({"groups": groups}))
@@ -98,6 +103,19 @@ def test_the_first_violation_of_each_kind_pages_as_its_own_and_its_resolution_en
     ]
     test = {"interval": "15s", "input_series": inputs(series), "promql_expr_test": told}
     promtool_test(test, tmp_path, {alert_name(kind) for kind in CRITICAL})
+
+
+@pytest.mark.parametrize("kind", ["group-stuck", "group-reset", "group-offsets-expired"])
+def test_what_befalls_an_application_warns_and_what_an_operator_meant_does_not(kind: str, tmp_path: Path) -> None:
+    found = f'cluster="prod", kind="{kind}", severity="warning"'
+    series = both("canary_violations_open", found, "0x20 1x60 0x60") | both(
+        "canary_violations_total", found, "0x20 1x120"
+    )
+    firing(alert_name(kind), series, {"4m": False, "5m15s": True, "18m": True, "26m": False}, tmp_path)
+    meant = found.replace("warning", "info")
+    series = both("canary_violations_open", meant, "0x20 1x60") | both("canary_violations_total", meant, "0x20 1x60")
+    firing(alert_name(kind), series, {"6m": False, "15m": False}, tmp_path)
+    assert DESCRIPTIONS[alert_name(kind)].severity == "warning"
 
 
 def test_a_violation_acknowledged_at_once_still_pages_for_five_minutes(tmp_path: Path) -> None:
@@ -130,11 +148,26 @@ def beating(until: int, *, total: int = 400, runner: str = "canary-0") -> Series
     )
 
 
+def test_what_comes_and_goes_is_one_page(tmp_path: Path) -> None:
+    """A crash loop: it judges now and then, never for long. The page stays until it has judged for five minutes."""
+    flaps = both(
+        "canary_runner_heartbeat_timestamp_seconds",
+        'cluster="prod", runner="canary-0"',
+        "0+15x20 300x10 480+15x2 510x10 690+15x60",
+    )
+    times = {"5m": False, "7m": True, "8m15s": True, "10m": True, "14m": True, "20m": False}
+    firing("CanaryRunnerDown", flaps, times, tmp_path)
+    waits = "0x20 0+15x8 0x2 0+15x8 0x60"
+    series = unwritable({"0 1": waits, "1 1": WELL, "2 2": WELL})
+    times = {"6m": False, "7m": True, "7m45s": True, "9m": True, "15m": True, "17m": False}
+    firing("CanaryPartitionUnwritable", series, times, tmp_path)
+
+
 def test_a_dead_runner_pages_and_its_return_ends_it(tmp_path: Path) -> None:
     back = both(
         "canary_runner_heartbeat_timestamp_seconds", 'cluster="prod", runner="canary-0"', "0+15x20 300x20 630+15x40"
     )
-    firing("CanaryRunnerDown", back, {"5m": False, "5m45s": False, "6m45s": True, "12m": False}, tmp_path)
+    firing("CanaryRunnerDown", back, {"5m": False, "5m45s": False, "6m45s": True, "17m": False}, tmp_path)
 
 
 def test_one_dead_runner_of_two_is_a_warning_and_no_page(tmp_path: Path) -> None:
@@ -151,8 +184,8 @@ def test_no_api_at_all_pages(tmp_path: Path) -> None:
 def test_a_store_that_no_replica_reaches_pages(tmp_path: Path) -> None:
     firing(
         "CanaryStoreDown",
-        both("canary_api_store_up", "", "1x20 0x20 1x20"),
-        {"5m": False, "7m": True, "12m": False},
+        both("canary_api_store_up", "", "1x20 0x20 1x40"),
+        {"5m": False, "7m": True, "14m": False},
         tmp_path,
     )
 
@@ -168,7 +201,7 @@ def test_a_store_that_one_replica_reaches_is_up(tmp_path: Path) -> None:
 def test_a_cluster_that_acknowledges_nothing_pages(tmp_path: Path) -> None:
     labels = 'cluster="prod", topic="t", partition="0", mode="idempotent"'
     series = beating(400) | both("canary_probes_acked_total", labels, "0+150x20 3000x80 3000+150x80")
-    firing("CanaryNothingAcknowledged", series, {"5m": False, "16m": True, "30m": False}, tmp_path)
+    firing("CanaryNothingAcknowledged", series, {"5m": False, "16m": True, "34m": False}, tmp_path)
 
 
 def test_a_cluster_that_never_acknowledged_pages_from_series_that_stand_at_0(tmp_path: Path) -> None:
@@ -192,19 +225,33 @@ def unwritable(partitions: dict[str, str]) -> Series:
     return series
 
 
+def test_a_receiver_that_takes_no_notification_is_named_until_it_takes_them(tmp_path: Path) -> None:
+    oldest, dropped = "canary_notifications_oldest_seconds", "canary_notifications_dropped_total"
+    alert = "CanaryNotificationsWaiting"
+    well = both(oldest, 'receiver="chat"', "0x400") | both(dropped, 'receiver="chat"', "0x400")
+    behind = well | both(oldest, 'receiver="pager"', "0x20 0+15x60 0x100") | both(dropped, 'receiver="pager"', "0x200")
+    firing(alert, behind, {"5m": False, "10m": False, "13m": True, "19m": True, "21m": False}, tmp_path)
+    given_up = well | both(oldest, 'receiver="pager"', "0x400") | both(dropped, 'receiver="pager"', "0x20 1x380")
+    firing(alert, given_up, {"5m": False, "8m": True, "60m": True, "70m": False}, tmp_path)
+    restarted = (
+        well | both(oldest, 'receiver="pager"', "0x20 0+15x24 0x100") | both(dropped, 'receiver="pager"', "0x200")
+    )
+    firing(alert, restarted, {"10m": False, "11m": False, "12m": False}, tmp_path)
+
+
 RISES, WELL = "0x20 0+15x40 0x40", "0x100"
 """From 5 min on for ten minutes nothing is acknowledged."""
 
 
 def test_one_partition_that_takes_no_writes_pages_within_two_minutes(tmp_path: Path) -> None:
     series = unwritable({"0 1": RISES, "1 1": WELL, "2 2": WELL})
-    firing("CanaryPartitionUnwritable", series, {"5m45s": False, "7m": True, "14m": True, "16m": False}, tmp_path)
+    firing("CanaryPartitionUnwritable", series, {"5m45s": False, "7m": True, "14m": True, "22m": False}, tmp_path)
     firing("CanaryLeaderUnwritable", series, {"7m": False, "14m": False}, tmp_path)
 
 
 def test_one_leader_that_takes_no_writes_pages_once_for_all_its_partitions(tmp_path: Path) -> None:
     series = unwritable({"0 1": RISES, "1 1": RISES, "2 2": WELL})
-    firing("CanaryLeaderUnwritable", series, {"5m45s": False, "7m": True, "14m": True, "16m": False}, tmp_path)
+    firing("CanaryLeaderUnwritable", series, {"5m45s": False, "7m": True, "14m": True, "22m": False}, tmp_path)
     firing("CanaryPartitionUnwritable", series, {"7m": False, "14m": False}, tmp_path)
 
 
@@ -217,7 +264,7 @@ def test_a_canary_that_was_frozen_for_a_minute_pages_nobody(tmp_path: Path) -> N
 
 def test_a_partition_without_a_leader_pages_as_itself(tmp_path: Path) -> None:
     series = unwritable({"0 none": RISES, "1 1": WELL})
-    firing("CanaryPartitionUnwritable", series, {"7m": True, "16m": False}, tmp_path)
+    firing("CanaryPartitionUnwritable", series, {"7m": True, "22m": False}, tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -239,18 +286,20 @@ GAUGES = {
     "CanaryUnseenGrowing": (
         "canary_unseen_oldest_seconds",
         'cluster="prod", topic="t", partition="0", consumer="read_committed"',
-        "0x20 90x40 0x40",
+        "0x20 90x40 0x100",
     ),
-    "CanaryLedgerPending": ("canary_ledger_pending_rows", 'cluster="prod"', "0x20 20000x40 0x40"),
-    "CanaryPartFailing": ("canary_part_failing", 'cluster="prod", part="ledger /data"', "0x20 1x40 0x40"),
+    "CanaryLedgerPending": ("canary_ledger_pending_rows", 'cluster="prod"', "0x20 20000x40 0x100"),
+    "CanaryPartFailing": ("canary_part_failing", 'cluster="prod", part="ledger /data"', "0x20 1x40 0x100"),
     "CanaryMemoryLost": (
         "canary_violations_open",
         'cluster="prod", kind="memory-lost", severity="warning"',
-        "0x20 1x40 0x40",
+        "0x20 1x40 0x100",
     ),
-    "CanaryReconcileUnjudged": ("canary_reconcile_unjudged", 'cluster="prod"', "0x20 2x80 0x40"),
-    "CanaryBrokersWithoutProbe": ("canary_brokers_without_probe", 'cluster="prod"', "0x20 1x160 0x40"),
-    "CanaryAuditCritical": ("canary_audit_findings", 'cluster="prod", severity="critical"', "0x20 1x80 0x40"),
+    "CanaryReconcileUnjudged": ("canary_reconcile_unjudged", 'cluster="prod"', "0x20 2x80 0x100"),
+    "CanaryBrokersWithoutProbe": ("canary_brokers_without_probe", 'cluster="prod"', "0x20 1x160 0x100"),
+    "CanaryAuditCritical": ("canary_audit_findings", 'cluster="prod", severity="critical"', "0x20 1x80 0x100"),
+    "CanaryGroupsUnknown": ("canary_groups_unknown", 'cluster="prod"', "0x20 2x80 0x100"),
+    "CanaryTransactionsUnknown": ("canary_transactions_unknown", 'cluster="prod"', "0x20 1x80 0x100"),
 }
 
 
@@ -258,7 +307,8 @@ GAUGES = {
 def test_a_gauge_that_stays_bad_fires_and_resolves(alert: str, tmp_path: Path) -> None:
     name, labels, values = GAUGES[alert]
     bad = int(values.split()[1].split("x")[1]) / 4 + 5
-    times = {"5m": False, f"{int(bad)}m": True, f"{int(bad) + 5}m": False}
+    over = int(bad) + 5 + int(DESCRIPTIONS[alert].keep.removesuffix("0s").removesuffix("m") or 0)
+    times = {"5m": False, f"{int(bad)}m": True, f"{over}m": False}
     firing(alert, both(name, labels, values), times, tmp_path)
 
 
@@ -346,7 +396,7 @@ def test_a_share_that_nobody_probes_pages_and_a_cluster_that_nobody_probes_pages
 def test_a_store_that_is_told_late_is_said_and_a_dead_runner_is_not_that(tmp_path: Path) -> None:
     name, labels = "canary_runner_heartbeat_timestamp_seconds", 'cluster="prod", runner="canary-0"'
     late = both(name, labels, "0+15x20 270+15x40 930+15x40")  # 45 s late from 5 min 15 s to 15 min 15 s
-    firing("CanaryStoreBehind", late, {"5m": False, "9m": True, "17m": False}, tmp_path)
+    firing("CanaryStoreBehind", late, {"5m": False, "9m": True, "22m": False}, tmp_path)
     firing("CanaryStoreBehind", beating(20), {"6m": False, "8m": False, "20m": False}, tmp_path)
 
 
@@ -359,6 +409,20 @@ def test_a_scrubber_that_takes_more_than_a_week_or_stands_still_is_said(tmp_path
     firing("CanaryScrubberBehind", busy, {"5h": False, "9h": False}, tmp_path, every="2m")
     still = both(age, labels, "0+120x300") | both(ratio, labels, "0.5x300")
     firing("CanaryScrubberBehind", still, {"6h": False, "7h30m": True}, tmp_path, every="2m")
+
+
+def test_old_records_that_no_read_can_have_for_hours_are_said_and_a_restart_is_not(tmp_path: Path) -> None:
+    name, topic = "canary_random_reads_total", 'cluster="prod", topic="t", outcome='
+    away = both(name, f'{topic}"answered"', "0+1x20 20x100 21+1x30") | both(
+        name, f'{topic}"unanswered"', "0x20 0+1x99 99x31"
+    )
+    firing("CanaryRandomReadsUnanswered", away, {"2h": False, "6h": True, "11h": False}, tmp_path, every="5m")
+    rolling = both(name, f'{topic}"answered"', "0+1x150") | both(name, f'{topic}"unanswered"', "0x20 0+1x9 9x120")
+    firing("CanaryRandomReadsUnanswered", rolling, {"2h30m": False, "4h": False}, tmp_path, every="5m")
+    off = both(name, f'{topic}"answered"', "0x150") | both(name, f'{topic}"unanswered"', "0x150")
+    firing("CanaryRandomReadsUnanswered", off, {"4h": False, "10h": False}, tmp_path, every="5m")
+    once = both(name, f'{topic}"answered"', "0x150") | both(name, f'{topic}"unanswered"', "0x20 1x130")
+    firing("CanaryRandomReadsUnanswered", once, {"2h": False, "4h": False}, tmp_path, every="5m")
 
 
 @pytest.mark.parametrize(
@@ -396,7 +460,7 @@ def test_an_alert_leads_to_the_incident_the_status_page_and_the_runbook(tmp_path
                     "exp_annotations": {
                         "summary": "Lost write in prod eu",
                         "description": f"{loss.meaning} 2 open or new in prod eu.",
-                        "runbook_url": "https://canary.example/runbooks/CanaryLostWrite",
+                        "runbook_url": "https://canary.example/runbooks/CanaryLostWrite?cluster=prod+eu",
                         "incident_url": "https://canary.example/incidents?cluster=prod+eu&kind=lost-write",
                     },
                 }
@@ -411,7 +475,7 @@ def test_an_alert_leads_to_the_incident_the_status_page_and_the_runbook(tmp_path
                     "exp_annotations": {
                         "summary": "The canary's disk of prod eu is slow",
                         "description": f"{pending.meaning} 20k wait in prod eu.",
-                        "runbook_url": "https://canary.example/runbooks/CanaryLedgerPending",
+                        "runbook_url": "https://canary.example/runbooks/CanaryLedgerPending?cluster=prod+eu",
                         "status_url": "https://canary.example/",
                     },
                 }
@@ -426,10 +490,15 @@ def test_every_alert_is_tried() -> None:
     tried = {alert_name(kind) for kind in CRITICAL} | set(GAUGES) | set(COUNTERS)
     tried |= {
         "CanaryAlertTest",
+        "CanaryGroupStuck",
+        "CanaryGroupReset",
+        "CanaryGroupOffsetsExpired",
+        "CanaryNotificationsWaiting",
         "CanaryDrill",
         "CanaryDrillOverdue",
         "CanaryCertificateExpiring",
         "CanaryScrubberBehind",
+        "CanaryRandomReadsUnanswered",
         "CanaryShardMissing",
         "CanaryStoreBehind",
         "CanaryRunnerDown",
@@ -440,7 +509,15 @@ def test_every_alert_is_tried() -> None:
         "CanaryLeaderUnwritable",
         "CanaryPartitionUnwritable",
     }
-    assert tried | {STALE, MISSING} == set(DESCRIPTIONS)
+    tried |= {  # test_slowness_rules
+        "CanaryRackUnwritable",
+        "CanaryLeaderSlow",
+        "CanaryClusterSlow",
+        "CanaryCoordinatorSlow",
+        "CanaryCoordinatorUnavailable",
+        "CanaryBrokerUnreachable",
+    }
+    assert tried | {STALE, MISSING} == set(DESCRIPTIONS) - {rule.name for rule in BUDGETS}
 
 
 def test_every_panel_asks_in_promql_that_is_understood(tmp_path: Path) -> None:

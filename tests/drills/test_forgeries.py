@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from canary.drills.steps.writing import FORGERIES
+from canary.drills.steps.writing import FORGERIES, headers_of
 from canary.probe.identity import Identity
-from canary.probe.record import Probe, decode, encode
+from canary.probe.record import Form, Probe, decode, encode, header_fields
 
 TAG = b"tagg"
 READ = [Identity(7, 1, 0, 0), Identity(7, 1, 0, 1), Identity(7, 2, 0, 0), Identity(9, 3, 0, 0)]
@@ -34,6 +34,13 @@ def made(how: str) -> list[object]:
 )
 def test_a_forgery_is_made_from_the_probes_that_are_there(how: str, expected: list[object]) -> None:
     assert made(how) == expected
+
+
+def test_a_copy_has_the_headers_of_the_probe() -> None:
+    form = Form(headers=2, header_length=5)
+    value = encode(READ[0], tag=TAG, mode="drill", transaction_id=None, sent_at_ns=5, form=form)
+    assert headers_of(value) == header_fields(READ[0], form)
+    assert headers_of(b"order 1") == []
 
 
 def test_every_forgery_is_tried() -> None:

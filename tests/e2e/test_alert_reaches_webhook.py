@@ -53,6 +53,19 @@ OFF = {
     "canary_drill_detection_seconds": "the same",
     "canary_drill_page_seconds": "the same",
     "canary_quiet": "nothing is planned, and no cluster is in shadow mode",
+    "canary_notifications_waiting": "nobody is notified but by Prometheus",
+    "canary_notifications_oldest_seconds": "the same",
+    "canary_notifications_failed_total": "the same",
+    "canary_notifications_dropped_total": "the same",
+    "canary_random_read_latency_seconds": "random reads are off",
+    "canary_groups_unknown": "no groups of applications are watched: see tests.watching.test_groups_brokers",
+    "canary_groups_left_out": "the same",
+    "canary_group_lag": "the same",
+    "canary_group_members": "the same",
+    "canary_group_partitions": "the same",
+    "canary_hanging_transactions": "the same",
+    "canary_transactions_unknown": "the same",
+    "canary:objective_": "recorded of hours and days: see tests.dashboards.test_budgets_burn",
 }
 """Metrics whose feature is off here, and why."""
 
@@ -62,12 +75,12 @@ UNSAFE = "e2e-unsafe"
 
 
 def settings(bootstrap: str, topic: str) -> dict[str, Any]:
-    """Two modes, so that transactions have latencies as well."""
+    """Three modes, so that transactions and the group's commits have latencies as well."""
     cluster = {
         "name": "t",
         "kafka": {"bootstrap.servers": bootstrap},
         "topic": {"name": topic, "partitions": 1},
-        "modes": {"idempotent": {"interval": "100ms"}, "transactional": {"interval": "500ms"}},
+        "modes": {"idempotent": {"interval": "100ms"}, "transactional": {"interval": "500ms"}, "group": {}},
         "watch": {"audit": [UNSAFE]},
     }
     return {"clusters": [cluster]}
@@ -110,14 +123,14 @@ def test_a_loss_reaches_the_pager_within_30_s_and_its_resolution_too(
         assert at - found_at < PAGED_S * BUSY
         _every_query_answers(prometheus, before)
         runbook = alert["annotations"]["runbook_url"]
-        assert runbook == f"{canary.base}/runbooks/{name}"
+        assert runbook == f"{canary.base}/runbooks/{name}?cluster=t"
         assert "What to do" in httpx.get(runbook, timeout=PATIENCE_S).text
         linked = alert["annotations"]["incident_url"]
         assert linked.startswith(f"{canary.base}/incidents?cluster=t&kind=")
         page = httpx.get(linked, follow_redirects=True, timeout=PATIENCE_S)
         assert page.status_code == 200
         assert "/incidents/" in str(page.url), "more than one incident is open"
-        for heading in ("What to do first", "Timeline", "What else was exposed", "Violations"):
+        for heading in ("What now", "Timeline", "What else was exposed", "Violations"):
             assert heading in page.text
         canary.until(lambda: canary.violations("truncation"), 90, "the cut is found")
         canary.until_probing()

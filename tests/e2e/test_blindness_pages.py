@@ -97,8 +97,11 @@ class Watch:
     page: str
     prometheus: str
 
-    def told(self) -> str:
-        return html.unescape(httpx.get(self.page, timeout=PATIENCE_S).text)
+    def told(self, path: str = "") -> str:
+        return html.unescape(httpx.get(f"{self.page}{path}", timeout=PATIENCE_S).text)
+
+    def kept(self, cluster: str) -> bool:
+        return f"{cluster} has kept every write that it acknowledged" in self.told(f"/clusters/{cluster}")
 
     def ready(self) -> bool:
         return httpx.get(f"{self.page}/readyz", timeout=PATIENCE_S).status_code == 200
@@ -184,8 +187,7 @@ def watched(directory: Path, api: Canary, runners: dict[str, Canary]) -> Iterato
         for canary in (api, *runners.values()):
             running.enter_context(canary)
         watch = Watch(api.base, running.enter_context(prometheus(directory, config, api.port)))
-        kept = [f"{name} has kept every write that it acknowledged" for name in runners]
-        until(lambda: all(map(watch.told().__contains__, kept)), 2 * PATIENCE_S, "every cluster is probed")
+        until(lambda: all(map(watch.kept, runners)), 2 * PATIENCE_S, "every cluster is probed")
         assert watch.ready()
         yield watch
 

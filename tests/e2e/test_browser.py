@@ -9,6 +9,7 @@ import os
 import shutil
 import subprocess
 import tarfile
+import threading
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -73,16 +74,39 @@ def site(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
         pages = ["/", "/docs"]
         now = time.time_ns()
         if request.param != "empty":
-            store.views.save("prod", "canary-0", now + 3600 * SECOND, view())
             store.topology.record("prod", _timeline(now))
         if request.param == "broken":
             store.violations.record("prod", [lost(n, at_ns=now - n * SECOND) for n in range(8)])
             incident, found = store.incidents.page().items[0], store.violations.page().items[0]
             pages += [f"/incidents/{incident.id}", f"/violations/{found.id}"]
+            store.reconciliations.request("prod", "schedule", now)
+            store.drills.begin("prod", "duplicate", "drill", now, now + 900 * SECOND, "ann")
+            pages += ["/clusters/prod", "/audit", "/reconciliations", "/drills"]
         pages.append("/incidents")
         app = create_app(settings("prod"), store, ProbeLogFake())
+        ended = threading.Event()
+        runner = threading.Thread(target=_report, args=(store, ended))
+        if request.param != "empty":
+            runner.start()
         with ApiServer(app, "127.0.0.1", 0) as server:
             yield server.address, pages
+        ended.set()
+        if request.param != "empty":
+            runner.join()
+
+
+def _report(store: Store, ended: threading.Event) -> None:
+    """Store a view each second, as a runner that lives."""
+    audit = _audit(time.time_ns())
+    while True:
+        store.views.save("prod", "canary-0", time.time_ns(), view(audit=audit))
+        if ended.wait(1):
+            return
+
+
+def _audit(now: int) -> dict[str, Any]:
+    finding = {"check": "min-isr", "severity": "critical", "where": "orders", "found": "1", "why": "w"}
+    return {"findings": [finding], "notes": [], "at_ns": now}
 
 
 def _timeline(now: int) -> list[TopologyChange]:

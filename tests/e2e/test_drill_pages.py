@@ -80,7 +80,11 @@ def test_while_a_drill_lasts_the_canarys_own_pages_tell_of_it(
             assert drill.poll() is None, told.read_text()
             drill.send_signal(signal.SIGSTOP)  # brokers and canary go on
             _shown(browser, f"{found[1]}/?refresh=off", "status", "No")
-            _shown(browser, f"{found[1]}/incidents/{lead['id']}", "incident", "Timeline")
+            address = f"{found[1]}/incidents/{lead['id']}"
+            _shown(browser, address, "first-screen", "What now", whole=False)
+            _shown(browser, address, "incident", "Timeline")
+            _shown(browser, f"{found[1]}/violations/{_first(found[1], lead['id'])}", "violation", "Evidence")
+            _shown(browser, f"{found[1]}/clusters/drill", "cluster", "Partitions")
             drill.send_signal(signal.SIGCONT)
             assert drill.wait(300) == 0, told.read_text()
         finally:
@@ -95,12 +99,21 @@ def _lost(address: str) -> dict[str, Any] | None:
     return next((one for one in items if one["kind"] in {"lost-write", "truncation"}), None)
 
 
-def _shown(browser: Browser, address: str, name: str, words: str) -> None:  # noqa: F811
+def _first(address: str, incident: str) -> str:
+    """Return the id of the first violation of an incident, which its briefing has as a range with commands."""
+    detail = until(lambda: httpx.get(f"{address}/api/v1/incidents/{incident}", timeout=30), 60, "it answers").json()
+    loss = detail["briefing"]["losses"][0]
+    command = next(one["command"] for one in detail["briefing"]["steps"] if "kafka-dump-log.sh" in one["command"])
+    assert f"$3 >= {loss['first_offset']} && $3 <= {loss['last_offset']}" in command
+    return str(loss["violation_id"])
+
+
+def _shown(browser: Browser, address: str, name: str, words: str, *, whole: bool = True) -> None:  # noqa: F811
     shots = os.environ.get("CANARY_SCREENSHOTS")
     for scheme in SCHEMES:
         page, _ = opened(browser, address, "wide", scheme)
         page.get_by_text(words).first.wait_for()  # a page that refreshes itself may just be doing so
         if shots:
             page.wait_for_timeout(500)  # pictures are drawn
-            page.screenshot(path=f"{shots}/drill-{name}-{scheme}.png", full_page=True)
+            page.screenshot(path=f"{shots}/drill-{name}-{scheme}.png", full_page=whole)
         page.context.close()

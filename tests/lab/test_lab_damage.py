@@ -23,6 +23,8 @@ def create(lab: Lab, name: str, replicas: list[int]) -> None:
     admin = AdminClient({"bootstrap.servers": lab.bootstrap, "log_level": 0})
     admin.create_topics([NewTopic(name, 1, replica_assignment=[replicas])])[name].result(60)
     lab.wait_isr(name, 0, set(replicas), 120)
+    logs = [lab.directory / f"broker-{broker}" / "data" / f"{name}-0" for broker in replicas]
+    until(lambda: all(any(log.glob("*.log")) for log in logs), 60, "in the ISR from the start, each has its log now")
 
 
 def write(lab: Lab, topic: str, count: int) -> list[int]:

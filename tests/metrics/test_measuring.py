@@ -35,6 +35,16 @@ def test_the_series_are_those_of_the_topic_as_it_is_once_it_is_known() -> None:
     assert series(bench.tracker.state, "canary_probes_seen_total")[TOPIC, "0", "read_committed"] == 3
 
 
+def test_of_what_was_not_sent_the_canary_s_own_fault_is_counted_apart() -> None:
+    bench = Bench()
+    bench.fold(
+        f.Skipped(bench.now_ns, TOPIC, 0, "idempotent", 7, 2), f.Skipped(bench.now_ns, TOPIC, 0, "idempotent", 3)
+    )
+    place = (TOPIC, "0", "idempotent")
+    assert series(bench.tracker.state, "canary_probes_skipped_total")[place] == 10
+    assert series(bench.tracker.state, "canary_probes_late_total")[place] == 2
+
+
 def waited(bench: Bench) -> dict[tuple[str, ...], float]:
     return series(bench.tracker.state, "canary_unacknowledged_seconds")
 
@@ -53,6 +63,37 @@ def test_a_partition_is_without_writes_from_the_first_probe_that_it_does_not_ack
     assert 30 <= waited(bench)[TOPIC, "0", "1"] < 31
     bench.ack(second, bench.append(second)[0])
     assert waited(bench) == {(TOPIC, "0", "1"): 0}
+
+
+def test_it_counts_from_the_last_acknowledgement_where_later_probes_are_still_under_way() -> None:
+    """A writer whose probes get no answer sends no more: it waits for those that it has sent."""
+    bench = Bench()
+    first, second, third = bench.send(3)
+    bench.now_ns += 5 * 10**9
+    bench.ack(first, *bench.append(first))
+    bench.now_ns += 70 * 10**9
+    bench.fold(f.Tick(bench.now_ns))
+    assert 70 <= waited(bench)[TOPIC, "0", "1"] < 71
+    for one in (second, third):
+        bench.ack(one, *bench.append(one))
+    bench.now_ns += 70 * 10**9
+    bench.fold(f.Tick(bench.now_ns))
+    assert waited(bench)[TOPIC, "0", "1"] == 0
+
+
+def test_it_does_not_count_while_nothing_is_asked_of_the_partition() -> None:
+    """A transaction that is aborted gives its writes up, and the next one in that partition may be minutes away."""
+    bench = Bench()
+    (first,) = bench.send()
+    bench.now_ns += 9 * 10**9
+    bench.fold(f.Indeterminate(bench.now_ns, TOPIC, 0, PRODUCER, 1, first, "_PURGE_INFLIGHT"))
+    bench.now_ns += 200 * 10**9
+    bench.fold(f.Tick(bench.now_ns))
+    assert 9 <= waited(bench)[TOPIC, "0", "1"] < 10
+    bench.send()
+    bench.now_ns += 20 * 10**9
+    bench.fold(f.Tick(bench.now_ns))
+    assert waited(bench)[TOPIC, "0", "1"] >= 229
 
 
 def test_a_partition_without_a_leader_and_a_process_that_has_sent_nothing_yet() -> None:

@@ -9,8 +9,8 @@ import orjson
 import pytest
 
 from canary.metrics import Measurement, Published, measured
-from canary.metrics.catalogue import Column
 from canary.metrics.findings import Audit, Finding, Note
+from canary.metrics.metric import Column
 from canary.metrics.published import ConsumerView, PartitionView, Rows, dumps, loads
 from tests.support.bench import Bench
 

@@ -314,6 +314,7 @@ ONLINE: Final[list[Mutation]] = [
         ("_TRIES = 2\n", "_TRIES = 1\n"),
         ("_TRIES = 2\n", "_TRIES = 100\n"),
         ("former = reread.former or _shows_nothing(scope, topic, reread, reached)", "former = reread.former"),
+        ("min((m.formers for m in asked), default=log.former_rereads)", "log.former_rereads"),
         ("gone = max(min(reread.start - m.offset, m.count), 0)", "gone = 0"),
         (
             '            if ended:\n                rest.state = "beyond"',

@@ -400,4 +400,35 @@ TOPOLOGY: Final[list[Mutation]] = [
         ((f"{_HERE}tracker_scrubbing.py",),),
         ("log.scrub_goal:\n        finished(scope, log)\n", "log.scrub_goal:\n        pass\n"),
     ),
+    *mutations(
+        _RULES + "losses/random_reads.py",
+        ((f"{_HERE}tracker_random_reads.py",),),
+        (
+            "log is None or topic.gone_since_ns is not None or not log.listed_ordinal:",
+            "log is None or not log.listed_ordinal:",
+        ),
+        (
+            "log is None or topic.gone_since_ns is not None or not log.listed_ordinal:",
+            "log is None or topic.gone_since_ns is not None:",
+        ),
+        ("if any(reread.reason == RANDOM for one in logs for reread in one.rereads.values()):", "if False:"),
+        ("start = max(fact.start, log.start)", "start = fact.start"),
+        ("        end = min(end, log.stable)  # an open", "        pass  # an open"),
+        ("    if start < end:\n", "    if True:\n"),
+        ("    if not answered:\n", "    if False:\n"),
+        ("(scope.state.now_ns - reread.asked_ns) / 1e9", "0.0"),
+    ),
+    *mutations(
+        _RULES + "losses/rereads.py",
+        ((f"{_HERE}tracker_random_reads.py",),),
+        (" and reread.reason != RANDOM:", ":"),
+        ("answered=not asked_again and (fact.complete or ended)", "answered=True"),
+        ("answered=not asked_again and (fact.complete or ended)", "answered=not asked_again and fact.complete"),
+        ("_NEAR_LOSS if reread.reason == RANDOM else reread.reason", "reread.reason"),
+    ),
+    *mutations(
+        _RULES + "wanted.py",
+        ((f"{_HERE}tracker_random_reads.py",),),
+        ('BESIDE = frozenset({"confirm", SCRUB, RANDOM})', 'BESIDE = frozenset({"confirm", SCRUB})'),
+    ),
 ]

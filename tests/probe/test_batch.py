@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -22,8 +24,10 @@ from canary.probe.record import (
     MAGIC,
     MODE_NAMES,
     MODES,
+    PLAIN,
     REASONS,
     REFUSALS,
+    Form,
     Probe,
     Refusal,
     _checksum,
@@ -35,6 +39,7 @@ from canary.probe.record import (
 OURS = b"ours"
 I63 = st.integers(0, 2**63 - 1)
 I31 = st.integers(0, 2**31 - 1)
+FORMS = (PLAIN, Form(repeated=True), Form(headers=2, header_length=300), Form(repeated=True, headers=255))
 
 
 @st.composite
@@ -46,6 +51,7 @@ def intact(draw: st.DrawFn) -> bytes:
         transaction_id=draw(st.none() | I63),
         sent_at_ns=draw(I63),
         length=draw(st.sampled_from([64, 96, 104])),
+        form=draw(st.sampled_from(FORMS)),
     )
 
 
@@ -72,12 +78,19 @@ def row(batch: object, at: int) -> Probe | Refusal:
         assert of("sequence") == of("producer_id") == -1
         return refusal
     transaction = of("transaction_id")
-    return Probe(
+    said = Probe(
         Identity(of("producer_id"), of("generation"), of("partition"), of("sequence")),
         MODE_NAMES[of("mode")],
         None if transaction == -1 else transaction,
         of("sent_at_ns"),
     )
+    return said._replace(form=Form(headers=of("headers")))  # of the form a batch tells only whether there are headers
+
+
+def alone(value: bytes | None, tag: bytes | None) -> Probe | Refusal:
+    """Return what a value says, of its form only what a batch tells."""
+    said = decode(value, tag)
+    return said._replace(form=Form(headers=said.form.headers > 0)) if isinstance(said, Probe) else said
 
 
 def buffers_of(array: pa.Array) -> BinaryBuffers:
@@ -93,14 +106,14 @@ def buffers_of(array: pa.Array) -> BinaryBuffers:
 @given(VALUES, st.sampled_from([OURS, None]))
 def test_a_batch_says_what_each_value_says_alone(values: list[bytes | None], tag: bytes | None) -> None:
     batch = decode_batch(values, tag)
-    assert [row(batch, at) for at in range(len(values))] == [decode(value, tag) for value in values]
+    assert [row(batch, at) for at in range(len(values))] == [alone(value, tag) for value in values]
 
 
 @given(VALUES, st.sampled_from([pa.binary(), pa.large_binary()]), st.integers(0, 3))
 def test_arrow_buffers_sliced_or_not_say_the_same(values: list[bytes | None], kind: pa.DataType, skip: int) -> None:
     array = pa.array(values, type=kind).slice(skip)
     batch = decode_batch(buffers_of(array), OURS)
-    assert [row(batch, at) for at in range(len(array))] == [decode(value, OURS) for value in values[skip:]]
+    assert [row(batch, at) for at in range(len(array))] == [alone(value, OURS) for value in values[skip:]]
 
 
 def test_a_null_with_bytes_behind_it_has_no_value() -> None:
@@ -129,8 +142,12 @@ def test_large_values_of_others_are_not_looked_through() -> None:
     assert decode_batch(same, OURS).status.tolist() == [2, 2, 2]
 
 
-@given(st.lists(st.tuples(I63, I31, I31, I63, st.integers(-1, 99), I63), max_size=20), st.sampled_from([64, 96, 128]))
-def test_a_batch_is_written_as_each_is_alone(rows: list[tuple[int, ...]], length: int) -> None:
+@given(
+    st.lists(st.tuples(I63, I31, I31, I63, st.integers(-1, 99), I63), max_size=20),
+    st.sampled_from([64, 96, 128]),
+    st.sampled_from(FORMS),
+)
+def test_a_batch_is_written_as_each_is_alone(rows: list[tuple[int, ...]], length: int, form: Form) -> None:
     columns = np.array(rows, dtype=np.int64).reshape(-1, 6).T
     batch = encode_batch(
         producer_id=columns[0],
@@ -142,8 +159,9 @@ def test_a_batch_is_written_as_each_is_alone(rows: list[tuple[int, ...]], length
         tag=OURS,
         mode="relay",
         length=length,
+        form=form,
     )
-    alone = [
+    each = [
         encode(
             Identity(*one[:4]),
             tag=OURS,
@@ -151,10 +169,11 @@ def test_a_batch_is_written_as_each_is_alone(rows: list[tuple[int, ...]], length
             transaction_id=None if one[4] < 0 else one[4],
             sent_at_ns=one[5],
             length=length,
+            form=form,
         )
         for one in rows
     ]
-    assert as_bytes(batch) == alone
+    assert as_bytes(batch) == each
     assert as_bytes(encode_keys(*columns[:4])) == [key(Identity(*one[:4])) for one in rows]
 
 
@@ -183,6 +202,6 @@ def test_batches_of_many_blocks_keep_their_order(rows: int) -> None:
 @pytest.mark.parametrize("name", ["producer_id", "generation", "partition", "sequence"])
 @pytest.mark.parametrize("number", [-1, 2**63])
 def test_a_number_out_of_range_is_refused(name: str, number: int) -> None:
-    numbers: dict[str, int] = dict.fromkeys(("producer_id", "generation", "partition", "sequence"), 1) | {name: number}
+    numbers: dict[str, Any] = dict.fromkeys(("producer_id", "generation", "partition", "sequence"), 1) | {name: number}
     with pytest.raises(ValueError, match=name):
         encode_batch(**numbers, sent_at_ns=1, tag=OURS, mode="plain")

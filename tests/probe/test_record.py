@@ -9,7 +9,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from canary.probe.identity import Identity
-from canary.probe.record import MAGIC, MASK, MODES, PRIME, SEED, Probe, Refusal, decode, encode, key, tag
+from canary.probe.record import (
+    MAGIC,
+    MASK,
+    MODES,
+    PLAIN,
+    PRIME,
+    SEED,
+    Form,
+    Probe,
+    Refusal,
+    decode,
+    encode,
+    header_fields,
+    key,
+    tag,
+)
 
 I63 = st.integers(0, 2**63 - 1)
 I31 = st.integers(0, 2**31 - 1)
@@ -20,6 +35,7 @@ PROBES = st.builds(
     st.sampled_from(sorted(MODES)),
     st.none() | I63,
     st.integers(-(2**63), 2**63 - 1),
+    st.just(PLAIN) | st.builds(Form, st.booleans(), st.integers(0, 255), st.integers(0, 65_535)),
 )
 TAGS = st.binary(min_size=4, max_size=4)
 LENGTHS = st.integers(8, 40).map(lambda words: words * 8)
@@ -34,6 +50,7 @@ def written(probe: Probe, tag: bytes = OURS, length: int = 96) -> bytes:
         transaction_id=probe.transaction_id,
         sent_at_ns=probe.sent_at_ns,
         length=length,
+        form=probe.form,
     )
 
 
@@ -125,7 +142,7 @@ def test_another_tag_is_foreign_even_if_the_rest_is_broken(position: int) -> Non
         assert answer.reason == "foreign"
 
 
-@pytest.mark.parametrize(("position", "byte"), [(10, 0), (10, 2), (11, 0), (11, 99)])
+@pytest.mark.parametrize(("position", "byte"), [(10, 0), (10, 3), (11, 0), (11, 99)])
 def test_a_sealed_probe_of_a_later_version_is_not_judged(position: int, byte: int) -> None:
     later = bytearray(VALUE)
     later[position] = byte
@@ -135,7 +152,7 @@ def test_a_sealed_probe_of_a_later_version_is_not_judged(position: int, byte: in
 
 
 def test_a_later_version_may_be_shorter() -> None:
-    short = MAGIC + OURS + struct.pack("<HBBiQ", 24, 2, 1, 0, 0)
+    short = MAGIC + OURS + struct.pack("<HBBiQ", 24, 3, 1, 0, 0)
     answer = decode(resealed(short), OURS)
     assert isinstance(answer, Refusal)
     assert answer.reason == "unknown-version"
@@ -148,6 +165,32 @@ def test_a_right_checksum_does_not_excuse_a_wrong_shape(position: int) -> None:
     answer = decode(resealed(bytes(wrong)), OURS)
     assert isinstance(answer, Refusal)
     assert answer.reason == "corrupt"
+
+
+def test_a_form_is_written_in_the_second_version_and_nothing_else_is() -> None:
+    formed = written(PROBE._replace(form=Form(repeated=True, headers=3, header_length=500)))
+    assert struct.unpack_from("<HBB", formed, 8) == (96, 2, MODES["transactional"])
+    assert struct.unpack_from("<BBH", formed, 44) == (1, 3, 500)
+    assert resealed(formed) == formed
+    assert formed[64:72] == VALUE[64:72]
+    assert formed[64:] == formed[64:72] * 4
+    assert VALUE[10] == 1, "readers of the first version go on"
+
+
+@pytest.mark.parametrize(("position", "flip"), [(44, 2), (44, 1), (64, 1), (72, 1), (95, 0x80)])
+def test_a_formed_probe_of_a_wrong_shape_is_corrupt(position: int, flip: int) -> None:
+    wrong = bytearray(written(PROBE._replace(form=Form(repeated=True, headers=1, header_length=5))))
+    wrong[position] ^= flip
+    answer = decode(resealed(bytes(wrong)), OURS)
+    assert isinstance(answer, Refusal)
+    assert answer.reason == "corrupt"
+
+
+def test_headers_follow_from_the_identity_and_are_each_other_bytes() -> None:
+    fields = header_fields(PROBE.identity, Form(headers=3, header_length=12))
+    assert [name for name, _ in fields] == ["h0", "h1", "h2"]
+    assert b"".join(value for _, value in fields) == written(PROBE, length=64 + 40)[64 : 64 + 36]
+    assert header_fields(PROBE.identity, PLAIN) == []
 
 
 @given(st.binary(max_size=200), st.booleans())

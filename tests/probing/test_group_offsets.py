@@ -10,6 +10,7 @@ from confluent_kafka import KafkaError, TopicPartition
 from canary.facts import GroupOffset
 from canary.kafka import opening
 from canary.probing import group
+from canary.threads import system
 from tests.support.recording import Recording
 from tests.support.wiring import wired
 
@@ -91,7 +92,7 @@ def test_of_two_commits_on_their_way_at_once_the_lower_one_is_what_the_group_was
     member._positions = {0: 827, 1: 7}
     member.commit(wait=True)  # partitions are taken away; the first commit has no answer yet
     assert told(inbox, "committed") == [825, 7]
-    (late, _) = member._client.asked
+    (late, _) = member.client.asked
     member._on_commit(None, late)
     assert told(inbox, "committed") == [825, 7, 825, 7]
     member._positions = {0: 830, 1: 7}
@@ -104,10 +105,10 @@ def test_a_member_has_one_commit_on_its_way_but_for_the_one_that_is_waited_for(i
     for position in (3, 4, 5):
         member._positions = {0: position}
         member.commit()
-    assert [place.offset for (place,) in member._client.asked] == [3]
-    member._on_commit(KafkaError(KafkaError.REBALANCE_IN_PROGRESS), member._client.asked[0])
+    assert [place.offset for (place,) in member.client.asked] == [3]
+    member._on_commit(KafkaError(KafkaError.REBALANCE_IN_PROGRESS), member.client.asked[0])
     member.commit()
-    assert [place.offset for (place,) in member._client.asked] == [3, 5]
+    assert [place.offset for (place,) in member.client.asked] == [3, 5]
     assert told(inbox, "committed") == []
 
 
@@ -122,3 +123,29 @@ def test_what_another_member_sent_before_holds_the_promise_down_until_that_one_h
     quick._positions = {0: 8}
     quick.commit(wait=True)
     assert told(inbox, "committed") == [4, 8]
+
+
+def measured(probe: group.GroupProbe) -> dict[str, tuple[float, int]]:
+    return {
+        one.name.removeprefix("canary_group_commit_"): (one.value, sum(one.counts))
+        for one in probe._wiring.meters.measured((), ())
+    }
+
+
+def test_a_commit_is_counted_with_the_time_it_took_and_one_that_failed_as_a_failure(
+    inbox: Recording, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    probe = a_group(inbox)
+    member = group._Member(0, probe)
+    now = [10.0]
+    monkeypatch.setattr(system, "monotonic", lambda: now[0])
+    for position, error in (
+        (3, None),
+        (4, KafkaError(KafkaError.NOT_COORDINATOR)),
+        (5, KafkaError(KafkaError.REBALANCE_IN_PROGRESS)),
+    ):
+        member._positions = {0: position}
+        member.commit()
+        now[0] += 0.75
+        member._on_commit(error, member.client.asked[-1])
+    assert measured(probe) == {"latency_seconds": (0.75, 1), "failures_total": (1, 0)}

@@ -70,7 +70,7 @@ class DeadClient:
 class DeadSession:
     """Is ready, and closed by the first transaction that it begins."""
 
-    def __init__(self, *_: object) -> None:
+    def __init__(self, *_: object, **__: object) -> None:
         self.open = None
         self.client: object = self
         self.due = 0.0

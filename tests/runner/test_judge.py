@@ -43,11 +43,9 @@ class Flushed:
     shown: int = 17
     woken: threading.Event = field(default_factory=threading.Event)
 
-    def violations(self, violations: list[Violation]) -> None:
+    def report(self, violations: list[Violation], over: list[Violation]) -> None:
         self.said += violations
-
-    def ended(self, violations: list[Violation]) -> None:
-        self.over += violations
+        self.over += over
 
     def changed(self, changes: list[TopologyChange]) -> None:
         self.changes += changes

@@ -76,7 +76,7 @@ def test_up_shows_rising_counts_of_three_brokers_and_ctrl_c_leaves_nothing_behin
         leaders = {p["leader"] for p in httpx.get(f"{base}/api/v1/clusters/lab/partitions", timeout=60).json()["items"]}
         assert leaders == {1, 2, 3}
         assert sum(_samples(base, "canary_violations_total").values()) == 0
-        page = httpx.get(f"{base}/", timeout=60).text
+        page = httpx.get(f"{base}/clusters/lab", timeout=60).text
         assert re.search(r"durability-canary", page)
         before = _seen(base)
         while any(n <= before[p] for p, n in _seen(base).items()):

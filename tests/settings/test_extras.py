@@ -102,6 +102,18 @@ def test_a_setting_without_its_extra_says_which(
 
 
 @pytest.mark.usefixtures("base_install")
+@pytest.mark.timeout(60)  # one that is not refused goes on for ever
+def test_a_collector_without_its_extra_is_refused_by_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("CANARY_NOTIFY", "[{name: otel, kind: otlp, url: 'http://127.0.0.1:4318/v1/logs'}]")
+    line = refused("serve", capsys=capsys)
+    assert line.startswith("canary: the receiver otel")
+    assert line.endswith(": pip install 'kafka-durability-canary[otlp]'")
+
+
+@pytest.mark.usefixtures("base_install")
 def test_what_needs_no_extra_is_not_refused(tmp_path: Path) -> None:
     with Store(Database(f"sqlite:///{tmp_path}/store.db")) as store:
         store.upgrade()

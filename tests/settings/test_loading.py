@@ -124,6 +124,18 @@ def test_clusters_can_come_from_the_environment_alone() -> None:
     assert whole == parts
 
 
+def test_an_objective_may_be_changed_or_left_out_and_the_others_stay(yaml_file: Path) -> None:
+    yaml_file.write_text("clusters:\n- objectives: {window: 7d, commit: null, produce: {within: 2.5s, target: 0.95}}\n")
+    (cluster,) = load(yaml_file, NOTHING).clusters
+    declared = {one.name: (one.target, one.bound_s, one.window_s) for one in cluster.objectives.declared()}
+    assert declared == {
+        "availability": (0.999, None, 604_800),
+        "freshness": (0.999, 30, 604_800),
+        "produce": (0.95, 2.5, 604_800),
+        "end_to_end": (0.99, 1, 604_800),
+    }
+
+
 @pytest.mark.parametrize(
     ("text", "line", "field", "said"),
     [
@@ -170,6 +182,38 @@ def test_clusters_can_come_from_the_environment_alone() -> None:
             "clusters[0].modes.idempotent.record_length",
             "multiple of 8",
         ),
+        (
+            "clusters:\n- modes: {idempotent: {record_lengths: [96, 97]}}\n",
+            2,
+            "clusters[0].modes.idempotent.record_lengths",
+            "multiple of 8",
+        ),
+        (
+            "clusters:\n- modes: {plain: {compression: brotli}}\n",
+            2,
+            "clusters[0].modes.plain.compression",
+            "'none', 'gzip', 'snappy', 'lz4' or 'zstd'",
+        ),
+        ("clusters:\n- modes: {plain: {in_flight: 6}}\n", 2, "clusters[0].modes.plain.in_flight", "equal to 5"),
+        (
+            "clusters:\n- modes: {idempotent: {}, group: {headers: 1}}\n",
+            2,
+            "clusters[0].modes.group.headers",
+            "no such",
+        ),
+        (
+            "clusters:\n- objectives:\n    produce: {within: 700ms}\n",
+            3,
+            "clusters[0].objectives.produce.within",
+            "set one of 2ms, 5ms, 10ms,",
+        ),
+        (
+            "clusters:\n- objectives:\n    availability: {target: 99.9}\n",
+            3,
+            "clusters[0].objectives.availability.target",
+            "like 0.999",
+        ),
+        ("clusters:\n- objectives: {window: 10d}\n", 2, "clusters[0].objectives.window", "set one of 7d, 30d"),
         ("clusters:\n- kafka:\n    acks: 1\n", 3, "clusters[0].kafka.acks", "mode 'plain'"),
         (
             "clusters:\n- kafka:\n    sasl.password_file: /no/such\n",
@@ -211,7 +255,7 @@ def test_what_is_wrong_is_named_with_file_line_field_and_remedy(
         ("CANARY_AIP__PORT", "80", "aip", "did you mean api?"),
         ("CANARY_API__PORT", "many", "api.port", "whole number"),
         ("CANARY_API__PORT__MORE", "1", "api.port", "must be a whole number"),
-        ("CANARY_CLUSTERS__EU__NAME", "x", "clusters", "no cluster 'eu'"),
+        ("CANARY_CLUSTERS__EU__NAME", "x", "clusters", "no 'eu' in clusters"),
         ("CANARY_CLUSTERS__1__NAME", "x", "clusters", "without gaps"),
         ("CANARY_CLUSTERS", "[{", "clusters", "is no YAML"),
         (

@@ -124,6 +124,7 @@ def test_a_night_twice_is_one_violation_with_two_sightings(nights: Nights) -> No
     assert row.bounds[nights.topic]["0"] == {"read_committed": [0, 20], "read_uncommitted": [0, 20]}
     assert row.summary["summary"]["acked_lost"] == 2
     assert row.report is not None
+    assert nights.store.reconciliations.report(row.id) == Path(row.report).read_bytes(), "every API can show it"
     assert "2 of 22 acknowledged probes lost" in Path(row.report).read_text()
     outcome, second = nights.reconcile()
     assert outcome.new == 0

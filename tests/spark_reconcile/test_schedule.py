@@ -17,7 +17,7 @@ from canary.settings import load
 from spark_reconcile.nightly import children, compaction
 from spark_reconcile.nightly import scheduler as schedule
 from spark_reconcile.nightly.run import _next_ns
-from spark_reconcile.nightly.scheduler import Leadership, Scheduler, due, lease_name
+from spark_reconcile.nightly.scheduler import Scheduler, due, leadership, lease_name
 from storage.store import Store, StoreError
 from storage.store.repositories.reconciliations import TRIES
 from storage.store.values import Held, Lease
@@ -371,7 +371,7 @@ def test_one_at_work_is_not_asked_for_again(store: Store) -> None:
 
 def test_of_two_schedulers_one_leads_and_the_other_follows_when_it_dies(store: Store) -> None:
     now = [0.0]
-    first, second = (Leadership(store, name, ["c"], lambda: now[0]) for name in ("one", "two"))
+    first, second = (leadership(store, name, ["c"], lambda: now[0]) for name in ("one", "two"))
     assert first.renew()
     for _ in range(40):  # a living leader is not replaced, however long
         now[0] += 1

@@ -14,7 +14,7 @@ import pytest
 from canary.settings import load
 from spark_reconcile.errors import BadInputError
 from spark_reconcile.job.inputs import look
-from spark_reconcile.nightly.scheduler import Leadership, Scheduler, lease_name
+from spark_reconcile.nightly.scheduler import Scheduler, leadership, lease_name
 from storage.probe_log.compacting import compact
 from storage.store import Store
 from storage.store.values import Held, Lease
@@ -129,8 +129,8 @@ def test_nobody_else_touches_what_a_cluster_that_it_does_not_have_waits_for_or_r
 
 def test_a_dead_schedulers_clusters_go_to_who_has_them_and_no_others_do(store: Store) -> None:
     now = [0.0]
-    dead = Leadership(store, "dead", ["a", "b"], lambda: now[0])
-    heir = Leadership(store, "heir", ["b", "c"], lambda: now[0])
+    dead = leadership(store, "dead", ["a", "b"], lambda: now[0])
+    heir = leadership(store, "heir", ["b", "c"], lambda: now[0])
     assert dead.renew() == {"a", "b"}
     led = [heir.renew() for _ in range(20) if (now.__setitem__(0, now[0] + 1) is None)]
     turns = led.index(frozenset("bc"))

@@ -12,7 +12,7 @@ from typer.main import get_command
 
 from api import create_app, health
 from api.metrics import collect
-from api.pages import incident, incident_list, runbooks, status
+from api.pages import clusters, incident, incident_list, records, runbooks, status
 from api.rest.clusters import Summary
 from api.rest.violations import ViolationOut
 from canary.anomalies.catalogue import CATALOGUE
@@ -52,7 +52,11 @@ def test_every_path_of_rest_is_in_the_contracts_and_no_other() -> None:
     made = create_app(settings("prod"), BrokenStore(int))
     served = {f"{method.upper()} {path}" for path, methods in made.openapi()["paths"].items() for method in methods}
     assert set(re.findall(r"^\| `([A-Z]+ /[^`]*)` \|", CONTRACTS, re.MULTILINE)) == served
-    pages = {route.path for module in (status, incident_list, incident, runbooks) for route in module.router.routes}
+    pages = {
+        route.path
+        for module in (status, clusters, incident_list, incident, records, runbooks)
+        for route in module.router.routes
+    }
     pages |= {
         route.path for route in (*health.router.routes, *collect.router.routes, *made.routes) if hasattr(route, "path")
     }

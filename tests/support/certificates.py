@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from ipaddress import IPv4Address
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
@@ -22,7 +23,10 @@ def self_signed(expires: dt.datetime) -> tuple[bytes, bytes]:
         .serial_number(1)
         .not_valid_before(expires - dt.timedelta(days=400))
         .not_valid_after(expires)
-        .add_extension(x509.SubjectAlternativeName([x509.DNSName("localhost")]), critical=False)
+        .add_extension(
+            x509.SubjectAlternativeName([x509.DNSName("localhost"), x509.IPAddress(IPv4Address("127.0.0.1"))]),
+            critical=False,
+        )
         .sign(key, hashes.SHA256())
     )
     pem = made.public_bytes(serialization.Encoding.PEM)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import zip_longest
 from typing import TYPE_CHECKING
 
-from canary.anomalies.online.wanted import SCRUB
+from canary.anomalies.online.wanted import BESIDE, RANDOM, SCRUB
 from canary.anomalies.policy import CONDITIONS
 
 if TYPE_CHECKING:
@@ -40,8 +40,9 @@ OF_LOG: dict[str, Callable[[Log], object]] = {
     "a former leader has answered": lambda log: log.former_rereads,
     "an offset has two probes": lambda log: log.conflicted,
     "the tail is to be read again": lambda log: log.wanted,
-    "the tail is read again": lambda log: any(one.reason not in {"confirm", SCRUB} for one in log.rereads.values()),
+    "the tail is read again": lambda log: any(one.reason not in BESIDE for one in log.rereads.values()),
     "the scrubber reads": lambda log: any(one.reason == SCRUB for one in log.rereads.values()),
+    "a random place is read": lambda log: any(one.reason == RANDOM for one in log.rereads.values()),
     "the epoch is new": lambda log: log.epoch is not None and log.known_end and log.whole_epoch != log.epoch,
     "a transaction is open below the end": lambda log: log.stable is not None and log.stable < (log.end or 0),
     "the leader alone has a record": lambda log: log.alone,

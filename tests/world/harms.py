@@ -607,6 +607,7 @@ for _name in (
     "ack-before-write",
     "mistaken-duplicate",
     "duplicated",
+    "swapped",
 ):
     _bug_harm(_name)
 

@@ -1,7 +1,7 @@
 """What a life is made from: everything follows from a plan, and a plan follows from its seed."""
 
 import random
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, TypedDict, Unpack
 
 from canary.settings import Settings
@@ -20,6 +20,12 @@ MODES = (
 )
 ORDERS = "orders"
 """The production topic that the mode ``mirror`` mirrors."""
+PIPELINED: tuple[dict[str, Any], ...] = (
+    {"batch": 200, "record_lengths": (64, 96, 128), "filling": "repeated"},
+    {"batch": 100, "linger": "30ms", "in_flight": 5},
+    {"batch": 200, "linger": "500ms", "in_flight": 1, "record_lengths": (128, 64)},
+)
+"""How a burst of probes is sent, in turns of the seed. All have keys: by these the truth knows them."""
 SCRUB_BYTES = 66_000
 """In an interval, for three partitions or fewer: so the scrubber turns to a partition every dozen intervals, and comes
 back to it within 40. Where there are more partitions, or will be, it has more: a loss is to be found in a set time."""
@@ -27,6 +33,8 @@ FROM_THE_START = frozenset({"old-brokers"})
 """Harms that strike at second 0."""
 AMONG_MODES = frozenset({"switch-off"})
 """Harms that do nothing to a canary that has one mode only."""
+LONGEST_RANDOM_S = 3600.0
+"""What `readers.random_every` may be at most."""
 BEATS = 800
 """How many intervals a life lasts, where nothing else is said."""
 
@@ -57,6 +65,10 @@ class Plan:
     modes: tuple[str, ...] = ("idempotent",)
     retention_s: float = 400.0
     unclean: bool = False
+    burst: int = 1
+    """Probes of a partition in an interval. Where there are several they are of several sizes and linger, too."""
+    random_beats: int = 0
+    """In so many intervals a random place is read again; 0: never."""
     strikes: tuple[Strike, ...] = field(default=())
 
     @property
@@ -75,7 +87,7 @@ class Plan:
         beat = self.beat
         made = Settings.model_validate(
             {
-                "runner": {"name": "r", "scrub_rate": int(SCRUB_BYTES * max(self.logs / 3, 1) / beat)},
+                "runner": {"name": "r", "scrub_rate": int(SCRUB_BYTES * max(self.logs / 3, 1) * self.burst / beat)},
                 "store": {"url": "sqlite:///world/store.db"},
                 "ledger": {"directory": "/world/ledger"},
                 "probe_log": {"url": "memory://probe-log"},
@@ -94,6 +106,7 @@ class Plan:
                         },
                         "modes": {mode: self._mode(mode) for mode in self.modes},
                         "watch": {"audit_interval": _duration(600 * beat)},
+                        "readers": {"random_every": _duration(self.random_beats * beat) if self.random_beats else None},
                     }
                 ],
             }
@@ -101,16 +114,19 @@ class Plan:
         runner = made.runner.model_copy(update={"segment_age": 30.0 * beat})
         return made.model_copy(update={"runner": runner})
 
-    def _mode(self, mode: str) -> dict[str, str]:
+    def _mode(self, mode: str) -> dict[str, Any]:
         """Return the settings of a mode. In every other life another member joins the relay's group now and then."""
         beat = self.beat
-        given: dict[str, dict[str, str]] = {
+        given: dict[str, dict[str, Any]] = {
             "fencing": {"interval": _duration(20 * beat)},
             "group": {"rebalance_every": _duration(30 * beat), "session_timeout": _duration(min(10 * beat, 1800))},
             "relay": {"rebalance_every": _duration(60 * beat)} if self.seed % 2 else {},
             "mirror": {"of": ORDERS},
         }
-        return {"interval": _duration(beat)} | given.get(mode, {})
+        shape = PIPELINED[self.seed % len(PIPELINED)] | {"burst": self.burst} if self.burst > 1 else {}
+        known = {one.name for one in fields(WORKLOADS[mode].settings)}
+        shape = {name: value for name, value in shape.items() if name in known}
+        return {"interval": _duration(beat)} | shape | given.get(mode, {})
 
 
 def _duration(seconds: float) -> str:
@@ -173,7 +189,8 @@ def plan_of(seed: int, names: dict[str, float], **given: Unpack[Given]) -> Plan:
     )
     if "modes" not in said and len(plan.modes) < 2 and any(one.harm in AMONG_MODES for one in plan.strikes):
         plan = replace(plan, modes=dice.choice([modes for modes in MODES if len(modes) > 1]))
-    return plan
+    random_beats = dice.choice((0, 0, 3)) if grain <= LONGEST_RANDOM_S / 3 else 0
+    return replace(plan, burst=dice.choice((1, 1, 1, 3)), random_beats=random_beats)
 
 
 def story_of(strike: Strike) -> dict[str, Any]:

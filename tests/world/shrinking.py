@@ -75,7 +75,8 @@ def told(outcome: Outcome) -> str:
     lines = [
         (
             f"seed {plan.seed}: {plan.hours:.3f} h at {plan.grain:g} s, {plan.partitions} partitions, "
-            f"{' and '.join(plan.modes)}, retention {plan.retention_s:g} s, unclean elections {plan.unclean}"
+            f"{' and '.join(plan.modes)}, retention {plan.retention_s:g} s, unclean elections {plan.unclean}, "
+            f"bursts of {plan.burst}, a random read in {plan.random_beats} intervals"
         ),
         *(f"  {at:10.1f} s  {words}" for at, words in outcome.story),
         *(f"  {one.what}: {one.about}" for one in outcome.wrong),

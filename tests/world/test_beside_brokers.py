@@ -36,6 +36,7 @@ class Brokers:
         self._found = {"bootstrap.servers": lab.bootstrap, "log_level": 0}
         self._admin = AdminClient(self._found)
         if self._there():
+            self._settled()
             self._admin.delete_topics([TOPIC])[TOPIC].result(20)
             until(lambda: not self._there(), 20, "the topic is deleted")
         new = NewTopic(TOPIC, len(REPLICAS), replica_assignment=REPLICAS, config={"min.insync.replicas": "2"})
@@ -44,6 +45,13 @@ class Brokers:
 
     def _there(self) -> bool:
         return TOPIC in self._admin.list_topics(timeout=20).topics
+
+    def _settled(self) -> None:
+        """Wait until the last transaction's markers are written: one that comes late lands in the topic made anew.
+
+        EndTxn is answered before its markers are written; the next InitProducerId waits for them (KIP-98).
+        """
+        self.producer(beside.TRANSACTIONAL).init_transactions(60)
 
     def producer(self, config: dict[str, Any]) -> Any:
         return confluent_kafka.Producer(self._found | config)

@@ -10,12 +10,13 @@ from pathlib import Path
 
 import pytest
 
+from canary.probing.readers.scrub import Scrubber
 from canary.runner.publishing.flusher import Flusher
 from tests.support.seeds import cases
 from tests.world.clients.groups import Groups, Place
 from tests.world.harms import WEIGHTS
 from tests.world.life import World, live
-from tests.world.plan import Plan, Strike, plan_of
+from tests.world.plan import PIPELINED, Plan, Strike, plan_of
 from tests.world.shrinking import regression, shrunk, told
 
 FRESH_CPU_S = 60.0
@@ -134,6 +135,59 @@ def test_each_mode_lives_and_says_nothing_without_harm(modes: tuple[str, ...]) -
     assert outcome.wrong == []
     assert outcome.promises > 20
     assert [one.summary for _, one in world.truth.violations] == []
+
+
+@pytest.mark.parametrize("seed", range(len(PIPELINED)))
+@pytest.mark.parametrize("mode", ["idempotent", "plain"])
+def test_bursts_keep_every_promise_and_say_nothing_without_harm(seed: int, mode: str) -> None:
+    world = World(Plan(seed=seed, hours=0.015, grain=1.0, partitions=1, modes=(mode,), burst=5, random_beats=5))
+    world.settle_beats = 20
+    outcome = world.live()
+    assert outcome.wrong == [], told(outcome)
+    assert outcome.promises > 250
+    assert [one.summary for _, one in world.truth.violations] == []
+
+
+@pytest.mark.parametrize("harm", ["hollow-records", "bug-mistaken-duplicate", "isr-of-one-then-power"])
+def test_what_is_lost_of_bursts_is_found_and_said(harm: str) -> None:
+    strikes = (Strike(120.0, harm, 60.0, 4),)
+    plan = Plan(7, 0.06, 1.0, partitions=1, retention_s=1000.0, unclean=True, burst=3, strikes=strikes)
+    outcome = live(plan)
+    assert outcome.wrong == [], told(outcome)
+    assert outcome.broken > 0, told(outcome)
+
+
+@pytest.mark.parametrize(
+    ("mode", "bug", "said"),
+    [
+        ("idempotent", None, set()),
+        ("idempotent", "sequence-unchecked", {("nonmonotonic-send", "critical")}),
+        ("plain", None, {("nonmonotonic-send", "warning")}),
+    ],
+)
+def test_requests_that_change_places_are_out_of_order_where_no_sequence_number_is_checked(
+    mode: str, bug: str | None, said: set[tuple[str, str]]
+) -> None:
+    """idempotent-producer, "Pipelining": M1, M3, M2 is what retries make of several requests in flight without it."""
+    strikes = tuple(Strike(at, "bug-swapped", 30.0, 4) for at in (20.0, 60.0))
+    world = World(Plan(4, 0.04, 1.0, partitions=1, modes=(mode,), retention_s=1000.0, burst=5, strikes=strikes))
+    world.settle_beats = 40
+    if bug is not None:
+        world.cluster.bugs.add(bug)
+    outcome = world.live()
+    assert outcome.wrong == [], told(outcome)
+    assert any(bug == "swapped" for _, bug, *_ in world.cluster.struck), "the risk was met"
+    found = {(one.kind, one.severity) for _, one in world.truth.violations}
+    assert found - {("reorder", severity) for _, severity in said} == said
+
+
+def test_random_reads_find_what_is_gone_from_the_middle_without_a_scrubber(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Scrubber, "run", lambda scrubber: scrubber.stopping.wait())
+    strikes = tuple(Strike(150.0, "hollow-records", 1.0, n) for n in range(4))
+    world = World(Plan(6, 0.1, 1.0, partitions=1, retention_s=1000.0, random_beats=1, strikes=strikes))
+    outcome = world.live()
+    assert outcome.wrong == [], told(outcome)
+    assert "lost-write" in {one.kind for _, one in world.truth.violations}
 
 
 def test_a_life_may_be_so_coarse_that_an_hour_lies_between_two_probes() -> None:

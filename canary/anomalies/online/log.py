@@ -64,6 +64,8 @@ class Missing:
     by_end: bool = False
     """Absent because the log's end was below them: read again if it is beyond them when they are to be reported."""
     sampled_ns: int = 0
+    formers: int = 0
+    """How many re-reads of them a former leader has answered, in this epoch; one by the present leader settles them."""
 
     def part(self, sequence: int, count: int, ordinal: int, **more: Any) -> Self:
         """Return ``count`` of them, from ``sequence`` on, as missing anew since ``ordinal``."""
@@ -136,6 +138,7 @@ class Reread:
     was deleted since."""
     present: bool = False
     """The present leader answered: with a record of its own epoch."""
+    asked_ns: int = 0
 
 
 @dataclass(slots=True)
@@ -209,12 +212,15 @@ class Log:
     ends: dict[int, int] = field(default_factory=dict)
     """By leader epoch, the highest end that was listed in it before a later leader was seen."""
     former_rereads: int = 0
-    """How many re-reads a former leader has answered since the present one last did, in this epoch."""
+    """How many re-reads a former leader has answered since the present one last did, in this epoch; what is missing has
+    a count of its own."""
     asked_end: int = 0
     """What the replicated end was when the end was asked for last."""
     whole_epoch: int | None = None
     """The epoch in which the end was last listed at or above all that was promised."""
     leader: int | None = None
+    led_ns: int = 0
+    """When ``leader`` was first seen to lead: a write that was sent before is of no single leader's latency."""
     replicas: list[int] = field(default_factory=list)
     isr: list[int] = field(default_factory=list)
     full_isr_end: int = 0
@@ -278,7 +284,9 @@ class Log:
     changes: list[dict[str, Any]] = field(default_factory=list)
     """The last changes of leader, epoch and ISR: evidence."""
     tried_ns: int = 0
-    """When the first probe was sent since the last acknowledgement; 0 if none."""
+    """Since when a probe is under way and none was acknowledged; 0 if the last ones were."""
+    given_up_ns: int = 0
+    """When the last probe under way was given up; 0 while one is under way. Until the next one nothing is asked."""
     retired: dict[int, Retired] = field(default_factory=dict)
     """By stream: those of former generations, to be forgotten if they wrote nothing."""
 

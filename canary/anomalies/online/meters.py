@@ -24,12 +24,32 @@ class Meters:
     failed: dict[str, int] = field(default_factory=dict)
     indeterminate: dict[str, int] = field(default_factory=dict)
     skipped: dict[str, int] = field(default_factory=dict)
+    late: dict[str, int] = field(default_factory=dict)
     seen: dict[str, int] = field(default_factory=dict)
     foreign: dict[str, int] = field(default_factory=dict)
     unverified: dict[str, int] = field(default_factory=dict)
     produce_latency: dict[str, Histogram] = field(default_factory=dict)
     delivery_latency: dict[str, Histogram] = field(default_factory=dict)
     regressions: int = 0
+
+
+@dataclass(slots=True)
+class RandomReads:
+    """What came of the random reads of one topic, and how long those took that were answered."""
+
+    answered: int = 0
+    unanswered: int = 0
+    latency: Histogram = field(default_factory=Histogram)
+
+
+@dataclass(slots=True)
+class LeaderMeters:
+    """Counters of the writes to one leader, of all partitions while it led them."""
+
+    produce_latency: Histogram = field(default_factory=Histogram)
+    delivery_latency: Histogram = field(default_factory=Histogram)
+    failures: int = 0
+    """Probes that failed, or whose outcome is unknown."""
 
 
 def count(counter: dict[str, int], name: str, n: int) -> None:

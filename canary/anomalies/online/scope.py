@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, Self
 
 from canary.anomalies import policy
 from canary.anomalies.online.log import Held, Log
-from canary.anomalies.online.meters import Meters
+from canary.anomalies.online.meters import LeaderMeters, Meters
 from canary.anomalies.online.sets.intervals import IntervalSet
 from canary.anomalies.online.sets.runs import RunMap
 from canary.anomalies.online.state import State, Topic, Transaction
@@ -134,6 +134,12 @@ class Scope:
         if (meters := self.state.meters.get((topic, partition))) is None:
             meters = self.state.meters[topic, partition] = Meters()
         return meters
+
+    def led_by(self, log: Log | None) -> LeaderMeters | None:
+        """Return the counters of the broker that leads a log, made when it is new; None while that is not known."""
+        if log is None or log.leader is None or log.leader < 0:
+            return None
+        return self.state.leaders.setdefault(log.leader, LeaderMeters())
 
     def stream(self, topic: Topic, producer_id: int, generation: int, partition: int) -> Stream | None:
         """Return the stream, None when nothing was ever sent by it in this incarnation."""

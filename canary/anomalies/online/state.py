@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from canary.anomalies.online.log import Log
-from canary.anomalies.online.meters import Histogram, Meters
+from canary.anomalies.online.meters import Histogram, LeaderMeters, Meters, RandomReads
 from canary.anomalies.online.sets.intervals import IntervalSet
 from canary.anomalies.online.stream import Stream
 from canary.anomalies.online.topology.state import Topology
@@ -166,7 +166,11 @@ class State:
     stalls: dict[str, Stall] = field(default_factory=dict)
     """By what does not move (canary.anomalies.online.topology.liveness)."""
     meters: dict[tuple[str, int], Meters] = field(default_factory=dict)
+    leaders: dict[int, LeaderMeters] = field(default_factory=dict)
+    """By broker id; one that has left the cluster for long is forgotten."""
     commit_latency: dict[str, Histogram] = field(default_factory=dict)
+    random_reads: dict[str, RandomReads] = field(default_factory=dict)
+    """By topic."""
     asks: dict[int, Ask] = field(default_factory=dict)
     errors: list[dict[str, Any]] = field(default_factory=list)
     """The last client errors: evidence."""

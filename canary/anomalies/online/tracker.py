@@ -5,7 +5,7 @@ from typing import Any, Self
 
 from canary import facts as f
 from canary.anomalies.online import codec, incarnations
-from canary.anomalies.online.losses import log_end, requests, rereads, scrub
+from canary.anomalies.online.losses import log_end, random_reads, requests, rereads, scrub
 from canary.anomalies.online.rules import cluster, memory, phantoms, positions, reads, relays, sends, transactions
 from canary.anomalies.online.scope import Findings, Scope
 from canary.anomalies.online.state import State
@@ -41,6 +41,7 @@ _HANDLERS: dict[type[f.Fact], Callable[[Scope, Any], None]] = {
     f.Aborted: transactions.aborted,
     f.TransactionIndeterminate: transactions.indeterminate,
     f.ScrubAsked: scrub.asked,
+    f.RandomReadAsked: random_reads.asked,
     f.Relayed: relays.relayed,
     f.GroupOffset: relays.group_offset,
     f.ClientError: cluster.client_error,

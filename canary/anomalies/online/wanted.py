@@ -5,6 +5,10 @@ from canary.anomalies.online.scope import Scope
 
 SCRUB = "scrub"
 """Reason of the scrubber's requests."""
+RANDOM = "random"
+"""Reason of random reads."""
+BESIDE = frozenset({"confirm", SCRUB, RANDOM})
+"""Reasons of re-reads that neither the tail waits for nor are merged with what is wanted of it."""
 TAIL_RECORDS = 10_000
 """Records at the end of a log that are re-read at least, after each change of leader."""
 TAIL_CAP = 1_000_000
@@ -29,6 +33,8 @@ def epoch_changed(scope: Scope, log: Log, epoch: int) -> None:
         for former in list(log.ends)[:-_EPOCHS_KEPT]:
             del log.ends[former]
     log.epoch, log.epoch_end, log.epoch_start, log.former_rereads = epoch, 0, None, 0
+    for m in log.missing:
+        m.formers = 0
     log.next_from = None
 
 

@@ -1,14 +1,20 @@
 """``canary alert test``: a marked alert through the real path, from the store to the pager."""
 
+from __future__ import annotations
+
 import time
 import uuid
-from typing import Annotated
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from canary.cli import session
 from canary.cli.session import JsonOption  # typer reads it
 from canary.errors import UserError
+
+if TYPE_CHECKING:
+    from storage.store import Store
 
 
 def ring(
@@ -19,10 +25,11 @@ def ring(
 ) -> None:
     """Record a violation of the kind alert-test, which pages like a loss and ends by itself.
 
-    It goes the whole way: store, /metrics, Prometheus, Alertmanager, pager. It does not count as a loss: the status
-    page calls it a test, and it is resolved when --for is over (or at Ctrl-C).
+    It goes the whole way: store, /metrics, Prometheus, Alertmanager, pager; and by `canary serve` to every receiver of
+    the settings (notify), of which it is said when they were told. It does not count as a loss: the status page calls
+    it a test, and it is resolved when --for is over (or at Ctrl-C).
 
-    Example: canary alert test --cluster prod-eu --for 5m
+    Example: canary alert test --cluster prod-eu --for 300
     """
     from canary.anomalies.violation import Violation  # noqa: PLC0415
 
@@ -49,8 +56,35 @@ def ring(
         key = found.key(name)
         if not json:
             typer.echo(f"recorded {key} in {name}: CanaryAlertTest should reach you now; it ends in {hold} s")
+        receivers: dict[str, float | None] = dict.fromkeys(one.name for one in settings.notify)
+        until = time.monotonic() + hold
         try:
-            time.sleep(hold)
+            while (left := until - time.monotonic()) > 0:
+                time.sleep(min(left, 1.0))
+                for told in _told(store, key, found.at_ns, receivers):
+                    if not json:
+                        typer.echo(told)
         finally:
             store.violations.end([key], time.time_ns())
-    session.report({"violation": key, "cluster": name}, "ended; the alert should resolve", json=json)
+        missing = [f"{name} ({_why(store, key, name)})" for name, after_s in receivers.items() if after_s is None]
+    session.report(
+        {"violation": key, "cluster": name, "receivers": receivers}, "ended; the alert should resolve", json=json
+    )
+    if missing:
+        raise UserError(f"not told within {hold} s: {', '.join(missing)}", 3)
+
+
+def _told(store: Store, incident: str, since_ns: int, receivers: dict[str, float | None]) -> Iterator[str]:
+    """Note after how many seconds a receiver was told; yield a sentence for each that was not known yet."""
+    for one in store.notifications.of_incident(incident):
+        if one.state == "delivered" and receivers.get(one.receiver, 0.0) is None:
+            receivers[one.receiver] = round(((one.ended_ns or since_ns) - since_ns) / 1e9, 1)
+            yield f"{one.receiver} was told after {receivers[one.receiver]} s"
+
+
+def _why(store: Store, incident: str, receiver: str) -> str:
+    """Return why a receiver was not told."""
+    mine = [one for one in store.notifications.of_incident(incident) if one.receiver == receiver]
+    if not mine:
+        return "no `canary serve` with these settings looks for what it has to be told"
+    return mine[0].error or "its first attempt is not over"

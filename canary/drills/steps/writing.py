@@ -16,7 +16,7 @@ from canary.drills.stage import KNOWABLE, ORDERS, PROBES
 from canary.drills.steps.step import LiveStep, Step
 from canary.drills.steps.waiting import Mark
 from canary.lab import LabError
-from canary.probe.record import Probe, decode, encode
+from canary.probe.record import Probe, decode, encode, header_fields
 
 _FLUSH_S: Final = 60.0
 _GIVEN_UP_MS: Final = 3000
@@ -136,6 +136,12 @@ class Forge(LiveStep):
         return f"an ordinary producer writes {FORGERIES[self.how].words} to {self.topic}-{self.partition}"
 
 
+def headers_of(value: bytes) -> list[tuple[str, str | bytes | None]]:
+    """Return the headers that a probe must have to be taken for one; none for what is no probe."""
+    probe = decode(value, None)
+    return [*header_fields(probe.identity, probe.form)] if isinstance(probe, Probe) else []
+
+
 def _written(rig: Ground, topic: str, partition: int, values: Iterable[bytes]) -> list[Place]:
     offsets: list[int] = []
     failures: list[object] = []
@@ -148,7 +154,7 @@ def _written(rig: Ground, topic: str, partition: int, values: Iterable[bytes]) -
 
     producer = Producer({**rig.kafka, "acks": "all", "log_level": 0})
     for value in values:
-        producer.produce(topic, value, partition=partition, on_delivery=delivered)
+        producer.produce(topic, value, partition=partition, on_delivery=delivered, headers=headers_of(value))
     if producer.flush(_FLUSH_S) or failures:
         raise LabError(f"{topic}-{partition} does not take a record: {failures[:1] or 'no answer'}")
     return [Place(topic, partition, offset) for offset in offsets]

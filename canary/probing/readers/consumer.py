@@ -13,7 +13,7 @@ from canary.facts.batch import FEW, NULL
 from canary.kafka import opening
 from canary.kafka.quiet import ErrorReporter, calm, quiet_logger
 from canary.probe.batch import decode_batch
-from canary.probe.record import Refusal, decode
+from canary.probe.record import WRONG_HEADERS, Refusal, decode, header_fields
 from canary.settings.clients import ASSIGNED
 from canary.threads.ports import Clock, Inbox
 
@@ -89,6 +89,8 @@ def _batch_of(
     partition = np.fromiter((message.partition() for message in messages), np.int64, count)
     if content.status.any() or (content.partition != partition).any():
         return None
+    if content.headers.any() and not all(map(_headed, messages)):
+        return None
     times = (time if kind == TIMESTAMP_LOG_APPEND_TIME else NULL for kind, time in map(_TIMESTAMP, messages))
     epochs = (NULL if epoch is None else epoch for epoch in map(_LEADER_EPOCH, messages))
     numbers = {
@@ -106,6 +108,16 @@ def _batch_of(
     return Batch.of(Polled, {"consumer": consumer, "isolation": isolation, "topic": topic}, numbers)
 
 
+def _headed(message: Any) -> bool:
+    """Say whether an intact probe has the headers that it was sent with; what lies on the way may add others."""
+    content = decode(message.value(), None)
+    if isinstance(content, Refusal):
+        return True
+    wanted = header_fields(content.identity, content.form)
+    names = {name for name, _ in wanted}
+    return wanted == [one for one in message.headers() or () if one[0] in names]
+
+
 def fact_of(message: Any, consumer: str, isolation: Isolation, tag: bytes, at_ns: int) -> Polled | Refused:
     """Return the fact that a delivered record (no error event) is."""
     place = (at_ns, consumer, isolation, message.topic(), message.partition(), message.offset())
@@ -114,6 +126,8 @@ def fact_of(message: Any, consumer: str, isolation: Isolation, tag: bytes, at_ns
     if isinstance(content, Refusal):
         return Refused(*place, refusal=content.reason, error=content.detail, leader_epoch=epoch)
     identity = content.identity
+    if content.form.headers and not _headed(message):
+        return Refused(*place, refusal=WRONG_HEADERS.reason, error=WRONG_HEADERS.detail, leader_epoch=epoch)
     if identity.partition != message.partition():
         error = f"it was written for partition {identity.partition}"
         return Refused(*place, refusal="corrupt", error=error, leader_epoch=epoch)

@@ -21,7 +21,7 @@ class Scrubber(Worker):
     Args:
         places: returns the (topic, partition) pairs there are.
         bytes_per_second: what may be read for it; 0: nothing, and the thread ends at once.
-        record_length: bytes of a probe's value.
+        record_bytes: of a probe's value and headers.
         chunk: records of one re-read.
     """
 
@@ -30,7 +30,7 @@ class Scrubber(Worker):
         places: Callable[[], list[tuple[str, int]]],
         *,
         bytes_per_second: int,
-        record_length: int,
+        record_bytes: float,
         inbox: Inbox,
         clock: Clock,
         chunk: int = 5000,
@@ -39,7 +39,7 @@ class Scrubber(Worker):
         self._places = places
         self._bytes_per_second = bytes_per_second
         self._chunk = chunk
-        self._pause_s = max(chunk * (record_length + _OVERHEAD) / max(bytes_per_second, 1), _LEAST_S)
+        self._pause_s = max(chunk * (record_bytes + _OVERHEAD) / max(bytes_per_second, 1), _LEAST_S)
         self._inbox = inbox
         self._clock = clock
 

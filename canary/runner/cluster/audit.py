@@ -34,8 +34,8 @@ def collect_config(settings: Settings, cluster: ClusterSettings, admin: Any) -> 
     with vendor_api(cluster) as vendor:
         found = collect(admin, probes, named, reconcile_every_s=every, vendor=vendor)
     rates = {
-        cluster.topic_of(name): mode.record_length / mode.interval
-        for name, mode in cluster.modes.enabled().items()
+        cluster.topic_of(name): mode.record_bytes * mode.rate
+        for name, mode in cluster.modes.declared().items()
         if WORKLOADS[name].every_partition
     }
     return dataclasses.replace(found, mirrors=mirrors, probe_rates=rates)

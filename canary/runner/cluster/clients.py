@@ -10,9 +10,11 @@ from canary.facts import ProducerLooked
 from canary.kafka.topic_creation import TopicError
 from canary.metrics.published import Published
 from canary.probing.readers.consumer import Target
+from canary.probing.readers.random_reads import RandomReader
 from canary.probing.readers.reread import RereadWorker
 from canary.probing.readers.scrub import Scrubber
 from canary.runner.cluster import audit, wiring
+from canary.runner.cluster.applications import Applications
 from canary.runner.cluster.connection import Connection, NoAnswerError
 from canary.runner.cluster.identities import Identities
 from canary.runner.cluster.memory import Predecessors
@@ -25,6 +27,8 @@ from canary.settings import admin_config, consumer_config
 from canary.threads import system
 from canary.threads.worker import Worker, stop_together
 from canary.watching.audit.auditor import Auditor
+from canary.watching.broker_statistics import observed
+from canary.watching.groups.group_watcher import Report
 from canary.watching.sampler import Watcher
 from canary.watching.selection import Selection
 from storage.store import StoreError
@@ -44,6 +48,7 @@ class ClusterClients:
         supervisor: starts the parts, and starts them again.
         installation: the store's, which is in the tag of our records.
         published: returns the last view.
+        report: takes what is found in groups and transactions of applications.
         first_samples: the number of the first sample of each watcher, each above those of the watcher before.
         sending: False to read again only what was promised before, and to send nothing.
     """
@@ -56,11 +61,13 @@ class ClusterClients:
         *,
         installation: str,
         published: Callable[[], Published],
+        report: Report,
         first_samples: Iterator[int],
         sending: bool,
     ) -> None:
         self.probes: dict[str, TopicProbes] = {}
         self.auditor = self._new_auditor(context)
+        self.applications = Applications(context, report)
         self._context = context
         self._connection = connection
         self._supervisor = supervisor
@@ -78,7 +85,17 @@ class ClusterClients:
         self._scrubber = Scrubber(
             lambda: [(one.topic, one.partition) for one in published().partitions if one.topic in self.probes],
             bytes_per_second=context.settings.runner.scrub_rate,
-            record_length=max(mode.record_length for mode in context.cluster.modes.enabled().values()),
+            record_bytes=max(mode.record_bytes for mode in context.cluster.modes.declared().values()),
+            inbox=context.inbox,
+            clock=context.clock,
+        )
+        self._random_reader = RandomReader(
+            lambda: [
+                (one.topic, one.partition, one.start, one.end or 0)
+                for one in published().partitions
+                if one.topic in self.probes
+            ],
+            every_s=context.cluster.readers.random_every,
             inbox=context.inbox,
             clock=context.clock,
         )
@@ -103,7 +120,7 @@ class ClusterClients:
                 self.probes[topic] = self._topic_probes(topic)
             self.probes[topic].identities[mode] = identities
         self._watcher = self._new_watcher()
-        self._supervisor.begin(self._rereads, self._scrubber, self._watcher, self.auditor)
+        self._supervisor.begin(*self._observers())
         return True
 
     def close(self) -> Predecessors:
@@ -111,6 +128,7 @@ class ClusterClients:
         self._supervisor.leave(*self._observers())
         writers = [writer for probes in self.probes.values() for writer in probes.writers.values()]
         stop_together([*writers, *self._readers(), *self._observers()], STOP_S)
+        self.applications.leave()
         identities = [each for probes in self.probes.values() for each in probes.identities.values()]
         return {(each.topic, each.mode): (each.first, each.generation) for each in identities}
 
@@ -167,22 +185,23 @@ class ClusterClients:
     def _renew_clients(self) -> None:
         """Replace every client by one that reads the changed credentials."""
         log.info("credentials_changed", cluster=self._context.cluster.name)
-        former = [part for part in (self._watcher, self.auditor) if part is not None]
+        former = [part for part in (self._watcher, self.auditor, *self.applications.parts) if part is not None]
         self._supervisor.leave(*former)
         for part in former:
             part.ask_stop()
         self._connection.renew()
         self._watcher, self.auditor = self._new_watcher(), self._new_auditor(self._context)
+        self.applications.renew()
         for probes in self.probes.values():
             probes.start_anew(self._published())
         for part in former:
             part.stop(STOP_S)
-        self._supervisor.begin(self._watcher, self.auditor)
+        self._supervisor.begin(self._watcher, self.auditor, *self.applications.parts)
 
     def _new_watcher(self) -> Watcher:
         watch = self._context.cluster.watch
         return Watcher(
-            admin_config(self._context.cluster),
+            admin_config(self._context.cluster) | observed(self._context.meters),
             list(self.probes),
             self._context.inbox,
             self._context.clock,
@@ -206,7 +225,7 @@ class ClusterClients:
 
     def _observers(self) -> list[Worker]:
         watcher = [] if self._watcher is None else [self._watcher]
-        return [self._rereads, self._scrubber, *watcher, self.auditor]
+        return [self._rereads, self._scrubber, self._random_reader, *watcher, self.auditor, *self.applications.parts]
 
     def _ensure(self, topic: str) -> bool:
         return probe_topics.ensure(self._connection.admin, self._context.cluster, topic)

@@ -1,5 +1,6 @@
 """What a start knows of the starts before it: the replayed ledger, held against what the store was shown."""
 
+import contextlib
 from dataclasses import dataclass
 
 import orjson
@@ -10,6 +11,7 @@ from canary.anomalies.online.state import Probed, State
 from canary.anomalies.online.topology.state import Limits
 from canary.anomalies.online.topology.timeline import everything
 from canary.facts import MemoryLost
+from canary.metrics.published import loads
 from canary.runner.cluster.connection import Connection
 from canary.runner.context import ClusterContext
 from canary.runner.publishing import snapshot
@@ -72,6 +74,9 @@ def recall(context: ClusterContext, connection: Connection, ledger: Ledger) -> M
     view, installation = answers
     began_ns = context.clock.now_ns()
     shown = None if view is None else view.view
+    if view is not None:
+        with contextlib.suppress(ValueError):  # another version's: the counters of clients begin anew
+            context.meters.resume(loads(view.view, view.at_ns).measurements)
     lost = memory_lost(state, recovery.damage, shown, installation, began_ns, flusher.shown)
     if state.installation not in {None, installation}:  # our records bear another tag, and are foreign here
         tracker = _configured(Tracker(), context.cluster)

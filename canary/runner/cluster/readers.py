@@ -49,8 +49,8 @@ def readings(cluster: ClusterSettings, topic: str, admin: Any) -> tuple[Reading,
     too long. The one at read_uncommitted is there for what it is given, and brokers gather for it.
     """
     partitions = len(cluster.share_of(topic).mine(cluster.topic.partitions))
-    modes = [mode for name, mode in cluster.modes.enabled().items() if cluster.topic_of(name) == topic]
-    probes_s = sum(partitions / mode.interval for mode in modes if hasattr(mode, "interval"))
+    modes = [mode for name, mode in cluster.modes.declared().items() if cluster.topic_of(name) == topic]
+    probes_s = sum(partitions * mode.rate for mode in modes)
     both = (
         Reading("read_committed", "read_committed", gathers_ms=_FAST_MS if probes_s > _MANY else 0),
         Reading("read_uncommitted", "read_uncommitted", gathers_ms=_SLOW_MS),

@@ -2,7 +2,6 @@
 
 import importlib
 from collections.abc import Callable
-from dataclasses import fields
 
 from canary.probing.base import Renewal, Wiring, Writer
 from canary.probing.readers.consumer import Target
@@ -17,13 +16,11 @@ def make(context: ClusterContext, identities: Identities, under: Renewal, target
     ``under`` is the generation that was begun for it; ``targets`` returns a topic's present incarnation.
     """
     mode = identities.mode
-    given = context.cluster.modes.enabled()[mode]
-    kind = WORKLOADS[mode].settings
     wiring = Wiring(
         cluster=context.cluster,
         mode=mode,
         topic=identities.topic,
-        settings=kind(**{one.name: getattr(given, one.name) for one in fields(kind)}),
+        settings=context.cluster.modes.declared()[mode],
         first=identities.first,
         producer_id=identities.producer_id,
         under=under,
@@ -31,6 +28,7 @@ def make(context: ClusterContext, identities: Identities, under: Renewal, target
         targets=targets,
         inbox=context.inbox,
         clock=context.clock,
+        meters=context.meters,
     )
     writer: Writer = importlib.import_module(f"canary.probing.{WORKLOADS[mode].writer or mode}").make(wiring)
     return writer

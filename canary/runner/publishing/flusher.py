@@ -3,17 +3,19 @@
 import dataclasses
 import itertools
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import orjson
 import structlog
 
-from canary.anomalies.policy import CONDITIONS
+from canary.anomalies.policy import CONDITIONS, UNREMEMBERED
 from canary.anomalies.topology_change import TopologyChange
 from canary.anomalies.violation import Violation
 from canary.facts import MemoryLost
 from canary.metrics import Measurement
 from canary.metrics.findings import Audit
+from canary.metrics.groups import GroupsSeen, TransactionsSeen
+from canary.metrics.measuring import MEMBER
 from canary.metrics.published import Published, dumps
 from canary.runner.context import ClusterContext
 from canary.runner.publishing.troubles import Trouble, blindness, incarnation
@@ -25,6 +27,7 @@ from storage.store.values import StoredViolation
 
 log = structlog.get_logger(__name__)
 
+_LOGGED = ("kind", "severity", "topic", "partition", "offset", "count")
 _INTERVAL_S = 1.5
 """It flushes so often at least: the judge wakes it with a new view each second, unless it hangs."""
 _PAUSE_S = 0.05
@@ -77,6 +80,7 @@ class Flusher(Worker):
         self._cluster = context.cluster.name
         self._runner = context.runner
         self._clock = context.clock
+        self._meters = context.meters
         self._night_s = context.settings.schedule.longest_gap_s
         self.latest = latest
         self.shown = 0
@@ -84,6 +88,8 @@ class Flusher(Worker):
         """A view of so many facts, or fewer, is not shown: it would hide what was forgotten from the next start."""
         self.audited: Callable[[], tuple[int, Audit] | None] = lambda: None
         """Returns when the last audit was done (ns), and its outcome."""
+        self.watched: Callable[[], tuple[GroupsSeen | None, TransactionsSeen | None]] = lambda: (None, None)
+        """Returns what is known of groups and transactions of applications; None: nothing yet, or not watched."""
         self.troubles: Callable[[], Mapping[str, Trouble | None]] = dict
         """Returns, by part of the runner, what it cannot do now; None: it works."""
         self.forgotten: Callable[[MemoryLost], None] = lambda _: None
@@ -129,6 +135,15 @@ class Flusher(Worker):
         with self._lock:
             for violation in over:
                 self._ended[violation.key(self._cluster)] = violation
+
+    def report(self, found: Sequence[Violation], over: Sequence[Violation]) -> None:
+        """Take what was found by a part that judges itself, and conditions that it ends, and log them."""
+        self.violations(found)
+        self.ended(over)
+        for ended in over:
+            log.info("condition_ended", kind=ended.kind, topic=ended.topic, partition=ended.partition)
+        for violation in found:
+            log.warning("violation", **{name: getattr(violation, name) for name in _LOGGED}, summary=violation.sentence)
 
     def remember(self, conditions: Iterable[Violation]) -> None:
         """Take the conditions that the tracker knows of at the start: it will end these itself."""
@@ -217,6 +232,8 @@ class Flusher(Worker):
             return row.topic_id.startswith(incarnation(self._runner))
         if row.kind == "another-cluster" or (row.kind == "unclean-election" and row.offset is not None):
             return False  # every start looks for itself; and what is proven is no condition
+        if row.kind in UNREMEMBERED and self._settings.share.of > 1:  # of those that share a cluster one watches groups
+            return self._settings.share.index == 0
         return alone and row.id not in (self._remembered or ())
 
     def _end_left(self) -> None:
@@ -273,21 +290,27 @@ class Flusher(Worker):
             return
         audited = self.audited()
         done = None if audited is None else dataclasses.replace(audited[1], at_ns=audited[0])
+        groups, transactions = self.watched()
         now_ns = self._clock.now_ns()
+        members = {one.labels[0] for one in shown.measurements if one.name == MEMBER}
         # the clock never steps; the API's may have been set since
         set_ns = round((system.wall_ns() - now_ns) / 1e9) * 10**9
         shown = dataclasses.replace(
             shown,
             audit=done,
+            groups=groups,
+            transactions=transactions,
             told_ns=now_ns + set_ns,
             troubles=tuple((one.words, one.blind) for one in parts.values() if one is not None),
             shard=(self._settings.share.index, self._settings.share.of),
             night_s=self._night_s,
+            objectives=self._settings.objectives.declared(),
             measurements=(
                 *shown.measurements,
-                *(done.measurements() if done is not None else ()),
+                *(one for part in (done, groups, transactions) if part is not None for one in part.measurements()),
                 *(Measurement("canary_part_failing", (part,), int(one is not None)) for part, one in parts.items()),
                 *self._certificates(),
+                *self._meters.measured(members, {str(number) for number in shown.brokers}),
             ),
         )
         at_ns = shown.judged_ns + set_ns

@@ -161,22 +161,8 @@ class Judge(Worker):
         return True
 
     def _deliver(self, findings: Findings) -> None:
-        self._flusher.violations(findings.violations)
-        self._flusher.ended(findings.ended)
+        self._flusher.report(findings.violations, findings.ended)
         self._flusher.changed(findings.changes)
-        for ended in findings.ended:
-            log.info("condition_ended", kind=ended.kind, topic=ended.topic, partition=ended.partition)
-        for violation in findings.violations:
-            log.warning(
-                "violation",
-                kind=violation.kind,
-                severity=violation.severity,
-                topic=violation.topic,
-                partition=violation.partition,
-                offset=violation.offset,
-                count=violation.count,
-                summary=violation.sentence,
-            )
         if findings.rereads or findings.renewed or findings.unknown_producers or findings.stopped or findings.urgent:
             self._findings.put(findings)
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import structlog
 
 from canary.probing.base import Writer
+from canary.probing.readers.random_reads import RandomReader
 from canary.probing.readers.reread import RereadWorker
 from canary.probing.readers.scrub import Scrubber
 from canary.probing.readers.tail import TailConsumer
@@ -25,6 +26,8 @@ from canary.threads import system
 from canary.threads.backoff import Pauses
 from canary.threads.worker import Worker
 from canary.watching.audit.auditor import Auditor
+from canary.watching.groups.group_watcher import GroupWatcher
+from canary.watching.groups.transaction_watcher import TransactionWatcher
 from canary.watching.sampler import Watcher
 
 log = structlog.get_logger(__name__)
@@ -52,7 +55,10 @@ PARTS: Mapping[type, Rule] = {
     LeaseRenewer: Rule(again=True, needed=False),
     Watcher: Rule(again=True, needed=True),
     Auditor: Rule(again=True, needed=False),
+    GroupWatcher: Rule(again=True, needed=False),
+    TransactionWatcher: Rule(again=True, needed=False),
     Scrubber: Rule(again=True, needed=False),
+    RandomReader: Rule(again=True, needed=False),
     RereadWorker: Rule(again=True, needed=True),
     TailConsumer: Rule(again=True, needed=True),  # TopicProbes makes a new one, from its position
     Writer: Rule(again=True, needed=True),  # TopicProbes makes a new one, under a new generation
@@ -137,7 +143,7 @@ class Supervisor(Worker):
             words = "facts come faster than they become durable, and nothing is sent until few of them wait"
             found["queue"] = Trouble(words, blind=True)
         for part in self._parts:
-            if isinstance(part, Shipper) and part.failing is not None:
+            if isinstance(part, Shipper | GroupWatcher | TransactionWatcher) and part.failing is not None:
                 found[part.name] = Trouble(part.failing, blind=False)
         for what in self._pauses.failing():
             rule, failure = self._ended[what]

@@ -1,14 +1,15 @@
 """Incidents: violations of one place and time, under their first cause."""
 
+from collections.abc import Collection
 from functools import partial
 from typing import Literal
 
-from sqlalchemy import select, update
+from sqlalchemy import Connection, select, update
 
 from storage.store.cursors import Page
 from storage.store.database import Repository, one_of
 from storage.store.models import INCIDENTS, VIOLATIONS
-from storage.store.repositories.violations import acknowledge_where
+from storage.store.repositories.violations import acknowledge_where, reopen_where
 from storage.store.rows import matching, value_of
 from storage.store.values import Incident, IncidentFilter
 
@@ -36,6 +37,11 @@ class Incidents(Repository):
         """Return one incident (for its violations see ViolationFilter.incident_id), or None."""
         return self._one(select(INCIDENTS).where(INCIDENTS.c.id == incident_id), _incident)
 
+    def missing(self, ids: Collection[str]) -> list[str]:
+        """Return those of some ids that no incident has."""
+        with self._database.reading() as connection:
+            return _missing(connection, ids)
+
     def acknowledge(self, incident_id: str, note: str | None = None) -> Incident | None:
         """Acknowledge an open incident and its open violations, with a note. None if there is none."""
         this = INCIDENTS.c.id == incident_id
@@ -52,11 +58,36 @@ class Incidents(Repository):
 
         A condition that still holds stays resolved until it ends; when it holds another time it is open again.
         """
-        this = INCIDENTS.c.id == incident_id
+        self.resolve_all([incident_id], reason, at_ns, note)
+        return self.get(incident_id)
+
+    def resolve_all(
+        self,
+        ids: Collection[str],
+        reason: Literal["lost", "planned", "false"],
+        at_ns: int,
+        note: str | None = None,
+    ) -> list[str]:
+        """Resolve incidents as `resolve` does, all or none; return the ids of those that do not exist: none is then."""
+        these = INCIDENTS.c.id.in_(ids)
         resolved = {"state": "resolved", "reason": reason}
         with self._database.writing() as connection:
-            connection.execute(update(INCIDENTS).where(this).values(**resolved, note=note))
+            if missing := _missing(connection, ids):
+                return missing
+            connection.execute(update(INCIDENTS).where(these).values(**resolved, note=note))
             connection.execute(
-                update(VIOLATIONS).where(VIOLATIONS.c.incident_id == incident_id).values(**resolved, closed_ns=at_ns)
+                update(VIOLATIONS).where(VIOLATIONS.c.incident_id.in_(ids)).values(**resolved, closed_ns=at_ns)
             )
-            return one_of(connection, select(INCIDENTS).where(this), _incident)
+        return []
+
+    def reopen(self, incident_id: str, note: str | None = None) -> int:
+        """Open those violations of an incident again that a person resolved; return how many; of 0 nothing changes.
+
+        A condition that has ended meanwhile stays resolved: nobody would end it.
+        """
+        with self._database.writing() as connection:
+            return reopen_where(connection, incident_id, VIOLATIONS.c.incident_id == incident_id, note)
+
+
+def _missing(connection: Connection, ids: Collection[str]) -> list[str]:
+    return sorted(set(ids) - set(connection.scalars(select(INCIDENTS.c.id).where(INCIDENTS.c.id.in_(ids)))))

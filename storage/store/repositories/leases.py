@@ -6,14 +6,24 @@ if the holder renewed meanwhile it keeps the lease, and of two successors one wi
 runner.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
 
+import structlog
 from sqlalchemy import ColumnElement, Connection, or_, select, update
 
+from canary.threads import system
 from storage.store.database import Repository
 from storage.store.models import LEASES
 from storage.store.rows import insert_missing
 from storage.store.values import Held, Lease
+
+log = structlog.get_logger(__name__)
+
+DEAD_AFTER_S: Final = 15.0
+"""The holder of a lease whose counter has not moved for so long is dead."""
+RENEW_S: Final = 3.0
+"""How often leases are renewed."""
 
 
 class Leases(Repository):
@@ -70,6 +80,78 @@ class Leases(Repository):
         with self._database.writing() as connection:
             _take(connection, holder, LEASES.c.name == name, LEASES.c.counter == seen_counter)
             return _look(connection, name, holder)
+
+
+class Leadership:
+    """What a process leads among others of its kind, because it holds the leases.
+
+    The others watch the leases' counters on their own clocks, and take over when those stop.
+    """
+
+    def __init__(
+        self,
+        leases: Leases,
+        holder: str,
+        names: Mapping[str, str],
+        event: str,
+        *,
+        dead_after_s: float = DEAD_AFTER_S,
+        monotonic: Callable[[], float] = system.monotonic,
+    ) -> None:
+        """Lead nothing yet. ``names``: by the lease's name, what its holder leads; ``event``: of the log."""
+        self._leases = leases
+        self._holder = holder
+        self._names = names
+        self._event = event
+        self._dead_after_s = dead_after_s
+        self._monotonic = monotonic
+        self._seen: dict[str, tuple[int, float]] = {}
+        self._due = float("-inf")
+        self.mine: frozenset[str] = frozenset()
+
+    def renewed(self) -> frozenset[str]:
+        """Return what this process leads; renew the leases if that is due.
+
+        Raises:
+            StoreError: the store does not answer; the leases held before may still be held.
+        """
+        now = self._monotonic()
+        if now >= self._due:
+            self.renew()
+            self._due = now + RENEW_S
+        return self.mine
+
+    def renew(self) -> frozenset[str]:
+        """Renew the leases, or take those that are free; return what this process leads.
+
+        Raises:
+            StoreError: the store does not answer; the leases held before may still be held.
+        """
+        answers = self._leases.hold(list(self._names), self._holder)
+        mine = frozenset(self._names[name] for name, answer in answers.items() if self._ours(answer))
+        if mine != self.mine:
+            log.info(self._event, mine=sorted(mine), lost=sorted(self.mine - mine))
+        self.mine = mine
+        return mine
+
+    def _ours(self, answer: Lease | Held) -> bool:
+        """Return whether this process holds a lease; take it over if its holder is dead."""
+        if isinstance(answer, Lease):
+            return True
+        now = self._monotonic()
+        counter, since = self._seen.get(answer.name, (-1, now))
+        if counter != answer.counter:
+            self._seen[answer.name] = answer.counter, now
+        elif now - since >= self._dead_after_s:
+            return isinstance(self._leases.take_over(answer.name, self._holder, answer.counter), Lease)
+        return False
+
+    def release(self) -> None:
+        """Release the leases, so that another process can act at once."""
+        mine, self.mine = self.mine, frozenset()
+        for name, what in sorted(self._names.items()):
+            if what in mine:
+                self._leases.release(name, self._holder)
 
 
 def runner_lease(cluster: str, runner: str) -> str:

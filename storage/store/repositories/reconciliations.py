@@ -1,15 +1,16 @@
 """Reconciliations: requested through the API, by a person or on schedule; claimed and finished by one scheduler."""
 
+import gzip
 from collections.abc import Collection, Mapping
 from functools import partial
 from typing import Any, Final
 
-from sqlalchemy import ColumnElement, and_, case, func, insert, or_, select, update
+from sqlalchemy import ColumnElement, and_, case, delete, func, insert, or_, select, update
 
 from canary.threads import system
 from storage.store.cursors import Page
 from storage.store.database import Repository, one_of
-from storage.store.models import RECONCILIATIONS
+from storage.store.models import RECONCILIATIONS, REPORTS
 from storage.store.rows import value_of
 from storage.store.values import Reconciliation
 
@@ -17,6 +18,10 @@ AHEAD_NS: Final = 3_600 * 10**9
 """A time more than this later than now was written by a clock that was ahead."""
 TRIES: Final = 3
 """A night that fails, or a run that is interrupted, is tried so often."""
+KEPT_REPORTS: Final = 30
+"""The reports of so many reconciliations of a cluster are kept."""
+LARGEST_REPORT: Final = 4 * 2**20
+"""A report is kept if it is not larger than so many bytes, gzipped."""
 
 _reconciliation = partial(value_of, Reconciliation)
 
@@ -147,6 +152,32 @@ class Reconciliations(Repository):
     def get(self, reconciliation_id: str) -> Reconciliation | None:
         """Return one reconciliation, or None."""
         return self._one(select(RECONCILIATIONS).where(RECONCILIATIONS.c.id == reconciliation_id), _reconciliation)
+
+    def keep_report(self, reconciliation_id: str, page: bytes) -> bool:
+        """Keep the report of a reconciliation (HTML), so that every API can show it; False: it is too large."""
+        packed = gzip.compress(page)
+        if len(packed) > LARGEST_REPORT:
+            return False
+        this = RECONCILIATIONS.c.id == reconciliation_id
+        with self._database.writing() as connection:
+            cluster = connection.scalars(select(RECONCILIATIONS.c.cluster).where(this)).one()
+            connection.execute(delete(REPORTS).where(REPORTS.c.reconciliation_id == reconciliation_id))
+            row = {"reconciliation_id": reconciliation_id, "cluster": cluster, "page": packed}
+            connection.execute(insert(REPORTS).values(row))
+            newest = (
+                select(RECONCILIATIONS.c.id)
+                .where(RECONCILIATIONS.c.cluster == cluster)
+                .order_by(RECONCILIATIONS.c.requested_ns.desc(), RECONCILIATIONS.c.id.desc())
+                .limit(KEPT_REPORTS)
+            )
+            old = REPORTS.c.reconciliation_id.not_in(newest)
+            connection.execute(delete(REPORTS).where(REPORTS.c.cluster == cluster, old))
+        return True
+
+    def report(self, reconciliation_id: str) -> bytes | None:
+        """Return the report of a reconciliation (HTML); None: none is kept."""
+        query = select(REPORTS).where(REPORTS.c.reconciliation_id == reconciliation_id)
+        return self._one(query, lambda row: gzip.decompress(row.page))
 
     def _update_running(self, reconciliation_id: str, holder: str, values: dict[str, Any]) -> bool:
         with self._database.writing() as connection:

@@ -15,7 +15,9 @@ from storage.store.models import (
     INCIDENTS,
     LEASES,
     MAINTENANCE,
+    NOTIFICATIONS,
     RECONCILIATIONS,
+    REPORTS,
     TOPOLOGY,
     VIEWS,
     VIOLATION_TOTALS,
@@ -28,6 +30,8 @@ from storage.store.values import Purged
 LIVE_NS = 15 * 10**9
 """A runner is alive if it reported at most so long ago and has not released its lease."""
 _NAMED = (VIEWS, VIOLATION_TOTALS, RECONCILIATIONS)
+_OF_OTHERS = (NOTIFICATIONS, REPORTS)
+"""Tables whose rows belong to an incident or a reconciliation."""
 
 
 class StillProbedError(StoreError):
@@ -71,6 +75,8 @@ class Retention(Repository):
                 RECONCILIATIONS.c.ended_ns < before_ns,
                 or_(RECONCILIATIONS.c.state != "succeeded", RECONCILIATIONS.c.ended_ns < last_good),
             )
+            orphaned = ~select(INCIDENTS.c.id).where(INCIDENTS.c.id == NOTIFICATIONS.c.incident_id).exists()
+            _delete(connection, NOTIFICATIONS, most, NOTIFICATIONS.c.cluster == cluster, orphaned)
             over = TOPOLOGY.c.cluster == cluster, TOPOLOGY.c.until_ns < before_ns
             return Purged(violations, incidents, reconciliations, _delete(connection, TOPOLOGY, most, *over))
 
@@ -91,7 +97,7 @@ class Retention(Repository):
                 raise StillProbedError(cluster, name.removeprefix(runner_lease(cluster, "")))
             deleted = {
                 table: connection.execute(delete(table).where(table.c.cluster == cluster)).rowcount
-                for table in (*_NAMED, VIOLATIONS, FORGOTTEN, INCIDENTS, TOPOLOGY, MAINTENANCE, DRILLS)
+                for table in (*_NAMED, *_OF_OTHERS, VIOLATIONS, FORGOTTEN, INCIDENTS, TOPOLOGY, MAINTENANCE, DRILLS)
             }
             known = connection.execute(delete(CLUSTERS).where(CLUSTERS.c.name == cluster)).rowcount
         if not known and not any(deleted.values()):

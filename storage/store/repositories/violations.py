@@ -103,6 +103,13 @@ class Violations(Repository):
             acknowledge_where(connection, this, note)
             return one_of(connection, select(VIOLATIONS).where(this), _whole)
 
+    def reopen(self, violation_id: str, note: str | None = None) -> int:
+        """Open a violation and its incident again; 0: there is none that a person resolved, or its condition ended."""
+        this = VIOLATIONS.c.id == violation_id
+        with self._database.writing() as connection:
+            incident_id = connection.scalars(select(VIOLATIONS.c.incident_id).where(this)).one_or_none()
+            return 0 if incident_id is None else reopen_where(connection, incident_id, this, note)
+
     def counts(self) -> list[ViolationCount]:
         """Return how many records of every (cluster, kind, severity) were ever found, and are in open violations."""
         by = VIOLATIONS.c.cluster, VIOLATIONS.c.kind, VIOLATIONS.c.severity
@@ -140,6 +147,16 @@ def acknowledge_where(connection: Connection, where: ColumnElement[bool], note: 
     """Put ``note`` on violations and acknowledge those that are open."""
     connection.execute(update(VIOLATIONS).where(where).values(note=note))
     connection.execute(update(VIOLATIONS).where(where, VIOLATIONS.c.state == "open").values(state="acknowledged"))
+
+
+def reopen_where(connection: Connection, incident_id: str, where: ColumnElement[bool], note: str | None) -> int:
+    """Open violations of an incident again that a person resolved and that have not ended, and the incident; count."""
+    by_a_person = VIOLATIONS.c.state == "resolved", VIOLATIONS.c.reason != "ended", VIOLATIONS.c.ended_ns.is_(None)
+    opened = {"state": "open", "reason": None, "note": note}
+    count = connection.execute(update(VIOLATIONS).where(where, *by_a_person).values(**opened, closed_ns=None)).rowcount
+    if count:
+        connection.execute(update(INCIDENTS).where(INCIDENTS.c.id == incident_id).values(opened))
+    return count
 
 
 def _whole(row: Any) -> StoredViolation:

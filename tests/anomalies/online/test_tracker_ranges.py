@@ -25,6 +25,7 @@ def test_ten_million_records_that_are_gone_are_one_violation() -> None:
     (lost,) = (v for v in bench.said if v.kind == "lost-write")
     assert lost.identity == (PRODUCER, 1, 0, 10)
     assert lost.last_identity == (PRODUCER, 1, 0, MANY + 9)
+    assert "sent_ns" not in lost.evidence  # of so many it is not remembered
     assert lost.summary == "Acknowledged writes are gone: the log ends below this place"
     assert lost.evidence["records_acknowledged"] == lost.evidence["records_read_before"] == MANY
     assert [one["offset"] for one in lost.evidence["partition_state"]["neighbourhood"]] == [5, 6, 7, 8, 9]
@@ -69,6 +70,21 @@ def test_markers_of_transactions_do_not_divide_a_range_and_a_survivor_does() -> 
     assert said(bench, "lost-write") == [(1, 8, 6), (10, 12, 2)]
     first = next(v for v in bench.said if v.kind == "lost-write")
     assert [(run.offset, run.size) for run in first.records] == [(1, 2), (4, 3), (8, 1)]
+
+
+def test_a_loss_says_when_its_first_and_its_last_record_were_sent() -> None:
+    bench = Bench()
+    bench.write(3)
+    first_ns = bench.now_ns = bench.now_ns + 10**9
+    bench.write(3)
+    last_ns = bench.now_ns = bench.now_ns + 10**9
+    bench.write(3)
+    bench.poll()
+    bench.truncate(4)
+    bench.settle()
+    (lost,) = (v for v in bench.said if v.kind == "lost-write")
+    assert lost.count == 5
+    assert lost.evidence["sent_ns"] == [first_ns, last_ns]
 
 
 def test_what_was_said_before_divides_what_is_lost_later() -> None:

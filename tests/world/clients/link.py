@@ -28,12 +28,14 @@ _ALIASES = {
 }
 _DEFAULTS: Mapping[str, object] = {
     "auto.offset.reset": "latest",
+    "batch.size": 1_000_000,
     "enable.idempotence": False,
     "enable.partition.eof": False,
     "fetch.error.backoff.ms": 500,
     "fetch.wait.max.ms": 500,
     "heartbeat.interval.ms": 3000,
     "isolation.level": "read_committed",
+    "max.in.flight.requests.per.connection": 1_000_000,
     "max.poll.interval.ms": 300000,
     "message.send.max.retries": 2147483647,
     "message.timeout.ms": 300000,

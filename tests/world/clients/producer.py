@@ -7,6 +7,7 @@ requests of one connection one after another, so only the first request of a con
 import logging
 from collections import deque
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException
@@ -18,7 +19,10 @@ from tests.world.kafka.contract import Batch, Produced
 
 _WINDOW = 5
 """Requests of a partition that an idempotent producer has in flight at most: what a broker recognises again."""
+_UNSET = 1_000_000
 _BATCH = 10_000
+_HELD_S = 0.01
+"""So long a request is held up until the next has passed."""
 _LOOK_S = 0.05
 """How often connections with requests in flight are looked at: whether they broke, or are silent for too long."""
 _PID_AGAIN_S = 0.5
@@ -139,6 +143,9 @@ class ProducerCore:
     def __init__(self, link: Link, wall_ns: Callable[[], int]) -> None:
         self.link = link
         self.idempotent = link.flag("enable.idempotence")
+        self._window = min(
+            _WINDOW if self.idempotent else _UNSET, int(link.config["max.in.flight.requests.per.connection"])
+        )
         acks = link.config["request.required.acks"]
         self.acks = -1 if self.idempotent or str(acks) in {"all", "-1"} else int(acks)
         self.state = "wait" if self.idempotent else "assigned"
@@ -160,6 +167,7 @@ class ProducerCore:
         self._refresh_s = link.seconds("topic.metadata.refresh.interval.ms")
         self._refresh_at = 0.0
         self._linger_s = link.seconds("queue.buffering.max.ms")
+        self._batch_bytes = int(link.config["batch.size"])
         self._lingering = False
         self._looking = False
         self._retrying = False
@@ -224,7 +232,7 @@ class ProducerCore:
         if connection is None:
             self.retry_later()
             return
-        while one.waiting() and (not self.idempotent or len(one.flight) < _WINDOW):
+        while one.waiting() and len(one.flight) < self._window:
             if self.link.schedule.now < one.held_until:
                 return  # what was sent just now was refused at once
             self._send(connection, self._next_request(one))
@@ -291,7 +299,11 @@ class ProducerCore:
         queue = one.queue
         if len(queue) == 1:
             return _Request(one, [queue.popleft()])
-        return _Request(one, [queue.popleft() for _ in range(min(len(queue), _BATCH))])
+        records, room = [queue.popleft()], self._batch_bytes
+        room -= len(records[0].value or b"")
+        while queue and len(records) < _BATCH and (room := room - len(queue[0].value or b"")) >= 0:
+            records.append(queue.popleft())
+        return _Request(one, records)
 
     def _send(self, connection: _Connection, request: _Request) -> None:
         one, now = request.partition, self.link.schedule.now
@@ -306,7 +318,10 @@ class ProducerCore:
             self._looking = True
             self.link.after(_LOOK_S, self._look)
         if len(connection.requests) == 1:
-            self._transmit(connection)
+            if self.link.cluster.overtaken(one.topic, one.partition):
+                self.link.after(_HELD_S, partial(self._let_pass, connection, connection.sent))
+            else:
+                self._transmit(connection)
 
     def _transmit(self, connection: _Connection) -> None:
         """Give the first request of a connection to its broker."""
@@ -334,6 +349,15 @@ class ProducerCore:
         link.cluster.produce(
             link.site, connection.broker, *place, batch, self.acks, self._acks_s, link.guarded(answered)
         )
+
+    def _let_pass(self, connection: _Connection, sent: int) -> None:
+        """Send what was held up on its way, after the next request of its partition."""
+        requests = connection.requests
+        if connection.sent != sent or not requests:
+            return  # the connection broke meanwhile
+        if len(requests) > 1 and requests[1].partition is requests[0].partition:
+            requests.insert(1, requests.popleft())
+        self._transmit(connection)
 
     def _look(self) -> None:
         """See whether connections broke, and whether a request is without an answer for too long."""

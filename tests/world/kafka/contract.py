@@ -125,6 +125,9 @@ class ClusterApi(Protocol):
     def reaches(self, site: str, broker: int) -> bool:
         """Whether a request from ``site`` gets through to a live, not frozen broker now, and an answer back."""
 
+    def overtaken(self, topic: str, partition: int) -> bool:
+        """Whether what is sent next is overtaken by the request behind it."""
+
     def brokers(self) -> Sequence[int]:
         """Return the ids of all brokers there are, dead ones too: a client's bootstrap list."""
 

@@ -112,6 +112,10 @@ class Core:
         self.struck.append((self.schedule.now, bug, topic, partition, offset))
         return True
 
+    def overtaken(self, topic: str, partition: int) -> bool:
+        """Whether a request to a partition is held up on its way until the next has passed ("swapped")."""
+        return bool(self.bugs) and self.strikes("swapped", topic, partition, -1)
+
     def changed(self, partition: "Partition") -> None:
         """Tell watchers that a fetch of the partition could see something new."""
         key = partition.key

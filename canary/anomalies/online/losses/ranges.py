@@ -12,7 +12,7 @@ from canary.anomalies.online.log import Log, Missing
 from canary.anomalies.online.scope import Scope
 from canary.anomalies.online.sets.intervals import IntervalSet
 from canary.anomalies.online.state import Topic
-from canary.anomalies.online.stream import Stream
+from canary.anomalies.online.stream import Stream, sent_time
 from canary.anomalies.violation import MOST_RUNS, Records
 
 
@@ -104,9 +104,20 @@ def _report_stretch(scope: Scope, topic: Topic, log: Log, mode: str, losses: lis
         "missed_at_ns": first.at_ns,
         "confirmed": first.confirmed,
     }
+    if (sent := _sent(topic, losses)) is not None:
+        evidence["sent_ns"] = sent
     if count > 1:
         evidence |= {"records_acknowledged": acknowledged, "records_read_before": read}
     emit(scope, topic, log, mode, runs, summary, evidence)
+
+
+def _sent(topic: Topic, losses: list[Loss]) -> list[int] | None:
+    """Return when the first and the last of the records were sent; None where that is not remembered any more."""
+    first, last = losses[0], losses[-1]
+    ends = (first.tag, first.sequence), (last.tag, last.sequence + last.size - 1)
+    times = [sent_time(topic.streams[tag], sequence) for tag, sequence in ends]
+    known = [at_ns for at_ns in times if at_ns is not None]
+    return [min(known), max(known)] if len(known) == len(times) else None
 
 
 def what(count: int, acknowledged: int) -> str:

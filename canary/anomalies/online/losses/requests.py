@@ -4,7 +4,7 @@ from canary.anomalies.online.log import READ_COMMITTED, READ_UNCOMMITTED, Log, M
 from canary.anomalies.online.scope import Scope
 from canary.anomalies.online.state import State, Topic
 from canary.anomalies.online.topology import liveness, timeline
-from canary.anomalies.online.wanted import SCRUB
+from canary.anomalies.online.wanted import BESIDE
 from canary.anomalies.violation import RereadRequest
 
 _URGENT_NS = 10 * 10**9
@@ -44,7 +44,7 @@ def urgent(state: State) -> bool:
 
 
 def _tail_asked(log: Log) -> bool:
-    return any(reread.reason not in {"confirm", SCRUB} for reread in log.rereads.values())
+    return any(reread.reason not in BESIDE for reread in log.rereads.values())
 
 
 def request(scope: Scope, topic: Topic, log: Log, start: int, end: int, reason: str) -> int:
@@ -61,7 +61,7 @@ def request(scope: Scope, topic: Topic, log: Log, start: int, end: int, reason: 
     request_id = state.next_request
     state.next_request += 1
     expected = [list(run) for a, b in log.promised.within(start, end) for run in log.claims.within(a, b)]
-    log.rereads[request_id] = Reread(start, end, reason, state.ordinal, expected)
+    log.rereads[request_id] = Reread(start, end, reason, state.ordinal, expected, asked_ns=state.now_ns)
     scope.found.rereads.append(RereadRequest(request_id, topic.name, log.partition, isolation, start, end, reason))
     return request_id
 

@@ -2,7 +2,7 @@
 
 from canary import facts as f
 from canary.anomalies.online.log import Log, Missing, Reread, Unplaced
-from canary.anomalies.online.losses import scrub
+from canary.anomalies.online.losses import random_reads, scrub
 from canary.anomalies.online.missing import PASSED, SKIPPED, absent, not_given, stop_awaiting
 from canary.anomalies.online.rules.claims import copies
 from canary.anomalies.online.scope import Found, Scope, always
@@ -10,15 +10,21 @@ from canary.anomalies.online.sets.intervals import IntervalSet
 from canary.anomalies.online.state import Topic
 from canary.anomalies.online.stream import Stream
 from canary.anomalies.online.topology import timeline
-from canary.anomalies.online.wanted import SCRUB, want
+from canary.anomalies.online.wanted import BESIDE, RANDOM, SCRUB, want
 from canary.anomalies.violation import Records
 
 END_OF_LOG = "end of log"
 """How the error of a RereadEnded begins when the log ended before the range did."""
 BEYOND = "beyond"
 """Asked once more where a re-read met the log's end below a promise: grown again it no longer looks cut."""
+_NEAR_LOSS = "loss"
+"""What lies below a loss that a random read found is read until it is answered, as for every other one."""
 _FORMER_REREADS = 30
-"""So many re-reads in a row that a former leader seems to answer prove nothing; after a restore they do not end."""
+"""So many re-reads in a row that a former leader seems to answer prove nothing; after a restore they do not end.
+
+A restore of the metadata gives epochs again, so that a log may have records of a lower one among those of the present
+one. What is missing there is counted for itself: beside it the present leader may answer all the time.
+"""
 _TRIES = 2
 """Re-reads without an answer, of a partition that otherwise answers, before a loss is reported unconfirmed."""
 
@@ -31,13 +37,17 @@ def ended(scope: Scope, fact: f.RereadEnded) -> None:
         return  # of a former process, or of a former incarnation
     reached = min(fact.reached, reread.end)
     former = reread.former or _shows_nothing(scope, topic, reread, reached)
-    if former and log.former_rereads < _FORMER_REREADS:
-        log.former_rereads += 1
+    ended = fact.error is not None and fact.error.startswith(END_OF_LOG)
+    asked = _asked(log, fact.request_id)
+    asked_again = former and min((m.formers for m in asked), default=log.former_rereads) < _FORMER_REREADS
+    if reread.reason == RANDOM:
+        random_reads.ended(scope, topic.name, reread, answered=not asked_again and (fact.complete or ended))
+    if asked_again:
+        log.former_rereads += not asked
         _ask_again(scope, topic, log, reread, fact.request_id)
         return
-    if reread.present and not former:
+    if reread.present and not former and not asked:
         log.former_rereads = 0
-    ended = fact.error is not None and fact.error.startswith(END_OF_LOG)
     first_absent = _judge_expected(scope, topic, log, reread, reached)
     _judge_asked(scope, topic, log, reread, fact.request_id, reached, ended=ended)
     if reread.reason == "confirm":
@@ -47,11 +57,22 @@ def ended(scope: Scope, fact: f.RereadEnded) -> None:
     elif ended and reread.reason != BEYOND and log.promised.overlaps(reached, reread.end):
         _later(scope, log, max(reached, reread.start), reread.end, BEYOND)
         scope.found.urgent = True
-    elif not fact.complete and not ended and reached < reread.end:
+    elif not fact.complete and not ended and reached < reread.end and reread.reason != RANDOM:
         _later(scope, log, max(reached, reread.start), reread.end, reread.reason)
     if first_absent is not None and first_absent <= reread.start + 1 and reread.start > log.start:
         length = max(reread.end - reread.start, 1000)  # the loss may reach further down
-        want(scope, log, max(log.start, reread.start - 2 * length), reread.start, reread.reason)
+        want(
+            scope,
+            log,
+            max(log.start, reread.start - 2 * length),
+            reread.start,
+            _NEAR_LOSS if reread.reason == RANDOM else reread.reason,
+        )
+
+
+def _asked(log: Log, request_id: int) -> list[Missing]:
+    """Return what is missing and was to be found by this re-read."""
+    return [m for m in log.missing if m.request_id == request_id and m.state == "asked"]
 
 
 def _shows_nothing(scope: Scope, topic: Topic, reread: Reread, reached: int) -> bool:
@@ -66,11 +87,10 @@ def _shows_nothing(scope: Scope, topic: Topic, reread: Reread, reached: int) -> 
 
 def _ask_again(scope: Scope, topic: Topic, log: Log, reread: Reread, request_id: int) -> None:
     """A former leader, which was cut off, has not what its successor has: nothing is proven, and it is read again."""
-    for m in log.missing:
-        if m.request_id == request_id and m.state == "asked":
-            m.state, m.samples, m.ordinal = "beyond", 0, scope.state.ordinal
+    for m in _asked(log, request_id):
+        m.state, m.samples, m.ordinal, m.formers = "beyond", 0, scope.state.ordinal, m.formers + 1
     _judge_unplaced(scope, topic, log, request_id, -1)
-    if reread.reason not in {"confirm", SCRUB}:
+    if reread.reason not in BESIDE:
         _later(scope, log, reread.start, reread.end, reread.reason)
 
 
@@ -107,7 +127,7 @@ def _not_delivered(log: Log, reread: Reread, tag: int, a: int, b: int, shift: in
 def _judge_asked(
     scope: Scope, topic: Topic, log: Log, reread: Reread, request_id: int, reached: int, *, ended: bool
 ) -> None:
-    asked = [m for m in log.missing if m.request_id == request_id and m.state == "asked"]
+    asked = _asked(log, request_id)
     log.missing = [m for m in log.missing if not (m.request_id == request_id and m.state == "asked")]
     for m in asked:
         below = max(min(reached, m.offset + m.count) - m.offset, 0)

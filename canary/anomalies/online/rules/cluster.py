@@ -127,6 +127,8 @@ def cluster_seen(scope: Scope, fact: f.ClusterSeen) -> None:
     wrong_cluster.known_one_answered(scope, fact.sample)
     liveness.answered(scope)
     timeline.cluster_seen(scope, fact)
+    there = state.topology.members(fact.at_ns)
+    state.leaders = {number: meters for number, meters in state.leaders.items() if number in there}
 
 
 def coordinators_seen(scope: Scope, fact: f.CoordinatorsSeen) -> None:
@@ -142,6 +144,8 @@ def partition_seen(scope: Scope, fact: f.PartitionSeen) -> None:
     isr = timeline.broker_ids(fact.isr)
     if log.leader is not None and (log.leader != fact.leader or log.isr != isr):
         note_change(scope, log, {"leader": [log.leader, fact.leader], "isr": [log.isr, isr]})
+    if log.leader != fact.leader:
+        log.led_ns = fact.at_ns
     log.leader, log.replicas, log.isr = fact.leader, replicas, isr
     asked = scope.state.asks.get(fact.sample)
     if asked is not None and len(isr) == len(replicas):

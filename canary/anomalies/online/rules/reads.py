@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from canary import facts as f
-from canary.anomalies.online.log import READ_COMMITTED, Log, Reread, Unplaced
+from canary.anomalies.online.log import READ_COMMITTED, READ_UNCOMMITTED, Log, Reread, Unplaced
 from canary.anomalies.online.meters import Histogram, Meters, count, observe
 from canary.anomalies.online.missing import miss
 from canary.anomalies.online.rules import phantoms, retention, transactions
@@ -162,16 +162,19 @@ def _delivered(scope: Scope, topic: Topic, log: Log, stream: Stream, run: Sequen
     if stream.unplaced:
         _unplaced_passed(scope, topic, log, stream, run)
     if stream.live and (waiting or stream.open.overlaps(a, b)):
-        _time_taken(meters, stream, run)
+        _time_taken(scope, log, stream, run, meters)
 
 
-def _time_taken(meters: Meters, stream: Stream, run: Sequence[f.Polled]) -> None:
+def _time_taken(scope: Scope, log: Log, stream: Stream, run: Sequence[f.Polled], meters: Meters) -> None:
     name = run[0].consumer
     latency = meters.delivery_latency.setdefault(name, Histogram())
+    leader = scope.led_by(log) if name == READ_UNCOMMITTED else None  # who reads from its leader, and waits for no end
     for sequence, at_ns in enumerate(column(run, "at_ns"), run[0].sequence):
         sent_ns = sent_time(stream, sequence)
         if sent_ns is not None:
             observe(latency, max(at_ns - sent_ns, 0) / 1e9)
+            if leader is not None and sent_ns >= log.led_ns:
+                observe(leader.delivery_latency, max(at_ns - sent_ns, 0) / 1e9)
 
 
 def _unplaced_passed(scope: Scope, topic: Topic, log: Log, stream: Stream, run: Sequence[f.Polled]) -> None:

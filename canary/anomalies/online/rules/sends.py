@@ -7,11 +7,13 @@ from collections.abc import Sequence
 
 from canary import facts as f
 from canary.anomalies.online import generations
+from canary.anomalies.online.log import Log
 from canary.anomalies.online.meters import Histogram, count, observe
 from canary.anomalies.online.rules import retention, transactions, wrong_cluster
 from canary.anomalies.online.rules.claims import claim, place, promise, promise_unplaced
 from canary.anomalies.online.scope import TRANSACTIONAL, Probes, Scope
-from canary.anomalies.online.stream import SENT_KEPT, forget_sent_times, sent_time
+from canary.anomalies.online.state import Topic
+from canary.anomalies.online.stream import SENT_KEPT, Stream, forget_sent_times, sent_time
 from canary.anomalies.online.topology import liveness
 from canary.anomalies.policy import FENCED, UNORDERED
 from canary.facts.batch import column
@@ -31,6 +33,7 @@ def sent(scope: Scope, run: Sequence[f.Sent]) -> None:
     log = scope.log(topic, first.partition)
     if not log.tried_ns and first.mode not in FENCED:  # a zombie's probes are never acknowledged
         log.tried_ns = first.at_ns
+    log.given_up_ns = 0
     stream = topic.streams[tag]
     if not (stream.open or stream.unplaced or stream.transactions):
         stream.floor = log.start
@@ -52,7 +55,9 @@ def sent(scope: Scope, run: Sequence[f.Sent]) -> None:
 
 def skipped(scope: Scope, fact: f.Skipped) -> None:
     """Probes were due and not sent."""
-    count(scope.meters(fact.topic, fact.partition).skipped, fact.mode, fact.count)
+    meters = scope.meters(fact.topic, fact.partition)
+    count(meters.skipped, fact.mode, fact.count)
+    count(meters.late, fact.mode, fact.late)
 
 
 def acked(scope: Scope, run: Sequence[f.Acked]) -> None:
@@ -61,11 +66,8 @@ def acked(scope: Scope, run: Sequence[f.Acked]) -> None:
     mode = scope.mode(first.producer_id)
     meters = scope.meters(first.topic, first.partition)
     count(meters.acked, mode, n)
-    latency = meters.produce_latency.setdefault(mode, Histogram())
-    for latency_ns in column(run, "latency_ns"):
-        if latency_ns is not None:
-            observe(latency, latency_ns / 1e9)
     topic = scope.topic(first.topic)
+    _time_taken(scope, topic.logs.get(first.partition), meters.produce_latency.setdefault(mode, Histogram()), run)
     stream = scope.stream(topic, first.producer_id, first.generation, first.partition)
     if stream is None:
         return  # of a former incarnation of the topic: counted, never judged
@@ -75,7 +77,7 @@ def acked(scope: Scope, run: Sequence[f.Acked]) -> None:
     stream.acked.add(a, b)
     in_transaction = stream.mode in TRANSACTIONAL
     log = scope.log(topic, first.partition)
-    log.tried_ns = 0
+    log.tried_ns = first.at_ns if stream.open and stream.mode not in FENCED else 0  # the writer may send no more
     if first.offset is None:
         if not in_transaction:
             promise_unplaced(topic, log, stream, a, b)
@@ -99,16 +101,38 @@ def acked(scope: Scope, run: Sequence[f.Acked]) -> None:
         promise(scope, probes)
 
 
+def _time_taken(scope: Scope, log: Log | None, latency: Histogram, run: Sequence[f.Acked]) -> None:
+    leader = scope.led_by(log)
+    for at_ns, took_ns in zip(column(run, "at_ns"), column(run, "latency_ns"), strict=True):
+        if took_ns is not None:
+            observe(latency, took_ns / 1e9)
+            if leader is not None and log is not None and at_ns - took_ns >= log.led_ns:
+                observe(leader.produce_latency, took_ns / 1e9)
+
+
+def _not_taken(scope: Scope, topic: Topic, partition: int) -> None:
+    leader = scope.led_by(topic.logs.get(partition))
+    if leader is not None:
+        leader.failures += 1
+
+
+def _given_up(topic: Topic, stream: Stream, fact: f.Failed | f.Indeterminate) -> None:
+    stream.open.remove(fact.sequence, fact.sequence + 1)
+    if not stream.open and fact.partition in topic.logs:
+        topic.logs[fact.partition].given_up_ns = fact.at_ns
+
+
 def failed(scope: Scope, fact: f.Failed) -> None:
     """The probe is definitely not written: a read_committed consumer must never be given it."""
     mode = scope.mode(fact.producer_id)
     count(scope.meters(fact.topic, fact.partition).failed, mode, 1)
     liveness.write_failed(scope, fact.error, f"producer-{mode}")
     topic = scope.topic(fact.topic)
+    _not_taken(scope, topic, fact.partition)
     stream = scope.stream(topic, fact.producer_id, fact.generation, fact.partition)
     if stream is None:
         return
-    stream.open.remove(fact.sequence, fact.sequence + 1)
+    _given_up(topic, stream, fact)
     transactions.never_written(scope, topic, stream, fact.sequence, f"its send failed: {fact.error}")
 
 
@@ -117,7 +141,9 @@ def indeterminate(scope: Scope, fact: f.Indeterminate) -> None:
     mode = scope.mode(fact.producer_id)
     count(scope.meters(fact.topic, fact.partition).indeterminate, mode, 1)
     liveness.write_failed(scope, fact.error, f"producer-{mode}")
-    stream = scope.stream(scope.topic(fact.topic), fact.producer_id, fact.generation, fact.partition)
+    topic = scope.topic(fact.topic)
+    _not_taken(scope, topic, fact.partition)
+    stream = scope.stream(topic, fact.producer_id, fact.generation, fact.partition)
     if stream is not None:
-        stream.open.remove(fact.sequence, fact.sequence + 1)
+        _given_up(topic, stream, fact)
         stream.indeterminate.add(fact.sequence, fact.sequence + 1)

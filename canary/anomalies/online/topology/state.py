@@ -10,6 +10,10 @@ UNKNOWN_LEADER = -2
 """The leader of a place known from before the canary's restart: the next sight of it is a first one."""
 
 
+BROKER_KEPT_NS = 3600 * 10**9
+"""What is measured of a broker is kept for so long after it left the cluster."""
+
+
 @dataclass(slots=True)
 class Limits:
     """How long a condition must hold, in s of watched time, before it is reported.
@@ -198,3 +202,9 @@ class Topology:
     """Watched time by extent."""
     rounds: dict[str, int] = field(default_factory=dict)
     """By extent: when (ns) its last round was complete."""
+
+    def members(self, now_ns: int) -> dict[int, Broker]:
+        """Return the brokers of the cluster by id: those that are live, and those that left within the last hour."""
+        return {
+            number: one for number, one in self.brokers.items() if one.live or now_ns - one.since_ns <= BROKER_KEPT_NS
+        }

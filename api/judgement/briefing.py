@@ -1,0 +1,182 @@
+"""What somebody who is paged for an incident asks first: which writes, written by whom, why, and what now.
+
+Where and since when are fields of the incident itself; what else was in danger is the exposure of its first cause.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+
+from pydantic import Field
+
+from api.judgement.exposure import BEFORE_NS
+from api.judgement.first_steps import Broker, first_steps
+from api.judgement.likely_cause import Kind, likely_cause
+from api.judgement.lost_ranges import LostRange, lost_ranges, timed
+from api.shapes import Moment, ProbeIdentity, Shape, moment, moment_or_none
+from api.state import State
+from canary.probe.identity import Identity
+from storage.store.values import Incident, StoredViolation, TopologyFilter, TopologySpan
+
+RANGES = 20
+"""At most so many ranges, the largest ones, are in a briefing."""
+_HOLDERS = 3
+"""At most so many brokers have a command that keeps their copy."""
+_SPANS = 2000
+
+
+class LeaderOut(Shape):
+    """A broker that led the partition while the writes were acknowledged."""
+
+    broker: int
+    address: str | None = Field(description="Host and port; null: not known.")
+    leader_epoch: int | None
+
+
+class LossOut(Shape):
+    """Writes at neighbouring offsets that are gone."""
+
+    sentence: str
+    topic: str
+    partition: int
+    first_offset: int | None
+    last_offset: int | None
+    records: int
+    timed: str = Field(description='What the times are of: "acknowledged", "sent", or "" where they are not known.')
+    first_at: Moment | None
+    last_at: Moment | None
+    workload: str | None
+    first_identity: ProbeIdentity | None
+    last_identity: ProbeIdentity | None
+    leaders: list[LeaderOut] = Field(description="Those that led at these times, in the order of time.")
+    violation_id: str = Field(description="The first of the violations.")
+
+
+class CauseOut(Shape):
+    """What the timeline has just before; it is no proof."""
+
+    kind: Kind
+    sentence: str
+    at: Moment | None
+
+
+class StepOut(Shape):
+    """What to do, where, and the command for it."""
+
+    words: str
+    where: str = Field(description='The host of a broker; "": any host.')
+    command: str = Field(description='For a shell; "": there is none. LOG_DIR is a broker\'s log.dirs.')
+
+
+class Briefing(Shape):
+    """The first answers of an incident."""
+
+    losses: list[LossOut] = Field(description="The largest range first; empty where no write is known to be lost.")
+    cause: CauseOut
+    steps: list[StepOut] = Field(description="The most urgent first.")
+    brokers: dict[int, str] = Field(description="The address of each broker that the timeline knows.")
+
+
+async def briefing(
+    state: State,
+    incident: Incident,
+    violations: Sequence[StoredViolation],
+    acknowledged: Callable[[Identity], int | None] = lambda _: None,
+) -> Briefing:
+    """Return the briefing of an incident with these violations; ``acknowledged`` as in lost_ranges.timed.
+
+    Raises:
+        UnavailableError: the store does not answer.
+    """
+    ranges = lost_ranges(violations)[:RANGES]
+    ends = {one.id for lost in ranges for one in (lost.first, lost.found[-1])}
+    full = await state.calls(lambda: [state.store.violations.get(one) for one in sorted(ends)])
+    evidence = {one.id: one.evidence for one in full if one is not None}
+    losses = [timed(lost, acknowledged, evidence) for lost in ranges]
+    since_ns = min([incident.first_ns, *(lost.times[0] for lost in losses if lost.times)]) - BEFORE_NS
+    partition = await _partition(state, incident, since_ns)
+    wanted = TopologyFilter(incident.cluster, "broker", since_ns=since_ns)
+    gone_and_there = await state.calls(state.store.topology.spans, wanted, _SPANS)
+    brokers = _brokers(gone_and_there)
+    cause = likely_cause(violations, partition, gone_and_there)
+    holders = _holders(partition, losses[0] if losses else None, incident.first_ns)
+    alive = next((one.address for one in brokers.values() if one.there and one.address), "")
+    here = [lost for lost in losses if lost.first.topic == incident.topic]
+    named = [brokers.get(number, Broker(number, there=False)) for number in holders[:_HOLDERS]]
+    steps = first_steps(incident.topic, incident.partition, here, named, alive, cause)
+    return Briefing(
+        losses=[_loss(lost, _leaders(partition, lost), brokers) for lost in losses],
+        cause=CauseOut(kind=cause.kind, sentence=cause.sentence, at=moment_or_none(cause.at_ns)),
+        steps=[StepOut.model_validate(one) for one in steps],
+        brokers={number: one.address for number, one in brokers.items() if one.address},
+    )
+
+
+async def _partition(state: State, incident: Incident, since_ns: int) -> list[TopologySpan]:
+    if incident.partition is None:
+        return []
+    wanted = TopologyFilter(
+        incident.cluster, "partition", incident.topic, incident.partition, since_ns, incident.last_ns
+    )
+    return await state.calls(state.store.topology.spans, wanted, _SPANS)
+
+
+def _brokers(spans: Iterable[TopologySpan]) -> dict[int, Broker]:
+    """Return each broker with its last known address."""
+    known: dict[int, Broker] = {}
+    for span in spans:
+        address = span.detail.partition(" ")[0].rstrip(",") if span.detail else ""
+        before = known.get(span.number, Broker(span.number))
+        named = before.address if address in {"", "somewhere"} else address
+        known[span.number] = Broker(span.number, named, there=bool(span.detail))
+    return dict(sorted(known.items()))
+
+
+def _leaders(partition: Sequence[TopologySpan], lost: LostRange) -> list[TopologySpan]:
+    """Return the states in which the writes of a range were acknowledged; [] where their times are not known."""
+    if lost.times is None:
+        return []
+    begin, end = lost.times
+    led = [span for span in partition if span.led]
+    return [span for span in led if span.at_ns <= end and (span.until_ns is None or span.until_ns > begin)]
+
+
+def _holders(partition: Sequence[TopologySpan], lost: LostRange | None, first_ns: int) -> list[int]:
+    """Return the brokers that may hold what is gone: who led then, then its ISR, then the other replicas.
+
+    Without times, the leader before the present one is the likeliest.
+    """
+    led = [span for span in partition if span.led and span.at_ns <= first_ns]
+    then = (_leaders(partition, lost) if lost is not None else []) or _before_the_last(led)
+    numbers = [span.leader for span in then if span.leader is not None]
+    numbers += [number for span in then for number in span.isr]
+    numbers += [number for span in (then or led)[-1:] for number in span.replicas]
+    return list(dict.fromkeys(numbers))
+
+
+def _before_the_last(led: Sequence[TopologySpan]) -> list[TopologySpan]:
+    """Return the last state of the leader before the present one; of the present one if there was no other."""
+    former = [span for span in led if span.leader != led[-1].leader]
+    return list(former[-1:] or led[-1:])
+
+
+def _loss(lost: LostRange, leaders: Sequence[TopologySpan], brokers: dict[int, Broker]) -> LossOut:
+    epochs = dict.fromkeys((span.leader, span.leader_epoch) for span in leaders if span.leader is not None)
+    addresses = {number: one.address or None for number, one in brokers.items()}
+    first, last = lost.first, lost.found[-1]
+    return LossOut(
+        sentence=lost.sentence,
+        topic=first.topic,
+        partition=first.partition or 0,
+        first_offset=first.offset,
+        last_offset=lost.last_offset,
+        records=lost.records,
+        timed=lost.timed,
+        first_at=moment(lost.times[0]) if lost.times else None,
+        last_at=moment(lost.times[1]) if lost.times else None,
+        workload=first.mode,
+        first_identity=None if first.identity is None else ProbeIdentity.model_validate(first.identity),
+        last_identity=None if last.last_identity is None else ProbeIdentity.model_validate(last.last_identity),
+        leaders=[
+            LeaderOut(broker=number, address=addresses.get(number), leader_epoch=epoch) for number, epoch in epochs
+        ],
+        violation_id=first.id,
+    )

@@ -1,0 +1,68 @@
+"""Entries of the catalogue about applications: their consumer groups, and their transactions."""
+
+from canary.anomalies.anomaly import Anomaly
+
+APPLICATION_ANOMALIES = (
+    Anomaly(
+        name="group-stuck",
+        title="A group commits nothing",
+        severities=("warning",),
+        scopes=("watch",),
+        meaning="A consumer group that has members has committed nothing in a partition for `watch.group_stuck_after`, "
+        "though records are added to it.",
+        implies="The application does not process these records: they wait, and are lost to it when retention removes "
+        "them first.",
+        do_first="See in the evidence since when, and at which offset: read the record there (a poison pill), and the "
+        "log of the member that has the partition. If it is the last stable offset, a transaction hangs there.",
+        source="Burrow (the rules of its evaluator: a window of commits, no threshold)",
+        allowed="An application that only commits what it keeps, in a topic where it keeps nothing.",
+        ends=True,
+        picture=(("the log", "a b c d e"), ("the group committed", "a b | !b !b")),
+    ),
+    Anomaly(
+        name="group-reset",
+        title="A group was moved",
+        severities=("warning", "info"),
+        scopes=("watch",),
+        meaning="The committed offset of a consumer group went back, beyond the end of the log, over records that were "
+        "deleted before the group had read them, or forward while the group had no member (info: while it had no "
+        "member, or by a tool).",
+        implies="The application processes records again, or never processes those in between.",
+        do_first="Ask who reset the group. If nobody did: see auto.offset.reset and the log of the application, then "
+        "whether __consumer_offsets has lost writes. The evidence has the offsets before and after: the application's "
+        "owners must know both.",
+        source="Burrow (a rewind); Kafka's kafka-consumer-groups.sh --reset-offsets",
+        allowed="An application that goes back by itself, and an operator who means it.",
+        picture=(("a group committed", "40 41 42 | !0"),),
+    ),
+    Anomaly(
+        name="group-offsets-expired",
+        title="A group has lost its place",
+        severities=("warning", "info"),
+        scopes=("watch",),
+        meaning="A consumer group that had committed in a partition has no committed offset there any more, and the "
+        "topic is the same (info: it had no member, and nothing was left to read).",
+        implies="When the application starts it goes to where auto.offset.reset says: it processes everything again, "
+        "or skips what came in between.",
+        do_first="Before the application starts, put the group back to the offset before, which is in the evidence: "
+        "kafka-consumer-groups.sh --reset-offsets --to-offset. Then raise offsets.retention.minutes.",
+        source="KIP-211 (expiry of committed offsets); Burrow",
+        allowed="An operator who deletes a group or its offsets.",
+        picture=(("a group committed", "40 41 42 | !none"),),
+    ),
+    Anomaly(
+        name="hanging-transaction",
+        title="A transaction that nobody ends",
+        severities=("critical",),
+        scopes=("watch",),
+        meaning="A transaction has been open in a partition for longer than the cluster lets one be open "
+        "(transaction.max.timeout.ms), or for `watch.hanging_after` where that is set.",
+        implies="No read_committed consumer is given anything behind its first record, whoever wrote it, and "
+        "compaction stops there.",
+        do_first="See in the evidence whose it is. If its producer lives, restart that: it aborts what it had left "
+        "open. Else end it with the command in the evidence (kafka-transactions.sh abort), which aborts its records.",
+        source='KIP-664; KIP-890; jepsen-redpanda 3.7 ("a jar of applesauce")',
+        ends=True,
+        picture=(("the log", "a b !t c d"), ("a read_committed reader", "a b !here . .")),
+    ),
+)

@@ -1,0 +1,169 @@
+"""What each kind of receiver is sent: headers and a body, made of a notification alone."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields
+from typing import Any, Final
+
+import orjson
+
+from api.rest.incidents import IncidentOut
+from api.shapes import rfc3339
+from canary.anomalies.policy import DRILL, REHEARSALS
+from canary.extras import require
+from canary.settings.notify.receivers import Kind
+from storage.store.values import Incident, Notification
+
+SERVICE: Final = "kafka-durability-canary"
+_MOST: Final = 1000
+"""At most so many characters of a sentence: PagerDuty takes 1,024."""
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """A body and what it is."""
+
+    content_type: str
+    body: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """A notification as it is told. ``address``: of the canary's pages, None if it is not known."""
+
+    notification: Notification
+    address: str | None
+
+    @property
+    def incident(self) -> Incident:
+        """The incident as it was then; another version may have written it, with other fields."""
+        known: dict[str, Any] = {one.name: self.notification.incident.get(one.name) for one in fields(Incident)}
+        return Incident(**known)
+
+    @property
+    def over(self) -> bool:
+        """Whether it is the end of the incident."""
+        return self.notification.change == "resolved"
+
+    @property
+    def title(self) -> str:
+        """What has happened, and where: on one line, at most _MOST characters."""
+        one = self.incident
+        place = f"{one.cluster}, topic {one.topic}" if one.topic else one.cluster
+        place += "" if one.partition is None else f", partition {one.partition}"
+        mark = {DRILL: "DRILL, nothing is wrong: "}.get(one.kind, "TEST, " if one.kind in REHEARSALS else "")
+        words = f"{mark}{one.severity} {one.kind} {self.notification.change} in {place}: {one.summary}"
+        return words if len(words) <= _MOST else f"{words[: _MOST - 1]}…"
+
+    @property
+    def links(self) -> dict[str, str]:
+        """The addresses of the incident's page and of the runbook, by their names."""
+        if self.address is None:
+            return {}
+        one = self.incident
+        return {"incident": f"{self.address}/incidents/{one.id}", "runbook": f"{self.address}/runbooks/{one.kind}"}
+
+    @property
+    def data(self) -> dict[str, Any]:
+        """The incident as REST shows it, with what is told of it."""
+        own = IncidentOut.model_validate(self.incident).model_dump(mode="json")
+        drill = self.incident.kind in REHEARSALS
+        return {"change": self.notification.change, "drill": drill, "incident": own, "links": self.links}
+
+
+def message(kind: Kind, key: str | None, notification: Notification, address: str | None) -> Message:
+    """Return what a receiver of a kind is sent; ``key`` is PagerDuty's routing key.
+
+    Raises:
+        UserError: the kind needs an extra that is not installed.
+    """
+    return _KINDS[kind](Told(notification, address), key)
+
+
+def _slack(told: Told, _key: str | None) -> Message:
+    sign = (
+        ":large_green_circle:"
+        if told.over
+        else {"critical": ":red_circle:"}.get(told.incident.severity, ":large_orange_circle:")
+    )
+    links = "".join(f" · <{url}|{name}>" for name, url in told.links.items())
+    return _json({"text": f"{sign} {_escaped(told.title)}{links}"})
+
+
+def _escaped(text: str) -> str:
+    """Return a text as Slack takes it: what a topic or a summary holds makes no link and mentions nobody."""
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+
+
+def _pagerduty(told: Told, key: str | None) -> Message:
+    one = told.incident
+    event: dict[str, Any] = {"routing_key": key, "dedup_key": one.id, "client": SERVICE}
+    if told.over:
+        return _json(event | {"event_action": "resolve"})
+    event |= {"event_action": "trigger", "links": [{"href": url, "text": name} for name, url in told.links.items()]}
+    event["payload"] = {
+        "summary": told.title,
+        "source": one.cluster,
+        "severity": one.severity,
+        "timestamp": rfc3339(one.first_ns),
+        "component": one.topic,
+        "class": one.kind,
+        "custom_details": told.data,
+    }
+    return _json(event)
+
+
+def _cloudevent(told: Told, _key: str | None) -> Message:
+    event = {
+        "specversion": "1.0",
+        "id": told.notification.id,
+        "source": told.address or f"urn:{SERVICE}",
+        "type": f"{SERVICE}.incident.{told.notification.change}",
+        "subject": told.incident.id,
+        "time": rfc3339(told.notification.at_ns),
+        "datacontenttype": "application/json",
+        "data": told.data,
+    }
+    return _json(event, "application/cloudevents+json")
+
+
+_SEVERITY_NUMBERS: Final[Mapping[str, int]] = {"info": 9, "warning": 13, "critical": 21}
+"""OpenTelemetry's INFO, WARN and FATAL."""
+
+
+def _otlp(told: Told, _key: str | None) -> Message:
+    require("otlp", "notify (kind: otlp)")
+    from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest  # noqa: PLC0415
+    from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue  # noqa: PLC0415
+
+    def attributes(values: Mapping[str, object]) -> list[KeyValue]:
+        texts = {name: str(value) for name, value in values.items() if value is not None}
+        return [KeyValue(key=name, value=AnyValue(string_value=text)) for name, text in texts.items()]
+
+    one, note = told.incident, told.notification
+    request = ExportLogsServiceRequest()
+    logs = request.resource_logs.add()
+    logs.resource.attributes.extend(attributes({"service.name": SERVICE}))
+    record = logs.scope_logs.add().log_records.add(
+        time_unix_nano=one.last_ns,
+        observed_time_unix_nano=note.at_ns,
+        severity_number=_SEVERITY_NUMBERS["info" if told.over else one.severity],
+        severity_text=one.severity,
+        body=AnyValue(string_value=told.title),
+        event_name=f"{SERVICE}.incident.{note.change}",
+    )
+    shown = {name: value for name, value in told.data["incident"].items() if name != "id"}
+    flat = {"id": note.id, "change": note.change, "drill": told.data["drill"], "incident": one.id}
+    record.attributes.extend(attributes({f"canary.{name}": value for name, value in (shown | flat).items()}))
+    return Message("application/x-protobuf", request.SerializeToString())
+
+
+def _json(document: Mapping[str, Any], content_type: str = "application/json") -> Message:
+    return Message(content_type, orjson.dumps(document))
+
+
+_KINDS: Final[Mapping[Kind, Callable[[Told, str | None], Message]]] = {
+    "slack": _slack,
+    "pagerduty": _pagerduty,
+    "webhook": _cloudevent,
+    "otlp": _otlp,
+}

@@ -1,0 +1,5 @@
+"""The objectives of a cluster, as its settings declare them."""
+
+from canary.settings.objectives.sections import ObjectivesSettings
+
+__all__ = ["ObjectivesSettings"]

@@ -1,0 +1,74 @@
+"""A client of kafka-python that is opened for a few questions and closed again, whatever happens in between."""
+
+import contextlib
+import logging
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from kafka.admin import KafkaAdminClient
+from kafka.errors import (
+    AuthorizationError,
+    BrokerResponseError,
+    KafkaConnectionError,
+    KafkaError,
+    KafkaTimeoutError,
+    SaslAuthenticationFailedError,
+)
+from kafka.net.compat import KafkaNetClient
+from kafka.net.manager import KafkaConnectionManager
+from kafka.net.selector import NetworkSelector
+
+from canary.wire.errors import WireError
+from canary.wire.properties import translated
+
+logging.getLogger("kafka").setLevel(logging.CRITICAL)  # its errors are raised; its debug lines would hold the password
+
+
+class _Manager(KafkaConnectionManager):  # type: ignore[misc]  # the library has no types
+    """Connections; ``failure`` is why one failed, of which the library tells its log alone: a refusal, or the first."""
+
+    failure: BaseException | None = None
+
+    def get_connection(self, *args: Any, **more: Any) -> Any:
+        connection = super().get_connection(*args, **more)
+        connection.init_future.add_errback(self._failed)
+        return connection
+
+    def _failed(self, error: BaseException) -> None:
+        if self.failure is None or isinstance(error, BrokerResponseError):
+            self.failure = error
+
+
+@contextlib.contextmanager
+def opened(config: Mapping[str, Any], timeout_s: float = 5.0) -> Iterator[Any]:
+    """Connect a KafkaAdminClient as ``config`` (librdkafka's properties) says, for as long as the context lasts.
+
+    Each answer is waited for ``timeout_s``.
+
+    Raises:
+        WireError: the cluster does not answer, or refuses; also of questions that are asked inside.
+    """
+    try:
+        given = translated(config, timeout_s)
+    except OSError as error:  # the file of a certificate is not there, or is none
+        raise WireError(f"{type(error).__name__}: {error}") from error
+    net = NetworkSelector(client_id=given["client_id"])
+    manager = _Manager(net, **given)
+    client = KafkaNetClient(net=net, manager=manager)
+    try:
+        with contextlib.closing(KafkaAdminClient(**given, kafka_client=lambda **_: client)) as admin:
+            yield admin
+    except KafkaError as error:
+        cause = manager.failure if isinstance(error, KafkaTimeoutError) else None
+        mechanism = given.get("sasl_mechanism")
+        if isinstance(cause, KafkaConnectionError) and mechanism is not None:  # a broker that refuses hangs up at once
+            raise WireError(f"{explained(cause)} while logging in by {mechanism}, or before") from error
+        raise explained(cause if isinstance(cause, KafkaError) else error) from error
+    finally:
+        client.close()
+
+
+def explained(error: KafkaError) -> WireError:
+    """Return an error of the library in words."""
+    name = error.message if isinstance(error, BrokerResponseError) else type(error).__name__
+    return WireError(f"{name}: {error}", refused=isinstance(error, AuthorizationError | SaslAuthenticationFailedError))

@@ -1,0 +1,67 @@
+"""What a receiver has to be told: what it knows of each incident, held against what the incident is.
+
+Nothing that records incidents knows of receivers. So nothing is missed whatever changed an incident, or whatever was
+down meanwhile: an incident that went to and fro between two looks is told as it is now.
+"""
+
+from typing import Any
+
+from sqlalchemy import ColumnElement, Select, and_, case, or_, select
+
+from canary.anomalies.policy import ALERT_TEST, DRILL, REHEARSALS
+from storage.store.models import INCIDENTS, NOTIFICATIONS
+from storage.store.values import Change, Interest
+
+_RANK = {"info": 0, "warning": 1, "critical": 2}
+_KNOWN = NOTIFICATIONS.c
+
+
+def changed(interest: Interest, since_ns: int) -> Select[Any]:
+    """Return the query for the incidents that a receiver has to be told of, with what it knows of them.
+
+    An incident that is over and that it was never told of is told if it was last seen at ``since_ns`` or later. One
+    that was found in a planned window or in shadow mode is not, unless it goes on after that. Told once, the end of
+    an incident is always told.
+    """
+    known = and_(_KNOWN.incident_id == INCIDENTS.c.id, _KNOWN.receiver == interest.receiver, _KNOWN.latest.is_(True))
+    over = INCIDENTS.c.state == "resolved"
+    worse = case(_RANK, value=INCIDENTS.c.severity) > case(_RANK, value=_KNOWN.severity)
+    return (
+        select(INCIDENTS, *(_KNOWN[name].label(f"known_{name}") for name in ("id", "number", "change")))
+        .select_from(INCIDENTS.outerjoin(NOTIFICATIONS, known))
+        .where(
+            or_(
+                and_(over, _KNOWN.change != "resolved"),
+                and_(over, _KNOWN.id.is_(None), INCIDENTS.c.last_ns >= since_ns, _wanted(interest)),
+                and_(~over, or_(_KNOWN.id.is_(None), _KNOWN.change == "resolved", worse), _wanted(interest)),
+            )
+        )
+        .order_by(INCIDENTS.c.first_ns, INCIDENTS.c.id)
+    )
+
+
+def changes(row: Any) -> tuple[Change, ...]:
+    """Return what has to be told of a row of `changed`."""
+    over = row.state == "resolved"
+    if row.known_id is None:
+        return ("opened", "resolved") if over else ("opened",)
+    if over:
+        return ("resolved",)
+    return ("reopened",) if row.known_change == "resolved" else ("worsened",)
+
+
+def _wanted(interest: Interest) -> ColumnElement[bool]:
+    """Return the condition that a receiver is told of an incident; everyone is told of a test of the alarm."""
+    kind, cluster = INCIDENTS.c.kind, INCIDENTS.c.cluster
+    drill = [] if interest.drills else [kind != DRILL]
+    where = [cluster.in_(sorted(interest.clusters))] if interest.clusters else []
+    return or_(
+        kind == ALERT_TEST,
+        and_(
+            INCIDENTS.c.severity.in_(sorted(interest.severities)),
+            or_(kind.in_(sorted(REHEARSALS)), cluster.not_in(sorted(interest.shadow))),
+            or_(INCIDENTS.c.reason.is_(None), INCIDENTS.c.reason != "planned"),
+            *drill,
+            *where,
+        ),
+    )

@@ -1,0 +1,204 @@
+"""The outbox: what a receiver is told of incidents, when, in which order, and what it is not told."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from canary.anomalies.policy import ALERT_TEST, DRILL
+from storage.store.repositories.notifications.outbox import KEPT_NS
+from storage.store.values import Interest
+from tests.storage.test_store_conditions import KEY, holds
+from tests.storage.test_store_violations import MINUTE, T0, lost
+
+if TYPE_CHECKING:
+    from storage.store import Store
+    from storage.store.values import Notification
+
+PAGER = Interest("pager", frozenset({"critical"}))
+ALL = Interest("all", frozenset({"critical", "warning", "info"}))
+
+
+@pytest.fixture(autouse=True)
+def _registered(store: Store) -> None:
+    store.notifications.register(["pager", "all"], T0)
+
+
+def told(store: Store, interest: Interest = PAGER, at_ns: int = T0) -> list[str]:
+    """Look, take all that is due, and return what changed, in order."""
+    store.notifications.look(interest, at_ns)
+    taken: list[Notification] = []
+    while due := store.notifications.due(interest.receiver, at_ns):
+        for one in due:
+            store.notifications.delivered(one.id, at_ns)
+        taken += due
+    return [one.change for one in taken]
+
+
+def incident(store: Store) -> str:
+    (one,) = store.incidents.page().items
+    return one.id
+
+
+def test_an_incident_is_told_once_when_it_opens_and_once_when_it_is_over(store: Store) -> None:
+    assert told(store) == []
+    store.violations.record("c", [lost(7)])
+    assert told(store) == ["opened"]
+    assert told(store) == []
+    store.violations.record("c", [lost(8, T0 + 1)])
+    store.incidents.acknowledge(incident(store), "mine")
+    assert told(store) == [], "more of the same is no news"
+    store.incidents.resolve(incident(store), "lost", T0 + MINUTE)
+    assert told(store) == ["resolved"]
+    assert told(store) == []
+
+
+def test_a_condition_that_comes_back_reopens_its_incident(store: Store) -> None:
+    store.violations.record("c", [holds()])
+    assert told(store) == ["opened"]
+    store.violations.end([KEY], T0 + MINUTE)
+    assert told(store) == ["resolved"]
+    store.violations.record("c", [holds(T0 + 2 * MINUTE, T0 + 2 * MINUTE)])
+    assert told(store) == ["reopened"]
+    first, second, third = store.notifications.of_incident(incident(store))
+    assert (first.number, second.number, third.number) == (1, 2, 3)
+    assert len({first.id, second.id, third.id}) == 3
+
+
+def test_what_worsens_is_told_again_and_to_one_who_hears_the_worst_alone_it_opens(store: Store) -> None:
+    store.violations.record("c", [lost(7, severity="warning")])
+    assert told(store, ALL) == ["opened"]
+    assert told(store) == []
+    store.violations.record("c", [lost(7, T0 + 1)])
+    assert told(store, ALL) == ["worsened"]
+    assert told(store) == ["opened"]
+    last = store.notifications.of_incident(incident(store))[-1]
+    assert (last.severity, last.incident["severity"]) == ("critical", "critical")
+
+
+def test_an_incident_that_was_over_before_anybody_looked_is_told_as_opened_and_resolved(store: Store) -> None:
+    store.violations.record("c", [holds(T0 + MINUTE)])
+    store.violations.end([KEY], T0 + 2 * MINUTE)
+    assert told(store, at_ns=T0 + 3 * MINUTE) == ["opened", "resolved"]
+
+
+def test_what_was_over_before_a_receiver_was_known_is_not_told_and_what_is_open_is(store: Store) -> None:
+    late = Interest("late", frozenset({"critical"}))
+    store.violations.record("c", [holds(), lost(7, partition=2)])
+    store.violations.end([KEY], T0 + MINUTE)
+    store.notifications.register(["late"], T0 + 2 * MINUTE)
+    assert told(store, late, T0 + 3 * MINUTE) == ["opened"]
+    assert told(store, late, T0 + 4 * MINUTE) == []
+
+
+def test_what_was_over_more_than_a_day_ago_is_not_told(store: Store) -> None:
+    store.violations.record("c", [holds(T0 + MINUTE)])
+    store.violations.end([KEY], T0 + 2 * MINUTE)
+    assert told(store, at_ns=T0 + MINUTE + KEPT_NS + 1) == []
+    assert told(store, at_ns=T0 + MINUTE + KEPT_NS) == ["opened", "resolved"], "at the bound it is"
+
+
+def test_what_is_found_in_a_planned_window_is_told_when_it_outlasts_the_window(store: Store) -> None:
+    store.maintenance.plan("c", T0 - MINUTE, T0 + 5 * MINUTE, "upgrade", "ann")
+    store.violations.record("c", [holds()])
+    assert told(store) == []
+    store.violations.record("c", [holds(T0 + 6 * MINUTE)])
+    assert told(store, at_ns=T0 + 6 * MINUTE) == ["opened"]
+
+
+def test_a_planned_incident_that_is_over_is_never_told(store: Store) -> None:
+    store.maintenance.plan("c", T0 - MINUTE, T0 + 5 * MINUTE, "upgrade", "ann")
+    store.violations.record("c", [lost(7)])
+    store.incidents.resolve(incident(store), "planned", T0 + MINUTE)
+    assert told(store) == []
+
+
+def test_a_cluster_in_shadow_mode_tells_of_nothing_new_and_of_the_end_of_what_it_told(store: Store) -> None:
+    shadow = Interest("pager", frozenset({"critical"}), shadow=frozenset({"c"}))
+    store.violations.record("c", [lost(7)])
+    assert told(store, shadow) == []
+    assert told(store) == ["opened"], "out of shadow mode, it still is open"
+    store.incidents.resolve(incident(store), "false", T0 + MINUTE)
+    assert told(store, shadow) == ["resolved"]
+
+
+def test_a_receiver_hears_of_its_clusters(store: Store) -> None:
+    store.violations.record("c", [lost(7)])
+    assert told(store, Interest("pager", frozenset({"critical"}), frozenset({"d"}))) == []
+    assert told(store, Interest("pager", frozenset({"critical"}), frozenset({"c", "d"}))) == ["opened"]
+
+
+def rehearsed(kind: str) -> Any:
+    return lost(7, kind=kind, identity=None)
+
+
+def test_a_drill_is_told_to_those_who_want_drills(store: Store) -> None:
+    store.violations.record("c", [rehearsed(DRILL)])
+    assert told(store) == []
+    shadow = frozenset({"c"})
+    assert told(store, Interest("all", frozenset({"critical"}), drills=True, shadow=shadow)) == ["opened"]
+
+
+def test_a_test_of_the_alarm_is_told_to_everybody(store: Store) -> None:
+    store.violations.record("c", [rehearsed(ALERT_TEST)])
+    deaf = Interest("pager", frozenset({"info"}), frozenset({"d"}), shadow=frozenset({"c"}))
+    assert told(store, deaf) == ["opened"]
+
+
+def test_what_cannot_be_sent_waits_and_holds_back_only_the_rest_of_its_incident(store: Store) -> None:
+    store.violations.record("c", [holds(), lost(7, partition=2)])
+    store.notifications.look(PAGER, T0)
+    store.violations.end([KEY], T0 + MINUTE)
+    store.notifications.look(PAGER, T0 + MINUTE)
+    first, other = store.notifications.due("pager", T0 + MINUTE)
+    assert {first.change, other.change} == {"opened"}, "its end waits for its beginning"
+    store.notifications.failed(first, T0 + 5 * MINUTE, "it answers 500")
+    assert [one.id for one in store.notifications.due("pager", T0 + 4 * MINUTE)] == [other.id]
+    again = next(one for one in store.notifications.due("pager", T0 + 5 * MINUTE) if one.id == first.id)
+    assert (again.attempts, again.error) == (1, "it answers 500")
+    (pager,) = store.notifications.receivers(["pager"])
+    assert (pager.waiting, pager.oldest_ns, pager.failed, pager.dropped) == (3, T0, 1, 0)
+    store.notifications.delivered(other.id, T0 + 5 * MINUTE)
+    assert store.notifications.receivers(["pager"])[0].waiting == 2
+
+
+def test_what_could_not_be_sent_for_a_day_is_given_up_and_counted(store: Store) -> None:
+    store.violations.record("c", [lost(7)])
+    store.notifications.look(PAGER, T0)
+    store.notifications.look(ALL, T0)
+    assert store.notifications.drop("pager", T0 + KEPT_NS) == 0
+    assert store.notifications.drop("pager", T0 + KEPT_NS + 1) == 1
+    assert store.notifications.drop("pager", T0 + KEPT_NS + 1) == 0
+    every, pager = store.notifications.receivers(["pager", "all"])
+    assert (every.waiting, every.dropped, pager.waiting, pager.dropped) == (1, 0, 0, 1)
+    assert told(store) == [], "given up is not forgotten: it does not open again"
+
+
+def test_a_receiver_is_known_since_it_was_first_registered(store: Store) -> None:
+    store.notifications.register(["pager", "new"], T0 + MINUTE)
+    store.notifications.looked("pager", T0 + 2 * MINUTE)
+    new, pager = store.notifications.receivers(["pager", "new"])
+    assert (pager.since_ns, pager.looked_ns, new.since_ns) == (T0, T0 + 2 * MINUTE, T0 + MINUTE)
+    assert store.notifications.receivers(["absent"]) == []
+
+
+def test_notifications_go_with_their_incident(store: Store) -> None:
+    store.violations.record("c", [holds()])
+    store.violations.record("d", [lost(7)])
+    store.violations.end([KEY], T0 + MINUTE)
+    assert told(store, at_ns=T0 + MINUTE) == ["opened", "opened", "resolved"]
+    gone = {one.cluster: one.id for one in store.incidents.page().items}
+    store.retention.purge("c", T0 + 10 * MINUTE)
+    store.retention.purge("c", T0 + 10 * MINUTE)
+    store.retention.forget("d", T0 + 10 * MINUTE)
+    assert store.notifications.of_incident(gone["c"]) == []
+    assert store.notifications.of_incident(gone["d"]) == []
+
+
+def test_a_limited_store_shows_the_notifications_of_its_clusters(store: Store) -> None:
+    store.violations.record("c", [lost(7)])
+    assert told(store) == ["opened"]
+    one = incident(store)
+    assert len(store.of(frozenset({"c"})).notifications.of_incident(one)) == 1
+    assert store.of(frozenset({"d"})).notifications.of_incident(one) == []
