@@ -78,6 +78,7 @@ class Damageable(Cluster):
         """Let a running node write no file beyond a size; None lifts the limit, and so does a restart.
 
         A write beyond it fails as on a full disk (EFBIG in place of ENOSPC), which needs neither root nor a disk.
+        The limit is that of its server.log, too: below the size of that, it says nothing more.
 
         Raises:
             LabError: it does not run.
