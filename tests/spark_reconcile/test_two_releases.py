@@ -14,6 +14,7 @@ import pytest
 
 from canary.settings import load
 from spark_reconcile.nightly.scheduler import Scheduler
+from spark_reconcile.report.comparison import KINDS
 from storage.store import Store
 from tests.spark_reconcile.test_schedule_fleet import turn
 from tests.support.families import kill
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 
 CLUSTERS = ("prod-a", "prod-b")
 LOG = "s3://canary/probe-log"
-NIGHT_S = 120.0
+NIGHT_S = 240.0
 
 
 def release(folder: Path, lab: Lab, store_url: str, cluster: str) -> Canary:
@@ -78,7 +79,7 @@ def asked_for(store: Store, cluster: str) -> bool:
 @pytest.mark.kafka
 @pytest.mark.spark
 @pytest.mark.postgres
-@pytest.mark.timeout(1800)
+@pytest.mark.timeout(3600)
 def test_both_clusters_are_reconciled_for_three_nights_by_the_clock_and_when_asked(
     lab: Lab, postgres: Postgres, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -110,7 +111,7 @@ def test_both_clusters_are_reconciled_for_three_nights_by_the_clock_and_when_ask
         for cluster, canary in releases.items():
             for row in (*nights(store, cluster, "schedule"), *nights(store, cluster, "api")):
                 assert row.verdicts["survived"] > 0
-                not_shipped = {"pending", "unacked-found"}  # the last segment, and acks in it
+                not_shipped = {"pending", "unacked-found", "unacked-absent"}  # the last segment, and acks in it
                 assert row.verdicts.keys() <= {"survived"} | not_shipped
                 assert str(row.report).startswith(f"{canary.directory}/"), "by its own release"
-        assert not store.violations.page().items
+        assert not [row for row in store.violations.page().items if row.kind in KINDS]
