@@ -97,13 +97,14 @@ def test_both_clusters_are_reconciled_for_three_nights_by_the_clock_and_when_ask
             assert [canary.stop() for canary in releases.values()] == [[0], [0]]
         first = stack.enter_context(pod(releases["prod-a"].config, url))
         until(lambda: turn(store, "prod-a"), 60, "it leads its cluster")
-        for canary in releases.values():  # that of prod-a stands by
-            stack.enter_context(scheduler(canary, store))
+        stack.enter_context(scheduler(releases["prod-b"], store))
+        standby = scheduler(releases["prod-a"], store)  # from the kill on: it would lead as soon as the first stalls
         for by, count in (("schedule", 1), ("api", 1), ("schedule", 2)):
             for cluster in CLUSTERS if by == "api" else ():
                 until(partial(asked_for, store, cluster), 60, f"{cluster} can be asked for")
             if by == "api":
                 until(lambda: at_work_on(store, "prod-a"), NIGHT_S, "it is in the middle of the night")
+                stack.enter_context(standby)
                 kill(first)
             for cluster in CLUSTERS:
                 until(partial(enough, store, cluster, by, count), 60 + NIGHT_S, f"night {count} of {cluster} by {by}")
