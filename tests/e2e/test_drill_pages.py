@@ -18,7 +18,6 @@ import pytest
 from canary.drills.report.page import page as report
 from tests.drills.playing import found, played, result
 from tests.e2e.test_browser import SIZES, axe, browser, opened  # noqa: F401  # fixtures
-from tests.support.stalls import NotInTimeError
 from tests.support.waiting import until
 
 if TYPE_CHECKING:
@@ -67,30 +66,28 @@ def test_while_a_drill_lasts_the_canarys_own_pages_tell_of_it(
     command = [sys.executable, "-m", "canary.cli", "drill", "run", DRILL, "--report", str(file)]
     with told.open("w") as log, subprocess.Popen(command, stderr=log, stdout=log) as drill:
         try:
-            found = until(
-                lambda: re.search(r"^  the canary probes: (\S+)", told.read_text(), re.MULTILINE), 120, "it runs"
-            )
-
-            def lost() -> dict[str, Any] | None:
-                if drill.poll() is not None:
-                    raise NotInTimeError(f"the drill ended before its loss was seen: {told.read_text()}")
-                return _lost(found[1])
-
-            lead = until(lost, 60, "the loss is on the canary's pages")
-            assert drill.poll() is None, told.read_text()
-            drill.send_signal(signal.SIGSTOP)  # brokers and canary go on
-            _shown(browser, f"{found[1]}/?refresh=off", "status", "No")
-            address = f"{found[1]}/incidents/{lead['id']}"
-            _shown(browser, address, "first-screen", "What now", whole=False)
-            _shown(browser, address, "incident", "Timeline")
-            _shown(browser, f"{found[1]}/violations/{_first(found[1], lead['id'])}", "violation", "Evidence")
-            _shown(browser, f"{found[1]}/clusters/drill", "cluster", "Partitions")
+            address = until(lambda: _said(told, "the canary probes: (\\S+)"), 120, "it runs")
+            until(lambda: _said(told, "(from now on a direct client could know)"), 120, "its steps have cut the log")
+            drill.send_signal(signal.SIGSTOP)  # brokers and canary go on, and it ends no sooner than it is to
+            lead = until(lambda: _lost(address), 60, "the loss is on the canary's pages")
+            _shown(browser, f"{address}/?refresh=off", "status", "No")
+            incident = f"{address}/incidents/{lead['id']}"
+            _shown(browser, incident, "first-screen", "What now", whole=False)
+            _shown(browser, incident, "incident", "Timeline")
+            _shown(browser, f"{address}/violations/{_first(address, lead['id'])}", "violation", "Evidence")
+            _shown(browser, f"{address}/clusters/drill", "cluster", "Partitions")
             drill.send_signal(signal.SIGCONT)
             assert drill.wait(300) == 0, told.read_text()
         finally:
             drill.send_signal(signal.SIGCONT)
             drill.terminate()
     _shown(browser, file.as_uri(), DRILL, "acknowledged records are gone")
+
+
+def _said(told: Path, pattern: str) -> str | None:
+    """Return the first group of a line that a drill said of its bad half; its lines of the control say so first."""
+    line = re.search(rf"^  {pattern}", told.read_text(), re.MULTILINE)
+    return line[1] if line else None
 
 
 def _lost(address: str) -> dict[str, Any] | None:
