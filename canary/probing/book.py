@@ -144,11 +144,6 @@ class Book:
         return [Indeterminate(at_ns, self._topic, *_fields(one), error=why) for one in identities]
 
 
-def identity_of(sent: Sent) -> Identity:
-    """Return the identity of a probe that is sent."""
-    return Identity(sent.producer_id, sent.generation, sent.partition, sent.sequence)
-
-
 def _fields(identity: Identity) -> tuple[int, int, int, int]:
     """Return an identity in the order in which facts carry it."""
     return identity.partition, identity.producer_id, identity.generation, identity.sequence

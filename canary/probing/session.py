@@ -20,8 +20,9 @@ from canary.kafka.responses import text_of
 from canary.kafka.transaction_errors import Where, proof
 from canary.probe.identity import Identity
 from canary.probing.base import SAFE, Wiring
-from canary.probing.book import Book, Open, identity_of
+from canary.probing.book import Book, Open
 from canary.probing.sending.pipeline import piped
+from canary.probing.sending.records import identity_of
 from canary.settings import transactional_config
 from canary.threads import system
 from canary.threads.worker import in_background

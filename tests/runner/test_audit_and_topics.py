@@ -8,17 +8,11 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from confluent_kafka.admin import (
-    AdminClient,
-    AlterConfigOpType,
-    ConfigEntry,
-    ConfigResource,
-    NewTopic,
-    ResourceType,
-)
+from confluent_kafka.admin import AdminClient, NewTopic
 
 from tests.support.process import START_S
 from tests.support.reassign import reassign
+from tests.support.topics import alter
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -49,19 +43,6 @@ class Command:
         return done.returncode, json.loads(done.stdout) if done.stdout.startswith("{") else done.stderr
 
 
-def alter(admin: AdminClient, kind: ResourceType, name: str, **settings: str | None) -> None:
-    entries = [
-        ConfigEntry(
-            key.replace("_", "."),
-            value,
-            incremental_operation=AlterConfigOpType.SET if value is not None else AlterConfigOpType.DELETE,
-        )
-        for key, value in settings.items()
-    ]
-    resource = ConfigResource(kind, name, incremental_configs=entries)
-    admin.incremental_alter_configs([resource])[resource].result(20)
-
-
 def test_five_bad_settings_are_five_findings_and_the_lab_as_it_is_has_none(lab: Lab, tmp_path: Path) -> None:
     admin = AdminClient({"bootstrap.servers": lab.bootstrap})
     command = Command(tmp_path, lab.bootstrap, "audited", audit=["orders", "payments", "ledger"])
@@ -72,11 +53,11 @@ def test_five_bad_settings_are_five_findings_and_the_lab_as_it_is_has_none(lab: 
     admin.create_topics([NewTopic("orders", 1, 1)])["orders"].result(20)
     unsafe = {"unclean.leader.election.enable": "true", "min.insync.replicas": "3"}
     admin.create_topics([NewTopic("payments", 1, 3, config=unsafe)])["payments"].result(20)
-    alter(admin, ResourceType.TOPIC, "audited", retention_ms="60000", min_insync_replicas="1")
+    alter(admin, "audited", retention_ms="60000", min_insync_replicas="1")
     try:
         status, report = command("audit")
     finally:
-        alter(admin, ResourceType.TOPIC, "audited", retention_ms=None, min_insync_replicas="2")
+        alter(admin, "audited", retention_ms=None, min_insync_replicas="2")
     assert status == 1
     assert sorted((one["check"], one["where"]) for one in report["findings"]) == [
         ("min-isr", "topic audited"),

@@ -10,8 +10,6 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import (
     AdminClient,
-    AlterConfigOpType,
-    ConfigEntry,
     ConfigResource,
     NewPartitions,
     NewTopic,
@@ -23,6 +21,7 @@ from canary.probing.readers.tail import Start, TailConsumer
 from canary.threads.ports import SteadyClock
 from tests.support.process import Canary
 from tests.support.recording import Recording
+from tests.support.topics import alter
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -46,15 +45,6 @@ WRITING = ("idempotent", "transactional", "relay", "fencing", "mirror")
 @pytest.fixture
 def admin(lab: Lab) -> AdminClient:
     return AdminClient({"bootstrap.servers": lab.bootstrap})
-
-
-def alter(admin: AdminClient, topic: str, **settings: str) -> None:
-    entries = [
-        ConfigEntry(name.replace("_", "."), value, incremental_operation=AlterConfigOpType.SET)
-        for name, value in settings.items()
-    ]
-    resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=entries)
-    admin.incremental_alter_configs([resource])[resource].result(20)
 
 
 def config_of(admin: AdminClient, topic: str, *names: str) -> list[str]:

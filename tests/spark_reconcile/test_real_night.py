@@ -12,12 +12,13 @@ import httpx
 import pyarrow.dataset as ds
 import pytest
 from confluent_kafka import TopicPartition
-from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, OffsetSpec
+from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from canary.lab import NodeProperties
 from spark_reconcile.report.comparison import KINDS, UNEXPLAINED
 from tests.support.labs import Watched
 from tests.support.process import Canary
+from tests.support.topics import alter
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -53,12 +54,7 @@ def first_offset(lab: Lab, topic: str) -> int:
 def stop_retention(lab: Lab, topic: str) -> None:
     """Let nothing more be removed: not what has been closed, nor the open segment, once brokers stand for a while."""
     admin = AdminClient({"bootstrap.servers": lab.bootstrap})
-    hour = [
-        ConfigEntry(name, "3600000", incremental_operation=AlterConfigOpType.SET)
-        for name in ("segment.ms", "retention.ms")
-    ]
-    resource = ConfigResource(ConfigResource.Type.TOPIC, topic, incremental_configs=hour)
-    admin.incremental_alter_configs([resource])[resource].result(60)
+    alter(admin, topic, segment_ms="3600000", retention_ms="3600000")
 
 
 def reconciled(canary: Canary) -> dict[str, Any]:

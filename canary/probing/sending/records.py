@@ -46,12 +46,13 @@ def records(sent: Sequence[Sent], tag: bytes, mode: str, shape: Shape) -> list[R
         keys, values = _each(sent, tag, mode, shape)
     if not shape.keyed:
         keys = repeat(None)
-    headers = (header_fields(_identity(one), shape.form) for one in sent) if shape.form.headers else repeat(None)
+    headers = (header_fields(identity_of(one), shape.form) for one in sent) if shape.form.headers else repeat(None)
     return list(map(Record, keys, values, headers))
 
 
-def _identity(one: Sent) -> Identity:
-    return Identity(one.producer_id, one.generation, one.partition, one.sequence)
+def identity_of(sent: Sent) -> Identity:
+    """Return the identity of a probe that is sent."""
+    return Identity(sent.producer_id, sent.generation, sent.partition, sent.sequence)
 
 
 _Made = tuple[list[bytes], list[bytes]]
@@ -63,7 +64,7 @@ def _each(sent: Sequence[Sent], tag: bytes, mode: str, shape: Shape) -> _Made:
     keys: list[bytes] = []
     values: list[bytes] = []
     for one in sent:
-        identity, length = _identity(one), lengths[one.sequence % len(lengths)]
+        identity, length = identity_of(one), lengths[one.sequence % len(lengths)]
         value = encode(
             identity,
             tag=tag,
