@@ -84,7 +84,7 @@ test-quick: brokers  ## In three minutes: linters, types, unit tests, and one ro
 test-e2e: brokers  ## Tests with real Prometheus, Alertmanager and browser (needs their Debian packages)
 	@$(LANES); \
 	lane alert $(PYTEST) --durations 5 -m 'e2e and kafka and quick'; \
-	lane blind $(PYTEST) --durations 5 -m 'e2e and kafka and not quick'; \
+	lane blind $(PYTEST) --numprocesses 2 --durations 5 -m 'e2e and kafka and not quick'; \
 	here e2e $(PYTEST) -m 'e2e and not kafka'; \
 	ended
 
