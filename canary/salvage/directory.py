@@ -93,9 +93,7 @@ def _replica(path: Path) -> Replica:
     match = _PARTITION.fullmatch(path.name)
     assert match is not None  # noqa: S101  # the caller looked
     metadata = _properties(path / "partition.metadata", ":")
-    return Replica(
-        match["topic"], int(match["partition"]), path, _uuid(metadata.get("topic_id")), _checkpointed(path)
-    )
+    return Replica(match["topic"], int(match["partition"]), path, _uuid(metadata.get("topic_id")), _checkpointed(path))
 
 
 def _properties(path: Path, separator: str = "=") -> dict[str, str]:

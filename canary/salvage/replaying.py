@@ -1,0 +1,258 @@
+"""Writes salvaged records to a topic of its own, and reads them back: none missing, none added, in order.
+
+One idempotent producer that leaves no gaps writes partition after partition. The target has nothing else in it, so its
+end says how far an earlier run came: a second run compares what is there, and goes on behind it.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
+
+from canary.errors import UserError
+from canary.kafka.responses import text_of
+from canary.salvage.cluster import UNREACHABLE
+from canary.salvage.salvaged import Salvaged, rows
+from canary.threads import system
+
+GAPLESS: Final[dict[str, Any]] = {"enable.idempotence": True, "enable.gapless.guarantee": True, "acks": "all"}
+"""A record that cannot be written ends the producer: none behind it may pass it."""
+_PATIENCE_S: Final = 120.0
+_POLL_S: Final = 0.5
+_FAILED: Final = 1
+
+Show = Callable[[str, int, int], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What is replayed to one partition.
+
+    Attributes:
+        file: where its records are; None: it gets none.
+        records: how many they are.
+        untimed: how many of them have no timestamp, which get the present time.
+        oldest_ms: the oldest timestamp, ms since the epoch; None: there is none.
+    """
+
+    partition: int
+    file: Path | None = None
+    records: int = 0
+    untimed: int = 0
+    oldest_ms: int | None = None
+
+
+class Replayed(NamedTuple):
+    """How a partition ended: ``before`` were there, ``written`` came now."""
+
+    partition: int
+    before: int
+    written: int
+
+
+class _Content(NamedTuple):
+    """A record, as it can be compared; ``timestamp_ms`` None: whichever."""
+
+    timestamp_ms: int | None
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[tuple[bytes, bytes | None], ...]
+
+
+def replay(
+    parts: list[Part],
+    topic: str,
+    producer: Producer,
+    consumer_of: Callable[[], Consumer],
+    show: Show,
+) -> list[Replayed]:
+    """Write what the target does not have yet, and compare all of it.
+
+    Args:
+        parts: of each partition.
+        topic: the target, with as many partitions.
+        producer: made with GAPLESS.
+        consumer_of: makes an assigned consumer that is told of the ends of partitions.
+        show: is told of steps.
+
+    Raises:
+        UserError: something else is in the target, a record was refused, or what was read is not what was written.
+    """
+    done = []
+    for part in parts:
+        before = _end(consumer_of, topic, part)
+        if part.records:
+            what = f"{topic}:{part.partition}"
+            _compared(part, topic, before, consumer_of, lambda _: None)
+            _write(part, topic, before, producer, partial(_shown, show, f"{what} written", part.records))
+            _compared(part, topic, part.records, consumer_of, partial(_shown, show, f"{what} compared", part.records))
+            _end(consumer_of, topic, part)
+        done.append(Replayed(part.partition, before, part.records - before))
+    return done
+
+
+def _shown(show: Show, what: str, total: int, done: int) -> None:
+    show(what, done, total)
+
+
+def part_of(partition: int, file: Path) -> Part:
+    """Return what a file holds.
+
+    Raises:
+        UserError: it cannot be read, or holds a record that this client cannot write.
+    """
+    records, untimed, oldest = 0, 0, None
+    for row in rows(file):
+        records += 1
+        try:
+            for name, _ in row.headers:
+                name.decode()
+        except UnicodeDecodeError:
+            raise UserError(
+                f"{file}: the record of offset {row.offset} has a header whose key is no UTF-8, which no client of "
+                "librdkafka writes; write this file with a Java producer"
+            ) from None
+        if row.timestamp_ms <= 0:
+            untimed += 1
+        elif oldest is None or row.timestamp_ms < oldest:
+            oldest = row.timestamp_ms
+    return Part(partition, file, records, untimed, oldest)
+
+
+def _content(row: Salvaged) -> _Content:
+    stamp = row.timestamp_ms if row.timestamp_ms > 0 else None  # the client writes the present time instead
+    return _Content(stamp, row.key, row.value, row.headers)
+
+
+def _write(part: Part, topic: str, before: int, producer: Producer, show: Callable[[int], None]) -> None:
+    delivered, failure = before, None
+
+    def reported(error: KafkaError | None, _message: Message) -> None:
+        nonlocal delivered, failure
+        if error is None:
+            delivered += 1
+        elif failure is None:
+            failure = text_of(error)
+
+    for row in itertools.islice(rows(part.file) if part.file else (), before, None):
+        stamp = {"timestamp": row.timestamp_ms} if row.timestamp_ms > 0 else {}
+        headers = [(name.decode(), value) for name, value in row.headers] or None
+        while failure is None:
+            try:
+                producer.produce(topic, row.value, row.key, part.partition, reported, headers=headers, **stamp)
+                break
+            except BufferError:
+                producer.poll(_POLL_S)
+            except KafkaException as error:
+                failure = text_of(error.args[0])
+        producer.poll(0)
+        if failure is not None:
+            break
+        show(delivered)
+    while failure is None and producer.flush(_POLL_S):
+        show(delivered)
+    if failure is not None:
+        producer.purge()
+        raise UserError(
+            f"{topic}:{part.partition}: {delivered} of {part.records} records are written, then: {failure}; "
+            "the same command goes on behind them",
+            UNREACHABLE,
+        )
+    show(delivered)
+
+
+def _end(consumer_of: Callable[[], Consumer], topic: str, part: Part) -> int:
+    """Return how many records a partition of the target holds.
+
+    Raises:
+        UserError: no answer, its beginning is gone, or it holds more than it is to have.
+    """
+    consumer = consumer_of()
+    try:
+        place = TopicPartition(topic, part.partition)
+        start, end = consumer.get_watermark_offsets(place, timeout=_PATIENCE_S / 4, cached=False)
+    except KafkaException as error:
+        raise UserError(f"{topic}:{part.partition}: {text_of(error.args[0])}", UNREACHABLE) from error
+    finally:
+        consumer.close()
+    if start > 0:
+        raise UserError(f"{topic}:{part.partition} begins at offset {start}: records of it are gone; name a new topic")
+    if end > part.records:
+        raise UserError(
+            f"{topic}:{part.partition} holds {end} records, and {part.records} are to be replayed: "
+            "others write there; name a topic that nobody else uses in --to-topic"
+        )
+    return int(end)
+
+
+def _compared(
+    part: Part, topic: str, count: int, consumer_of: Callable[[], Consumer], show: Callable[[int], None]
+) -> None:
+    """Read the first ``count`` records of the target, and compare them.
+
+    Raises:
+        UserError: they differ, or cannot be read.
+    """
+    if part.file is None or count == 0:
+        return
+    there_now = _read(consumer_of, topic, part.partition, count)
+    for number, (there, row) in enumerate(zip(there_now, rows(part.file), strict=False)):
+        expected = _content(row)
+        if there._replace(timestamp_ms=there.timestamp_ms if expected.timestamp_ms else None) != expected:
+            raise UserError(
+                f"{topic}:{part.partition} has another record at offset {number} than was salvaged from offset "
+                f"{row.offset}: others write there, or the topic changes timestamps; name a new topic",
+                _FAILED,
+            )
+        show(number + 1)
+
+
+def _read(consumer_of: Callable[[], Consumer], topic: str, partition: int, count: int) -> Iterator[_Content]:
+    """Yield the records at offsets 0 to ``count`` - 1; there is one at each, or that is an error."""
+    consumer = consumer_of()
+    expected = 0
+    try:
+        consumer.assign([TopicPartition(topic, partition, 0)])
+        last = system.monotonic()
+        while expected < count:
+            for message in consumer.consume(1000, _POLL_S):
+                if message.error() is not None:
+                    if message.error().code() != KafkaError._PARTITION_EOF:  # noqa: SLF001  # public in librdkafka
+                        raise UserError(f"{topic}:{partition}: {text_of(message.error())}", UNREACHABLE)
+                    continue
+                if expected == count:
+                    return  # written since
+                if message.offset() != expected:
+                    raise UserError(f"{topic}:{partition} has no record at offset {expected}", _FAILED)
+                expected, last = expected + 1, system.monotonic()
+                headers = tuple((name.encode(), value) for name, value in message.headers() or ())
+                yield _Content(message.timestamp()[1], message.key(), message.value(), headers)
+            if system.monotonic() - last > _PATIENCE_S:
+                raise UserError(f"{topic}:{partition} is not read beyond offset {expected}", UNREACHABLE)
+    finally:
+        consumer.close()
+
+
+def objections(settings: Mapping[str, str], oldest_ms: int, now_ms: int) -> Iterator[str]:
+    """Yield what in a target's settings would change or remove what is written to it.
+
+    Args:
+        settings: the topic's, by name.
+        oldest_ms: the oldest timestamp of what is written, ms since the epoch.
+        now_ms: the present time.
+    """
+    if settings.get("message.timestamp.type") == "LogAppendTime":
+        yield "message.timestamp.type=LogAppendTime would give records other timestamps; set CreateTime"
+    if "compact" in settings.get("cleanup.policy", ""):
+        yield f"cleanup.policy={settings['cleanup.policy']} would remove records; set delete"
+    retention = int(settings.get("retention.ms", -1))
+    if 0 <= retention < now_ms - oldest_ms:
+        yield f"retention.ms={retention} would remove records that are older; set -1"
+    if int(settings.get("retention.bytes", -1)) >= 0:
+        yield f"retention.bytes={settings['retention.bytes']} may remove records; set -1"
