@@ -73,7 +73,7 @@ class ClusterView:
         return str(self._answer(ask, "its id").cluster_id)
 
     def topic(self, name: str) -> Topic | None:
-        """Return a topic; None: there is none (or it may not be described, where the cluster does not tell these apart)."""
+        """Return a topic; None: there is none, or the cluster does not tell us that there is."""
         try:
             described: Any = answer(self.admin, describe_topic(self.admin, name))
         except KafkaException as error:

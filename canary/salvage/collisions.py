@@ -5,8 +5,6 @@ SQLite deletes it with its connection, and keeps a few MB of it in memory. A key
 
 import hashlib
 import sqlite3
-from contextlib import closing
-from typing import Self
 
 
 class Keys:
@@ -20,12 +18,9 @@ class Keys:
         self._pending: dict[int, dict[bytes, int]] = {}
         self.empty = True
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        with closing(self._database):
-            self._pending.clear()
+    def close(self) -> None:
+        """Delete the database."""
+        self._database.close()
 
     def add(self, key: bytes) -> None:
         """Take the key of a record that may be salvaged."""

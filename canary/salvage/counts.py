@@ -27,7 +27,8 @@ class Counts:
         salvaged: what is written, or would be.
         collisions: of these, those whose key has a newer record in the cluster; None: nobody looked.
         missing: of committed to undecided, those within what the cluster should have; None: not verified.
-        changed: records that the cluster has at the same offset in the same epoch, with other bytes; None: not verified.
+        changed: records that the cluster has at the same offset in the same epoch, with other bytes;
+            None: not verified.
         unverified: held, and behind what the cluster lets be read; None: not verified.
     """
 

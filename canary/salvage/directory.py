@@ -4,12 +4,10 @@ Kafka holds a POSIX lock on ``.lock`` of the log directory while it runs. ``meta
 ``partition.metadata`` the topic's id (KIP-516), ``leader-epoch-checkpoint`` where each leader epoch begins (KIP-101).
 """
 
-import base64
 import errno
 import fcntl
 import re
 import struct
-import uuid
 from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,7 +27,7 @@ class Replica:
     """A partition's folder.
 
     Attributes:
-        topic_id: as UUID; None: the folder does not tell, as before Kafka 2.8.
+        topic_id: as Kafka writes it; None: the folder does not tell, as before Kafka 2.8.
         epochs: (leader epoch, its first offset), as the checkpoint has them; empty without one.
     """
 
@@ -93,7 +91,7 @@ def _replica(path: Path) -> Replica:
     match = _PARTITION.fullmatch(path.name)
     assert match is not None  # noqa: S101  # the caller looked
     metadata = _properties(path / "partition.metadata", ":")
-    return Replica(match["topic"], int(match["partition"]), path, _uuid(metadata.get("topic_id")), _checkpointed(path))
+    return Replica(match["topic"], int(match["partition"]), path, metadata.get("topic_id"), _checkpointed(path))
 
 
 def _properties(path: Path, separator: str = "=") -> dict[str, str]:
@@ -101,14 +99,6 @@ def _properties(path: Path, separator: str = "=") -> dict[str, str]:
         return {}
     lines = (line.partition(separator) for line in path.read_text("utf-8", "replace").splitlines())
     return {name.strip(): value.strip() for name, found, value in lines if found and not name.startswith("#")}
-
-
-def _uuid(text: str | None) -> str | None:
-    """Return Kafka's 22 characters of Base64 as a UUID."""
-    try:
-        return str(uuid.UUID(bytes=base64.urlsafe_b64decode(f"{text}=="))) if text else None
-    except ValueError:
-        return None
 
 
 def _checkpointed(path: Path) -> tuple[tuple[int, int], ...]:

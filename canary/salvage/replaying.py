@@ -13,6 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+import structlog
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
 from canary.errors import UserError
@@ -25,7 +26,10 @@ GAPLESS: Final[dict[str, Any]] = {"enable.idempotence": True, "enable.gapless.gu
 """A record that cannot be written ends the producer: none behind it may pass it."""
 _PATIENCE_S: Final = 120.0
 _POLL_S: Final = 0.5
+_LAST_S: Final = 10.0
 _FAILED: Final = 1
+
+log = structlog.get_logger(__name__)
 
 Show = Callable[[str, int, int], None]
 
@@ -130,41 +134,65 @@ def _content(row: Salvaged) -> _Content:
     return _Content(stamp, row.key, row.value, row.headers)
 
 
-def _write(part: Part, topic: str, before: int, producer: Producer, show: Callable[[int], None]) -> None:
-    delivered, failure = before, None
+class _Delivery:
+    """Writes to one partition; counts what the cluster has taken, up to the first failure."""
 
-    def reported(error: KafkaError | None, _message: Message) -> None:
-        nonlocal delivered, failure
-        if error is None:
-            delivered += 1
-        elif failure is None:
-            failure = text_of(error)
+    def __init__(self, producer: Producer, topic: str, partition: int, before: int) -> None:
+        self._producer = producer
+        self._place = (topic, partition)
+        self.delivered = before
+        self.failure = ""
 
-    for row in itertools.islice(rows(part.file) if part.file else (), before, None):
+    def write(self, row: Salvaged) -> None:
+        """Write a record, once there is room in the producer's queue."""
+        topic, partition = self._place
         stamp = {"timestamp": row.timestamp_ms} if row.timestamp_ms > 0 else {}
         headers = [(name.decode(), value) for name, value in row.headers] or None
-        while failure is None:
+        while not self.failure:
             try:
-                producer.produce(topic, row.value, row.key, part.partition, reported, headers=headers, **stamp)
+                self._producer.produce(topic, row.value, row.key, partition, self._reported, headers=headers, **stamp)
                 break
             except BufferError:
-                producer.poll(_POLL_S)
+                self._producer.poll(_POLL_S)
             except KafkaException as error:
-                failure = text_of(error.args[0])
-        producer.poll(0)
-        if failure is not None:
-            break
-        show(delivered)
-    while failure is None and producer.flush(_POLL_S):
-        show(delivered)
-    if failure is not None:
+                self.failure = text_of(error.args[0])
+        self._producer.poll(0)
+
+    def _reported(self, error: KafkaError | None, _message: Message) -> None:
+        if error is None:
+            self.delivered += 1
+        else:
+            self.failure = self.failure or text_of(error)
+
+
+def _write(part: Part, topic: str, before: int, producer: Producer, show: Callable[[int], None]) -> None:
+    """Write what is behind the first ``before`` records.
+
+    Raises:
+        UserError: one was refused, or not answered for in time; what is written stays.
+    """
+    delivery = _Delivery(producer, topic, part.partition, before)
+    try:
+        for row in itertools.islice(rows(part.file) if part.file else (), before, None):
+            delivery.write(row)
+            if delivery.failure:
+                break
+            show(delivery.delivered)
+        while not delivery.failure and producer.flush(_POLL_S):
+            show(delivery.delivered)
+    except KeyboardInterrupt:
+        producer.purge(in_flight=False)  # what is under way is waited for
+        producer.flush(_LAST_S)
+        log.info("replay_stopped", topic=topic, partition=part.partition, written=delivery.delivered, of=part.records)
+        raise
+    if delivery.failure:
         producer.purge()
         raise UserError(
-            f"{topic}:{part.partition}: {delivered} of {part.records} records are written, then: {failure}; "
-            "the same command goes on behind them",
+            f"{topic}:{part.partition}: {delivery.delivered} of {part.records} records are written, then: "
+            f"{delivery.failure}; the same command goes on behind them",
             UNREACHABLE,
         )
-    show(delivered)
+    show(delivery.delivered)
 
 
 def _end(consumer_of: Callable[[], Consumer], topic: str, part: Part) -> int:

@@ -44,15 +44,16 @@ def salvage(
     if strangers and not any_topic_id:
         raise UserError(
             "; ".join(f"topic {name} in cluster {view.name}: {why}" for name, why in strangers.items())
-            + ". Nothing of it can be in the cluster: leave the topic out (--topic), or salvage all of it (--any-topic-id)"
+            + ". Nothing of it is in the cluster: leave it out (--topic), or salvage all of it (--any-topic-id)"
         )
     found = []
-    for replica in directory.replicas:
+    for number, replica in enumerate(directory.replicas, 1):
         log = _log(view, replica, topics[replica.topic], same=replica.topic not in strangers)
         one = Partition(replica, log, wanted, show).salvage(out)
-        if why := strangers.get(replica.topic):
-            one.notes.append(f"the topic: {why}; all that committed is taken")
+        if replica.topic in strangers:
+            one.notes.append(f"the topic: {strangers[replica.topic]}; all that committed is taken")
         found.append(one)
+        show("partitions", number, len(directory.replicas))
     document = _manifest(view, cluster_id, directory, topics, found, wanted)
     if out is not None:
         write_manifest(out, document)

@@ -153,7 +153,7 @@ def rows(path: Path) -> Iterator[Salvaged]:
         with pq.ParquetFile(path) as parquet:
             for batch in parquet.iter_batches(1000):
                 for values in zip(*(column.to_pylist() for column in batch.columns), strict=True):
-                    row = Salvaged(*values)
+                    row: Any = Salvaged(*values)
                     yield row._replace(headers=tuple((one["key"], one["value"]) for one in row.headers))
     except (OSError, pa.ArrowException, TypeError) as error:
         raise UserError(f"{path} cannot be read: {error}") from error

@@ -6,7 +6,7 @@ from there on (newer records of these keys); and a last time, to count and to wr
 """
 
 from collections.abc import Callable, Iterator
-from contextlib import nullcontext
+from contextlib import closing, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -14,7 +14,7 @@ from typing import Final
 from canary.salvage.collisions import Keys
 from canary.salvage.counts import Counts, Found
 from canary.salvage.directory import Replica
-from canary.salvage.divergence import Fate, Holdings, spans
+from canary.salvage.divergence import Fate, spans
 from canary.salvage.outcomes import Outcomes
 from canary.salvage.salvaged import Salvaged, Writer, writing
 from canary.salvage.segments import Damage, scan, segments
@@ -25,6 +25,10 @@ from canary.wire.records import Batch, Record
 Show = Callable[[str, int, int], None]
 """Of a step: what, done, in all."""
 _NO_END: Final = 1 << 62
+_LONG: Final = 4
+"""Of so many segments the reading is shown, segment by segment."""
+_MANY: Final = 100_000
+"""Of more offsets in the cluster."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,11 +91,10 @@ class Partition:
         """
         survey = self._survey()
         if self._wanted.verify:
-            show = f"{self._replica.name}: compared with the cluster"
-            self._verified = verified(self._read(show, 0), self._log)
+            self._verified = verified(self._read("compared with the cluster", 0), self._log)
             if self._verified.missing:
                 survey.gone_from(self._verified.missing[0][0])
-        with Keys() as keys:
+        with closing(Keys()) as keys:
             if survey.lowest is not None:
                 self._look(survey.lowest, keys)
                 self._ask(survey.lowest, keys)
@@ -111,11 +114,10 @@ class Partition:
         done = {path: number for number, path in enumerate(self._files)}
         last: Path | None = None
         for path, one in scan(self._files, checked_from=checked_from):
-            if path is not last:
-                self._show(what, done[path], len(done))
+            if path is not last and len(done) >= _LONG:
+                self._show(f"{self._replica.name}: {what}", done[path], len(done))
                 last = path
             yield path, one
-        self._show(what, len(done), len(done))
 
     def _fates(self, batch: Batch) -> set[Fate]:
         ends = (batch.base_offset, batch.last_offset)
@@ -123,7 +125,7 @@ class Partition:
 
     def _survey(self) -> _Survey:
         survey = _Survey()
-        for path, one in self._read(f"{self._replica.name}: headers", None):
+        for _, one in self._read("headers", None):
             if isinstance(one, Damage):
                 self._bad.append(one)
                 continue
@@ -138,7 +140,7 @@ class Partition:
     def _look(self, lowest: int, keys: Keys) -> None:
         """Fold the transactions, and take the keys of what may be gone."""
         end = 0
-        for _, one in self._read(f"{self._replica.name}: records", lowest):
+        for _, one in self._read("records", lowest):
             if isinstance(one, Damage):
                 self._outcomes.unreadable(one.offset)
                 continue
@@ -175,8 +177,10 @@ class Partition:
                 for record in batch.records():
                     if record.key is not None:
                         keys.written(record.key, record.offset, transaction_of)
-            behind = batch.last_offset + 1
-            self._show(f"{self._replica.name}: newer records", behind, max(behind, self._held.end))
+            if self._held.end - start > _MANY:
+                self._show(
+                    f"{self._replica.name}: newer records", batch.last_offset + 1 - start, self._held.end - start
+                )
 
     def _count(self, lowest: int | None, keys: Keys, writer: Writer | None) -> Counts:
         counts = Counts(collisions=0 if self._wanted.collisions else None)
@@ -184,7 +188,7 @@ class Partition:
             found = self._verified
             counts.missing, counts.changed, counts.unverified = 0, found.changed, found.unverified
         self._bad.clear()
-        for path, one in self._read(f"{self._replica.name}: written", 0 if self._wanted.verify else lowest):
+        for path, one in self._read("written", 0 if self._wanted.verify else lowest):
             if isinstance(one, Damage):
                 self._bad.append(one)
                 continue

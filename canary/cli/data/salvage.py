@@ -17,7 +17,7 @@ from canary.errors import UserError
 if TYPE_CHECKING:
     from canary.salvage.cluster import ClusterView
     from canary.salvage.replaying import Part, Replayed
-    from canary.settings import ClusterSettings, Settings
+    from canary.settings import ClusterSettings
 
 _COLUMNS: Final = ("records", "held", "expired", "committed", "aborted", "undecided", "salvaged", "collisions")
 _NOT_VERIFIED: Final = ("missing", "changed", "unverified")
@@ -107,7 +107,7 @@ def replay(
     from canary.cli import progress  # noqa: PLC0415
     from canary.kafka import opening  # noqa: PLC0415
     from canary.kafka.quiet import calm, quiet_logger  # noqa: PLC0415
-    from canary.salvage.replaying import GAPLESS, replay as write  # noqa: PLC0415
+    from canary.salvage import replaying  # noqa: PLC0415
     from canary.salvage.salvaged import manifest_of  # noqa: PLC0415
     from canary.settings import consumer_config, producer_config  # noqa: PLC0415
     from canary.threads.ending import ended_by_sigterm  # noqa: PLC0415
@@ -122,10 +122,10 @@ def replay(
         parts = _parts(directory, manifest, source)
         _target(view, where, to_topic, source, parts, create=create)
         name = "salvage"
-        properties = calm(producer_config(where), name, forced=GAPLESS)
+        properties = calm(producer_config(where), name, forced=replaying.GAPLESS)
         producer = opening.producer(properties, quiet_logger(name))
         reading = calm(consumer_config(where, "read_committed"), name)
-        done = write(parts, to_topic, producer, lambda: opening.consumer(reading, quiet_logger(name)), show)
+        done = replaying.replay(parts, to_topic, producer, lambda: opening.consumer(reading, quiet_logger(name)), show)
     rows = [one._asdict() for one in done]
     untimed = sum(part.untimed for part in parts)
     document = {"topic": to_topic, "cluster": where.name, "partitions": rows, "untimed": untimed}
@@ -180,7 +180,7 @@ def _parts(directory: Path, manifest: dict[str, Any], source: dict[str, Any]) ->
     return list(parts.values())
 
 
-def _target(  # noqa: PLR0913  # what a topic is looked at for
+def _target(  # what a topic is looked at for
     view: ClusterView,
     cluster: ClusterSettings,
     name: str,
@@ -253,7 +253,8 @@ def _remarks(document: dict[str, Any]) -> Iterator[str]:
             yield f"{name}: damaged ({damage['what']}): {place}, from offset {damage['offset']} on"
         for open_ in one["undecided"]:
             said = f"; the cluster says {open_['cluster_says']} at {open_['at']}" if open_["cluster_says"] else ""
-            yield f"{name}: transaction of producer {open_['producer_id']} from offset {open_['first']} on: undecided{said}"
+            place = f"of producer {open_['producer_id']} from offset {open_['first']} on"
+            yield f"{name}: transaction {place}: undecided{said}"
         for note in one["notes"]:
             yield f"{name}: {note}"
 

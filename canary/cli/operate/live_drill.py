@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from canary.drills.rig.result import Brokers
     from canary.drills.stage import Stage
     from canary.lab import Lab
-    from canary.settings import ClusterSettings, Settings
     from storage.store.values import DrillRun
 
 _NOT_POSSIBLE = 3
