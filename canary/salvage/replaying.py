@@ -7,7 +7,8 @@ end says how far an earlier run came: a second run compares what is there, and g
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
+from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -27,6 +28,7 @@ GAPLESS: Final[dict[str, Any]] = {"enable.idempotence": True, "enable.gapless.gu
 _PATIENCE_S: Final = 120.0
 _POLL_S: Final = 0.5
 _LAST_S: Final = 10.0
+_AT_ONCE: Final = 1000
 _FAILED: Final = 1
 
 log = structlog.get_logger(__name__)
@@ -73,7 +75,7 @@ def replay(
     parts: list[Part],
     topic: str,
     producer: Producer,
-    consumer_of: Callable[[], Consumer],
+    consumer: Consumer,
     show: Show,
 ) -> list[Replayed]:
     """Write what the target does not have yet, and compare all of it.
@@ -82,7 +84,7 @@ def replay(
         parts: of each partition.
         topic: the target, with as many partitions.
         producer: made with GAPLESS.
-        consumer_of: makes an assigned consumer that is told of the ends of partitions.
+        consumer: is assigned to the target.
         show: is told of steps.
 
     Raises:
@@ -90,13 +92,13 @@ def replay(
     """
     done = []
     for part in parts:
-        before = _end(consumer_of, topic, part)
+        before = _end(consumer, topic, part)
         if part.records:
             what = f"{topic}:{part.partition}"
-            _compared(part, topic, before, consumer_of, lambda _: None)
+            _compared(part, topic, before, consumer, lambda _: None)
             _write(part, topic, before, producer, partial(_shown, show, f"{what} written", part.records))
-            _compared(part, topic, part.records, consumer_of, partial(_shown, show, f"{what} compared", part.records))
-            _end(consumer_of, topic, part)
+            _compared(part, topic, part.records, consumer, partial(_shown, show, f"{what} compared", part.records))
+            _end(consumer, topic, part)
         done.append(Replayed(part.partition, before, part.records - before))
     return done
 
@@ -195,20 +197,17 @@ def _write(part: Part, topic: str, before: int, producer: Producer, show: Callab
     show(delivery.delivered)
 
 
-def _end(consumer_of: Callable[[], Consumer], topic: str, part: Part) -> int:
+def _end(consumer: Consumer, topic: str, part: Part) -> int:
     """Return how many records a partition of the target holds.
 
     Raises:
         UserError: no answer, its beginning is gone, or it holds more than it is to have.
     """
-    consumer = consumer_of()
     try:
         place = TopicPartition(topic, part.partition)
         start, end = consumer.get_watermark_offsets(place, timeout=_PATIENCE_S / 4, cached=False)
     except KafkaException as error:
         raise UserError(f"{topic}:{part.partition}: {text_of(error.args[0])}", UNREACHABLE) from error
-    finally:
-        consumer.close()
     if start > 0:
         raise UserError(f"{topic}:{part.partition} begins at offset {start}: records of it are gone; name a new topic")
     if end > part.records:
@@ -219,9 +218,7 @@ def _end(consumer_of: Callable[[], Consumer], topic: str, part: Part) -> int:
     return int(end)
 
 
-def _compared(
-    part: Part, topic: str, count: int, consumer_of: Callable[[], Consumer], show: Callable[[int], None]
-) -> None:
+def _compared(part: Part, topic: str, count: int, consumer: Consumer, show: Callable[[int], None]) -> None:
     """Read the first ``count`` records of the target, and compare them.
 
     Raises:
@@ -229,33 +226,30 @@ def _compared(
     """
     if part.file is None or count == 0:
         return
-    there_now = _read(consumer_of, topic, part.partition, count)
-    for number, (there, row) in enumerate(zip(there_now, rows(part.file), strict=False)):
-        expected = _content(row)
-        if there._replace(timestamp_ms=there.timestamp_ms if expected.timestamp_ms else None) != expected:
-            raise UserError(
-                f"{topic}:{part.partition} has another record at offset {number} than was salvaged from offset "
-                f"{row.offset}: others write there, or the topic changes timestamps; name a new topic",
-                _FAILED,
-            )
-        show(number + 1)
+    with closing(_read(consumer, topic, part.partition, count)) as found:
+        for number, (there, row) in enumerate(zip(found, rows(part.file), strict=False)):
+            expected = _content(row)
+            if there._replace(timestamp_ms=there.timestamp_ms if expected.timestamp_ms else None) != expected:
+                raise UserError(
+                    f"{topic}:{part.partition} has another record at offset {number} than was salvaged from offset "
+                    f"{row.offset}: others write there, or the topic changes timestamps; name a new topic",
+                    _FAILED,
+                )
+            show(number + 1)
 
 
-def _read(consumer_of: Callable[[], Consumer], topic: str, partition: int, count: int) -> Iterator[_Content]:
+def _read(consumer: Consumer, topic: str, partition: int, count: int) -> Generator[_Content]:
     """Yield the records at offsets 0 to ``count`` - 1; there is one at each, or that is an error."""
-    consumer = consumer_of()
     expected = 0
     try:
         consumer.assign([TopicPartition(topic, partition, 0)])
         last = system.monotonic()
         while expected < count:
-            for message in consumer.consume(1000, _POLL_S):
+            for message in consumer.consume(min(_AT_ONCE, count - expected), _POLL_S):
                 if message.error() is not None:
                     if message.error().code() != KafkaError._PARTITION_EOF:  # noqa: SLF001  # public in librdkafka
                         raise UserError(f"{topic}:{partition}: {text_of(message.error())}", UNREACHABLE)
                     continue
-                if expected == count:
-                    return  # written since
                 if message.offset() != expected:
                     raise UserError(f"{topic}:{partition} has no record at offset {expected}", _FAILED)
                 expected, last = expected + 1, system.monotonic()
@@ -264,7 +258,7 @@ def _read(consumer_of: Callable[[], Consumer], topic: str, partition: int, count
             if system.monotonic() - last > _PATIENCE_S:
                 raise UserError(f"{topic}:{partition} is not read beyond offset {expected}", UNREACHABLE)
     finally:
-        consumer.close()
+        consumer.unassign()
 
 
 def objections(settings: Mapping[str, str], oldest_ms: int, now_ms: int) -> Iterator[str]:

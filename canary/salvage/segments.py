@@ -14,6 +14,8 @@ from typing import Final, Literal
 from canary.wire.errors import RecordsError
 from canary.wire.records import Batch, batches
 
+_LENGTH_AT: Final = 8
+_PREFIX: Final = 12
 _MAGIC_AT: Final = 16
 _MAGIC: Final = b"\x02"
 _CHUNK: Final = 1 << 20
@@ -120,4 +122,7 @@ class _Segment:
         if all(not any(self._view[start : start + _CHUNK]) for start in range(at, end, _CHUNK)):
             return "zeros"
         magic = at + _MAGIC_AT
-        return "torn" if magic >= end or self._data[magic : magic + 1] == _MAGIC else "no batch"
+        if magic >= end:
+            return "torn"
+        size = _PREFIX + int.from_bytes(self._data[at + _LENGTH_AT : at + _PREFIX], "big", signed=True)
+        return "torn" if self._data[magic : magic + 1] == _MAGIC and size > end - at else "no batch"

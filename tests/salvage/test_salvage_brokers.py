@@ -111,7 +111,7 @@ def ran(*words: object, status: int = 0) -> Ended:
 
 
 @pytest.fixture
-def torn(lab: Lab) -> Iterator[tuple[Writers, Path]]:
+def torn(lab: Lab) -> tuple[Writers, Path]:
     """Brokers 2 and 3 lead without what broker 1 acknowledged alone; a copy of its disk. A transaction was open."""
     admin = AdminClient({"bootstrap.servers": lab.bootstrap})
     new = NewTopic(TOPIC, num_partitions=2, replica_assignment=[[1, 2, 3], [1, 3, 2]], config=UNSAFE)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path  # typer reads it
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -125,7 +125,8 @@ def replay(
         properties = calm(producer_config(where), name, forced=replaying.GAPLESS)
         producer = opening.producer(properties, quiet_logger(name))
         reading = calm(consumer_config(where, "read_committed"), name)
-        done = replaying.replay(parts, to_topic, producer, lambda: opening.consumer(reading, quiet_logger(name)), show)
+        with closing(opening.consumer(reading, quiet_logger(name))) as consumer:
+            done = replaying.replay(parts, to_topic, producer, consumer, show)
     rows = [one._asdict() for one in done]
     untimed = sum(part.untimed for part in parts)
     document = {"topic": to_topic, "cluster": where.name, "partitions": rows, "untimed": untimed}
