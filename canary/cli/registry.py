@@ -38,7 +38,7 @@ class Command:
             group.callback()(self._function(self.name))
         for name, function in self.group.items():
             group.command(name)(self._function(function))
-        app.add_typer(group, name=self.name, help=self.help)
+        app.add_typer(group, name=self.name, help=self._function(self.name).__doc__ if self.alone else self.help)
 
     def _function(self, name: str) -> Callable[..., Any]:
         return session.with_shared_options(getattr(importlib.import_module(f"canary.cli.{self.module}"), name))

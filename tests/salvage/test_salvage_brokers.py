@@ -110,6 +110,10 @@ def ran(*words: object, status: int = 0) -> Ended:
     return ended
 
 
+def led_by_a_follower(lab: Lab, partition: int) -> bool:
+    return lab.leader(TOPIC, partition) in {2, 3}
+
+
 @pytest.fixture
 def torn(lab: Lab) -> tuple[Writers, Path]:
     """Brokers 2 and 3 lead without what broker 1 acknowledged alone; a copy of its disk. A transaction was open."""
@@ -135,7 +139,7 @@ def torn(lab: Lab) -> tuple[Writers, Path]:
     lab.resume(2)
     lab.resume(3)
     for partition in PARTITIONS:
-        until(lambda p=partition: lab.leader(TOPIC, p) in {2, 3}, PATIENCE_S, "a follower leads")
+        until(partial(led_by_a_follower, lab, partition), PATIENCE_S, "a follower leads")
     lab.start_broker(1)  # the coordinator waits for it; its log is cut, the copy is not
     payments.commit_transaction(PATIENCE_S)
     return writers, kept

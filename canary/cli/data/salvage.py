@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path  # typer reads it
 from typing import TYPE_CHECKING, Annotated, Any, Final
@@ -17,11 +17,14 @@ from canary.errors import UserError
 if TYPE_CHECKING:
     from canary.salvage.cluster import ClusterView
     from canary.salvage.replaying import Part, Replayed
+    from canary.salvage.salvaging import Wanted
     from canary.settings import ClusterSettings
 
 _COLUMNS: Final = ("records", "held", "expired", "committed", "aborted", "undecided", "salvaged", "collisions")
 _NOT_VERIFIED: Final = ("missing", "changed", "unverified")
 _UNREACHABLE: Final = 3
+_WIDTH: Final = 200
+"""Of tables in files and pipes, where nothing is to be cut off."""
 
 
 def salvage(  # noqa: PLR0913  # the options of a command
@@ -68,24 +71,38 @@ def salvage(  # noqa: PLR0913  # the options of a command
         raise UserError("give --log-dir DIR and --epochs-from CLUSTER")
     if (out is None) != dry_run:
         raise UserError("give either --out DIR or --dry-run")
-    from canary.cli import progress  # noqa: PLC0415  # structlog, Arrow and the Kafka clients take their time
+    from canary.salvage.salvaging import Wanted  # noqa: PLC0415  # Arrow and the Kafka clients take their time
+
+    wanted = Wanted(include_undecided, include_expired, collisions, verify)
+    chosen = (topic or (), partition or ())
+    document = _salvaged((log_dir, *chosen), epochs_from, wanted, out, any_topic_id=any_topic_id)
+    if json:
+        session.report(document, "", json=True)
+    else:
+        _print(document, out)
+
+
+def _salvaged(
+    source: tuple[Path, Collection[str], Collection[int]],
+    name: str,
+    wanted: Wanted,
+    out: Path | None,
+    *,
+    any_topic_id: bool,
+) -> dict[str, Any]:
+    """Return the manifest; ``source``: a log directory, topics, partitions; ``name``: of the cluster."""
+    from canary.cli import progress  # noqa: PLC0415
     from canary.salvage import run  # noqa: PLC0415
     from canary.salvage.directory import opened  # noqa: PLC0415
     from canary.salvage.salvaged import made  # noqa: PLC0415
-    from canary.salvage.salvaging import Wanted  # noqa: PLC0415
     from canary.threads.ending import ended_by_sigterm  # noqa: PLC0415
 
     settings = session.load_settings()
-    cluster = session.with_address(settings, session.cluster_named(settings, epochs_from))
-    directory = opened(log_dir, topic or (), partition or ())
-    wanted = Wanted(include_undecided, include_expired, collisions, verify)
+    cluster = session.with_address(settings, session.cluster_named(settings, name))
+    directory = opened(*source)
     to = None if out is None else made(out)
     with ended_by_sigterm(), _asking(cluster) as view, progress.shown() as show:
-        document = run.salvage(view, directory, wanted, to, any_topic_id=any_topic_id, show=show)
-    if json:
-        session.report(document, "", json=True)
-        return
-    _print(document, out)
+        return run.salvage(view, directory, wanted, to, any_topic_id=any_topic_id, show=show)
 
 
 def replay(
@@ -233,6 +250,8 @@ def _print(document: dict[str, Any], out: Path | None) -> None:
         table.add_section()
         table.add_row("total", *(_number(document["total"][name]) for name in columns))
     console = Console(highlight=False)
+    if not console.is_terminal:
+        console.width = _WIDTH
     console.print(table)
     for line in _remarks(document):
         console.print(escape(line), soft_wrap=True)
