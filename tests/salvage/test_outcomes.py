@@ -26,14 +26,18 @@ def test_each_record_has_the_outcome_of_its_own_transaction() -> None:
 def test_what_was_open_before_a_damaged_place_stays_undecided_for_its_marker_may_have_been_there() -> None:
     log = Outcomes()
     log.data(7, 0, 10)
+    log.data(9, 0, 11)
     log.unreadable(12)
+    log.data(9, 0, 14)
     log.data(7, 0, 15)
     log.marker(7, 17, committed=True)
     log.data(8, 0, 18)
     log.marker(8, 19, committed=False)
-    log.unreadable(20)
+    log.marker(9, 20, committed=False)
+    log.unreadable(21)
     assert [log.of(7, 10), log.of(7, 15), log.of(8, 18)] == ["undecided", "committed", "aborted"]
-    assert list(log.undecided()) == [Undecided(7, 0, 10, 12)]
+    assert [log.of(9, 11), log.of(9, 14)] == ["undecided", "aborted"]
+    assert list(log.undecided()) == [Undecided(7, 0, 10, 12), Undecided(9, 0, 11, 12)]
 
 
 def test_a_marker_without_records_here_ends_nothing() -> None:

@@ -6,7 +6,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from canary.salvage.counts import Found
@@ -179,6 +179,7 @@ def logged(base: int, epoch: int, wanted: list[Any]) -> list[Told]:
     return told
 
 
+@settings(max_examples=50)
 @given(
     common=st.lists(appended, max_size=4), alone=st.lists(appended, max_size=8), since=st.lists(appended, max_size=8)
 )

@@ -71,6 +71,17 @@ def test_what_is_behind_garbage_or_zeros_in_the_middle_is_found_again(tmp_path: 
         assert read(directory, None) == ([0, 4], [(SIZES[0], SIZES[1], "no batch", 2)])
 
 
+def test_what_only_looks_like_a_batch_is_not_taken_for_one(tmp_path: Path) -> None:
+    lookalike = bytearray(batch(1, 1, b"within a value").encoded())
+    lookalike[-1] ^= 1
+    outer = batch(0, 1, b"a" + bytes(lookalike) + b"z" * 50)
+    directory = folder(tmp_path, [outer, batch(1, 1, b"b")])
+    data = bytearray(only(directory).read_bytes())
+    data[:20] = b"\xff" * 20
+    only(directory).write_bytes(data)
+    assert read(directory) == ([1], [(0, len(outer.encoded()), "no batch", 0)])
+
+
 def test_what_goes_back_is_no_batch(tmp_path: Path) -> None:
     directory = folder(tmp_path, [*LOG, LOG[0]], per_segment=4)
     assert read(directory) == ([0, 2, 4], [(sum(SIZES), SIZES[0], "no batch", 6)])
