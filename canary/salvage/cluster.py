@@ -30,8 +30,15 @@ NOTHING: Final = Holdings(0, 0, ())
 _ALL: Final = 1 << 30
 _PATIENCE_S: Final = 30.0
 _AGAIN_S: Final = 0.25
-_GONE: Final = frozenset({"OFFSET_OUT_OF_RANGE", "UNKNOWN_TOPIC_OR_PARTITION", "UNKNOWN_TOPIC_ID"})
-"""Answers that do not change when the question is put again."""
+_NO_LEADER: Final = "LEADER_NOT_AVAILABLE"
+_FINAL: Final = frozenset({_NO_LEADER, "OFFSET_OUT_OF_RANGE", "UNKNOWN_TOPIC_OR_PARTITION", "UNKNOWN_TOPIC_ID"})
+"""Answers that stay the same for now: of a partition without a leader others have to decide what becomes of it."""
+
+
+class UnknownError(UserError):
+    """The cluster answers, but not for this partition: what it has of it is unknown."""
+
+    exit_status = UNREACHABLE
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +94,7 @@ class ClusterView:
     def log(self, topic: Topic, partition: int, *, same: bool = True) -> PartitionLog:
         """Return the log of a partition as it is now; not the ``same`` topic: it holds nothing of what is asked for."""
         place = TopicPartition(topic.name, partition)
+        self._again(lambda: self._leader(topic.name, partition), f"leader of {topic.name}:{partition}")
         start = self._offset(place, OffsetSpec.earliest()).offset
         if not same:
             return PartitionLog(self, topic, partition, NOTHING, start)
@@ -117,7 +125,7 @@ class ClusterView:
         described: Any = self._answer(describe_topic(self.admin, topic), f"topic {topic}")
         leader = next((one.leader for one in described.partitions if one.id == partition), None)
         if leader is None or leader.id < 0:
-            raise WireError(f"{topic}:{partition} has no leader")
+            raise WireError(f"{topic}:{partition} has no leader", code=_NO_LEADER)
         return int(leader.id)
 
     def _offset(self, place: TopicPartition, spec: OffsetSpec) -> Any:
@@ -137,7 +145,9 @@ class ClusterView:
             try:
                 return ask()
             except WireError as error:
-                if error.refused or error.code in _GONE or system.monotonic() >= deadline:
+                if error.refused or error.code in _FINAL:
+                    raise UnknownError(f"cluster {self.name}: {what}: {error}") from error
+                if system.monotonic() >= deadline:
                     raise UserError(f"cluster {self.name}: {what}: {error}", UNREACHABLE) from error
             system.sleep(_AGAIN_S)
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from canary.errors import UserError
-from canary.salvage.cluster import ClusterView, PartitionLog, Topic
+from canary.salvage.cluster import ClusterView, PartitionLog, Topic, UnknownError
 from canary.salvage.counts import FORMAT, Counts, Found
 from canary.salvage.directory import LogDirectory, Replica
 from canary.salvage.salvaged import write_manifest
@@ -20,6 +20,8 @@ def salvage(
     view: ClusterView, directory: LogDirectory, wanted: Wanted, out: Path | None, *, any_topic_id: bool, show: Show
 ) -> dict[str, Any]:
     """Salvage each partition of a directory into ``out`` (None: only count), and return the manifest.
+
+    A partition for which the cluster does not answer, such as one without a leader, is ``unknown`` there, with why.
 
     Args:
         view: the cluster.
@@ -46,15 +48,19 @@ def salvage(
             "; ".join(f"topic {name} in cluster {view.name}: {why}" for name, why in strangers.items())
             + ". Nothing of it is in the cluster: leave it out (--topic), or salvage all of it (--any-topic-id)"
         )
-    found = []
+    found, unknown = [], []
     for number, replica in enumerate(directory.replicas, 1):
-        log = _log(view, replica, topics[replica.topic], same=replica.topic not in strangers)
-        one = Partition(replica, log, wanted, show).salvage(out)
+        try:
+            log = _log(view, replica, topics[replica.topic], same=replica.topic not in strangers)
+            one = Partition(replica, log, wanted, show).salvage(out)
+        except UnknownError as error:
+            unknown.append({"topic": replica.topic, "partition": replica.partition, "reason": str(error)})
+            continue
         if replica.topic in strangers:
             one.notes.append(f"the topic: {strangers[replica.topic]}; all that committed is taken")
         found.append(one)
         show("partitions", number, len(directory.replicas))
-    document = _manifest(view, cluster_id, directory, topics, found, wanted)
+    document = _manifest(view, cluster_id, directory, topics, found, wanted) | {"unknown": unknown}
     if out is not None:
         write_manifest(out, document)
     return document

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.kafka, pytest.mark.quick]
 
-TOPIC, AGAIN = "orders", "orders.salvaged"
+TOPIC, EMPTY, AGAIN = "orders", "empty", "orders.salvaged"
 UNSAFE = {"min.insync.replicas": "1", "unclean.leader.election.enable": "true", "retention.ms": "-1"}
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 PARTITIONS = (0, 1)
@@ -119,7 +119,9 @@ def torn(lab: Lab) -> tuple[Writers, Path]:
     """Brokers 2 and 3 lead without what broker 1 acknowledged alone; a copy of its disk. A transaction was open."""
     admin = AdminClient({"bootstrap.servers": lab.bootstrap})
     new = NewTopic(TOPIC, num_partitions=2, replica_assignment=[[1, 2, 3], [1, 3, 2]], config=UNSAFE)
-    admin.create_topics([new])[TOPIC].result(PATIENCE_S)
+    empty = NewTopic(EMPTY, num_partitions=1, replica_assignment=[[2, 1]])
+    for made in admin.create_topics([new, empty]).values():
+        made.result(PATIENCE_S)
     writers = Writers(lab.bootstrap)
     writers.write(100)
     payments = Producer({"bootstrap.servers": lab.bootstrap, "transactional.id": "payments", "linger.ms": 0})
@@ -155,14 +157,27 @@ def test_what_a_lone_leader_acknowledged_comes_back_from_its_disk_exactly(
     config.write_text(
         json.dumps({"clusters": [{"name": "prod", "kafka": {"bootstrap.servers": lab.bootstrap}}]}), encoding="utf-8"
     )
-    from_copy = ("--config", config, "salvage", "--log-dir", kept, "--epochs-from", "prod", "--topic", TOPIC)
+    from_copy = (
+        "--config",
+        config,
+        "salvage",
+        "--log-dir",
+        kept,
+        "--epochs-from",
+        "prod",
+        "--topic",
+        TOPIC,
+        "--topic",
+        EMPTY,
+    )
     dry = json.loads(ran(*from_copy, "--dry-run", "--verify", "--json").out)
     out = tmp_path / "salvaged"
     wet = json.loads(ran(*from_copy, "--out", out, "--verify", "--json").out)
     for document in (dry, wet):
         assert document["total"] == wet["total"]
     assert [one["counts"] for one in dry["partitions"]] == [one["counts"] for one in wet["partitions"]]
-    for entry in wet["partitions"]:
+    assert (wet["unknown"], wet["partitions"][0]["counts"]["records"]) == ([], 0)
+    for entry in wet["partitions"][1:]:
         partition, counts = entry["partition"], entry["counts"]
         there = set(read(lab, TOPIC, partition).values())
         gone = {offset: one for offset, one in acked[partition] if one not in there}
@@ -195,8 +210,9 @@ def test_what_a_lone_leader_acknowledged_comes_back_from_its_disk_exactly(
         assert counts["held"] == 100 + undecided
         assert (counts["missing"], counts["changed"], counts["unverified"], entry["damage"]) == (0, 0, 0, [])
         assert [one["cluster_says"] for one in entry["undecided"]] == ["commit"] * undecided
-    ran("--config", config, "salvage", "replay", out, "--to-topic", TOPIC, status=2)
-    replayed = ran("--config", config, "salvage", "replay", out, "--to-topic", AGAIN, "--create")
+    replay = ("--config", config, "salvage", "replay", out, "--topic", TOPIC, "--to-topic")
+    ran(*replay, TOPIC, status=2)
+    replayed = ran(*replay, AGAIN, "--create")
     assert "400 records read back: 0 missing, 0 added, in order." in replayed.out
     for partition in PARTITIONS:
         back = read(lab, AGAIN, partition)
@@ -204,5 +220,5 @@ def test_what_a_lone_leader_acknowledged_comes_back_from_its_disk_exactly(
         assert list(back) == list(range(200))
         assert [one[2] for one in back.values()] == [row["value"] for row in rows.values()]
         assert [one[0] for one in back.values()] == [row["timestamp_ms"] for row in rows.values()]
-    again = ran("--config", config, "salvage", "replay", out, "--to-topic", AGAIN, "--json")
+    again = ran(*replay, AGAIN, "--json")
     assert [(one["before"], one["written"]) for one in json.loads(again.out)["partitions"]] == [(200, 0), (200, 0)]

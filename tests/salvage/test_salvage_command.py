@@ -95,7 +95,8 @@ def test_people_are_told_what_is_unknown_damaged_and_undecided(capsys: pytest.Ca
         "undecided": [{"producer_id": 5, "first": 6, "cluster_says": "commit", "at": 12}],
         "notes": ["[a] note"],
     }
-    _print({"options": {"verify": False}, "partitions": [entry], "total": {}}, None)
+    unknown = {"topic": "orders", "partition": 1, "reason": "no leader"}
+    _print({"options": {"verify": False}, "partitions": [entry], "total": {}, "unknown": [unknown]}, None)
     said = capsys.readouterr().out
     for words in (
         "unknown",
@@ -103,6 +104,7 @@ def test_people_are_told_what_is_unknown_damaged_and_undecided(capsys: pytest.Ca
         "orders-0: damaged (torn): 0.log at byte 61, 5 bytes, from offset 9 on",
         "orders-0: transaction of producer 5 from offset 6 on: undecided; the cluster says commit at 12",
         "orders-0: [a] note",
+        "orders-1: UNKNOWN what is gone: no leader",
         "Nothing was written.",
     ):
         assert words in said

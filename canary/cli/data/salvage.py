@@ -61,7 +61,7 @@ def salvage(  # noqa: PLR0913  # the options of a command
     """Write what a former leader's log directory holds, and the cluster no longer does, to Parquet files.
 
     The directory is only read; its broker must not run. Files hold keys and values, and only you may read them. Exit
-    status 0, 2 for bad input, 3 if the cluster does not answer.
+    status 0, 2 for bad input, 3 if the cluster does not answer (for a partition: the others are done).
 
     Example: canary salvage --log-dir /keep/data --epochs-from prod-eu --topic orders --dry-run
     """
@@ -80,6 +80,8 @@ def salvage(  # noqa: PLR0913  # the options of a command
         session.report(document, "", json=True)
     else:
         _print(document, out)
+    if document["unknown"]:
+        raise typer.Exit(_UNREACHABLE)
 
 
 def _salvaged(
@@ -263,6 +265,8 @@ def _number(count: int | None) -> str:
 
 
 def _remarks(document: dict[str, Any]) -> Iterator[str]:
+    for one in document["unknown"]:
+        yield f"{one['topic']}-{one['partition']}: UNKNOWN what is gone: {one['reason']}"
     for one in document["partitions"]:
         name = f"{one['topic']}-{one['partition']}"
         for span in one["log"]:
