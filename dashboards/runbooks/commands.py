@@ -228,6 +228,15 @@ RESET: Final = _tool(
     "NEW-OFFSET",
 )
 
+# What a kept copy has, and the cluster does not.
+SALVAGE_COUNT: Final = Command(
+    "canary salvage --log-dir {keep} --epochs-from {cluster} --topic {topic} --dry-run", "canary"
+)
+SALVAGE: Final = Command(
+    "canary salvage --log-dir {keep} --epochs-from {cluster} --topic {topic} --out {keep}/salvaged", "canary"
+)
+REPLAY: Final = Command("canary salvage replay {keep}/salvaged --to-topic {topic}.salvaged --create", "canary")
+
 # A throwaway broker that serves what was kept.
 RESCUE_UP: Final = Command("canary lab up --directory {keep}/lab --brokers 1", "canary", "127.0.0.1")
 RESCUE_TOPIC: Final = Command(

@@ -29,6 +29,8 @@ EXTENT: Final = (
     shared.READ_EVERYTHING,
 )
 RECOVER: Final = (
+    shared.SALVAGE,
+    shared.REPLAY,
     shared.RESCUE,
     shared.READ_THE_RESCUED,
     shared.WRITE_AGAIN,

@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 import structlog
 
 from canary.settings import Settings, UserError, load
+from canary.threads.ending import ended_by_sigterm
 from spark_reconcile.dump import fingerprints
 from spark_reconcile.dump.dumping import Dumped, Wanted, dump
 from spark_reconcile.dump.kept_dump import FULL_EVERY_NS, Kept, Range, expiry_ns, keep, kept, recognised, size
@@ -307,7 +308,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     settings = load(options.config, os.environ)
     ticket = Ticket(options.reconciliation, options.holder, options.cluster)
-    with session.ended_by_sigterm():
+    with ended_by_sigterm():
         try:
             with (
                 Store.connect(settings.store.url.get_secret_value(), timeout=60) as store,
