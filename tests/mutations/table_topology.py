@@ -170,7 +170,7 @@ TOPOLOGY: Final[list[Mutation]] = [
         ("            broker.returned_watched_ns = None\n            if", "            if"),
         ("            broker.refilling = 0\n", ""),
         ("        broker.since_ns = scope.state.now_ns\n        scope.found.changes", "        scope.found.changes"),
-        (", leader_epoch=place.epoch\n", "\n"),
+        ("isr, start, place.epoch)", "isr, start)"),
         ('for number in text.split(",") if number]', 'for number in text.split(",")]'),
     ),
     *mutations(
