@@ -13,6 +13,8 @@ from canary.wire.errors import WireError
 
 _NAMES_S: Final = 30.0
 """How often it is asked which topics there are."""
+_GONE_S: Final = 5.0
+"""The same while there is no answer about one: it may be gone."""
 _MOST: Final = 20
 """Epochs of a log at first sight, the latest ones: elections while the canary was down."""
 
@@ -39,6 +41,7 @@ class EpochWatcher(WireWatcher):
     ) -> None:
         super().__init__("epoch-watcher", config, clock, interval_s)
         self._chosen = Selection(topics)
+        self._literal = [one for one in topics if not set(one) & set("*?[")]
         self._ours = frozenset(ours)
         self._inbox = inbox
         self._lineages = Lineages()
@@ -52,14 +55,15 @@ class EpochWatcher(WireWatcher):
         from canary.wire.replicas import described, names  # noqa: PLC0415  # the same
 
         if system.monotonic() >= self._names_due:
-            self._names = [one for one in names(admin) if self._chosen.topic(one) and one not in self._ours]
+            found_now = {one for one in names(admin) if self._chosen.topic(one)}  # of what may not be described none
+            self._names = sorted((found_now | {*self._literal}) - self._ours)
             self._names_due = system.monotonic() + _NAMES_S
         errors: dict[Place, WireError] = {}
         presents: dict[Place, Present] = {}
         for name, found in described(admin, self._names).items():
             if isinstance(found, WireError):
                 errors[name, -1] = found
-                self._names_due = float("-inf")  # it may be gone
+                self._names_due = min(self._names_due, system.monotonic() + _GONE_S)
                 continue
             for one in found:
                 if one.leader is None or one.leader_epoch < 0:
