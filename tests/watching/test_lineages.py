@@ -80,6 +80,7 @@ def test_a_topic_that_is_made_again_is_another_one() -> None:
     told = Told()
     told.look(0, 100, ((0, 0),))
     assert told.look(0, 0, ((0, 0),), topic_id="b") == [(1, 0, 0, 0)]
+    assert told.wanted == -1
     told.lineages.forget({PLACE})
     assert told.lineages.places == set()
 

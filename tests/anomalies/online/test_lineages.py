@@ -50,6 +50,17 @@ def test_the_high_watermark_outlives_epochs_in_which_none_was_told_and_the_canar
     assert (found.evidence["cut"], found.evidence["leader_epoch_before"]) == ([119, 120], 4)
 
 
+def test_a_boundary_that_is_not_known_is_no_cut_and_a_leader_that_knows_less_takes_nothing_back() -> None:
+    c = cluster()
+    told(c, 4, 60, 120)
+    told(c, 5, -1, 90)
+    told(c, 4, 60, 100)
+    assert c.said == []
+    told(c, 5, 110)
+    (found,) = c.open.values()
+    assert found.evidence["cut"] == [110, 120]
+
+
 def test_the_first_of_several_epochs_shows_the_cut() -> None:
     c = cluster()
     told(c, 4, 60, 120)
@@ -71,6 +82,7 @@ def test_a_topic_made_again_or_without_an_id_is_not_judged() -> None:
     without = cluster()
     told(without, 4, 60, 120, topic_id=None)
     told(without, 5, 0, 10, topic_id=None)
+    told(without, 6, 5, 12)
     assert without.said == []
 
 

@@ -26,7 +26,6 @@ def seen(scope: Scope, fact: f.EpochSeen) -> None:
         top.lineages[key] = fresh
     elif fact.leader_epoch > known.epoch:
         top.lineages[key] = fresh
-        fresh.said = known.said
         if fact.start < known.end:
             _cut(scope, fact, known, fresh)
         elif known.end > fresh.end:
