@@ -297,6 +297,24 @@ METRICS: dict[str, Metric] = {
         ),
         _gauge("canary_hanging_transactions", "Transactions that hang in partitions under watch.transactions."),
         _gauge("canary_transactions_unknown", "1 while hanging transactions cannot be looked for."),
+        _gauge("canary_epochs_watched", "Partitions of topics under watch.epochs."),
+        _gauge(
+            "canary_epochs_unknown",
+            "Of how many of them epochs or high watermark are not known now; at least 1 while nothing is.",
+        ),
+        _gauge("canary_quorum_unknown", "1 while nothing is known of the metadata quorum (watch.quorum)."),
+        _gauge("canary_quorum_leader", "Id of the controller that leads the metadata quorum."),
+        _gauge("canary_quorum_epoch", "Epoch of its election."),
+        _gauge(
+            "canary_quorum_voter_lag",
+            "Entries of the metadata log that a controller does not have.",
+            ("cluster", "node"),
+        ),
+        _gauge(
+            "canary_quorum_voter_behind_seconds",
+            "For how long a controller has not had all entries of the metadata log, by the leader's clock.",
+            ("cluster", "node"),
+        ),
         _gauge(
             "canary_api_certificate_expiry_timestamp_seconds",
             "When the certificate that the API presents expires.",

@@ -109,4 +109,15 @@ class WatchSettings(Section):
         description="How long a transaction may be open before it is a violation. Left out: as long as the cluster "
         "lets one be open (transaction.max.timeout.ms), and a minute more (duration).",
     )
+    epochs: tuple[_Pattern, ...] = Field(
+        (),
+        description="Names or patterns of topics that are not probed whose leader epochs are watched: where each "
+        "begins, and whether an election cut off what readers had been given. Needs the right to Describe them; their "
+        "leaders and replicas are watched, too.",
+    )
+    quorum: bool = Field(
+        False,
+        description="Whether the metadata quorum of a KRaft cluster is asked which controller leads, and how far the "
+        "others are. Needs the right to Describe the cluster.",
+    )
     redpanda: RedpandaSettings = Field(default_factory=RedpandaSettings, description="Redpanda only.")  # type: ignore[arg-type]

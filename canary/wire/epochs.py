@@ -7,20 +7,24 @@ An epoch in which nothing was appended leaves no trace once the next one begins.
 
 import itertools
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
-from kafka.protocol.consumer.offsets import OffsetForLeaderEpochRequest
+from kafka.protocol.consumer.offsets import ListOffsetsRequest, OffsetForLeaderEpochRequest
 
 from canary.wire.client import asked, failed
 from canary.wire.errors import WireError
 
+_T = TypeVar("_T")
 Place = tuple[str, int]
 """Topic and partition."""
 _WITH_EPOCH: Final = 1
 """The first version whose answer names the epoch: Kafka 2.0. Up to version 2 (2.2) it asks for ClusterAction."""
 _CONSUMER: Final = -1
+_LATEST: Final = -1
+_FENCED: Final = 4
+"""The first version of ListOffsets that names the leader epoch which the leader must have: Kafka 2.1."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,22 +85,44 @@ def ends(
     (elected just now), ``TOPIC_AUTHORIZATION_FAILED``; ``UNKNOWN_LEADER_EPOCH`` also where the leader has no epochs at
     all, or none as late as the one asked for.
     """
-    by_leader: defaultdict[int, list[Place]] = defaultdict(list)
-    for place, (led, _) in wanted.items():
-        by_leader[led.leader].append(place)
-    found: dict[Place, EpochEnd | WireError] = {}
-    for leader, places in by_leader.items():
-        try:
-            answer = asked(admin, _request(places, wanted, fenced=fenced), leader)
-        except WireError as error:
-            found |= dict.fromkeys(places, error)
-        else:
-            found |= {
-                (topic.topic, one.partition): _end(one, topic.topic)
-                for topic in answer.topics
-                for one in topic.partitions
-            }
-    return {place: found.get(place) or WireError(f"nothing is said of {place[0]}:{place[1]}") for place in wanted}
+    return _of_leaders(
+        {place: led.leader for place, (led, _) in wanted.items()},
+        lambda leader, places: {
+            (topic.topic, one.partition): _end(one, topic.topic)
+            for topic in asked(admin, _request(places, wanted, fenced=fenced), leader).topics
+            for one in topic.partitions
+        },
+    )
+
+
+def high_watermarks(admin: Any, leaders: Mapping[Place, Led]) -> dict[Place, int | WireError]:
+    """Return up to where (exclusive) readers are given records; one request for each leader. Needs Describe.
+
+    A leader of another epoch than is said gives no answer, nor one that was elected just now and does not know it yet
+    (KIP-207). A partition without an answer has the error in its place, as with ``ends``.
+    """
+
+    def ask(leader: int, places: list[Place]) -> dict[Place, int | WireError]:
+        topics = ListOffsetsRequest.ListOffsetsTopic
+        by_topic: defaultdict[str, list[Any]] = defaultdict(list)
+        for name, number in places:
+            epoch = leaders[name, number].epoch
+            by_topic[name].append(
+                topics.ListOffsetsPartition(
+                    partition_index=number, current_leader_epoch=epoch, timestamp=_LATEST, max_num_offsets=1
+                )
+            )
+        named = [topics(name=name, partitions=many) for name, many in by_topic.items()]
+        request = ListOffsetsRequest(replica_id=_CONSUMER, isolation_level=0, topics=named, min_version=_FENCED)
+        return {
+            (topic.name, one.partition_index): (
+                failed(one.error_code, f"{topic.name}:{one.partition_index}") if one.error_code else one.offset
+            )
+            for topic in asked(admin, request, leader).topics
+            for one in topic.partitions
+        }
+
+    return _of_leaders({place: led.leader for place, led in leaders.items()}, ask)
 
 
 def boundaries(
@@ -153,6 +179,23 @@ class _Walk:
             return self._error
         found = [Boundary(one.epoch, below.end_offset) for one, below in itertools.pairwise(self._answers)]
         return Boundaries(tuple(reversed(found)), self._answers[0].end_offset, self._whole)
+
+
+def _of_leaders(
+    leaders: Mapping[Place, int], ask: Callable[[int, list[Place]], Mapping[Place, _T | WireError]]
+) -> dict[Place, _T | WireError]:
+    """Ask each leader of its partitions; what is not answered has the reason in its place."""
+    by_leader: defaultdict[int, list[Place]] = defaultdict(list)
+    for place, leader in leaders.items():
+        by_leader[leader].append(place)
+    found: dict[Place, _T | WireError] = {}
+    for leader, places in by_leader.items():
+        try:
+            found.update(ask(leader, places))
+        except WireError as error:
+            found.update(dict.fromkeys(places, error))
+    silent = {place: WireError(f"nothing is said of {place[0]}:{place[1]}") for place in leaders if place not in found}
+    return {**found, **silent}
 
 
 def _request(places: list[Place], wanted: Mapping[Place, tuple[Led, int]], *, fenced: bool) -> Any:

@@ -4,6 +4,7 @@ Any broker answers from what it knows of the cluster. Those that do not know the
 Redpanda) are asked for Metadata, which has no ELR.
 """
 
+import base64
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Final
@@ -26,6 +27,7 @@ class PartitionReplicas:
 
     Attributes:
         partition: its number.
+        topic_id: of the topic, as librdkafka writes it; None where the cluster has no ids.
         leader: None: nobody leads.
         leader_epoch: counts the changes of leader; -1: unknown.
         replicas: in the order of their assignment.
@@ -37,6 +39,7 @@ class PartitionReplicas:
     """
 
     partition: int
+    topic_id: str | None
     leader: int | None
     leader_epoch: int
     replicas: tuple[int, ...]
@@ -79,9 +82,19 @@ def described(
             found[topic.name] = failed(topic.error_code, f"topic {topic.name}")
             continue
         before = found.get(topic.name, ())  # a page may end in the middle of a topic
-        more = tuple(sorted((_partition(one) for one in topic.partitions), key=lambda one: one.partition))
+        topic_id = _id(getattr(topic, "topic_id", None))
+        more = tuple(sorted((_partition(one, topic_id) for one in topic.partitions), key=lambda one: one.partition))
         found[topic.name] = more if isinstance(before, WireError) else (*before, *more)
     return {name: found.get(name) or WireError(f"nothing is said of topic {name}") for name in wanted}
+
+
+def names(admin: Any) -> list[str]:
+    """Return the names of all topics that we may Describe, as whichever broker is at hand knows them.
+
+    Raises:
+        WireError: it does not answer.
+    """
+    return sorted(one.name for one in asked(admin, MetadataRequest(topics=None)).topics if not one.error_code)
 
 
 def _pages(admin: Any, topics: list[str], broker: int | None) -> list[Any]:
@@ -99,9 +112,10 @@ def _pages(admin: Any, topics: list[str], broker: int | None) -> list[Any]:
         )
 
 
-def _partition(one: Any) -> PartitionReplicas:
+def _partition(one: Any, topic_id: str | None) -> PartitionReplicas:
     return PartitionReplicas(
         partition=one.partition_index,
+        topic_id=topic_id,
         leader=one.leader_id if one.leader_id >= 0 else None,
         leader_epoch=one.leader_epoch,
         replicas=tuple(one.replica_nodes),
@@ -110,6 +124,12 @@ def _partition(one: Any) -> PartitionReplicas:
         last_known_elr=_known(getattr(one, "last_known_elr", None)),
         offline=frozenset(one.offline_replicas),
     )
+
+
+def _id(topic_id: Any) -> str | None:
+    if topic_id is None or not topic_id.int:
+        return None
+    return base64.urlsafe_b64encode(topic_id.bytes).rstrip(b"=").decode()
 
 
 def _known(ids: list[int] | None) -> frozenset[int] | None:

@@ -299,6 +299,13 @@ GAUGES = {
     "CanaryBrokersWithoutProbe": ("canary_brokers_without_probe", 'cluster="prod"', "0x20 1x160 0x100"),
     "CanaryAuditCritical": ("canary_audit_findings", 'cluster="prod", severity="critical"', "0x20 1x80 0x100"),
     "CanaryGroupsUnknown": ("canary_groups_unknown", 'cluster="prod"', "0x20 2x80 0x100"),
+    "CanaryEpochsUnknown": ("canary_epochs_unknown", 'cluster="prod"', "0x20 3x80 0x100"),
+    "CanaryQuorumUnknown": ("canary_quorum_unknown", 'cluster="prod"', "0x20 1x80 0x100"),
+    "CanaryControllerBehind": (
+        "canary_quorum_voter_behind_seconds",
+        'cluster="prod", node="3001"',
+        "0x20 90x80 0x100",
+    ),
     "CanaryTransactionsUnknown": ("canary_transactions_unknown", 'cluster="prod"', "0x20 1x80 0x100"),
 }
 

@@ -16,6 +16,7 @@ from canary.probing.readers.scrub import Scrubber
 from canary.runner.cluster import audit, wiring
 from canary.runner.cluster.applications import Applications
 from canary.runner.cluster.connection import Connection, NoAnswerError
+from canary.runner.cluster.elections import Elections
 from canary.runner.cluster.identities import Identities
 from canary.runner.cluster.memory import Predecessors
 from canary.runner.cluster.readers import readings
@@ -68,6 +69,7 @@ class ClusterClients:
         self.probes: dict[str, TopicProbes] = {}
         self.auditor = self._new_auditor(context)
         self.applications = Applications(context, report)
+        self.elections = Elections(context)
         self._context = context
         self._connection = connection
         self._supervisor = supervisor
@@ -185,18 +187,19 @@ class ClusterClients:
     def _renew_clients(self) -> None:
         """Replace every client by one that reads the changed credentials."""
         log.info("credentials_changed", cluster=self._context.cluster.name)
-        former = [part for part in (self._watcher, self.auditor, *self.applications.parts) if part is not None]
+        former = [part for part in (self._watcher, self.auditor, *self._watched()) if part is not None]
         self._supervisor.leave(*former)
         for part in former:
             part.ask_stop()
         self._connection.renew()
         self._watcher, self.auditor = self._new_watcher(), self._new_auditor(self._context)
         self.applications.renew()
+        self.elections.renew()
         for probes in self.probes.values():
             probes.start_anew(self._published())
         for part in former:
             part.stop(STOP_S)
-        self._supervisor.begin(self._watcher, self.auditor, *self.applications.parts)
+        self._supervisor.begin(self._watcher, self.auditor, *self._watched())
 
     def _new_watcher(self) -> Watcher:
         watch = self._context.cluster.watch
@@ -207,7 +210,7 @@ class ClusterClients:
             self._context.clock,
             self._context.settings.runner.watch_interval,
             first_sample=next(self._first_samples),
-            selection=Selection(watch.topics, watch.offsets),
+            selection=Selection((*watch.topics, *watch.epochs), watch.offsets),
         )
 
     @staticmethod
@@ -225,7 +228,10 @@ class ClusterClients:
 
     def _observers(self) -> list[Worker]:
         watcher = [] if self._watcher is None else [self._watcher]
-        return [self._rereads, self._scrubber, self._random_reader, *watcher, self.auditor, *self.applications.parts]
+        return [self._rereads, self._scrubber, self._random_reader, *watcher, self.auditor, *self._watched()]
+
+    def _watched(self) -> list[Worker]:
+        return [*self.applications.parts, *self.elections.parts]
 
     def _ensure(self, topic: str) -> bool:
         return probe_topics.ensure(self._connection.admin, self._context.cluster, topic)

@@ -90,6 +90,8 @@ class Flusher(Worker):
         """Returns when the last audit was done (ns), and its outcome."""
         self.watched: Callable[[], tuple[GroupsSeen | None, TransactionsSeen | None]] = lambda: (None, None)
         """Returns what is known of groups and transactions of applications; None: nothing yet, or not watched."""
+        self.measured: Callable[[], Iterable[Measurement]] = tuple
+        """Returns further series, of what is watched beside."""
         self.troubles: Callable[[], Mapping[str, Trouble | None]] = dict
         """Returns, by part of the runner, what it cannot do now; None: it works."""
         self.forgotten: Callable[[MemoryLost], None] = lambda _: None
@@ -308,6 +310,7 @@ class Flusher(Worker):
             measurements=(
                 *shown.measurements,
                 *(one for part in (done, groups, transactions) if part is not None for one in part.measurements()),
+                *self.measured(),
                 *(Measurement("canary_part_failing", (part,), int(one is not None)) for part, one in parts.items()),
                 *self._certificates(),
                 *self._meters.measured(members, {str(number) for number in shown.brokers}),
