@@ -12,7 +12,9 @@ from kafka.errors import (
     KafkaConnectionError,
     KafkaError,
     KafkaTimeoutError,
+    NotLeaderForPartitionError,
     SaslAuthenticationFailedError,
+    for_code,
 )
 from kafka.net.compat import KafkaNetClient
 from kafka.net.manager import KafkaConnectionManager
@@ -68,7 +70,33 @@ def opened(config: Mapping[str, Any], timeout_s: float = 5.0) -> Iterator[Any]:
         client.close()
 
 
+def asked(admin: Any, request: Any, broker: int | None = None) -> Any:
+    """Return the answer of one broker, by its id; of whichever is at hand if it is None.
+
+    Raises:
+        WireError: it does not answer, is unknown, or does not know the question. Errors in an answer are the caller's.
+    """
+    manager = admin._manager  # noqa: SLF001  # its public methods put other questions than ours, or not to this broker
+    try:
+        return manager.run(manager.send, request, broker)
+    except KafkaError as error:
+        raise explained(error) from error
+
+
 def explained(error: KafkaError) -> WireError:
     """Return an error of the library in words."""
-    name = error.message if isinstance(error, BrokerResponseError) else type(error).__name__
-    return WireError(f"{name}: {error}", refused=isinstance(error, AuthorizationError | SaslAuthenticationFailedError))
+    known = isinstance(error, BrokerResponseError)
+    name = _name(type(error)) if known else type(error).__name__
+    refused = isinstance(error, AuthorizationError | SaslAuthenticationFailedError)
+    return WireError(f"{name}: {error}", refused=refused, code=name if known else "")
+
+
+def failed(code: int, what: str) -> WireError:
+    """Return what a broker says by a number, of ``what`` it was asked for."""
+    kind = for_code(code)
+    name = _name(kind)
+    return WireError(f"{name}: {what}", refused=issubclass(kind, AuthorizationError), code=name)
+
+
+def _name(kind: type[BrokerResponseError]) -> str:
+    return "NOT_LEADER_OR_FOLLOWER" if kind is NotLeaderForPartitionError else str(kind.message)
