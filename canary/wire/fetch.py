@@ -33,7 +33,15 @@ class Fetched:
 
 
 def fetch(
-    admin: Any, topic: str, partition: int, broker: int, offset: int, *, max_bytes: int = 1 << 20, wait_ms: int = 500
+    admin: Any,
+    topic: str,
+    partition: int,
+    broker: int,
+    offset: int,
+    *,
+    leader_epoch: int = -1,
+    max_bytes: int = 1 << 20,
+    wait_ms: int = 500,
 ) -> Fetched:
     """Fetch from ``offset`` on, uncommitted transactions too. Needs the right to Read the topic.
 
@@ -46,6 +54,7 @@ def fetch(
         partition: its number.
         broker: the id of the one to ask.
         offset: of the first record.
+        leader_epoch: in which the broker has to be, or it refuses (KIP-320); -1: in any.
         max_bytes: how much at most, if the first batch is not larger.
         wait_ms: how long the broker waits for records where there are none, and for those of a tier.
 
@@ -53,10 +62,13 @@ def fetch(
         WireError: no answer. ``code`` says why: ``NOT_LEADER_OR_FOLLOWER``: it has no replica, or is older than Kafka
             2.4 and does not lead; ``OFFSET_OUT_OF_RANGE``: the offset is before its log, or behind its end;
             ``OFFSET_NOT_AVAILABLE``: it was elected just now, and does not know its high watermark;
+            ``FENCED_LEADER_EPOCH``, ``UNKNOWN_LEADER_EPOCH``: it knows of a later leader, or not yet of this one;
             ``UNKNOWN_TOPIC_OR_PARTITION``: there is none, or we may not Describe it; ``TOPIC_AUTHORIZATION_FAILED``.
     """
     topics = FetchRequest.FetchTopic
-    wanted = topics.FetchPartition(partition=partition, fetch_offset=offset, partition_max_bytes=max_bytes)
+    wanted = topics.FetchPartition(
+        partition=partition, current_leader_epoch=leader_epoch, fetch_offset=offset, partition_max_bytes=max_bytes
+    )
     request = FetchRequest(
         max_wait_ms=wait_ms,
         min_bytes=1,
