@@ -50,6 +50,7 @@ COMMANDS: Final = (
     Command("dump", "data.spark"),
     Command("reconcile", "data.spark"),
     Command("audit", "admin.audit"),
+    Command("replicas", "admin.replicas", {"compare": "compare"}, "Hold the replicas of a topic against each other."),
     Command(
         "topics", "admin.topics", {"plan": "plan", "apply": "apply"}, "Show, then make, what the probe topics need."
     ),

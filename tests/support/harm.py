@@ -1,4 +1,4 @@
-"""Harms one replica on the disk of a stopped broker, as a bug or a bad disk does, so that the broker serves it all the same.
+"""Harms one replica on the disk of a stopped broker, as a bug or a bad disk does, so that it is served all the same.
 
 Nothing else on the disk is changed but the indexes of the segment, which the broker makes again when it starts.
 """

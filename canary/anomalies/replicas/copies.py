@@ -172,10 +172,10 @@ def _by_record(decoded: Mapping[int, _Decoded], offsets: Iterable[int]) -> Itera
 def _by_batch(
     decoded: Mapping[int, _Decoded], known: Sequence[Difference], start: int, end: int
 ) -> Iterator[Difference]:
-    """Yield batches that differ though no record of theirs does."""
+    """Yield batches in the range that differ though no record of theirs does."""
     ranges = {(one.base_offset, one.last_offset) for copy in decoded.values() for one in copy.batches}
     for first, last in sorted(ranges):
-        if any(first <= one.first <= last for one in known):
+        if first < start or last >= end or any(first <= one.first <= last for one in known):
             continue
         found = {
             broker: next(
@@ -184,4 +184,4 @@ def _by_batch(
             )
             for broker, copy in decoded.items()
         }
-        yield Difference(max(first, start), min(last, end - 1), found)
+        yield Difference(first, last, found)

@@ -69,10 +69,10 @@ class Divergence:
             words = words.replace("has", "have").replace("lacks", "lack").replace("says", "say")
         return f"broker{'s' if many else ''} {names} {words}"
 
-    def violation(self, at_ns: int, command: str) -> Violation:
-        """Return what is reported; ``command`` shows it anew."""
-        size = self.last - self.first + 1
-        evidence: dict[str, Any] = {
+    @property
+    def evidence(self) -> dict[str, Any]:
+        """What shows it, as JSON has it."""
+        return {
             "brokers": list(self.brokers),
             "odd_one_known": self.known,
             "how": self.how,
@@ -83,8 +83,11 @@ class Divergence:
             },
             "leader": self.leader,
             "leader_epoch": self.leader_epoch,
-            "command": command,
         }
+
+    def violation(self, at_ns: int, command: str) -> Violation:
+        """Return what is reported; ``command`` shows it anew."""
+        size = self.last - self.first + 1
         return Violation(
             kind=KIND,
             severity="critical",
@@ -95,7 +98,7 @@ class Divergence:
             at_ns=at_ns,
             by="watch",
             summary=f"replicas of {self.topic}-{self.partition} differ: {self.sentence}. To look: {command}",
-            evidence=evidence,
+            evidence=self.evidence | {"command": command},
             records=(Records(self.first, size, None),) if size > 1 else (),
         )
 
