@@ -299,6 +299,7 @@ GAUGES = {
     "CanaryBrokersWithoutProbe": ("canary_brokers_without_probe", 'cluster="prod"', "0x20 1x160 0x100"),
     "CanaryAuditCritical": ("canary_audit_findings", 'cluster="prod", severity="critical"', "0x20 1x80 0x100"),
     "CanaryGroupsUnknown": ("canary_groups_unknown", 'cluster="prod"', "0x20 2x80 0x100"),
+    "CanaryReplicasUnknown": ("canary_replicas_unknown", 'cluster="prod"', "0x20 1x320 0x100"),
     "CanaryTransactionsUnknown": ("canary_transactions_unknown", 'cluster="prod"', "0x20 1x80 0x100"),
 }
 

@@ -3,11 +3,14 @@
 from collections import Counter, deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import Final
 
 from canary.metrics.replicas import TopicCompared
-from canary.watching.replicas.comparing import Outcome
+from canary.watching.replicas.comparing import Outcome, Reason
 
 Place = tuple[str, int]
+_PASSES: Final[frozenset[Reason]] = frozenset({"no-leader", "not-in-sync", "unanswered", "moved"})
+"""What may be over at the end of a pass."""
 
 
 @dataclass(slots=True)
@@ -32,6 +35,8 @@ class Progress:
     def __init__(self) -> None:
         self._topics: dict[str, _Topic] = {}
         self._queue: deque[Place] = deque()
+        self._tried: set[Place] = set()
+        """Partitions that are compared once more in this pass."""
         self._at: tuple[Place, int] | None = None
         """A pass over a partition that was interrupted goes on here."""
 
@@ -50,6 +55,7 @@ class Progress:
         self._queue = deque(place for place in self._queue if place[1] in partitions.get(place[0], ()))
         if not self._queue:
             self._queue.extend(there)
+            self._tried.clear()
             for topic, numbers in partitions.items():
                 self._topics[topic].left = set(numbers)
 
@@ -83,6 +89,10 @@ class Progress:
             reasons.setdefault(reason, words)
         divergent = len(outcome.divergences) + outcome.left_out
         topic.partitions[outcome.partition] = _Partition(outcome.compared_to, divergent, reasons)
+        if place not in self._tried and any(reason in _PASSES for reason, _ in outcome.unknown):
+            self._tried.add(place)
+            self._queue.append(place)
+            return
         topic.left.discard(outcome.partition)
         if not topic.left:
             topic.whole_ns = now_ns
