@@ -10,9 +10,12 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from canary.wire.client import opened
+from canary.wire.epochs import Boundaries, Boundary, EpochEnd, Led, boundaries, ends
 from canary.wire.errors import WireError
 from canary.wire.fetch import Fetched, fetch
+from canary.wire.quorum import quorum
 from canary.wire.records import Batch, Record, batches
+from canary.wire.replicas import PartitionReplicas, described
 from tests.support.waiting import until
 
 if TYPE_CHECKING:
@@ -120,3 +123,54 @@ def test_a_transaction_has_its_marker(lab: Lab, client: Any) -> None:
         (True, found[1].producer_id, 0)
     }
     assert found[0].producer_id >= 0
+
+
+def test_epochs_have_exact_boundaries_and_who_is_in_sync_is_known_by_each_broker(lab: Lab, client: Any) -> None:
+    name = topic(lab, replicas=3)
+
+    def state(broker: int | None = None) -> PartitionReplicas:
+        found = described(client, [name], broker)[name]
+        assert not isinstance(found, WireError), found
+        return found[0]
+
+    produce(lab, name, [(None, b"v")] * 5)
+    first = until(lambda: one if len((one := state()).isr) == 3 else None, 30, "all are in sync")
+    assert (first.leader_epoch, first.elr, first.last_known_elr, first.offline) == (
+        0,
+        frozenset(),
+        frozenset(),
+        frozenset(),
+    )
+    lab.restart(first.leader)
+    until(lambda: len(state().isr) == 3, 60, "it is back in sync")
+    produce(lab, name, [(None, b"v")] * 7)
+    second = state()
+    assert second.leader_epoch > 0
+    assert second.leader is not None
+    led = {(name, 0): Led(second.leader, second.leader_epoch)}
+    (found,) = boundaries(client, led).values()
+    assert isinstance(found, Boundaries)
+    assert (found.epochs[0], found.end_offset, found.whole) == (Boundary(0, 0), 12, True)
+    assert {one.start_offset for one in found.epochs[1:]} == {5}
+    assert found.epochs[-1].epoch == second.leader_epoch
+    assert ends(client, {(name, 0): (led[name, 0], 0)}) == {(name, 0): EpochEnd(0, 5)}
+    ((stale,),) = [ends(client, {(name, 0): (Led(second.leader, 0), 0)}).values()]
+    assert isinstance(stale, WireError)
+    assert stale.code == "FENCED_LEADER_EPOCH"
+    (follower, *_) = set(second.replicas) - {second.leader}
+    (other,) = ends(client, {(name, 0): (Led(follower), 0)}).values()
+    assert isinstance(other, WireError)
+    assert other.code == "NOT_LEADER_OR_FOLLOWER"
+    assert {state(broker) for broker in lab.brokers} == {second}
+    absent = described(client, [name, "no-such-topic"])["no-such-topic"]
+    assert isinstance(absent, WireError)
+    assert absent.code == "UNKNOWN_TOPIC_OR_PARTITION"
+
+
+def test_the_quorum_has_its_real_leader(lab: Lab, client: Any) -> None:
+    found = quorum(client)
+    assert (found.leader, [one.node for one in found.voters]) == (lab.controllers[0], list(lab.controllers))
+    assert [one.node for one in found.observers] == list(lab.brokers)
+    assert found.epoch >= 1
+    assert all(one.lag is not None and one.caught_up_ms is not None for one in found.observers)
+    assert found.voters[0].lag == 0
