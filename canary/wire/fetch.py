@@ -54,7 +54,7 @@ def fetch(
         partition: its number.
         broker: the id of the one to ask.
         offset: of the first record.
-        leader_epoch: in which the broker has to be, or it refuses (KIP-320); -1: in any.
+        leader_epoch: in which the broker has to be (KIP-320: FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH); -1: in any.
         max_bytes: how much at most, if the first batch is not larger.
         wait_ms: how long the broker waits for records where there are none, and for those of a tier.
 
@@ -62,7 +62,6 @@ def fetch(
         WireError: no answer. ``code`` says why: ``NOT_LEADER_OR_FOLLOWER``: it has no replica, or is older than Kafka
             2.4 and does not lead; ``OFFSET_OUT_OF_RANGE``: the offset is before its log, or behind its end;
             ``OFFSET_NOT_AVAILABLE``: it was elected just now, and does not know its high watermark;
-            ``FENCED_LEADER_EPOCH``, ``UNKNOWN_LEADER_EPOCH``: it knows of a later leader, or not yet of this one;
             ``UNKNOWN_TOPIC_OR_PARTITION``: there is none, or we may not Describe it; ``TOPIC_AUTHORIZATION_FAILED``.
     """
     topics = FetchRequest.FetchTopic

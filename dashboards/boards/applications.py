@@ -104,7 +104,7 @@ def _unknown() -> Panels:
             w=8,
         ),
         trend("Groups that are left out", "canary_groups_left_out", HERE, total="max", w=8),
-        trend("Partitions without series", "canary_group_partitions_left_out", HERE, by=_GROUP, total="max"),
+        trend("Partitions without series", "canary_group_partitions_left_out", HERE, by=_GROUP, total="max", w=8),
         trend(
             "Partitions whose lag in seconds is a lower bound",
             "canary_group_lag_seconds_at_least",

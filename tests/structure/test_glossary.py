@@ -22,8 +22,8 @@ ROWS = re.findall(
 PLAIN = frozenset(
     """
     alert alerts and api availability batch bounds broker cache calls change check client clients cluster clusters
-    collection commands commits compaction connection coordinators counts credentials cycles data database edn end
-    ends epochs errors export faults fetch files first group groups health held history idempotent itself kafka kept
+    collection commands commits compaction connection coordinators copies counts credentials cycles data database edn
+    end ends epochs errors export faults fetch files first group groups health held history idempotent itself kafka kept
     kernel known last leader list live log logs losses lost memory messages metrics missing network nightly notify
     offline offset offsets openapi operation order other own page partition plain probing process processes producer
     progress properties quorum read reads reconcile record records replicas report requests retention schedule sends

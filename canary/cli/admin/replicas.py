@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from canary.cli import progress, session
+from canary.cli import session
 from canary.cli.session import JsonOption  # typer reads it
 from canary.errors import UserError
 
@@ -100,6 +100,7 @@ def _compared(  # each says one thing of what is compared
     rate: int,
     stopping: Event,
 ) -> list[Outcome]:
+    from canary.cli import progress  # noqa: PLC0415  # structlog takes its time
     from canary.settings import admin_config  # noqa: PLC0415
     from canary.watching.replicas.source import Source  # noqa: PLC0415
     from canary.wire.client import opened  # noqa: PLC0415
