@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -15,14 +16,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from canary.settings import ClusterSettings, Settings
-    from canary.threads.system import Event
     from canary.watching.replicas.comparing import Outcome
     from canary.watching.replicas.source import Source
 
 _BAD_INPUT: Final = 2
 _UNKNOWN: Final = 3
 _TIMEOUT_S: Final = 10.0
-_STOPPED: Final = "stopped before its end"
 _MOST_ROWS: Final = 200
 
 Found = tuple["ClusterSettings", "Outcome"]
@@ -54,14 +53,11 @@ def compare(  # a command line has options
 
     Example: canary replicas compare orders --partition 3 --from 120000 --to 130000
     """
-    from canary.processes.signals import stop_on_signals  # noqa: PLC0415  # the clients take their time
-
     settings = session.load_settings()
     rate = _rate(bytes_per_second)
-    stopping = stop_on_signals()
     found: list[Found] = []
     for one in _clusters(settings, cluster):
-        found += [(one, outcome) for outcome in _compared(one, topic, partition, (start, end), rate, stopping)]
+        found += [(one, outcome) for outcome in _compared(one, topic, partition, (start, end), rate)]
     report = _as_json(found)
     session.report(report, "\n".join(_lines(report)), json=json)
     if report["divergences"]:
@@ -98,7 +94,6 @@ def _compared(  # each says one thing of what is compared
     partitions: Sequence[int] | None,
     bounds: tuple[int, int | None],
     rate: int,
-    stopping: Event,
 ) -> list[Outcome]:
     from canary.cli import progress  # noqa: PLC0415  # structlog takes its time
     from canary.settings import admin_config  # noqa: PLC0415
@@ -117,7 +112,7 @@ def _compared(  # each says one thing of what is compared
             found = []
             for done, number in enumerate(partitions or there):
                 show(f"partitions of {topic}", done, len(partitions or there))
-                found.append(_one(source, (topic, number), bounds, rate, stopping, show))
+                found.append(_one(source, (topic, number), bounds, rate, show))
             show(f"partitions of {topic}", len(found), len(found))
             return found
     except WireError as error:
@@ -129,20 +124,20 @@ def _one(  # each says one thing of what is compared
     place: tuple[str, int],
     bounds: tuple[int, int | None],
     rate: int,
-    stopping: Event,
     show: Callable[[str, int, int], None],
 ) -> Outcome:
     from canary.watching.replicas.comparing import Comparison  # noqa: PLC0415
 
     comparison = Comparison(source, *place, start=bounds[0], end=bounds[1])
     last = bounds[1]
-    for step in comparison.run():
-        end = min(last, comparison.high_watermark) if last is not None else comparison.high_watermark
-        if 0 < comparison.at < end:
-            show(f"offsets of {place[0]}-{place[1]}", comparison.at, end)
-        if stopping.wait(max(step.pause_s, step.bytes / rate)):
-            comparison.outcome.unknown["unanswered", None] = _STOPPED
-            break
+    try:
+        for step in comparison.run():
+            end = min(last, comparison.high_watermark) if last is not None else comparison.high_watermark
+            if 0 < comparison.at < end:
+                show(f"offsets of {place[0]}-{place[1]}", comparison.at, end)
+            time.sleep(max(step.pause_s, step.bytes / rate))
+    except KeyboardInterrupt:
+        comparison.outcome.unknown["unanswered", None] = "it was stopped before its end"
     return comparison.outcome
 
 
