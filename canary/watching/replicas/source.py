@@ -96,13 +96,14 @@ class Source:
 
     def starts(self, place: Partition, broker: int) -> tuple[int, int]:
         """Return the first offset of a replica, and the first one that the broker has itself, not only a tier."""
-        first = log_start(self._admin, place.topic, place.partition, broker, local=False)
+        local = None
         try:
-            return first, max(first, log_start(self._admin, place.topic, place.partition, broker, local=True))
+            local = log_start(self._admin, place.topic, place.partition, broker, local=True)
         except WireError as error:
             if error.code not in {"", "UNSUPPORTED_VERSION"}:
-                raise
-            return first, first  # a broker that knows no tiers
+                raise  # else it is a broker that knows no tiers
+        first = log_start(self._admin, place.topic, place.partition, broker, local=False)  # it may rise meanwhile
+        return first, first if local is None else max(first, local)
 
     def read(self, state: Partition, broker: int, offset: int, max_bytes: int) -> Read:
         """Read a replica from an offset on, if the broker knows of the same leader as ``state`` does."""
