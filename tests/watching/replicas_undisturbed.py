@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 PARTITIONS = 2
 SMALL = {"segment.ms": "3000", "segment.bytes": "1048576", "file.delete.delay.ms": "1000"}
 COMPACTED = {"min.cleanable.dirty.ratio": "0.01", "delete.retention.ms": "60000", "max.compaction.lag.ms": "3000"}
-"""A broker that is down for longer than delete.retention.ms keeps what was deleted meanwhile: that is no healthy one."""
+"""A broker that is down for longer than delete.retention.ms keeps what was deleted meanwhile: that is not healthy."""
 TOPICS = {
     "plain": SMALL | {"retention.ms": "20000"},
     "compacted": SMALL | COMPACTED | {"cleanup.policy": "compact"},
