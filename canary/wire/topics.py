@@ -4,14 +4,15 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Final
 
-from kafka.admin import ConfigResource, ConfigResourceType
-from kafka.errors import KafkaError
+from kafka.protocol.admin import DescribeConfigsRequest
 from kafka.protocol.consumer import ListOffsetsRequest
 from kafka.protocol.metadata import MetadataRequest
 
-from canary.wire.client import asked, explained, failed
+from canary.wire.client import asked, failed
 from canary.wire.errors import WireError
 
+_TOPIC: Final = 2
+"""As the type of a resource that has settings."""
 _ANY_REPLICA: Final = -2
 """As the replica that asks: a broker answers for its own log, whether it leads or not (ListOffsetsRequest)."""
 _EARLIEST: Final = -2
@@ -66,13 +67,10 @@ def setting(admin: Any, topic: str, name: str) -> str | None:
     Raises:
         WireError: no answer.
     """
-    wanted = [ConfigResource(ConfigResourceType.TOPIC, topic, {name: None})]
-    try:
-        answers = admin.describe_configs(wanted, config_filter="all")
-    except KafkaError as error:
-        raise explained(error) from error
-    entry = answers.get("topic", {}).get(topic, {}).get(name)
-    return None if entry is None else entry["value"]
+    resources = DescribeConfigsRequest.DescribeConfigsResource
+    wanted = resources(resource_type=_TOPIC, resource_name=topic, configuration_keys=[name])
+    answer = asked(admin, DescribeConfigsRequest(resources=[wanted]))
+    return next((str(one.value) for found in answer.results for one in found.configs if one.name == name), None)
 
 
 def log_start(admin: Any, topic: str, partition: int, broker: int, *, local: bool) -> int:

@@ -76,30 +76,28 @@ class ReplicaScrubber(Worker):
         while not self.stopping.is_set():
             try:
                 with opened(self._config, _TIMEOUT_S) as admin:
-                    while self._pass(Source(admin)) and self._rest():
-                        pass
+                    self._pass(Source(admin))
+                self._rest()
             except WireError as error:
                 self._unanswered(error)
                 self.wait(_RETRY_S)
 
-    def _rest(self) -> bool:
+    def _rest(self) -> None:
         """Wait between two passes, and say meanwhile that it is well."""
         left = self._rest_s
         while left > 0 and self.wait(min(left, _RETRY_S)):
             left -= _RETRY_S
             self._show(self.latest.unknown if self.latest else None)
-        return not self.stopping.is_set()
 
-    def _pass(self, source: "Source") -> bool:
-        """Compare each partition once, those first that the last pass did not come to; False when stopped."""
+    def _pass(self, source: "Source") -> None:
+        """Compare each partition once, those first that the last pass did not come to."""
         places = [(one.topic, one.partition) for one in source.partitions() if self._chosen.topic(one.topic)]
         self._progress.begin(places, self._clock.now_ns())
         self._show(None if places else _NONE)
         while (place := self._progress.next()) is not None:
             if not self._compare(source, *place):
-                return False
+                return
         self.failing = self._progress.refused
-        return True
 
     def _compare(self, source: "Source", topic: str, partition: int) -> bool:
         """Compare one partition; False when stopped."""
