@@ -55,6 +55,7 @@ COMMANDS: Final = (
     Command("reconcile", "data.spark"),
     Command("salvage", "data.salvage", {"replay": "replay"}, alone=True),
     Command("audit", "admin.audit"),
+    Command("replicas", "admin.replicas", {"compare": "compare"}, "Hold the replicas of a topic against each other."),
     Command(
         "topics", "admin.topics", {"plan": "plan", "apply": "apply"}, "Show, then make, what the probe topics need."
     ),

@@ -23,6 +23,8 @@ UNDRILLED: Final[Mapping[str, str]] = MappingProxyType(
             ("int-send-skip", "int-nonmonotonic-send", "int-poll-skip", "int-nonmonotonic-poll"), _RECORDED
         ),
         **dict.fromkeys(("group-stuck", "group-reset", "group-offsets-expired", "hanging-transaction"), _OTHERS),
+        "replica-divergence": "No fault of a cluster makes it: a replica is cut on its disk by hand, as "
+        "tests/watching does.",
         "unseen": "The running canary measures it, with alerts of its own; it is a violation at a history's end only.",
         "leader-epoch-regression": "Tried and not raised: a controller that is given an old disk elects with epochs "
         "that are higher again, or leaves partitions that take no writes.",

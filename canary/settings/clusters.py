@@ -12,7 +12,7 @@ from canary.settings.objectives import ObjectivesSettings
 from canary.settings.watch import WatchSettings
 from canary.workloads.catalogue import MAIN, WORKLOADS
 
-_NOT_SHARED: Final = {"topics": (), "offsets": (), "groups": (), "transactions": ()}
+_NOT_SHARED: Final = {"topics": (), "offsets": (), "groups": (), "transactions": (), "replicas": ()}
 """What one runner watches for all that share a cluster."""
 _MIN_ISR: Final = "min.insync.replicas"
 

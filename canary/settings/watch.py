@@ -4,7 +4,7 @@ from typing import Annotated
 
 from pydantic import Field, SecretStr
 
-from canary.settings.fields import Seconds, Secret, Section, matching
+from canary.settings.fields import Bytes, Seconds, Secret, Section, matching
 
 _Pattern = Annotated[
     str,
@@ -42,7 +42,7 @@ class RedpandaSettings(Section):
 
 
 class WatchSettings(Section):
-    """Other topics than the probe topics. Only metadata is read; no record of theirs."""
+    """Other topics than the probe topics. Only metadata is read; records only where ``replicas`` says so."""
 
     topics: tuple[_Pattern, ...] = Field(
         ("*",),
@@ -119,5 +119,16 @@ class WatchSettings(Section):
         False,
         description="Whether the metadata quorum of a KRaft cluster is asked which controller leads, and how far the "
         "others are. Needs the right to Describe the cluster.",
+    )
+    replicas: tuple[_Pattern, ...] = Field(
+        (),
+        description="Names or patterns of topics whose replicas are compared, record by record where their bytes "
+        "differ, over and over. Needs the right to Read them; of records nothing is kept.",
+    )
+    replicas_bytes_per_second: Bytes = Field(
+        1_000_000,
+        ge=1_000,
+        description="What may be read in a second to compare replicas, from all of them together: 1MB is 86 GB a day, "
+        "29 GB of each of three replicas (bytes).",
     )
     redpanda: RedpandaSettings = Field(default_factory=RedpandaSettings, description="Redpanda only.")  # type: ignore[arg-type]

@@ -3,7 +3,7 @@
 import contextlib
 import logging
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, Final
 
 from kafka.admin import KafkaAdminClient
 from kafka.errors import (
@@ -23,6 +23,8 @@ from kafka.net.selector import NetworkSelector
 from canary.wire.errors import WireError
 from canary.wire.properties import translated
 
+_SPARE: Final = 2
+"""So many times as long as an answer takes at most: the connection may have to be made before."""
 logging.getLogger("kafka").setLevel(logging.CRITICAL)  # its errors are raised; its debug lines would hold the password
 
 
@@ -77,8 +79,13 @@ def asked(admin: Any, request: Any, broker: int | None = None) -> Any:
         WireError: it does not answer, is unknown, or does not know the question. Errors in an answer are the caller's.
     """
     manager = admin._manager  # noqa: SLF001  # its public methods put other questions than ours, or not to this broker
+    most_ms = _SPARE * manager.config["request_timeout_ms"]
+
+    async def in_time() -> Any:  # a request that waits for a connection which is lost meanwhile is never answered
+        return await manager.wait_for(manager.send(request, broker), most_ms)
+
     try:
-        return manager.run(manager.send, request, broker)
+        return manager.run(in_time)
     except KafkaError as error:
         raise explained(error) from error
 

@@ -33,7 +33,15 @@ class Fetched:
 
 
 def fetch(
-    admin: Any, topic: str, partition: int, broker: int, offset: int, *, max_bytes: int = 1 << 20, wait_ms: int = 500
+    admin: Any,
+    topic: str,
+    partition: int,
+    broker: int,
+    offset: int,
+    *,
+    leader_epoch: int = -1,
+    max_bytes: int = 1 << 20,
+    wait_ms: int = 500,
 ) -> Fetched:
     """Fetch from ``offset`` on, uncommitted transactions too. Needs the right to Read the topic.
 
@@ -46,6 +54,7 @@ def fetch(
         partition: its number.
         broker: the id of the one to ask.
         offset: of the first record.
+        leader_epoch: in which the broker has to be (KIP-320: FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH); -1: in any.
         max_bytes: how much at most, if the first batch is not larger.
         wait_ms: how long the broker waits for records where there are none, and for those of a tier.
 
@@ -56,7 +65,9 @@ def fetch(
             ``UNKNOWN_TOPIC_OR_PARTITION``: there is none, or we may not Describe it; ``TOPIC_AUTHORIZATION_FAILED``.
     """
     topics = FetchRequest.FetchTopic
-    wanted = topics.FetchPartition(partition=partition, fetch_offset=offset, partition_max_bytes=max_bytes)
+    wanted = topics.FetchPartition(
+        partition=partition, current_leader_epoch=leader_epoch, fetch_offset=offset, partition_max_bytes=max_bytes
+    )
     request = FetchRequest(
         max_wait_ms=wait_ms,
         min_bytes=1,

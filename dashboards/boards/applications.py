@@ -1,8 +1,8 @@
-"""Consumer groups of applications, and transactions that hang, as far as watch.groups and watch.transactions say."""
+"""Groups of applications, transactions that hang, and replicas compared: as far as the settings' watch names them."""
 
 from dashboards.boards.board import HERE, ONE_CLUSTER, Panels, board, to_page
 from dashboards.boards.panels import describe, lines, rows, trend
-from dashboards.boards.queries import gauge
+from dashboards.boards.queries import gauge, rate
 
 UID = "kafka-durability-applications"
 _GROUP = "cluster, group"
@@ -14,9 +14,14 @@ def dashboard() -> str:
     return board(
         UID,
         "Kafka durability: applications",
-        "The consumer groups of applications that are watched, and transactions that hang.",
+        "The consumer groups of applications that are watched, transactions that hang, and replicas that differ.",
         variables=[ONE_CLUSTER],
-        sections=[("Groups", _groups()), ("Partitions", _partitions()), ("What is not seen", _unknown())],
+        sections=[
+            ("Groups", _groups()),
+            ("Partitions", _partitions()),
+            ("Replicas compared", _replicas()),
+            ("What is not seen", _unknown()),
+        ],
         back="3h",
     )
 
@@ -56,12 +61,50 @@ def _partitions() -> Panels:
     ]
 
 
+def _replicas() -> Panels:
+    topic = "cluster, topic"
+    return [
+        trend("Ranges in which replicas differ", "canary_replicas_divergent_ranges", HERE, by=topic, total="max", w=8),
+        trend(
+            "Since the last whole comparison",
+            "canary_replicas_compared_age_seconds",
+            HERE,
+            by=topic,
+            total="max",
+            unit="s",
+            w=8,
+        ),
+        lines(
+            "Read to compare",
+            describe("canary_replicas_compared_bytes_total"),
+            [(f"sum by ({topic}) ({rate('canary_replicas_compared_bytes_total', HERE)})", "{{topic}}")],
+            unit="Bps",
+            w=8,
+        ),
+        rows(
+            "Compared up to",
+            describe("canary_replicas_compared_to_offset"),
+            f"max by (topic, partition) ({gauge('canary_replicas_compared_to_offset', HERE)})",
+            value=("offset", "short"),
+        ),
+    ]
+
+
 def _unknown() -> Panels:
     return [
         trend("Groups of which nothing is known", "canary_groups_unknown", HERE, total="max", w=8),
         trend("Transactions cannot be looked for", "canary_transactions_unknown", HERE, total="max", w=8),
+        trend("No replicas can be compared", "canary_replicas_unknown", HERE, total="max", w=8),
+        trend(
+            "Partitions not compared in full",
+            "canary_replicas_unknown_partitions",
+            HERE,
+            by="cluster, topic, reason",
+            total="max",
+            w=8,
+        ),
         trend("Groups that are left out", "canary_groups_left_out", HERE, total="max", w=8),
-        trend("Partitions without series", "canary_group_partitions_left_out", HERE, by=_GROUP, total="max"),
+        trend("Partitions without series", "canary_group_partitions_left_out", HERE, by=_GROUP, total="max", w=8),
         trend(
             "Partitions whose lag in seconds is a lower bound",
             "canary_group_lag_seconds_at_least",

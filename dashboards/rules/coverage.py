@@ -25,6 +25,8 @@ def _random_reads(outcome: str) -> str:
 
 _CRITICAL_FINDINGS = gauge("canary_audit_findings", 'severity="critical"')
 
+_NOT_COMPARED = gauge("canary_replicas_unknown_partitions", 'reason!="tiered"')
+
 COVERAGE = (
     Rule(
         name="CanaryReconcileStale",
@@ -160,6 +162,20 @@ COVERAGE = (
         advice=(
             "See whether it runs, and what its log says.",
             "Do not restart another controller before it is back.",
+        ),
+    ),
+    Rule(
+        name="CanaryReplicasUnknown",
+        expression=f"max by (cluster) ({gauge('canary_replicas_unknown')}) > 0 "
+        f"or sum by (cluster) ({_NOT_COMPARED}) > 0",
+        hold="1h",
+        summary="Replicas of {{ $labels.cluster }} are not compared",
+        meaning="In topics under watch.replicas something could not be compared: replicas that differ would not be "
+        "found there.",
+        advice=(
+            "`canary_replicas_unknown_partitions` says for which reason, `canary replicas compare TOPIC` in words.",
+            "If it is a refusal, give the rights that docs/acl.md names: Read and Describe of the topics.",
+            "If replicas are not in sync, bring them back: what they hold may be cut off yet.",
         ),
     ),
     Rule(

@@ -180,6 +180,7 @@ BATCHES: Final = Command(
     "broker",
     "crc: ",
 )
+COMPARE: Final = Command("canary replicas compare {topic} --partition {partition}", "canary")
 DIFF: Final = Command("diff {keep}/{topic}-{partition}.1 {keep}/{topic}-{partition}.2", "broker")
 EPOCHS: Final = Command(
     "grep -H '' {log_dir}/{topic}-{partition}/leader-epoch-checkpoint", "broker", "leader-epoch-checkpoint:"

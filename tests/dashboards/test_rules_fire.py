@@ -306,6 +306,7 @@ GAUGES = {
         'cluster="prod", node="3001"',
         "0x20 90x80 0x100",
     ),
+    "CanaryReplicasUnknown": ("canary_replicas_unknown", 'cluster="prod"', "0x20 1x320 0x100"),
     "CanaryTransactionsUnknown": ("canary_transactions_unknown", 'cluster="prod"', "0x20 1x80 0x100"),
 }
 

@@ -168,7 +168,7 @@ class ClusterRunner(Worker):
             self._clients = self._new_clients(judge, remembered)
             flusher.latest = lambda: judge.published
             flusher.audited = lambda: None if self._clients is None else self._clients.auditor.latest
-            flusher.watched = lambda: (None, None) if self._clients is None else self._clients.applications.latest
+            flusher.watched = lambda: (None, None, None) if self._clients is None else self._clients.applications.latest
             flusher.measured = lambda: () if self._clients is None else self._clients.elections.measurements()
             flusher.troubles = lambda: self._supervisor.troubles(judge)
             flusher.forgotten = lambda lost: self._inbox.put([lost])

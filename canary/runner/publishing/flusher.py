@@ -17,6 +17,7 @@ from canary.metrics.findings import Audit
 from canary.metrics.groups import GroupsSeen, TransactionsSeen
 from canary.metrics.measuring import MEMBER
 from canary.metrics.published import Published, dumps
+from canary.metrics.replicas import ReplicasSeen
 from canary.runner.context import ClusterContext
 from canary.runner.publishing.troubles import Trouble, blindness, incarnation
 from canary.threads import system
@@ -88,8 +89,12 @@ class Flusher(Worker):
         """A view of so many facts, or fewer, is not shown: it would hide what was forgotten from the next start."""
         self.audited: Callable[[], tuple[int, Audit] | None] = lambda: None
         """Returns when the last audit was done (ns), and its outcome."""
-        self.watched: Callable[[], tuple[GroupsSeen | None, TransactionsSeen | None]] = lambda: (None, None)
-        """Returns what is known of groups and transactions of applications; None: nothing yet, or not watched."""
+        self.watched: Callable[[], tuple[GroupsSeen | None, TransactionsSeen | None, ReplicasSeen | None]] = lambda: (
+            None,
+            None,
+            None,
+        )
+        """Returns what is known of groups, transactions and replicas; None: nothing yet, or not watched."""
         self.measured: Callable[[], Iterable[Measurement]] = tuple
         """Returns further series, of what is watched beside."""
         self.troubles: Callable[[], Mapping[str, Trouble | None]] = dict
@@ -292,7 +297,7 @@ class Flusher(Worker):
             return
         audited = self.audited()
         done = None if audited is None else dataclasses.replace(audited[1], at_ns=audited[0])
-        groups, transactions = self.watched()
+        groups, transactions, replicas = self.watched()
         now_ns = self._clock.now_ns()
         members = {one.labels[0] for one in shown.measurements if one.name == MEMBER}
         # the clock never steps; the API's may have been set since
@@ -302,6 +307,7 @@ class Flusher(Worker):
             audit=done,
             groups=groups,
             transactions=transactions,
+            replicas=replicas,
             told_ns=now_ns + set_ns,
             troubles=tuple((one.words, one.blind) for one in parts.values() if one is not None),
             shard=(self._settings.share.index, self._settings.share.of),
@@ -309,7 +315,12 @@ class Flusher(Worker):
             objectives=self._settings.objectives.declared(),
             measurements=(
                 *shown.measurements,
-                *(one for part in (done, groups, transactions) if part is not None for one in part.measurements()),
+                *(
+                    one
+                    for part in (done, groups, transactions, replicas)
+                    if part is not None
+                    for one in part.measurements()
+                ),
                 *self.measured(),
                 *(Measurement("canary_part_failing", (part,), int(one is not None)) for part, one in parts.items()),
                 *self._certificates(),

@@ -29,6 +29,7 @@ from canary.watching.audit.auditor import Auditor
 from canary.watching.elections.asking import WireWatcher
 from canary.watching.groups.group_watcher import GroupWatcher
 from canary.watching.groups.transaction_watcher import TransactionWatcher
+from canary.watching.replicas.scrubber import ReplicaScrubber
 from canary.watching.sampler import Watcher
 
 log = structlog.get_logger(__name__)
@@ -59,6 +60,7 @@ PARTS: Mapping[type, Rule] = {
     GroupWatcher: Rule(again=True, needed=False),
     TransactionWatcher: Rule(again=True, needed=False),
     WireWatcher: Rule(again=True, needed=False),
+    ReplicaScrubber: Rule(again=True, needed=False),
     Scrubber: Rule(again=True, needed=False),
     RandomReader: Rule(again=True, needed=False),
     RereadWorker: Rule(again=True, needed=True),
@@ -66,6 +68,8 @@ PARTS: Mapping[type, Rule] = {
     Writer: Rule(again=True, needed=True),  # TopicProbes makes a new one, under a new generation
 }
 """Every part of a cluster's runner, by its class or the base of that."""
+_SAYING = (Shipper, GroupWatcher, TransactionWatcher, ReplicaScrubber, WireWatcher)
+"""Those that say themselves, as ``failing``, what they cannot do."""
 
 
 def rule_of(part: Worker) -> Rule:
@@ -145,7 +149,7 @@ class Supervisor(Worker):
             words = "facts come faster than they become durable, and nothing is sent until few of them wait"
             found["queue"] = Trouble(words, blind=True)
         for part in self._parts:
-            if isinstance(part, Shipper | GroupWatcher | TransactionWatcher | WireWatcher) and part.failing is not None:
+            if isinstance(part, _SAYING) and part.failing is not None:
                 found[part.name] = Trouble(part.failing, blind=False)
         for what in self._pauses.failing():
             rule, failure = self._ended[what]
