@@ -5,6 +5,7 @@ from typing import Any
 
 from canary.anomalies.online.meters import LATENCY_BUCKETS
 from canary.metrics.metric import Metric
+from canary.metrics.mirror_metrics import MIRROR_METRICS
 
 _CLUSTER = ("cluster",)
 _PARTITION = (*_CLUSTER, "topic", "partition")
@@ -297,6 +298,7 @@ METRICS: dict[str, Metric] = {
         ),
         _gauge("canary_hanging_transactions", "Transactions that hang in partitions under watch.transactions."),
         _gauge("canary_transactions_unknown", "1 while hanging transactions cannot be looked for."),
+        *MIRROR_METRICS,
         _gauge(
             "canary_api_certificate_expiry_timestamp_seconds",
             "When the certificate that the API presents expires.",

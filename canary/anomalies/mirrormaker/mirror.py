@@ -2,8 +2,8 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Final
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, Self
 
 from canary.anomalies.mirrormaker.facts import Answer, Checkpoint, Question, Round, Row
 from canary.anomalies.mirrormaker.offsets import Translated
@@ -58,7 +58,7 @@ class FailoverView:
 
 @dataclass(frozen=True, slots=True)
 class MirrorView:
-    """A mirrored topic as it is shown.
+    """A mirrored topic as it is shown, as of ``at_ns``.
 
     ``recovery_point_s`` is the greatest ``behind_s`` of its partitions; None: not known, and ``unknown`` says why.
     ``copied_ns``: when the newest probe in the mirror was sent. ``counts``: records of the mirror by what they were.
@@ -69,6 +69,7 @@ class MirrorView:
     topic: str
     mirrored: str
     bound_s: float
+    at_ns: int = 0
     recovery_point_s: float | None = None
     unknown: str | None = None
     copied_ns: int | None = None
@@ -78,6 +79,23 @@ class MirrorView:
     places: tuple[MirrorPlace, ...] = ()
     failovers: tuple[FailoverView, ...] = ()
     translation_unknown: str | None = None
+
+    def aged(self, now_ns: int, most_s: float) -> Self:
+        """Return the same, with nothing known if it is older than ``most_s``: nobody looks any more."""
+        age_s = (now_ns - self.at_ns) / 1e9
+        if age_s <= most_s:
+            return self
+        reason = f"not looked at for {age_s:.0f} s"
+        places = tuple(replace(one, behind_s=None, unknown=reason) for one in self.places)
+        failovers = tuple(replace(one, skips=None, rereads=None, unknown=reason) for one in self.failovers)
+        return replace(
+            self,
+            recovery_point_s=None,
+            unknown=reason,
+            places=places,
+            failovers=failovers,
+            translation_unknown=reason,
+        )
 
 
 @dataclass(slots=True)
@@ -164,6 +182,7 @@ class Mirror:
             link.topic,
             link.mirrored,
             link.bound_s,
+            at_ns,
             recovery_point_s=None if unknown else max((one.behind_s or 0.0 for one in places), default=None),
             unknown=unknown,
             copied_ns=max((one.copied_ns for one in self.partitions.values()), default=0) or None,

@@ -155,7 +155,9 @@ class Partition:
         """Take out of a hole what the mirror has after all, and what the source has no more without its expiry."""
         for run in list(hole.missing):
             for one in (run.part(at, 1) for at in range(run.size)):
-                if one.identity in answer.target:
+                if any(other.missing.find(one.identity) is not None for other in self.holes if other.said is not None):
+                    hole.missing.take(one.identity)  # it was said before reading began anew
+                elif one.identity in answer.target:
                     hole.missing.take(one.identity)
                     self.counts["late"] += 1
                 elif one.offset < answer.source_start:

@@ -18,6 +18,7 @@ from canary.runner.cluster.applications import Applications
 from canary.runner.cluster.connection import Connection, NoAnswerError
 from canary.runner.cluster.identities import Identities
 from canary.runner.cluster.memory import Predecessors
+from canary.runner.cluster.mirrors import Mirrors
 from canary.runner.cluster.readers import readings
 from canary.runner.cluster.workloads import TopicProbes
 from canary.runner.context import ClusterContext
@@ -48,7 +49,7 @@ class ClusterClients:
         supervisor: starts the parts, and starts them again.
         installation: the store's, which is in the tag of our records.
         published: returns the last view.
-        report: takes what is found in groups and transactions of applications.
+        report: takes what is found in groups and transactions of applications, and in mirrored topics.
         first_samples: the number of the first sample of each watcher, each above those of the watcher before.
         sending: False to read again only what was promised before, and to send nothing.
     """
@@ -68,6 +69,7 @@ class ClusterClients:
         self.probes: dict[str, TopicProbes] = {}
         self.auditor = self._new_auditor(context)
         self.applications = Applications(context, report)
+        self.mirrors = Mirrors(context, report)
         self._context = context
         self._connection = connection
         self._supervisor = supervisor
@@ -129,6 +131,7 @@ class ClusterClients:
         writers = [writer for probes in self.probes.values() for writer in probes.writers.values()]
         stop_together([*writers, *self._readers(), *self._observers()], STOP_S)
         self.applications.leave()
+        self.mirrors.leave()
         identities = [each for probes in self.probes.values() for each in probes.identities.values()]
         return {(each.topic, each.mode): (each.first, each.generation) for each in identities}
 
@@ -185,18 +188,20 @@ class ClusterClients:
     def _renew_clients(self) -> None:
         """Replace every client by one that reads the changed credentials."""
         log.info("credentials_changed", cluster=self._context.cluster.name)
-        former = [part for part in (self._watcher, self.auditor, *self.applications.parts) if part is not None]
+        watching = (self._watcher, self.auditor, *self.applications.parts, *self.mirrors.parts)
+        former = [part for part in watching if part is not None]
         self._supervisor.leave(*former)
         for part in former:
             part.ask_stop()
         self._connection.renew()
         self._watcher, self.auditor = self._new_watcher(), self._new_auditor(self._context)
         self.applications.renew()
+        self.mirrors.renew()
         for probes in self.probes.values():
             probes.start_anew(self._published())
         for part in former:
             part.stop(STOP_S)
-        self._supervisor.begin(self._watcher, self.auditor, *self.applications.parts)
+        self._supervisor.begin(self._watcher, self.auditor, *self.applications.parts, *self.mirrors.parts)
 
     def _new_watcher(self) -> Watcher:
         watch = self._context.cluster.watch
@@ -225,7 +230,8 @@ class ClusterClients:
 
     def _observers(self) -> list[Worker]:
         watcher = [] if self._watcher is None else [self._watcher]
-        return [self._rereads, self._scrubber, self._random_reader, *watcher, self.auditor, *self.applications.parts]
+        others = (*self.applications.parts, *self.mirrors.parts)
+        return [self._rereads, self._scrubber, self._random_reader, *watcher, self.auditor, *others]
 
     def _ensure(self, topic: str) -> bool:
         return probe_topics.ensure(self._connection.admin, self._context.cluster, topic)

@@ -169,6 +169,7 @@ class ClusterRunner(Worker):
             flusher.latest = lambda: judge.published
             flusher.audited = lambda: None if self._clients is None else self._clients.auditor.latest
             flusher.watched = lambda: (None, None) if self._clients is None else self._clients.applications.latest
+            flusher.mirrored = lambda: None if self._clients is None else self._clients.mirrors.latest
             flusher.troubles = lambda: self._supervisor.troubles(judge)
             flusher.forgotten = lambda lost: self._inbox.put([lost])
             shipper = Shipper(context, judge)

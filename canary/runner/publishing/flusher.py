@@ -16,6 +16,7 @@ from canary.metrics import Measurement
 from canary.metrics.findings import Audit
 from canary.metrics.groups import GroupsSeen, TransactionsSeen
 from canary.metrics.measuring import MEMBER
+from canary.metrics.mirrors import MirrorsSeen
 from canary.metrics.published import Published, dumps
 from canary.runner.context import ClusterContext
 from canary.runner.publishing.troubles import Trouble, blindness, incarnation
@@ -90,6 +91,8 @@ class Flusher(Worker):
         """Returns when the last audit was done (ns), and its outcome."""
         self.watched: Callable[[], tuple[GroupsSeen | None, TransactionsSeen | None]] = lambda: (None, None)
         """Returns what is known of groups and transactions of applications; None: nothing yet, or not watched."""
+        self.mirrored: Callable[[], MirrorsSeen | None] = lambda: None
+        """Returns what is known of topics that are mirrored from other clusters; None: none is watched."""
         self.troubles: Callable[[], Mapping[str, Trouble | None]] = dict
         """Returns, by part of the runner, what it cannot do now; None: it works."""
         self.forgotten: Callable[[MemoryLost], None] = lambda _: None
@@ -291,6 +294,7 @@ class Flusher(Worker):
         audited = self.audited()
         done = None if audited is None else dataclasses.replace(audited[1], at_ns=audited[0])
         groups, transactions = self.watched()
+        mirrors = self.mirrored()
         now_ns = self._clock.now_ns()
         members = {one.labels[0] for one in shown.measurements if one.name == MEMBER}
         # the clock never steps; the API's may have been set since
@@ -300,6 +304,7 @@ class Flusher(Worker):
             audit=done,
             groups=groups,
             transactions=transactions,
+            mirrors=mirrors,
             told_ns=now_ns + set_ns,
             troubles=tuple((one.words, one.blind) for one in parts.values() if one is not None),
             shard=(self._settings.share.index, self._settings.share.of),
@@ -307,7 +312,12 @@ class Flusher(Worker):
             objectives=self._settings.objectives.declared(),
             measurements=(
                 *shown.measurements,
-                *(one for part in (done, groups, transactions) if part is not None for one in part.measurements()),
+                *(
+                    one
+                    for part in (done, groups, transactions, mirrors)
+                    if part is not None
+                    for one in part.measurements()
+                ),
                 *(Measurement("canary_part_failing", (part,), int(one is not None)) for part, one in parts.items()),
                 *self._certificates(),
                 *self._meters.measured(members, {str(number) for number in shown.brokers}),

@@ -28,6 +28,7 @@ from canary.threads.worker import Worker
 from canary.watching.audit.auditor import Auditor
 from canary.watching.groups.group_watcher import GroupWatcher
 from canary.watching.groups.transaction_watcher import TransactionWatcher
+from canary.watching.mirrormaker.mirror_watcher import MirrorWatcher
 from canary.watching.sampler import Watcher
 
 log = structlog.get_logger(__name__)
@@ -57,6 +58,7 @@ PARTS: Mapping[type, Rule] = {
     Auditor: Rule(again=True, needed=False),
     GroupWatcher: Rule(again=True, needed=False),
     TransactionWatcher: Rule(again=True, needed=False),
+    MirrorWatcher: Rule(again=True, needed=False),
     Scrubber: Rule(again=True, needed=False),
     RandomReader: Rule(again=True, needed=False),
     RereadWorker: Rule(again=True, needed=True),
@@ -143,7 +145,10 @@ class Supervisor(Worker):
             words = "facts come faster than they become durable, and nothing is sent until few of them wait"
             found["queue"] = Trouble(words, blind=True)
         for part in self._parts:
-            if isinstance(part, Shipper | GroupWatcher | TransactionWatcher) and part.failing is not None:
+            if (
+                isinstance(part, Shipper | GroupWatcher | TransactionWatcher | MirrorWatcher)
+                and part.failing is not None
+            ):
                 found[part.name] = Trouble(part.failing, blind=False)
         for what in self._pauses.failing():
             rule, failure = self._ended[what]

@@ -22,6 +22,7 @@ from canary.watching.groups.asking import logs_of
 Place = tuple[str, int]
 TIMEOUT_S: Final = 5.0
 _POLL_S: Final = 0.1
+_OFTEN: Final = 3
 _BATCH: Final = 1000
 _LOST: Final = frozenset({KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE})  # noqa: SLF001  # public in librdkafka
 
@@ -39,10 +40,28 @@ class NotReadError(Exception):
 
 @dataclass(slots=True)
 class Progress:
-    """How far topics of one cluster were read; it outlives clients. ``ids``: their incarnations."""
+    """How far topics of one cluster were read; it outlives clients.
+
+    ``ids``: the topics' incarnations; ``next``: the next offset of each log that is read; ``read``: the records before
+    it that nobody has taken yet; ``beyond``: how often in a row the log's end was below that offset.
+    """
 
     ids: dict[str, str | None] = field(default_factory=dict)
     next: dict[Place, int] = field(default_factory=dict)
+    read: dict[Place, list[Any]] = field(default_factory=dict)
+    beyond: dict[Place, int] = field(default_factory=dict)
+
+    def take(self, place: Place) -> list[Any]:
+        """Return the records that were read and not taken yet."""
+        return self.read.pop(place, [])
+
+    def astray(self, place: Place, log: Log) -> bool:
+        """Say whether the log has not the next offset: it begins above, or ends below it again and again.
+
+        Once is nothing: a new leader may tell its end before it knows how far the former one was.
+        """
+        self.beyond[place] = self.beyond.get(place, 0) + 1 if self.next[place] > log.end else 0
+        return self.next[place] < log.start or self.beyond[place] >= _OFTEN
 
 
 def row_of(message: Any) -> Row:
@@ -119,6 +138,8 @@ class Logs:
         """Read these no further: where they are read from is to be decided again."""
         for place in places:
             self.progress.next.pop(place, None)
+            self.progress.read.pop(place, None)
+            self.progress.beyond.pop(place, None)
             if self._assigned.pop(place, None) is not None:
                 self._consumer.incremental_unassign([TopicPartition(*place)])
 
@@ -156,10 +177,8 @@ class Logs:
         except KafkaException as error:
             raise NotReadError(error.args[0], f"offsets in {self.cluster}") from error
 
-    def read(
-        self, until: Mapping[Place, int], paused: Collection[Place], most_s: float
-    ) -> tuple[dict[Place, list[Any]], set[Place]]:
-        """Read on up to these offsets, for so many seconds at most; return messages, and places that went astray.
+    def read(self, until: Mapping[Place, int], paused: Collection[Place], most_s: float) -> set[Place]:
+        """Read on up to these offsets, for so many seconds at most, into ``progress``; return places that went astray.
 
         ``paused`` are not read on for now. Astray is a position that the log has not: it was expired, or cut.
 
@@ -167,7 +186,6 @@ class Logs:
             NotReadError: it is refused.
         """
         self._assign(until, paused)
-        found: dict[Place, list[Any]] = {}
         astray: set[Place] = set()
         deadline = system.monotonic() + most_s
         wanted = {place: end for place, end in until.items() if place not in paused}
@@ -175,14 +193,14 @@ class Logs:
             if all(self.progress.next[place] >= end or place in astray for place, end in wanted.items()):
                 break
             for message in self._client().consume(_BATCH, _POLL_S):
-                self._take(message, found, astray)
-        return found, astray
+                self._take(message, astray)
+        return astray
 
-    def _take(self, message: Any, found: dict[Place, list[Any]], astray: set[Place]) -> None:
+    def _take(self, message: Any, astray: set[Place]) -> None:
         error, place = message.error(), (message.topic(), message.partition())
         if error is None:
             if place in self._assigned:
-                found.setdefault(place, []).append(message)
+                self.progress.read.setdefault(place, []).append(message)
                 self.progress.next[place] = message.offset() + 1
         elif error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001  # public in librdkafka
             if place in self._assigned:
@@ -219,10 +237,9 @@ class Logs:
             if begin >= limit:
                 return [], log.start
             fresh.progress.next[place] = begin
-            found, astray = fresh.read({place: limit}, (), most_s)
-            if astray or fresh.progress.next[place] < limit:
+            if fresh.read({place: limit}, (), most_s) or fresh.progress.next[place] < limit:
                 return None
-            return [row for row in map(row_of, found.get(place, ())) if row.offset < end], log.start
+            return [row for row in map(row_of, fresh.progress.take(place)) if row.offset < end], log.start
         finally:
             fresh.close()
 
