@@ -93,8 +93,6 @@ def _unknown() -> Panels:
     return [
         trend("Groups of which nothing is known", "canary_groups_unknown", HERE, total="max", w=8),
         trend("Transactions cannot be looked for", "canary_transactions_unknown", HERE, total="max", w=8),
-        trend("What mirrors lack is unknown", "canary_mirror_unknown", HERE, by=_LINK, total="max", w=8),
-        trend("Translated offsets are unknown", "canary_mirror_translation_unknown", HERE, by=_LINK, total="max", w=8),
         trend("Groups that are left out", "canary_groups_left_out", HERE, total="max", w=8),
         trend("Partitions without series", "canary_group_partitions_left_out", HERE, by=_GROUP, total="max"),
         trend(
@@ -105,4 +103,6 @@ def _unknown() -> Panels:
             total="max",
             unit="short",
         ),
+        trend("What mirrors lack is unknown", "canary_mirror_unknown", HERE, by=_LINK, total="max"),
+        trend("Translated offsets are unknown", "canary_mirror_translation_unknown", HERE, by=_LINK, total="max"),
     ]
