@@ -1,6 +1,6 @@
 """The records of MirrorMaker 2's checkpoints topic (org.apache.kafka.connect.mirror.Checkpoint), big-endian.
 
-Key: i16 version, group, topic, i32 partition; value: i16 version, i64 upstream offset, i64 downstream offset, metadata.
+Key: group, topic, i32 partition; value: i16 version, i64 upstream offset, i64 downstream offset, metadata.
 A text is its length in bytes (i16) and UTF-8. ``topic`` is the mirrored topic's name.
 """
 
@@ -18,9 +18,9 @@ _OFFSETS: Final = struct.Struct(">hqq")
 def decoded(key: bytes | None, value: bytes | None) -> tuple[str, Checkpoint] | None:
     """Return the mirrored topic and the checkpoint that a record is; None: it is none, or of another version."""
     try:
-        if not key or not value or _SHORT.unpack_from(key)[0] != _VERSION:
+        if not key or not value:
             return None
-        group, at = _text(key, _SHORT.size)
+        group, at = _text(key, 0)
         topic, at = _text(key, at)
         (partition,) = _INT.unpack_from(key, at)
         version, upstream, downstream = _OFFSETS.unpack_from(value)
@@ -32,7 +32,7 @@ def decoded(key: bytes | None, value: bytes | None) -> tuple[str, Checkpoint] | 
 def encoded(topic: str, point: Checkpoint) -> tuple[bytes, bytes]:
     """Return the key and value of a checkpoint."""
     names = b"".join(_SHORT.pack(len(one.encode())) + one.encode() for one in (point.group, topic))
-    key = _SHORT.pack(_VERSION) + names + _INT.pack(point.partition)
+    key = names + _INT.pack(point.partition)
     return key, _OFFSETS.pack(_VERSION, point.upstream, point.downstream) + _SHORT.pack(0)
 
 
