@@ -28,10 +28,11 @@ _LOST: Final = frozenset({KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_O
 
 
 class NotReadError(Exception):
-    """What a cluster does not tell, or refuses."""
+    """What a cluster does not tell, or refuses; ``topic``: it is about this one alone."""
 
-    def __init__(self, error: KafkaError, what: str) -> None:
+    def __init__(self, error: KafkaError, what: str, topic: str | None = None) -> None:
         super().__init__(f"{what}: {text_of(error)}")
+        self.topic = topic
         self.refused = error.code() in {
             KafkaError.TOPIC_AUTHORIZATION_FAILED,
             KafkaError.CLUSTER_AUTHORIZATION_FAILED,
@@ -126,7 +127,7 @@ class Logs:
         except KafkaException as error:
             if error.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
                 return []
-            raise NotReadError(error.args[0], f"{topic} in {self.cluster}") from error
+            raise NotReadError(error.args[0], f"{topic} in {self.cluster}", topic) from error
         topic_id = topic_id_of(found)
         before = self.progress.ids.get(topic)
         self.progress.ids[topic] = topic_id or before
@@ -208,7 +209,7 @@ class Logs:
         elif error.code() in _LOST:
             astray.add(place)
         elif error.code() in {KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.CLUSTER_AUTHORIZATION_FAILED}:
-            raise NotReadError(error, f"{message.topic()} in {self.cluster}")
+            raise NotReadError(error, f"{message.topic()} in {self.cluster}", message.topic())
 
     def _assign(self, places: Iterable[Place], paused: Collection[Place]) -> None:
         client = self._client()

@@ -27,6 +27,8 @@ _MARGIN_S: Final = 600.0
 _READ_S: Final = 2.0
 _AGAIN_S: Final = 10.0
 _MOST_QUESTIONS: Final = 20
+_REFUSED_S: Final = 300.0
+"""Checkpoints that are refused are asked for again after so long."""
 _ANEW: Final = "a topic was made anew"
 _ASTRAY: Final = "records were gone before they were read, or the log was cut"
 
@@ -73,6 +75,7 @@ class MirrorWatcher(Worker):
         self._clock = clock
         self._interval_s = interval_s
         self._gate = Gate()
+        self._points_due = 0.0
         self.latest: MirrorView = mirror.view(clock.now_ns())
         self.failing: str | None = None
 
@@ -109,6 +112,9 @@ class MirrorWatcher(Worker):
 
     def _unanswered(self, error: KafkaException | NotReadError) -> None:
         reason = text_of(error.args[0]) if isinstance(error, KafkaException) else str(error)
+        if isinstance(error, NotReadError) and error.refused and error.topic == self._checkpoints:
+            self._points_due = system.monotonic() + _REFUSED_S  # all else can be known without them
+            return
         if isinstance(error, NotReadError) and error.refused:
             self.failing = f"replicated_from: {reason} (docs/acl.md)"
         if self._gate.admit("unanswered") is not None:
@@ -132,7 +138,8 @@ class MirrorWatcher(Worker):
         link, progress = self._mirror.link, self._progress
         numbers = sides.source.partitions(link.topic)
         copied = set(sides.target.partitions(link.mirrored))
-        points = (self._checkpoints, 0) if sides.target.partitions(self._checkpoints) else None
+        due = system.monotonic() >= self._points_due
+        points = (self._checkpoints, 0) if due and sides.target.partitions(self._checkpoints) else None
         anew = self._begin(sides, numbers, copied, points)
         targets = [(link.mirrored, number) for number in numbers if number in copied]
         target = self._read(sides.target, [*targets, *([points] if points else [])], 1)
