@@ -17,6 +17,9 @@ _RECORDED: Final = "Only `canary check` and the night decide it, from what was r
 _OTHERS: Final = (
     "It is about groups and transactions of applications, of which a drill has none: tests/watching has it on brokers."
 )
+_MIRRORED: Final = (
+    "It needs two clusters and MirrorMaker 2, and a drill has one: tests/watching/test_mirrormaker has it on both."
+)
 UNDRILLED: Final[Mapping[str, str]] = MappingProxyType(
     {
         **dict.fromkeys(
@@ -25,6 +28,7 @@ UNDRILLED: Final[Mapping[str, str]] = MappingProxyType(
         **dict.fromkeys(("group-stuck", "group-reset", "group-offsets-expired", "hanging-transaction"), _OTHERS),
         "replica-divergence": "No fault of a cluster makes it: a replica is cut on its disk by hand, as "
         "tests/watching does.",
+        **dict.fromkeys(("mirror-gap", "mirror-offset-skips", "mirror-copies"), _MIRRORED),
         "unseen": "The running canary measures it, with alerts of its own; it is a violation at a history's end only.",
         "leader-epoch-regression": "Tried and not raised: a controller that is given an old disk elects with epochs "
         "that are higher again, or leaves partitions that take no writes.",

@@ -5,6 +5,7 @@ from typing import Any
 
 from canary.anomalies.online.meters import LATENCY_BUCKETS
 from canary.metrics.metric import Metric
+from canary.metrics.mirror_metrics import MIRROR_METRICS
 
 _CLUSTER = ("cluster",)
 _PARTITION = (*_CLUSTER, "topic", "partition")
@@ -343,6 +344,7 @@ METRICS: dict[str, Metric] = {
             "For how long a controller has not had all entries of the metadata log, by the leader's clock.",
             ("cluster", "node"),
         ),
+        *MIRROR_METRICS,
         _gauge(
             "canary_api_certificate_expiry_timestamp_seconds",
             "When the certificate that the API presents expires.",

@@ -18,6 +18,7 @@ from pydantic import TypeAdapter, ValidationError
 from canary.metrics.findings import Audit  # pydantic reads the annotations
 from canary.metrics.groups import GroupsSeen, TransactionsSeen  # pydantic reads the annotations
 from canary.metrics.metric import Column, Measurement
+from canary.metrics.mirrors import MirrorsSeen  # the same
 from canary.metrics.objectives import Objective  # the same
 from canary.metrics.replicas import ReplicasSeen  # the same
 
@@ -144,6 +145,7 @@ class Published:
         objectives: What the settings ask of the cluster.
         groups: The groups of applications that are watched, and ``transactions`` those that hang, and
             ``replicas`` how far those are compared; None: not watched, or not looked at yet.
+        mirrors: The topics that are mirrored from other clusters; None: none is watched.
     """
 
     cluster_id: str | None = None
@@ -169,6 +171,7 @@ class Published:
     groups: GroupsSeen | None = None
     transactions: TransactionsSeen | None = None
     replicas: ReplicasSeen | None = None
+    mirrors: MirrorsSeen | None = None
 
     def topic(self, name: str) -> TopicView:
         """Return what is known of a topic; of one that was not seen yet, that it is not ``known``."""

@@ -1,10 +1,10 @@
 """What is watched of a cluster besides the probe topics, and how long a condition holds before it is a violation."""
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import Field, SecretStr
 
-from canary.settings.fields import Bytes, Seconds, Secret, Section, matching
+from canary.settings.fields import Bytes, Name, Seconds, Secret, Section, TopicName, matching
 
 _Pattern = Annotated[
     str,
@@ -39,6 +39,49 @@ class RedpandaSettings(Section):
         if self.username is None or not isinstance(self.password, SecretStr):
             return None
         return self.username, self.password.get_secret_value()
+
+
+class ReplicatedFromSettings(Section):
+    """A cluster of this configuration from which MirrorMaker 2 copies topics to this one."""
+
+    cluster: Name = Field(description="Name of the source, another one of the clusters.")
+    topics: tuple[TopicName, ...] = Field(
+        (), description="The source's probe topics that are copied, as they are called there. Left out: its main one."
+    )
+    alias: Name | None = Field(
+        None, description="What MirrorMaker 2 calls the source. Left out: as it is called here (name)."
+    )
+    separator: str = Field(
+        ".",
+        pattern=r"^[._-]{1,10}$",
+        description="What lies between the alias and the topic in a mirrored topic's name "
+        "(replication.policy.separator).",
+    )
+    policy: Literal["default", "identity"] = Field(
+        "default",
+        description="How a mirrored topic is called: default is alias, separator and topic (DefaultReplicationPolicy), "
+        "identity is as in the source (IdentityReplicationPolicy).",
+    )
+    checkpoints: TopicName | None = Field(
+        None,
+        description="The topic of this cluster in which MirrorMaker 2 tells the translated offsets of groups. Left "
+        "out: ALIAS.checkpoints.internal, with the separator.",
+    )
+    recovery_point: Seconds = Field(
+        60.0,
+        ge=1,
+        description="How old the oldest probe may be that is not copied yet, before that is an alert (duration).",
+    )
+
+    def mirrored(self, topic: str) -> str:
+        """Return what a topic of the source is called in this cluster."""
+        return topic if self.policy == "identity" else f"{self.alias or self.cluster}{self.separator}{topic}"
+
+    @property
+    def checkpoints_topic(self) -> str:
+        """The topic of translated offsets, in this cluster."""
+        parts = (self.alias or self.cluster, "checkpoints", "internal")
+        return self.checkpoints or self.separator.join(parts)
 
 
 class WatchSettings(Section):

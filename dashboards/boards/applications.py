@@ -1,4 +1,4 @@
-"""Groups of applications, transactions that hang, and replicas compared: as far as the settings' watch names them."""
+"""Groups of applications, hanging transactions, replicas compared and mirrors: as far as the settings name them."""
 
 from dashboards.boards.board import HERE, ONE_CLUSTER, Panels, board, to_page
 from dashboards.boards.panels import describe, lines, rows, trend
@@ -6,6 +6,7 @@ from dashboards.boards.queries import gauge, rate
 
 UID = "kafka-durability-applications"
 _GROUP = "cluster, group"
+_LINK = "cluster, source, topic"
 _ILL = 'state=~"stuck|unmoved|expired|reset|unknown"'
 
 
@@ -14,12 +15,13 @@ def dashboard() -> str:
     return board(
         UID,
         "Kafka durability: applications",
-        "The consumer groups of applications that are watched, transactions that hang, and replicas that differ.",
+        "The consumer groups of applications that are watched, hanging transactions, replicas, and mirrored topics.",
         variables=[ONE_CLUSTER],
         sections=[
             ("Groups", _groups()),
             ("Partitions", _partitions()),
             ("Replicas compared", _replicas()),
+            ("Mirrors", _mirrors()),
             ("What is not seen", _unknown()),
         ],
         back="3h",
@@ -90,6 +92,33 @@ def _replicas() -> Panels:
     ]
 
 
+def _mirrors() -> Panels:
+    behind = f"max by ({_LINK}) ({gauge('canary_mirror_recovery_point_seconds', HERE)})"
+    bound = f"max by ({_LINK}) ({gauge('canary_mirror_recovery_point_objective_seconds', HERE)})"
+    age = f"time() - max by ({_LINK}) ({gauge('canary_mirror_last_probe_timestamp_seconds', HERE)})"
+    return [
+        lines(
+            "Recovery point",
+            describe("canary_mirror_recovery_point_seconds"),
+            [
+                (behind, "{{source}} {{topic}}"),
+                (bound, "{{source}} {{topic}}: at most"),
+                (age, "{{source}} {{topic}}: the newest one is so old"),
+            ],
+            unit="s",
+        ),
+        trend("Probes that wait", "canary_mirror_waiting_probes", HERE, by=_LINK, total="max", w=6),
+        trend("Probes that are missing", "canary_mirror_missing_probes", HERE, by=_LINK, total="max", w=6),
+        lines(
+            "Records of mirrored topics, by what they were",
+            describe("canary_mirror_records_total"),
+            [(f"sum by ({_LINK}, outcome) ({rate('canary_mirror_records_total', HERE)})", "{{topic}} {{outcome}}")],
+        ),
+        trend("A failover would skip", "canary_mirror_failover_skips", HERE, by=f"{_LINK}, group", total="max", w=6),
+        trend("It would give again", "canary_mirror_failover_rereads", HERE, by=f"{_LINK}, group", total="max", w=6),
+    ]
+
+
 def _unknown() -> Panels:
     return [
         trend("Groups of which nothing is known", "canary_groups_unknown", HERE, total="max", w=8),
@@ -113,4 +142,6 @@ def _unknown() -> Panels:
             total="max",
             unit="short",
         ),
+        trend("What mirrors lack is unknown", "canary_mirror_unknown", HERE, by=_LINK, total="max"),
+        trend("Translated offsets are unknown", "canary_mirror_translation_unknown", HERE, by=_LINK, total="max"),
     ]

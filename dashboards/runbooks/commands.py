@@ -65,6 +65,8 @@ RECONCILED: Final = query('time() - canary_reconcile_last_success_timestamp_seco
 SCRUB: Final = query('canary_scrub_age_seconds{cluster="{cluster}"}')
 UNVERIFIED: Final = query('increase(canary_unverified_expired_total{cluster="{cluster}"}[1d]) > 0')
 WITHOUT_PROBE: Final = query('canary_brokers_without_probe{cluster="{cluster}"}')
+MIRRORS: Final = get("mirrors?cluster={cluster}")
+RECOVERY_POINT: Final = query('max by (source, topic) (canary_mirror_recovery_point_seconds{cluster="{cluster}"})')
 FINDINGS: Final = get("audit?cluster={cluster}")
 DRILLS: Final = get("drills")
 VIOLATIONS: Final = get("violations?cluster={cluster}&kind={kind}&state=open")

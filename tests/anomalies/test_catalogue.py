@@ -17,6 +17,7 @@ zombie-write truncation offset-regression committed-offset-regression early-expi
 under-min-isr isr-below-half under-replicated unclean-election leader-epoch-regression topic-recreated another-cluster
 clock-skew blind memory-lost stalled group-stuck group-reset group-offsets-expired hanging-transaction
 replica-divergence
+mirror-gap mirror-offset-skips mirror-copies
 """.splitlines()
     for name in line.split()
 ]

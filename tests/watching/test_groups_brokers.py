@@ -43,6 +43,7 @@ from canary.wire.errors import WireError
 from canary.wire.transactions import open_in
 from tests.runner.test_credentials import unsigned
 from tests.support.certificates import self_signed
+from tests.support.heard import Heard
 from tests.support.labs import Watched
 from tests.support.process import Canary
 from tests.support.recording import Recording
@@ -123,21 +124,6 @@ def produce(config: dict[str, Any], name: str, records: int) -> None:
     for _ in range(records):
         producer.produce(name, b"order", partition=0)
     assert producer.flush(30) == 0
-
-
-class Heard:
-    """What a watcher has reported."""
-
-    def __init__(self) -> None:
-        self.said: list[Violation] = []
-        self.over: list[Violation] = []
-
-    def __call__(self, said: Sequence[Violation], over: Sequence[Violation]) -> None:
-        self.said += said
-        self.over += over
-
-    def first(self, kind: str) -> Violation | None:
-        return next((one for one in self.said if one.kind == kind), None)
 
 
 def watching(config: dict[str, Any], heard: Heard, names: Sequence[str], patience_s: float = 1.0) -> GroupWatcher:

@@ -466,5 +466,6 @@ NEVER: dict[str, str] = {
     **dict.fromkeys(
         ("group-stuck", "group-reset", "group-offsets-expired", "hanging-transaction"), "no application is watched"
     ),
+    **dict.fromkeys(("mirror-gap", "mirror-offset-skips", "mirror-copies"), "nothing is mirrored"),
 }
 """Kinds that must not be said at all, and why. All others are a gauge (`unseen`) or of other engines."""

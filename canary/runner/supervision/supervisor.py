@@ -29,6 +29,7 @@ from canary.watching.audit.auditor import Auditor
 from canary.watching.elections.asking import WireWatcher
 from canary.watching.groups.group_watcher import GroupWatcher
 from canary.watching.groups.transaction_watcher import TransactionWatcher
+from canary.watching.mirrormaker.mirror_watcher import MirrorWatcher
 from canary.watching.replicas.scrubber import ReplicaScrubber
 from canary.watching.sampler import Watcher
 
@@ -61,6 +62,7 @@ PARTS: Mapping[type, Rule] = {
     TransactionWatcher: Rule(again=True, needed=False),
     WireWatcher: Rule(again=True, needed=False),
     ReplicaScrubber: Rule(again=True, needed=False),
+    MirrorWatcher: Rule(again=True, needed=False),
     Scrubber: Rule(again=True, needed=False),
     RandomReader: Rule(again=True, needed=False),
     RereadWorker: Rule(again=True, needed=True),
@@ -68,7 +70,7 @@ PARTS: Mapping[type, Rule] = {
     Writer: Rule(again=True, needed=True),  # TopicProbes makes a new one, under a new generation
 }
 """Every part of a cluster's runner, by its class or the base of that."""
-_SAYING = (Shipper, GroupWatcher, TransactionWatcher, ReplicaScrubber, WireWatcher)
+_SAYING = (Shipper, GroupWatcher, TransactionWatcher, ReplicaScrubber, WireWatcher, MirrorWatcher)
 """Those that say themselves, as ``failing``, what they cannot do."""
 
 
