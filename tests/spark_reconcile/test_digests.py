@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import datetime
+import datetime as dt
 from typing import TYPE_CHECKING
 
 import pytest
@@ -27,7 +27,7 @@ RECORDS = st.lists(
 def test_spark_computes_the_digest_that_python_computes(
     spark: SparkSession, records: list[tuple[bytes | None, bytes | None, list[tuple[str, bytes | None]]]]
 ) -> None:
-    at = datetime.datetime(2026, 1, 1, 0, 0, 0, 123000, tzinfo=datetime.UTC)
+    at = dt.datetime(2026, 1, 1, 0, 0, 0, 123000, tzinfo=dt.UTC)
     rows = [(number, at, key, value, headers or None) for number, (key, value, headers) in enumerate(records)]
     frame = spark.createDataFrame(
         rows,
