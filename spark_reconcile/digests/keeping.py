@@ -85,14 +85,16 @@ class Trees:
 
 
 class Kept:
-    """The folder of a cluster's trees, on a disk or at a URL.
+    """The folder of a cluster's trees, on a disk or at a URL; who only compares has new chunks in ``scratch``.
 
     Raises:
         BadInputError: it cannot be read, or is of a later release.
     """
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, scratch: str | None = None) -> None:
         self._folder = Folder(url)
+        self._scratch = scratch
+        self._new: set[str] = set()
         self._fs, self._root = fsspec.core.url_to_fs(self._folder.url)
         self.trees = self._load()
         """What is kept; None: nothing yet."""
@@ -102,19 +104,25 @@ class Kept:
         found = Leaves.none()
         for number in range_of(start, end):
             if number in tree.chunks:
-                found = found.joined(self._chunk(tree.chunks[number]).between(start, end))
+                found = found.joined(self.chunk(tree.chunks[number]).between(start, end))
         return found
 
     def last_below(self, tree: Tree, end: int) -> int | None:
         """Return the number of the last leaf with a record that has an offset below ``end``; None: there is none."""
         for number in sorted(tree.chunks, reverse=True):
-            if number * _OFFSETS < end and (last := self._chunk(tree.chunks[number]).last_below(end)) is not None:
+            if number * _OFFSETS < end and (last := self.chunk(tree.chunks[number]).last_below(end)) is not None:
                 return last
         return None
 
     def replaced(self, tree: Tree, start: int, end: int, leaves: Leaves) -> Tree:
         """Write leaves in place of those of [start, end); return the tree that has them."""
         return self._with(tree, leaves, lambda old, new: old.replaced(new, start, end), range_of(start, end))
+
+    def retained(self, tree: Tree, start: int) -> Tree:
+        """Return the tree that begins at ``start``: without the leaves of which everything has expired."""
+        chunks = {number: one for number, one in tree.chunks.items() if (number + 1) * _OFFSETS > start}
+        low = start >> BITS << BITS
+        return self.replaced(replace(tree, start=start, chunks=chunks), low // _OFFSETS * _OFFSETS, low, Leaves.none())
 
     def joined(self, tree: Tree, leaves: Leaves) -> Tree:
         """Write leaves of records that the tree does not have; return the tree that has them."""
@@ -158,12 +166,14 @@ class Kept:
             raise BadInputError(f"{self._folder.url}/{_MANIFEST}", why, remedy) from error
         return Trees(document["at_ns"], document["succeeded_ns"], {tree.place: tree for tree in trees})
 
-    def _chunk(self, chunk: Chunk) -> Leaves:
+    def chunk(self, chunk: Chunk) -> Leaves:
+        """Return the leaves of a chunk."""
+        folder = self._written_to if chunk.file in self._new else f"{self._folder.url}/{_LEAVES}"
         try:
-            table = read_part(f"{self._folder.url}/{_LEAVES}", chunk.file)
+            table = read_part(folder, chunk.file)
         except (OSError, pa.ArrowInvalid) as error:
             remedy = f"remove {_MANIFEST} with the folder leaves/: digests begin anew"
-            raise BadInputError(f"{self._folder.url}/{_LEAVES}/{chunk.file}", "it cannot be read", remedy) from error
+            raise BadInputError(f"{folder}/{chunk.file}", "it cannot be read", remedy) from error
         leaf, mask, *others = (table.column(name).to_numpy() for name in _SCHEMA.names)
         return Leaves(leaf, mask.view(np.uint64), *others)
 
@@ -173,7 +183,7 @@ class Kept:
         chunks = dict(tree.chunks)
         new = dict(leaves.chunks())
         for number in sorted({*touched, *new}):
-            old = self._chunk(chunks[number]) if number in chunks else Leaves.none()
+            old = self.chunk(chunks[number]) if number in chunks else Leaves.none()
             both = put(old, new.get(number, Leaves.none()))
             chunks.pop(number, None)
             if len(both):
@@ -181,23 +191,24 @@ class Kept:
         return replace(tree, chunks=chunks)
 
     def _written(self, leaves: Leaves) -> Chunk:
-        self._fs.makedirs(f"{self._root}/{_LEAVES}", exist_ok=True)
-        stream = PartStream(f"{self._folder.url}/{_LEAVES}", _SCHEMA, ("leaf", "hash", "bytes"))
+        fs, root = fsspec.core.url_to_fs(self._written_to)
+        fs.makedirs(root, exist_ok=True)
+        stream = PartStream(self._written_to, _SCHEMA, ("leaf", "hash", "bytes"))
         columns = [leaves.leaf, leaves.mask.view(np.int64), leaves.hash, leaves.keys, leaves.bytes, leaves.read_at]
         stream.write(pa.table(columns, schema=_SCHEMA))
         sums = leaves.count, int(leaves.keys.sum()), int(leaves.bytes.sum()), leaves.root
-        return Chunk(stream.close()[0], *sums, int(leaves.read_at.min()))
+        file, _ = stream.close()
+        self._new.add(file)
+        return Chunk(file, *sums, int(leaves.read_at.min()))
+
+    @property
+    def _written_to(self) -> str:
+        return self._scratch or f"{self._folder.url}/{_LEAVES}"
 
 
 def range_of(start: int, end: int) -> range:
     """Return the numbers of the chunks that have an offset in [start, end)."""
     return range(start // _OFFSETS, -(-end // _OFFSETS)) if end > start else range(0)
-
-
-def retained(tree: Tree, start: int) -> Tree:
-    """Return a tree that begins at ``start``: without the chunks of which everything has expired."""
-    chunks = {number: one for number, one in tree.chunks.items() if (number + 1) * _OFFSETS > start}
-    return replace(tree, start=start, chunks=chunks)
 
 
 def _tree(row: dict[str, Any]) -> Tree:

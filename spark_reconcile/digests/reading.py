@@ -81,18 +81,16 @@ class Reader:
         """How many offsets are read at once: the driver gets a row for 64 of them."""
         return int(self._spark.sparkContext.defaultParallelism) * _EACH_CORE
 
-    def read(self, ranges: Sequence[Range]) -> Iterator[Read]:
-        """Yield what the log has of the ranges, in pieces.
+    def read(self, ranges: Sequence[Range]) -> Iterator[list[Read]]:
+        """Yield what the log has of the ranges, in pieces, and as many of them as one job of Spark reads.
 
         Raises:
             UnreachableError: the cluster stopped answering.
         """
         for batch in batches(ranges, self.most):
             found = self._leaves(batch)
-            for one in batch:
-                leaves = found.get(one.place) or Leaves.none()
-                self.records += leaves.count
-                yield Read(one, leaves)
+            self.records += sum(leaves.count for leaves in found.values())
+            yield [Read(one, found[one.place]) for one in batch]
 
     def _leaves(self, batch: Sequence[Range]) -> dict[Place, Leaves]:
         now_ns = time.time_ns()

@@ -124,11 +124,12 @@ class Differences:
 
     Attributes:
         lost: offsets that had a record and have none.
-        changed: leaves with the same offsets and another hash, each as the run from its first to its last record:
-            at least one record of each is another one.
+        changed: leaves with the same offsets and another hash, or with a record where there was none, each as the run
+            from its first to its last record: at least one record of each is another one. (Nothing is ever committed
+            below the last stable offset, so a record that was not there means that the log was cut and filled again.)
         gone: offsets that had a record and have none, of a compacted topic: compaction may have removed them.
         compared: how many of the records that were known are proven to be what they were.
-        uncompared: how many are still there, in leaves that lost others or got others: their hash proves nothing.
+        uncompared: how many are still there, in leaves of which others are not: their hash proves nothing.
         expired: how many were below the log's new start.
     """
 
@@ -174,14 +175,14 @@ def compare(before: Leaves, now: Leaves, first: int, end: int, *, compacted: boo
     missing = old & retained & ~new
     lost = missing & beyond if compacted else missing
     same = (old == new) & (old != 0)
-    changed = same & (old_hash != new_hash)
+    changed = (same & (old_hash != new_hash)) | (new & retained & ~old != 0)
     compared = same & (old_hash == new_hash)
     return Differences(
         lost=tuple(_runs(leaf, lost)),
         changed=tuple(_extents(leaf[changed], new[changed])),
         gone=_count(missing & ~lost),
         compared=_count(old[compared]),
-        uncompared=_count((old & new)[~same]),
+        uncompared=_count((old & new)[~same & ~changed]),
         expired=_count(expired),
     )
 
