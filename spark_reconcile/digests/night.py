@@ -12,7 +12,7 @@ Nothing is said on one reading's word: leaves that differ are read again, with t
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, Literal
 
@@ -172,7 +172,7 @@ class _Run:
         self._topics = {topic.name: topic for topic in topics}
         spans = self._cluster.spans(topics, [LEVEL]) if topics else []
         self._spans = {(span.topic, span.partition): span for span in spans}
-        self._forget()
+        self._forget(chosen.topic)
         for topic in topics:
             for place in ((topic.name, number) for number in range(topic.partitions)):
                 span, before = self._spans.get(place), self._before.get(place)
@@ -186,13 +186,15 @@ class _Run:
                 else:
                     self._trees[place] = Tree(*place[:1], topic.topic_id, place[1], span.start, span.start)
 
-    def _forget(self) -> None:
-        """Forget what is kept of topics that are gone, or were made anew: their records are of no topic of now."""
+    def _forget(self, chosen: Callable[[str], bool]) -> None:
+        """Forget what is kept of topics that are not ``chosen``, are gone, or were made anew."""
         for place, tree in list(self._before.items()):
             topic = self._topics.get(place[0])
             why = None
-            if topic is None:
-                why = f"topic {place[0]} is gone, or not named any more: what was known of it is forgotten"
+            if topic is None and not chosen(place[0]):
+                del self._before[place]
+            elif topic is None:
+                why = f"topic {place[0]} is gone: what was known of it is forgotten"
             elif None not in {topic.topic_id, tree.topic_id} and topic.topic_id != tree.topic_id:
                 why = f"topic {place[0]} was deleted and made anew: what was known of the one before is forgotten"
             if why is not None:
