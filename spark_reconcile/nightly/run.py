@@ -25,11 +25,12 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 import structlog
 
 from canary.settings import Settings, UserError, load
+from spark_reconcile.digests import demand
 from spark_reconcile.digests.findings import sentences
 from spark_reconcile.dump import fingerprints
 from spark_reconcile.dump.dumping import Dumped, Wanted, dump
 from spark_reconcile.dump.kept_dump import FULL_EVERY_NS, Kept, Range, expiry_ns, keep, kept, recognised, size
-from spark_reconcile.dump.targets import target
+from spark_reconcile.dump.targets import reachable, target
 from spark_reconcile.job import driver, session
 from spark_reconcile.job.inputs import look
 from spark_reconcile.nightly import digesting, scheduler

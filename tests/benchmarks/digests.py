@@ -11,7 +11,7 @@ import os
 import tempfile
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import orjson
 from confluent_kafka import Producer
@@ -35,9 +35,11 @@ LEAST = 0.8
 PARTITIONS = 4
 TOPIC = "business"
 LENGTH = 100
+Headers: TypeAlias = tuple[tuple[str, bytes], ...]
+HEADERS: Headers = (("trace", b"0123456789abcdef"), ("source", b"shop"))
 
 
-def fill(lab: Lab, records: int, headers: bool) -> None:  # noqa: FBT001  # one of the two topics
+def fill(lab: Lab, records: int, headers: Headers) -> None:
     """Make the topic and write records with keys and values like an application's."""
     topic = _name(headers)
     admin = AdminClient({"bootstrap.servers": lab.bootstrap})
@@ -52,13 +54,16 @@ def fill(lab: Lab, records: int, headers: bool) -> None:  # noqa: FBT001  # one 
         }
     )
     padding = os.urandom(1 << 16)
-    some = [("trace", b"0123456789abcdef"), ("source", b"shop")] if headers else []
     for number in range(records):
         value = b'{"order": %d, "' % number + padding[number % 60_000 :][: LENGTH - 20]
         while True:
             try:
                 producer.produce(
-                    topic, value, key=b"customer-%d" % (number % 5_000), partition=number % PARTITIONS, headers=some
+                    topic,
+                    value,
+                    key=b"customer-%d" % (number % 5_000),
+                    partition=number % PARTITIONS,
+                    headers=list(headers),
                 )
                 break
             except BufferError:
@@ -94,26 +99,26 @@ def ours(spark: SparkSession, bootstrap: str, topic: str, folder: Path) -> tuple
 
 def measure(records: int = 3_000_000, rounds: int = 3) -> Iterator[Figure]:
     """Fill a topic without headers and one with them, measure both sides in turns, compare."""
-    with tempfile.TemporaryDirectory(prefix="digests-") as directory:
-        with (
-            Lab(Path(directory) / "lab", brokers=1, die_with_parent=True) as lab,
-            session("digests", kafka=True) as spark,
-        ):
-            for headers in (False, True):
-                fill(lab, records, headers)
-                yield from _measured(spark, lab.bootstrap, headers, (records, rounds), Path(directory))
+    with (
+        tempfile.TemporaryDirectory(prefix="digests-") as directory,
+        Lab(Path(directory) / "lab", brokers=1, die_with_parent=True) as lab,
+        session("digests", kafka=True) as spark,
+    ):
+        for headers in ((), HEADERS):
+            fill(lab, records, headers)
+            yield from _measured(spark, lab.bootstrap, headers, (records, rounds), Path(directory))
 
 
 def _measured(
     spark: SparkSession,
     bootstrap: str,
-    headers: bool,
+    headers: Headers,
     size: tuple[int, int],
-    directory: Path,  # as above
+    directory: Path,
 ) -> Iterator[Figure]:
     records, rounds = size
     topic = _name(headers)
-    subject = f"{records:,} records of {LENGTH} bytes, {'two' if headers else 'no'} headers"
+    subject = f"{records:,} records of {LENGTH} bytes, {len(headers)} headers"
     bares, first, second = [], [], []
     for turn in range(rounds + 1):
         folder = directory / f"{topic}-{turn}"
@@ -136,7 +141,7 @@ def _measured(
     yield Figure.of(subject, "kept of a record", [size_on_disk / records], "bytes")
 
 
-def _name(headers: bool) -> str:  # noqa: FBT001  # as above
+def _name(headers: Headers) -> str:
     return f"{TOPIC}-with-headers" if headers else TOPIC
 
 
