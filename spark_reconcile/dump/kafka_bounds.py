@@ -93,11 +93,11 @@ class Cluster:
         Raises:
             UnreachableError: the cluster does not answer.
         """
-        for turn in range(_TRIES):
+        for turn in range(2):
             try:
                 return sorted(self._admin.list_topics(timeout=self._timeout_s).topics)
             except KafkaException as error:
-                if turn == _TRIES - 1:
+                if turn:
                     raise UnreachableError(f"cluster {self.name} does not answer: {text_of(error.args[0])}") from error
         raise AssertionError  # the last turn returns or raises
 

@@ -10,10 +10,13 @@ from __future__ import annotations
 import os
 import tempfile
 import time
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import orjson
+import psutil
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
@@ -56,15 +59,10 @@ def fill(lab: Lab, records: int, headers: Headers) -> None:
     padding = os.urandom(1 << 16)
     for number in range(records):
         value = b'{"order": %d, "' % number + padding[number % 60_000 :][: LENGTH - 20]
+        key = b"customer-%d" % (number % 5_000)
         while True:
             try:
-                producer.produce(
-                    topic,
-                    value,
-                    key=b"customer-%d" % (number % 5_000),
-                    partition=number % PARTITIONS,
-                    headers=list(headers),
-                )
+                producer.produce(topic, value, key, partition=number % PARTITIONS, headers=list(headers))
                 break
             except BufferError:
                 producer.poll(0.1)
@@ -73,9 +71,31 @@ def fill(lab: Lab, records: int, headers: Headers) -> None:
     producer.flush(60)
 
 
-def bare(spark: SparkSession, bootstrap: str, topic: str, end: int) -> float:
-    """Read every column of every record and throw it away; return the seconds."""
-    began = time.monotonic()
+@dataclass
+class Spent:
+    """What a side took: seconds, and CPU-seconds of this process and the JVM."""
+
+    seconds: float = 0.0
+    cpu: float = 0.0
+
+
+@contextmanager
+def spending() -> Iterator[Spent]:
+    """Yield what the block will have taken."""
+    spent, began, before = Spent(), time.monotonic(), _cpu()
+    yield spent
+    spent.seconds, spent.cpu = time.monotonic() - began, _cpu() - before
+
+
+def _cpu() -> float:
+    """Return the CPU-seconds of this process and of the JVM, which is one of its children, but no broker's."""
+    own = psutil.Process()
+    mine = [own, *(one for one in own.children(recursive=True) if "SparkSubmit" in " ".join(one.cmdline()))]
+    return sum(sum(one.cpu_times()[:2]) for one in mine)
+
+
+def bare(spark: SparkSession, bootstrap: str, topic: str, end: int) -> None:
+    """Read every column of every record and throw it away."""
     options = {
         "assign": orjson.dumps({topic: list(range(PARTITIONS))}).decode(),
         "startingOffsets": orjson.dumps({topic: {str(p): 0 for p in range(PARTITIONS)}}).decode(),
@@ -85,16 +105,14 @@ def bare(spark: SparkSession, bootstrap: str, topic: str, end: int) -> float:
     }
     frame: Any = source(spark, {"bootstrap.servers": bootstrap}, options)
     frame.write.format("noop").mode("overwrite").save()
-    return time.monotonic() - began
 
 
-def ours(spark: SparkSession, bootstrap: str, topic: str, folder: Path) -> tuple[Digested, float]:
-    """Digest, and keep the trees; return the result and the seconds, everything included."""
-    began = time.monotonic()
+def ours(spark: SparkSession, bootstrap: str, topic: str, folder: Path) -> Digested:
+    """Digest, and keep the trees."""
     kept = Kept(str(folder))
     found, trees = digest(spark, Wanted("c", {"bootstrap.servers": bootstrap}, [topic]), kept)
     kept.save(trees)
-    return found, time.monotonic() - began
+    return found
 
 
 def measure(records: int = 3_000_000, rounds: int = 3) -> Iterator[Figure]:
@@ -119,25 +137,29 @@ def _measured(
     records, rounds = size
     topic = _name(headers)
     subject = f"{records:,} records of {LENGTH} bytes, {len(headers)} headers"
-    bares, first, second = [], [], []
+    sides: dict[str, list[Spent]] = {"bare Spark read": [], "digests": [], "the night after": []}
     for turn in range(rounds + 1):
         folder = directory / f"{topic}-{turn}"
-        spent = bare(spark, bootstrap, topic, records // PARTITIONS)
-        found, digesting = ours(spark, bootstrap, topic, folder)
-        again, after = ours(spark, bootstrap, topic, folder)
+        with spending() as reading:
+            bare(spark, bootstrap, topic, records // PARTITIONS)
+        with spending() as digesting:
+            found = ours(spark, bootstrap, topic, folder)
+        with spending() as after:
+            again = ours(spark, bootstrap, topic, folder)
         if turn:
-            bares.append(spent)
-            first.append(digesting)
-            second.append(after)
+            for some, one in zip(sides.values(), (reading, digesting, after), strict=True):
+                some.append(one)
     size_on_disk = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
     yield same(subject, "records", records // PARTITIONS * PARTITIONS, found.records, again.records)
-    yield Figure.of(subject, "bare Spark read", (records / one for one in bares), "/s")
-    yield Figure.of(subject, "digests", (records / one for one in first), "/s")
-    yield Figure.of(
-        subject, "speed over the bare read's", (a / b for a, b in zip(bares, first, strict=True)), least=LEAST
-    )
+    reads, digests, _ = sides.values()
+    for name, some in sides.items():
+        yield Figure.of(subject, name, (one.seconds for one in some), "s")
+        yield Figure.of(subject, f"{name}: CPU", (one.cpu for one in some), "CPU-s")
+    speeds = (one.seconds / other.seconds for one, other in zip(reads, digests, strict=True))
+    yield Figure.of(subject, "speed over the bare read's", speeds)
+    work = (one.cpu / other.cpu for one, other in zip(reads, digests, strict=True))
+    yield Figure.of(subject, "speed over the bare read's, by CPU", work, least=LEAST)
     yield Figure.of(subject, "the night after: records read", [float(again.read)], most=64.0 * PARTITIONS)
-    yield Figure.of(subject, "the night after", second, "s")
     yield Figure.of(subject, "kept of a record", [size_on_disk / records], "bytes")
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import time
 from typing import TYPE_CHECKING, Any
+from unittest.mock import Mock
 
 import pytest
 from confluent_kafka import Producer, TopicPartition
@@ -14,18 +15,23 @@ from hypothesis import strategies as st
 
 from canary.facts.digests import digest, place
 from spark_reconcile.digests import night
-from spark_reconcile.digests.keeping import Kept
+from spark_reconcile.digests.findings import sentences
+from spark_reconcile.digests.keeping import Kept, Tree, Trees
 from spark_reconcile.digests.night import Digested, Wanted
 from spark_reconcile.digests.tree import LEAF, Run
+from spark_reconcile.errors import UnreachableError
+from spark_reconcile.nightly import digesting
 from spark_reconcile.tables.digests import DIGEST, FAST_DIGEST, PERHAPS_NULL, PLACE
 from tests.support.topics import as_known
 from tests.support.waiting import until
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from pyspark.sql import SparkSession
 
+    from canary.anomalies.violation import Violation
     from canary.lab import Lab, PartitionState
 
 PATIENCE_S = 120.0
@@ -61,6 +67,17 @@ def test_spark_computes_the_digest_that_python_computes(
 def led(partitions: list[PartitionState] | None) -> bool:
     """Return whether both partitions are known, and their leaders."""
     return sum(one.leader is not None for one in partitions or ()) == 2
+
+
+def recorder(said: list[Violation]) -> Callable[[Iterator[Violation]], tuple[int, int]]:
+    """Return what puts violations on record: a list."""
+
+    def record(some: Iterator[Violation]) -> tuple[int, int]:
+        before = len(said)
+        said.extend(some)
+        return sum(one.count for one in said[before:]), len(said) - before
+
+    return record
 
 
 class Business:
@@ -99,14 +116,29 @@ class Business:
             producer.flush(PATIENCE_S)
             end(PATIENCE_S)
 
+    def wanted(self, **how: Any) -> Wanted:
+        return Wanted("c", {"bootstrap.servers": self.lab.bootstrap}, ["ord*"], **how)
+
     def night(self, *, keep: bool = True, **how: Any) -> Digested:
         """Digest, and keep the trees."""
         kept = Kept(str(self.folder))
-        wanted = Wanted("c", {"bootstrap.servers": self.lab.bootstrap}, ["ord*"], **how)
-        found, trees = night.digest(self.spark, wanted, kept)
+        found, trees = night.digest(self.spark, self.wanted(**how), kept)
         if keep:
             kept.save(trees)
         return found
+
+
+def test_digests_that_fail_leave_what_is_kept_and_everything_is_unknown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known = {("t", p): Tree("t", None, p, 0, 9) for p in range(3)}
+    Kept(str(tmp_path)).save(Trees(5, 5, known))
+    monkeypatch.setattr(digesting, "digest", Mock(side_effect=UnreachableError("cluster c does not answer")))
+    summary, *numbers = digesting.night(Mock(), Wanted("c", {}, ["t"]), str(tmp_path), recorder([]), (7, "night"))
+    assert summary == {"error": "cluster c does not answer", "succeeded_ns": 5, "unknown_partitions": 3}
+    assert numbers == [0, 0]
+    assert Kept(str(tmp_path)).trees == Trees(5, 5, known)
+    assert "nothing is known: cluster c does not answer" in sentences(summary)[0]
 
 
 @pytest.mark.kafka
@@ -149,14 +181,22 @@ def test_what_a_cut_took_is_named_by_offset_and_retention_is_silent(
     business.write(0, 100)
     business.write(1, 10)
     looked = business.night(keep=False)
-    fourth = business.night()
-    assert looked.findings == fourth.findings
-    assert {(one.partition, one.kind): one.runs for one in fourth.findings} == {
+    assert {(one.partition, one.kind): one.runs for one in looked.findings} == {
         (0, "changed"): (Run(192, 64), Run(256, 52)),  # other records from offset 240 on
         (1, "lost"): (Run(190, 20),),
     }
-    assert {(one.topic, one.topic_id is not None) for one in fourth.findings} == {("orders", True)}
-    assert business.night().findings == []
+    said: list[Violation] = []
+    summary, *numbers = digesting.night(spark, business.wanted(), str(tmp_path), recorder(said), (7, "night"))
+    assert (summary["lost"], summary["changed"], summary["unknown_partitions"]) == (20, 2, 0)
+    assert numbers == [22, 2]
+    assert {(one.kind, one.partition): [(run.offset, run.size) for run in one.runs] for one in said} == {
+        ("record-changed", 0): [(192, 1), (256, 1)],
+        ("record-lost", 1): [(190, 20)],
+    }
+    assert {(one.topic, one.severity, bool(one.topic_id), one.at_ns) for one in said} == {
+        ("orders", "critical", True, 7)
+    }
+    assert business.night().findings == [], "it is said once"
 
     business.admin.delete_topics(["orders"])["orders"].result(PATIENCE_S)
     until(lambda: not any(as_known(lab, "orders")), 60, "no broker knows the topic any more")
