@@ -57,7 +57,7 @@ class DigestsSettings(Section):
         ge=0,
         le=1,
         description="Share of the known records that is read again each night, those first that were not read for "
-        "longest: 0.03 reads everything once a month. 0: only what is new, and the last records known (0 to 1).",
+        "longest: 0.03 reads everything once a month. 0: only what is new, and the last records known (number).",
     )
 
 
