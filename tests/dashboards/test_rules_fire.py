@@ -497,6 +497,7 @@ def test_every_alert_is_tried() -> None:
     tried = {alert_name(kind) for kind in CRITICAL} | set(GAUGES) | set(COUNTERS)
     tried |= {
         "CanaryAlertTest",
+        "CanaryDigestStale",
         "CanaryGroupStuck",
         "CanaryGroupReset",
         "CanaryGroupOffsetsExpired",
