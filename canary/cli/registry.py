@@ -54,6 +54,7 @@ COMMANDS: Final = (
     Command("dump", "data.spark"),
     Command("reconcile", "data.spark"),
     Command("salvage", "data.salvage", {"replay": "replay"}, alone=True),
+    Command("digest", "data.spark"),
     Command("audit", "admin.audit"),
     Command("replicas", "admin.replicas", {"compare": "compare"}, "Hold the replicas of a topic against each other."),
     Command(

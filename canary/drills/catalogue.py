@@ -29,6 +29,10 @@ UNDRILLED: Final[Mapping[str, str]] = MappingProxyType(
         "replica-divergence": "No fault of a cluster makes it: a replica is cut on its disk by hand, as "
         "tests/watching does.",
         **dict.fromkeys(("mirror-gap", "mirror-offset-skips", "mirror-copies"), _MIRRORED),
+        **dict.fromkeys(
+            ("record-lost", "record-changed"),
+            "They are about topics of applications, and found at night: tests/spark_reconcile has them on brokers.",
+        ),
         "unseen": "The running canary measures it, with alerts of its own; it is a violation at a history's end only.",
         "leader-epoch-regression": "Tried and not raised: a controller that is given an old disk elects with epochs "
         "that are higher again, or leaves partitions that take no writes.",

@@ -9,7 +9,7 @@ from canary.settings.fields import Name, Seconds, Section, TopicName, problem, p
 from canary.settings.kafka import properties, revealed
 from canary.settings.modes import Modes
 from canary.settings.objectives import ObjectivesSettings
-from canary.settings.watch import ReplicatedFromSettings, WatchSettings
+from canary.settings.watch import DigestsSettings, ReplicatedFromSettings, WatchSettings
 from canary.workloads.catalogue import MAIN, WORKLOADS
 
 _NOT_SHARED: Final = {"topics": (), "offsets": (), "groups": (), "transactions": (), "replicas": ()}
@@ -132,6 +132,10 @@ class ClusterSettings(Section):
     replicated_from: tuple[ReplicatedFromSettings, ...] = Field(
         (),
         description="The clusters from which MirrorMaker 2 copies topics to this one: probes are looked for in both.",
+    )
+    digests: DigestsSettings = Field(
+        default_factory=DigestsSettings,  # type: ignore[arg-type]
+        description="Topics of applications whose records are digested at night.",
     )
     objectives: ObjectivesSettings = Field(
         default_factory=ObjectivesSettings, description="What the cluster is to achieve, for alerts about it."

@@ -18,6 +18,7 @@ under-min-isr isr-below-half under-replicated unclean-election leader-epoch-regr
 clock-skew blind memory-lost stalled group-stuck group-reset group-offsets-expired hanging-transaction
 replica-divergence
 mirror-gap mirror-offset-skips mirror-copies
+record-lost record-changed
 """.splitlines()
     for name in line.split()
 ]
