@@ -6,13 +6,17 @@ import json
 import os
 import secrets
 import socket
+from array import array
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict
 from datetime import UTC, datetime
 from importlib import metadata
+from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -35,6 +39,7 @@ SCHEMA: Final = pa.schema(
         pa.field("outcome", pa.string(), nullable=False),
     ]
 )
+_OUTCOMES: Final = ("promised", "in-doubt")
 _VARIED: Final = {"offset", "timestamp", "acked_at", "digest"}
 """Columns of which nearly each row has a value of its own: a dictionary of them makes files larger."""
 
@@ -50,8 +55,12 @@ class Files:
         self._began = datetime.now(UTC)
         self._sequence = 0
 
-    def publish(self, rows: Rows, counts: Counts, topic_ids: dict[str, str | None], *, closed: bool) -> None:
-        """Write a file that appears whole; after an error there is none, and the next one has its number.
+    def publish(
+        self, rows: Rows, topics: Sequence[str], counts: Counts, topic_ids: dict[str, str | None], *, closed: bool
+    ) -> None:
+        """Write a file that appears whole; a row's topic is a place in ``topics``.
+
+        After an error there is no file, and the next one has its number.
 
         Raises:
             OSError: it cannot be written; at a URL fsspec's other kinds, too.
@@ -73,7 +82,7 @@ class Files:
             **asdict(counts),
             "topic_ids": topic_ids,
         }
-        data = _parquet(rows, told)
+        data = _parquet(rows, topics, told)
         first = datetime.fromtimestamp(min(rows.acked_ns) / 1e9, UTC) if len(rows) else now
         name = f"{file_part(self._name)}--{self._incarnation}--{self._sequence:010d}.parquet"
         self._put(first.date().isoformat(), name, data)
@@ -104,25 +113,46 @@ class Files:
         _synced(folder.parent)
 
 
-def _parquet(rows: Rows, told: dict[str, Any]) -> bytes:
-    outcomes = pa.DictionaryArray.from_arrays(pa.array(rows.in_doubt, pa.uint8()), ["promised", "in-doubt"])
-    timestamp = pa.array(rows.timestamp, pa.int64())
+def _parquet(rows: Rows, topics: Sequence[str], told: dict[str, Any]) -> bytes:
+    """Return the file, made of buffers: pyarrow.array and casts would load pandas into the application."""
+    timestamp = np.frombuffer(rows.timestamp, np.int64)
+    acked_us = np.frombuffer(rows.acked_ns, np.int64) // 1000
     columns = (
-        pa.array(rows.topic, pa.string()),
-        pa.array(rows.partition, pa.int32()),
-        pa.array(rows.offset, pa.int64()),
-        pa.compute.if_else(pa.compute.less(timestamp, 0), None, timestamp).cast(pa.timestamp("ms", tz="UTC")),
-        pa.compute.divide(pa.array(rows.acked_ns, pa.int64()), 1000).cast(pa.timestamp("us", tz="UTC")),
-        pa.array(rows.digest, pa.int64()),
-        pa.array(rows.transactional, pa.uint8()).cast(pa.bool_()),
-        outcomes.cast(pa.string()),
+        _names(rows.topic, topics),
+        _column("partition", len(rows), rows.partition),
+        _column("offset", len(rows), rows.offset),
+        _column("timestamp", len(rows), timestamp, _bits(timestamp >= 0)),
+        _column("acked_at", len(rows), acked_us),
+        _column("digest", len(rows), rows.digest),
+        _column("transactional", len(rows), _bits(np.frombuffer(rows.transactional, np.uint8))),
+        _names(array("i", list(rows.in_doubt)), _OUTCOMES),
     )
-    table = pa.table(columns, schema=SCHEMA.with_metadata({METADATA: json.dumps(told).encode()}))
+    fields = [one.with_type(column.type) for one, column in zip(SCHEMA, columns, strict=True)]
+    table = pa.Table.from_arrays(columns, schema=pa.schema(fields, {METADATA: json.dumps(told).encode()}))
     sink = pa.BufferOutputStream()
     few = [name for name in SCHEMA.names if name not in _VARIED]
-    pq.write_table(table, sink, compression="zstd", use_dictionary=few)
+    pq.write_table(table, sink, compression="zstd", use_dictionary=few, store_schema=False)
     data: bytes = sink.getvalue().to_pybytes()
     return data
+
+
+def _column(name: str, rows: int, values: Any, valid: Any = None) -> pa.Array:
+    return pa.Array.from_buffers(
+        SCHEMA.field(name).type, rows, [None if valid is None else pa.py_buffer(valid), pa.py_buffer(values)]
+    )
+
+
+def _names(numbers: array[int], names: Sequence[str]) -> pa.Array:
+    """Return a column of texts, given as their places in ``names``."""
+    content = [name.encode() for name in names]
+    ends = array("i", accumulate(map(len, content), initial=0))
+    texts = pa.StringArray.from_buffers(len(names), pa.py_buffer(ends), pa.py_buffer(b"".join(content)))
+    places = pa.Array.from_buffers(pa.int32(), len(numbers), [None, pa.py_buffer(numbers)])
+    return pa.DictionaryArray.from_arrays(places, texts)
+
+
+def _bits(flags: Any) -> Any:
+    return np.packbits(flags, bitorder="little")
 
 
 def _synced(folder: Path) -> None:

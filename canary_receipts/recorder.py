@@ -50,7 +50,7 @@ class Recorder:
         self._pid = os.getpid()
         self._pending: deque[tuple[Any, int, Transaction | None, Any]] = deque()
         self._open: list[Transaction] = []
-        self._topics: set[str] = set()
+        self._topics: dict[str, int] = {}
         self._rows = Rows()
         self._counts = Counts()
         self._lock = threading.RLock()
@@ -152,7 +152,7 @@ class Recorder:
                     self._counts.without_offset += 1
                     continue
                 rows = self._rows if transaction is None else transaction.rows
-                rows.topic.append(topic := message.topic())
+                rows.topic.append(self._place(message.topic()))
                 rows.partition.append(message.partition())
                 rows.offset.append(offset)
                 kind, timestamp = message.timestamp()
@@ -161,12 +161,16 @@ class Recorder:
                 rows.digest.append(digest(message.key(), message.value(), _as_sent(headers) if headers else None))
                 rows.transactional.append(transaction is not None)
                 rows.in_doubt.append(False)
-                if topic not in self._topics:
-                    self._topics.add(topic)
-                    if self._topic_ids is not None:
-                        self._topic_ids.look(topic)
                 if transaction is not None and transaction not in self._open:  # told late, by another thread
                     self._open.append(transaction)
+
+    def _place(self, topic: str) -> int:
+        place = self._topics.get(topic)
+        if place is None:
+            place = self._topics[topic] = len(self._topics)
+            if self._topic_ids is not None:
+                self._topic_ids.look(topic)
+        return place
 
     def _settle(self) -> None:
         """Take the receipts of transactions that have ended."""
@@ -195,10 +199,12 @@ class Recorder:
         rows = self._rows
         if not len(rows) and not closed:
             return
-        ids = self._topic_ids.confirmed(set(rows.topic)) if self._topic_ids is not None else {}
+        topics = list(self._topics)
+        named = {topics[place] for place in set(rows.topic)}
+        ids = self._topic_ids.confirmed(named) if self._topic_ids is not None else {}
         self._counts.receipts += len(rows)
         try:
-            self._files.publish(rows, self._counts, ids, closed=closed)
+            self._files.publish(rows, topics, self._counts, ids, closed=closed)
         except BaseException:
             self._counts.receipts -= len(rows)
             if len(rows) >= MOST_FILES * self._options.rows:

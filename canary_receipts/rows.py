@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 
 @dataclass(slots=True)
 class Rows:
-    """Receipts in columns: eight numbers and a name each, no object for each row."""
+    """Receipts in columns of numbers, no object for each row; ``topic`` is a place in the recorder's list of names."""
 
-    topic: list[str] = field(default_factory=list)
-    partition: array[int] = field(default_factory=lambda: array("q"))
+    topic: array[int] = field(default_factory=lambda: array("i"))
+    partition: array[int] = field(default_factory=lambda: array("i"))
     offset: array[int] = field(default_factory=lambda: array("q"))
     timestamp: array[int] = field(default_factory=lambda: array("q"))
     acked_ns: array[int] = field(default_factory=lambda: array("q"))
