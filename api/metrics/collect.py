@@ -154,6 +154,13 @@ def _reconciled(knowledge: Knowledge, values: dict[str, dict[Labels, float]]) ->
     for run in knowledge.reconciliations:
         values["canary_reconcile_last_success_timestamp_seconds"][(run.cluster,)] = (run.ended_ns or 0) / 1e9
         values["canary_reconcile_unjudged"][(run.cluster,)] = float(len(run.summary.get("unjudged") or ()))
+        if (digests := run.summary.get("digests")) is not None:
+            values["canary_digest_last_success_timestamp_seconds"][(run.cluster,)] = (
+                digests.get("succeeded_ns") or 0
+            ) / 1e9
+            values["canary_digest_unknown"][(run.cluster,)] = float(digests.get("unknown_partitions", 0))
+            if "records" in digests:
+                values["canary_digest_records"][(run.cluster,)] = float(digests["records"])
         for verdict, count in (run.verdicts or run.summary.get("verdicts") or {}).items():
             if isinstance(count, int):
                 values["canary_reconcile_verdicts"][run.cluster, verdict] = float(count)

@@ -1,4 +1,4 @@
-"""Entries of the catalogue about applications: their consumer groups, and their transactions."""
+"""Entries of the catalogue about applications: their consumer groups, transactions and records."""
 
 from canary.anomalies.anomaly import Anomaly
 
@@ -64,5 +64,34 @@ APPLICATION_ANOMALIES = (
         source='KIP-664; KIP-890; jepsen-redpanda 3.7 ("a jar of applesauce")',
         ends=True,
         picture=(("the log", "a b !t c d"), ("a read_committed reader", "a b !here . .")),
+    ),
+    Anomaly(
+        name="record-lost",
+        title="A record of yours is gone",
+        severities=("critical",),
+        scopes=("spark",),
+        meaning="A committed record of a topic under `digests.topics` was in the log when digests were last made, and "
+        "is not there, though neither retention nor compaction explains it.",
+        implies="Data of an application is gone from Kafka. Consumers that had not read it never will.",
+        do_first="Do not restart, reassign or clean up anything: copies may survive on brokers outside the ISR. The "
+        "violation names the offsets, and when they were last there; keep the brokers' data directories.",
+        source="KAFKA-17412 (ReplicaVerificationTool is removed in 4.0, without a successor); why-fsync",
+        shows="loss",
+        picture=(("last night", "a b c d"), ("tonight", "a b ~c ~d")),
+    ),
+    Anomaly(
+        name="record-changed",
+        title="A record of yours is another one",
+        severities=("critical",),
+        scopes=("spark",),
+        meaning="At an offset of a topic under `digests.topics` stands another record than when digests were last "
+        "made.",
+        implies="The log was cut and filled again, or a file was damaged: what stood there is gone, and consumers that "
+        "had read it have something that the log does not have.",
+        do_first="Compare the range on every replica (kafka-dump-log.sh) before anything is compacted or deleted, and "
+        "look for an unclean election since the time in the evidence.",
+        source="jepsen-redpanda 2.2; call-me-maybe-kafka",
+        shows="loss",
+        picture=(("last night", "a b c d"), ("tonight", "a b !x !y")),
     ),
 )

@@ -49,6 +49,7 @@ COMMANDS: Final = (
     Command("check", "data.check"),
     Command("dump", "data.spark"),
     Command("reconcile", "data.spark"),
+    Command("digest", "data.spark"),
     Command("audit", "admin.audit"),
     Command(
         "topics", "admin.topics", {"plan": "plan", "apply": "apply"}, "Show, then make, what the probe topics need."

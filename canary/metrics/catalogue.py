@@ -243,6 +243,12 @@ METRICS: dict[str, Metric] = {
         _stored("canary_reconcile_verdicts", "Probes by verdict in the last reconciliation.", ("cluster", "verdict")),
         _stored("canary_reconcile_unjudged", "Partitions that the last reconciliation could not judge."),
         _stored(
+            "canary_digest_last_success_timestamp_seconds",
+            "When digests of all partitions under digests.topics were last made; 0: never yet.",
+        ),
+        _stored("canary_digest_records", "Records under digests.topics that are known."),
+        _stored("canary_digest_unknown", "Partitions under digests.topics of which the last night could read nothing."),
+        _stored(
             "canary_quiet",
             "1 while no alert fires for findings in the cluster (reason: shadow, or maintenance and shortly after).",
             ("cluster", "reason"),

@@ -9,7 +9,7 @@ from canary.settings.fields import Name, Seconds, Section, TopicName, problem, p
 from canary.settings.kafka import properties, revealed
 from canary.settings.modes import Modes
 from canary.settings.objectives import ObjectivesSettings
-from canary.settings.watch import WatchSettings
+from canary.settings.watch import DigestsSettings, WatchSettings
 from canary.workloads.catalogue import MAIN, WORKLOADS
 
 _NOT_SHARED: Final = {"topics": (), "offsets": (), "groups": (), "transactions": ()}
@@ -129,6 +129,10 @@ class ClusterSettings(Section):
         "number leaves the rest i when divided by n. Each runner has a name and a ledger of its own.",
     )
     watch: WatchSettings = Field(default_factory=WatchSettings, description="Other topics of the cluster.")  # type: ignore[arg-type]
+    digests: DigestsSettings = Field(
+        default_factory=DigestsSettings,  # type: ignore[arg-type]
+        description="Topics of applications whose records are digested at night.",
+    )
     objectives: ObjectivesSettings = Field(
         default_factory=ObjectivesSettings, description="What the cluster is to achieve, for alerts about it."
     )

@@ -41,6 +41,26 @@ class RedpandaSettings(Section):
         return self.username, self.password.get_secret_value()
 
 
+class DigestsSettings(Section):
+    """Topics of applications whose records are digested every night, after the reconciliation.
+
+    Of a record no value is kept, only its share of a hash over 64 offsets.
+    """
+
+    topics: tuple[_Pattern, ...] = Field(
+        (),
+        description="Names or patterns (* and ?) of the topics; internal ones by their whole name only. Needs the "
+        "rights to Read and to Describe them, and DescribeConfigs to know which are compacted.",
+    )
+    reread: float = Field(
+        0.03,
+        ge=0,
+        le=1,
+        description="Share of the known records that is read again each night, those first that were not read for "
+        "longest: 0.03 reads everything once a month. 0: only what is new, and the last records known (0 to 1).",
+    )
+
+
 class WatchSettings(Section):
     """Other topics than the probe topics. Only metadata is read; no record of theirs."""
 

@@ -55,6 +55,26 @@ COVERAGE = (
         advice=("See which in GET /api/v1/reconciliations; usually they had no leader at the time of the dump.",),
     ),
     Rule(
+        name="CanaryDigestStale",
+        expression=f"time() - max by (cluster) ({gauge('canary_digest_last_success_timestamp_seconds')}) "
+        f"> {_INTERVAL} + {NIGHT_S}",
+        summary="The digests of topics of {{ $labels.cluster }} are overdue",
+        meaning="The digests that were due (clusters[].digests) were not made of all partitions. Records that are lost "
+        "and expire before the next ones are never missed.",
+        now="The last ones of {{ $labels.cluster }} were made {{ $value | humanizeDuration }} ago.",
+        advice=("See the error: digests, in the summary of the last run in GET /api/v1/reconciliations.",),
+    ),
+    Rule(
+        name="CanaryDigestUnknown",
+        expression=f"max by (cluster) ({gauge('canary_digest_unknown')}) > 0",
+        hold="10m",
+        summary="Of topics of {{ $labels.cluster }} it is unknown what they hold",
+        meaning="The last night could not read partitions under clusters[].digests: whether they lost records since is "
+        "unknown.",
+        now="{{ $value | humanize }} partitions of {{ $labels.cluster }}.",
+        advice=("See which, or the error: digests, in the summary of the last run in GET /api/v1/reconciliations.",),
+    ),
+    Rule(
         name="CanaryScrubberBehind",
         expression=f"max by (cluster) (({_SCRUB_AGE} > {SCRUBBED_S}) or "
         f"(({_SCRUB_AGE} > 21600) and ({_SCRUB_MOVES} == 0)))",

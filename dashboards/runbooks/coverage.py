@@ -12,7 +12,13 @@ _LATER: Final = Step(
 
 RECONCILIATION: Final = Runbook(
     title="The nightly comparison is missing, or incomplete",
-    alerts=("CanaryReconcileStale", "CanaryReconcileMissing", "CanaryReconcileUnjudged"),
+    alerts=(
+        "CanaryReconcileStale",
+        "CanaryReconcileMissing",
+        "CanaryReconcileUnjudged",
+        "CanaryDigestStale",
+        "CanaryDigestUnknown",
+    ),
     means=(Step("Losses that no online check can see stay unknown until the next good run."),),
     real=(shared.FIRES, Step("See the last runs and their errors.", run.RECONCILIATIONS, run.RECONCILED)),
     stop=(

@@ -74,6 +74,35 @@ LOST: Final = Runbook(
     recover=RECOVER,
     tell=TELL,
 )
+RECORDS: Final = Runbook(
+    title="Records of an application are gone, or others",
+    kinds=("record-lost", "record-changed"),
+    means=(
+        Step(
+            "Digests of the topic were compared with those of an earlier night. They hold no record, only hashes over "
+            "64 offsets: of what is lost every offset is known, of what is changed the 64 offsets that it is among."
+        ),
+        Step("Both at once at the end of a partition: its log was cut, and filled again."),
+    ),
+    real=(
+        shared.ON_THE_PAGES,
+        READ_THE_PLACE,
+        Step(
+            "It was read twice. Somebody who deleted and restored a log's files, or restored a backup of a broker's "
+            "disk, has the same effect; retention, DeleteRecords and compaction have not."
+        ),
+    ),
+    stop=STOP,
+    extent=(
+        *EXTENT,
+        Step(
+            "Compare every topic that has digests now, whole: the night reads only a share of old records again "
+            "(digests.reread)."
+        ),
+    ),
+    recover=RECOVER,
+    tell=TELL,
+)
 FRACTURED: Final = Runbook(
     title="Part of a committed transaction is gone",
     kinds=("fractured-transaction",),

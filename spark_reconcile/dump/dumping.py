@@ -181,20 +181,19 @@ def _read(
     if not full:
         return []
     spark.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", str(_BATCH))
-    java = {f"kafka.{name}": value for name, value in (_CONSUMER | java_properties(wanted.config)).items()}
     frame: Any = None
     for number, topic in enumerate(known[0]):
         mine = [span for span in full if span.topic == topic]
         if mine:
-            source = spark.read.format("kafka").options(**java, **_options(mine, level)).load()
-            part = source.select(lit(number).alias("topic"), "partition", "offset", "timestamp", "value")
+            records = source(spark, wanted.config, _options(mine, level))
+            part = records.select(lit(number).alias("topic"), "partition", "offset", "timestamp", "value")
             frame = part if frame is None else frame.union(part)
     work = Decoder(wanted.cluster, level, *known)
     spark.sparkContext.setJobGroup("dump", f"dump: read {', '.join(known[0])} of {wanted.cluster}, {level}")
     try:
         found = frame.mapInArrow(work, RESULT).collect()
     except PySparkException as error:
-        raise UnreachableError(f"cluster {wanted.cluster} could not be read to its end: {_reason(error)}") from error
+        raise read_error(wanted.cluster, error) from error
     topics = list(known[0])
     return [
         Part(
@@ -218,11 +217,24 @@ def _options(spans: Sequence[Span], level: str) -> dict[str, str]:
         "startingOffsets": orjson.dumps({topic: {str(span.partition): span.start for span in spans}}).decode(),
         "endingOffsets": orjson.dumps({topic: {str(span.partition): span.end for span in spans}}).decode(),
         "kafka.isolation.level": level,
-        "failOnDataLoss": "false",
         "includeHeaders": "false",
         "minPartitions": str(max(len(spans), rows // RANGE)),
-        "kafkaConsumer.pollTimeoutMs": "60000",
     }
+
+
+def source(spark: SparkSession, config: Mapping[str, Any], options: Mapping[str, str]) -> Any:
+    """Return the records of a cluster, reached by librdkafka ``config``, as Spark's Kafka source gives them.
+
+    An offset that vanishes meanwhile is no error; a broker that does not answer for a minute is one.
+    """
+    java = {f"kafka.{name}": value for name, value in (_CONSUMER | java_properties(config)).items()}
+    patience = {"failOnDataLoss": "false", "kafkaConsumer.pollTimeoutMs": "60000"}
+    return spark.read.format("kafka").options(**java, **patience, **options).load()
+
+
+def read_error(cluster: str, error: Exception) -> UnreachableError:
+    """Return the error that says that Spark could not read a cluster to its end."""
+    return UnreachableError(f"cluster {cluster} could not be read to its end: {_reason(error)}")
 
 
 def _reason(error: Exception) -> str:

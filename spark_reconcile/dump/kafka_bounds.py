@@ -23,13 +23,14 @@ _PAUSE_S: Final = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Topic:
-    """A topic as it is now. Retention None: unknown; -1: unlimited."""
+    """A topic as it is now. Retention None: unknown; -1: unlimited. ``compacted`` None: unknown, too."""
 
     name: str
     topic_id: str | None
     partitions: int
     retention_ms: int | None
     retention_bytes: int | None
+    compacted: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,17 +87,33 @@ class Cluster:
             topics.append(Topic(name, topic_id_of(answer), len(answer.partitions), *self._retention(name)))
         return topics
 
-    def _retention(self, topic: str) -> tuple[int | None, int | None]:
+    def names(self) -> list[str]:
+        """Return the names of all topics that may be described, in order.
+
+        Raises:
+            UnreachableError: the cluster does not answer.
+        """
+        for turn in range(2):
+            try:
+                return sorted(self._admin.list_topics(timeout=self._timeout_s).topics)
+            except KafkaException as error:
+                if turn:
+                    raise UnreachableError(f"cluster {self.name} does not answer: {text_of(error.args[0])}") from error
+        raise AssertionError  # the last turn returns or raises
+
+    def _retention(self, topic: str) -> tuple[int | None, int | None, bool | None]:
         config = self._answered(
             lambda: {topic: describe_settings(self._admin, topic)(self._timeout_s)}, "topic settings"
         )[topic]
         if isinstance(config, KafkaError):
             log.warning("dump_retention_unknown", cluster=self.name, topic=topic, reason=text_of(config))
-            return None, None
+            return None, None, None
         size, age = config.get("retention.bytes"), config.get("retention.ms")
-        if "delete" not in getattr(config.get("cleanup.policy"), "value", "delete"):
-            return -1, -1
-        return (int(age.value) if age else None), (int(size.value) if size else None)
+        policy = getattr(config.get("cleanup.policy"), "value", "delete")
+        compacted = "compact" in policy
+        if "delete" not in policy:
+            return -1, -1, compacted
+        return (int(age.value) if age else None), (int(size.value) if size else None), compacted
 
     def spans(self, topics: Sequence[Topic], levels: Sequence[str]) -> list[Span]:
         """Return the spans of now; a partition without a leader has none.

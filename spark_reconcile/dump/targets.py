@@ -1,6 +1,7 @@
 """What to dump, from the settings."""
 
 from collections.abc import Sequence
+from typing import Any
 
 from canary.lab import Lab, LabError
 from canary.settings import Settings, admin_config
@@ -21,18 +22,27 @@ def wanted(
         UnreachableError: the embedded lab does not run.
         StoreError: the store, which has the installation's id, does not answer.
     """
-    known = {cluster.name: cluster for cluster in settings.clusters}
-    for name in clusters or ():
-        if name not in known:
-            raise BadInputError("--cluster", f"{name} is not in the settings", f"they have {', '.join(known)}")
+    some = chosen(settings, clusters)
     for level in levels or ():
         if level not in ISOLATIONS:
             raise BadInputError("--isolation", f"{level} is no isolation level", " or ".join(ISOLATIONS))
     with Store.connect(settings.store.url.get_secret_value(), timeout=settings.store.timeout) as store:
         store.upgrade()
         installation = store.identities.installation()
-    chosen = [known[name] for name in clusters] if clusters else list(settings.clusters)
-    return [target(settings, cluster, installation, levels or ISOLATIONS) for cluster in chosen]
+    return [target(settings, cluster, installation, levels or ISOLATIONS) for cluster in some]
+
+
+def chosen(settings: Settings, clusters: Sequence[str] | None) -> list[ClusterSettings]:
+    """Return the clusters of these names, all if none is named.
+
+    Raises:
+        BadInputError: one is unknown.
+    """
+    known = {cluster.name: cluster for cluster in settings.clusters}
+    for name in clusters or ():
+        if name not in known:
+            raise BadInputError("--cluster", f"{name} is not in the settings", f"they have {', '.join(known)}")
+    return [known[name] for name in clusters] if clusters else list(settings.clusters)
 
 
 def target(
@@ -43,6 +53,16 @@ def target(
     Raises:
         UnreachableError: the cluster is the embedded lab, which does not run.
     """
+    topics = list(dict.fromkeys(cluster.topic_of(mode) for mode in cluster.modes.enabled())) or [cluster.topic.name]
+    return Wanted(cluster.name, reachable(settings, cluster), topics, installation, levels)
+
+
+def reachable(settings: Settings, cluster: ClusterSettings) -> dict[str, Any]:
+    """Return the librdkafka properties that reach a cluster, also the embedded lab.
+
+    Raises:
+        UnreachableError: it is the embedded lab, which does not run.
+    """
     if cluster.embedded:
         try:
             lab = Lab.attach(settings.lab.directory)
@@ -51,5 +71,4 @@ def target(
         if not lab.alive():
             raise UnreachableError(f"cluster {cluster.name}: the embedded lab does not run; see canary up")
         cluster = cluster.at(lab.bootstrap)
-    topics = list(dict.fromkeys(cluster.topic_of(mode) for mode in cluster.modes.enabled())) or [cluster.topic.name]
-    return Wanted(cluster.name, admin_config(cluster), topics, installation, levels)
+    return admin_config(cluster)

@@ -25,22 +25,26 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 import structlog
 
 from canary.settings import Settings, UserError, load
+from spark_reconcile.digests import demand
+from spark_reconcile.digests.findings import sentences
 from spark_reconcile.dump import fingerprints
 from spark_reconcile.dump.dumping import Dumped, Wanted, dump
 from spark_reconcile.dump.kept_dump import FULL_EVERY_NS, Kept, Range, expiry_ns, keep, kept, recognised, size
-from spark_reconcile.dump.targets import target
+from spark_reconcile.dump.targets import reachable, target
 from spark_reconcile.job import driver, session
 from spark_reconcile.job.inputs import look
-from spark_reconcile.nightly import scheduler
+from spark_reconcile.nightly import digesting, scheduler
 from spark_reconcile.nightly.scheduler import BY_THE_CLOCK, Ticket
 from spark_reconcile.report import findings
 from spark_reconcile.report.comparison import compare
-from spark_reconcile.report.page import with_comparison
+from spark_reconcile.report.page import with_section
 from storage.store import Store, StoreError
 from storage.store.values import StoredViolation, ViolationFilter
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+    from canary.anomalies.violation import Violation
 
 
 log = structlog.get_logger(__name__)
@@ -163,6 +167,10 @@ class _Run:
                 begin("recording")
                 found, new = self._record(out)
                 read["compared"] = self._compared(dumped, out)
+                if self._cluster.digests.topics:
+                    begin("digests")
+                    read["digests"], *more = self._digested(out)
+                    found, new = found + more[0], new + more[1]
             full_ns, within_ns = self._began_ns, expiry_ns(dumped.bounds)
             if basis is not None:
                 full_ns, within_ns = basis.full_ns, basis.within_ns
@@ -222,22 +230,39 @@ class _Run:
 
     def _record(self, out: str) -> tuple[int, int]:
         """Put the violations into the store; return the number of records they are about, and of new violations."""
-        found = new = 0
         every = findings.violations(out, self._sighted_ns, self._ticket.reconciliation_id)
-        ours = (violation for cluster, violation in every if cluster == self._cluster.name)
+        return self._put(violation for cluster, violation in every if cluster == self._cluster.name)
+
+    def _put(self, ours: Iterator[Violation]) -> tuple[int, int]:
+        """Put violations into the store; return the number of records they are about, and of new violations."""
+        found = new = 0
         while chunk := list(islice(ours, _CHUNK)):
             found += sum(violation.count for violation in chunk)
             filed = _patiently(partial(self._store.drills.filed, self._cluster.name, chunk))
             new += _patiently(partial(self._store.violations.record, self._cluster.name, filed))
         return found, new
 
+    def _digested(self, out: str) -> tuple[dict[str, Any], int, int]:
+        """Make the digests of other topics, and put what they say on the page."""
+        wanted = demand.wanted_of(self._cluster, reachable(self._settings, self._cluster))
+        folder = demand.folder_of(self._settings, self._cluster.name)
+        seen = self._sighted_ns, self._ticket.reconciliation_id
+        summary, found, new = digesting.night(self._spark, wanted, folder, self._put, seen)
+        self._say(out, "Digests of other topics", sentences(summary))
+        return summary, found, new
+
     def _compared(self, dumped: Dumped, out: str) -> list[str]:
         """Return how the findings compare with those of the running canary, and put that on the page."""
         within = self._sighted_ns, dumped.bounds, out, self._began_ns
-        sentences = _patiently(lambda: compare(self._store, self._cluster.name, *within).sentences())
+        said = list(_patiently(lambda: compare(self._store, self._cluster.name, *within).sentences()))
+        self._say(out, "Here and online", said)
+        return said
+
+    @staticmethod
+    def _say(out: str, heading: str, said: Sequence[str]) -> None:
+        """Add a section to the page."""
         page = Path(out) / "report.html"
-        page.write_text(with_comparison(page.read_text(encoding="utf-8"), sentences), encoding="utf-8")
-        return list(sentences)
+        page.write_text(with_section(page.read_text(encoding="utf-8"), heading, said), encoding="utf-8")
 
 
 def _next_ns(settings: Settings, now_ns: int) -> int:

@@ -79,10 +79,10 @@ def _number(value: float | None) -> str:
     return f"{value:,}" if isinstance(value, int) else f"{value:.6g}"
 
 
-def with_comparison(page: str, sentences: Sequence[str]) -> str:
-    """Return a page with the comparison with what was found online, in the place reserved for it."""
+def with_section(page: str, heading: str, sentences: Sequence[str]) -> str:
+    """Return a page with a further section, in the place reserved for them."""
     items = Markup("").join(Markup("<li>{}</li>\n").format(sentence) for sentence in sentences)
-    return page.replace(_PLACE, f"<h2>Here and online</h2>\n<ul>\n{items}</ul>\n{_PLACE}")
+    return page.replace(_PLACE, f"<h2>{heading}</h2>\n<ul>\n{items}</ul>\n{_PLACE}")
 
 
 def _badness(case: Mapping[str, Any]) -> tuple[int, str, str, str, int, int]:

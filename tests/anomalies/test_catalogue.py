@@ -16,6 +16,7 @@ int-poll-skip int-nonmonotonic-poll int-send-skip int-nonmonotonic-send nonmonot
 zombie-write truncation offset-regression committed-offset-regression early-expiry offline-partition isr-of-one
 under-min-isr isr-below-half under-replicated unclean-election leader-epoch-regression topic-recreated another-cluster
 clock-skew blind memory-lost stalled group-stuck group-reset group-offsets-expired hanging-transaction
+record-lost record-changed
 """.splitlines()
     for name in line.split()
 ]

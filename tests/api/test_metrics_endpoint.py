@@ -193,6 +193,26 @@ def test_the_last_reconciliation_that_ended_well_is_shown(client: Client, store:
     assert total(samples, "canary_reconcile_last_success_timestamp_seconds") == pytest.approx(NOW_NS / 1e9, abs=1)
 
 
+@pytest.mark.parametrize(
+    "digests",
+    [
+        {"succeeded_ns": NOW_NS, "unknown_partitions": 0, "records": 5},
+        {"succeeded_ns": NOW_NS, "unknown_partitions": 3, "error": "no answer"},
+    ],
+)
+def test_digests_of_the_last_reconciliation_are_shown_also_if_they_failed(
+    digests: dict[str, Any], client: Client, store: Store
+) -> None:
+    asked = store.reconciliations.request("prod", "test", NOW_NS)
+    assert store.reconciliations.claim("me", NOW_NS)
+    store.reconciliations.finish(asked.id, "me", NOW_NS, summary={"digests": digests})
+    samples = scrape(client)
+    assert total(samples, "canary_digest_unknown") == digests["unknown_partitions"]
+    assert total(samples, "canary_digest_records") == digests.get("records", 0)
+    made = total(samples, "canary_digest_last_success_timestamp_seconds")
+    assert made == pytest.approx(NOW_NS / 1e9, abs=1)
+
+
 def test_a_reconciliation_that_a_clock_dated_ahead_hides_no_missed_night(client: Client, store: Store) -> None:
     for ended_ns in (NOW_NS, time.time_ns() + 86_400 * 10**9):
         asked = store.reconciliations.request("prod", "test", ended_ns)

@@ -12,7 +12,7 @@ from canary.anomalies.violation import Violation
 from canary.probe.identity import Identity
 from spark_reconcile.report.comparison import UNEXPLAINED, compare
 from spark_reconcile.report.output import VERDICT_SCHEMA
-from spark_reconcile.report.page import _PLACE, with_comparison
+from spark_reconcile.report.page import _PLACE, with_section
 from storage.store import Store
 
 if TYPE_CHECKING:
@@ -91,6 +91,6 @@ def test_what_only_online_found_is_explained(
 
 
 def test_the_page_tells_it_in_its_place() -> None:
-    page = with_comparison(f"<p>a</p>{_PLACE}<p>b</p>", ["1 <lost-write>"])
+    page = with_section(f"<p>a</p>{_PLACE}<p>b</p>", "Here and online", ["1 <lost-write>"])
     assert page.startswith("<p>a</p><h2>Here and online</h2>")
     assert "<li>1 &lt;lost-write&gt;</li>" in page

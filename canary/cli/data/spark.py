@@ -1,4 +1,4 @@
-"""``canary dump|reconcile``: what the probe topics hold, to Parquet; and a probe log against such a dump."""
+"""``canary dump|reconcile|digest``: probe topics to Parquet, a probe log against them, digests of other topics."""
 
 from __future__ import annotations
 
@@ -80,6 +80,44 @@ def reconcile(
         report = driver.run(spark, inputs, out)
     session.report(report.summary, _reconcile_text(report, out), json=json)
     raise typer.Exit(report.exit_status)
+
+
+def digest(
+    *,
+    cluster: Annotated[
+        list[str] | None, typer.Option(metavar="NAME", help="Only this cluster of the settings (repeat).")
+    ] = None,
+    topic: Annotated[
+        list[str] | None, typer.Option(metavar="PATTERN", help="Topics; default: digests.topics (repeat).")
+    ] = None,
+    against: Annotated[
+        str | None, typer.Option(metavar="DIR", help="Folder or URL of earlier digests; default: the last night's.")
+    ] = None,
+    keep: Annotated[bool, typer.Option("--keep", help="Let these digests replace those of --against.")] = False,
+    everything: Annotated[
+        bool, typer.Option("--all", help="Read all known records again, not only where a log was cut.")
+    ] = False,
+    master: MasterOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Compare topics with their last digests: which records are lost or changed.
+
+    Exit status 0 as they were, 1 lost or changed, 2 bad input, 3 unreachable, or a partition is unknown.
+
+    Example: canary digest --topic orders --all
+    """
+    from spark_reconcile.digests import demand, findings  # noqa: PLC0415  # Spark and Arrow take their time
+
+    require("spark", "canary digest")
+    require_for_url(against or "", "--against")
+    wanted = demand.wanted(session.load_settings(), cluster, topic or (), against, keep=keep)
+    with _spark("canary digest", master, kafka=True) as spark:
+        found = {one.cluster: demand.compare(spark, one, folder, keep, everything) for one, folder in wanted}
+    said = {name: findings.document(one) for name, one in found.items()}
+    session.report(said, "\n".join(findings.text(name, one) for name, one in found.items()), json=json)
+    if any(one.findings for one in found.values()):
+        raise typer.Exit(1)
+    raise typer.Exit(3 if any(one.unknown for one in found.values()) else 0)
 
 
 def _reconcile_text(report: Report, out: str) -> str:

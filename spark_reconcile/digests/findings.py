@@ -1,0 +1,116 @@
+"""What a run of digests found, as violations and in sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from canary.anomalies import policy
+from canary.anomalies.violation import MOST_RUNS, Records, Violation
+from spark_reconcile.digests.night import Digested, Finding
+from spark_reconcile.digests.tree import Run
+
+KINDS: Final = {"lost": "record-lost", "changed": "record-changed"}
+_SHOWN: Final = 20
+_SUMMARIES: Final = {
+    "lost": "A record that could be read when digests were last made is not in the log",
+    "changed": "Where there was a record when digests were last made, there is another one",
+}
+
+
+def violations(found: Digested, at_ns: int, reconciliation: str | None = None) -> Iterator[Violation]:
+    """Yield a violation for all that was lost, or was changed, in a partition; more, if it is scattered a lot.
+
+    Of what is changed one record is counted for each leaf, the first of it: which of them it is, is not known.
+    """
+    for one in found.findings:
+        for start in range(0, len(one.runs), MOST_RUNS):
+            yield _violation(one, one.runs[start : start + MOST_RUNS], found.since_ns, (at_ns, reconciliation))
+
+
+def _violation(found: Finding, runs: Sequence[Run], since_ns: int | None, seen: tuple[int, str | None]) -> Violation:
+    at_ns, reconciliation = seen
+    kind = KINDS[found.kind]
+    lost = found.kind == "lost"
+    evidence: dict[str, Any] = {"by": "digests"}
+    if since_ns is not None:
+        evidence["there_at"] = _time(since_ns)
+    if reconciliation is not None:
+        evidence["reconciliation"] = reconciliation
+    if not lost:
+        evidence["one_or_more_within"] = [[run.offset, run.end - 1] for run in runs[:100]]
+    violation = Violation(
+        kind=kind,
+        severity=policy.severity(kind),
+        topic=found.topic,
+        topic_id=found.topic_id or "",
+        partition=found.partition,
+        offset=runs[0].offset,
+        at_ns=at_ns,
+        by="reconcile",
+        summary=_SUMMARIES[found.kind],
+        evidence=evidence,
+    )
+    return violation.about([Records(run.offset, run.size if lost else 1, None) for run in runs])
+
+
+def sentences(summary: Mapping[str, Any]) -> list[str]:
+    """Return what a run read, took over and found, from its `Digested.summary` or the reason why there is none."""
+    if (error := summary.get("error")) is not None:
+        return [f"Digests could not be made; of records written or lost since the last ones nothing is known: {error}"]
+    known = f"{summary['records']:,} records in {summary['partitions']:,} partitions are known"
+    said = [f"{known}; {summary['records_read']:,} were read, and {summary['verified']:,} are what they were."]
+    if summary["since_ns"] is None:
+        said.append("There were no digests to compare them with.")
+    if summary["taken_over"]:
+        since = f", of some since {_time(summary['oldest_ns'])}" if summary["oldest_ns"] else ""
+        said.append(
+            f"{summary['taken_over']:,} known records were not read again: their logs were not cut, but whether each "
+            f"is still what it was is taken over from before{since}."
+        )
+    if summary["lost"]:
+        said.append(f"{summary['lost']:,} records are lost.")
+    if summary["changed"]:
+        said.append(f"In {summary['changed']:,} ranges of at most 64 offsets one record or more is another one.")
+    for name, words in (
+        ("expired", "known records expired."),
+        ("compacted", "known records of compacted topics are gone: compaction may have removed them. Not judged."),
+        ("not_compared", "records stand where others of their 64 offsets are gone: they could not be compared."),
+    ):
+        if summary[name]:
+            said.append(f"{summary[name]:,} {words}")
+    if summary["unknown"]:
+        places = ", ".join(f"{topic}-{partition}" for topic, partition in summary["unknown"][:10])
+        said.append(f"{len(summary['unknown']):,} partitions had no leader: nothing is known of them now ({places}).")
+    return [*said, *summary["notes"]]
+
+
+def document(found: Digested) -> dict[str, Any]:
+    """Return a run as JSON values: its summary, and each finding with its runs as [first offset, last offset]."""
+    rows = [
+        {
+            "topic": one.topic,
+            "topic_id": one.topic_id,
+            "partition": one.partition,
+            "kind": KINDS[one.kind],
+            "offsets": [[run.offset, run.end - 1] for run in one.runs],
+        }
+        for one in found.findings
+    ]
+    return found.summary() | {"findings": rows}
+
+
+def text(cluster: str, found: Digested) -> str:
+    """Return a run in lines for people."""
+    lines = [f"{cluster}:", *sentences(found.summary())]
+    for one in found.findings:
+        runs = ", ".join(f"{run.offset} to {run.end - 1}" for run in one.runs[:_SHOWN])
+        more = f" and {len(one.runs) - _SHOWN:,} more ranges" if len(one.runs) > _SHOWN else ""
+        within = "lost: offsets" if one.kind == "lost" else "changed: one or more in each of offsets"
+        lines.append(f"{one.topic}, partition {one.partition}: {within} {runs}{more}")
+    return "\n".join([*lines, f"{found.seconds:.1f} s"])
+
+
+def _time(at_ns: int) -> str:
+    return datetime.fromtimestamp(at_ns / 1e9, UTC).isoformat(timespec="seconds")
