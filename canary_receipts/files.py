@@ -128,10 +128,12 @@ def _parquet(rows: Rows, topics: Sequence[str], told: dict[str, Any]) -> bytes:
         _names(array("i", list(rows.in_doubt)), _OUTCOMES),
     )
     fields = [one.with_type(column.type) for one, column in zip(SCHEMA, columns, strict=True)]
-    table = pa.Table.from_arrays(columns, schema=pa.schema(fields, {METADATA: json.dumps(told).encode()}))
+    table = pa.Table.from_arrays(columns, schema=pa.schema(fields))
     sink = pa.BufferOutputStream()
     few = [name for name in SCHEMA.names if name not in _VARIED]
-    pq.write_table(table, sink, compression="zstd", use_dictionary=few, store_schema=False)
+    with pq.ParquetWriter(sink, table.schema, compression="zstd", use_dictionary=few, store_schema=False) as writer:
+        writer.write_table(table)
+        writer.add_key_value_metadata({METADATA: json.dumps(told).encode()})
     data: bytes = sink.getvalue().to_pybytes()
     return data
 

@@ -45,7 +45,7 @@ def measure(
         for number in range(rounds):
             for one in what.split(","):
                 folder = Path(directory) / f"{one}-{number}"
-                asked = [
+                asked: list[str | Path] = [
                     "-m",
                     "tests.benchmarks.receipts_producing",
                     lab.bootstrap,

@@ -227,7 +227,7 @@ def test_what_a_killed_process_leaves_is_readable_and_nothing_in_it_is_invented(
     command = [sys.executable, "-c", KILLED, str(tmp_path)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, cwd=Path(__file__).parents[2], text=True) as process:
         assert process.stdout
-        lines = []
+        lines: list[str] = []
         while len(files(tmp_path)) < 4 and len(lines) < 100_000:
             lines.append(process.stdout.readline())
         os.kill(process.pid, signal.SIGKILL)
