@@ -50,6 +50,7 @@ COMMANDS: Final = (
     Command("dump", "data.spark"),
     Command("reconcile", "data.spark"),
     Command("digest", "data.spark"),
+    Command("receipts", "data.receipts", {"check": "check"}, "Receipts that applications keep of their own records."),
     Command("audit", "admin.audit"),
     Command(
         "topics", "admin.topics", {"plan": "plan", "apply": "apply"}, "Show, then make, what the probe topics need."

@@ -1,7 +1,7 @@
 """Compares receipts with their topics: each record that was promised has to be at its offset, with its digest.
 
-Receipts are read first, then ends are asked, so that each promise is older than the end it is judged by. Of the log only
-the offsets between the first and the last receipt of a partition are read; starts are asked again afterwards, and what
+Receipts are read first, then ends are asked, so that each promise is older than the end it is judged by. Of the log
+only the offsets between the first and the last receipt of a partition are read; starts are asked again afterwards, and what
 retention can have removed meanwhile is expired. What is not there is read a second time before it is said to be lost.
 
 A record between two others may be missing from a compacted log; then nothing is known of it, and nothing is said.
@@ -174,7 +174,7 @@ class _Asked:
                 topic.topic_id or "",
             )
             for place, end in self.ends.items()
-            if (topic := self.topics[place[0]])
+            for topic in (self.topics[place[0]],)
         ]
 
 
