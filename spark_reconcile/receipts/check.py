@@ -1,8 +1,9 @@
 """Compares receipts with their topics: each record that was promised has to be at its offset, with its digest.
 
 Receipts are read first, then ends are asked, so that each promise is older than the end it is judged by. Of the log
-only the offsets between the first and the last receipt of a partition are read; starts are asked again afterwards, and what
-retention can have removed meanwhile is expired. What is not there is read a second time before it is said to be lost.
+only the offsets between the first and the last receipt of a partition are read; starts are asked again afterwards, and
+what retention can have removed meanwhile is expired. What is not there is read a second time before it is said to be
+lost.
 
 A record between two others may be missing from a compacted log; then nothing is known of it, and nothing is said.
 """
@@ -40,7 +41,26 @@ _COLUMNS: Final = ("topic", "partition", "offset", "acked_at", "digest", "outcom
 _SCHEMA: Final = (
     "topic string, partition int, offset long, acked_at timestamp, digest long, outcome string, made string"
 )
-_BOUNDS: Final = "topic string, partition int, start long, end long, compacted boolean, topic_id string"
+_BOUNDS: Final = pa.schema(
+    [
+        ("topic", pa.string()),
+        ("partition", pa.int32()),
+        ("start", pa.int64()),
+        ("end", pa.int64()),
+        ("compacted", pa.bool_()),
+    ]
+)
+_IDS: Final = pa.schema([("topic", pa.string()), ("topic_id", pa.string())])
+_NOTHING: Final = pa.schema(
+    [
+        ("topic", pa.string()),
+        ("partition", pa.int32()),
+        ("offset", pa.int64()),
+        ("found", pa.int64()),
+        ("seen", pa.bool_()),
+    ]
+)
+_FILES: Final = pa.schema([("path", pa.string()), ("ids", pa.string())])
 _TASK: Final = 4_000_000
 _VERDICT: Final = """CASE
     WHEN made <> '' AND topic_id <> '' AND made <> topic_id THEN 'recreated'
@@ -125,24 +145,22 @@ def check(
         UnreachableError: the cluster does not answer.
     """
     from pyspark.errors import PySparkException  # noqa: PLC0415  # slow, and only used here
+    from pyspark.sql import functions as f  # noqa: PLC0415
 
     began = time.monotonic()
     files = look(url)
     spark.sparkContext.setJobGroup("receipts", f"receipts: read {len(files.paths)} files")
     try:
         receipts = _receipts(spark, url, files, topics).cache()
-        spans = receipts.groupBy("topic", "partition").agg({"offset": "min", "*": "count"}).collect()
-        tops = {(row[0], row[1]): row[2] for row in receipts.groupBy("topic", "partition").max("offset").collect()}
-        wanted = {
-            (row["topic"], row["partition"]): (row["min(offset)"], tops[row["topic"], row["partition"]] + 1)
-            for row in spans
-        }
+        spans = receipts.groupBy("topic", "partition").agg(f.min("offset").alias("low"), f.max("offset").alias("high"))
+        wanted = {(row["topic"], row["partition"]): (row["low"], row["high"] + 1) for row in spans.collect()}
         asked = _Asked(cluster, config, wanted)
         judged = _judged(spark, receipts, config, asked, wanted)
-        runs = _runs(judged)
         counts: dict[tuple[str, int], dict[str, int]] = {}
         for row in judged.groupBy("topic", "partition", "verdict").count().collect():
             counts.setdefault((row["topic"], row["partition"]), {})[row["verdict"]] = row["count"]
+        bad = any(one.get(verdict) for one in counts.values() for verdict in BAD)
+        runs = _runs(judged) if bad else []
         judged.unpersist()
         receipts.unpersist()
     except PySparkException as error:
@@ -162,20 +180,21 @@ class _Asked:
         self.ends = {(one.topic, one.partition): one.end for one in spans}
         self.starts = {(one.topic, one.partition): one.start for one in spans}
 
-    def rows(self) -> list[tuple[Any, ...]]:
-        """Return the bounds, with starts of now."""
+    def tables(self) -> tuple[pa.Table, pa.Table]:
+        """Return the bounds, with starts of now, and the ids of topics."""
         starts = self._cluster.starts(list(self.topics.values()))
-        return [
-            (
-                *place,
-                max(self.starts[place], starts.get(place, 0)),
-                end,
-                topic.compacted is not False,
-                topic.topic_id or "",
-            )
-            for place, end in self.ends.items()
-            for topic in (self.topics[place[0]],)
+        bounds = [
+            {
+                "topic": topic,
+                "partition": partition,
+                "start": max(self.starts[topic, partition], starts.get((topic, partition), 0)),
+                "end": end,
+                "compacted": self.topics[topic].compacted is not False,
+            }
+            for (topic, partition), end in self.ends.items()
         ]
+        ids = [{"topic": name, "topic_id": topic.topic_id or ""} for name, topic in self.topics.items()]
+        return pa.Table.from_pylist(bounds, _BOUNDS), pa.Table.from_pylist(ids, _IDS)
 
 
 def look(url: str) -> _Files:
@@ -245,8 +264,9 @@ class _Reader:
 
 
 def _receipts(spark: SparkSession, url: str, files: _Files, topics: Sequence[str]) -> Any:
-    rows = [(path, orjson.dumps(ids).decode()) for path, ids in files.paths]
-    frame = spark.createDataFrame(rows, "path string, ids string").repartition(max(1, min(len(rows), 200)))
+    rows = [{"path": path, "ids": orjson.dumps(ids).decode()} for path, ids in files.paths]
+    cores = spark.sparkContext.defaultParallelism
+    frame = spark.createDataFrame(pa.Table.from_pylist(rows, _FILES)).repartition(max(1, min(len(rows), 4 * cores)))
     return frame.mapInArrow(_Reader(url, topics), _SCHEMA)
 
 
@@ -264,37 +284,28 @@ def _judged(
     ranges = {one: _within(one, wanted[one], asked) for one in wanted}
     records = _records(spark, config, {one: span for one, span in ranges.items() if span[0] < span[1]})
     matched = receipts.join(records, place, "left").cache()
-    matched.count()
     doubtful = matched.where("seen IS NULL OR found <> digest").groupBy("topic", "partition")
     again = {
-        (row["topic"], row["partition"]): (row["low"], row["high"] + 1)
+        (row["topic"], row["partition"]): _within(
+            (row["topic"], row["partition"]), (row["low"], row["high"] + 1), asked
+        )
         for row in doubtful.agg(f.min("offset").alias("low"), f.max("offset").alias("high")).collect()
     }
-    ranges = {one: _within(one, span, asked) for one, span in again.items()}
-    second = _records(spark, config, {one: span for one, span in ranges.items() if span[0] < span[1]})
-    second = second.withColumnsRenamed({"found": "found_again", "seen": "seen_again"})
+    second = _records(spark, config, {one: span for one, span in again.items() if span[0] < span[1]})
     right = "seen AND found <=> digest"
-    both = matched.join(second, place, "left").selectExpr(
+    both = matched.join(second.selectExpr(*place, "found AS again", "seen AS seen_again"), place, "left").selectExpr(
         *place,
         "acked_at",
         "digest",
         "outcome",
         "made",
         "coalesce(seen, seen_again, false) AS seen",
-        f"CASE WHEN {right} THEN found WHEN seen_again THEN found_again ELSE found END AS found",
+        f"CASE WHEN {right} THEN found WHEN seen_again THEN again ELSE found END AS found",
     )
-    bounds = spark.createDataFrame(asked.rows(), _BOUNDS)
-    judged = both.join(f.broadcast(bounds), ["topic", "partition"], "left")
-    ids = {name: topic.topic_id or "" for name, topic in asked.topics.items()}
-    current = spark.createDataFrame([*ids.items()], "topic string, now string") if ids else None
-    if current is not None:
-        judged = (
-            judged.drop("topic_id").join(f.broadcast(current), "topic", "left").withColumnRenamed("now", "topic_id")
-        )
-    result = judged.selectExpr(*place, "acked_at", f"{_VERDICT} AS verdict").cache()
-    result.count()
-    matched.unpersist()
-    return result
+    bounds, ids = asked.tables()
+    judged = both.join(f.broadcast(spark.createDataFrame(bounds)), ["topic", "partition"], "left")
+    judged = judged.join(f.broadcast(spark.createDataFrame(ids)), "topic", "left")
+    return judged.selectExpr(*place, "acked_at", f"{_VERDICT} AS verdict").cache()
 
 
 def _within(place: tuple[str, int], span: tuple[int, int], asked: _Asked) -> tuple[int, int]:
@@ -306,7 +317,7 @@ def _within(place: tuple[str, int], span: tuple[int, int], asked: _Asked) -> tup
 def _records(spark: SparkSession, config: Mapping[str, Any], ranges: Mapping[tuple[str, int], tuple[int, int]]) -> Any:
     """Return place and digest of the records in some ranges [start, end)."""
     if not ranges:
-        return spark.createDataFrame([], "topic string, partition int, offset long, found long, seen boolean")
+        return spark.createDataFrame(_NOTHING.empty_table())
     starts: dict[str, dict[str, int]] = {}
     ends: dict[str, dict[str, int]] = {}
     for (topic, partition), (start, end) in ranges.items():
