@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
+from unittest.mock import Mock
 
 import pytest
 from confluent_kafka import TopicPartition
@@ -10,16 +11,19 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from canary_receipts import Producer
 from spark_reconcile.errors import BadInputError
+from spark_reconcile.nightly import receipting
 from spark_reconcile.receipts.check import Checked, Coverage, Run, check, look
 from spark_reconcile.receipts.findings import document, sentences, violations
 from tests.support.topics import as_known
 from tests.support.waiting import until
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
     from pyspark.sql import SparkSession
 
+    from canary.anomalies.violation import Violation
     from canary.lab import Lab
 
 PATIENCE_S = 120.0
@@ -178,3 +182,18 @@ def test_a_receipt_is_a_violation_with_the_time_of_its_acknowledgement() -> None
     (one,) = violations(Checked("c", {("t", 0): {"lost": 4}}, runs, Coverage(), {"t": "id"}, 1.0), 7)
     assert (one.kind, one.count, one.offset, one.topic_id) == ("record-lost", 4, 5, "id")
     assert one.evidence["acked_to"] == "1970-01-01T00:00:04.000+00:00"
+
+
+def test_a_check_that_fails_is_no_failure_of_the_night_and_says_that_nothing_is_known(
+    tmp_path: Path,
+) -> None:
+    recorded: list[Any] = []
+
+    def record(some: Iterator[Violation]) -> tuple[int, int]:
+        recorded.extend(some)
+        return 0, 0
+
+    summary, said, *numbers = receipting.night(Mock(), ("c", {}, str(tmp_path), ["*"]), record, (7, "night"))
+    assert "there are no receipts" in summary["error"]
+    assert "nothing is known" in said[0]
+    assert (numbers, recorded) == ([0, 0], [])
