@@ -86,8 +86,8 @@ APPLICATION_ANOMALIES = (
         title="A record of yours is gone",
         severities=("critical",),
         scopes=("spark",),
-        meaning="A committed record of a topic under `digests.topics` was in the log when digests were last made, and "
-        "is not there, though neither retention nor compaction explains it.",
+        meaning="A committed record of a topic under `digests.topics` was in the log when digests were last made, or "
+        "its producer has a receipt for it, and it is not there, though neither retention nor compaction explains it.",
         implies="Data of an application is gone from Kafka. Consumers that had not read it never will.",
         do_first="Do not restart, reassign or clean up anything: copies may survive on brokers outside the ISR. The "
         "violation names the offsets, and when they were last there; keep the brokers' data directories.",
@@ -101,7 +101,7 @@ APPLICATION_ANOMALIES = (
         severities=("critical",),
         scopes=("spark",),
         meaning="At an offset of a topic under `digests.topics` stands another record than when digests were last "
-        "made.",
+        "made, or than its producer has a receipt for.",
         implies="The log was cut and filled again, or a file was damaged: what stood there is gone, and consumers that "
         "had read it have something that the log does not have.",
         do_first="Compare the range on every replica (kafka-dump-log.sh) before anything is compacted or deleted, and "

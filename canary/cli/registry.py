@@ -55,6 +55,7 @@ COMMANDS: Final = (
     Command("reconcile", "data.spark"),
     Command("salvage", "data.salvage", {"replay": "replay"}, alone=True),
     Command("digest", "data.spark"),
+    Command("receipts", "data.receipts", {"check": "check"}, "Receipts that applications keep of their own records."),
     Command("audit", "admin.audit"),
     Command("replicas", "admin.replicas", {"compare": "compare"}, "Hold the replicas of a topic against each other."),
     Command(

@@ -9,7 +9,7 @@ from canary.settings.fields import Name, Seconds, Section, TopicName, problem, p
 from canary.settings.kafka import properties, revealed
 from canary.settings.modes import Modes
 from canary.settings.objectives import ObjectivesSettings
-from canary.settings.watch import DigestsSettings, ReplicatedFromSettings, WatchSettings
+from canary.settings.watch import DigestsSettings, ReceiptsSettings, ReplicatedFromSettings, WatchSettings
 from canary.workloads.catalogue import MAIN, WORKLOADS
 
 _NOT_SHARED: Final = {"topics": (), "offsets": (), "groups": (), "transactions": (), "replicas": ()}
@@ -136,6 +136,10 @@ class ClusterSettings(Section):
     digests: DigestsSettings = Field(
         default_factory=DigestsSettings,  # type: ignore[arg-type]
         description="Topics of applications whose records are digested at night.",
+    )
+    receipts: ReceiptsSettings = Field(
+        default_factory=ReceiptsSettings,  # type: ignore[arg-type]
+        description="Receipts of applications' own records.",
     )
     objectives: ObjectivesSettings = Field(
         default_factory=ObjectivesSettings, description="What the cluster is to achieve, for alerts about it."

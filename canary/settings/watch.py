@@ -104,6 +104,22 @@ class DigestsSettings(Section):
     )
 
 
+class ReceiptsSettings(Section):
+    """Receipts of applications' own records, which are compared with their topics every night."""
+
+    url: str | None = Field(
+        None,
+        min_length=1,
+        description="Where producers put their receipts: a directory, or s3://… and the like through fsspec. Left out: "
+        "none are checked (URL).",
+    )
+    topics: tuple[_Pattern, ...] = Field(
+        ("*",),
+        description="Names or patterns (* and ?) of the topics whose receipts are checked. Needs the rights to Read "
+        "and to Describe them, and DescribeConfigs to know which are compacted.",
+    )
+
+
 class WatchSettings(Section):
     """Other topics than the probe topics. Only metadata is read; records only where ``replicas`` says so."""
 

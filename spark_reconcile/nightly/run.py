@@ -34,7 +34,7 @@ from spark_reconcile.dump.kept_dump import FULL_EVERY_NS, Kept, Range, expiry_ns
 from spark_reconcile.dump.targets import reachable, target
 from spark_reconcile.job import driver, session
 from spark_reconcile.job.inputs import look
-from spark_reconcile.nightly import digesting, scheduler
+from spark_reconcile.nightly import digesting, receipting, scheduler
 from spark_reconcile.nightly.scheduler import BY_THE_CLOCK, Ticket
 from spark_reconcile.report import findings
 from spark_reconcile.report.comparison import compare
@@ -172,6 +172,10 @@ class _Run:
                     begin("digests")
                     read["digests"], *more = self._digested(out)
                     found, new = found + more[0], new + more[1]
+                if self._cluster.receipts.url is not None:
+                    begin("receipts")
+                    read["receipts"], *more = self._receipts(self._cluster.receipts.url, out)
+                    found, new = found + more[0], new + more[1]
             full_ns, within_ns = self._began_ns, expiry_ns(dumped.bounds)
             if basis is not None:
                 full_ns, within_ns = basis.full_ns, basis.within_ns
@@ -251,6 +255,14 @@ class _Run:
         summary, found, new = digesting.night(self._spark, wanted, folder, self._put, seen)
         self._say(out, "Digests of other topics", sentences(summary))
         return summary, found, new
+
+    def _receipts(self, url: str, out: str) -> tuple[dict[str, Any], int, int]:
+        """Check applications' receipts, and put what they say on the page."""
+        seen = self._sighted_ns, self._ticket.reconciliation_id
+        cluster = self._cluster.name, reachable(self._settings, self._cluster), url, self._cluster.receipts.topics
+        summary, said, *numbers = receipting.night(self._spark, cluster, self._put, seen)
+        self._say(out, "Receipts of applications", said)
+        return summary, numbers[0], numbers[1]
 
     def _compared(self, dumped: Dumped, out: str) -> list[str]:
         """Return how the findings compare with those of the running canary, and put that on the page."""

@@ -43,7 +43,7 @@ def dump(
     require("spark", "canary dump")
     require_for_url(out, "--out")
     everything = wanted(session.load_settings(), cluster, isolation)
-    with _spark("canary dump", master, kafka=True) as spark:
+    with started("canary dump", master, kafka=True) as spark:
         dumped = dump_topics(spark, everything, out)
     rows = [{"topic": topic, "isolation": level, "rows": rows} for (topic, level), rows in sorted(dumped.rows.items())]
     document = {"records": rows, "bounds": list(dumped.bounds), "silent_partitions": dumped.silent}
@@ -76,7 +76,7 @@ def reconcile(
     for option, url in (("--probe-log", probe_log), ("--dump", dump), ("--out", out)):
         require_for_url(url, option)
     inputs = look(probe_log, dump, out)
-    with _spark("canary reconcile", master, light=True) as spark:
+    with started("canary reconcile", master, light=True) as spark:
         report = driver.run(spark, inputs, out)
     session.report(report.summary, _reconcile_text(report, out), json=json)
     raise typer.Exit(report.exit_status)
@@ -111,7 +111,7 @@ def digest(
     require("spark", "canary digest")
     require_for_url(against or "", "--against")
     wanted = demand.wanted(session.load_settings(), cluster, topic or (), against, keep=keep)
-    with _spark("canary digest", master, kafka=True) as spark:
+    with started("canary digest", master, kafka=True) as spark:
         found = {one.cluster: demand.compare(spark, one, folder, keep, everything) for one, folder in wanted}
     said = {name: findings.document(one) for name, one in found.items()}
     session.report(said, "\n".join(findings.text(name, one) for name, one in found.items()), json=json)
@@ -143,7 +143,7 @@ def _reconcile_text(report: Report, out: str) -> str:
 
 
 @contextmanager
-def _spark(name: str, master: str | None, *, kafka: bool = False, light: bool = False) -> Iterator[Any]:
+def started(name: str, master: str | None, *, kafka: bool = False, light: bool = False) -> Iterator[Any]:
     """Start Spark, and show the progress of its stages while the block runs."""
     from canary.cli import progress  # noqa: PLC0415  # structlog takes its time
     from canary.threads.ending import ended_by_sigterm  # noqa: PLC0415

@@ -1,0 +1,1 @@
+"""Receipts that applications' producers keep, against their topics as they are: docs/receipts.md."""

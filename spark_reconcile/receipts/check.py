@@ -1,0 +1,366 @@
+"""Compares receipts with their topics: each record that was promised has to be at its offset, with its digest.
+
+Receipts are read first, then ends are asked, so that each promise is older than the end it is judged by. Of the log
+only the offsets between the first and the last receipt of a partition are read; starts are asked again afterwards, and
+what retention can have removed meanwhile is expired. What is not there is read a second time before it is said to be
+lost.
+
+A record between two others may be missing from a compacted log; then nothing is known of it, and nothing is said.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import json
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+import orjson
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from spark_reconcile.dump.dumping import read_error, source
+from spark_reconcile.dump.kafka_bounds import Cluster, Topic
+from spark_reconcile.errors import BadInputError
+from spark_reconcile.tables.columns import ISOLATIONS
+from spark_reconcile.tables.digests import DIGEST
+from storage.probe_log.shipping import list_files, one_line, open_url
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+VERSION: Final = 1
+METADATA: Final = b"canary.receipts"
+VERDICTS: Final = ("present", "lost", "changed", "expired", "compacted", "recreated", "in-doubt", "unknown")
+BAD: Final = ("lost", "changed")
+MOST_RUNS: Final = 10_000
+"""Ranges that are told of one check; the counts are whole nevertheless."""
+_COLUMNS: Final = ("topic", "partition", "offset", "acked_at", "digest", "outcome")
+_SCHEMA: Final = (
+    "topic string, partition int, offset long, acked_at timestamp, digest long, outcome string, made string"
+)
+_BOUNDS: Final = pa.schema(
+    [
+        ("topic", pa.string()),
+        ("partition", pa.int32()),
+        ("start", pa.int64()),
+        ("end", pa.int64()),
+        ("compacted", pa.bool_()),
+    ]
+)
+_IDS: Final = pa.schema([("topic", pa.string()), ("topic_id", pa.string())])
+_NOTHING: Final = pa.schema(
+    [
+        ("topic", pa.string()),
+        ("partition", pa.int32()),
+        ("offset", pa.int64()),
+        ("found", pa.int64()),
+        ("seen", pa.bool_()),
+    ]
+)
+_FILES: Final = pa.schema([("path", pa.string()), ("ids", pa.string())])
+_TASK: Final = 4_000_000
+_VERDICT: Final = """CASE
+    WHEN made <> '' AND topic_id <> '' AND made <> topic_id THEN 'recreated'
+    WHEN end IS NULL THEN 'unknown'
+    WHEN seen AND (found = digest OR digest IS NULL) THEN 'present'
+    WHEN outcome <> 'promised' THEN 'in-doubt'
+    WHEN offset < start THEN 'expired'
+    WHEN seen THEN 'changed'
+    WHEN offset >= end THEN 'lost'
+    WHEN compacted THEN 'compacted'
+    ELSE 'lost' END"""
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """Receipts of consecutive offsets [first, last] with one verdict, acknowledged between two times (us)."""
+
+    topic: str
+    partition: int
+    verdict: str
+    first: int
+    last: int
+    acked_from: int
+    acked_to: int
+
+
+@dataclass(frozen=True, slots=True)
+class Coverage:
+    """What the files say that they do not cover, summed over producers."""
+
+    files: int = 0
+    unreadable: tuple[str, ...] = ()
+    missing: int = 0
+    """Files whose numbers are left out between those that are there."""
+    open: int = 0
+    """Producers whose last file is not there: they live, or were killed."""
+    dropped: int = 0
+    failed: int = 0
+    aborted: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """The result: receipts by topic, partition and verdict; ranges of those that are lost or changed."""
+
+    cluster: str
+    counts: Mapping[tuple[str, int], Mapping[str, int]]
+    runs: Sequence[Run]
+    coverage: Coverage
+    topic_ids: Mapping[str, str | None]
+    seconds: float
+
+    def total(self, verdict: str) -> int:
+        """Return how many receipts have a verdict."""
+        return sum(one.get(verdict, 0) for one in self.counts.values())
+
+    @property
+    def exit_status(self) -> int:
+        """Return 1 if a record is lost or changed, 3 if one could not be judged or a file not be read, else 0."""
+        if any(self.total(one) for one in BAD):
+            return 1
+        return 3 if self.total("unknown") or self.coverage.unreadable or not self.counts else 0
+
+
+@dataclass(slots=True)
+class _Files:
+    """The files to read, each with the ids of its topics."""
+
+    paths: list[tuple[str, dict[str, str]]] = field(default_factory=list)
+    coverage: Coverage = field(default_factory=Coverage)
+
+
+def check(
+    spark: SparkSession, cluster: str, config: Mapping[str, Any], url: str, topics: Sequence[str] = ()
+) -> Checked:
+    """Check the receipts at a URL of the topics that match one of some patterns, all if there are none.
+
+    ``config``: librdkafka properties that reach the cluster; ``spark`` has the Kafka source.
+
+    Raises:
+        BadInputError: there is no file of receipts.
+        UnreachableError: the cluster does not answer.
+    """
+    from pyspark.errors import PySparkException  # noqa: PLC0415  # slow, and only used here
+    from pyspark.sql import functions as f  # noqa: PLC0415
+
+    began = time.monotonic()
+    files = look(url)
+    spark.sparkContext.setJobGroup("receipts", f"receipts: read {len(files.paths)} files")
+    try:
+        receipts = _receipts(spark, url, files, topics).cache()
+        spans = receipts.groupBy("topic", "partition").agg(f.min("offset").alias("low"), f.max("offset").alias("high"))
+        wanted = {(row["topic"], row["partition"]): (row["low"], row["high"] + 1) for row in spans.collect()}
+        asked = _Asked(cluster, config, wanted)
+        judged = _judged(spark, receipts, config, asked, wanted)
+        counts: dict[tuple[str, int], dict[str, int]] = {}
+        for row in judged.groupBy("topic", "partition", "verdict").count().collect():
+            counts.setdefault((row["topic"], row["partition"]), {})[row["verdict"]] = row["count"]
+        bad = any(one.get(verdict) for one in counts.values() for verdict in BAD)
+        runs = _runs(judged) if bad else []
+        judged.unpersist()
+        receipts.unpersist()
+    except PySparkException as error:
+        raise read_error(cluster, error) from error
+    ids = {name: topic.topic_id for name, topic in asked.topics.items()}
+    return Checked(cluster, counts, runs, files.coverage, ids, time.monotonic() - began)
+
+
+class _Asked:
+    """A cluster's topics, with bounds that were asked after the receipts were read."""
+
+    def __init__(self, name: str, config: Mapping[str, Any], wanted: Mapping[tuple[str, int], Any]) -> None:
+        self._cluster = Cluster(name, config)
+        found = self._cluster.topics(sorted({topic for topic, _ in wanted})) if wanted else []
+        self.topics: dict[str, Topic] = {one.name: one for one in found}
+        spans = self._cluster.spans(found, [ISOLATIONS[1]]) if found else []
+        self.ends = {(one.topic, one.partition): one.end for one in spans}
+        self.starts = {(one.topic, one.partition): one.start for one in spans}
+
+    def tables(self) -> tuple[pa.Table, pa.Table]:
+        """Return the bounds, with starts of now, and the ids of topics."""
+        starts = self._cluster.starts(list(self.topics.values()))
+        bounds = [
+            {
+                "topic": topic,
+                "partition": partition,
+                "start": max(self.starts[topic, partition], starts.get((topic, partition), 0)),
+                "end": end,
+                "compacted": self.topics[topic].compacted is not False,
+            }
+            for (topic, partition), end in self.ends.items()
+        ]
+        ids = [{"topic": name, "topic_id": topic.topic_id or ""} for name, topic in self.topics.items()]
+        return pa.Table.from_pylist(bounds, _BOUNDS), pa.Table.from_pylist(ids, _IDS)
+
+
+def look(url: str) -> _Files:
+    """Return the files of receipts at a URL, by their footers.
+
+    Raises:
+        BadInputError: there is none.
+        ProbeLogError: the place cannot be used.
+    """
+    filesystem, root = open_url(url)
+    found = _Files()
+    unreadable: list[str] = []
+    last: dict[str, dict[str, Any]] = {}
+    numbers: dict[str, set[int]] = {}
+    for path in list_files(filesystem, root):
+        try:
+            with filesystem.open(path, "rb") as file:
+                told = json.loads((pq.read_metadata(file).metadata or {})[METADATA])
+            if told["version"] > VERSION:
+                raise ValueError(f"version {told['version']} is not known")  # noqa: TRY301  # one way out
+            ids = {topic: one or "" for topic, one in (told.get("topic_ids") or {}).items()}
+            incarnation, sequence = str(told["incarnation"]), int(told["sequence"])
+        except Exception as error:  # noqa: BLE001  # anything may lie there; it is told, and what it has is not known
+            unreadable.append(f"{path}: {one_line(error)}")
+            continue
+        found.paths.append((path, ids))
+        numbers.setdefault(incarnation, set()).add(sequence)
+        if incarnation not in last or sequence > last[incarnation]["sequence"]:
+            last[incarnation] = told
+    if not found.paths and not unreadable:
+        raise BadInputError(url, "there are no receipts", "see docs/receipts.md for where producers write them")
+    found.coverage = Coverage(
+        files=len(found.paths),
+        unreadable=tuple(unreadable),
+        missing=sum(max(one) - min(one) + 1 - len(one) for one in numbers.values()),
+        open=sum(not one.get("closed") for one in last.values()),
+        **{name: sum(int(one.get(name) or 0) for one in last.values()) for name in ("dropped", "failed", "aborted")},
+    )
+    return found
+
+
+class _Reader:
+    """Reads files of receipts in a task; each row gets the id that its topic had."""
+
+    def __init__(self, url: str, patterns: Sequence[str]) -> None:
+        self._url = url
+        self._patterns = tuple(patterns)
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        filesystem, _ = open_url(self._url)
+        for batch in batches:
+            for row in batch.to_pylist():
+                ids = orjson.loads(row["ids"])
+                with filesystem.open(row["path"], "rb") as file:
+                    table = pq.ParquetFile(file).read(columns=list(_COLUMNS))
+                names = table.column("topic").to_pylist()
+                wanted = {
+                    one
+                    for one in set(names)
+                    if not self._patterns or any(fnmatch.fnmatchcase(one, p) for p in self._patterns)
+                }
+                table = table.append_column("made", pa.array([ids.get(name, "") for name in names], pa.string()))
+                table = table.filter(pa.array([name in wanted for name in names], pa.bool_()))
+                kinds = {"topic": pa.string(), "outcome": pa.string(), "acked_at": pa.timestamp("us", tz="UTC")}
+                fields = [pa.field(one.name, kinds.get(one.name, one.type)) for one in table.schema]
+                yield from table.select([one.name for one in fields]).cast(pa.schema(fields)).to_batches(65_536)
+
+
+def _receipts(spark: SparkSession, url: str, files: _Files, topics: Sequence[str]) -> Any:
+    rows = [{"path": path, "ids": orjson.dumps(ids).decode()} for path, ids in files.paths]
+    cores = spark.sparkContext.defaultParallelism
+    frame = spark.createDataFrame(pa.Table.from_pylist(rows, _FILES)).repartition(max(1, min(len(rows), 4 * cores)))
+    return frame.mapInArrow(_Reader(url, topics), _SCHEMA)
+
+
+def _judged(
+    spark: SparkSession,
+    receipts: Any,
+    config: Mapping[str, Any],
+    asked: _Asked,
+    wanted: Mapping[tuple[str, int], tuple[int, int]],
+) -> Any:
+    """Return the receipts with their verdicts; what is lost or changed was read twice."""
+    from pyspark.sql import functions as f  # noqa: PLC0415  # slow, and only used here
+
+    place = ["topic", "partition", "offset"]
+    ranges = {one: _within(one, wanted[one], asked) for one in wanted}
+    records = _records(spark, config, {one: span for one, span in ranges.items() if span[0] < span[1]})
+    matched = receipts.join(records, place, "left").cache()
+    doubtful = matched.where("seen IS NULL OR found <> digest").groupBy("topic", "partition")
+    again = {
+        (row["topic"], row["partition"]): _within(
+            (row["topic"], row["partition"]), (row["low"], row["high"] + 1), asked
+        )
+        for row in doubtful.agg(f.min("offset").alias("low"), f.max("offset").alias("high")).collect()
+    }
+    second = _records(spark, config, {one: span for one, span in again.items() if span[0] < span[1]})
+    right = "seen AND found <=> digest"
+    both = matched.join(second.selectExpr(*place, "found AS again", "seen AS seen_again"), place, "left").selectExpr(
+        *place,
+        "acked_at",
+        "digest",
+        "outcome",
+        "made",
+        "coalesce(seen, seen_again, false) AS seen",
+        f"CASE WHEN {right} THEN found WHEN seen_again THEN again ELSE found END AS found",
+    )
+    bounds, ids = asked.tables()
+    judged = both.join(f.broadcast(spark.createDataFrame(bounds)), ["topic", "partition"], "left")
+    judged = judged.join(f.broadcast(spark.createDataFrame(ids)), "topic", "left")
+    return judged.selectExpr(*place, "acked_at", f"{_VERDICT} AS verdict").cache()
+
+
+def _within(place: tuple[str, int], span: tuple[int, int], asked: _Asked) -> tuple[int, int]:
+    if place not in asked.ends:
+        return 0, 0
+    return max(span[0], asked.starts[place]), min(span[1], asked.ends[place])
+
+
+def _records(spark: SparkSession, config: Mapping[str, Any], ranges: Mapping[tuple[str, int], tuple[int, int]]) -> Any:
+    """Return place and digest of the records in some ranges [start, end)."""
+    if not ranges:
+        return spark.createDataFrame(_NOTHING.empty_table())
+    starts: dict[str, dict[str, int]] = {}
+    ends: dict[str, dict[str, int]] = {}
+    for (topic, partition), (start, end) in ranges.items():
+        starts.setdefault(topic, {})[str(partition)] = start
+        ends.setdefault(topic, {})[str(partition)] = end
+    offsets = sum(end - start for start, end in ranges.values())
+    options = {
+        "assign": orjson.dumps({topic: [int(one) for one in some] for topic, some in starts.items()}).decode(),
+        "startingOffsets": orjson.dumps(starts).decode(),
+        "endingOffsets": orjson.dumps(ends).decode(),
+        "kafka.isolation.level": ISOLATIONS[1],
+        "includeHeaders": "true",
+        "minPartitions": str(max(len(ranges), offsets // _TASK)),
+    }
+    records = source(spark, config, options)
+    return records.selectExpr("topic", "partition", "offset", f"{DIGEST} AS found", "true AS seen").dropDuplicates(
+        ["topic", "partition", "offset"]
+    )
+
+
+def _runs(judged: Any) -> list[Run]:
+    """Return the ranges of receipts that are lost or changed, in their order."""
+    from pyspark.sql import Window  # noqa: PLC0415  # slow, and only used here
+    from pyspark.sql import functions as f  # noqa: PLC0415
+
+    by = ["topic", "partition", "verdict"]
+    bad = (
+        judged.where(f.col("verdict").isin(*BAD))
+        .groupBy(*by, "offset")
+        .agg(f.expr("unix_micros(min(acked_at)) AS low"), f.expr("unix_micros(max(acked_at)) AS high"))
+    )
+    number = f.row_number().over(Window.partitionBy(*by).orderBy("offset"))
+    rows = (
+        bad.withColumn("island", f.col("offset") - number)
+        .groupBy(*by, "island")
+        .agg(
+            f.min("offset").alias("first"),
+            f.max("offset").alias("last"),
+            f.min("low").alias("low"),
+            f.max("high").alias("high"),
+        )
+        .orderBy("topic", "partition", "first")
+        .limit(MOST_RUNS)
+        .collect()
+    )
+    return [Run(*(row[name] for name in (*by, "first", "last", "low", "high"))) for row in rows]

@@ -1,0 +1,125 @@
+"""What a check of receipts found, as violations, as JSON and in sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from itertools import groupby
+from typing import Any, Final
+
+from canary.anomalies import policy
+from canary.anomalies.violation import MOST_RUNS, Records, Violation
+from spark_reconcile.receipts.check import VERDICTS, Checked, Run
+
+KINDS: Final = {"lost": "record-lost", "changed": "record-changed"}
+_SUMMARIES: Final = {
+    "lost": "A record whose producer has a receipt is not in the log",
+    "changed": "Where a producer has a receipt for its record, there is another one",
+}
+_SHOWN: Final = 20
+
+
+def violations(found: Checked, at_ns: int, reconciliation: str | None = None) -> Iterator[Violation]:
+    """Yield a violation for all that was lost, or was changed, in a partition; more, if it is scattered a lot."""
+    for (topic, partition, verdict), group in groupby(
+        sorted(found.runs, key=lambda run: (run.topic, run.partition, run.verdict, run.first)),
+        key=lambda run: (run.topic, run.partition, run.verdict),
+    ):
+        runs = list(group)
+        for start in range(0, len(runs), MOST_RUNS):
+            some = runs[start : start + MOST_RUNS]
+            evidence = {"by": "receipts", "acked_from": _time(min(one.acked_from for one in some))}
+            evidence["acked_to"] = _time(max(one.acked_to for one in some))
+            if reconciliation is not None:
+                evidence["reconciliation"] = reconciliation
+            violation = Violation(
+                kind=KINDS[verdict],
+                severity=policy.severity(KINDS[verdict]),
+                topic=topic,
+                topic_id=found.topic_ids.get(topic) or "",
+                partition=partition,
+                offset=some[0].first,
+                at_ns=at_ns,
+                by="reconcile",
+                summary=_SUMMARIES[verdict],
+                evidence=evidence,
+            )
+            yield violation.about([Records(one.first, one.last - one.first + 1, None) for one in some])
+
+
+def document(found: Checked) -> dict[str, Any]:
+    """Return a check as JSON values; ranges are [first offset, last offset]."""
+    coverage = found.coverage
+    return {
+        "cluster": found.cluster,
+        "verdicts": {verdict: found.total(verdict) for verdict in VERDICTS},
+        "partitions": [
+            {"topic": topic, "partition": partition, **counts}
+            for (topic, partition), counts in sorted(found.counts.items())
+        ],
+        "ranges": [
+            {
+                "topic": run.topic,
+                "partition": run.partition,
+                "verdict": run.verdict,
+                "offsets": [run.first, run.last],
+                "acked_from": _time(run.acked_from),
+                "acked_to": _time(run.acked_to),
+            }
+            for run in found.runs
+        ],
+        "coverage": {
+            name: getattr(coverage, name) for name in ("files", "missing", "open", "dropped", "failed", "aborted")
+        }
+        | {"unreadable": list(coverage.unreadable)},
+        "seconds": round(found.seconds, 1),
+    }
+
+
+def sentences(found: Checked) -> list[str]:
+    """Return what a check found."""
+    coverage = found.coverage
+    receipts = sum(map(found.total, VERDICTS))
+    said = [
+        f"{receipts:,} receipts in {coverage.files:,} files: {found.total('present'):,} records are where they were."
+    ]
+    for verdict, words in (
+        ("lost", "records are lost."),
+        ("changed", "records are not what they were."),
+        ("expired", "records expired: they are before the start of the log."),
+        ("compacted", "records of compacted topics are gone: compaction may have removed them. Not judged."),
+        ("recreated", "receipts are of a topic that was deleted and made again since. Not judged."),
+        ("in-doubt", "records of transactions whose end the producer never learned are not there. Not judged."),
+        ("unknown", "records could not be judged: their partition has no leader, or their topic is gone."),
+    ):
+        if number := found.total(verdict):
+            said.append(f"{number:,} {words}")
+    for number, words in (
+        (coverage.dropped, "receipts were dropped by producers: nothing is known of those records."),
+        (coverage.missing, "files are missing between others."),
+        (
+            coverage.open,
+            "producers have not closed their receipts: they live, or were killed; their last receipts are not here.",
+        ),
+        (len(coverage.unreadable), "files could not be read."),
+    ):
+        if number:
+            said.append(f"{number:,} {words}")
+    return [*said, *coverage.unreadable[:_SHOWN], *map(_sentence, _shown(found.runs)), *_more(found.runs)]
+
+
+def _shown(runs: Sequence[Run]) -> Sequence[Run]:
+    return runs[:_SHOWN]
+
+
+def _more(runs: Sequence[Run]) -> list[str]:
+    return [f"and {len(runs) - _SHOWN:,} more ranges"] if len(runs) > _SHOWN else []
+
+
+def _sentence(run: Run) -> str:
+    acked = f"acknowledged {_time(run.acked_from)} to {_time(run.acked_to)}"
+    return f"{run.topic}, partition {run.partition}: {run.verdict}: offsets {run.first} to {run.last}, {acked}"
+
+
+def _time(at_us: int) -> str:
+    return datetime.fromtimestamp(at_us / 1e6, UTC).isoformat(timespec="milliseconds")
