@@ -224,13 +224,20 @@ final class ReceiptLog {
     }
 
     private String counts() {
+        tellDropped();
         synchronized (full) {
-            if (dropped > told) {
-                LOG.warn("{} receipts were lost so far: the disk of {} is too slow or cannot be written", dropped,
-                        settings.directory);
-                told = dropped;
-            }
             return ",\"dropped\":" + dropped + ",\"failed\":" + failed + ",\"aborted\":0,\"without_offset\":" + withoutOffset;
+        }
+    }
+
+    private void tellDropped() {
+        long now;
+        synchronized (full) {
+            now = dropped;
+        }
+        if (now > told) {
+            told = now;
+            LOG.warn("{} receipts were lost so far: {} is too slow or cannot be written", now, settings.directory);
         }
     }
 
@@ -260,6 +267,9 @@ final class ReceiptLog {
             if (!closing) {
                 await(RETRY_MS);
             }
+        }
+        if (rows.isLast) {
+            tellDropped();
         }
         try {
             if (lost != null) {

@@ -9,10 +9,12 @@ import java.nio.file.Paths;
 import java.util.HashMap;
 import java.util.Locale;
 import java.util.Map;
+import java.util.TreeSet;
 import org.apache.kafka.common.config.ConfigDef;
 import org.apache.kafka.common.config.ConfigDef.Importance;
 import org.apache.kafka.common.config.ConfigDef.Range;
 import org.apache.kafka.common.config.ConfigDef.Type;
+import org.apache.kafka.common.config.ConfigException;
 
 /**
  * What the producer's properties, or else the environment, say about receipts: canary.receipts.every_s, or
@@ -38,6 +40,11 @@ final class Settings {
     final String host;
 
     Settings(Map<String, ?> configs, Map<String, String> environment) {
+        for (String key : configs.keySet()) {
+            if (key.startsWith(PREFIX) && !DEFINITION.names().contains(key)) {
+                throw new ConfigException(key + " is unknown; there are " + new TreeSet<>(DEFINITION.names()));
+            }
+        }
         Map<String, Object> given = new HashMap<>();
         for (String key : DEFINITION.names()) {
             Object value = configs.get(key);
