@@ -1,9 +1,5 @@
 package canary.receipts;
 
-import java.lang.ref.Reference;
-import java.lang.ref.ReferenceQueue;
-import java.lang.ref.WeakReference;
-import java.util.concurrent.ConcurrentHashMap;
 import org.apache.kafka.clients.producer.RecordMetadata;
 import org.apache.kafka.common.header.Header;
 import org.apache.kafka.common.header.Headers;
@@ -13,81 +9,153 @@ import org.apache.kafka.common.header.Headers;
  * (Kafka 4.1 and later) hands an acknowledgement the very object that the record was sent with.
  *
  * <p>Nothing else ties an acknowledgement to its record, so where the object is another one (an interceptor further on
- * has replaced the record) there is no digest, and never that of another record. The headers are held weakly: a record
- * that is never acknowledged leaves nothing behind.
+ * has replaced the record) there is no digest, and never that of another record.
+ *
+ * <p>Tables with open addressing and a lock each, which hold no objects of their own: a producer may have hundreds of
+ * thousands of records under way, and a map with its entries costs several times as much then. A table that is full is
+ * emptied: it holds records that will never be acknowledged, or more than the buffer of the client should.
  */
 final class InFlight {
-    private final ConcurrentHashMap<Identity, Sent> sent = new ConcurrentHashMap<>();
-    private final ReferenceQueue<Headers> forgotten = new ReferenceQueue<>();
+    private static final int TABLES = 16;
+    private static final int SMALLEST = 16;
+    private static final long UNKNOWN = -1;
 
-    /** Remembers a record by its headers. */
-    void put(Headers headers, byte[] key, byte[] value) {
-        for (Reference<?> gone = forgotten.poll(); gone != null; gone = forgotten.poll()) {
-            sent.remove(gone);
+    private final Table[] tables = new Table[TABLES];
+
+    /** Holds so many records at most. */
+    InFlight(long most) {
+        for (int i = 0; i < TABLES; i++) {
+            tables[i] = new Table(Math.max(SMALLEST, most / TABLES));
         }
-        sent.merge(new Identity(headers, forgotten), new Sent(key, value, headers.toArray().length), Sent::again);
+    }
+
+    /** Remembers a record, of which key and value may be null, by its headers. */
+    void put(Headers headers, byte[] key, byte[] value) {
+        int number = headers.toArray().length;
+        long link = Digest.begun(key, value, number);
+        int hash = hash(headers);
+        Table table = tables[hash >>> 28];
+        synchronized (table) {
+            table.put(headers, hash, link, shape(key == null ? -1 : key.length, value == null ? -1 : value.length, number));
+        }
     }
 
     /** Returns the digest of the acknowledged record with these headers, null if it is not known. */
     Long take(Headers headers, RecordMetadata metadata) {
-        Sent[] found = new Sent[1];
-        sent.computeIfPresent(new Identity(headers, null), (identity, one) -> {
-            found[0] = one;
-            return --one.times == 0 ? null : one;
-        });
         Header[] now = headers.toArray();
-        return found[0] == null || !found[0].became(metadata, now.length) ? null : Digest.ended(found[0].link, now);
-    }
-
-    /** A record that is under way, and how often: an application may send one object again. */
-    private static final class Sent {
-        final int keySize;
-        final int valueSize;
-        final int headers;
-        final long link;
-        boolean alike = true;
-        int times = 1;
-
-        Sent(byte[] key, byte[] value, int headers) {
-            this.headers = headers;
-            keySize = key == null ? -1 : key.length;
-            valueSize = value == null ? -1 : value.length;
-            link = Digest.begun(key, value, headers);
-        }
-
-        Sent again(Sent other) {
-            other.times += times;
-            other.alike &= alike && link == other.link;
-            return other;
-        }
-
-        /** Whether this is what the client has sent, as far as it tells. */
-        boolean became(RecordMetadata metadata, int headersNow) {
-            return alike && headers == headersNow && keySize == metadata.serializedKeySize()
-                    && valueSize == metadata.serializedValueSize();
-        }
-    }
-
-    private static final class Identity extends WeakReference<Headers> {
-        private final int hash;
-
-        Identity(Headers headers, ReferenceQueue<Headers> queue) {
-            super(headers, queue);
-            hash = System.identityHashCode(headers);
-        }
-
-        @Override
-        public int hashCode() {
-            return hash;
-        }
-
-        @Override
-        public boolean equals(Object other) {
-            if (this == other) {
-                return true;
+        long shape = shape(metadata.serializedKeySize(), metadata.serializedValueSize(), now.length);
+        int hash = hash(headers);
+        Table table = tables[hash >>> 28];
+        long link;
+        synchronized (table) {
+            int at = table.find(headers, hash);
+            if (table.headers[at] == null) {
+                return null;
             }
-            Headers mine = get();
-            return mine != null && other instanceof Identity && ((Identity) other).get() == mine;
+            shape ^= table.shapes[at];
+            link = table.links[at];
+            table.remove(at);
+        }
+        return shape == 0 ? Digest.ended(link, now) : null; // else this is not what was sent
+    }
+
+    private static int hash(Headers headers) {
+        return System.identityHashCode(headers) * 0x9E3779B9;
+    }
+
+    /** Returns a number that differs where one of the three does. Sizes are those of the client: -1 for null. */
+    private static long shape(int keySize, int valueSize, int headers) {
+        return ((keySize + 1L) << 32 | valueSize + 1L) * 0x9E3779B97F4A7C15L + headers & Long.MAX_VALUE;
+    }
+
+    private static final class Table {
+        private final long most;
+        private Headers[] headers;
+        private long[] links;
+        private long[] shapes;
+        private int count;
+
+        Table(long most) {
+            this.most = most;
+            reset(SMALLEST);
+        }
+
+        /** An object that is under way twice stands here twice. With another content no acknowledgement is certain. */
+        void put(Headers one, int hash, long link, long shape) {
+            if (count >= most) {
+                reset(SMALLEST);
+            } else if (2 * (count + 1) > headers.length) {
+                grow();
+            }
+            int at = hash & headers.length - 1;
+            long known = shape;
+            for (; headers[at] != null; at = next(at)) {
+                if (headers[at] == one && (links[at] != link || shapes[at] != shape)) {
+                    shapes[at] = UNKNOWN;
+                    known = UNKNOWN;
+                }
+            }
+            set(at, one, link, known);
+        }
+
+        /** Returns where it is, else where it would be put. */
+        int find(Headers one, int hash) {
+            int at = hash & headers.length - 1;
+            while (headers[at] != null && headers[at] != one) {
+                at = next(at);
+            }
+            return at;
+        }
+
+        /** Closes the gap with those that were put further on because of it. */
+        void remove(int gap) {
+            int mask = headers.length - 1;
+            for (int at = next(gap); headers[at] != null; at = next(at)) {
+                int home = hash(headers[at]) & mask;
+                if ((at - home & mask) >= (at - gap & mask)) {
+                    set(gap, headers[at], links[at], shapes[at]);
+                    gap = at;
+                }
+            }
+            headers[gap] = null;
+            count--;
+            if (count == 0 && headers.length > 4096) {
+                reset(SMALLEST);
+            }
+        }
+
+        private void set(int at, Headers one, long link, long shape) {
+            count += headers[at] == null ? 1 : 0;
+            headers[at] = one;
+            links[at] = link;
+            shapes[at] = shape;
+        }
+
+        private int next(int at) {
+            return at + 1 & headers.length - 1;
+        }
+
+        private void reset(int size) {
+            headers = new Headers[size];
+            links = new long[size];
+            shapes = new long[size];
+            count = 0;
+        }
+
+        private void grow() {
+            Headers[] all = headers;
+            long[] theirLinks = links;
+            long[] theirShapes = shapes;
+            reset(2 * all.length);
+            for (int i = 0; i < all.length; i++) {
+                if (all[i] != null) {
+                    int at = hash(all[i]) & headers.length - 1;
+                    while (headers[at] != null) {
+                        at = next(at);
+                    }
+                    set(at, all[i], theirLinks[i], theirShapes[i]);
+                }
+            }
         }
     }
 }

@@ -27,7 +27,10 @@ import org.slf4j.LoggerFactory;
 public final class ReceiptInterceptor<K, V> implements ProducerInterceptor<K, V>, ClusterResourceListener {
     private static final Logger LOG = LoggerFactory.getLogger(ReceiptInterceptor.class);
 
-    private final InFlight inFlight = new InFlight();
+    /** A record takes so many bytes of the client's buffer, and most take more. */
+    private static final long SMALL_RECORD = 64;
+
+    private InFlight inFlight;
     private Serializer<Object> keys;
     private Serializer<Object> values;
     private ReceiptLog log;
@@ -49,6 +52,7 @@ public final class ReceiptInterceptor<K, V> implements ProducerInterceptor<K, V>
                         configs.get("key.serializer"), configs.get("value.serializer"));
             }
         }
+        inFlight = new InFlight(settings.bufferMemory / SMALL_RECORD);
         log = new ReceiptLog(settings);
     }
 
@@ -82,7 +86,7 @@ public final class ReceiptInterceptor<K, V> implements ProducerInterceptor<K, V>
 
     /** Is called by clients since Kafka 4.1 in place of the other; the interface compiled against does not know it. */
     public void onAcknowledgement(RecordMetadata metadata, Exception exception, Headers headers) {
-        acknowledged(metadata, exception, metadata == null || headers == null ? null : inFlight.take(headers, metadata));
+        acknowledged(metadata, exception, log == null || metadata == null || headers == null ? null : inFlight.take(headers, metadata));
     }
 
     @Override

@@ -37,6 +37,7 @@ final class Settings {
     final long everyNs;
     final int rows;
     final boolean transactional;
+    final long bufferMemory;
     final String host;
 
     Settings(Map<String, ?> configs, Map<String, String> environment) {
@@ -61,6 +62,8 @@ final class Settings {
         perSecond = (Integer) parsed.get(PREFIX + "per_second");
         everyNs = (long) ((Double) parsed.get(PREFIX + "every_s") * 1e9);
         rows = (Integer) parsed.get(PREFIX + "rows");
+        Object memory = configs.get("buffer.memory");
+        bufferMemory = memory == null ? 32 << 20 : Long.parseLong(memory.toString());
         transactional = configs.get("transactional.id") != null;
     }
 
