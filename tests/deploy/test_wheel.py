@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     Canary = Callable[..., subprocess.CompletedProcess[str]]
 
 ROOT = Path(__file__).parent.parent.parent
-SHIPPED = ("canary", "api", "storage", "spark_reconcile")
+SHIPPED = ("canary", "api", "storage", "spark_reconcile", "canary_receipts")
 
 
 def uv(*arguments: str | Path) -> None:

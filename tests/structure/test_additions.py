@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent.parent
-PARTS = ("canary", "api", "storage", "spark_reconcile", "dashboards", "deploy", "docs")
+PARTS = ("canary", "api", "storage", "spark_reconcile", "canary_receipts", "dashboards", "deploy", "docs")
 
 
 @dataclass(slots=True)
