@@ -6,6 +6,7 @@ import base64
 import json
 import os
 import subprocess
+from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -181,6 +182,7 @@ def test_console_producer_writes_the_receipts_of_what_is_in_the_topic(jar: Path,
         (topic, False, "promised")
     }
     last = receipts.last
+    assert last["client"] == f"canary-receipts (Java) {version('kafka-durability-canary')}"
     assert receipts.files[-1].name == f"orders%2Feu--{last['incarnation']}--{last['sequence']:010d}.parquet"
     assert last["closed"]
     assert last["producer"] == "orders/eu"

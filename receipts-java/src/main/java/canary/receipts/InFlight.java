@@ -52,8 +52,8 @@ final class InFlight {
             if (table.headers[at] == null) {
                 return null;
             }
-            shape ^= table.shapes[at];
-            link = table.links[at];
+            link = table.digests[2 * at];
+            shape ^= table.digests[2 * at + 1];
             table.remove(at);
         }
         return shape == 0 ? Digest.ended(link, now) : null; // else this is not what was sent
@@ -71,8 +71,8 @@ final class InFlight {
     private static final class Table {
         private final long most;
         private Headers[] headers;
-        private long[] links;
-        private long[] shapes;
+        private int[] hashes; // what is asked of an object is a miss of the cache
+        private long[] digests; // link and shape of each, side by side
         private int count;
 
         Table(long most) {
@@ -90,12 +90,12 @@ final class InFlight {
             int at = hash & headers.length - 1;
             long known = shape;
             for (; headers[at] != null; at = next(at)) {
-                if (headers[at] == one && (links[at] != link || shapes[at] != shape)) {
-                    shapes[at] = UNKNOWN;
+                if (headers[at] == one && (digests[2 * at] != link || digests[2 * at + 1] != shape)) {
+                    digests[2 * at + 1] = UNKNOWN;
                     known = UNKNOWN;
                 }
             }
-            set(at, one, link, known);
+            set(at, one, hash, link, known);
         }
 
         /** Returns where it is, else where it would be put. */
@@ -111,9 +111,9 @@ final class InFlight {
         void remove(int gap) {
             int mask = headers.length - 1;
             for (int at = next(gap); headers[at] != null; at = next(at)) {
-                int home = hash(headers[at]) & mask;
+                int home = hashes[at] & mask;
                 if ((at - home & mask) >= (at - gap & mask)) {
-                    set(gap, headers[at], links[at], shapes[at]);
+                    set(gap, headers[at], hashes[at], digests[2 * at], digests[2 * at + 1]);
                     gap = at;
                 }
             }
@@ -124,11 +124,12 @@ final class InFlight {
             }
         }
 
-        private void set(int at, Headers one, long link, long shape) {
+        private void set(int at, Headers one, int hash, long link, long shape) {
             count += headers[at] == null ? 1 : 0;
             headers[at] = one;
-            links[at] = link;
-            shapes[at] = shape;
+            hashes[at] = hash;
+            digests[2 * at] = link;
+            digests[2 * at + 1] = shape;
         }
 
         private int next(int at) {
@@ -137,23 +138,23 @@ final class InFlight {
 
         private void reset(int size) {
             headers = new Headers[size];
-            links = new long[size];
-            shapes = new long[size];
+            hashes = new int[size];
+            digests = new long[2 * size];
             count = 0;
         }
 
         private void grow() {
             Headers[] all = headers;
-            long[] theirLinks = links;
-            long[] theirShapes = shapes;
+            int[] theirs = hashes;
+            long[] known = digests;
             reset(2 * all.length);
             for (int i = 0; i < all.length; i++) {
                 if (all[i] != null) {
-                    int at = hash(all[i]) & headers.length - 1;
+                    int at = theirs[i] & headers.length - 1;
                     while (headers[at] != null) {
                         at = next(at);
                     }
-                    set(at, all[i], theirLinks[i], theirShapes[i]);
+                    set(at, all[i], theirs[i], known[2 * i], known[2 * i + 1]);
                 }
             }
         }
