@@ -30,7 +30,7 @@ pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 ROOT: Final = Path(__file__).parents[2]
 POM: Final = ROOT / "receipts-java" / "pom.xml"
 TRIAL: Final = Path(__file__).with_name("Trial.java")
-PATIENCE_S: Final = 120.0
+PATIENCE_S: Final = 300.0
 OLDEST: Final = (
     "org/apache/kafka/kafka-clients/2.8.0/kafka-clients-2.8.0.jar",
     "org/slf4j/slf4j-api/1.7.36/slf4j-api-1.7.36.jar",
@@ -253,6 +253,16 @@ def test_a_producer_goes_on_where_receipts_cannot_be_written(jar: Path, lab: Lab
     assert len(truth(lab, topic)) == 50
     assert said.count("50 receipts were lost") == 1
     assert said.count("Receipts cannot be written") == 1
+
+
+def test_a_limit_lets_some_records_have_receipts_that_are_whole(jar: Path, lab: Lab, tmp_path: Path) -> None:
+    topic = made(lab, "limited")
+    config = properties(tmp_path, lab, {"canary.receipts.per_second": 10})
+    run(jar, config, topic, [line(b"k", str(number).encode()) for number in range(5000)])
+    receipts, written = Receipts(tmp_path / "receipts"), truth(lab, topic)
+    assert 1 <= len(receipts.rows) < len(written) == 5000
+    assert {place: written[place] for place in receipts.rows} == receipts.content()
+    assert (receipts.last["per_second"], receipts.last["dropped"]) == (10, 0)
 
 
 def test_a_property_that_does_not_exist_is_refused_before_anything_is_sent(jar: Path, lab: Lab, tmp_path: Path) -> None:

@@ -29,14 +29,22 @@ final class InFlight {
         }
     }
 
-    /** Remembers a record, of which key and value may be null, by its headers. */
-    void put(Headers headers, byte[] key, byte[] value) {
+    /** Remembers a record, of which key and value may be null, by its headers. Returns how many others it forgot. */
+    int put(Headers headers, byte[] key, byte[] value) {
         int number = headers.toArray().length;
         long link = Digest.begun(key, value, number);
         int hash = hash(headers);
         Table table = tables[hash >>> 28];
         synchronized (table) {
-            table.put(headers, hash, link, shape(key == null ? -1 : key.length, value == null ? -1 : value.length, number));
+            return table.put(headers, hash, link, shape(key == null ? -1 : key.length, value == null ? -1 : value.length, number));
+        }
+    }
+
+    boolean holds(Headers headers) {
+        int hash = hash(headers);
+        Table table = tables[hash >>> 28];
+        synchronized (table) {
+            return table.headers[table.find(headers, hash)] != null;
         }
     }
 
@@ -81,8 +89,10 @@ final class InFlight {
         }
 
         /** An object that is under way twice stands here twice. With another content no acknowledgement is certain. */
-        void put(Headers one, int hash, long link, long shape) {
+        int put(Headers one, int hash, long link, long shape) {
+            int forgotten = 0;
             if (count >= most) {
+                forgotten = count;
                 reset(SMALLEST);
             } else if (2 * (count + 1) > headers.length) {
                 grow();
@@ -96,6 +106,7 @@ final class InFlight {
                 }
             }
             set(at, one, hash, link, known);
+            return forgotten;
         }
 
         /** Returns where it is, else where it would be put. */

@@ -31,6 +31,7 @@ public final class ReceiptInterceptor<K, V> implements ProducerInterceptor<K, V>
     private static final long SMALL_RECORD = 64;
 
     private InFlight inFlight;
+    private Gate gate;
     private Serializer<Object> keys;
     private Serializer<Object> values;
     private ReceiptLog log;
@@ -52,6 +53,7 @@ public final class ReceiptInterceptor<K, V> implements ProducerInterceptor<K, V>
                         configs.get("key.serializer"), configs.get("value.serializer"));
             }
         }
+        gate = new Gate(settings.perSecond);
         inFlight = new InFlight(settings.bufferMemory / SMALL_RECORD);
         log = new ReceiptLog(settings);
     }
@@ -65,12 +67,15 @@ public final class ReceiptInterceptor<K, V> implements ProducerInterceptor<K, V>
 
     @Override
     public ProducerRecord<K, V> onSend(ProducerRecord<K, V> record) {
-        if (log != null && keys != null && values != null) {
+        if (log != null && isDigesting() && gate.opens()) {
             try {
                 Headers headers = record.headers();
                 byte[] key = keys.serialize(record.topic(), headers, record.key());
                 byte[] value = values.serialize(record.topic(), headers, record.value());
-                inFlight.put(headers, key, value);
+                int forgotten = inFlight.put(headers, key, value);
+                if (forgotten > 0 && !gate.isOpenToAll()) {
+                    log.dropped(forgotten);
+                }
             } catch (RuntimeException wrong) { // of the record; the producer will say the same to the application
                 LOG.debug("A record gets no digest", wrong);
             }
@@ -81,12 +86,23 @@ public final class ReceiptInterceptor<K, V> implements ProducerInterceptor<K, V>
     /** Is called by clients before Kafka 4.1. */
     @Override
     public void onAcknowledgement(RecordMetadata metadata, Exception exception) {
-        acknowledged(metadata, exception, null);
+        if (log != null && gate.opens()) {
+            acknowledged(metadata, exception, null);
+        }
     }
 
     /** Is called by clients since Kafka 4.1 in place of the other; the interface compiled against does not know it. */
     public void onAcknowledgement(RecordMetadata metadata, Exception exception, Headers headers) {
-        acknowledged(metadata, exception, log == null || metadata == null || headers == null ? null : inFlight.take(headers, metadata));
+        if (log == null) {
+            return;
+        }
+        if (isDigesting() ? gate.isOpenToAll() || inFlight.holds(headers) : gate.opens()) {
+            acknowledged(metadata, exception, metadata == null ? null : inFlight.take(headers, metadata));
+        }
+    }
+
+    private boolean isDigesting() {
+        return keys != null && values != null;
     }
 
     @Override
@@ -97,9 +113,6 @@ public final class ReceiptInterceptor<K, V> implements ProducerInterceptor<K, V>
     }
 
     private void acknowledged(RecordMetadata metadata, Exception exception, Long digest) {
-        if (log == null) {
-            return;
-        }
         if (exception != null || metadata == null) {
             log.failed();
         } else if (!metadata.hasOffset()) {

@@ -29,7 +29,6 @@ final class ReceiptLog {
 
     private static final long CLOSING_MS = 10_000;
     private static final long RETRY_MS = 1000;
-    private static final long SLOT_US = 100_000;
 
     private final Settings settings;
     private final String incarnation = String.format(Locale.ROOT, "%016x", new SecureRandom().nextLong());
@@ -43,8 +42,6 @@ final class ReceiptLog {
     private long failed;
     private long withoutOffset;
     private boolean closing;
-    private long slot;
-    private int left;
 
     private long sequence; // this and what follows: the writer's
     private long published;
@@ -69,9 +66,6 @@ final class ReceiptLog {
     void add(String topic, int partition, long offset, Long timestamp, Long digest) {
         long now = now();
         synchronized (full) {
-            if (!isWanted(now)) {
-                return;
-            }
             if (filling.isFull() && full.size() < WAITING) {
                 hand();
             }
@@ -80,6 +74,12 @@ final class ReceiptLog {
                 return;
             }
             filling.add(topic, partition, offset, timestamp, now, digest);
+        }
+    }
+
+    void dropped(int receipts) {
+        synchronized (full) {
+            dropped += receipts;
         }
     }
 
@@ -110,18 +110,6 @@ final class ReceiptLog {
             LOG.warn("Receipts are still being written to {} while the producer closes; the last may be lost",
                     settings.directory);
         }
-    }
-
-    /** Where so many a second get one at most: the first of each tenth of a second. */
-    private boolean isWanted(long now) {
-        if (settings.perSecond == null) {
-            return true;
-        }
-        if (now / SLOT_US != slot) {
-            slot = now / SLOT_US;
-            left = (int) Math.max(1, Math.round(settings.perSecond * SLOT_US / 1e6));
-        }
-        return left-- > 0;
     }
 
     private void hand() {
