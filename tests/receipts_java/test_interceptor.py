@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import datetime as dt
 import json
 import os
 import subprocess
@@ -60,7 +61,7 @@ class Receipts:
         self.last = self.told[-1] if self.told else {}
         assert self.last.get("receipts", 0) == len(rows)
 
-    def content(self) -> dict[tuple[int, int], tuple[int, int | None]]:
+    def content(self) -> dict[tuple[int, int], tuple[int | None, int | None]]:
         """Return timestamp (ms) and digest of each record, by its place."""
         return {place: (_ms(row["timestamp"]), row["digest"]) for place, row in self.rows.items()}
 
@@ -144,8 +145,12 @@ def _text(content: bytes | None) -> str:
     return "-" if content is None else base64.b64encode(content).decode()
 
 
-def _ms(time: Any) -> int:
-    return round(time.timestamp() * 1000)
+def _bytes(text: str | None) -> bytes | None:
+    return None if text is None else base64.b64decode(text)
+
+
+def _ms(time: dt.datetime | None) -> int | None:
+    return None if time is None else round(time.timestamp() * 1000)
 
 
 def test_console_producer_writes_the_receipts_of_what_is_in_the_topic(jar: Path, lab: Lab, tmp_path: Path) -> None:
@@ -194,10 +199,7 @@ def test_digests_are_those_that_other_languages_compute(jar: Path, lab: Lab, tmp
     """Also of an object that is sent twice while it is under way."""
     known = json.loads((ROOT / "tests" / "facts" / "digests.json").read_text())["records"]
     lines = [
-        line(
-            *(None if one[name] is None else base64.b64decode(one[name]) for name in ("key", "value")),
-            [(name, None if value is None else base64.b64decode(value)) for name, value in one["headers"]],
-        )
+        line(_bytes(one["key"]), _bytes(one["value"]), [(name, _bytes(value)) for name, value in one["headers"]])
         for one in known
     ]
     run(jar, properties(tmp_path, lab), made(lab, "vectors"), [*lines, "again", "again"])

@@ -1,6 +1,7 @@
 package canary.receipts;
 
 import java.util.Map;
+import java.util.concurrent.atomic.AtomicInteger;
 import org.apache.kafka.clients.producer.ProducerInterceptor;
 import org.apache.kafka.clients.producer.ProducerRecord;
 import org.apache.kafka.clients.producer.RecordMetadata;
@@ -32,6 +33,9 @@ public final class ReceiptInterceptor<K, V> implements ProducerInterceptor<K, V>
 
     private InFlight inFlight;
     private Gate gate;
+
+    /** Records under way that are to have a receipt where others have none: mostly 0, and then nothing is looked for. */
+    private final AtomicInteger chosen = new AtomicInteger();
     private Serializer<Object> keys;
     private Serializer<Object> values;
     private ReceiptLog log;
@@ -73,7 +77,8 @@ public final class ReceiptInterceptor<K, V> implements ProducerInterceptor<K, V>
                 byte[] key = keys.serialize(record.topic(), headers, record.key());
                 byte[] value = values.serialize(record.topic(), headers, record.value());
                 int forgotten = inFlight.put(headers, key, value);
-                if (forgotten > 0 && !gate.isOpenToAll()) {
+                if (!gate.isOpenToAll()) {
+                    chosen.addAndGet(1 - forgotten);
                     log.dropped(forgotten);
                 }
             } catch (RuntimeException wrong) { // of the record; the producer will say the same to the application
@@ -96,9 +101,17 @@ public final class ReceiptInterceptor<K, V> implements ProducerInterceptor<K, V>
         if (log == null) {
             return;
         }
-        if (isDigesting() ? gate.isOpenToAll() || inFlight.holds(headers) : gate.opens()) {
+        if (isDigesting() ? gate.isOpenToAll() || isChosen(headers) : gate.opens()) {
             acknowledged(metadata, exception, metadata == null ? null : inFlight.take(headers, metadata));
         }
+    }
+
+    private boolean isChosen(Headers headers) {
+        boolean found = chosen.get() > 0 && inFlight.holds(headers);
+        if (found) {
+            chosen.decrementAndGet();
+        }
+        return found;
     }
 
     private boolean isDigesting() {
