@@ -27,6 +27,8 @@ from canary.threads.backoff import Pauses
 from canary.threads.worker import Worker
 from canary.watching.audit.auditor import Auditor
 from canary.watching.elections.asking import WireWatcher
+from canary.watching.elections.epoch_watcher import EpochWatcher
+from canary.watching.elections.quorum_watcher import QuorumWatcher
 from canary.watching.groups.group_watcher import GroupWatcher
 from canary.watching.groups.transaction_watcher import TransactionWatcher
 from canary.watching.mirrormaker.mirror_watcher import MirrorWatcher
@@ -60,7 +62,8 @@ PARTS: Mapping[type, Rule] = {
     Auditor: Rule(again=True, needed=False),
     GroupWatcher: Rule(again=True, needed=False),
     TransactionWatcher: Rule(again=True, needed=False),
-    WireWatcher: Rule(again=True, needed=False),
+    EpochWatcher: Rule(again=True, needed=False),
+    QuorumWatcher: Rule(again=True, needed=False),
     ReplicaScrubber: Rule(again=True, needed=False),
     MirrorWatcher: Rule(again=True, needed=False),
     Scrubber: Rule(again=True, needed=False),
