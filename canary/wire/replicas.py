@@ -26,6 +26,7 @@ class PartitionReplicas:
     """A partition as a broker knows it.
 
     Attributes:
+        topic: its topic's name.
         partition: its number.
         topic_id: of the topic, as librdkafka writes it; None where the cluster has no ids.
         leader: None: nobody leads.
@@ -38,6 +39,7 @@ class PartitionReplicas:
         offline: replicas of which the broker knows that they do not run.
     """
 
+    topic: str
     partition: int
     topic_id: str | None
     leader: int | None
@@ -83,9 +85,19 @@ def described(
             continue
         before = found.get(topic.name, ())  # a page may end in the middle of a topic
         topic_id = _id(getattr(topic, "topic_id", None))
-        more = tuple(sorted((_partition(one, topic_id) for one in topic.partitions), key=lambda one: one.partition))
+        more = tuple(
+            sorted((_partition(one, topic.name, topic_id) for one in topic.partitions), key=lambda one: one.partition)
+        )
         found[topic.name] = more if isinstance(before, WireError) else (*before, *more)
-    return {name: found.get(name) or WireError(f"nothing is said of topic {name}") for name in wanted}
+    return {name: _by_number(found.get(name), name) for name in wanted}
+
+
+def _by_number(
+    found: tuple[PartitionReplicas, ...] | WireError | None, topic: str
+) -> tuple[PartitionReplicas, ...] | WireError:
+    if isinstance(found, WireError):
+        return found
+    return tuple(sorted(found or (), key=lambda one: one.partition)) or WireError(f"nothing is said of topic {topic}")
 
 
 def names(admin: Any) -> list[str]:
@@ -112,8 +124,9 @@ def _pages(admin: Any, topics: list[str], broker: int | None) -> list[Any]:
         )
 
 
-def _partition(one: Any, topic_id: str | None) -> PartitionReplicas:
+def _partition(one: Any, topic: str, topic_id: str | None) -> PartitionReplicas:
     return PartitionReplicas(
+        topic=topic,
         partition=one.partition_index,
         topic_id=topic_id,
         leader=one.leader_id if one.leader_id >= 0 else None,

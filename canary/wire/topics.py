@@ -1,12 +1,9 @@
-"""What a client sees of topics: their ids and partitions, a setting, and where the log of each replica starts."""
+"""A setting of a topic, and where the log of each replica starts."""
 
-from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any, Final
 
 from kafka.protocol.admin import DescribeConfigsRequest
 from kafka.protocol.consumer import ListOffsetsRequest
-from kafka.protocol.metadata import MetadataRequest
 
 from canary.wire.client import asked, failed
 from canary.wire.errors import WireError
@@ -18,47 +15,6 @@ _ANY_REPLICA: Final = -2
 _EARLIEST: Final = -2
 _EARLIEST_LOCAL: Final = -4
 """The first offset that is not in a remote tier alone (KIP-405); of Kafka 3.4 and later."""
-
-
-@dataclass(frozen=True, slots=True)
-class Partition:
-    """A partition as a broker knows it; ``topic_id``: "" where the cluster has none; ``leader``: -1 if nobody leads."""
-
-    topic: str
-    topic_id: str
-    partition: int
-    leader: int
-    leader_epoch: int
-    replicas: tuple[int, ...]
-    isr: tuple[int, ...]
-
-
-def partitions(admin: Any, topics: Iterable[str] | None = None) -> list[Partition]:
-    """Return the partitions of some topics that exist, or of all that we may Describe; topics are never created.
-
-    Args:
-        admin: a client (``canary.wire.client.opened``).
-        topics: their names; None: all.
-
-    Raises:
-        WireError: no answer.
-    """
-    named = None if topics is None else [MetadataRequest.MetadataRequestTopic(name=one) for one in topics]
-    request = MetadataRequest(topics=named, allow_auto_topic_creation=False, min_version=7, max_version=12)
-    return [
-        Partition(
-            topic.name,
-            str(topic.topic_id or ""),
-            one.partition_index,
-            one.leader_id,
-            one.leader_epoch,
-            tuple(one.replica_nodes),
-            tuple(one.isr_nodes),
-        )
-        for topic in asked(admin, request).topics
-        if not topic.error_code
-        for one in topic.partitions
-    ]
 
 
 def setting(admin: Any, topic: str, name: str) -> str | None:

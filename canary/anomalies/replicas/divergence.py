@@ -27,7 +27,7 @@ class Divergence:
 
     topic: str
     partition: int
-    topic_id: str
+    topic_id: str | None
     first: int
     last: int
     count: int
@@ -35,7 +35,7 @@ class Divergence:
     known: bool
     how: str
     found: Mapping[int, Mapping[int, str]]
-    leader: int
+    leader: int | None
     leader_epoch: int
 
     def joined(self, later: Self) -> Self | None:
@@ -92,7 +92,7 @@ class Divergence:
             kind=KIND,
             severity="critical",
             topic=self.topic,
-            topic_id=self.topic_id,
+            topic_id=self.topic_id or "",
             partition=self.partition,
             offset=self.first,
             at_ns=at_ns,
@@ -138,7 +138,7 @@ def _how(value: str, most: str) -> str:
 
 
 def together(
-    place: tuple[str, int, str], leader: tuple[int, int], differences: Sequence[Difference]
+    place: tuple[str, int, str | None], leader: tuple[int | None, int], differences: Sequence[Difference]
 ) -> Iterator[Divergence]:
     """Yield the differences of a partition as divergences: those at consecutive offsets, of the same kind, are one.
 

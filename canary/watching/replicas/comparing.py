@@ -6,7 +6,7 @@ that is compared is in the ISR: one that is not may hold what it will truncate (
 """
 
 from collections.abc import Collection, Generator, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Literal
 
 from canary.anomalies.replicas.compaction import Search
@@ -16,7 +16,7 @@ from canary.wire.errors import WireError
 
 if TYPE_CHECKING:
     from canary.watching.replicas.source import Read, Source
-    from canary.wire.topics import Partition
+    from canary.wire.replicas import PartitionReplicas
 
 WINDOW_BYTES: Final = 1 << 20
 """Of each replica at once; a larger batch is read whole."""
@@ -100,7 +100,7 @@ class Comparison:
         self._source = source
         self._at = start
         self._end = end
-        self._state: Partition | None = None
+        self._state: PartitionReplicas | None = None
         self._brokers: list[int] = []
         self._compacted: bool | None = None
         self._search = Search()
@@ -137,7 +137,7 @@ class Comparison:
         """Learn who has a replica and from where on; False if nothing can be compared."""
         outcome = self.outcome
         self._state = state = self._now()
-        if state is None or state.leader < 0:
+        if state is None or state.leader is None:
             self._unknown("no-leader", None, "there is no such partition" if state is None else "nobody leads it")
             return False
         if len(state.replicas) == 1:
@@ -291,7 +291,7 @@ class Comparison:
     def _settled(self) -> bool:
         """Return whether everything is as it was, and every broker that is compared in the ISR."""
         now, before = self._now(), self._told
-        if now is None or replace(now, isr=before.isr) != before or not set(self._brokers) <= set(now.isr):
+        if now is None or _led(now) != _led(before) or not set(self._brokers) <= set(now.isr):
             return False
         return self._source.compacted(before.topic) == self._compacted
 
@@ -320,12 +320,12 @@ class Comparison:
         return new
 
     @property
-    def _told(self) -> "Partition":
+    def _told(self) -> "PartitionReplicas":
         if self._state is None:
             raise RuntimeError("not begun")
         return self._state
 
-    def _now(self) -> "Partition | None":
+    def _now(self) -> "PartitionReplicas | None":
         wanted = self.outcome.partition
         found = (one for one in self._source.partitions(self.outcome.topic) if one.partition == wanted)
         return next(found, None)
@@ -355,6 +355,11 @@ def _records(window: _Window) -> list[Kept]:
                 except UndecodableError:
                     continue
     return [found[offset] for offset in sorted(found) if window.start <= offset < window.end]
+
+
+def _led(state: "PartitionReplicas") -> tuple[object, ...]:
+    """Return what stands still while replicas may be compared; the ISR is looked at by itself."""
+    return state.topic_id, state.leader, state.leader_epoch, state.replicas
 
 
 def _near(pending: Iterable[Difference]) -> Iterator[tuple[int, int, list[Difference]]]:

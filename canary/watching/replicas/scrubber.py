@@ -91,7 +91,8 @@ class ReplicaScrubber(Worker):
 
     def _pass(self, source: "Source") -> None:
         """Compare each partition once, those first that the last pass did not come to."""
-        places = [(one.topic, one.partition) for one in source.partitions() if self._chosen.topic(one.topic)]
+        chosen = filter(self._chosen.topic, source.names())
+        places = [(one.topic, one.partition) for one in source.partitions(*chosen)]
         self._progress.begin(places, self._clock.now_ns())
         self._show(None if places else _NONE)
         while (place := self._progress.next()) is not None:

@@ -9,7 +9,8 @@ from typing import Any, Final
 from canary.anomalies.replicas.copies import Kept, UndecodableError
 from canary.wire import fetch, records
 from canary.wire.errors import RecordsError, WireError
-from canary.wire.topics import Partition, log_start, partitions, setting
+from canary.wire.replicas import PartitionReplicas, described, names
+from canary.wire.topics import log_start, setting
 
 _DIGEST_BYTES: Final = 8
 _PRODUCED: Final = struct.Struct(">qqhiib")
@@ -85,16 +86,21 @@ class Source:
     def __init__(self, admin: Any) -> None:
         self._admin = admin
 
-    def partitions(self, topic: str | None = None) -> list[Partition]:
-        """Return the partitions of a topic, none if it does not exist; or of all topics that we may Describe."""
-        return partitions(self._admin, None if topic is None else [topic])
+    def names(self) -> list[str]:
+        """Return the names of all topics that we may Describe."""
+        return names(self._admin)
+
+    def partitions(self, *topics: str) -> list[PartitionReplicas]:
+        """Return the partitions of topics; none of a topic that does not exist, or that we may not Describe."""
+        answers = described(self._admin, topics).values()
+        return [one for found in answers if not isinstance(found, WireError) for one in found]
 
     def compacted(self, topic: str) -> bool | None:
         """Return whether brokers compact a topic; None: we may not know."""
         policy = setting(self._admin, topic, "cleanup.policy")
         return None if policy is None else "compact" in policy
 
-    def starts(self, place: Partition, broker: int) -> tuple[int, int]:
+    def starts(self, place: PartitionReplicas, broker: int) -> tuple[int, int]:
         """Return the first offset of a replica, and the first one that the broker has itself, not only a tier."""
         local = None
         try:
@@ -105,7 +111,7 @@ class Source:
         first = log_start(self._admin, place.topic, place.partition, broker, local=False)  # it may rise meanwhile
         return first, first if local is None else max(first, local)
 
-    def read(self, state: Partition, broker: int, offset: int, max_bytes: int) -> Read:
+    def read(self, state: PartitionReplicas, broker: int, offset: int, max_bytes: int) -> Read:
         """Read a replica from an offset on, if the broker knows of the same leader as ``state`` does."""
         try:
             found = fetch.fetch(

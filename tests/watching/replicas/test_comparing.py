@@ -176,7 +176,7 @@ def test_without_a_second_replica_nothing_is_said_to_be_the_same() -> None:
     world.change(replicas=(1, 2), isr=(1,))
     comparison, _, _ = compared(world)
     assert (comparison.outcome.alone, reasons(comparison)) == (False, {("not-in-sync", 2)})
-    world.change(leader=-1)
+    world.change(leader=None)
     assert reasons(compared(world)[0]) == {("no-leader", None)}
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from canary.watching.replicas.comparing import Comparison, Step
 from canary.watching.replicas.source import Read
 from canary.wire.errors import WireError
-from canary.wire.topics import Partition
+from canary.wire.replicas import PartitionReplicas
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -17,6 +17,18 @@ if TYPE_CHECKING:
     from tests.anomalies.replicas.model import FakeBatch
 
 MANY = 10**6
+STATE = PartitionReplicas(
+    topic="orders",
+    partition=0,
+    topic_id="id",
+    leader=1,
+    leader_epoch=5,
+    replicas=(1, 2, 3),
+    isr=frozenset({1, 2, 3}),
+    elr=None,
+    last_known_elr=None,
+    offline=frozenset(),
+)
 
 
 @dataclass
@@ -24,7 +36,7 @@ class World:
     """What Source answers; ``before_read`` is called with (broker, offset) before each answer to a Fetch."""
 
     logs: dict[int, list[FakeBatch]]
-    state: Partition = field(default_factory=lambda: Partition("orders", "id", 0, 1, 5, (1, 2, 3), (1, 2, 3)))
+    state: PartitionReplicas = STATE
     policy: bool | None = False
     high_watermarks: dict[int, int] = field(default_factory=dict)
     log_starts: dict[int, tuple[int, int]] = field(default_factory=dict)
@@ -32,18 +44,21 @@ class World:
     before_read: Callable[[int, int], None] = lambda *_: None
     reads: int = 0
 
-    def partitions(self, topic: str | None = None) -> list[Partition]:
-        return [self.state] if topic in {None, self.state.topic} else []
+    def names(self) -> list[str]:
+        return [self.state.topic]
+
+    def partitions(self, *topics: str) -> list[PartitionReplicas]:
+        return [self.state] if self.state.topic in topics else []
 
     def compacted(self, topic: str) -> bool | None:
         assert topic == self.state.topic
         return self.policy
 
-    def starts(self, place: Partition, broker: int) -> tuple[int, int]:
+    def starts(self, place: PartitionReplicas, broker: int) -> tuple[int, int]:
         assert place.topic == self.state.topic
         return self.log_starts.get(broker, (0, 0))
 
-    def read(self, state: Partition, broker: int, offset: int, max_bytes: int) -> Read:
+    def read(self, state: PartitionReplicas, broker: int, offset: int, max_bytes: int) -> Read:
         assert max_bytes > 0
         self.reads += 1
         self.before_read(broker, offset)
