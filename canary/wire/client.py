@@ -38,6 +38,14 @@ class _Manager(KafkaConnectionManager):  # type: ignore[misc]  # the library has
         connection.init_future.add_errback(self._failed)
         return connection
 
+    def run(self, coro: Any, *args: Any) -> Any:
+        """Put a question, not for ever: one that waits for a connection which is lost meanwhile is never answered."""
+
+        async def in_time() -> Any:
+            return await self.wait_for(self.call_soon(coro, *args), _SPARE * self.config["request_timeout_ms"])
+
+        return super().run(in_time)
+
     def _failed(self, error: BaseException) -> None:
         if self.failure is None or isinstance(error, BrokerResponseError):
             self.failure = error
@@ -79,13 +87,8 @@ def asked(admin: Any, request: Any, broker: int | None = None) -> Any:
         WireError: it does not answer, is unknown, or does not know the question. Errors in an answer are the caller's.
     """
     manager = admin._manager  # noqa: SLF001  # its public methods put other questions than ours, or not to this broker
-    most_ms = _SPARE * manager.config["request_timeout_ms"]
-
-    async def in_time() -> Any:  # a request that waits for a connection which is lost meanwhile is never answered
-        return await manager.wait_for(manager.send(request, broker), most_ms)
-
     try:
-        return manager.run(in_time)
+        return manager.run(manager.send, request, broker)
     except KafkaError as error:
         raise explained(error) from error
 
