@@ -15,11 +15,11 @@ import structlog
 
 from api.knowledge.heartbeats import Heard
 from canary.metrics import METRICS, Measurement
-from canary.metrics.groups import GroupsSeen, TransactionsSeen
 from canary.metrics.metric import folded
-from canary.metrics.mirrors import MirrorsSeen
 from canary.metrics.objectives import Objective
 from canary.metrics.published import PartitionView, Published, TopicView, loads
+from canary.metrics.watched.groups import GroupsSeen, TransactionsSeen
+from canary.metrics.watched.mirrors import MirrorsSeen
 from storage.store.values import View
 
 log = structlog.get_logger(__name__)

@@ -16,11 +16,11 @@ import orjson
 from pydantic import TypeAdapter, ValidationError
 
 from canary.metrics.findings import Audit  # pydantic reads the annotations
-from canary.metrics.groups import GroupsSeen, TransactionsSeen  # pydantic reads the annotations
 from canary.metrics.metric import Column, Measurement
-from canary.metrics.mirrors import MirrorsSeen  # the same
 from canary.metrics.objectives import Objective  # the same
-from canary.metrics.replicas import ReplicasSeen  # the same
+from canary.metrics.watched.groups import GroupsSeen, TransactionsSeen  # pydantic reads the annotations
+from canary.metrics.watched.mirrors import MirrorsSeen  # the same
+from canary.metrics.watched.replicas import ReplicasSeen  # the same
 
 VERSION: Final = 2
 """Version 1 had no columns: every series was a measurement. It is read, too."""

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from canary.anomalies.groups.rounds import Groups
 from canary.anomalies.groups.sample import Commit, Log, Round, Told
 from canary.anomalies.groups.stable import Holder, Stable
-from canary.metrics.groups import GroupsSeen, TransactionsSeen
 from canary.metrics.published import Published, dumps
+from canary.metrics.watched.groups import GroupsSeen, TransactionsSeen
 
 if TYPE_CHECKING:
     from storage.store import Store

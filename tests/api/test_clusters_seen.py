@@ -169,6 +169,7 @@ DECISIONS: dict[str, Sequence[Case]] = {
     f"GET {API}/audit": (listed(f"{API}/audit"), filtered(f"{API}/audit")),
     f"GET {API}/groups": (listed(f"{API}/groups"), filtered(f"{API}/groups")),
     f"GET {API}/transactions": (listed(f"{API}/transactions"), filtered(f"{API}/transactions")),
+    f"GET {API}/mirrors": (listed(f"{API}/mirrors"), filtered(f"{API}/mirrors")),
     f"GET {API}/reconciliations": (listed(f"{API}/reconciliations"), filtered(f"{API}/reconciliations")),
     f"GET {API}/reconciliations/{{reconciliation_id}}": (
         there(lambda place: f"{API}/reconciliations/{place.reconciliation}"),

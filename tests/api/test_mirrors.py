@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from canary.anomalies.mirrormaker.facts import Checkpoint, PartitionRound, Round, Row
 from canary.anomalies.mirrormaker.mirror import Link, Mirror
-from canary.metrics.mirrors import MirrorsSeen
 from canary.metrics.published import Published, dumps
+from canary.metrics.watched.mirrors import MirrorsSeen
 from canary.probe.identity import Identity
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from canary.anomalies.online import Findings
 from canary.errors import FAILED
 from canary.facts import MemoryLost, RunnerStarted, ScrubAsked
 from canary.metrics.published import Published
-from canary.metrics.watched import Watched
+from canary.metrics.watched.watched import Watched
 from canary.runner.cluster import memory, shares
 from canary.runner.cluster.clients import ClusterClients
 from canary.runner.cluster.connection import Connection

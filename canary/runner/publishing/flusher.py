@@ -16,7 +16,7 @@ from canary.metrics import Measurement
 from canary.metrics.findings import Audit
 from canary.metrics.measuring import MEMBER
 from canary.metrics.published import Published, dumps
-from canary.metrics.watched import Watched
+from canary.metrics.watched.watched import Watched
 from canary.runner.context import ClusterContext
 from canary.runner.publishing.troubles import Trouble, blindness, incarnation
 from canary.threads import system

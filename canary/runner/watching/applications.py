@@ -2,8 +2,8 @@
 
 from canary.anomalies.groups.rounds import Groups
 from canary.anomalies.groups.stable import Stable
-from canary.metrics.groups import GroupsSeen, TransactionsSeen
-from canary.metrics.replicas import ReplicasSeen
+from canary.metrics.watched.groups import GroupsSeen, TransactionsSeen
+from canary.metrics.watched.replicas import ReplicasSeen
 from canary.runner.context import ClusterContext
 from canary.settings import admin_config
 from canary.threads.worker import Worker

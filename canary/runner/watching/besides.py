@@ -1,6 +1,6 @@
 """All that is watched besides the probes, and the sampler and the audit, which are always there."""
 
-from canary.metrics.watched import Watched
+from canary.metrics.watched.watched import Watched
 from canary.runner.context import ClusterContext
 from canary.runner.watching.applications import Applications
 from canary.runner.watching.elections import Elections

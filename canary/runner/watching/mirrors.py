@@ -1,7 +1,7 @@
 """The topics that are mirrored from other clusters, as the settings want them watched."""
 
 from canary.anomalies.mirrormaker.mirror import Link, Mirror
-from canary.metrics.mirrors import MirrorsSeen
+from canary.metrics.watched.mirrors import MirrorsSeen
 from canary.runner.context import ClusterContext
 from canary.settings import ClusterSettings, consumer_config
 from canary.watching.groups.group_watcher import Report

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from canary.metrics.elections import EpochsWatched
+from canary.metrics.watched.elections import EpochsWatched
 from canary.threads import system
 from canary.threads.ports import Clock, Inbox
 from canary.watching.elections.asking import WireWatcher

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from canary.facts import QuorumSeen
-from canary.metrics.elections import QuorumWatched, VoterSeen
+from canary.metrics.watched.elections import QuorumWatched, VoterSeen
 from canary.threads.ports import Clock, Inbox
 from canary.watching.elections.asking import WireWatcher
 from canary.wire.errors import WireError

@@ -10,7 +10,7 @@ from canary.anomalies.groups.rounds import Groups
 from canary.anomalies.violation import Violation
 from canary.kafka.quiet import Gate, calm
 from canary.kafka.responses import text_of
-from canary.metrics.groups import GroupsSeen
+from canary.metrics.watched.groups import GroupsSeen
 from canary.threads.ports import Clock
 from canary.threads.worker import Worker
 from canary.watching.groups.asking import REFUSALS, Questions

@@ -12,7 +12,7 @@ from canary.anomalies.groups.sample import Log, Place
 from canary.anomalies.groups.stable import HangingView, Holder, Stable
 from canary.kafka.quiet import Gate, calm
 from canary.kafka.responses import text_of
-from canary.metrics.groups import TransactionsSeen
+from canary.metrics.watched.groups import TransactionsSeen
 from canary.threads import system
 from canary.threads.ports import Clock
 from canary.threads.worker import Worker

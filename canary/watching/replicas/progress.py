@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
-from canary.metrics.replicas import TopicCompared
+from canary.metrics.watched.replicas import TopicCompared
 from canary.watching.replicas.comparing import Outcome, Reason
 
 Place = tuple[str, int]

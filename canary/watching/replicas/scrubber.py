@@ -8,7 +8,7 @@ import structlog
 from canary.anomalies.replicas.divergence import Divergence
 from canary.anomalies.violation import Violation
 from canary.kafka.quiet import Gate
-from canary.metrics.replicas import ReplicasSeen
+from canary.metrics.watched.replicas import ReplicasSeen
 from canary.threads import system
 from canary.threads.ports import Clock
 from canary.threads.worker import Worker

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from canary.metrics.published import Published, dumps, loads
-from canary.metrics.replicas import ReplicasSeen, TopicCompared
+from canary.metrics.watched.replicas import ReplicasSeen, TopicCompared
 from canary.threads.ports import SteadyClock
 from canary.watching.replicas.comparing import Outcome
 from canary.watching.replicas.progress import Progress

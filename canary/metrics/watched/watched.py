@@ -3,10 +3,10 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from canary.metrics.groups import GroupsSeen, TransactionsSeen
 from canary.metrics.metric import Measurement
-from canary.metrics.mirrors import MirrorsSeen
-from canary.metrics.replicas import ReplicasSeen
+from canary.metrics.watched.groups import GroupsSeen, TransactionsSeen
+from canary.metrics.watched.mirrors import MirrorsSeen
+from canary.metrics.watched.replicas import ReplicasSeen
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,16 +7,15 @@ from typing import Any
 
 import pytest
 from kafka.future import Future
-from kafka.net.manager import KafkaConnectionManager
 from kafka.net.selector import NetworkSelector
 
-from canary.wire.client import asked
+from canary.wire.client import _Manager, asked
 from canary.wire.errors import WireError
 
 
 def test_a_request_that_is_never_answered_is_given_up() -> None:
     net = NetworkSelector(client_id="t")
-    manager: Any = KafkaConnectionManager(net, bootstrap_servers=["127.0.0.1:1"], request_timeout_ms=50)
+    manager: Any = _Manager(net, bootstrap_servers=["127.0.0.1:1"], request_timeout_ms=50)
     manager.send = lambda *_: Future()
     try:
         with pytest.raises(WireError, match="Timed out"):

@@ -1,0 +1,1 @@
+"""What a runner publishes of what it watches besides its probes."""
