@@ -17,6 +17,17 @@ An incarnation that came and went between two rounds is not seen at all; its fac
 
 from collections.abc import Collection
 from enum import Enum, auto
+from typing import Final
+
+_STANDARD: Final = str.maketrans("-_", "+/")
+
+
+def one_form(topic_id: str) -> str:
+    """Return a topic's id as it is told by librdkafka, which the canary keeps and compares: standard base64.
+
+    Kafka itself writes it with the alphabet of URLs (partition.metadata, its tools): half of all ids differ in that.
+    """
+    return topic_id.translate(_STANDARD)
 
 
 class Sighting(Enum):

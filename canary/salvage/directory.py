@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from canary.errors import UserError
+from canary.facts.incarnation import one_form
 from canary.salvage.segments import segments
 
 _PARTITION: Final = re.compile(r"(?P<topic>[A-Za-z0-9._-]{1,249})-(?P<partition>\d+)")
@@ -27,7 +28,7 @@ class Replica:
     """A partition's folder.
 
     Attributes:
-        topic_id: as Kafka writes it; None: the folder does not tell, as before Kafka 2.8.
+        topic_id: in the one form that the canary keeps (`one_form`); None: not told, as before Kafka 2.8.
         epochs: (leader epoch, its first offset), as the checkpoint has them; empty without one.
     """
 
@@ -91,7 +92,9 @@ def _replica(path: Path) -> Replica:
     match = _PARTITION.fullmatch(path.name)
     assert match is not None  # noqa: S101  # the caller looked
     metadata = _properties(path / "partition.metadata", ":")
-    return Replica(match["topic"], int(match["partition"]), path, metadata.get("topic_id"), _checkpointed(path))
+    topic_id = metadata.get("topic_id")
+    made = None if topic_id is None else one_form(topic_id)
+    return Replica(match["topic"], int(match["partition"]), path, made, _checkpointed(path))
 
 
 def _properties(path: Path, separator: str = "=") -> dict[str, str]:

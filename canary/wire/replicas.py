@@ -142,7 +142,7 @@ def _partition(one: Any, topic: str, topic_id: str | None) -> PartitionReplicas:
 def _id(topic_id: Any) -> str | None:
     if topic_id is None or not topic_id.int:
         return None
-    return base64.urlsafe_b64encode(topic_id.bytes).rstrip(b"=").decode()
+    return base64.b64encode(topic_id.bytes).rstrip(b"=").decode()  # as librdkafka tells it; see facts.incarnation
 
 
 def _known(ids: list[int] | None) -> frozenset[int] | None:

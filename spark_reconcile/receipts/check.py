@@ -21,6 +21,7 @@ import orjson
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from canary.facts.incarnation import one_form
 from spark_reconcile.dump.dumping import read_error, source
 from spark_reconcile.dump.kafka_bounds import Cluster, Topic
 from spark_reconcile.errors import BadInputError
@@ -215,7 +216,7 @@ def look(url: str) -> _Files:
                 told = json.loads((pq.read_metadata(file).metadata or {})[METADATA])
             if told["version"] > VERSION:
                 raise ValueError(f"version {told['version']} is not known")  # noqa: TRY301  # one way out
-            ids = {topic: one or "" for topic, one in (told.get("topic_ids") or {}).items()}
+            ids = {topic: one_form(one or "") for topic, one in (told.get("topic_ids") or {}).items()}
             incarnation, sequence = str(told["incarnation"]), int(told["sequence"])
         except Exception as error:  # noqa: BLE001  # anything may lie there; it is told, and what it has is not known
             unreadable.append(f"{path}: {one_line(error)}")

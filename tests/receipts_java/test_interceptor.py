@@ -18,6 +18,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from canary.facts.digests import digest
 from canary.lab.jars import cache
+from tests.support import java_receipts
 from tests.support.kafka_tools import install
 from tests.support.waiting import until
 
@@ -28,8 +29,6 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
-ROOT: Final = Path(__file__).parents[2]
-POM: Final = ROOT / "receipts-java" / "pom.xml"
 TRIAL: Final = Path(__file__).with_name("Trial.java")
 PATIENCE_S: Final = 300.0
 OLDEST: Final = (
@@ -42,10 +41,7 @@ BYTES: Final = "org.apache.kafka.common.serialization.ByteArraySerializer"
 
 @pytest.fixture(scope="module", name="jar")
 def _jar() -> Path:
-    """The jar, as ``make receipts-java`` builds it."""
-    subprocess.run(["make", "--no-print-directory", "receipts-java"], cwd=ROOT, check=True, timeout=500)
-    (jar,) = (POM.parent / "target").glob("*.jar")
-    return jar
+    return java_receipts.jar()
 
 
 class Receipts:
@@ -95,17 +91,8 @@ def made(lab: Lab, topic: str, partitions: int = 1) -> str:
 
 
 def properties(folder: Path, lab: Lab, more: dict[str, object] | None = None) -> Path:
-    """Return a file of properties of a producer with receipts in ``folder``; None leaves one out."""
-    own = {
-        "bootstrap.servers": lab.bootstrap,
-        "interceptor.classes": "canary.receipts.ReceiptInterceptor",
-        "canary.receipts.directory": folder / "receipts",
-        "key.serializer": BYTES,
-        "value.serializer": BYTES,
-    } | (more or {})
-    file = folder / "producer.properties"
-    file.write_text("".join(f"{name}={value}\n" for name, value in own.items() if value is not None))
-    return file
+    """Return a file of properties of a producer of bytes."""
+    return java_receipts.properties(folder, lab, {"key.serializer": BYTES, "value.serializer": BYTES} | (more or {}))
 
 
 def start(jar: Path, config: Path, topic: str, manner: str, *, lib: str | None = None) -> subprocess.Popen[str]:
@@ -197,7 +184,7 @@ def test_console_producer_writes_the_receipts_of_what_is_in_the_topic(jar: Path,
 
 def test_digests_are_those_that_other_languages_compute(jar: Path, lab: Lab, tmp_path: Path) -> None:
     """Also of an object that is sent twice while it is under way."""
-    known = json.loads((ROOT / "tests" / "facts" / "digests.json").read_text())["records"]
+    known = json.loads((java_receipts.ROOT / "tests" / "facts" / "digests.json").read_text())["records"]
     lines = [
         line(_bytes(one["key"]), _bytes(one["value"]), [(name, _bytes(value)) for name, value in one["headers"]])
         for one in known

@@ -34,7 +34,7 @@ def data(tmp_path: Path) -> Path:
     (tmp_path / "gone-0").rename(tmp_path / "gone-0.0123456789abcdef-delete")
     (tmp_path / "empty-0").mkdir()
     (tmp_path / "meta.properties").write_text("#Sat\nversion=1\ncluster.id=C1\nnode.id=3\n")
-    (tmp_path / "orders-0" / "partition.metadata").write_text("version: 0\ntopic_id: Amld5J0TT3eBNAAMnSNibg")
+    (tmp_path / "orders-0" / "partition.metadata").write_text("version: 0\ntopic_id: _mld5J0TT3eB-AAMnSNibg")
     (tmp_path / "orders-0" / "leader-epoch-checkpoint").write_text("0\n2\n0 0\n4 10\n")
     return tmp_path
 
@@ -44,7 +44,7 @@ def test_partitions_are_found_with_what_is_told_of_them_and_kafkas_own_only_by_n
     assert (found.cluster_id, found.broker) == ("C1", 3)
     assert [(one.topic, one.partition, one.topic_id, one.epochs) for one in found.replicas] == [
         ("a-b-7", 0, None, ()),
-        ("orders", 0, "Amld5J0TT3eBNAAMnSNibg", ((0, 0), (4, 10))),
+        ("orders", 0, "/mld5J0TT3eB+AAMnSNibg", ((0, 0), (4, 10))),
     ]
     assert [one.name for one in opened(data, ["__consumer_offsets"]).replicas] == ["__consumer_offsets-0"]
     assert [one.name for one in opened(data / "orders-0").replicas] == ["orders-0"]

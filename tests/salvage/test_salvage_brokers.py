@@ -5,21 +5,21 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import pyarrow.parquet as pq
 import pytest
-from confluent_kafka import Consumer, Message, Producer, TopicPartition
+from confluent_kafka import Message, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from tests.support.command import Ended, canary
+from tests.support.records import PATIENCE_S, content_of, read, salvaged
 from tests.support.waiting import until
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
     from canary.lab import Lab
+    from tests.support.records import Content
 
 pytestmark = [pytest.mark.kafka, pytest.mark.quick]
 
@@ -27,15 +27,6 @@ TOPIC, EMPTY, AGAIN = "orders", "empty", "orders.salvaged"
 UNSAFE = {"min.insync.replicas": "1", "unclean.leader.election.enable": "true", "retention.ms": "-1"}
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 PARTITIONS = (0, 1)
-PATIENCE_S = 60.0
-
-Content = tuple[int, "bytes | None", "bytes | None", tuple[tuple[bytes, "bytes | None"], ...]]
-"""Timestamp (ms), key, value, headers."""
-
-
-def content(message: Message) -> Content:
-    headers = tuple((name.encode(), value) for name, value in message.headers() or ())
-    return message.timestamp()[1], message.key(), message.value(), headers
 
 
 class Writers:
@@ -70,38 +61,6 @@ class Writers:
     def reported(self, sent: Content, error: object, message: Message) -> None:
         assert error is None
         self.acked[message.partition()].append((message.offset(), sent))
-
-
-def read(lab: Lab, topic: str, partition: int) -> dict[int, Content]:
-    """Return what a plain consumer finds, uncommitted too, by offset."""
-    consumer = Consumer(
-        {
-            "bootstrap.servers": lab.bootstrap,
-            "group.id": "x",
-            "enable.partition.eof": True,
-            "isolation.level": "read_uncommitted",
-            "enable.auto.commit": False,
-        }
-    )
-    found: dict[int, Content] = {}
-    consumer.assign([TopicPartition(topic, partition, 0)])
-    for message in messages(consumer):
-        found[message.offset()] = content(message)
-    consumer.close()
-    return found
-
-
-def messages(consumer: Consumer) -> Iterator[Message]:
-    """Yield messages up to the end of the partition."""
-    while True:
-        (message,) = until(lambda: consumer.consume(1, 1.0), PATIENCE_S, "a message, or the end")
-        if message.error() is not None:
-            return
-        yield message
-
-
-def salvaged(out: Path, partition: int) -> dict[int, dict[str, Any]]:
-    return {row["offset"]: row for row in pq.read_table(out / f"{TOPIC}-{partition}.parquet").to_pylist()}
 
 
 def ran(*words: object, status: int = 0) -> Ended:
@@ -179,20 +138,11 @@ def test_what_a_lone_leader_acknowledged_comes_back_from_its_disk_exactly(
     assert (wet["unknown"], wet["partitions"][0]["counts"]["records"]) == ([], 0)
     for entry in wet["partitions"][1:]:
         partition, counts = entry["partition"], entry["counts"]
-        there = set(read(lab, TOPIC, partition).values())
+        there = set(read(lab.bootstrap, TOPIC, partition).values())
         gone = {offset: one for offset, one in acked[partition] if one not in there}
         assert len(gone) == 200
-        rows = salvaged(out, partition)
-        found = {
-            offset: (
-                row["timestamp_ms"],
-                row["key"],
-                row["value"],
-                tuple((one["key"], one["value"]) for one in row["headers"]),
-            )
-            for offset, row in rows.items()
-        }
-        assert found == gone
+        rows = salvaged(out, TOPIC, partition)
+        assert {offset: content_of(row) for offset, row in rows.items()} == gone
         assert list(rows) == sorted(rows)
         later = {one[1] for _, one in writers.acked[partition][len(acked[partition]) :]}
         collided = {offset for offset, row in rows.items() if row["collision"]}
@@ -215,8 +165,8 @@ def test_what_a_lone_leader_acknowledged_comes_back_from_its_disk_exactly(
     replayed = ran(*replay, AGAIN, "--create")
     assert "400 records read back: 0 missing, 0 added, in order." in replayed.out
     for partition in PARTITIONS:
-        back = read(lab, AGAIN, partition)
-        rows = salvaged(out, partition)
+        back = read(lab.bootstrap, AGAIN, partition)
+        rows = salvaged(out, TOPIC, partition)
         assert list(back) == list(range(200))
         assert [one[2] for one in back.values()] == [row["value"] for row in rows.values()]
         assert [one[0] for one in back.values()] == [row["timestamp_ms"] for row in rows.values()]

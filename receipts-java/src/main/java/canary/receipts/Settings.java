@@ -6,7 +6,9 @@ import java.net.UnknownHostException;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Path;
 import java.nio.file.Paths;
+import java.util.Arrays;
 import java.util.HashMap;
+import java.util.List;
 import java.util.Locale;
 import java.util.Map;
 import java.util.TreeSet;
@@ -29,6 +31,9 @@ final class Settings {
             .define(PREFIX + "every_s", Type.DOUBLE, 60.0, Range.between(0.1, 86_400), Importance.LOW, "A file's age")
             .define(PREFIX + "rows", Type.INT, 1_000_000, Range.atLeast(1), Importance.LOW, "A file's receipts");
 
+    /** Words for each record, in the environment that Python applications read, too. */
+    private static final List<String> EACH = Arrays.asList("all", "none", "");
+
     /** Null: no receipts are written. */
     final Path directory;
 
@@ -50,7 +55,8 @@ final class Settings {
         for (String key : DEFINITION.names()) {
             Object value = configs.get(key);
             value = value == null ? environment.get(key.replace('.', '_').toUpperCase(Locale.ROOT)) : value;
-            if (value != null) {
+            boolean unlimited = key.equals(PREFIX + "per_second") && value != null && EACH.contains(value.toString());
+            if (value != null && !unlimited) {
                 given.put(key, value);
             }
         }
