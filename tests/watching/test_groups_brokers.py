@@ -29,6 +29,7 @@ from kafka.structs import TopicPartition as Place
 
 from canary.anomalies.groups.rounds import Groups, PlaceView
 from canary.anomalies.groups.stable import Stable
+from canary.anomalies.mirrormaker.mirror import Link, Mirror
 from canary.facts import EpochSeen, QuorumSeen
 from canary.lab import NodeProperties
 from canary.lab.state import CONTROLLER, free_ports
@@ -38,6 +39,7 @@ from canary.watching.elections.epoch_watcher import EpochWatcher
 from canary.watching.elections.quorum_watcher import QuorumWatcher
 from canary.watching.groups.group_watcher import GroupWatcher
 from canary.watching.groups.transaction_watcher import TransactionWatcher
+from canary.watching.mirrormaker.mirror_watcher import MirrorProgress, MirrorWatcher
 from canary.wire.client import opened
 from canary.wire.errors import WireError
 from canary.wire.transactions import open_in
@@ -336,6 +338,30 @@ def test_a_right_that_is_missing_is_said_and_what_it_hides_is_unknown(
         assert heard.said == []
     finally:
         assert all(part.stop(20) for part in parts)
+
+
+def test_a_mirror_that_may_not_be_read_is_said_and_unknown_and_checkpoints_may_be_left_out(
+    secure: tuple[Lab, dict[str, Any]], admin: AdminClient, open_to_all: dict[str, Any]
+) -> None:
+    names = [topic(admin, name) for name in ("copied", "dc1.copied", "dc1.checkpoints.internal")]
+    scram(admin, ScramMechanism.SCRAM_SHA_512)
+    mirror, group = Mirror(Link("dc1", names[0], names[1], 60.0)), {"group.id": "assigned"}
+    configs = open_to_all | group, login(secure, "SCRAM-SHA-512") | group
+    watcher = MirrorWatcher(*configs, mirror, MirrorProgress(), names[2], Heard(), SteadyClock(), interval_s=0.2)
+    watcher.start()
+    try:
+        until(lambda: watcher.failing, 30, "it is refused")
+        assert watcher.failing is not None
+        assert "TOPIC_AUTHORIZATION_FAILED" in watcher.failing
+        assert watcher.latest.recovery_point_s is None
+        permit(admin, ResourceType.TOPIC, names[1], AclOperation.DESCRIBE)
+        until(lambda: "dc1.copied in" in (watcher.latest.unknown or ""), 30, "Describe alone is not enough")
+        permit(admin, ResourceType.TOPIC, names[1], AclOperation.READ)
+        until(lambda: watcher.failing is None and watcher.latest.places, 30, "both are read")
+        until(lambda: watcher.latest.unknown == "partition 0: no probe of the source was read yet", 30, "but empty")
+        assert watcher.latest.translation_unknown == "MirrorMaker 2 writes no checkpoints here, or they cannot be read"
+    finally:
+        assert watcher.stop(20)
 
 
 def test_a_canary_whose_settings_name_a_group_shows_it(

@@ -30,12 +30,11 @@ class Mirrored(Canary):
     """A canary of both clusters."""
 
     def mirror(self) -> dict[str, Any]:
-        (found,) = self.get("/api/v1/mirrors?cluster=dc2").json()["items"]
+        (found,) = self.get("/api/v1/mirrors", cluster="dc2").json()["items"]
         return dict(found)
 
     def said(self, kind: str) -> list[dict[str, Any]]:
-        found = self.get(f"/api/v1/violations?cluster=dc2&kind={kind}").json()["items"]
-        return [self.get(f"/api/v1/violations/{one['id']}").json() for one in found]
+        return [self.get(f"/api/v1/violations/{one['id']}").json() for one in self.violations(kind)]
 
     def until_level(self) -> None:
         """Wait until it is not behind: what was written in the last moments is on its way."""

@@ -77,6 +77,19 @@ def test_a_gap_is_said_only_once_it_was_read_again() -> None:
     assert world.kinds == ["mirror-gap"]
 
 
+def test_what_a_fresh_client_finds_between_the_copies_is_no_gap() -> None:
+    world = World()
+    world.round(world.source(*range(9)), world.copies(0, 1))
+    world.target += 4  # offsets that the reader was not given
+    world.round(target=world.copies(5), after_s=1)
+    (question,) = world.mirror.questions(world.now_ns + 10 * S)
+    assert (question.source, question.target) == ((102, 105), (2, 6))
+    world.answer = Answer(whole(*range(9)).source, 0, frozenset(Identity(7, 0, 0, n) for n in (2, 3, 4)))
+    world.round(after_s=11)
+    assert world.said == []
+    assert world.mirror.view(world.now_ns).counts["late"] == 3
+
+
 def test_what_the_source_has_lost_itself_is_no_gap_and_what_it_expired_is_one() -> None:
     world = World()
     world.round(world.source(*range(9)), world.copies(0, 5))
@@ -171,9 +184,11 @@ def test_memory_is_bounded_and_what_it_costs_is_counted(monkeypatch: pytest.Monk
     for n in range(1, 6):
         world.now_ns += 60 * S  # each is a run of its own
         world.round(world.source(n), complete=False)
-    one = world.mirror.partitions[0]
-    assert one.full == (True, False)
-    assert world.mirror.partitions[0].oldest_ns() is not None
+
+    def full() -> bool:
+        return world.mirror.partitions[0].full[0]
+
+    assert full()
     world.round(target=world.copies(50), complete=False)
-    assert not any(one.full), "the mirror is further than the source may be read: the oldest are given up"
+    assert not full(), "the mirror is further than the source may be read: the oldest are given up"
     assert world.mirror.view(world.now_ns).counts["unjudged"] == 2
