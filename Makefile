@@ -1,5 +1,5 @@
 # Needs Python 3.11 to 3.13 (Debian: python3 python3-venv) and Java 17 (Debian: openjdk-17-jre-headless), and nothing
-# else: no root, no containers, no Maven. Only test-e2e needs more Debian packages.
+# else: no root, no containers. Only test-e2e needs more Debian packages, and the jar of receipts-java a JDK and Maven.
 
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
@@ -18,7 +18,7 @@ SYNC := $(UV) sync --locked --inexact --no-python-downloads
 unexport PYTHONDONTWRITEBYTECODE
 PYTEST := $(BIN)/python -m pytest
 
-.PHONY: help install brokers pin run test test-quick test-e2e test-slow test-all lint format soak soak-simulated mutations bench image clean
+.PHONY: help install brokers pin run test test-quick test-e2e test-slow test-all lint format soak soak-simulated mutations bench receipts-java image clean
 
 help:  ## Say what can be made
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -84,7 +84,7 @@ test-quick: brokers  ## In three minutes: linters, types, unit tests, and one ro
 test-e2e: brokers  ## Tests with real Prometheus, Alertmanager and browser (needs their Debian packages)
 	@$(LANES); \
 	lane alert $(PYTEST) --durations 5 -m 'e2e and kafka and quick'; \
-	lane blind $(PYTEST) --durations 5 -m 'e2e and kafka and not quick'; \
+	lane blind $(PYTEST) --numprocesses 2 --durations 5 -m 'e2e and kafka and not quick'; \
 	here e2e $(PYTEST) -m 'e2e and not kafka'; \
 	ended
 
@@ -140,6 +140,10 @@ test-image: brokers $(INSTALLED)  ## The image read-only, without rights and net
 image:  ## Build the image (Debian: buildah, syft from Go; BASE=debian where no registry is reachable: debootstrap, too)
 	@deploy/image.sh $(IMAGE)
 
+receipts-java:  ## Build the jar that lets Java producers write receipts (JDK and Maven; Debian: default-jdk-headless maven)
+	@mvn --batch-mode --quiet --file receipts-java/pom.xml compiler:compile jar:jar
+	@ls receipts-java/target/*.jar
+
 clean:  ## Remove what was made here (not .venv, not the brokers, not ./var)
-	rm -rf build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache spark-warehouse metastore_db
+	rm -rf build dist receipts-java/target .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache spark-warehouse metastore_db
 	find . -name __pycache__ -not -path './.venv/*' -prune -exec rm -rf {} +

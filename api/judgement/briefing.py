@@ -101,7 +101,7 @@ async def briefing(
     alive = next((one.address for one in brokers.values() if one.there and one.address), "")
     here = [lost for lost in losses if lost.first.topic == incident.topic]
     named = [brokers.get(number, Broker(number, there=False)) for number in holders[:_HOLDERS]]
-    steps = first_steps(incident.topic, incident.partition, here, named, alive, cause)
+    steps = first_steps(incident.cluster, incident.topic, incident.partition, here, named, alive, cause)
     return Briefing(
         losses=[_loss(lost, _leaders(partition, lost), brokers) for lost in losses],
         cause=CauseOut(kind=cause.kind, sentence=cause.sentence, at=moment_or_none(cause.at_ns)),

@@ -1,7 +1,8 @@
 """What to do first in an incident, with commands that are filled in. Pure.
 
 A broker that rejoins cuts its copy of a partition to what the new leader has. So the first command copies the
-partition's directory on each broker that may still hold what is gone: the leader of that time first.
+partition's directory on each broker that may still hold what is gone: the leader of that time first. `canary salvage`
+counts, and writes, what is in that copy and no longer in the cluster.
 """
 
 import shlex
@@ -38,6 +39,7 @@ class Broker:
 
 
 def first_steps(
+    cluster: str,
     topic: str,
     partition: int | None,
     lost: Sequence[LostRange],
@@ -47,7 +49,8 @@ def first_steps(
 ) -> list[Step]:
     """Return the steps, the most urgent first.
 
-    ``lost``: what is gone of the partition; ``holders``: the brokers that may still have it, the likeliest first.
+    ``cluster``: its name in the settings. ``lost``: what is gone of the partition; ``holders``: the brokers that may
+    still have it, the likeliest first.
     ``bootstrap``: the address of a live broker; "": none is known.
     """
     server = f"--bootstrap-server {shlex.quote(bootstrap)}" if bootstrap else f'--bootstrap-server "{_BOOTSTRAP}"'
@@ -60,6 +63,8 @@ def first_steps(
         first, last = lost[0].first.offset, lost[0].last_offset
         if holders and first is not None and last is not None:
             steps.append(_dump(place, first, last, holders[0]))
+        if holders:
+            steps.append(_salvage(place, cluster, holders[0]))
         steps.append(_forbid_unclean(server, topic, cause))
     if topic:
         describe = f"kafka-topics.sh {server} --describe --topic {shlex.quote(topic)}"
@@ -72,11 +77,17 @@ def _copy(place: str, broker: Broker, *, led: bool) -> Step:
     what = f"copy the directory of {place} before it {'restarts' if broker.there else 'starts again'}"
     why = "it led when the writes were acknowledged, and a rejoin cuts it" if led else "it was a replica then"
     source = f'"${{LOG_DIR:?log.dirs of broker {broker.number}}}"/{shlex.quote(place)}'
-    return Step(f"On {broker.host} {what}: {why}.", broker.host, f"cp -a {source} {_target(place, broker)}")
+    return Step(
+        f"On {broker.host} {what}: {why}.", broker.host, f"mkdir -p {_kept(broker)} && cp -a {source} {_kept(broker)}/"
+    )
+
+
+def _kept(broker: Broker) -> str:
+    return f"/var/tmp/broker-{broker.number}"  # noqa: S108  # on the broker's host
 
 
 def _target(place: str, broker: Broker) -> str:
-    return shlex.quote(f"/var/tmp/{place}.broker-{broker.number}")  # noqa: S108  # on the broker's host
+    return f"{_kept(broker)}/{shlex.quote(place)}"
 
 
 def _dump(place: str, first: int, last: int, broker: Broker) -> Step:
@@ -85,6 +96,12 @@ def _dump(place: str, first: int, last: int, broker: Broker) -> Step:
     command = f"kafka-dump-log.sh --files {files} --print-data-log | {which}"
     between = f"offset {first} is" if first == last else f"offsets {first} to {last} are"
     return Step(f"See whether {between} in that copy.", broker.host, command)
+
+
+def _salvage(place: str, cluster: str, broker: Broker) -> Step:
+    words = "Where the canary's settings are, count what that copy has and the cluster does not; --out DIR writes it."
+    command = f"canary salvage --log-dir {_target(place, broker)} --epochs-from {shlex.quote(cluster)} --dry-run"
+    return Step(words, command=command)
 
 
 def _forbid_unclean(server: str, topic: str, cause: Cause) -> Step:

@@ -21,7 +21,10 @@ class TopologyOut(Shape):
     partition: int | None
     broker: int | None = Field(description="Of a broker.")
     leader: int | None = Field(description="Of a partition (-1: none); the controller's broker.")
-    leader_epoch: int | None = Field(description="Of probe topics and topics whose offsets are watched.")
+    leader_epoch: int | None = Field(description="Of probe topics and topics whose offsets or epochs are watched.")
+    epoch_start: int | None = Field(
+        description="The offset at which the leader epoch begins, of topics whose epochs are watched."
+    )
     replicas: list[int]
     isr: list[int]
     address: str | None = Field(description="Of a broker; null while it is not in the cluster.")
@@ -54,6 +57,7 @@ def topology_out(span: TopologySpan) -> TopologyOut:
         broker=span.number if of_broker else None,
         leader=span.leader,
         leader_epoch=span.leader_epoch,
+        epoch_start=int(span.detail) if of_partition and span.detail else None,
         replicas=list(span.replicas),
         isr=list(span.isr),
         address=span.detail or None if of_broker else None,

@@ -17,6 +17,7 @@ from api.knowledge.heartbeats import Heard
 from canary.metrics import METRICS, Measurement
 from canary.metrics.groups import GroupsSeen, TransactionsSeen
 from canary.metrics.metric import folded
+from canary.metrics.mirrors import MirrorsSeen
 from canary.metrics.objectives import Objective
 from canary.metrics.published import PartitionView, Published, TopicView, loads
 from storage.store.values import View
@@ -90,6 +91,8 @@ class ClusterView:
     groups: GroupsSeen | None = None
     transactions: TransactionsSeen | None = None
     """What live runners know of applications; None: nothing, or they are not watched."""
+    mirrors: MirrorsSeen | None = None
+    """The same of topics that are mirrored from other clusters."""
 
     @property
     def shares(self) -> int:
@@ -231,6 +234,7 @@ def _merge(view: ClusterView, shown: Published, runner: RunnerState) -> None:
     if runner.fresh:
         view.groups = view.groups or shown.groups
         view.transactions = view.transactions or shown.transactions
+        view.mirrors = view.mirrors or shown.mirrors
     if not runner.fresh and view.partitions:
         return
     view.suspects += shown.suspects

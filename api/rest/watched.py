@@ -1,4 +1,4 @@
-"""GET audit, groups, transactions: what the runners last found when they looked at what is not theirs."""
+"""GET audit, groups, transactions, mirrors: what the runners last found when they looked at what is not theirs."""
 
 from dataclasses import asdict
 from typing import Annotated
@@ -14,6 +14,7 @@ from api.state import Shared, State
 from canary.anomalies.anomaly import Severity
 from canary.anomalies.groups.rounds import GroupView
 from canary.anomalies.groups.stable import HangingView
+from canary.anomalies.mirrormaker.mirror import MirrorView
 from canary.metrics.findings import Audit
 
 router = APIRouter(responses=documented(422, 503, 404))
@@ -129,6 +130,68 @@ class TransactionsOut(Shape):
     next_cursor: None = None
 
 
+class MirrorPlaceOut(Shape):
+    """What is known of a partition of a mirrored topic."""
+
+    partition: int
+    behind_seconds: float | None = Field(
+        validation_alias="behind_s",
+        description="Age of the oldest probe of the source that is not in the mirrored topic, 0 if all are; null: not "
+        "known.",
+    )
+    waiting: int = Field(description="Probes of the source that are not in the mirrored topic yet.")
+    missing: int = Field(description="Probes that are missing in gaps that were said.")
+    unknown: str | None = Field(description="Why it is not known how far it is behind; null: it is.")
+
+
+class FailoverOut(Shape):
+    """Where a group of the source would go on in the mirrored topic, by MirrorMaker 2's checkpoints."""
+
+    group: str
+    partition: int
+    upstream: int = Field(description="The group's committed offset in the source.")
+    downstream: int = Field(description="Its translated offset in the mirrored topic.")
+    skips: int | None = Field(description="Probes that it would not be given; null: not known.")
+    rereads: int | None = Field(
+        description="Records of the mirrored topic that it would be given again; null: unknown."
+    )
+    unknown: str | None = Field(description="Why that is not known; null: it is.")
+
+
+class MirrorOut(Shape):
+    """A topic of another cluster that MirrorMaker 2 copies to this one."""
+
+    cluster: str
+    source: str = Field(description="The cluster that has the original.")
+    topic: str = Field(description="The topic in the source.")
+    mirrored: str = Field(description="The topic in this cluster.")
+    at: Moment = Field(description="When it was looked at.")
+    recovery_point_seconds: float | None = Field(
+        validation_alias="recovery_point_s",
+        description="Age of the oldest probe that would be lost with the source now, 0 if none; null: not known.",
+    )
+    recovery_point_objective_seconds: float = Field(validation_alias="bound_s", description="What that may be.")
+    unknown: str | None = Field(description="Why it is not known what is missing or behind; null: it is.")
+    newest_copied: Moment | None = Field(description="When the newest probe in the mirrored topic was sent.")
+    waiting: int = Field(description="Probes of the source that are not in the mirrored topic yet.")
+    missing: int = Field(description="Probes that are missing in gaps that were said (mirror-gap).")
+    counts: dict[str, int] = Field(
+        description="Records of the mirrored topic by what they were, since the runner began (see "
+        "canary_mirror_records_total)."
+    )
+    partitions: list[MirrorPlaceOut]
+    failovers: list[FailoverOut]
+    translation_unknown: str | None = Field(description="Why nothing is known of translated offsets; null: it is.")
+
+
+class MirrorsOut(Shape):
+    """The mirrored topics that are watched."""
+
+    items: list[MirrorOut]
+    unknown: list[UnknownOut] = Field(description="Clusters of whose mirrored topics nothing is known, and why.")
+    next_cursor: None = None
+
+
 _NOT_JUDGED = "no runner judges the cluster now, or it watches none"
 
 
@@ -163,6 +226,34 @@ async def transactions(state: Shared, cluster: ClusterName = None) -> Transactio
             unknown.append(UnknownOut(cluster=view.name, reason=reason))
         items += [_transaction(view.name, one) for one in (seen.hanging if seen is not None else ())]
     return TransactionsOut(items=items, unknown=unknown)
+
+
+@router.get(
+    "/mirrors", tags=["mirrors"], summary="Topics mirrored from other clusters: how far behind, what is missing"
+)
+async def mirrors(state: Shared, cluster: ClusterName = None) -> MirrorsOut:
+    """List the mirrored topics under replicated_from, as the runners last saw them."""
+    items: list[MirrorOut] = []
+    unknown: list[UnknownOut] = []
+    for view in await _clusters(state, cluster):
+        if view.mirrors is None:
+            unknown.append(UnknownOut(cluster=view.name, reason=_NOT_JUDGED))
+        items += [_mirror(view.name, one) for one in (view.mirrors.mirrors if view.mirrors is not None else ())]
+    return MirrorsOut(items=items, unknown=unknown)
+
+
+def _mirror(cluster: str, one: MirrorView) -> MirrorOut:
+    known = asdict(one)
+    at_ns, copied_ns, places = known.pop("at_ns"), known.pop("copied_ns"), known.pop("places")
+    return MirrorOut.model_validate(
+        {
+            **known,
+            "cluster": cluster,
+            "at": moment(at_ns),
+            "newest_copied": moment_or_none(copied_ns),
+            "partitions": places,
+        }
+    )
 
 
 async def _clusters(state: State, name: str | None) -> list[ClusterView]:

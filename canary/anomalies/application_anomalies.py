@@ -66,6 +66,22 @@ APPLICATION_ANOMALIES = (
         picture=(("the log", "a b !t c d"), ("a read_committed reader", "a b !here . .")),
     ),
     Anomaly(
+        name="replica-divergence",
+        title="Replicas differ",
+        severities=("critical",),
+        scopes=("watch",),
+        meaning="Replicas of a partition that are in sync hold different records below the high watermark, or one has "
+        "a batch whose CRC is wrong; seen twice, and not explained by compaction.",
+        implies="Which records consumers are given depends on who leads: after the next election, or from a follower, "
+        "acknowledged records are gone or are others.",
+        do_first="Move no leader to the broker that the evidence names. Run the command there once more, and look at "
+        "that broker's disk and log. If it is a follower, and the others agree, let it copy its replica anew; if it "
+        "is the leader, keep a copy of every replica first.",
+        source="KIP-101, KIP-279 (logs that diverge); kafka-replica-verification.sh, removed in Kafka 4.0",
+        allowed="A topic that was compacted before, and is not any more: what each broker removed then stays so.",
+        picture=(("broker 1", "a b c d"), ("broker 2", "a b c d"), ("broker 3", "a !· c !x")),
+    ),
+    Anomaly(
         name="record-lost",
         title="A record of yours is gone",
         severities=("critical",),

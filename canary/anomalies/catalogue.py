@@ -49,12 +49,19 @@ from canary.anomalies.anomaly import Anomaly, Scope
 from canary.anomalies.application_anomalies import APPLICATION_ANOMALIES
 from canary.anomalies.cluster_anomalies import CLUSTER_ANOMALIES
 from canary.anomalies.log_anomalies import LOG_ANOMALIES
+from canary.anomalies.mirror_anomalies import MIRROR_ANOMALIES
 from canary.anomalies.transaction_anomalies import TRANSACTION_ANOMALIES
 
 __all__ = ["CATALOGUE", "Anomaly", "Scope"]
 
 CATALOGUE: dict[str, Anomaly] = {
     anomaly.name: anomaly
-    for anomaly in (*LOG_ANOMALIES, *TRANSACTION_ANOMALIES, *CLUSTER_ANOMALIES, *APPLICATION_ANOMALIES)
+    for anomaly in (
+        *LOG_ANOMALIES,
+        *TRANSACTION_ANOMALIES,
+        *CLUSTER_ANOMALIES,
+        *APPLICATION_ANOMALIES,
+        *MIRROR_ANOMALIES,
+    )
 }
 """Name to entry, in the order in which documents list them."""

@@ -31,7 +31,7 @@ REHEARSALS: Final = frozenset({ALERT_TEST, DRILL})
 CONDITIONS: Final = frozenset(kind for kind, entry in CATALOGUE.items() if entry.ends)
 """Kinds that are reported while they hold, and end by themselves."""
 UNREMEMBERED: Final = frozenset(kind for kind, entry in CATALOGUE.items() if entry.scopes == ("watch",))
-"""Kinds about applications: no fact of the ledger says them, and a start knows none of before."""
+"""Kinds about applications and mirrors: no fact of the ledger says them, and a start knows none of before."""
 
 _CLOCK_SLACK: Final = 0.1
 _MOST_CLOCK_SLACK_MS: Final = 60_000

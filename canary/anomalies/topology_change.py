@@ -13,7 +13,7 @@ class TopologyChange:
     The place is (``subject``, ``topic``, ``number``): a partition of a topic, a broker's id, 0 for the controller and
     for a topic as a whole. A partition has ``leader`` (-1: none), ``replicas`` and ``isr`` ("1,2,3"), and
     ``leader_epoch`` where that is known; the controller has ``leader``. ``detail`` is a broker's address and rack (""
-    while it is not there), and "gone" of a topic.
+    while it is not there), "gone" of a topic, and of a partition the offset at which the leader epoch begins, if known.
     """
 
     at_ns: int
@@ -25,4 +25,4 @@ class TopologyChange:
     isr: str = ""
     detail: str = ""
     leader_epoch: int | None = None
-    """None while it is unknown: for topics whose offsets are not watched, and just after an election."""
+    """None while it is unknown: of topics of which neither offsets nor epochs are watched, and after an election."""

@@ -19,22 +19,26 @@ class Command:
         module: below canary.cli; it has a function called as the command, which the help is taken from.
         group: by name, the functions of a group's commands; empty for a command.
         help: of a group.
+        alone: the group's name is a command as well.
     """
 
     name: str
     module: str
     group: Mapping[str, str] = field(default_factory=dict)
     help: str | None = None
+    alone: bool = False
 
     def register(self, app: typer.Typer) -> None:
         """Add it to the command line."""
         if not self.group:
             app.command(self.name)(self._function(self.name))
             return
-        group = typer.Typer(no_args_is_help=True)
+        group = typer.Typer(no_args_is_help=True, invoke_without_command=self.alone)
+        if self.alone:
+            group.callback()(self._function(self.name))
         for name, function in self.group.items():
             group.command(name)(self._function(function))
-        app.add_typer(group, name=self.name, help=self.help)
+        app.add_typer(group, name=self.name, help=self._function(self.name).__doc__ if self.alone else self.help)
 
     def _function(self, name: str) -> Callable[..., Any]:
         return session.with_shared_options(getattr(importlib.import_module(f"canary.cli.{self.module}"), name))
@@ -49,9 +53,11 @@ COMMANDS: Final = (
     Command("check", "data.check"),
     Command("dump", "data.spark"),
     Command("reconcile", "data.spark"),
+    Command("salvage", "data.salvage", {"replay": "replay"}, alone=True),
     Command("digest", "data.spark"),
     Command("receipts", "data.receipts", {"check": "check"}, "Receipts that applications keep of their own records."),
     Command("audit", "admin.audit"),
+    Command("replicas", "admin.replicas", {"compare": "compare"}, "Hold the replicas of a topic against each other."),
     Command(
         "topics", "admin.topics", {"plan": "plan", "apply": "apply"}, "Show, then make, what the probe topics need."
     ),

@@ -104,6 +104,18 @@ def with_address(settings: Settings, cluster: ClusterSettings) -> ClusterSetting
     return cluster.at(lab.bootstrap)
 
 
+def cluster_named(settings: Settings, name: str) -> ClusterSettings:
+    """Return a cluster of the settings.
+
+    Raises:
+        UserError: there is none of this name.
+    """
+    found = next((one for one in settings.clusters if one.name == name), None)
+    if found is None:
+        raise UserError(f"there is no cluster {name}; there are: {', '.join(one.name for one in settings.clusters)}")
+    return found
+
+
 def seconds_of(words: str, option: str) -> float:
     """Return the seconds of a duration such as 30s or 5m, which an option has.
 

@@ -17,12 +17,18 @@ _RECORDED: Final = "Only `canary check` and the night decide it, from what was r
 _OTHERS: Final = (
     "It is about groups and transactions of applications, of which a drill has none: tests/watching has it on brokers."
 )
+_MIRRORED: Final = (
+    "It needs two clusters and MirrorMaker 2, and a drill has one: tests/watching/test_mirrormaker has it on both."
+)
 UNDRILLED: Final[Mapping[str, str]] = MappingProxyType(
     {
         **dict.fromkeys(
             ("int-send-skip", "int-nonmonotonic-send", "int-poll-skip", "int-nonmonotonic-poll"), _RECORDED
         ),
         **dict.fromkeys(("group-stuck", "group-reset", "group-offsets-expired", "hanging-transaction"), _OTHERS),
+        "replica-divergence": "No fault of a cluster makes it: a replica is cut on its disk by hand, as "
+        "tests/watching does.",
+        **dict.fromkeys(("mirror-gap", "mirror-offset-skips", "mirror-copies"), _MIRRORED),
         **dict.fromkeys(
             ("record-lost", "record-changed"),
             "They are about topics of applications, and found at night: tests/spark_reconcile has them on brokers.",

@@ -59,8 +59,10 @@ from canary.facts.running import RunnerStarted as RunnerStarted
 from canary.facts.running import Tick as Tick
 from canary.facts.watching import BrokerSeen as BrokerSeen
 from canary.facts.watching import ClusterSeen as ClusterSeen
+from canary.facts.watching import EpochSeen as EpochSeen
 from canary.facts.watching import Listed as Listed
 from canary.facts.watching import PartitionSeen as PartitionSeen
+from canary.facts.watching import QuorumSeen as QuorumSeen
 from canary.facts.watching import TopicConfigured as TopicConfigured
 from canary.facts.watching import TopicGone as TopicGone
 from canary.facts.watching import TopicSeen as TopicSeen
@@ -115,6 +117,8 @@ Fact = (
     | MemoryLost
     | Skipped
     | RandomReadAsked
+    | EpochSeen
+    | QuorumSeen
 )
 
 FACT_KINDS: tuple[type[Fact], ...] = typing.get_args(Fact)

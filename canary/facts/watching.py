@@ -124,6 +124,34 @@ class WatchedConfigured:
 
 
 @dataclass(frozen=True, slots=True)
+class EpochSeen:
+    """A leader epoch of a log that the operator named, and the offset at which it begins (OffsetForLeaderEpoch).
+
+    ``leader`` is the broker that leads in the present epoch, -1 of a former one; ``end`` the high watermark that it has
+    told in this epoch, -1: none yet.
+    """
+
+    at_ns: int
+    topic: str
+    topic_id: str | None
+    partition: int
+    leader: int
+    leader_epoch: int
+    start: int
+    end: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class QuorumSeen:
+    """The controller that leads a KRaft cluster, since its epoch, and the voters, "3001,3002" (DescribeQuorum)."""
+
+    at_ns: int
+    controller: int
+    leader_epoch: int
+    brokers: str
+
+
+@dataclass(frozen=True, slots=True)
 class WatchedListed(_Round):
     """Listed of a partition that the operator named; ``topic_id`` comes from the same round."""
 

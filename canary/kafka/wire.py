@@ -5,6 +5,10 @@ is also the only sound test of readiness: a broker that was just restarted answe
 old session has been fenced. The controller is asked through a broker: one that was just resumed does not know yet that
 it was fenced meanwhile.
 
+kafka-python (canary.wire) cannot take this place: it has to learn of the cluster before it asks anything, which a
+broker that is starting does not let it do (it knows of no live broker yet), and a client of it is opened in 18 ms where
+this asks in 1 (and is loaded in 0.7 s): a lab that starts asks each broker many times.
+
 Metadata request version 7 (Kafka 2.1 to 4.x): the first with leader epochs, the last but one without compact fields.
 CreateTopics request version 4 (2.4 to 4.x): the last without compact fields.
 """

@@ -5,6 +5,7 @@ from typing import Any
 
 from canary.anomalies.online.meters import LATENCY_BUCKETS
 from canary.metrics.metric import Metric
+from canary.metrics.mirror_metrics import MIRROR_METRICS
 
 _CLUSTER = ("cluster",)
 _PARTITION = (*_CLUSTER, "topic", "partition")
@@ -14,6 +15,7 @@ _COORDINATOR = (*_CLUSTER, "coordinator")
 _BROKER = (*_CLUSTER, "broker")
 _CONSUMER = (*_PARTITION, "consumer")
 _GROUP = (*_CLUSTER, "group")
+_TOPIC = (*_CLUSTER, "topic")
 
 
 def _counter(name: str, text: str, labels: tuple[str, ...] = _CLUSTER, **more: Any) -> Metric:
@@ -302,7 +304,53 @@ METRICS: dict[str, Metric] = {
             "groups there are.",
         ),
         _gauge("canary_hanging_transactions", "Transactions that hang in partitions under watch.transactions."),
+        _counter(
+            "canary_replicas_compared_bytes_total",
+            "Bytes read to compare the replicas of a topic under watch.replicas, from all replicas together.",
+            _TOPIC,
+        ),
+        _gauge(
+            "canary_replicas_compared_age_seconds",
+            "For how long no pass over all partitions of the topic has ended that compares their replicas.",
+            _TOPIC,
+        ),
+        _gauge(
+            "canary_replicas_compared_to_offset",
+            "The first offset that the last comparison of the partition's replicas did not reach.",
+            _PARTITION,
+        ),
+        _gauge(
+            "canary_replicas_divergent_ranges",
+            "Ranges of offsets in which replicas of the topic differed when they were compared last.",
+            _TOPIC,
+        ),
+        _gauge(
+            "canary_replicas_unknown_partitions",
+            "Partitions of which something could not be compared in the last pass, by reason: no-leader, not-in-sync, "
+            "refused, unanswered, tiered, moved, unexplained, unreadable.",
+            (*_TOPIC, "reason"),
+        ),
+        _gauge("canary_replicas_unknown", "1 while no replicas under watch.replicas can be compared."),
         _gauge("canary_transactions_unknown", "1 while hanging transactions cannot be looked for."),
+        _gauge("canary_epochs_watched", "Partitions of topics under watch.epochs."),
+        _gauge(
+            "canary_epochs_unknown",
+            "Of how many of them epochs or high watermark are not known now; at least 1 while nothing is.",
+        ),
+        _gauge("canary_quorum_unknown", "1 while nothing is known of the metadata quorum (watch.quorum)."),
+        _gauge("canary_quorum_leader", "Id of the controller that leads the metadata quorum."),
+        _gauge("canary_quorum_epoch", "Epoch of its election."),
+        _gauge(
+            "canary_quorum_voter_lag",
+            "Entries of the metadata log that a controller does not have.",
+            ("cluster", "node"),
+        ),
+        _gauge(
+            "canary_quorum_voter_behind_seconds",
+            "For how long a controller has not had all entries of the metadata log, by the leader's clock.",
+            ("cluster", "node"),
+        ),
+        *MIRROR_METRICS,
         _gauge(
             "canary_api_certificate_expiry_timestamp_seconds",
             "When the certificate that the API presents expires.",

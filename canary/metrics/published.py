@@ -18,7 +18,9 @@ from pydantic import TypeAdapter, ValidationError
 from canary.metrics.findings import Audit  # pydantic reads the annotations
 from canary.metrics.groups import GroupsSeen, TransactionsSeen  # pydantic reads the annotations
 from canary.metrics.metric import Column, Measurement
+from canary.metrics.mirrors import MirrorsSeen  # the same
 from canary.metrics.objectives import Objective  # the same
+from canary.metrics.replicas import ReplicasSeen  # the same
 
 VERSION: Final = 2
 """Version 1 had no columns: every series was a measurement. It is read, too."""
@@ -141,8 +143,9 @@ class Published:
         shard: Which share of the cluster's partitions the runner probes, of how many.
         night_s: The longest time between two reconciliations by the schedule; None: there are none.
         objectives: What the settings ask of the cluster.
-        groups: The groups of applications that are watched, and ``transactions`` those that hang; None: not watched,
-            or not looked at yet.
+        groups: The groups of applications that are watched, and ``transactions`` those that hang, and
+            ``replicas`` how far those are compared; None: not watched, or not looked at yet.
+        mirrors: The topics that are mirrored from other clusters; None: none is watched.
     """
 
     cluster_id: str | None = None
@@ -167,6 +170,8 @@ class Published:
     audit: Audit | None = None
     groups: GroupsSeen | None = None
     transactions: TransactionsSeen | None = None
+    replicas: ReplicasSeen | None = None
+    mirrors: MirrorsSeen | None = None
 
     def topic(self, name: str) -> TopicView:
         """Return what is known of a topic; of one that was not seen yet, that it is not ``known``."""

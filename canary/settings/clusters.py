@@ -9,10 +9,10 @@ from canary.settings.fields import Name, Seconds, Section, TopicName, problem, p
 from canary.settings.kafka import properties, revealed
 from canary.settings.modes import Modes
 from canary.settings.objectives import ObjectivesSettings
-from canary.settings.watch import DigestsSettings, ReceiptsSettings, WatchSettings
+from canary.settings.watch import DigestsSettings, ReceiptsSettings, ReplicatedFromSettings, WatchSettings
 from canary.workloads.catalogue import MAIN, WORKLOADS
 
-_NOT_SHARED: Final = {"topics": (), "offsets": (), "groups": (), "transactions": ()}
+_NOT_SHARED: Final = {"topics": (), "offsets": (), "groups": (), "transactions": (), "replicas": ()}
 """What one runner watches for all that share a cluster."""
 _MIN_ISR: Final = "min.insync.replicas"
 
@@ -129,6 +129,10 @@ class ClusterSettings(Section):
         "number leaves the rest i when divided by n. Each runner has a name and a ledger of its own.",
     )
     watch: WatchSettings = Field(default_factory=WatchSettings, description="Other topics of the cluster.")  # type: ignore[arg-type]
+    replicated_from: tuple[ReplicatedFromSettings, ...] = Field(
+        (),
+        description="The clusters from which MirrorMaker 2 copies topics to this one: probes are looked for in both.",
+    )
     digests: DigestsSettings = Field(
         default_factory=DigestsSettings,  # type: ignore[arg-type]
         description="Topics of applications whose records are digested at night.",
@@ -172,6 +176,7 @@ class ClusterSettings(Section):
         if share.index > 0:
             modes = {name: None for name in self.modes.enabled() if not WORKLOADS[name].shared}
             object.__setattr__(self, "modes", self.modes.model_copy(update=modes))
+            object.__setattr__(self, "replicated_from", ())
             object.__setattr__(self, "watch", self.watch.model_copy(update=_NOT_SHARED))
             if not self.modes.enabled():
                 raise problem("there is no mode whose partitions can be shared", f"switch {MAIN} on", "modes")

@@ -211,6 +211,28 @@ class Settings(Section):
         return self
 
     @model_validator(mode="after")
+    def _sources_are_known(self) -> Self:
+        others = {cluster.name: cluster for cluster in self.clusters}
+        for at, cluster in enumerate(self.clusters):
+            mirrored: set[tuple[str, str]] = set()
+            for number, origin in enumerate(cluster.replicated_from):
+                place = ("clusters", at, "replicated_from", number)
+                source = others.get(origin.cluster)
+                if source is None or source is cluster:
+                    known = ", ".join(sorted(others.keys() - {cluster.name})) or "none"
+                    raise problem(
+                        f"there is no other cluster {origin.cluster}", f"name another one: {known}", *place, "cluster"
+                    )
+                if source.embedded:
+                    remedy = "say where the source is: kafka: {bootstrap.servers: HOST:PORT}"
+                    raise problem(f"{source.name} is the embedded lab, which has no fixed address", remedy, *place)
+                for topic in origin.topics or (source.topic.name,):
+                    if (source.name, topic) in mirrored:
+                        raise problem(f"{topic} of {source.name} is named twice", "name it once", *place, "topics")
+                    mirrored.add((source.name, topic))
+        return self
+
+    @model_validator(mode="after")
     def _consistent(self) -> Self:
         names: set[str] = set()
         lab: str | None = None

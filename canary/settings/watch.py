@@ -1,10 +1,10 @@
 """What is watched of a cluster besides the probe topics, and how long a condition holds before it is a violation."""
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import Field, SecretStr
 
-from canary.settings.fields import Seconds, Secret, Section, matching
+from canary.settings.fields import Bytes, Name, Seconds, Secret, Section, TopicName, matching
 
 _Pattern = Annotated[
     str,
@@ -41,6 +41,49 @@ class RedpandaSettings(Section):
         return self.username, self.password.get_secret_value()
 
 
+class ReplicatedFromSettings(Section):
+    """A cluster of this configuration from which MirrorMaker 2 copies topics to this one."""
+
+    cluster: Name = Field(description="Name of the source, another one of the clusters.")
+    topics: tuple[TopicName, ...] = Field(
+        (), description="The source's probe topics that are copied, as they are called there. Left out: its main one."
+    )
+    alias: Name | None = Field(
+        None, description="What MirrorMaker 2 calls the source. Left out: as it is called here (name)."
+    )
+    separator: str = Field(
+        ".",
+        pattern=r"^[._-]{1,10}$",
+        description="What lies between the alias and the topic in a mirrored topic's name "
+        "(replication.policy.separator).",
+    )
+    policy: Literal["default", "identity"] = Field(
+        "default",
+        description="How a mirrored topic is called: default is alias, separator and topic (DefaultReplicationPolicy), "
+        "identity is as in the source (IdentityReplicationPolicy).",
+    )
+    checkpoints: TopicName | None = Field(
+        None,
+        description="The topic of this cluster in which MirrorMaker 2 tells the translated offsets of groups. Left "
+        "out: ALIAS.checkpoints.internal, with the separator.",
+    )
+    recovery_point: Seconds = Field(
+        60.0,
+        ge=1,
+        description="How old the oldest probe may be that is not copied yet, before that is an alert (duration).",
+    )
+
+    def mirrored(self, topic: str) -> str:
+        """Return what a topic of the source is called in this cluster."""
+        return topic if self.policy == "identity" else f"{self.alias or self.cluster}{self.separator}{topic}"
+
+    @property
+    def checkpoints_topic(self) -> str:
+        """The topic of translated offsets, in this cluster."""
+        parts = (self.alias or self.cluster, "checkpoints", "internal")
+        return self.checkpoints or self.separator.join(parts)
+
+
 class DigestsSettings(Section):
     """Topics of applications whose records are digested every night, after the reconciliation.
 
@@ -57,7 +100,7 @@ class DigestsSettings(Section):
         ge=0,
         le=1,
         description="Share of the known records that is read again each night, those first that were not read for "
-        "longest: 0.03 reads everything once a month. 0: only what is new, and the last records known (0 to 1).",
+        "longest: 0.03 reads everything once a month. 0: only what is new, and the last records known (number).",
     )
 
 
@@ -78,7 +121,7 @@ class ReceiptsSettings(Section):
 
 
 class WatchSettings(Section):
-    """Other topics than the probe topics. Only metadata is read; no record of theirs."""
+    """Other topics than the probe topics. Only metadata is read; records only where ``replicas`` says so."""
 
     topics: tuple[_Pattern, ...] = Field(
         ("*",),
@@ -144,5 +187,27 @@ class WatchSettings(Section):
         ge=1,
         description="How long a transaction may be open before it is a violation. Left out: as long as the cluster "
         "lets one be open (transaction.max.timeout.ms), and a minute more (duration).",
+    )
+    epochs: tuple[_Pattern, ...] = Field(
+        (),
+        description="Names or patterns of topics that are not probed whose leader epochs are watched: where each "
+        "begins, and whether an election cut off what readers had been given. Needs the right to Describe them; their "
+        "leaders and replicas are watched, too.",
+    )
+    quorum: bool = Field(
+        False,
+        description="Whether the metadata quorum of a KRaft cluster is asked which controller leads, and how far the "
+        "others are. Needs the right to Describe the cluster.",
+    )
+    replicas: tuple[_Pattern, ...] = Field(
+        (),
+        description="Names or patterns of topics whose replicas are compared, record by record where their bytes "
+        "differ, over and over. Needs the right to Read them; of records nothing is kept.",
+    )
+    replicas_bytes_per_second: Bytes = Field(
+        1_000_000,
+        ge=1_000,
+        description="What may be read in a second to compare replicas, from all of them together: 1MB is 86 GB a day, "
+        "29 GB of each of three replicas (bytes).",
     )
     redpanda: RedpandaSettings = Field(default_factory=RedpandaSettings, description="Redpanda only.")  # type: ignore[arg-type]

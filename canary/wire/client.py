@@ -3,7 +3,7 @@
 import contextlib
 import logging
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, Final
 
 from kafka.admin import KafkaAdminClient
 from kafka.errors import (
@@ -12,7 +12,9 @@ from kafka.errors import (
     KafkaConnectionError,
     KafkaError,
     KafkaTimeoutError,
+    NotLeaderForPartitionError,
     SaslAuthenticationFailedError,
+    for_code,
 )
 from kafka.net.compat import KafkaNetClient
 from kafka.net.manager import KafkaConnectionManager
@@ -21,6 +23,8 @@ from kafka.net.selector import NetworkSelector
 from canary.wire.errors import WireError
 from canary.wire.properties import translated
 
+_SPARE: Final = 2
+"""So many times as long as an answer takes at most: the connection may have to be made before."""
 logging.getLogger("kafka").setLevel(logging.CRITICAL)  # its errors are raised; its debug lines would hold the password
 
 
@@ -33,6 +37,14 @@ class _Manager(KafkaConnectionManager):  # type: ignore[misc]  # the library has
         connection = super().get_connection(*args, **more)
         connection.init_future.add_errback(self._failed)
         return connection
+
+    def run(self, coro: Any, *args: Any) -> Any:
+        """Put a question, not for ever: one that waits for a connection which is lost meanwhile is never answered."""
+
+        async def in_time() -> Any:
+            return await self.wait_for(self.call_soon(coro, *args), _SPARE * self.config["request_timeout_ms"])
+
+        return super().run(in_time)
 
     def _failed(self, error: BaseException) -> None:
         if self.failure is None or isinstance(error, BrokerResponseError):
@@ -68,7 +80,33 @@ def opened(config: Mapping[str, Any], timeout_s: float = 5.0) -> Iterator[Any]:
         client.close()
 
 
+def asked(admin: Any, request: Any, broker: int | None = None) -> Any:
+    """Return the answer of one broker, by its id; of whichever is at hand if it is None.
+
+    Raises:
+        WireError: it does not answer, is unknown, or does not know the question. Errors in an answer are the caller's.
+    """
+    manager = admin._manager  # noqa: SLF001  # its public methods put other questions than ours, or not to this broker
+    try:
+        return manager.run(manager.send, request, broker)
+    except KafkaError as error:
+        raise explained(error) from error
+
+
 def explained(error: KafkaError) -> WireError:
     """Return an error of the library in words."""
-    name = error.message if isinstance(error, BrokerResponseError) else type(error).__name__
-    return WireError(f"{name}: {error}", refused=isinstance(error, AuthorizationError | SaslAuthenticationFailedError))
+    known = isinstance(error, BrokerResponseError)
+    name = _name(type(error)) if known else type(error).__name__
+    refused = isinstance(error, AuthorizationError | SaslAuthenticationFailedError)
+    return WireError(f"{name}: {error}", refused=refused, code=name if known else "")
+
+
+def failed(code: int, what: str) -> WireError:
+    """Return what a broker says by a number, of ``what`` it was asked for."""
+    kind = for_code(code)
+    name = _name(kind)
+    return WireError(f"{name}: {what}", refused=issubclass(kind, AuthorizationError), code=name)
+
+
+def _name(kind: type[BrokerResponseError]) -> str:
+    return "NOT_LEADER_OR_FOLLOWER" if kind is NotLeaderForPartitionError else str(kind.message)

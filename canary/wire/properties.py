@@ -47,6 +47,7 @@ def translated(config: Mapping[str, Any], timeout_s: float) -> dict[str, Any]:
         "request_timeout_ms": int(timeout_s * 1000),
         "reconnect_backoff_ms": 250,
         "reconnect_backoff_max_ms": 2000,
+        "receive_message_max_bytes": 100_000_000,  # librdkafka's, too; a batch may be larger than what is asked for
     }
     if protocol.endswith("SSL"):
         found["ssl_context"] = _context(config)

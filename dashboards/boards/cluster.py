@@ -33,10 +33,11 @@ def dashboard() -> str:
             ("How long it takes", _latencies()),
             ("Who is slow", _who()),
             ("The cluster", _cluster()),
+            ("Elections and controllers", _elections()),
             ("How it is set", _audit()),
         ],
         back="1h",
-        folded=("How it is set",),
+        folded=("Elections and controllers", "How it is set"),
     )
 
 
@@ -163,6 +164,20 @@ def _cluster() -> Panels:
             w=8,
         ),
         trend("Brokers without a probe", "canary_brokers_without_probe", HERE, unnoticed),
+    ]
+
+
+def _elections() -> Panels:
+    watched = "Of topics under watch.epochs."
+    by = "cluster, node"
+    return [
+        trend("Partitions whose epochs are watched", "canary_epochs_watched", HERE, watched, total="max", w=8),
+        trend("Of them not known", "canary_epochs_unknown", HERE, watched, total="max", w=8),
+        trend("Quorum not known", "canary_quorum_unknown", HERE, total="max", w=8),
+        trend("Leading controller", "canary_quorum_leader", HERE, total="max", w=6, floor=None),
+        trend("Epoch of the quorum", "canary_quorum_epoch", HERE, "Each step is an election.", w=6, floor=None),
+        trend("Controllers: lag", "canary_quorum_voter_lag", HERE, "In entries.", by=by, total="max", w=6),
+        trend("Controllers: behind for", "canary_quorum_voter_behind_seconds", HERE, by=by, total="max", w=6),
     ]
 
 

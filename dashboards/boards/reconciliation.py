@@ -26,7 +26,11 @@ def dashboard() -> str:
         "Kafka durability: reconciliation",
         "What the nightly reconciliation and the scrubber, which read everything again, conclude about promises.",
         variables=[CLUSTER, TOPIC],
-        sections=[("Every night: promises against what the topics hold", _nightly()), ("All the time", _scrubber())],
+        sections=[
+            ("Every night: promises against what the topics hold", _nightly()),
+            ("Every night: digests of topics of applications", _digests()),
+            ("All the time", _scrubber()),
+        ],
         back="7d",
     )
 
@@ -76,6 +80,22 @@ def _nightly() -> Panels:
             total="sum",
             w=24,
         ),
+    ]
+
+
+def _digests() -> Panels:
+    made = "canary_digest_last_success_timestamp_seconds"
+    unknown = "Whether they lost records since is unknown."
+    known = "Of which it is seen when one is gone."
+    return [
+        lines(
+            "Time since the last digests",
+            describe(made, "Their age."),
+            [(f"time() - max by (cluster) ({gauge(made, HERE)})", "{{cluster}}")],
+            unit="s",
+        ),
+        trend("Records that are known", "canary_digest_records", HERE, known, total="max"),
+        level("Partitions it could not read", "canary_digest_unknown", HERE, unknown, steps=ORANGE_FROM_ONE, w=6),
     ]
 
 

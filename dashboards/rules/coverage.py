@@ -25,6 +25,8 @@ def _random_reads(outcome: str) -> str:
 
 _CRITICAL_FINDINGS = gauge("canary_audit_findings", 'severity="critical"')
 
+_NOT_COMPARED = gauge("canary_replicas_unknown_partitions", 'reason!="tiered"')
+
 COVERAGE = (
     Rule(
         name="CanaryReconcileStale",
@@ -143,6 +145,57 @@ COVERAGE = (
         advice=(
             "GET /api/v1/transactions says why (`unknown`).",
             "If it is a refusal, give the right to Describe the topics.",
+        ),
+    ),
+    Rule(
+        name="CanaryEpochsUnknown",
+        expression=f"max by (cluster) ({gauge('canary_epochs_unknown')}) > 0",
+        hold="15m",
+        summary="Elections in topics of {{ $labels.cluster }} are not seen",
+        meaning="Of some partitions under watch.epochs the leader epochs are not known: what an election cuts off "
+        "there goes unnoticed.",
+        now="{{ $value | humanize }} partitions of {{ $labels.cluster }}.",
+        advice=(
+            "If it is a refusal, the status page says so: give the right to Describe the topics.",
+            "If no topic is matched, look at watch.epochs; a partition without a leader is not known either.",
+        ),
+    ),
+    Rule(
+        name="CanaryQuorumUnknown",
+        expression=f"max by (cluster) ({gauge('canary_quorum_unknown')}) > 0",
+        hold="15m",
+        summary="The controllers of {{ $labels.cluster }} are not seen",
+        meaning="The metadata quorum is not known: not which controller leads, not how far the others are.",
+        advice=(
+            "If it is a refusal, the status page says so: give the right to Describe the cluster.",
+            "Clusters without KRaft have no such quorum: leave watch.quorum out there.",
+        ),
+    ),
+    Rule(
+        name="CanaryControllerBehind",
+        expression=f"max by (cluster, node) ({gauge('canary_quorum_voter_behind_seconds')}) > 60",
+        hold="10m",
+        summary="Controller {{ $labels.node }} of {{ $labels.cluster }} does not keep up",
+        meaning="A controller has not had all of the metadata log for a minute and longer: it may be down, and one "
+        "less may fail before nothing is elected any more.",
+        now="Controller {{ $labels.node }} of {{ $labels.cluster }} for {{ $value | humanizeDuration }}.",
+        advice=(
+            "See whether it runs, and what its log says.",
+            "Do not restart another controller before it is back.",
+        ),
+    ),
+    Rule(
+        name="CanaryReplicasUnknown",
+        expression=f"max by (cluster) ({gauge('canary_replicas_unknown')}) > 0 "
+        f"or sum by (cluster) ({_NOT_COMPARED}) > 0",
+        hold="1h",
+        summary="Replicas of {{ $labels.cluster }} are not compared",
+        meaning="In topics under watch.replicas something could not be compared: replicas that differ would not be "
+        "found there.",
+        advice=(
+            "`canary_replicas_unknown_partitions` says for which reason, `canary replicas compare TOPIC` in words.",
+            "If it is a refusal, give the rights that docs/acl.md names: Read and Describe of the topics.",
+            "If replicas are not in sync, bring them back: what they hold may be cut off yet.",
         ),
     ),
     Rule(

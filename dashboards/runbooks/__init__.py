@@ -14,6 +14,7 @@ from dashboards.runbooks import (
     coverage,
     groups,
     lost_data,
+    mirrors,
     order,
     transactions,
 )
@@ -21,7 +22,17 @@ from dashboards.runbooks.runbook import Runbook
 
 __all__ = ["RUNBOOKS", "Runbook", "runbook_of"]
 
-_MODULES: Final = (lost_data, order, transactions, cluster_state, availability, groups, canary_itself, coverage)
+_MODULES: Final = (
+    lost_data,
+    order,
+    transactions,
+    cluster_state,
+    availability,
+    groups,
+    mirrors,
+    canary_itself,
+    coverage,
+)
 RUNBOOKS: Final = tuple(one for module in _MODULES for one in vars(module).values() if isinstance(one, Runbook))
 _BY_NAME: Final = {name: one for one in RUNBOOKS for name in (*one.kinds, *one.alerts)}
 

@@ -206,3 +206,47 @@ CLOCKS: Final = Runbook(
     recover=(Step("Let time synchronisation slew the clock; then put the retention back.", run.SETTINGS),),
     tell=(Step("The owners of topics with a retention by time; whoever runs the machines."), shared.CLOSE),
 )
+ELECTIONS_UNKNOWN: Final = Runbook(
+    title="Elections are not seen",
+    alerts=("CanaryEpochsUnknown", "CanaryQuorumUnknown"),
+    means=(
+        Step("What an election cuts off there, or which controller leads, is not known: neither good nor bad news."),
+    ),
+    real=(shared.FIRES, Step("See which part of the runner fails, and why.", run.FAILING, run.SUMMARY)),
+    stop=(
+        Step(
+            "Give the canary the rights that watch.epochs and watch.quorum need: Describe on the topics, Describe on "
+            "the cluster (docs/acl.md).",
+            run.CONFIG_CHECK,
+        ),
+    ),
+    extent=(Step("See whether brokers and controllers answer others: then it is the canary alone.", run.ANSWERING),),
+    recover=(
+        Step(
+            "See that it is answered again. Elections meanwhile are judged then, by where the epochs in the logs "
+            "begin; a high watermark that was told only meanwhile is not known.",
+            run.FAILING,
+        ),
+    ),
+    tell=(Step("The owners of the topics that are watched: since when their elections are not seen."),),
+)
+CONTROLLER: Final = Runbook(
+    title="A controller does not keep up",
+    alerts=("CanaryControllerBehind",),
+    means=(
+        Step(
+            "More than half of the controllers must keep up, or no leader is elected and no topic changed. Each one "
+            "that does not is one less that may fail."
+        ),
+    ),
+    real=(shared.FIRES, _CONTROLLERS),
+    stop=(Step("Restart no other controller, and take no other machine away, before it is back."),),
+    extent=(Step("See how many of the voters keep up, and whether it is also a broker.", run.QUORUM_LAG, run.BROKERS),),
+    recover=(
+        Step(
+            "Start it again on its own disk. One whose disk is lost is formatted anew and catches up by itself: one at "
+            "a time, while more than half of the others keep up."
+        ),
+    ),
+    tell=(Step("Whoever runs the controllers: which one, and since when."), shared.CLOSE),
+)

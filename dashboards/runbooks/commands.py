@@ -65,6 +65,8 @@ RECONCILED: Final = query('time() - canary_reconcile_last_success_timestamp_seco
 SCRUB: Final = query('canary_scrub_age_seconds{cluster="{cluster}"}')
 UNVERIFIED: Final = query('increase(canary_unverified_expired_total{cluster="{cluster}"}[1d]) > 0')
 WITHOUT_PROBE: Final = query('canary_brokers_without_probe{cluster="{cluster}"}')
+MIRRORS: Final = get("mirrors?cluster={cluster}")
+RECOVERY_POINT: Final = query('max by (source, topic) (canary_mirror_recovery_point_seconds{cluster="{cluster}"})')
 FINDINGS: Final = get("audit?cluster={cluster}")
 DRILLS: Final = get("drills")
 VIOLATIONS: Final = get("violations?cluster={cluster}&kind={kind}&state=open")
@@ -180,6 +182,7 @@ BATCHES: Final = Command(
     "broker",
     "crc: ",
 )
+COMPARE: Final = Command("canary replicas compare {topic} --partition {partition}", "canary")
 DIFF: Final = Command("diff {keep}/{topic}-{partition}.1 {keep}/{topic}-{partition}.2", "broker")
 EPOCHS: Final = Command(
     "grep -H '' {log_dir}/{topic}-{partition}/leader-epoch-checkpoint", "broker", "leader-epoch-checkpoint:"
@@ -227,6 +230,15 @@ RESET: Final = _tool(
     "--execute",
     "NEW-OFFSET",
 )
+
+# What a kept copy has, and the cluster does not.
+SALVAGE_COUNT: Final = Command(
+    "canary salvage --log-dir {keep} --epochs-from {cluster} --topic {topic} --dry-run", "canary"
+)
+SALVAGE: Final = Command(
+    "canary salvage --log-dir {keep} --epochs-from {cluster} --topic {topic} --out {keep}/salvaged", "canary"
+)
+REPLAY: Final = Command("canary salvage replay {keep}/salvaged --to-topic {topic}.salvaged --create", "canary")
 
 # A throwaway broker that serves what was kept.
 RESCUE_UP: Final = Command("canary lab up --directory {keep}/lab --brokers 1", "canary", "127.0.0.1")

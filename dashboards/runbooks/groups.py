@@ -90,14 +90,22 @@ MOVED: Final = Runbook(
 )
 UNKNOWN: Final = Runbook(
     title="What applications do is not known",
-    alerts=("CanaryGroupsUnknown", "CanaryTransactionsUnknown"),
-    means=(Step("A stuck group or a hanging transaction may be there: of what is not answered nothing can be said."),),
+    alerts=("CanaryGroupsUnknown", "CanaryTransactionsUnknown", "CanaryReplicasUnknown"),
+    means=(
+        Step(
+            "A stuck group, a hanging transaction or a replica that differs may be there: of what is not answered "
+            "nothing can be said."
+        ),
+    ),
     real=(shared.FIRES, Step("See which part of the runner fails, and why.", run.FAILING, run.SUMMARY)),
     stop=(
         Step(
-            "Give the canary the rights that watch.groups and watch.transactions need: Describe on the groups, "
-            "Describe and Read on the topics (docs/acl.md).",
+            "Give the canary the rights that watch.groups, watch.transactions and watch.replicas need: Describe on the "
+            "groups, Describe and Read on the topics (docs/acl.md).",
             run.CONFIG_CHECK,
+        ),
+        Step(
+            "Bring replicas back that are not in sync: only those that are in sync are compared.", run.UNDER_REPLICATED
         ),
     ),
     extent=(

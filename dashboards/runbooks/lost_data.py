@@ -29,6 +29,8 @@ EXTENT: Final = (
     shared.READ_EVERYTHING,
 )
 RECOVER: Final = (
+    shared.SALVAGE,
+    shared.REPLAY,
     shared.RESCUE,
     shared.READ_THE_RESCUED,
     shared.WRITE_AGAIN,
@@ -226,4 +228,60 @@ ALTERED: Final = Runbook(
         shared.WRITE_AGAIN,
     ),
     tell=(shared.TELL_OWNERS, shared.EXPORT, shared.CLOSE_LOST),
+)
+DIVERGED: Final = Runbook(
+    title="Replicas of a partition differ",
+    kinds=("replica-divergence",),
+    means=(
+        Step(
+            "In-sync replicas hold the same records up to the high watermark. One that lacks some, has others, or has "
+            "a batch with a wrong CRC, gives them out as soon as it leads, or at once to consumers that read from it. "
+            "Nothing is lost as long as another replica has the records."
+        ),
+        Step(
+            "With three replicas the one that differs from the others is named; with two it is said that they differ. "
+            "A wrong CRC names its broker in any case."
+        ),
+    ),
+    real=(
+        shared.ON_THE_PAGES,
+        Step("Compare once more, by hand. It reads twice where something differs.", run.COMPARE),
+        Step(
+            "If the topic was compacted before, and is not any more, brokers may have removed different records then: "
+            "each record that is missing has a later one of its key.",
+            run.SETTINGS,
+        ),
+        Step("On the brokers: the batches of both replicas, and where they differ.", run.BATCHES, run.DIFF),
+    ),
+    stop=(
+        Step(
+            "Do not restart the brokers of the sound replicas, and do not move the leadership to the odd one. If the "
+            "odd one leads, have the consumers that mind paused; what it lacks they have missed already."
+        ),
+        shared.PRESERVE,
+        shared.UNCLEAN_OFF,
+    ),
+    extent=(
+        Step("Compare the other partitions of that broker, topic by topic, without --partition.", run.COMPARE),
+        Step("Look at the broker's disk: what harmed one batch may harm others.", run.KERNEL, run.DISKS),
+    ),
+    recover=(
+        Step(
+            "If the odd one leads, give the leadership to a sound replica first: make that the preferred one "
+            "(kafka-reassign-partitions.sh), then elect it.",
+            run.ELECT_PREFERRED,
+        ),
+        Step(
+            "Let the odd follower copy its replica anew from a leader that is sound: move the replica to another "
+            "broker and back (kafka-reassign-partitions.sh), which deletes the bad copy only when the new one is in "
+            "sync.",
+            run.REASSIGNMENTS,
+        ),
+        Step("Compare again: it has to end with status 0.", run.COMPARE),
+    ),
+    tell=(
+        Step("The owners of the topic: which offsets differ, on which broker, and since when it may have led."),
+        shared.EXPORT,
+        shared.CLOSE_LOST,
+    ),
 )

@@ -80,10 +80,22 @@ READ_EVERYTHING: Final = Step(
     run.RECONCILE,
     run.RECONCILIATIONS,
 )
+SALVAGE: Final = Step(
+    "Salvage what the kept copy has and the cluster does not: count it first, then write it to files, which hold keys "
+    "and values. A collision is a record whose key has a newer one now; undecided are those of transactions whose end "
+    "the copy does not have. If it was made again since, the topic is another one, and that is said.",
+    run.SALVAGE_COUNT,
+    run.SALVAGE,
+)
+REPLAY: Final = Step(
+    "Give the owners the salvaged records as a topic of their own, in order, with the same partitions, keys and "
+    "timestamps; it is read back and compared at the end.",
+    run.REPLAY,
+)
 RESCUE: Final = Step(
-    "Serve the kept copy from a throwaway broker, the canary's own lab (it needs Java 17): start it, make an empty "
-    "topic that expires nothing, put the kept segments in place of its own, start it again. Never point a broker of "
-    "the real cluster at a copy that others may need.",
+    "Or, to look around in it, serve the kept copy from a throwaway broker, the canary's own lab (it needs Java 17): "
+    "start it, make an empty topic that expires nothing, put the kept segments in place of its own, start it again. "
+    "Never point a broker of the real cluster at a copy that others may need.",
     run.RESCUE_UP,
     run.RESCUE_TOPIC,
     run.RESCUE_FILL,

@@ -43,13 +43,14 @@ def wanted(
         raise BadInputError("--keep", "what the next night compares with is replaced by nights alone", remedy)
     found = []
     for cluster in chosen(settings, clusters):
+        if not (topics or cluster.digests.topics):
+            continue
         one = wanted_of(cluster, reachable(settings, cluster))
         one = replace(one, topics=tuple(topics) or one.topics)
         folder = (
             folder_of(settings, cluster.name) if against is None else f"{against.rstrip('/')}/{safe_name(one.cluster)}"
         )
-        if one.topics:
-            found.append((one, folder))
+        found.append((one, folder))
     if not found:
         raise BadInputError(
             "settings, clusters", "no topic has digests", "set digests.topics, or name one with --topic"

@@ -120,6 +120,8 @@ class Kept:
 
     def retained(self, tree: Tree, start: int) -> Tree:
         """Return the tree that begins at ``start``: without the leaves of which everything has expired."""
+        if start <= tree.start:
+            return tree
         chunks = {number: one for number, one in tree.chunks.items() if (number + 1) * _OFFSETS > start}
         low = start >> BITS << BITS
         return self.replaced(replace(tree, start=start, chunks=chunks), low // _OFFSETS * _OFFSETS, low, Leaves.none())

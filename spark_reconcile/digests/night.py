@@ -138,14 +138,21 @@ class _Run:
         self._spans: dict[Place, Span] = {}
         self._trees: dict[Place, Tree] = {}
         self._verified: dict[Place, int] = {}
+        self._tails: dict[Place, tuple[int, Differences]] = {}
+        """Of each partition whose last known leaf is what it was: its first offset, and what was compared."""
 
     def done(self) -> tuple[Digested, Trees]:
         """Do every step; return the result and the trees of now."""
         at_ns = time.time_ns()
         self._ask()
         cut = self._cut()
+        again = [*self._again({one.place for one in cut})]
+        for place in {one.place for one in again if one.end > self._tails.get(one.place, (one.end,))[0]}:
+            del self._tails[place]  # it is counted when it is read again
+        for place, (_, found) in self._tails.items():
+            self._count(place, found)
         self._verify(cut)
-        self._verify([*self._again({one.place for one in cut})])
+        self._verify(again)
         self._append()
         result = self._result
         result.findings = _joined(result.findings)
@@ -227,7 +234,7 @@ class _Run:
                 if found:
                     whole[place] = Range(place, max(span.start, tree.start), tree.end)
                 else:
-                    self._count(place, found)
+                    self._tails[place] = piece.range.start, found
         return list(whole.values())
 
     def _again(self, whole: set[Place]) -> Iterator[Range]:

@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 import structlog
 
 from canary.settings import Settings, UserError, load
+from canary.threads.ending import ended_by_sigterm
 from spark_reconcile.digests import demand
 from spark_reconcile.digests.findings import sentences
 from spark_reconcile.dump import fingerprints
@@ -344,7 +345,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     settings = load(options.config, os.environ)
     ticket = Ticket(options.reconciliation, options.holder, options.cluster)
-    with session.ended_by_sigterm():
+    with ended_by_sigterm():
         try:
             with (
                 Store.connect(settings.store.url.get_secret_value(), timeout=60) as store,

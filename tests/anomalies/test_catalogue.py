@@ -16,6 +16,8 @@ int-poll-skip int-nonmonotonic-poll int-send-skip int-nonmonotonic-send nonmonot
 zombie-write truncation offset-regression committed-offset-regression early-expiry offline-partition isr-of-one
 under-min-isr isr-below-half under-replicated unclean-election leader-epoch-regression topic-recreated another-cluster
 clock-skew blind memory-lost stalled group-stuck group-reset group-offsets-expired hanging-transaction
+replica-divergence
+mirror-gap mirror-offset-skips mirror-copies
 record-lost record-changed
 """.splitlines()
     for name in line.split()

@@ -161,32 +161,35 @@ def test_commands_are_filled_in_the_most_urgent_first() -> None:
     ranges = lost_ranges([stored(40, 9)])
     holders = [Broker(2, "kafka-2:9092", there=False), Broker(1, "kafka-1:9092")]
     unclean = Cause("unclean election", "")
-    steps = first_steps("probes", 0, ranges, holders, "kafka-1:9092", unclean)
-    copy, dump, forbid, describe, other = steps
-    assert copy.command == 'cp -a "${LOG_DIR:?log.dirs of broker 2}"/probes-0 /var/tmp/probes-0.broker-2'
+    steps = first_steps("prod eu", "probes", 0, ranges, holders, "kafka-1:9092", unclean)
+    copy, dump, salvage, forbid, describe, other = steps
+    assert copy.command == (
+        'mkdir -p /var/tmp/broker-2 && cp -a "${LOG_DIR:?log.dirs of broker 2}"/probes-0 /var/tmp/broker-2/'
+    )
     assert "before it starts again" in copy.words
     assert (copy.where, other.where) == ("broker 2 (kafka-2)", "broker 1 (kafka-1)")
     assert "--print-data-log | awk '$2 == \"offset:\" && $3 >= 40 && $3 <= 48'" in dump.command
-    assert "probes-0.broker-2/*.log" in dump.command
+    assert "/broker-2/probes-0/*.log" in dump.command
+    assert salvage.command == "canary salvage --log-dir /var/tmp/broker-2/probes-0 --epochs-from 'prod eu' --dry-run"
     assert forbid.command.endswith("--entity-name probes --alter --add-config unclean.leader.election.enable=false")
     assert describe.command == "kafka-topics.sh --bootstrap-server kafka-1:9092 --describe --topic probes"
-    asked = first_steps("probes", 0, ranges, holders, "", UNKNOWN)[2]
+    asked = first_steps("c", "probes", 0, ranges, holders, "", UNKNOWN)[3]
     assert "--alter" not in asked.command
     assert '--bootstrap-server "${BOOTSTRAP:?host:port of a broker}"' in asked.command
 
 
 def test_a_name_cannot_leave_its_argument() -> None:
     for step in first_steps(
-        "x; rm -rf ~", 0, lost_ranges([stored(0, topic="x; rm -rf ~")]), [Broker(1)], "a;b", UNKNOWN
+        "c; rm x", "x; rm -rf ~", 0, lost_ranges([stored(0, topic="x; rm -rf ~")]), [Broker(1)], "a;b", UNKNOWN
     ):
         assert not {"rm", "rm;", "b"} & set(shlex.split(step.command)), step.command
 
 
 def test_where_nothing_is_lost_nothing_is_copied() -> None:
-    assert [one.command[:15] for one in first_steps("probes", 0, [], [Broker(1)], "a:1", UNKNOWN)] == [
+    assert [one.command[:15] for one in first_steps("c", "probes", 0, [], [Broker(1)], "a:1", UNKNOWN)] == [
         "kafka-topics.sh"
     ]
-    assert first_steps("", None, [], [], "", UNKNOWN) == []
+    assert first_steps("c", "", None, [], [], "", UNKNOWN) == []
 
 
 def test_the_log_around_is_there_with_the_violation_before_the_probe_log_is() -> None:
@@ -253,4 +256,4 @@ def test_the_answers_are_data_too(client: Client, store: Store) -> None:
     assert body["cause"]["kind"] == "unclean election"
     assert body["brokers"] == {"1": "h1:9092", "2": "h2:9092"}
     assert body["steps"][0]["where"] == "broker 1 (h1)"
-    assert "--bootstrap-server h1:9092" in body["steps"][2]["command"]
+    assert "--bootstrap-server h1:9092" in body["steps"][3]["command"]

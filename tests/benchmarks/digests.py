@@ -90,8 +90,15 @@ def spending() -> Iterator[Spent]:
 def _cpu() -> float:
     """Return the CPU-seconds of this process and of the JVM, which is one of its children, but no broker's."""
     own = psutil.Process()
-    mine = [own, *(one for one in own.children(recursive=True) if "SparkSubmit" in " ".join(one.cmdline()))]
+    mine = [own, *filter(_is_spark, own.children(recursive=True))]
     return sum(sum(one.cpu_times()[:2]) for one in mine)
+
+
+def _is_spark(process: psutil.Process) -> bool:
+    try:
+        return "SparkSubmit" in " ".join(process.cmdline())
+    except psutil.Error:  # it has ended
+        return False
 
 
 def bare(spark: SparkSession, bootstrap: str, topic: str, end: int) -> None:

@@ -34,6 +34,8 @@ def commands(of: typer.Typer, before: tuple[str, ...] = ()) -> Iterator[tuple[st
         yield (*before, str(command.name))
     for group in of.registered_groups:
         assert group.typer_instance is not None
+        if group.typer_instance.info.invoke_without_command is True:
+            yield (*before, str(group.name))
         yield from commands(group.typer_instance, (*before, str(group.name)))
 
 

@@ -300,6 +300,15 @@ GAUGES = {
     "CanaryBrokersWithoutProbe": ("canary_brokers_without_probe", 'cluster="prod"', "0x20 1x160 0x100"),
     "CanaryAuditCritical": ("canary_audit_findings", 'cluster="prod", severity="critical"', "0x20 1x80 0x100"),
     "CanaryGroupsUnknown": ("canary_groups_unknown", 'cluster="prod"', "0x20 2x80 0x100"),
+    "CanaryEpochsUnknown": ("canary_epochs_unknown", 'cluster="prod"', "0x20 3x80 0x100"),
+    "CanaryQuorumUnknown": ("canary_quorum_unknown", 'cluster="prod"', "0x20 1x80 0x100"),
+    "CanaryControllerBehind": (
+        "canary_quorum_voter_behind_seconds",
+        'cluster="prod", node="3001"',
+        "0x20 90x80 0x100",
+    ),
+    "CanaryReplicasUnknown": ("canary_replicas_unknown", 'cluster="prod"', "0x20 1x320 0x100"),
+    "CanaryMirrorUnknown": ("canary_mirror_unknown", 'cluster="prod", source="dc1", topic="t"', "0x20 1x80 0x100"),
     "CanaryTransactionsUnknown": ("canary_transactions_unknown", 'cluster="prod"', "0x20 1x80 0x100"),
 }
 
@@ -311,6 +320,15 @@ def test_a_gauge_that_stays_bad_fires_and_resolves(alert: str, tmp_path: Path) -
     over = int(bad) + 5 + int(DESCRIPTIONS[alert].keep.removesuffix("0s").removesuffix("m") or 0)
     times = {"5m": False, f"{int(bad)}m": True, f"{over}m": False}
     firing(alert, both(name, labels, values), times, tmp_path)
+
+
+def test_a_mirror_that_is_further_behind_than_its_bound_fires_and_one_within_it_does_not(tmp_path: Path) -> None:
+    labels = 'cluster="prod", source="dc1", topic="t"'
+    bound = both("canary_mirror_recovery_point_objective_seconds", labels, "60x200")
+    behind = both("canary_mirror_recovery_point_seconds", labels, "5x20 90x60 5x40")
+    firing("CanaryMirrorBehind", bound | behind, {"5m": False, "12m": True, "22m": False, "28m": False}, tmp_path)
+    unknown = both("canary_mirror_recovery_point_seconds", labels, "50x20 _x100")
+    firing("CanaryMirrorBehind", bound | unknown, {"5m": False, "20m": False}, tmp_path)
 
 
 COUNTERS = {
@@ -497,6 +515,7 @@ def test_every_alert_is_tried() -> None:
     tried = {alert_name(kind) for kind in CRITICAL} | set(GAUGES) | set(COUNTERS)
     tried |= {
         "CanaryAlertTest",
+        "CanaryDigestStale",
         "CanaryGroupStuck",
         "CanaryGroupReset",
         "CanaryGroupOffsetsExpired",

@@ -65,6 +65,9 @@ OFF = {
     "canary_group_partitions": "the same",
     "canary_hanging_transactions": "the same",
     "canary_transactions_unknown": "the same",
+    "canary_epochs_": "no elections are watched: see tests.runner.test_unclean_election",
+    "canary_quorum_": "the same",
+    "canary_mirror_": "nothing is mirrored: see tests.watching.test_mirrormaker",
     "canary:objective_": "recorded of hours and days: see tests.dashboards.test_budgets_burn",
 }
 """Metrics whose feature is off here, and why."""

@@ -99,5 +99,5 @@ def test_a_command_is_copied_with_one_press(browser: Browser, incident: str) -> 
     page.get_by_role("button", name="Copied").wait_for()
     copied = page.evaluate("navigator.clipboard.readText()")
     assert copied == page.locator("[data-command]").first.inner_text()
-    assert copied.startswith("cp -a ")
+    assert "cp -a " in copied
     context.close()

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 PATIENCE_S = 120.0
 BYTES = st.none() | st.binary(max_size=70)
 RECORDS = st.lists(
-    st.tuples(BYTES, BYTES, st.lists(st.tuples(st.text(max_size=9), BYTES), max_size=5)), min_size=500, max_size=1000
+    st.tuples(BYTES, BYTES, st.lists(st.tuples(st.text(max_size=9), BYTES), max_size=5)), min_size=100, max_size=200
 )
 
 

@@ -15,6 +15,7 @@ from canary.anomalies.violation import Records, Violation
 from canary.facts import MemoryLost
 from canary.probe.identity import Identity
 from canary.settings import Settings, UserError, load
+from canary.settings.watch import DigestsSettings
 from spark_reconcile.dump.kept_dump import FULL_EVERY_NS
 from spark_reconcile.nightly import run
 from spark_reconcile.nightly.scheduler import Ticket
@@ -82,6 +83,12 @@ class Nights:
             folder.mkdir(parents=True, exist_ok=True)
             pq.write_table(arrow(content, table), folder / "c.parquet")
 
+    def digest(self) -> None:
+        """Have the nights digest the topic, too, as if an application wrote it."""
+        (cluster,) = self.settings.clusters
+        cluster = cluster.model_copy(update={"digests": DigestsSettings(topics=(self.topic,))})  # type: ignore[call-arg]
+        self.settings = self.settings.model_copy(update={"clusters": (cluster,)})
+
     def claim(self, by: str) -> Ticket:
         """Request a reconciliation and claim it."""
         self.store.reconciliations.request("c", by, time.time_ns())
@@ -118,6 +125,7 @@ def forgotten(at_ns: int) -> list[Violation]:
 def test_a_night_twice_is_one_violation_with_two_sightings(nights: Nights) -> None:
     nights.writer.probes(0, 20)
     nights.ship(22)  # two more than there are: the tail was destroyed
+    nights.digest()
     outcome, row = nights.reconcile()
     assert (outcome.violations, outcome.new) == (2, 2)
     assert (row.state, row.verdicts) == ("succeeded", {"survived": 20, "lost": 2})
@@ -128,6 +136,9 @@ def test_a_night_twice_is_one_violation_with_two_sightings(nights: Nights) -> No
     assert "2 of 22 acknowledged probes lost" in Path(row.report).read_text()
     outcome, second = nights.reconcile()
     assert outcome.new == 0
+    digests = [{name: one.summary["digests"][name] for name in ("records", "verified")} for one in (row, second)]
+    assert digests == [{"records": 20, "verified": 0}, {"records": 20, "verified": 20}]
+    assert "20 records in 2 partitions are known" in Path(row.report).read_text()
     found = nights.store.violations.page().items
     lost = Identity(7, 1, 0, 20)
     online = Violation(

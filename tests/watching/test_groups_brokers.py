@@ -29,10 +29,13 @@ from kafka.structs import TopicPartition as Place
 
 from canary.anomalies.groups.rounds import Groups, PlaceView
 from canary.anomalies.groups.stable import Stable
+from canary.facts import EpochSeen, QuorumSeen
 from canary.lab import NodeProperties
 from canary.lab.state import CONTROLLER, free_ports
 from canary.settings.credentials import token_of
 from canary.threads.ports import SteadyClock
+from canary.watching.elections.epoch_watcher import EpochWatcher
+from canary.watching.elections.quorum_watcher import QuorumWatcher
 from canary.watching.groups.group_watcher import GroupWatcher
 from canary.watching.groups.transaction_watcher import TransactionWatcher
 from canary.wire.client import opened
@@ -40,8 +43,10 @@ from canary.wire.errors import WireError
 from canary.wire.transactions import open_in
 from tests.runner.test_credentials import unsigned
 from tests.support.certificates import self_signed
+from tests.support.heard import Heard
 from tests.support.labs import Watched
 from tests.support.process import Canary
+from tests.support.recording import Recording
 from tests.support.waiting import until
 
 if TYPE_CHECKING:
@@ -119,21 +124,6 @@ def produce(config: dict[str, Any], name: str, records: int) -> None:
     for _ in range(records):
         producer.produce(name, b"order", partition=0)
     assert producer.flush(30) == 0
-
-
-class Heard:
-    """What a watcher has reported."""
-
-    def __init__(self) -> None:
-        self.said: list[Violation] = []
-        self.over: list[Violation] = []
-
-    def __call__(self, said: Sequence[Violation], over: Sequence[Violation]) -> None:
-        self.said += said
-        self.over += over
-
-    def first(self, kind: str) -> Violation | None:
-        return next((one for one in self.said if one.kind == kind), None)
 
 
 def watching(config: dict[str, Any], heard: Heard, names: Sequence[str], patience_s: float = 1.0) -> GroupWatcher:
@@ -305,13 +295,24 @@ def test_a_right_that_is_missing_is_said_and_what_it_hides_is_unknown(
     produce(open_to_all, name, 5)
     with closing(Consumer({**open_to_all, "group.id": group})) as reader:
         reader.commit(offsets=[TopicPartition(name, 0, 2)], asynchronous=False)
-    heard = Heard()
+    heard, inbox = Heard(), Recording()
     config = login(secure, "PLAIN")
+    epochs = EpochWatcher(config, [name], [], inbox, SteadyClock(), 0.2)
+    quorum = QuorumWatcher(config, inbox, SteadyClock(), 0.2)
     groups = watching(config, heard, [group])
     transactions = TransactionWatcher(config, [name], Stable("b:1"), heard, SteadyClock(), interval_s=0.2, after_s=1.0)
-    groups.start()
-    transactions.start()
+    parts = (groups, transactions, epochs, quorum)
+    for part in parts:
+        part.start()
     try:
+        until(lambda: epochs.failing and quorum.failing, 30, "elections are refused")
+        assert "TOPIC_AUTHORIZATION_FAILED" in str(epochs.failing)
+        assert "CLUSTER_AUTHORIZATION_FAILED" in str(quorum.failing)
+        assert epochs.latest is not None
+        assert epochs.latest.unknown == 1
+        assert quorum.latest is not None
+        assert [(one.name, one.value) for one in quorum.latest.measurements()] == [("canary_quorum_unknown", 1)]
+        assert inbox.facts == []
         until(lambda: groups.failing, 30, "it is refused")
         assert groups.failing is not None
         assert "GROUP_AUTHORIZATION_FAILED" in groups.failing
@@ -328,10 +329,13 @@ def test_a_right_that_is_missing_is_said_and_what_it_hides_is_unknown(
         until(lambda: groups.failing is None, 30, "Describe is enough")
         until(lambda: groups.latest and groups.latest.groups[0].lag == 3, 30, "its lag is known")
         until(lambda: transactions.latest and transactions.latest.unknown is None, 30, "Describe is enough")
+        permit(admin, ResourceType.BROKER, "kafka-cluster", AclOperation.DESCRIBE)
+        until(lambda: epochs.failing is None and epochs.latest and not epochs.latest.unknown, 30, "Describe is enough")
+        until(lambda: quorum.failing is None and quorum.latest and not quorum.latest.unknown, 30, "Describe is enough")
+        assert {type(one) for one in inbox.facts} == {EpochSeen, QuorumSeen}
         assert heard.said == []
     finally:
-        assert groups.stop(20)
-        assert transactions.stop(20)
+        assert all(part.stop(20) for part in parts)
 
 
 def test_a_canary_whose_settings_name_a_group_shows_it(

@@ -462,8 +462,10 @@ NEVER: dict[str, str] = {
     "phantom": "whatever is in a log of the world was sent by a canary",
     "clock-skew": "the topics of the world have CreateTime",
     "offset-regression": "no other topic's offsets are watched",
+    "replica-divergence": "no replicas are compared",
     **dict.fromkeys(
         ("group-stuck", "group-reset", "group-offsets-expired", "hanging-transaction"), "no application is watched"
     ),
+    **dict.fromkeys(("mirror-gap", "mirror-offset-skips", "mirror-copies"), "nothing is mirrored"),
 }
 """Kinds that must not be said at all, and why. All others are a gauge (`unseen`) or of other engines."""

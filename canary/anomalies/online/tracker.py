@@ -9,7 +9,7 @@ from canary.anomalies.online.losses import log_end, random_reads, requests, rere
 from canary.anomalies.online.rules import cluster, memory, phantoms, positions, reads, relays, sends, transactions
 from canary.anomalies.online.scope import Findings, Scope
 from canary.anomalies.online.state import State
-from canary.anomalies.online.topology import conditions, elections, regressions, timeline
+from canary.anomalies.online.topology import conditions, elections, lineages, regressions, timeline
 from canary.anomalies.violation import Violation
 from canary.facts.batch import runs
 
@@ -53,6 +53,8 @@ _HANDLERS: dict[type[f.Fact], Callable[[Scope, Any], None]] = {
     f.WatchedConfigured: timeline.configured,
     f.WatchedListed: regressions.listed,
     f.TopologySeen: timeline.topology_seen,
+    f.EpochSeen: lineages.seen,
+    f.QuorumSeen: timeline.quorum_seen,
 }
 _RUNS: dict[type[f.Fact], Callable[[Scope, Any], None]] = {
     f.Polled: reads.polled,

@@ -146,9 +146,10 @@ def _reconcile_text(report: Report, out: str) -> str:
 def started(name: str, master: str | None, *, kafka: bool = False, light: bool = False) -> Iterator[Any]:
     """Start Spark, and show the progress of its stages while the block runs."""
     from canary.cli import progress  # noqa: PLC0415  # structlog takes its time
+    from canary.threads.ending import ended_by_sigterm  # noqa: PLC0415
     from spark_reconcile.job import session as spark_session  # noqa: PLC0415
 
-    with spark_session.ended_by_sigterm(), progress.shown() as show:
+    with ended_by_sigterm(), progress.shown() as show:
         show("starting Spark", 0, 1)
         with spark_session.session(name, master=master, kafka=kafka, light=light) as spark:
             show("starting Spark", 1, 1)

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from canary.drills.rig.result import Brokers
     from canary.drills.stage import Stage
     from canary.lab import Lab
-    from canary.settings import ClusterSettings, Settings
     from storage.store.values import DrillRun
 
 _NOT_POSSIBLE = 3
@@ -40,7 +39,7 @@ def perform(entries: Sequence[Entry], name: str, page_within: str, *, json: bool
     runs: list[DrillRun] = []
     with session.open_store(settings) as store:
         live = Live(
-            cluster=session.with_address(settings, _cluster(settings, name)),
+            cluster=session.with_address(settings, session.cluster_named(settings, name)),
             store=store,
             actor="command line",
             page_s=page_s,
@@ -59,13 +58,6 @@ def perform(entries: Sequence[Entry], name: str, page_within: str, *, json: bool
         raise typer.Exit(1)
 
 
-def _cluster(settings: Settings, name: str) -> ClusterSettings:
-    found = next((one for one in settings.clusters if one.name == name), None)
-    if found is None:
-        raise UserError(f"there is no cluster {name}; there are: {', '.join(one.name for one in settings.clusters)}")
-    return found
-
-
 def owned(name: str, confirmed: str) -> Brokers:
     """Return what gives the brokers of a cluster that may be broken: those that a running ``canary up`` embeds.
 
@@ -77,7 +69,7 @@ def owned(name: str, confirmed: str) -> Brokers:
     if confirmed != name:
         raise UserError(f"--i-own-this-cluster {confirmed} is not --cluster {name}: nothing is broken")
     settings = session.load_settings()
-    cluster = _cluster(settings, name)
+    cluster = session.cluster_named(settings, name)
     if not cluster.embedded:
         raise UserError(f"{name} is not the embedded cluster of `canary up`: only its brokers can be broken from here")
     found = Lab.attach(settings.lab.directory)

@@ -14,7 +14,6 @@ from canary.probing.readers.random_reads import RandomReader
 from canary.probing.readers.reread import RereadWorker
 from canary.probing.readers.scrub import Scrubber
 from canary.runner.cluster import audit, wiring
-from canary.runner.cluster.applications import Applications
 from canary.runner.cluster.connection import Connection, NoAnswerError
 from canary.runner.cluster.identities import Identities
 from canary.runner.cluster.memory import Predecessors
@@ -23,6 +22,7 @@ from canary.runner.cluster.workloads import TopicProbes
 from canary.runner.context import ClusterContext
 from canary.runner.supervision.supervisor import Supervisor
 from canary.runner.topics import probe_topics
+from canary.runner.watching.besides import Besides
 from canary.settings import admin_config, consumer_config
 from canary.threads import system
 from canary.threads.worker import Worker, stop_together
@@ -48,7 +48,7 @@ class ClusterClients:
         supervisor: starts the parts, and starts them again.
         installation: the store's, which is in the tag of our records.
         published: returns the last view.
-        report: takes what is found in groups and transactions of applications.
+        report: takes what is found besides the probes.
         first_samples: the number of the first sample of each watcher, each above those of the watcher before.
         sending: False to read again only what was promised before, and to send nothing.
     """
@@ -67,7 +67,7 @@ class ClusterClients:
     ) -> None:
         self.probes: dict[str, TopicProbes] = {}
         self.auditor = self._new_auditor(context)
-        self.applications = Applications(context, report)
+        self.besides = Besides(context, report)
         self._context = context
         self._connection = connection
         self._supervisor = supervisor
@@ -128,7 +128,7 @@ class ClusterClients:
         self._supervisor.leave(*self._observers())
         writers = [writer for probes in self.probes.values() for writer in probes.writers.values()]
         stop_together([*writers, *self._readers(), *self._observers()], STOP_S)
-        self.applications.leave()
+        self.besides.leave()
         identities = [each for probes in self.probes.values() for each in probes.identities.values()]
         return {(each.topic, each.mode): (each.first, each.generation) for each in identities}
 
@@ -185,18 +185,18 @@ class ClusterClients:
     def _renew_clients(self) -> None:
         """Replace every client by one that reads the changed credentials."""
         log.info("credentials_changed", cluster=self._context.cluster.name)
-        former = [part for part in (self._watcher, self.auditor, *self.applications.parts) if part is not None]
+        former = [part for part in (self._watcher, self.auditor, *self.besides.parts) if part is not None]
         self._supervisor.leave(*former)
         for part in former:
             part.ask_stop()
         self._connection.renew()
         self._watcher, self.auditor = self._new_watcher(), self._new_auditor(self._context)
-        self.applications.renew()
+        self.besides.renew()
         for probes in self.probes.values():
             probes.start_anew(self._published())
         for part in former:
             part.stop(STOP_S)
-        self._supervisor.begin(self._watcher, self.auditor, *self.applications.parts)
+        self._supervisor.begin(self._watcher, self.auditor, *self.besides.parts)
 
     def _new_watcher(self) -> Watcher:
         watch = self._context.cluster.watch
@@ -207,7 +207,7 @@ class ClusterClients:
             self._context.clock,
             self._context.settings.runner.watch_interval,
             first_sample=next(self._first_samples),
-            selection=Selection(watch.topics, watch.offsets),
+            selection=Selection((*watch.topics, *watch.epochs), watch.offsets),
         )
 
     @staticmethod
@@ -225,7 +225,7 @@ class ClusterClients:
 
     def _observers(self) -> list[Worker]:
         watcher = [] if self._watcher is None else [self._watcher]
-        return [self._rereads, self._scrubber, self._random_reader, *watcher, self.auditor, *self.applications.parts]
+        return [self._rereads, self._scrubber, self._random_reader, *watcher, self.auditor, *self.besides.parts]
 
     def _ensure(self, topic: str) -> bool:
         return probe_topics.ensure(self._connection.admin, self._context.cluster, topic)

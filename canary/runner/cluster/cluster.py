@@ -11,6 +11,7 @@ from canary.anomalies.online import Findings
 from canary.errors import FAILED
 from canary.facts import MemoryLost, RunnerStarted, ScrubAsked
 from canary.metrics.published import Published
+from canary.metrics.watched import Watched
 from canary.runner.cluster import memory, shares
 from canary.runner.cluster.clients import ClusterClients
 from canary.runner.cluster.connection import Connection
@@ -168,7 +169,7 @@ class ClusterRunner(Worker):
             self._clients = self._new_clients(judge, remembered)
             flusher.latest = lambda: judge.published
             flusher.audited = lambda: None if self._clients is None else self._clients.auditor.latest
-            flusher.watched = lambda: (None, None) if self._clients is None else self._clients.applications.latest
+            flusher.watched = lambda: Watched() if self._clients is None else self._clients.besides.latest
             flusher.troubles = lambda: self._supervisor.troubles(judge)
             flusher.forgotten = lambda lost: self._inbox.put([lost])
             shipper = Shipper(context, judge)

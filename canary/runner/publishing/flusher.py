@@ -14,9 +14,9 @@ from canary.anomalies.violation import Violation
 from canary.facts import MemoryLost
 from canary.metrics import Measurement
 from canary.metrics.findings import Audit
-from canary.metrics.groups import GroupsSeen, TransactionsSeen
 from canary.metrics.measuring import MEMBER
 from canary.metrics.published import Published, dumps
+from canary.metrics.watched import Watched
 from canary.runner.context import ClusterContext
 from canary.runner.publishing.troubles import Trouble, blindness, incarnation
 from canary.threads import system
@@ -88,8 +88,8 @@ class Flusher(Worker):
         """A view of so many facts, or fewer, is not shown: it would hide what was forgotten from the next start."""
         self.audited: Callable[[], tuple[int, Audit] | None] = lambda: None
         """Returns when the last audit was done (ns), and its outcome."""
-        self.watched: Callable[[], tuple[GroupsSeen | None, TransactionsSeen | None]] = lambda: (None, None)
-        """Returns what is known of groups and transactions of applications; None: nothing yet, or not watched."""
+        self.watched: Callable[[], Watched] = Watched
+        """Returns what is known of what is watched besides the probes."""
         self.troubles: Callable[[], Mapping[str, Trouble | None]] = dict
         """Returns, by part of the runner, what it cannot do now; None: it works."""
         self.forgotten: Callable[[MemoryLost], None] = lambda _: None
@@ -290,7 +290,7 @@ class Flusher(Worker):
             return
         audited = self.audited()
         done = None if audited is None else dataclasses.replace(audited[1], at_ns=audited[0])
-        groups, transactions = self.watched()
+        watched = self.watched()
         now_ns = self._clock.now_ns()
         members = {one.labels[0] for one in shown.measurements if one.name == MEMBER}
         # the clock never steps; the API's may have been set since
@@ -298,8 +298,10 @@ class Flusher(Worker):
         shown = dataclasses.replace(
             shown,
             audit=done,
-            groups=groups,
-            transactions=transactions,
+            groups=watched.groups,
+            transactions=watched.transactions,
+            replicas=watched.replicas,
+            mirrors=watched.mirrors,
             told_ns=now_ns + set_ns,
             troubles=tuple((one.words, one.blind) for one in parts.values() if one is not None),
             shard=(self._settings.share.index, self._settings.share.of),
@@ -307,7 +309,8 @@ class Flusher(Worker):
             objectives=self._settings.objectives.declared(),
             measurements=(
                 *shown.measurements,
-                *(one for part in (done, groups, transactions) if part is not None for one in part.measurements()),
+                *(() if done is None else done.measurements()),
+                *watched.measurements(),
                 *(Measurement("canary_part_failing", (part,), int(one is not None)) for part, one in parts.items()),
                 *self._certificates(),
                 *self._meters.measured(members, {str(number) for number in shown.brokers}),

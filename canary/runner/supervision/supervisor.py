@@ -26,8 +26,13 @@ from canary.threads import system
 from canary.threads.backoff import Pauses
 from canary.threads.worker import Worker
 from canary.watching.audit.auditor import Auditor
+from canary.watching.elections.asking import WireWatcher
+from canary.watching.elections.epoch_watcher import EpochWatcher
+from canary.watching.elections.quorum_watcher import QuorumWatcher
 from canary.watching.groups.group_watcher import GroupWatcher
 from canary.watching.groups.transaction_watcher import TransactionWatcher
+from canary.watching.mirrormaker.mirror_watcher import MirrorWatcher
+from canary.watching.replicas.scrubber import ReplicaScrubber
 from canary.watching.sampler import Watcher
 
 log = structlog.get_logger(__name__)
@@ -57,6 +62,10 @@ PARTS: Mapping[type, Rule] = {
     Auditor: Rule(again=True, needed=False),
     GroupWatcher: Rule(again=True, needed=False),
     TransactionWatcher: Rule(again=True, needed=False),
+    EpochWatcher: Rule(again=True, needed=False),
+    QuorumWatcher: Rule(again=True, needed=False),
+    ReplicaScrubber: Rule(again=True, needed=False),
+    MirrorWatcher: Rule(again=True, needed=False),
     Scrubber: Rule(again=True, needed=False),
     RandomReader: Rule(again=True, needed=False),
     RereadWorker: Rule(again=True, needed=True),
@@ -64,6 +73,8 @@ PARTS: Mapping[type, Rule] = {
     Writer: Rule(again=True, needed=True),  # TopicProbes makes a new one, under a new generation
 }
 """Every part of a cluster's runner, by its class or the base of that."""
+_SAYING = (Shipper, GroupWatcher, TransactionWatcher, ReplicaScrubber, WireWatcher, MirrorWatcher)
+"""Those that say themselves, as ``failing``, what they cannot do."""
 
 
 def rule_of(part: Worker) -> Rule:
@@ -143,7 +154,7 @@ class Supervisor(Worker):
             words = "facts come faster than they become durable, and nothing is sent until few of them wait"
             found["queue"] = Trouble(words, blind=True)
         for part in self._parts:
-            if isinstance(part, Shipper | GroupWatcher | TransactionWatcher) and part.failing is not None:
+            if isinstance(part, _SAYING) and part.failing is not None:
                 found[part.name] = Trouble(part.failing, blind=False)
         for what in self._pauses.failing():
             rule, failure = self._ended[what]

@@ -3,8 +3,8 @@
 Example: partition 3 of a topic has leader 1 from 10:00 and leader 2 from 10:05. That is two rows, of which the second
 has no end (``until_ns`` NULL) until the next change. A *place* is (subject, topic, number), see
 canary.anomalies.topology_change. Several runners of a cluster report the same change: the first report adds the row,
-and a report older than the last row of its place is a replay and adds none. The leader epoch is reported a moment after
-the leader: it completes a row that has none.
+and a report older than the last row of its place is a replay and adds none. The leader epoch, and the offset at which
+it begins, are reported a moment after the leader: they complete a row that has none.
 """
 
 from collections.abc import Sequence
@@ -22,7 +22,7 @@ from storage.store.rows import chunks, matching, value_of
 from storage.store.values import TopologyFilter, TopologySpan
 
 _Row = dict[str, Any]
-_STATE = ("leader", "replicas", "isr", "detail")
+_STATE = ("leader", "replicas", "isr")
 
 
 class Topology(Repository):
@@ -60,12 +60,8 @@ def _record(connection: Connection, cluster: str, changes: Sequence[TopologyChan
             continue
         place = (change.subject, change.topic, change.number)
         last = present.get(place)
-        epoch = change.leader_epoch
         if last is not None:
-            alike = all(last[name] == getattr(change, name) for name in _STATE)
-            if alike and last["leader_epoch"] is None and epoch is not None and change.at_ns >= last["at_ns"]:
-                last["leader_epoch"] = epoch
-            if change.at_ns <= last["at_ns"] or (alike and epoch in (None, last["leader_epoch"])):
+            if _says_no_more(change, last) or change.at_ns <= last["at_ns"]:
                 continue
             _end(last, change.at_ns)
         row = {**asdict(change), "id": system.token_hex(16), "cluster": cluster, "until_ns": None}
@@ -73,11 +69,29 @@ def _record(connection: Connection, cluster: str, changes: Sequence[TopologyChan
         present[place] = row
     for row, before in stored:
         if row != before:
-            changed = {name: row[name] for name in ("until_ns", "leader_epoch")}
+            changed = {name: row[name] for name in ("until_ns", "leader_epoch", "detail")}
             connection.execute(update(TOPOLOGY).where(TOPOLOGY.c.id == row["id"]).values(changed))
     for chunk in chunks(rows):
         connection.execute(insert(TOPOLOGY), chunk)
     return len(rows)
+
+
+def _says_no_more(change: TopologyChange, last: _Row) -> bool:
+    """Complete the last row of a place by what is told later; return whether it now has all that ``change`` says."""
+    of_partition = change.subject == "partition"  # its detail is where its epoch begins
+    if any(last[name] != getattr(change, name) for name in _STATE) or not (
+        of_partition or last["detail"] == change.detail
+    ):
+        return False
+    if change.leader_epoch is None:
+        return True
+    if last["leader_epoch"] is None and change.at_ns >= last["at_ns"]:
+        last["leader_epoch"] = change.leader_epoch
+    if last["leader_epoch"] != change.leader_epoch:
+        return False
+    if of_partition and change.detail:
+        last["detail"] = change.detail
+    return True
 
 
 def _present(connection: Connection, cluster: str, topics: list[str]) -> dict[tuple[str, str, int], _Row]:

@@ -57,6 +57,12 @@ def changed(scope: Scope, fact: f.PartitionSeen | f.WatchedPartition, place: Pla
     )
     while len(top.suspects) > _SUSPECTS_KEPT:
         del top.suspects[next(iter(top.suspects))]
+    lineage = top.lineages.get(key)
+    if lineage is None or lineage.cut is None or lineage.leader != fact.leader:
+        return
+    if fact.at_ns - lineage.cut_ns <= _CLOSE_NS:  # the cut was seen before its leader
+        top.suspects[key].elected = True
+        _report(scope, key, top.suspects[key], lineage.cut, "offset-regression")
 
 
 def epoch_placed(scope: Scope, key: tuple[str, int], leader: int) -> None:

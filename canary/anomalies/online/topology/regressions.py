@@ -23,15 +23,8 @@ def listed(scope: Scope, fact: f.WatchedListed) -> None:
     if fact.start < 0 or fact.end < fact.start:
         return
     key = (fact.topic, fact.partition)
-    before = top.topics.get(fact.topic)
-    if before is not None and fact.topic_id in before.dead_ids:
-        return  # a broker with old metadata
-    former_id = before.topic_id if before is not None else None
-    timeline.topic_seen(scope, fact.topic, fact.topic_id)
-    if former_id is not None and fact.topic_id is not None and fact.topic_id != former_id:
-        summary = f"topic {fact.topic} was deleted and made again"
-        evidence = {"former_topic_id": former_id, "topic_id": fact.topic_id, "promises_voided": 0}
-        scope.report("topic-recreated", Where(fact.topic), summary, evidence=evidence, by="watch")
+    if not of_present_topic(scope, fact.topic, fact.topic_id):
+        return
     known = top.ends.get(key)
     if not timeline.epoch_listed(scope, fact.topic, fact.partition, fact.leader_epoch):
         return  # a former leader
@@ -48,6 +41,20 @@ def listed(scope: Scope, fact: f.WatchedListed) -> None:
         known.doubt_end, known.doubt_epoch = fact.end, fact.leader_epoch
 
 
+def of_present_topic(scope: Scope, topic: str, topic_id: str | None) -> bool:
+    """Take the id of a topic that is not probed; return False if it is a former one's, by a broker's old metadata."""
+    before = scope.state.topology.topics.get(topic)
+    if before is not None and topic_id in before.dead_ids:
+        return False
+    former_id = before.topic_id if before is not None else None
+    timeline.topic_seen(scope, topic, topic_id)
+    if former_id is not None and topic_id is not None and topic_id != former_id:
+        summary = f"topic {topic} was deleted and made again"
+        evidence = {"former_topic_id": former_id, "topic_id": topic_id, "promises_voided": 0}
+        scope.report("topic-recreated", Where(topic), summary, evidence=evidence, by="watch")
+    return True
+
+
 def _look_again(scope: Scope, fact: f.WatchedListed, known: End, fresh: End) -> None:
     """Decide a doubt: the end is still lower, or was lower under a newer leader, or it was no cut."""
     newer = known.doubt_epoch is not None and known.epoch is not None and known.doubt_epoch > known.epoch
@@ -57,6 +64,9 @@ def _look_again(scope: Scope, fact: f.WatchedListed, known: End, fresh: End) -> 
     top.ends[key] = fresh
     if fact.end >= known.end and not newer:
         return
+    lineage = top.lineages.get(key)
+    if lineage is not None:  # its next epoch shows the same cut
+        lineage.said = max(lineage.said, fact.leader_epoch or 0)
     top.regressions[key] = top.regressions.get(key, 0) + 1
     cut = min(known.doubt_end, fact.end)
     evidence = {

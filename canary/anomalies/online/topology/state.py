@@ -45,6 +45,8 @@ class Place:
     at_ns: int
     isrs: list[list[int]] = field(default_factory=list)
     epoch: int | None = None
+    start: int | None = None
+    """The offset at which the leader's epoch begins, of a log whose epochs are watched."""
 
     @property
     def last_isr(self) -> list[int]:
@@ -143,6 +145,31 @@ class End:
 
 
 @dataclass(slots=True)
+class Lineage:
+    """The leader epochs of a log that the operator named.
+
+    Attributes:
+        topic_id: of the topic; None where the cluster has no ids.
+        epoch: the last one, which begins at offset ``start``.
+        leader: of that epoch, -1: not known.
+        end: up to where (exclusive) readers may have been given records in it or before; -1: not known.
+        end_epoch: in which epoch that was told.
+        said: what was cut when this epoch began, or one before, is reported by the ends of the log.
+        cut: from where on the log was cut when ``epoch`` began, at ``cut_ns``; None: it was not.
+    """
+
+    topic_id: str | None
+    epoch: int
+    leader: int
+    start: int
+    end: int
+    end_epoch: int
+    said: int = -1
+    cut: int | None = None
+    cut_ns: int = 0
+
+
+@dataclass(slots=True)
 class Epoch:
     """The leader epoch of a partition since ``at_ns``, and how many answers in a row had a lower one.
 
@@ -191,6 +218,9 @@ class Topology:
     suspects: dict[tuple[str, int], Suspect] = field(default_factory=dict)
     ends: dict[tuple[str, int], End] = field(default_factory=dict)
     epochs: dict[tuple[str, int], Epoch] = field(default_factory=dict)
+    lineages: dict[tuple[str, int], Lineage] = field(default_factory=dict)
+    quorum_epoch: int = -1
+    """The epoch of the controller, where the metadata quorum itself tells it; -1: it is not asked."""
     conditions: dict[tuple[str, str, int], Condition] = field(default_factory=dict)
     unclean: dict[tuple[str, int], int] = field(default_factory=dict)
     """Elections of leaders outside the last known ISR, ever."""

@@ -45,6 +45,7 @@ def runner_started(scope: Scope) -> None:
             place.leader = UNKNOWN_LEADER
     for end in scope.state.topology.ends.values():
         end.doubt_sample = None  # rounds are numbered anew
+    scope.state.topology.quorum_epoch = -1  # it may not be asked any more
 
 
 def topic_of(scope: Scope, name: str, *, ours: bool) -> Known:
@@ -83,6 +84,7 @@ def partition_seen(scope: Scope, fact: f.PartitionSeen | f.WatchedPartition, *, 
     elif key not in top.suspects:
         top.degraded.pop(key, None)
     scope.found.changes.append(_change(fact.topic, fact.partition, place))
+    epoch_begun(scope, key)
 
 
 def topic_seen(scope: Scope, name: str, topic_id: str | None) -> None:
@@ -121,6 +123,7 @@ def forget(scope: Scope, name: str, known: Known) -> None:
         top.suspects.pop(key, None)
         top.ends.pop(key, None)
         top.epochs.pop(key, None)
+        top.lineages.pop(key, None)
     known.partitions.clear()
 
 
@@ -152,7 +155,7 @@ def cluster_seen(scope: Scope, fact: f.ClusterSeen) -> None:
 def _controller(scope: Scope, fact: f.ClusterSeen, *, several: bool) -> None:
     """Believe a controller that is named again and again; a single live broker can only name itself."""
     top = scope.state.topology
-    if fact.controller is None or fact.controller == top.controller or not several:
+    if top.quorum_epoch >= 0 or fact.controller is None or fact.controller == top.controller or not several:
         top.controller_told = None
         return
     told = top.controller_told
@@ -161,10 +164,23 @@ def _controller(scope: Scope, fact: f.ClusterSeen, *, several: bool) -> None:
     told.times += 1
     if told.times < _CONTROLLER_TIMES:
         return
-    if top.controller is not None:
-        _event(scope, {"event": "controller-changed", "from": top.controller, "to": told.broker})
-    top.controller, top.controller_told = told.broker, None
-    scope.found.changes.append(TopologyChange(told.at_ns, "controller", "", 0, leader=told.broker))
+    _controller_is(scope, told.broker, told.at_ns)
+
+
+def quorum_seen(scope: Scope, fact: f.QuorumSeen) -> None:
+    """The controller that leads the metadata quorum: what brokers name in its place is no matter any more."""
+    top = scope.state.topology
+    if (fact.controller, fact.leader_epoch) != (top.controller, top.quorum_epoch):
+        _controller_is(scope, fact.controller, fact.at_ns, fact.leader_epoch)
+    top.quorum_epoch = fact.leader_epoch
+
+
+def _controller_is(scope: Scope, number: int, at_ns: int, epoch: int | None = None) -> None:
+    top = scope.state.topology
+    if top.controller is not None and top.controller != number:
+        _event(scope, {"event": "controller-changed", "from": top.controller, "to": number})
+    top.controller, top.controller_told = number, None
+    scope.found.changes.append(TopologyChange(at_ns, "controller", "", 0, leader=number, leader_epoch=epoch))
 
 
 def broker_seen(scope: Scope, fact: f.BrokerSeen) -> None:
@@ -262,7 +278,24 @@ def _epoch_over(scope: Scope, key: tuple[str, int], place: Place, at_ns: int) ->
     known = scope.state.topology.epochs.get(key)
     if known is not None and place.leader != UNKNOWN_LEADER:
         known.former = at_ns - known.at_ns > _EPOCH_FIRST_NS
-    place.epoch = None
+    place.epoch = place.start = None
+
+
+def epoch_begun(scope: Scope, key: tuple[str, int]) -> None:
+    """Place the epoch of a log whose epochs are watched at its leader, once that is seen to lead."""
+    top = scope.state.topology
+    lineage, seen = top.lineages.get(key), top.topics.get(key[0])
+    place = seen.partitions.get(key[1]) if seen is not None else None
+    if lineage is None or place is None or place.leader < 0 or place.leader != lineage.leader:
+        return
+    known = top.epochs.get(key)
+    if known is not None and lineage.epoch < known.epoch:
+        return
+    if known is not None and lineage.epoch == known.epoch:
+        known.former = False
+    if epoch_listed(scope, *key, lineage.epoch) and (place.epoch, place.start) == (lineage.epoch, None):
+        place.start = lineage.start
+        scope.found.changes.append(_change(*key, place, scope.state.now_ns))
 
 
 def _place_epoch(scope: Scope, topic: str, partition: int, epoch: int) -> None:
@@ -270,7 +303,7 @@ def _place_epoch(scope: Scope, topic: str, partition: int, epoch: int) -> None:
     place = seen.partitions.get(partition) if seen is not None else None
     if place is None or place.leader < 0 or place.epoch == epoch:
         return
-    place.epoch = epoch
+    place.epoch, place.start = epoch, None
     elections.epoch_placed(scope, (topic, partition), place.leader)
     scope.found.changes.append(_change(topic, partition, place, scope.state.now_ns))
 
@@ -319,9 +352,8 @@ def _event(scope: Scope, event: dict[str, Any]) -> None:
 def _change(topic: str, partition: int, place: Place, at_ns: int | None = None) -> TopologyChange:
     since_ns = place.at_ns if at_ns is None else at_ns
     replicas, isr = (",".join(map(str, ids)) for ids in (place.replicas, place.isr))
-    return TopologyChange(
-        since_ns, "partition", topic, partition, place.leader, replicas, isr, leader_epoch=place.epoch
-    )
+    start = "" if place.start is None else str(place.start)
+    return TopologyChange(since_ns, "partition", topic, partition, place.leader, replicas, isr, start, place.epoch)
 
 
 def _broker_change(at_ns: int, number: int, broker: Broker) -> TopologyChange:

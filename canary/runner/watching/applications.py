@@ -1,16 +1,24 @@
-"""What is watched of applications, as the settings want it: their groups, and transactions that hang."""
+"""What is watched of applications, as the settings want it: groups, hanging transactions, replicas of topics."""
 
 from canary.anomalies.groups.rounds import Groups
 from canary.anomalies.groups.stable import Stable
 from canary.metrics.groups import GroupsSeen, TransactionsSeen
+from canary.metrics.replicas import ReplicasSeen
 from canary.runner.context import ClusterContext
 from canary.settings import admin_config
 from canary.threads.worker import Worker
 from canary.watching.groups.group_watcher import GroupWatcher, Report
 from canary.watching.groups.transaction_watcher import TransactionWatcher
+from canary.watching.replicas.progress import Progress
+from canary.watching.replicas.scrubber import ReplicaScrubber
 
 _OLD_S = 60.0
 """What was seen so long ago, and some intervals more, is not known any more."""
+_STANDS_S = 600.0
+"""A comparison of replicas that has done no step for so long does none any more."""
+
+Watched = tuple[GroupsSeen | None, TransactionsSeen | None, ReplicasSeen | None]
+"""What is known of each; None: nothing yet, or it is not watched."""
 
 
 class Applications:
@@ -27,20 +35,27 @@ class Applications:
         self._stable = Stable(context.cluster.bootstrap_servers or "")
         self._groups: GroupWatcher | None = None
         self._transactions: TransactionWatcher | None = None
+        self._progress = Progress()
+        self._replicas: ReplicaScrubber | None = None
         self.renew()
 
     @property
     def parts(self) -> list[Worker]:
         """The threads."""
-        return [part for part in (self._groups, self._transactions) if part is not None]
+        return [part for part in (self._groups, self._transactions, self._replicas) if part is not None]
 
     @property
-    def latest(self) -> tuple[GroupsSeen | None, TransactionsSeen | None]:
+    def latest(self) -> Watched:
         """What is known now; None before the first look, and of what is not watched."""
         now_ns, most_s = self._context.clock.now_ns(), _OLD_S + 4 * self._context.cluster.watch.groups_interval
         groups = self._groups.latest if self._groups is not None else None
         transactions = self._transactions.latest if self._transactions is not None else None
-        return groups and groups.aged(now_ns, most_s), transactions and transactions.aged(now_ns, most_s)
+        replicas = self._replicas.latest if self._replicas is not None else None
+        return (
+            groups and groups.aged(now_ns, most_s),
+            transactions and transactions.aged(now_ns, most_s),
+            replicas and replicas.aged(now_ns, _STANDS_S),
+        )
 
     def leave(self) -> None:
         """End what holds: the parts are stopped, and whoever comes after them knows nothing of it."""
@@ -69,4 +84,13 @@ class Applications:
                 clock,
                 interval_s=watch.groups_interval,
                 after_s=watch.hanging_after,
+            )
+        if watch.replicas:
+            self._replicas = ReplicaScrubber(
+                admin_config(cluster),
+                watch.replicas,
+                self._progress,
+                self._report,
+                clock,
+                bytes_per_second=watch.replicas_bytes_per_second,
             )

@@ -1,0 +1,254 @@
+"""One partition of a topic and of its mirror: which probes wait, which were passed over, which came again."""
+
+from collections import Counter, deque
+from dataclasses import dataclass, field
+from typing import Final
+
+from canary.anomalies.mirrormaker.facts import Answer, PartitionRound, Question, Row
+from canary.anomalies.mirrormaker.offsets import OffsetPairs
+from canary.anomalies.mirrormaker.runs import Run, Runs
+from canary.anomalies.violation import Violation
+
+MOST_RUNS: Final = 20_000
+"""Runs of probes that wait: at 10 s each more than two days of one producer. Beyond it the source is not read on."""
+MOST_WAITING: Final = 20_000
+"""Records of the mirror that wait for the source to be read."""
+OUTCOMES: Final = ("copied", "late", "again", "before", "foreign", "corrupt", "unjudged", "withdrawn")
+_HOLE: Final = 10_000
+"""Probes of one hole: so many are looked for again at once."""
+_MOST_HOLES: Final = 1000
+_MOST_STREAMS: Final = 1000
+_STRETCH_NS: Final = 10 * 10**9
+"""Copies that come later than that after others are another stretch."""
+
+
+@dataclass(slots=True)
+class Hole:
+    """Probes that MirrorMaker 2 went past: a copy of a later one is in the mirror.
+
+    Attributes:
+        since_ns: When that copy was read.
+        between: The mirror's offsets, exclusive, of the copies before and after.
+        missing: The probes that are still missing.
+        said: What was said of it; None: it is not confirmed yet.
+        expired: How many of them the source removed before they were copied.
+    """
+
+    since_ns: int
+    between: tuple[int, int]
+    missing: Runs
+    said: tuple[Violation, ...] | None = None
+    expired: int = 0
+
+
+@dataclass(slots=True)
+class Copies:
+    """A stretch of the mirror in which probes came again. ``offsets`` of the mirror: the first, and the last plus one.
+
+    ``last_ns`` is when the last one was read; ``sources`` are the least and the greatest offset of the source that are
+    known of them; None: none is.
+    """
+
+    first: Row
+    offsets: tuple[int, int]
+    last_ns: int
+    count: int = 0
+    sources: tuple[int, int] | None = None
+
+
+@dataclass(slots=True)
+class Found:
+    """What a round has brought to light."""
+
+    filled: list[Hole] = field(default_factory=list)
+    """Holes of which it was said that they are, and in which nothing is missing any more."""
+    copies: list[Copies] = field(default_factory=list)
+    changed: list[tuple[int, Row]] = field(default_factory=list)
+    """Copies that have not the key or headers of their original, and the source's offset of that."""
+
+
+class Partition:
+    """Follows one partition; it outlives clients and threads."""
+
+    def __init__(self) -> None:
+        self.waiting = Runs()
+        self.holes: list[Hole] = []
+        self.pairs = OffsetPairs()
+        self.counts: Counter[str] = Counter()
+        self.read_ns = 0
+        """When the newest probe of the source that was read was sent; 0: none was read."""
+        self.copied_ns = 0
+        """The same of the newest one in the mirror."""
+        self.unread: str | None = "not read yet"
+        """Why it is not known what is there; None: both logs were read up to their ends."""
+        self._matched = False
+        self._ahead: deque[Row] = deque()
+        self._highest: dict[tuple[int, ...], int] = {}
+        self._copies: Copies | None = None
+
+    @property
+    def full(self) -> tuple[bool, bool]:
+        """Whether so much is remembered that the source, and the mirror, is not to be read on for now."""
+        return len(self.waiting) >= MOST_RUNS, len(self._ahead) >= MOST_WAITING
+
+    @property
+    def settled(self) -> bool:
+        """Whether everything of the mirror that was read is judged."""
+        return not self._ahead
+
+    def oldest_ns(self) -> int | None:
+        """Return when the oldest probe was sent that is not in the mirror; a gap that was said counts no more."""
+        open_holes = (run.first_ns for hole in self.holes if hole.said is None for run in hole.missing)
+        return min((*open_holes, *(run.first_ns for run in self.waiting)), default=None)
+
+    def missing(self) -> int:
+        """Return how many probes are missing in gaps that were said."""
+        return sum(hole.missing.probes for hole in self.holes if hole.said is not None)
+
+    def fold(self, told: PartitionRound, at_ns: int) -> Found:
+        """Take what was read."""
+        found = Found()
+        if told.restarted is not None:
+            self._restart()
+        for row in told.source:
+            if row.identity is not None:
+                self.waiting.append(Run(row.offset, 1, row.identity, row.sent_ns, row.sent_ns, row.whole))
+                self.read_ns = max(self.read_ns, row.sent_ns)
+        self._ahead.extend(told.target)
+        while self._ahead and (outcome := self._judge(self._ahead[0], told, at_ns, found)) is not None:
+            self.counts[outcome] += 1
+            self._follow(self._ahead.popleft(), outcome, at_ns, found)
+        if self._ahead and self.full[0]:  # MirrorMaker 2 is further ahead than the source was read: that is unknown
+            self.counts["unjudged"] += sum(run.size for run in self.waiting.take_first(MOST_RUNS // 2))
+        if told.missing is not None:
+            self.unread = told.missing
+        elif not (told.source_complete and told.target_complete and self.settled):
+            self.unread = "not read to the end yet"
+        else:
+            self.unread = None
+        if self._copies is not None and at_ns - self._copies.last_ns > _STRETCH_NS:
+            self._end_copies(found)
+        return found
+
+    def questions(self, number: int, at_ns: int, after_ns: int) -> list[Question]:
+        """Return what is to be read again of the holes that are old enough and not confirmed yet."""
+        asked = []
+        for hole in self.holes:
+            if hole.said is None and at_ns - hole.since_ns >= after_ns:
+                runs = list(hole.missing)
+                asked.append(Question(number, (runs[0].offset, runs[-1].end), (hole.between[0] + 1, hole.between[1])))
+        return asked
+
+    def confirm(self, question: Question, answer: Answer) -> Hole | None:
+        """Return the hole that an answer confirms; None: nothing is missing, or nothing of it was the source's."""
+        for hole in self.holes:
+            runs = list(hole.missing)
+            if hole.said is None and (runs[0].offset, runs[-1].end) == question.source:
+                self._sift(hole, answer)
+                if hole.missing.probes:
+                    return hole
+                self.holes.remove(hole)
+                return None
+        return None
+
+    def _sift(self, hole: Hole, answer: Answer) -> None:
+        """Take out of a hole what the mirror has after all, and what the source has no more without its expiry."""
+        for run in list(hole.missing):
+            for one in (run.part(at, 1) for at in range(run.size)):
+                if any(other.missing.find(one.identity) is not None for other in self.holes if other.said is not None):
+                    hole.missing.take(one.identity)  # it was said before reading began anew
+                elif one.identity in answer.target:
+                    hole.missing.take(one.identity)
+                    self.counts["late"] += 1
+                elif one.offset < answer.source_start:
+                    hole.expired += 1
+                elif (one.offset, one.identity) not in answer.source:
+                    hole.missing.take(one.identity)
+                    self.counts["withdrawn"] += 1
+
+    def _judge(self, row: Row, told: PartitionRound, at_ns: int, found: Found) -> str | None:
+        """Return what a record of the mirror is; None: it is not known until the source is read on."""
+        if row.identity is None:
+            return "corrupt" if row.refusal == "corrupt" else "foreign"
+        offset = self.waiting.find(row.identity)
+        if offset is not None:
+            self._pass(offset, row, at_ns)
+            run = self.waiting.take(row.identity)
+            return self._arrived(run, row, "copied", found)
+        for hole in self.holes:
+            if (run := hole.missing.take(row.identity)) is not None:
+                if not hole.missing.probes:
+                    self.holes.remove(hole)
+                    if hole.said is not None:
+                        found.filled.append(hole)
+                return self._arrived(run, row, "late", found)
+        if not told.source_complete:  # a probe may be in the source twice: the second one is not a copy of the first
+            return None
+        known = self.pairs.source_of(row.identity) is not None
+        if known or row.identity.sequence <= self._highest.get(row.identity[:3], -1):
+            return "again"
+        return "foreign" if self._matched else "before"
+
+    def _pass(self, offset: int, row: Row, at_ns: int) -> None:
+        """Note the probes before ``offset`` as passed over; those before the first known copy are not judged."""
+        passed = self.waiting.take_below(offset)
+        if not self._matched:
+            self.counts["unjudged"] += sum(run.size for run in passed)
+            return
+        between = (self.pairs.last if self.pairs.last is not None else row.offset - 1, row.offset)
+        hole = Hole(at_ns, between, Runs())
+        for run in passed:
+            for start in range(0, run.size, _HOLE):
+                part = run.part(start, min(_HOLE, run.size - start))
+                if hole.missing.probes and hole.missing.probes + part.size > _HOLE:
+                    self.holes.append(hole)
+                    hole = Hole(at_ns, between, Runs())
+                hole.missing.append(part)
+        if hole.missing.probes:
+            self.holes.append(hole)
+        said = [one for one in self.holes if one.said is not None]
+        for one in said[: max(0, len(said) - _MOST_HOLES)]:  # what arrives of those is taken for a copy
+            self.holes.remove(one)
+
+    def _arrived(self, run: Run | None, row: Row, outcome: str, found: Found) -> str:
+        assert run is not None  # noqa: S101  # it was found
+        self._matched = True
+        self.copied_ns = max(self.copied_ns, row.sent_ns)
+        self.pairs.add(run.offset, row.offset, run.identity)
+        stream = run.identity[:3]
+        highest = max(self._highest.pop(stream, -1), run.identity.sequence)
+        self._highest[stream] = highest  # the stream that was heard of last is the last one
+        if len(self._highest) > _MOST_STREAMS:
+            del self._highest[next(iter(self._highest))]
+        if run.whole and not row.whole:
+            found.changed.append((run.offset, row))
+        return outcome
+
+    def _follow(self, row: Row, outcome: str, at_ns: int, found: Found) -> None:
+        """Gather copies that follow each other; anything else ends the stretch."""
+        if outcome != "again" or row.identity is None:
+            if outcome in {"copied", "late"}:
+                self._end_copies(found)
+            return
+        source = self.pairs.source_of(row.identity)
+        one = self._copies = self._copies or Copies(row, (row.offset, row.offset), at_ns)
+        one.count, one.offsets, one.last_ns = one.count + 1, (one.offsets[0], row.offset + 1), at_ns
+        if source is not None:
+            low, high = one.sources or (source, source)
+            one.sources = (min(low, source), max(high, source))
+            self.pairs.add(source, row.offset, row.identity)
+
+    def _end_copies(self, found: Found) -> None:
+        if self._copies is not None:
+            found.copies.append(self._copies)
+            self._copies = None
+
+    def _restart(self) -> None:
+        """Begin anew, with nothing known of what waited: what was said stays said, what was counted stays counted."""
+        self.counts["unjudged"] += self.waiting.probes
+        self.counts["unjudged"] += sum(hole.missing.probes for hole in self.holes if hole.said is None)
+        self.waiting, self.pairs, self._matched = Runs(), OffsetPairs(), False
+        self.holes = [hole for hole in self.holes if hole.said is not None]
+        self._ahead.clear()
+        self._highest.clear()
+        self._copies = None

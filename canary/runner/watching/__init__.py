@@ -1,0 +1,1 @@
+"""What a runner watches of its cluster besides its probes, as the settings want it."""

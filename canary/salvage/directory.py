@@ -1,0 +1,136 @@
+"""A broker's log directory, or one partition's folder in it; only read.
+
+Kafka holds a POSIX lock on ``.lock`` of the log directory while it runs. ``meta.properties`` names the cluster,
+``partition.metadata`` the topic's id (KIP-516), ``leader-epoch-checkpoint`` where each leader epoch begins (KIP-101).
+"""
+
+import errno
+import fcntl
+import re
+import struct
+from collections.abc import Collection
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from canary.errors import UserError
+from canary.salvage.segments import segments
+
+_PARTITION: Final = re.compile(r"(?P<topic>[A-Za-z0-9._-]{1,249})-(?P<partition>\d+)")
+_LOCK: Final = struct.Struct("hhqqi4x")
+"""struct flock of Linux: type, whence, start, length, pid."""
+_INTERNAL: Final = frozenset({"__consumer_offsets", "__transaction_state", "__cluster_metadata", "__share_group_state"})
+
+
+@dataclass(frozen=True, slots=True)
+class Replica:
+    """A partition's folder.
+
+    Attributes:
+        topic_id: as Kafka writes it; None: the folder does not tell, as before Kafka 2.8.
+        epochs: (leader epoch, its first offset), as the checkpoint has them; empty without one.
+    """
+
+    topic: str
+    partition: int
+    path: Path
+    topic_id: str | None
+    epochs: tuple[tuple[int, int], ...]
+
+    @property
+    def name(self) -> str:
+        """Its folder's name."""
+        return f"{self.topic}-{self.partition}"
+
+
+@dataclass(frozen=True, slots=True)
+class LogDirectory:
+    """What was found; ``cluster_id`` and ``broker`` are None where meta.properties is not there."""
+
+    path: Path
+    replicas: tuple[Replica, ...]
+    cluster_id: str | None
+    broker: int | None
+
+
+def opened(path: Path, topics: Collection[str] = (), partitions: Collection[int] = ()) -> LogDirectory:
+    """Return what is in a log directory, of these topics and partitions; all of them, Kafka's own left out, if empty.
+
+    Raises:
+        UserError: there is none, nothing of that is in it, or a broker runs on it.
+    """
+    try:
+        path = path.resolve(strict=True)
+        single = _PARTITION.fullmatch(path.name) is not None and bool(segments(path))
+        root = path.parent if single else path
+        _refuse_if_running(root)
+        found = [_replica(one) for one in ([path] if single else sorted(path.iterdir())) if _holds_a_log(one)]
+        meta = _properties(root / "meta.properties")
+    except OSError as error:
+        raise UserError(f"--log-dir {path}: {error.strerror}") from error
+    wanted = [
+        one
+        for one in found
+        if (one.topic in topics or (not topics and one.topic not in _INTERNAL))
+        and (not partitions or one.partition in partitions)
+    ]
+    missing = sorted(set(topics) - {one.topic for one in wanted})
+    if missing or not wanted:
+        what = f"no log of {', '.join(missing)}" if missing else "no folder TOPIC-PARTITION with a log"
+        raise UserError(f"--log-dir {path}: {what}; name a broker's log.dir, or one partition's folder in it")
+    broker = meta.get("node.id") or meta.get("broker.id")
+    ordered = sorted(wanted, key=lambda one: (one.topic, one.partition))
+    return LogDirectory(path, tuple(ordered), meta.get("cluster.id"), int(broker) if broker else None)
+
+
+def _holds_a_log(path: Path) -> bool:
+    return _PARTITION.fullmatch(path.name) is not None and path.is_dir() and bool(segments(path))
+
+
+def _replica(path: Path) -> Replica:
+    match = _PARTITION.fullmatch(path.name)
+    assert match is not None  # noqa: S101  # the caller looked
+    metadata = _properties(path / "partition.metadata", ":")
+    return Replica(match["topic"], int(match["partition"]), path, metadata.get("topic_id"), _checkpointed(path))
+
+
+def _properties(path: Path, separator: str = "=") -> dict[str, str]:
+    if not path.is_file():
+        return {}
+    lines = (line.partition(separator) for line in path.read_text("utf-8", "replace").splitlines())
+    return {name.strip(): value.strip() for name, found, value in lines if found and not name.startswith("#")}
+
+
+def _checkpointed(path: Path) -> tuple[tuple[int, int], ...]:
+    """Return the leader epochs of a checkpoint: a version, a count, then lines "epoch offset"."""
+    file = path / "leader-epoch-checkpoint"
+    if not file.is_file():
+        return ()
+    rows = [line.split() for line in file.read_text("ascii", "replace").splitlines()[2:]]
+    if not all(len(row) == 2 and all(word.isdigit() for word in row) for row in rows):  # torn
+        return ()
+    return tuple((int(epoch), int(start)) for epoch, start in rows)
+
+
+def _refuse_if_running(root: Path) -> None:
+    """Refuse a directory whose lock is held: its broker runs, and cuts and deletes what would be read.
+
+    Raises:
+        UserError: it is.
+    """
+    lock = root / ".lock"
+    if not lock.is_file():
+        return
+    wanted = _LOCK.pack(fcntl.F_WRLCK, 0, 0, 0, 0)
+    try:
+        with lock.open("rb") as file:
+            kind, *_ = _LOCK.unpack(fcntl.fcntl(file, fcntl.F_GETLK, wanted))
+    except OSError as error:
+        if error.errno in {errno.EINVAL, errno.ENOLCK, errno.EOPNOTSUPP}:
+            return  # a file system without locks
+        raise
+    if kind != fcntl.F_UNLCK:
+        raise UserError(
+            f"--log-dir {root}: a broker runs on it ({lock} is locked) and may cut it at any time; "
+            "stop the broker, or copy the directory and name the copy"
+        )

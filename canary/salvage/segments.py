@@ -1,0 +1,128 @@
+"""The batches in a partition's segment files, in order, and the places that are no whole batch.
+
+After a crash without fsync the last segment may end with a torn batch, with zeros, or with pages that were never
+written; a disk may have damaged any other. Each such place is named, and what follows it is looked for byte by byte: a
+batch is where a header makes sense and the CRC is right.
+"""
+
+import mmap
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Literal
+
+from canary.wire.errors import RecordsError
+from canary.wire.records import Batch, batches
+
+_LENGTH_AT: Final = 8
+_PREFIX: Final = 12
+_MAGIC_AT: Final = 16
+_MAGIC: Final = b"\x02"
+_CHUNK: Final = 1 << 20
+_REACH: Final = 1 << 31
+"""Offsets in a segment are less than this above its first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Damage:
+    """A place in a segment that cannot be read.
+
+    Attributes:
+        file: the segment's name.
+        position: in bytes from its beginning.
+        size: in bytes, up to the next batch or to the end of the file.
+        what: "zeros": nothing but zero bytes, up to the end; "torn": a batch that the file ends within; "crc": a batch
+            whose bytes are not those that were written; "no batch": anything else.
+        offset: of the first record that may have been there.
+    """
+
+    file: str
+    position: int
+    size: int
+    what: Literal["zeros", "torn", "crc", "no batch"]
+    offset: int
+
+
+def segments(directory: Path) -> list[Path]:
+    """Return a partition's segments, the oldest first."""
+    return sorted(directory.glob("[0-9]*.log"))
+
+
+def scan(files: Sequence[Path], *, checked_from: int | None) -> Iterator[tuple[Path, Batch | Damage]]:
+    """Yield the batches of segments, and what is damaged between them, each with its file.
+
+    Args:
+        files: the segments, the oldest first.
+        checked_from: the CRC of batches with this offset or a later one is checked; None: of none.
+    """
+    expected = 0
+    for path in files:
+        expected = max(expected, int(path.stem))
+        if path.stat().st_size == 0:
+            continue
+        with path.open("rb") as file:
+            data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)  # unmapped with its last batch
+        for one in _Segment(path.name, data, checked_from).read(expected):
+            yield path, one
+            if isinstance(one, Batch):
+                expected = one.last_offset + 1
+
+
+class _Segment:
+    def __init__(self, name: str, data: mmap.mmap, checked_from: int | None) -> None:
+        self._name = name
+        self._data = data
+        self._view = memoryview(data)
+        self._checked_from = checked_from
+
+    def read(self, expected: int) -> Iterator[Batch | Damage]:
+        """Yield what is in the segment; ``expected`` is the lowest offset that may follow."""
+        at, size = 0, len(self._view)
+        while at < size:
+            batch = self._batch(at, expected)
+            if batch is not None and self._sound(batch):
+                expected = batch.last_offset + 1
+                at += batch.size
+                yield batch
+                continue
+            follows = self._following(at, batch, expected)
+            yield Damage(self._name, at, follows - at, self._what(at, follows, batch), expected)
+            at = follows
+
+    def _batch(self, at: int, expected: int) -> Batch | None:
+        """Return the batch whose header is there; None: there is none that could follow."""
+        try:
+            batch = next(batches(self._view, at), None)
+        except RecordsError:
+            return None
+        return batch if batch is not None and expected <= batch.base_offset < expected + _REACH else None
+
+    def _sound(self, batch: Batch) -> bool:
+        return self._checked_from is None or batch.last_offset < self._checked_from or batch.crc_is_right
+
+    def _following(self, at: int, broken: Batch | None, expected: int) -> int:
+        """Return where the next batch begins, or the end of the file."""
+        if broken is not None:
+            behind = at + broken.size
+            if behind == len(self._view) or self._batch(behind, broken.last_offset + 1) is not None:
+                return behind  # its header was right, what it holds is not
+        found = self._data.find(_MAGIC, at + 1 + _MAGIC_AT)
+        while found >= 0:
+            batch = self._batch(found - _MAGIC_AT, expected)
+            if batch is not None and batch.crc_is_right:
+                return found - _MAGIC_AT
+            found = self._data.find(_MAGIC, found + 1)
+        return len(self._view)
+
+    def _what(self, at: int, end: int, broken: Batch | None) -> Literal["zeros", "torn", "crc", "no batch"]:
+        if broken is not None:
+            return "crc"
+        if end < len(self._view):
+            return "no batch"
+        if all(not any(self._view[start : start + _CHUNK]) for start in range(at, end, _CHUNK)):
+            return "zeros"
+        magic = at + _MAGIC_AT
+        if magic >= end:
+            return "torn"
+        size = _PREFIX + int.from_bytes(self._data[at + _LENGTH_AT : at + _PREFIX], "big", signed=True)
+        return "torn" if self._data[magic : magic + 1] == _MAGIC and size > end - at else "no batch"

@@ -1,0 +1,57 @@
+"""The thread that asks which controller leads, and how far the other ones are."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from canary.facts import QuorumSeen
+from canary.metrics.elections import QuorumWatched, VoterSeen
+from canary.threads.ports import Clock, Inbox
+from canary.watching.elections.asking import WireWatcher
+from canary.wire.errors import WireError
+
+
+class QuorumWatcher(WireWatcher):
+    """Asks until stopped; changes become QuorumSeen facts in ``inbox``.
+
+    ``latest`` is what is known now, None before the first round.
+    """
+
+    def __init__(self, config: Mapping[str, object], inbox: Inbox, clock: Clock, interval_s: float) -> None:
+        super().__init__("quorum-watcher", config, clock, interval_s)
+        self._inbox = inbox
+        self._told: tuple[int, int, str] | None = None
+        self._silent_ns: dict[int, int] = {}
+        self.latest: QuorumWatched | None = None
+
+    def look(self, admin: Any) -> None:
+        """Ask once."""
+        from canary.wire.quorum import quorum  # noqa: PLC0415  # 23 MB, for whoever has this in the settings
+
+        found, now_ns = quorum(admin), self._clock.now_ns()
+        told = (found.leader, found.epoch, ",".join(str(one.node) for one in found.voters))
+        if told != self._told:
+            self._told = told
+            self._inbox.put([QuorumSeen(now_ns, *told)])
+        newest_ms = max((one.caught_up_ms or 0 for one in found.voters), default=0)  # by the leader's clock: its own
+        voters = tuple(
+            VoterSeen(one.node, one.lag, self._behind_s(one.node, one.caught_up_ms, newest_ms, now_ns))
+            for one in found.voters
+        )
+        self.failing = None
+        self.latest = QuorumWatched(now_ns, found.leader, found.epoch, voters)
+
+    def _behind_s(self, node: int, caught_up_ms: int | None, newest_ms: int, now_ns: int) -> float:
+        """Return for how long a voter has been behind; of one that never had all, since that was seen first."""
+        if caught_up_ms is not None:
+            self._silent_ns.pop(node, None)
+            return (newest_ms - caught_up_ms) / 1000
+        return (now_ns - self._silent_ns.setdefault(node, now_ns)) / 1e9
+
+    def unanswered(self, error: WireError) -> None:
+        """Nothing is known now."""
+        reason = str(error)
+        if error.code == "UNSUPPORTED_VERSION":
+            reason = "no KRaft cluster of Kafka 3.3 or later: leave watch.quorum out"
+        mendable = error.refused or error.code == "UNSUPPORTED_VERSION"
+        self.failing = f"watch.quorum: {reason}{' (docs/acl.md)' if error.refused else ''}" if mendable else None
+        self.latest = QuorumWatched(self._clock.now_ns(), unknown=reason)

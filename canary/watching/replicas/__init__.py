@@ -1,0 +1,8 @@
+"""Replicas of a topic compared, byte by byte where that is enough, record by record where it is not.
+
+What differs and what explains it is judged in canary.anomalies.replicas; here replicas are read.
+
+* ``source``: what a cluster answers: replicas, in-sync replicas, log starts, batches;
+* ``comparing``: one partition, window after window, twice where something differs;
+* ``scrubber``: the thread that does so without end, slowly.
+"""

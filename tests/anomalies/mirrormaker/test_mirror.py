@@ -1,0 +1,179 @@
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import pytest
+
+from canary.anomalies.mirrormaker import partition
+from canary.anomalies.mirrormaker.facts import Answer, Checkpoint, PartitionRound, Round, Row
+from canary.anomalies.mirrormaker.mirror import Link, Mirror
+from canary.anomalies.violation import Violation
+from canary.probe.identity import Identity
+
+S = 10**9
+
+
+@dataclass
+class World:
+    mirror: Mirror = field(default_factory=lambda: Mirror(Link("dc1", "probes", "dc1.probes", 60.0)))
+    now_ns: int = 1_700_000_000 * S
+    target: int = 0
+    said: list[Violation] = field(default_factory=list)
+    over: list[Violation] = field(default_factory=list)
+    answer: Answer | None = None
+
+    def source(self, *numbers: int) -> tuple[Row, ...]:
+        return tuple(Row(100 + n, Identity(7, 0, 0, n), self.now_ns) for n in numbers)
+
+    def copies(self, *numbers: int, whole: bool = True) -> tuple[Row, ...]:
+        self.target += len(numbers)
+        return tuple(
+            Row(self.target - len(numbers) + at, Identity(7, 0, 0, n), self.now_ns, whole)
+            for at, n in enumerate(numbers)
+        )
+
+    def round(
+        self,
+        source: tuple[Row, ...] = (),
+        target: tuple[Row, ...] = (),
+        *,
+        complete: bool = True,
+        restarted: str | None = None,
+        points: tuple[Checkpoint, ...] | None = (),
+        after_s: float = 1,
+    ) -> None:
+        self.now_ns += round(after_s * S)
+        news = PartitionRound(source, target, source_complete=complete, target_complete=True, restarted=restarted)
+        said, over = self.mirror.fold(Round(self.now_ns, {0: news}, points))
+        for question in self.mirror.questions(self.now_ns):
+            if self.answer is not None:
+                said += self.mirror.confirm(question, self.answer, self.now_ns)
+        self.said += said
+        self.over += over
+
+    @property
+    def kinds(self) -> list[str]:
+        return [one.kind for one in self.said]
+
+
+def whole(*numbers: int, start: int = 0) -> Answer:
+    return Answer(frozenset((100 + n, Identity(7, 0, 0, n)) for n in numbers), start, frozenset())
+
+
+def test_a_gap_is_said_only_once_it_was_read_again() -> None:
+    world = World()
+    world.round(world.source(*range(9)), world.copies(0, 1, 5))
+    for _ in range(20):
+        world.round()
+    assert world.said == [], "nobody could read it again"
+    assert (world.mirror.view(world.now_ns).recovery_point_s or 0) > 20, "it still counts"
+    world.answer = whole(*range(9))
+    world.round()
+    (gap,) = world.said
+    assert (gap.kind, gap.offset, gap.count, gap.evidence["expired_in_source"]) == ("mirror-gap", 102, 3, 0)
+    assert gap.sentence.endswith("(3 records, offsets 102 to 104)")
+    world.round(target=world.copies(6, 7, 8))
+    assert world.mirror.view(world.now_ns).recovery_point_s == 0.0
+    assert world.kinds == ["mirror-gap"]
+
+
+def test_what_the_source_has_lost_itself_is_no_gap_and_what_it_expired_is_one() -> None:
+    world = World()
+    world.round(world.source(*range(9)), world.copies(0, 5))
+    world.answer = whole(3, 4, 5, start=102)
+    world.round(after_s=11)
+    (gap,) = world.said
+    assert (gap.offset, gap.count, gap.evidence["expired_in_source"]) == (101, 3, 1)
+    assert [run.offset for run in gap.runs] == [101, 103], "102 is not there any more, and was not expired"
+    assert world.mirror.view(world.now_ns).counts["withdrawn"] == 1
+
+
+def test_a_source_without_new_probes_is_unknown_and_not_well() -> None:
+    world = World()
+    world.round(world.source(0, 1), world.copies(0, 1))
+    assert world.mirror.view(world.now_ns).recovery_point_s == 0.0
+    world.round(after_s=120)
+    view = world.mirror.view(world.now_ns)
+    assert (view.recovery_point_s, view.copied_ns) == (None, world.now_ns - 121 * S)
+    assert view.unknown is not None
+    assert "no new probe for 121 s" in view.unknown
+    world.mirror.unanswered("no broker answers")
+    assert world.mirror.view(world.now_ns).unknown == "no broker answers"
+
+
+def test_a_log_that_is_not_read_to_its_end_is_unknown() -> None:
+    world = World()
+    world.round(world.source(0), world.copies(0, 1), complete=False)
+    view = world.mirror.view(world.now_ns)
+    assert (view.recovery_point_s, view.unknown) == (None, "partition 0: not read to the end yet")
+    world.round(world.source(1))
+    assert world.mirror.view(world.now_ns).recovery_point_s == 0.0
+    assert world.said == []
+
+
+def test_reading_anew_says_no_gap_twice_and_forgets_what_it_had_counted_on() -> None:
+    world = World(answer=whole(*range(9)))
+    world.round(world.source(*range(6)), world.copies(0, 3))
+    world.round(after_s=11)
+    assert world.kinds == ["mirror-gap"]
+    world.target = 0
+    world.round(world.source(*range(6)), world.copies(0, 3, 4), restarted="a topic was made anew")
+    world.round(after_s=11)
+    assert world.kinds == ["mirror-gap"]
+    assert (world.mirror.view(world.now_ns).missing, world.mirror.view(world.now_ns).counts["unjudged"]) == (2, 2)
+    world.round(target=world.copies(1, 2))
+    assert world.over == world.said
+
+
+def test_a_copy_with_another_key_is_said_at_once() -> None:
+    world = World()
+    world.round(world.source(0), world.copies(0, whole=False))
+    (changed,) = world.said
+    assert (changed.kind, changed.evidence["why"], changed.offset) == ("mirror-gap", "changed", 100)
+
+
+def test_copies_are_said_when_the_stretch_is_over() -> None:
+    world = World()
+    world.round(world.source(*range(9)), world.copies(*range(6)))
+    world.round(target=world.copies(3, 4, 5))
+    assert world.said == []
+    world.round(target=world.copies(6))
+    (copies,) = world.said
+    assert (copies.kind, copies.severity, copies.offset) == ("mirror-copies", "info", 6)
+    assert (copies.evidence["copies"], copies.evidence["source_offsets"]) == (3, [103, 105])
+    world.round(target=world.copies(2))
+    world.round(after_s=11)
+    assert world.kinds == ["mirror-copies"] * 2, "nothing else came for a while"
+
+
+def test_a_failover_that_would_skip_holds_for_a_while_before_it_is_said_and_ends() -> None:
+    world = World()
+    world.round(world.source(*range(9)), world.copies(*range(9)), points=(Checkpoint("g", 0, 104, 6),))
+    assert world.said == []
+    world.round(after_s=11)
+    (skipping,) = world.said
+    assert (skipping.offset, skipping.evidence["skips"], skipping.evidence["first_skipped_source_offset"]) == (
+        6,
+        2,
+        104,
+    )
+    assert world.mirror.reported() == [skipping]
+    world.round(target=world.copies(4, 5))
+    assert world.over == [skipping], "they were copied again, behind it"
+    world.round(points=None)
+    assert world.mirror.view(world.now_ns).translation_unknown is not None
+
+
+def test_memory_is_bounded_and_what_it_costs_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(partition, "MOST_RUNS", 4)
+    world = World()
+    world.round(world.source(0), world.copies(0))
+    for n in range(1, 6):
+        world.now_ns += 60 * S  # each is a run of its own
+        world.round(world.source(n), complete=False)
+    one = world.mirror.partitions[0]
+    assert one.full == (True, False)
+    assert world.mirror.partitions[0].oldest_ns() is not None
+    world.round(target=world.copies(50), complete=False)
+    assert not any(one.full), "the mirror is further than the source may be read: the oldest are given up"
+    assert world.mirror.view(world.now_ns).counts["unjudged"] == 2

@@ -1,0 +1,106 @@
+"""A whole log directory beside a cluster that is another one, has another topic, or does not answer for a partition."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from canary.errors import UserError
+from canary.salvage import run
+from canary.salvage.cluster import ClusterView, Topic, UnknownError
+from canary.salvage.directory import opened
+from canary.salvage.salvaged import manifest_of
+from canary.salvage.salvaging import Wanted
+from canary.wire.errors import WireError
+from tests.salvage.logs import Memory, batch, folder
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+LOG = [batch(0, 1, b"a1", b"b1"), batch(2, 2, b"c1")]
+
+
+class View:
+    """A cluster C1 that has the first batch, of topic t with the id ID."""
+
+    name = "prod"
+
+    def __init__(self, topic_id: str | None = "ID") -> None:
+        self.topic_id = topic_id
+
+    def cluster_id(self) -> str:
+        return "C1"
+
+    def topic(self, name: str) -> Topic | None:
+        return None if name == "gone" else Topic(name, self.topic_id, 1)
+
+    def log(self, topic: Topic, _partition: int, *, same: bool) -> Any:
+        if topic.name == "offline":
+            raise UnknownError("offline:0 has no leader")
+        return Memory(LOG[:1] if same else [])
+
+
+def salvaged(view: Any, path: Path, out: Path | None, *topics: str, any_topic_id: bool = False) -> dict[str, Any]:
+    found = opened(path, topics)
+    return run.salvage(view, found, Wanted(), out, any_topic_id=any_topic_id, show=lambda *_: None)
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    path = tmp_path / "data"
+    for topic in ("t", "offline", "gone"):
+        (folder(path, LOG, topic=topic) / "partition.metadata").write_text("version: 0\ntopic_id: ID\n")
+    (path / "meta.properties").write_text("cluster.id=C1\nnode.id=1\n")
+    return path
+
+
+def test_a_partition_for_which_nobody_answers_is_unknown_and_the_others_are_done(data: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    out.mkdir()
+    document = salvaged(View(), data, out, "t", "offline")
+    assert document["unknown"] == [{"topic": "offline", "partition": 0, "reason": "offline:0 has no leader"}]
+    assert [(one["topic"], one["counts"]["salvaged"]) for one in document["partitions"]] == [("t", 1)]
+    assert (document["cluster_id"], document["broker"], document["total"]["held"]) == ("C1", 1, 2)
+    assert manifest_of(out) == document
+    assert sorted(path.name for path in out.iterdir()) == ["manifest.json", "t-0.parquet"]
+
+
+def test_a_topic_that_was_deleted_or_made_again_is_refused_unless_that_is_asked_for(data: Path) -> None:
+    with pytest.raises(UserError, match=r"topic gone in cluster prod: no such topic.*--any-topic-id"):
+        salvaged(View(), data, None, "gone")
+    with pytest.raises(UserError, match=r"it was made again \(topic id NEW, in the directory ID\)"):
+        salvaged(View("NEW"), data, None, "t")
+    for view, topic in ((View(), "gone"), (View("NEW"), "t")):
+        document = salvaged(view, data, None, topic, any_topic_id=True)
+        assert document["total"]["salvaged"] == 3
+        assert any(note.startswith("the topic: ") for note in document["partitions"][0]["notes"])
+
+
+def test_a_directory_of_another_cluster_is_refused(data: Path) -> None:
+    (data / "meta.properties").write_text("cluster.id=C2\n")
+    with pytest.raises(UserError, match="is of cluster C2, and prod is C1"):
+        salvaged(View(), data, None, "t")
+
+
+def test_an_answer_that_stays_makes_one_partition_unknown_and_no_answer_ends_everything(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("canary.salvage.cluster._PATIENCE_S", 0.0)
+    view = ClusterView("prod", SimpleNamespace(), None)
+
+    def fails(error: WireError) -> Any:
+        def ask() -> None:
+            raise error
+
+        return ask
+
+    for known in (WireError("no", refused=True), WireError("no", code="LEADER_NOT_AVAILABLE")):
+        with pytest.raises(UnknownError) as raised:
+            view._again(fails(known), "records")
+        assert raised.value.exit_status == 3
+    with pytest.raises(UserError, match="cluster prod: records: no") as raised_:
+        view._again(fails(WireError("no")), "records")
+    assert not isinstance(raised_.value, UnknownError)
+    assert raised_.value.exit_status == 3
