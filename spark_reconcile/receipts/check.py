@@ -6,6 +6,10 @@ what retention can have removed meanwhile is expired. What is not there is read 
 lost.
 
 A record between two others may be missing from a compacted log; then nothing is known of it, and nothing is said.
+
+A topic that was deleted and made anew has lost nothing that was promised: a receipt is held against a log only if it is
+shown to be the one that the receipt is about, by the topic's id, or by a record that was acknowledged before, and is
+there as its receipt says.
 """
 
 from __future__ import annotations
@@ -13,6 +17,7 @@ from __future__ import annotations
 import fnmatch
 import json
 import time
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
@@ -35,11 +40,18 @@ VERSION: Final = 1
 METADATA: Final = b"canary.receipts"
 VERDICTS: Final = ("present", "lost", "changed", "expired", "compacted", "recreated", "in-doubt", "unknown")
 BAD: Final = ("lost", "changed")
+UNKNOWN: Final = {
+    "no-answer": "their partition has no leader, or their topic is gone",
+    "made-anew": "the topic may have been made anew: neither its id nor an earlier record shows that it is the same",
+    "settings": "they are missing within the log, and whether the topic is compacted is not known (DescribeConfigs)",
+}
+"""Why the verdict is unknown, in words."""
 MOST_RUNS: Final = 10_000
 """Ranges that are told of one check; the counts are whole nevertheless."""
-_COLUMNS: Final = ("topic", "partition", "offset", "acked_at", "digest", "outcome")
+_COLUMNS: Final = ("topic", "partition", "offset", "timestamp", "acked_at", "digest", "outcome")
 _SCHEMA: Final = (
-    "topic string, partition int, offset long, acked_at timestamp, digest long, outcome string, made string"
+    "topic string, partition int, offset long, timestamp timestamp, acked_at timestamp, digest long, outcome string, "
+    "made string"
 )
 _BOUNDS: Final = pa.schema(
     [
@@ -48,6 +60,7 @@ _BOUNDS: Final = pa.schema(
         ("start", pa.int64()),
         ("end", pa.int64()),
         ("compacted", pa.bool_()),
+        ("same_from", pa.int64()),
     ]
 )
 _IDS: Final = pa.schema([("topic", pa.string()), ("topic_id", pa.string())])
@@ -57,6 +70,7 @@ _NOTHING: Final = pa.schema(
         ("partition", pa.int32()),
         ("offset", pa.int64()),
         ("found", pa.int64()),
+        ("logged", pa.timestamp("us", tz="UTC")),
         ("seen", pa.bool_()),
     ]
 )
@@ -64,14 +78,19 @@ _FILES: Final = pa.schema([("path", pa.string()), ("ids", pa.string())])
 _TASK: Final = 4_000_000
 _VERDICT: Final = """CASE
     WHEN made <> '' AND topic_id <> '' AND made <> topic_id THEN 'recreated'
-    WHEN end IS NULL THEN 'unknown'
+    WHEN end IS NULL THEN 'no-answer'
     WHEN seen AND (found = digest OR digest IS NULL) THEN 'present'
     WHEN outcome <> 'promised' THEN 'in-doubt'
     WHEN offset < start THEN 'expired'
+    WHEN NOT seen AND offset < end AND compacted THEN 'compacted'
+    WHEN NOT coalesce(made <> '' AND made = topic_id OR same_from <= unix_micros(acked_at), false) THEN 'made-anew'
     WHEN seen THEN 'changed'
     WHEN offset >= end THEN 'lost'
-    WHEN compacted THEN 'compacted'
+    WHEN compacted IS NULL THEN 'settings'
     ELSE 'lost' END"""
+_SHOWS: Final = """seen AND found = digest AND (timestamp IS NULL OR timestamp = logged)
+    AND (made = '' OR topic_id = '' OR made = topic_id)"""
+"""Whether a record shows that the log is the one that its receipt is about, so that later receipts are, too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,17 +131,24 @@ class Checked:
     coverage: Coverage
     topic_ids: Mapping[str, str | None]
     seconds: float
+    why: Mapping[str, int] = field(default_factory=dict)
+    """How many are unknown, by the reason (`UNKNOWN`)."""
 
     def total(self, verdict: str) -> int:
         """Return how many receipts have a verdict."""
         return sum(one.get(verdict, 0) for one in self.counts.values())
 
     @property
+    def unknown(self) -> int:
+        """Return how many receipts could not be judged and files not be read; 1 if there is nothing to judge."""
+        return self.total("unknown") + len(self.coverage.unreadable) or int(not self.counts)
+
+    @property
     def exit_status(self) -> int:
         """Return 1 if a record is lost or changed, 3 if one could not be judged or a file not be read, else 0."""
         if any(self.total(one) for one in BAD):
             return 1
-        return 3 if self.total("unknown") or self.coverage.unreadable or not self.counts else 0
+        return 3 if self.unknown else 0
 
 
 @dataclass(slots=True)
@@ -156,9 +182,13 @@ def check(
         wanted = {(row["topic"], row["partition"]): (row["low"], row["high"] + 1) for row in spans.collect()}
         asked = _Asked(cluster, config, wanted)
         judged = _judged(spark, receipts, config, asked, wanted)
-        counts: dict[tuple[str, int], dict[str, int]] = {}
+        counts: dict[tuple[str, int], Counter[str]] = {}
+        why: Counter[str] = Counter()
         for row in judged.groupBy("topic", "partition", "verdict").count().collect():
-            counts.setdefault((row["topic"], row["partition"]), {})[row["verdict"]] = row["count"]
+            verdict, number = row["verdict"], row["count"]
+            why.update({verdict: number} if verdict in UNKNOWN else {})
+            verdict = "unknown" if verdict in UNKNOWN else verdict
+            counts.setdefault((row["topic"], row["partition"]), Counter())[verdict] += number
         bad = any(one.get(verdict) for one in counts.values() for verdict in BAD)
         runs = _runs(judged) if bad else []
         judged.unpersist()
@@ -166,7 +196,7 @@ def check(
     except PySparkException as error:
         raise read_error(cluster, error) from error
     ids = {name: topic.topic_id for name, topic in asked.topics.items()}
-    return Checked(cluster, counts, runs, files.coverage, ids, time.monotonic() - began)
+    return Checked(cluster, counts, runs, files.coverage, ids, time.monotonic() - began, why)
 
 
 class _Asked:
@@ -180,8 +210,14 @@ class _Asked:
         self.ends = {(one.topic, one.partition): one.end for one in spans}
         self.starts = {(one.topic, one.partition): one.start for one in spans}
 
-    def tables(self) -> tuple[pa.Table, pa.Table]:
-        """Return the bounds, with starts of now, and the ids of topics."""
+    def ids(self) -> pa.Table:
+        """Return the ids of topics."""
+        return pa.Table.from_pylist(
+            [{"topic": name, "topic_id": topic.topic_id or ""} for name, topic in self.topics.items()], _IDS
+        )
+
+    def bounds(self, same_from: Mapping[tuple[str, int], int]) -> pa.Table:
+        """Return the bounds, with starts of now, and from when on (us) a partition is shown to be the same."""
         starts = self._cluster.starts(list(self.topics.values()))
         bounds = [
             {
@@ -189,12 +225,12 @@ class _Asked:
                 "partition": partition,
                 "start": max(self.starts[topic, partition], starts.get((topic, partition), 0)),
                 "end": end,
-                "compacted": self.topics[topic].compacted is not False,
+                "compacted": self.topics[topic].compacted,
+                "same_from": same_from.get((topic, partition)),
             }
             for (topic, partition), end in self.ends.items()
         ]
-        ids = [{"topic": name, "topic_id": topic.topic_id or ""} for name, topic in self.topics.items()]
-        return pa.Table.from_pylist(bounds, _BOUNDS), pa.Table.from_pylist(ids, _IDS)
+        return pa.Table.from_pylist(bounds, _BOUNDS)
 
 
 def look(url: str) -> _Files:
@@ -258,7 +294,8 @@ class _Reader:
                 }
                 table = table.append_column("made", pa.array([ids.get(name, "") for name in names], pa.string()))
                 table = table.filter(pa.array([name in wanted for name in names], pa.bool_()))
-                kinds = {"topic": pa.string(), "outcome": pa.string(), "acked_at": pa.timestamp("us", tz="UTC")}
+                kinds = dict.fromkeys(("topic", "outcome"), pa.string())
+                kinds |= dict.fromkeys(("timestamp", "acked_at"), pa.timestamp("us", tz="UTC"))
                 fields = [pa.field(one.name, kinds.get(one.name, one.type)) for one in table.schema]
                 yield from table.select([one.name for one in fields]).cast(pa.schema(fields)).to_batches(65_536)
 
@@ -283,13 +320,19 @@ def _judged(
     place = ["topic", "partition", "offset"]
     ranges = {one: _within(one, wanted[one], asked) for one in wanted}
     records = _records(spark, config, {one: span for one, span in ranges.items() if span[0] < span[1]})
-    matched = receipts.join(records, place, "left").cache()
-    doubtful = matched.where("seen IS NULL OR found <> digest").groupBy("topic", "partition")
+    ids = f.broadcast(spark.createDataFrame(asked.ids()))
+    matched = receipts.join(records, place, "left").join(ids, "topic", "left").cache()
+    doubtful = "FILTER (WHERE seen IS NULL OR found <> digest)"
+    told = matched.groupBy("topic", "partition").agg(
+        f.expr(f"min(offset) {doubtful} AS low"),
+        f.expr(f"max(offset) {doubtful} AS high"),
+        f.expr(f"unix_micros(min(acked_at) FILTER (WHERE {_SHOWS})) AS same_from"),
+    )
+    partitions = {(row["topic"], row["partition"]): row for row in told.collect()}
     again = {
-        (row["topic"], row["partition"]): _within(
-            (row["topic"], row["partition"]), (row["low"], row["high"] + 1), asked
-        )
-        for row in doubtful.agg(f.min("offset").alias("low"), f.max("offset").alias("high")).collect()
+        one: _within(one, (row["low"], row["high"] + 1), asked)
+        for one, row in partitions.items()
+        if row["low"] is not None
     }
     second = _records(spark, config, {one: span for one, span in again.items() if span[0] < span[1]})
     right = "seen AND found <=> digest"
@@ -299,12 +342,12 @@ def _judged(
         "digest",
         "outcome",
         "made",
+        "topic_id",
         "coalesce(seen, seen_again, false) AS seen",
         f"CASE WHEN {right} THEN found WHEN seen_again THEN again ELSE found END AS found",
     )
-    bounds, ids = asked.tables()
+    bounds = asked.bounds({one: row["same_from"] for one, row in partitions.items()})
     judged = both.join(f.broadcast(spark.createDataFrame(bounds)), ["topic", "partition"], "left")
-    judged = judged.join(f.broadcast(spark.createDataFrame(ids)), "topic", "left")
     return judged.selectExpr(*place, "acked_at", f"{_VERDICT} AS verdict").cache()
 
 
@@ -333,9 +376,9 @@ def _records(spark: SparkSession, config: Mapping[str, Any], ranges: Mapping[tup
         "minPartitions": str(max(len(ranges), offsets // _TASK)),
     }
     records = source(spark, config, options)
-    return records.selectExpr("topic", "partition", "offset", f"{DIGEST} AS found", "true AS seen").dropDuplicates(
-        ["topic", "partition", "offset"]
-    )
+    place = ("topic", "partition", "offset")
+    wanted = records.selectExpr(*place, f"{DIGEST} AS found", "timestamp AS logged", "true AS seen")
+    return wanted.dropDuplicates(place)
 
 
 def _runs(judged: Any) -> list[Run]:
