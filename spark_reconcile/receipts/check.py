@@ -5,7 +5,8 @@ only the offsets between the first and the last receipt of a partition are read;
 what retention can have removed meanwhile is expired. What is not there is read a second time before it is said to be
 lost.
 
-A record between two others may be missing from a compacted log; then nothing is known of it, and nothing is said.
+A record between two others may be missing from a compacted log: it is not judged. Where it is not known whether a log
+is compacted, it is unknown.
 
 A topic that was deleted and made anew has lost nothing that was promised: a receipt is held against a log only if it is
 shown to be the one that the receipt is about, by the topic's id, or by a record that was acknowledged before, and is
@@ -14,30 +15,24 @@ there as its receipt says.
 
 from __future__ import annotations
 
-import fnmatch
-import json
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from spark_reconcile.dump.dumping import read_error, source
 from spark_reconcile.dump.kafka_bounds import Cluster, Topic
-from spark_reconcile.errors import BadInputError
+from spark_reconcile.receipts.files import Coverage, look, receipts_of
 from spark_reconcile.tables.columns import ISOLATIONS
 from spark_reconcile.tables.digests import DIGEST
-from storage.probe_log.shipping import list_files, one_line, open_url
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-VERSION: Final = 1
-METADATA: Final = b"canary.receipts"
 VERDICTS: Final = ("present", "lost", "changed", "expired", "compacted", "recreated", "in-doubt", "unknown")
 BAD: Final = ("lost", "changed")
 UNKNOWN: Final = {
@@ -48,11 +43,6 @@ UNKNOWN: Final = {
 """Why the verdict is unknown, in words."""
 MOST_RUNS: Final = 10_000
 """Ranges that are told of one check; the counts are whole nevertheless."""
-_COLUMNS: Final = ("topic", "partition", "offset", "timestamp", "acked_at", "digest", "outcome")
-_SCHEMA: Final = (
-    "topic string, partition int, offset long, timestamp timestamp, acked_at timestamp, digest long, outcome string, "
-    "made string"
-)
 _BOUNDS: Final = pa.schema(
     [
         ("topic", pa.string()),
@@ -74,7 +64,6 @@ _NOTHING: Final = pa.schema(
         ("seen", pa.bool_()),
     ]
 )
-_FILES: Final = pa.schema([("path", pa.string()), ("ids", pa.string())])
 _TASK: Final = 4_000_000
 _VERDICT: Final = """CASE
     WHEN made <> '' AND topic_id <> '' AND made <> topic_id THEN 'recreated'
@@ -107,21 +96,6 @@ class Run:
 
 
 @dataclass(frozen=True, slots=True)
-class Coverage:
-    """What the files say that they do not cover, summed over producers."""
-
-    files: int = 0
-    unreadable: tuple[str, ...] = ()
-    missing: int = 0
-    """Files whose numbers are left out between those that are there."""
-    open: int = 0
-    """Producers whose last file is not there: they live, or were killed."""
-    dropped: int = 0
-    failed: int = 0
-    aborted: int = 0
-
-
-@dataclass(frozen=True, slots=True)
 class Checked:
     """The result: receipts by topic, partition and verdict; ranges of those that are lost or changed."""
 
@@ -151,14 +125,6 @@ class Checked:
         return 3 if self.unknown else 0
 
 
-@dataclass(slots=True)
-class _Files:
-    """The files to read, each with the ids of its topics."""
-
-    paths: list[tuple[str, dict[str, str]]] = field(default_factory=list)
-    coverage: Coverage = field(default_factory=Coverage)
-
-
 def check(
     spark: SparkSession, cluster: str, config: Mapping[str, Any], url: str, topics: Sequence[str] = ()
 ) -> Checked:
@@ -177,7 +143,7 @@ def check(
     files = look(url)
     spark.sparkContext.setJobGroup("receipts", f"receipts: read {len(files.paths)} files")
     try:
-        receipts = _receipts(spark, url, files, topics).cache()
+        receipts = receipts_of(spark, url, files, topics).cache()
         spans = receipts.groupBy("topic", "partition").agg(f.min("offset").alias("low"), f.max("offset").alias("high"))
         wanted = {(row["topic"], row["partition"]): (row["low"], row["high"] + 1) for row in spans.collect()}
         asked = _Asked(cluster, config, wanted)
@@ -231,80 +197,6 @@ class _Asked:
             for (topic, partition), end in self.ends.items()
         ]
         return pa.Table.from_pylist(bounds, _BOUNDS)
-
-
-def look(url: str) -> _Files:
-    """Return the files of receipts at a URL, by their footers.
-
-    Raises:
-        BadInputError: there is none.
-        ProbeLogError: the place cannot be used.
-    """
-    filesystem, root = open_url(url)
-    found = _Files()
-    unreadable: list[str] = []
-    last: dict[str, dict[str, Any]] = {}
-    numbers: dict[str, set[int]] = {}
-    for path in list_files(filesystem, root):
-        try:
-            with filesystem.open(path, "rb") as file:
-                told = json.loads((pq.read_metadata(file).metadata or {})[METADATA])
-            if told["version"] > VERSION:
-                raise ValueError(f"version {told['version']} is not known")  # noqa: TRY301  # one way out
-            ids = {topic: one or "" for topic, one in (told.get("topic_ids") or {}).items()}
-            incarnation, sequence = str(told["incarnation"]), int(told["sequence"])
-        except Exception as error:  # noqa: BLE001  # anything may lie there; it is told, and what it has is not known
-            unreadable.append(f"{path}: {one_line(error)}")
-            continue
-        found.paths.append((path, ids))
-        numbers.setdefault(incarnation, set()).add(sequence)
-        if incarnation not in last or sequence > last[incarnation]["sequence"]:
-            last[incarnation] = told
-    if not found.paths and not unreadable:
-        raise BadInputError(url, "there are no receipts", "see docs/receipts.md for where producers write them")
-    found.coverage = Coverage(
-        files=len(found.paths),
-        unreadable=tuple(unreadable),
-        missing=sum(max(one) - min(one) + 1 - len(one) for one in numbers.values()),
-        open=sum(not one.get("closed") for one in last.values()),
-        **{name: sum(int(one.get(name) or 0) for one in last.values()) for name in ("dropped", "failed", "aborted")},
-    )
-    return found
-
-
-class _Reader:
-    """Reads files of receipts in a task; each row gets the id that its topic had."""
-
-    def __init__(self, url: str, patterns: Sequence[str]) -> None:
-        self._url = url
-        self._patterns = tuple(patterns)
-
-    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        filesystem, _ = open_url(self._url)
-        for batch in batches:
-            for row in batch.to_pylist():
-                ids = orjson.loads(row["ids"])
-                with filesystem.open(row["path"], "rb") as file:
-                    table = pq.ParquetFile(file).read(columns=list(_COLUMNS))
-                names = table.column("topic").to_pylist()
-                wanted = {
-                    one
-                    for one in set(names)
-                    if not self._patterns or any(fnmatch.fnmatchcase(one, p) for p in self._patterns)
-                }
-                table = table.append_column("made", pa.array([ids.get(name, "") for name in names], pa.string()))
-                table = table.filter(pa.array([name in wanted for name in names], pa.bool_()))
-                kinds = dict.fromkeys(("topic", "outcome"), pa.string())
-                kinds |= dict.fromkeys(("timestamp", "acked_at"), pa.timestamp("us", tz="UTC"))
-                fields = [pa.field(one.name, kinds.get(one.name, one.type)) for one in table.schema]
-                yield from table.select([one.name for one in fields]).cast(pa.schema(fields)).to_batches(65_536)
-
-
-def _receipts(spark: SparkSession, url: str, files: _Files, topics: Sequence[str]) -> Any:
-    rows = [{"path": path, "ids": orjson.dumps(ids).decode()} for path, ids in files.paths]
-    cores = spark.sparkContext.defaultParallelism
-    frame = spark.createDataFrame(pa.Table.from_pylist(rows, _FILES)).repartition(max(1, min(len(rows), 4 * cores)))
-    return frame.mapInArrow(_Reader(url, topics), _SCHEMA)
 
 
 def _judged(

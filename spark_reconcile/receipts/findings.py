@@ -53,7 +53,7 @@ def document(found: Checked) -> dict[str, Any]:
     return {
         "cluster": found.cluster,
         "verdicts": {verdict: found.total(verdict) for verdict in VERDICTS},
-        "unknown": dict(found.why),
+        "reasons": dict(found.why),
         "partitions": [
             {"topic": topic, "partition": partition, **counts}
             for (topic, partition), counts in sorted(found.counts.items())

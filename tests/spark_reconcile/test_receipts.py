@@ -12,7 +12,8 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from canary_receipts import Producer
 from spark_reconcile.errors import BadInputError
 from spark_reconcile.nightly import receipting
-from spark_reconcile.receipts.check import Checked, Coverage, Run, check, look
+from spark_reconcile.receipts.check import Checked, Run, check
+from spark_reconcile.receipts.files import Coverage, look
 from spark_reconcile.receipts.findings import document, sentences, violations
 from tests.support.topics import as_known
 from tests.support.waiting import until
@@ -184,6 +185,17 @@ def test_a_receipt_is_a_violation_with_the_time_of_its_acknowledgement() -> None
     assert one.evidence["acked_to"] == "1970-01-01T00:00:04.000+00:00"
 
 
+@pytest.mark.parametrize(("unknown", "succeeded_ns"), [(0, 7), (2, 5)])
+def test_a_check_with_something_unknown_is_none_that_succeeded(
+    unknown: int, succeeded_ns: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    counts = {("t", 0): {"present": 3} | ({"unknown": unknown} if unknown else {})}
+    monkeypatch.setattr(receipting, "check", lambda *_: Checked("c", counts, [], Coverage(), {}, 1.0))
+    record = Mock(return_value=(0, 0))
+    summary, *_ = receipting.night(Mock(), ("c", {}, "d", []), record, (7, "night"), {"succeeded_ns": 5})
+    assert (summary["succeeded_ns"], summary["unknown"], summary["records"]) == (succeeded_ns, unknown, 3)
+
+
 def test_a_check_that_fails_is_no_failure_of_the_night_and_says_that_nothing_is_known(
     tmp_path: Path,
 ) -> None:
@@ -193,7 +205,9 @@ def test_a_check_that_fails_is_no_failure_of_the_night_and_says_that_nothing_is_
         recorded.extend(some)
         return 0, 0
 
-    summary, said, *numbers = receipting.night(Mock(), ("c", {}, str(tmp_path), ["*"]), record, (7, "night"))
+    before = {"succeeded_ns": 5}
+    summary, said, *numbers = receipting.night(Mock(), ("c", {}, str(tmp_path), ["*"]), record, (7, "night"), before)
     assert "there are no receipts" in summary["error"]
+    assert (summary["unknown"], summary["succeeded_ns"]) == (1, 5)
     assert "nothing is known" in said[0]
     assert (numbers, recorded) == ([0, 0], [])
