@@ -34,13 +34,9 @@ def _gauge(name: str, text: str, labels: tuple[str, ...] = _CLUSTER, **more: Any
 _stored = partial(_gauge, source="store")
 
 
-def _nightly(prefix: str, succeeded: str, records: str, unknown: str) -> tuple[Metric, ...]:
-    """Return the metrics of what a night does besides the reconciliation, with their descriptions."""
-    return (
-        _stored(f"{prefix}_last_success_timestamp_seconds", succeeded),
-        _stored(f"{prefix}_records", records),
-        _stored(f"{prefix}_unknown", unknown),
-    )
+def _nightly(prefix: str, *texts: str) -> list[Metric]:
+    names = "last_success_timestamp_seconds", "records", "unknown"
+    return [_stored(f"{prefix}_{name}", text) for name, text in zip(names, texts, strict=True)]
 
 
 METRICS: dict[str, Metric] = {

@@ -67,7 +67,7 @@ class Application:
 
     def transactions(self, topic: str) -> None:
         """Write three records that are aborted, three that are committed, and leave three open."""
-        producer = self.producer(**{"transactional.id": "application"})
+        producer = self.producer(topic_ids=True, **{"transactional.id": "application"})
         producer.init_transactions(PATIENCE_S)
         for end in (producer.abort_transaction, producer.commit_transaction):
             producer.begin_transaction()
