@@ -60,8 +60,10 @@ def file_part(name: str) -> str:
 
     >>> file_part("orders/eu--1")
     'orders%2Feu-%2D1'
+    >>> file_part("_orders_eu")  # readers leave files alone that begin with it, or with a dot
+    '%5Forders_eu'
     """
-    safe = re.sub(r"[^A-Za-z0-9._-]", lambda found: "".join(f"%{byte:02X}" for byte in found[0].encode()), name)
+    safe = re.sub(r"^[._]|[^A-Za-z0-9._-]", lambda found: "".join(f"%{byte:02X}" for byte in found[0].encode()), name)
     return safe.replace("--", "-%2D")
 
 

@@ -10,6 +10,7 @@ import time
 from collections import defaultdict
 from collections.abc import Callable
 from importlib.metadata import version
+from typing import Final
 
 from fastapi import APIRouter, Request
 from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector, ProcessCollector, generate_latest
@@ -145,6 +146,10 @@ def _asked(knowledge: Knowledge, values: dict[str, dict[Labels, float]]) -> None
                 values["canary_objective_bound_seconds"][cluster.name, one.name, repr(float(one.bound_s))] = one.bound_s
 
 
+_PARTS: Final = {"digests": ("canary_digest", "unknown_partitions"), "receipts": ("canary_receipts", "unknown")}
+"""What a night does besides: in the summary of a reconciliation, with its metrics, and where the unknown is."""
+
+
 def _reconciled(knowledge: Knowledge, values: dict[str, dict[Labels, float]]) -> None:
     for cluster in knowledge.clusters.values():
         if cluster.since_ns is not None:
@@ -154,13 +159,13 @@ def _reconciled(knowledge: Knowledge, values: dict[str, dict[Labels, float]]) ->
     for run in knowledge.reconciliations:
         values["canary_reconcile_last_success_timestamp_seconds"][(run.cluster,)] = (run.ended_ns or 0) / 1e9
         values["canary_reconcile_unjudged"][(run.cluster,)] = float(len(run.summary.get("unjudged") or ()))
-        if (digests := run.summary.get("digests")) is not None:
-            values["canary_digest_last_success_timestamp_seconds"][(run.cluster,)] = (
-                digests.get("succeeded_ns") or 0
-            ) / 1e9
-            values["canary_digest_unknown"][(run.cluster,)] = float(digests.get("unknown_partitions", 0))
-            if "records" in digests:
-                values["canary_digest_records"][(run.cluster,)] = float(digests["records"])
+        for part, (prefix, unknown) in _PARTS.items():
+            if (found := run.summary.get(part)) is not None:
+                succeeded_s = (found.get("succeeded_ns") or 0) / 1e9
+                values[f"{prefix}_last_success_timestamp_seconds"][(run.cluster,)] = succeeded_s
+                values[f"{prefix}_unknown"][(run.cluster,)] = float(found.get(unknown, 0))
+                if "records" in found:
+                    values[f"{prefix}_records"][(run.cluster,)] = float(found["records"])
         for verdict, count in (run.verdicts or run.summary.get("verdicts") or {}).items():
             if isinstance(count, int):
                 values["canary_reconcile_verdicts"][run.cluster, verdict] = float(count)

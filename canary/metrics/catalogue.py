@@ -33,6 +33,12 @@ def _gauge(name: str, text: str, labels: tuple[str, ...] = _CLUSTER, **more: Any
 
 _stored = partial(_gauge, source="store")
 
+
+def _nightly(prefix: str, *texts: str) -> list[Metric]:
+    names = "last_success_timestamp_seconds", "records", "unknown"
+    return [_stored(f"{prefix}_{name}", text) for name, text in zip(names, texts, strict=True)]
+
+
 METRICS: dict[str, Metric] = {
     metric.name: metric
     for metric in (
@@ -244,12 +250,18 @@ METRICS: dict[str, Metric] = {
         ),
         _stored("canary_reconcile_verdicts", "Probes by verdict in the last reconciliation.", ("cluster", "verdict")),
         _stored("canary_reconcile_unjudged", "Partitions that the last reconciliation could not judge."),
-        _stored(
-            "canary_digest_last_success_timestamp_seconds",
+        *_nightly(
+            "canary_digest",
             "When digests of all partitions under digests.topics were last made; 0: never yet.",
+            "Records under digests.topics that are known.",
+            "Partitions under digests.topics of which the last night could read nothing.",
         ),
-        _stored("canary_digest_records", "Records under digests.topics that are known."),
-        _stored("canary_digest_unknown", "Partitions under digests.topics of which the last night could read nothing."),
+        *_nightly(
+            "canary_receipts",
+            "When a night last checked receipts.url without anything unknown; 0: never yet.",
+            "Records with a receipt that the last night found where they were.",
+            "Receipts that the last night could not judge, and files that it could not read; 1 at least if it failed.",
+        ),
         _stored(
             "canary_quiet",
             "1 while no alert fires for findings in the cluster (reason: shadow, or maintenance and shortly after).",

@@ -28,7 +28,24 @@ def dashboard() -> str:
         variables=[CLUSTER, TOPIC],
         sections=[
             ("Every night: promises against what the topics hold", _nightly()),
-            ("Every night: digests of topics of applications", _digests()),
+            (
+                "Every night: digests of topics of applications",
+                _besides(
+                    "canary_digest",
+                    ("Time since the last digests", "Their age."),
+                    ("Records that are known", "Of which it is seen when one is gone."),
+                    ("Partitions it could not read", "Whether they lost records since is unknown."),
+                ),
+            ),
+            (
+                "Every night: receipts of applications",
+                _besides(
+                    "canary_receipts",
+                    ("Time since the last check of receipts", "Its age, of one without anything unknown."),
+                    ("Records with a receipt that are there", "What is not there is a violation, or told."),
+                    ("Receipts it could not judge", "Whether their records are there is unknown."),
+                ),
+            ),
             ("All the time", _scrubber()),
         ],
         back="7d",
@@ -83,19 +100,18 @@ def _nightly() -> Panels:
     ]
 
 
-def _digests() -> Panels:
-    made = "canary_digest_last_success_timestamp_seconds"
-    unknown = "Whether they lost records since is unknown."
-    known = "Of which it is seen when one is gone."
+def _besides(prefix: str, age: tuple[str, str], records: tuple[str, str], unknown: tuple[str, str]) -> Panels:
+    """Return the panels of what a night does besides, each with a title and words of its own."""
+    made = f"{prefix}_last_success_timestamp_seconds"
     return [
         lines(
-            "Time since the last digests",
-            describe(made, "Their age."),
+            age[0],
+            describe(made, age[1]),
             [(f"time() - max by (cluster) ({gauge(made, HERE)})", "{{cluster}}")],
             unit="s",
         ),
-        trend("Records that are known", "canary_digest_records", HERE, known, total="max"),
-        level("Partitions it could not read", "canary_digest_unknown", HERE, unknown, steps=ORANGE_FROM_ONE, w=6),
+        trend(records[0], f"{prefix}_records", HERE, records[1], total="max"),
+        level(unknown[0], f"{prefix}_unknown", HERE, unknown[1], steps=ORANGE_FROM_ONE, w=6),
     ]
 
 

@@ -27,6 +27,18 @@ _CRITICAL_FINDINGS = gauge("canary_audit_findings", 'severity="critical"')
 
 _NOT_COMPARED = gauge("canary_replicas_unknown_partitions", 'reason!="tiered"')
 
+
+def _overdue(prefix: str) -> str:
+    """Return whether what a night does besides was last done whole longer ago than the time between two."""
+    succeeded = gauge(f"{prefix}_last_success_timestamp_seconds")
+    return f"time() - max by (cluster) ({succeeded}) > {_INTERVAL} + {NIGHT_S}"
+
+
+def _unknown(prefix: str) -> str:
+    """Return whether the last night left something unknown."""
+    return f"max by (cluster) ({gauge(f'{prefix}_unknown')}) > 0"
+
+
 COVERAGE = (
     Rule(
         name="CanaryReconcileStale",
@@ -58,8 +70,7 @@ COVERAGE = (
     ),
     Rule(
         name="CanaryDigestStale",
-        expression=f"time() - max by (cluster) ({gauge('canary_digest_last_success_timestamp_seconds')}) "
-        f"> {_INTERVAL} + {NIGHT_S}",
+        expression=_overdue("canary_digest"),
         summary="The digests of topics of {{ $labels.cluster }} are overdue",
         meaning="The digests that were due (clusters[].digests) were not made of all partitions. Records that are lost "
         "and expire before the next ones are never missed.",
@@ -68,13 +79,36 @@ COVERAGE = (
     ),
     Rule(
         name="CanaryDigestUnknown",
-        expression=f"max by (cluster) ({gauge('canary_digest_unknown')}) > 0",
+        expression=_unknown("canary_digest"),
         hold="10m",
         summary="Of topics of {{ $labels.cluster }} it is unknown what they hold",
         meaning="The last night could not read partitions under clusters[].digests: whether they lost records since is "
         "unknown.",
         now="{{ $value | humanize }} partitions of {{ $labels.cluster }}.",
         advice=("See which, or the error: digests, in the summary of the last run in GET /api/v1/reconciliations.",),
+    ),
+    Rule(
+        name="CanaryReceiptsStale",
+        expression=_overdue("canary_receipts"),
+        summary="The check of receipts of {{ $labels.cluster }} is overdue",
+        meaning="The check of receipts that was due (clusters[].receipts) was not made, or not without anything "
+        "unknown. Records that are lost and expire before the next one are never missed.",
+        now="The last one of {{ $labels.cluster }} was made {{ $value | humanizeDuration }} ago.",
+        advice=("See the error: receipts, in the summary of the last run in GET /api/v1/reconciliations.",),
+    ),
+    Rule(
+        name="CanaryReceiptsUnknown",
+        expression=_unknown("canary_receipts"),
+        hold="10m",
+        summary="Of receipts of {{ $labels.cluster }} it is unknown whether their records are there",
+        meaning="The last night could not check clusters[].receipts, not judge some of them, or not read some files: "
+        "whether these records are lost is unknown.",
+        now="{{ $value | humanize }} receipts or files of {{ $labels.cluster }}.",
+        advice=(
+            "See why, or the error: receipts, in the summary of the last run in GET /api/v1/reconciliations.",
+            "`canary receipts check` says it in words.",
+            "Only if you know that you made the topic anew, remove the files of receipts from before that.",
+        ),
     ),
     Rule(
         name="CanaryScrubberBehind",

@@ -18,6 +18,8 @@ RECONCILIATION: Final = Runbook(
         "CanaryReconcileUnjudged",
         "CanaryDigestStale",
         "CanaryDigestUnknown",
+        "CanaryReceiptsStale",
+        "CanaryReceiptsUnknown",
     ),
     means=(Step("Losses that no online check can see stay unknown until the next good run."),),
     real=(shared.FIRES, Step("See the last runs and their errors.", run.RECONCILIATIONS, run.RECONCILED)),

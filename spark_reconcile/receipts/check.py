@@ -5,43 +5,44 @@ only the offsets between the first and the last receipt of a partition are read;
 what retention can have removed meanwhile is expired. What is not there is read a second time before it is said to be
 lost.
 
-A record between two others may be missing from a compacted log; then nothing is known of it, and nothing is said.
+A record between two others may be missing from a compacted log: it is not judged. Where it is not known whether a log
+is compacted, it is unknown.
+
+A topic that was deleted and made anew has lost nothing that was promised: a receipt is held against a log only if it is
+shown to be the one that the receipt is about, by the topic's id, or by a record that was acknowledged before, and is
+there as its receipt says.
 """
 
 from __future__ import annotations
 
-import fnmatch
-import json
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 import pyarrow as pa
-import pyarrow.parquet as pq
 
-from canary.facts.incarnation import one_form
 from spark_reconcile.dump.dumping import read_error, source
 from spark_reconcile.dump.kafka_bounds import Cluster, Topic
-from spark_reconcile.errors import BadInputError
+from spark_reconcile.receipts.files import Coverage, look, receipts_of
 from spark_reconcile.tables.columns import ISOLATIONS
 from spark_reconcile.tables.digests import DIGEST
-from storage.probe_log.shipping import list_files, one_line, open_url
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-VERSION: Final = 1
-METADATA: Final = b"canary.receipts"
 VERDICTS: Final = ("present", "lost", "changed", "expired", "compacted", "recreated", "in-doubt", "unknown")
 BAD: Final = ("lost", "changed")
+UNKNOWN: Final = {
+    "no-answer": "their partition has no leader, or their topic is gone",
+    "made-anew": "the topic may have been made anew: neither its id nor an earlier record shows that it is the same",
+    "settings": "they are missing within the log, and whether the topic is compacted is not known (DescribeConfigs)",
+}
+"""Why the verdict is unknown, in words."""
 MOST_RUNS: Final = 10_000
 """Ranges that are told of one check; the counts are whole nevertheless."""
-_COLUMNS: Final = ("topic", "partition", "offset", "acked_at", "digest", "outcome")
-_SCHEMA: Final = (
-    "topic string, partition int, offset long, acked_at timestamp, digest long, outcome string, made string"
-)
 _BOUNDS: Final = pa.schema(
     [
         ("topic", pa.string()),
@@ -49,6 +50,7 @@ _BOUNDS: Final = pa.schema(
         ("start", pa.int64()),
         ("end", pa.int64()),
         ("compacted", pa.bool_()),
+        ("same_from", pa.int64()),
     ]
 )
 _IDS: Final = pa.schema([("topic", pa.string()), ("topic_id", pa.string())])
@@ -58,21 +60,26 @@ _NOTHING: Final = pa.schema(
         ("partition", pa.int32()),
         ("offset", pa.int64()),
         ("found", pa.int64()),
+        ("logged", pa.timestamp("us", tz="UTC")),
         ("seen", pa.bool_()),
     ]
 )
-_FILES: Final = pa.schema([("path", pa.string()), ("ids", pa.string())])
 _TASK: Final = 4_000_000
 _VERDICT: Final = """CASE
     WHEN made <> '' AND topic_id <> '' AND made <> topic_id THEN 'recreated'
-    WHEN end IS NULL THEN 'unknown'
+    WHEN end IS NULL THEN 'no-answer'
     WHEN seen AND (found = digest OR digest IS NULL) THEN 'present'
     WHEN outcome <> 'promised' THEN 'in-doubt'
     WHEN offset < start THEN 'expired'
+    WHEN NOT seen AND offset < end AND compacted THEN 'compacted'
+    WHEN NOT coalesce(made <> '' AND made = topic_id OR same_from <= unix_micros(acked_at), false) THEN 'made-anew'
     WHEN seen THEN 'changed'
     WHEN offset >= end THEN 'lost'
-    WHEN compacted THEN 'compacted'
+    WHEN compacted IS NULL THEN 'settings'
     ELSE 'lost' END"""
+_SHOWS: Final = """seen AND found = digest AND (timestamp IS NULL OR timestamp = logged)
+    AND (made = '' OR topic_id = '' OR made = topic_id)"""
+"""Whether a record shows that the log is the one that its receipt is about, so that later receipts are, too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,21 +96,6 @@ class Run:
 
 
 @dataclass(frozen=True, slots=True)
-class Coverage:
-    """What the files say that they do not cover, summed over producers."""
-
-    files: int = 0
-    unreadable: tuple[str, ...] = ()
-    missing: int = 0
-    """Files whose numbers are left out between those that are there."""
-    open: int = 0
-    """Producers whose last file is not there: they live, or were killed."""
-    dropped: int = 0
-    failed: int = 0
-    aborted: int = 0
-
-
-@dataclass(frozen=True, slots=True)
 class Checked:
     """The result: receipts by topic, partition and verdict; ranges of those that are lost or changed."""
 
@@ -113,25 +105,24 @@ class Checked:
     coverage: Coverage
     topic_ids: Mapping[str, str | None]
     seconds: float
+    why: Mapping[str, int] = field(default_factory=dict)
+    """How many are unknown, by the reason (`UNKNOWN`)."""
 
     def total(self, verdict: str) -> int:
         """Return how many receipts have a verdict."""
         return sum(one.get(verdict, 0) for one in self.counts.values())
 
     @property
+    def unknown(self) -> int:
+        """Return how many receipts could not be judged and files not be read; 1 if there is nothing to judge."""
+        return self.total("unknown") + len(self.coverage.unreadable) or int(not self.counts)
+
+    @property
     def exit_status(self) -> int:
         """Return 1 if a record is lost or changed, 3 if one could not be judged or a file not be read, else 0."""
         if any(self.total(one) for one in BAD):
             return 1
-        return 3 if self.total("unknown") or self.coverage.unreadable or not self.counts else 0
-
-
-@dataclass(slots=True)
-class _Files:
-    """The files to read, each with the ids of its topics."""
-
-    paths: list[tuple[str, dict[str, str]]] = field(default_factory=list)
-    coverage: Coverage = field(default_factory=Coverage)
+        return 3 if self.unknown else 0
 
 
 def check(
@@ -152,14 +143,18 @@ def check(
     files = look(url)
     spark.sparkContext.setJobGroup("receipts", f"receipts: read {len(files.paths)} files")
     try:
-        receipts = _receipts(spark, url, files, topics).cache()
+        receipts = receipts_of(spark, url, files, topics).cache()
         spans = receipts.groupBy("topic", "partition").agg(f.min("offset").alias("low"), f.max("offset").alias("high"))
         wanted = {(row["topic"], row["partition"]): (row["low"], row["high"] + 1) for row in spans.collect()}
         asked = _Asked(cluster, config, wanted)
         judged = _judged(spark, receipts, config, asked, wanted)
-        counts: dict[tuple[str, int], dict[str, int]] = {}
+        counts: dict[tuple[str, int], Counter[str]] = {}
+        why: Counter[str] = Counter()
         for row in judged.groupBy("topic", "partition", "verdict").count().collect():
-            counts.setdefault((row["topic"], row["partition"]), {})[row["verdict"]] = row["count"]
+            verdict, number = row["verdict"], row["count"]
+            why.update({verdict: number} if verdict in UNKNOWN else {})
+            verdict = "unknown" if verdict in UNKNOWN else verdict
+            counts.setdefault((row["topic"], row["partition"]), Counter())[verdict] += number
         bad = any(one.get(verdict) for one in counts.values() for verdict in BAD)
         runs = _runs(judged) if bad else []
         judged.unpersist()
@@ -167,7 +162,7 @@ def check(
     except PySparkException as error:
         raise read_error(cluster, error) from error
     ids = {name: topic.topic_id for name, topic in asked.topics.items()}
-    return Checked(cluster, counts, runs, files.coverage, ids, time.monotonic() - began)
+    return Checked(cluster, counts, runs, files.coverage, ids, time.monotonic() - began, why)
 
 
 class _Asked:
@@ -181,8 +176,14 @@ class _Asked:
         self.ends = {(one.topic, one.partition): one.end for one in spans}
         self.starts = {(one.topic, one.partition): one.start for one in spans}
 
-    def tables(self) -> tuple[pa.Table, pa.Table]:
-        """Return the bounds, with starts of now, and the ids of topics."""
+    def ids(self) -> pa.Table:
+        """Return the ids of topics."""
+        return pa.Table.from_pylist(
+            [{"topic": name, "topic_id": topic.topic_id or ""} for name, topic in self.topics.items()], _IDS
+        )
+
+    def bounds(self, same_from: Mapping[tuple[str, int], int]) -> pa.Table:
+        """Return the bounds, with starts of now, and from when on (us) a partition is shown to be the same."""
         starts = self._cluster.starts(list(self.topics.values()))
         bounds = [
             {
@@ -190,85 +191,12 @@ class _Asked:
                 "partition": partition,
                 "start": max(self.starts[topic, partition], starts.get((topic, partition), 0)),
                 "end": end,
-                "compacted": self.topics[topic].compacted is not False,
+                "compacted": self.topics[topic].compacted,
+                "same_from": same_from.get((topic, partition)),
             }
             for (topic, partition), end in self.ends.items()
         ]
-        ids = [{"topic": name, "topic_id": topic.topic_id or ""} for name, topic in self.topics.items()]
-        return pa.Table.from_pylist(bounds, _BOUNDS), pa.Table.from_pylist(ids, _IDS)
-
-
-def look(url: str) -> _Files:
-    """Return the files of receipts at a URL, by their footers.
-
-    Raises:
-        BadInputError: there is none.
-        ProbeLogError: the place cannot be used.
-    """
-    filesystem, root = open_url(url)
-    found = _Files()
-    unreadable: list[str] = []
-    last: dict[str, dict[str, Any]] = {}
-    numbers: dict[str, set[int]] = {}
-    for path in list_files(filesystem, root):
-        try:
-            with filesystem.open(path, "rb") as file:
-                told = json.loads((pq.read_metadata(file).metadata or {})[METADATA])
-            if told["version"] > VERSION:
-                raise ValueError(f"version {told['version']} is not known")  # noqa: TRY301  # one way out
-            ids = {topic: one_form(one or "") for topic, one in (told.get("topic_ids") or {}).items()}
-            incarnation, sequence = str(told["incarnation"]), int(told["sequence"])
-        except Exception as error:  # noqa: BLE001  # anything may lie there; it is told, and what it has is not known
-            unreadable.append(f"{path}: {one_line(error)}")
-            continue
-        found.paths.append((path, ids))
-        numbers.setdefault(incarnation, set()).add(sequence)
-        if incarnation not in last or sequence > last[incarnation]["sequence"]:
-            last[incarnation] = told
-    if not found.paths and not unreadable:
-        raise BadInputError(url, "there are no receipts", "see docs/receipts.md for where producers write them")
-    found.coverage = Coverage(
-        files=len(found.paths),
-        unreadable=tuple(unreadable),
-        missing=sum(max(one) - min(one) + 1 - len(one) for one in numbers.values()),
-        open=sum(not one.get("closed") for one in last.values()),
-        **{name: sum(int(one.get(name) or 0) for one in last.values()) for name in ("dropped", "failed", "aborted")},
-    )
-    return found
-
-
-class _Reader:
-    """Reads files of receipts in a task; each row gets the id that its topic had."""
-
-    def __init__(self, url: str, patterns: Sequence[str]) -> None:
-        self._url = url
-        self._patterns = tuple(patterns)
-
-    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        filesystem, _ = open_url(self._url)
-        for batch in batches:
-            for row in batch.to_pylist():
-                ids = orjson.loads(row["ids"])
-                with filesystem.open(row["path"], "rb") as file:
-                    table = pq.ParquetFile(file).read(columns=list(_COLUMNS))
-                names = table.column("topic").to_pylist()
-                wanted = {
-                    one
-                    for one in set(names)
-                    if not self._patterns or any(fnmatch.fnmatchcase(one, p) for p in self._patterns)
-                }
-                table = table.append_column("made", pa.array([ids.get(name, "") for name in names], pa.string()))
-                table = table.filter(pa.array([name in wanted for name in names], pa.bool_()))
-                kinds = {"topic": pa.string(), "outcome": pa.string(), "acked_at": pa.timestamp("us", tz="UTC")}
-                fields = [pa.field(one.name, kinds.get(one.name, one.type)) for one in table.schema]
-                yield from table.select([one.name for one in fields]).cast(pa.schema(fields)).to_batches(65_536)
-
-
-def _receipts(spark: SparkSession, url: str, files: _Files, topics: Sequence[str]) -> Any:
-    rows = [{"path": path, "ids": orjson.dumps(ids).decode()} for path, ids in files.paths]
-    cores = spark.sparkContext.defaultParallelism
-    frame = spark.createDataFrame(pa.Table.from_pylist(rows, _FILES)).repartition(max(1, min(len(rows), 4 * cores)))
-    return frame.mapInArrow(_Reader(url, topics), _SCHEMA)
+        return pa.Table.from_pylist(bounds, _BOUNDS)
 
 
 def _judged(
@@ -284,13 +212,19 @@ def _judged(
     place = ["topic", "partition", "offset"]
     ranges = {one: _within(one, wanted[one], asked) for one in wanted}
     records = _records(spark, config, {one: span for one, span in ranges.items() if span[0] < span[1]})
-    matched = receipts.join(records, place, "left").cache()
-    doubtful = matched.where("seen IS NULL OR found <> digest").groupBy("topic", "partition")
+    ids = f.broadcast(spark.createDataFrame(asked.ids()))
+    matched = receipts.join(records, place, "left").join(ids, "topic", "left").cache()
+    doubtful = "FILTER (WHERE seen IS NULL OR found <> digest)"
+    told = matched.groupBy("topic", "partition").agg(
+        f.expr(f"min(offset) {doubtful} AS low"),
+        f.expr(f"max(offset) {doubtful} AS high"),
+        f.expr(f"unix_micros(min(acked_at) FILTER (WHERE {_SHOWS})) AS same_from"),
+    )
+    partitions = {(row["topic"], row["partition"]): row for row in told.collect()}
     again = {
-        (row["topic"], row["partition"]): _within(
-            (row["topic"], row["partition"]), (row["low"], row["high"] + 1), asked
-        )
-        for row in doubtful.agg(f.min("offset").alias("low"), f.max("offset").alias("high")).collect()
+        one: _within(one, (row["low"], row["high"] + 1), asked)
+        for one, row in partitions.items()
+        if row["low"] is not None
     }
     second = _records(spark, config, {one: span for one, span in again.items() if span[0] < span[1]})
     right = "seen AND found <=> digest"
@@ -300,12 +234,12 @@ def _judged(
         "digest",
         "outcome",
         "made",
+        "topic_id",
         "coalesce(seen, seen_again, false) AS seen",
         f"CASE WHEN {right} THEN found WHEN seen_again THEN again ELSE found END AS found",
     )
-    bounds, ids = asked.tables()
+    bounds = asked.bounds({one: row["same_from"] for one, row in partitions.items()})
     judged = both.join(f.broadcast(spark.createDataFrame(bounds)), ["topic", "partition"], "left")
-    judged = judged.join(f.broadcast(spark.createDataFrame(ids)), "topic", "left")
     return judged.selectExpr(*place, "acked_at", f"{_VERDICT} AS verdict").cache()
 
 
@@ -334,9 +268,9 @@ def _records(spark: SparkSession, config: Mapping[str, Any], ranges: Mapping[tup
         "minPartitions": str(max(len(ranges), offsets // _TASK)),
     }
     records = source(spark, config, options)
-    return records.selectExpr("topic", "partition", "offset", f"{DIGEST} AS found", "true AS seen").dropDuplicates(
-        ["topic", "partition", "offset"]
-    )
+    place = ("topic", "partition", "offset")
+    wanted = records.selectExpr(*place, f"{DIGEST} AS found", "timestamp AS logged", "true AS seen")
+    return wanted.dropDuplicates(place)
 
 
 def _runs(judged: Any) -> list[Run]:

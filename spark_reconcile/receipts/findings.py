@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from canary.anomalies import policy
 from canary.anomalies.violation import MOST_RUNS, Records, Violation
-from spark_reconcile.receipts.check import VERDICTS, Checked, Run
+from spark_reconcile.receipts.check import UNKNOWN, VERDICTS, Checked, Run
 
 KINDS: Final = {"lost": "record-lost", "changed": "record-changed"}
 _SUMMARIES: Final = {
@@ -53,6 +53,7 @@ def document(found: Checked) -> dict[str, Any]:
     return {
         "cluster": found.cluster,
         "verdicts": {verdict: found.total(verdict) for verdict in VERDICTS},
+        "reasons": dict(found.why),
         "partitions": [
             {"topic": topic, "partition": partition, **counts}
             for (topic, partition), counts in sorted(found.counts.items())
@@ -90,10 +91,10 @@ def sentences(found: Checked) -> list[str]:
         ("compacted", "records of compacted topics are gone: compaction may have removed them. Not judged."),
         ("recreated", "receipts are of a topic that was deleted and made again since. Not judged."),
         ("in-doubt", "records of transactions whose end the producer never learned are not there. Not judged."),
-        ("unknown", "records could not be judged: their partition has no leader, or their topic is gone."),
     ):
         if number := found.total(verdict):
             said.append(f"{number:,} {words}")
+    said += [f"{number:,} records could not be judged: {UNKNOWN[one]}." for one, number in sorted(found.why.items())]
     for number, words in (
         (coverage.dropped, "receipts were dropped by producers: nothing is known of those records."),
         (coverage.missing, "files are missing between others."),

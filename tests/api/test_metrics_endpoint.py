@@ -213,6 +213,23 @@ def test_digests_of_the_last_reconciliation_are_shown_also_if_they_failed(
     assert made == pytest.approx(NOW_NS / 1e9, abs=1)
 
 
+def test_the_check_of_receipts_is_shown_also_if_it_failed(client: Client, store: Store) -> None:
+    every: tuple[dict[str, Any], ...] = (
+        {"succeeded_ns": NOW_NS, "unknown": 0, "records": 5},
+        {"succeeded_ns": NOW_NS, "unknown": 1, "error": "no answer"},
+        {"succeeded_ns": None, "unknown": 4, "records": 7},
+    )
+    for receipts in every:
+        asked = store.reconciliations.request("prod", "test", NOW_NS)
+        assert store.reconciliations.claim("me", NOW_NS)
+        store.reconciliations.finish(asked.id, "me", NOW_NS, summary={"receipts": receipts})
+        samples = scrape(client)
+        assert total(samples, "canary_receipts_unknown") == receipts["unknown"]
+        assert total(samples, "canary_receipts_records") == receipts.get("records", 0)
+        made = total(samples, "canary_receipts_last_success_timestamp_seconds")
+        assert made == pytest.approx((receipts["succeeded_ns"] or 0) / 1e9, abs=1)
+
+
 def test_a_reconciliation_that_a_clock_dated_ahead_hides_no_missed_night(client: Client, store: Store) -> None:
     for ended_ns in (NOW_NS, time.time_ns() + 86_400 * 10**9):
         asked = store.reconciliations.request("prod", "test", ended_ns)

@@ -297,6 +297,7 @@ GAUGES = {
     ),
     "CanaryReconcileUnjudged": ("canary_reconcile_unjudged", 'cluster="prod"', "0x20 2x80 0x100"),
     "CanaryDigestUnknown": ("canary_digest_unknown", 'cluster="prod"', "0x20 2x80 0x100"),
+    "CanaryReceiptsUnknown": ("canary_receipts_unknown", 'cluster="prod"', "0x20 2x80 0x100"),
     "CanaryBrokersWithoutProbe": ("canary_brokers_without_probe", 'cluster="prod"', "0x20 1x160 0x100"),
     "CanaryAuditCritical": ("canary_audit_findings", 'cluster="prod", severity="critical"', "0x20 1x80 0x100"),
     "CanaryGroupsUnknown": ("canary_groups_unknown", 'cluster="prod"', "0x20 2x80 0x100"),
@@ -379,10 +380,13 @@ def test_it_goes_by_the_schedule_that_is_set(tmp_path: Path) -> None:
     firing(STALE, weekly, {"60h": False}, tmp_path, every="2m")
 
 
-def test_digests_that_were_not_made_last_night_are_said(tmp_path: Path) -> None:
-    made = both("canary_digest_last_success_timestamp_seconds", 'cluster="prod"', f"0x810 {27 * 3600}x1200")
+@pytest.mark.parametrize(("alert", "metric"), [("CanaryDigestStale", "digest"), ("CanaryReceiptsStale", "receipts")])
+def test_digests_and_checks_of_receipts_that_were_not_made_last_night_are_said(
+    alert: str, metric: str, tmp_path: Path
+) -> None:
+    made = both(f"canary_{metric}_last_success_timestamp_seconds", 'cluster="prod"', f"0x810 {27 * 3600}x1200")
     times = {"25h50m": False, "26h10m": True, "27h10m": False, "52h50m": False, "53h10m": True}
-    firing("CanaryDigestStale", scheduled(24) | made, times, tmp_path, every="2m")
+    firing(alert, scheduled(24) | made, times, tmp_path, every="2m")
 
 
 def test_a_test_of_the_alarm_pages_while_it_is_open(tmp_path: Path) -> None:
@@ -516,6 +520,7 @@ def test_every_alert_is_tried() -> None:
     tried |= {
         "CanaryAlertTest",
         "CanaryDigestStale",
+        "CanaryReceiptsStale",
         "CanaryGroupStuck",
         "CanaryGroupReset",
         "CanaryGroupOffsetsExpired",

@@ -68,6 +68,7 @@ OFF = {
     "canary_epochs_": "no elections are watched: see tests.runner.test_unclean_election",
     "canary_quorum_": "the same",
     "canary_mirror_": "nothing is mirrored: see tests.watching.test_mirrormaker",
+    "canary_receipts_": "no application keeps receipts: see tests.spark_reconcile.test_receipts",
     "canary:objective_": "recorded of hours and days: see tests.dashboards.test_budgets_burn",
 }
 """Metrics whose feature is off here, and why."""

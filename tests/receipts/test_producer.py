@@ -10,6 +10,7 @@ import subprocess
 import sys
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 import confluent_kafka
 import pyarrow as pa
@@ -35,6 +36,17 @@ def rows(directory: Path) -> list[dict[str, Any]]:
 
 def told(directory: Path) -> list[dict[str, Any]]:
     return [json.loads(pq.read_schema(one).metadata[METADATA]) for one in files(directory)]
+
+
+@pytest.mark.parametrize("name", ["_orders", ".orders", "_", "orders--eu"])
+def test_whatever_a_producer_is_called_readers_see_its_files(name: str, tmp_path: Path) -> None:
+    producer = made(tmp_path, name=name)
+    producer.produce("t", "1")
+    producer.flush()
+    producer.close()
+    (file,) = files(tmp_path)
+    assert file.name[0] not in "._"
+    assert unquote(file.name.split("--")[0]) == name == told(tmp_path)[0]["producer"]
 
 
 def made(directory: Path, config: dict[str, Any] | None = None, **options: Any) -> Producer:

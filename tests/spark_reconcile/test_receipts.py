@@ -12,7 +12,8 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from canary_receipts import Producer
 from spark_reconcile.errors import BadInputError
 from spark_reconcile.nightly import receipting
-from spark_reconcile.receipts.check import Checked, Coverage, Run, check, look
+from spark_reconcile.receipts.check import Checked, Run, check
+from spark_reconcile.receipts.files import Coverage, look
 from spark_reconcile.receipts.findings import document, sentences, violations
 from tests.support.topics import as_known
 from tests.support.waiting import until
@@ -43,16 +44,18 @@ class Application:
             lambda: all(one and all(p.leader is not None for p in one) for one in as_known(self.lab, topic)), 60, topic
         )
 
-    def producer(self, **config: Any) -> Producer:
-        receipts = {"directory": self.folder, "per_second": None, "name": "orders/api"}
+    def producer(self, *, topic_ids: bool = True, **config: Any) -> Producer:
+        receipts = {"directory": self.folder, "per_second": None, "name": "orders/api", "topic_ids": topic_ids}
         return Producer({"bootstrap.servers": self.lab.bootstrap, "linger.ms": 1000} | config, receipts=receipts)
 
     def write(
         self,
         topic: str,
         counts: tuple[int, int],
+        *,
+        topic_ids: bool = True,
     ) -> None:
-        with self.producer() as producer:
+        with self.producer(topic_ids=topic_ids) as producer:
             for partition, count in enumerate(counts):
                 for number in range(count):
                     headers = {"trace": str(number), "none": None} if number % 2 else None
@@ -64,7 +67,7 @@ class Application:
 
     def transactions(self, topic: str) -> None:
         """Write three records that are aborted, three that are committed, and leave three open."""
-        producer = self.producer(**{"transactional.id": "application"})
+        producer = self.producer(topic_ids=True, **{"transactional.id": "application"})
         producer.init_transactions(PATIENCE_S)
         for end in (producer.abort_transaction, producer.commit_transaction):
             producer.begin_transaction()
@@ -97,7 +100,7 @@ def test_exactly_the_records_that_a_cut_took_are_lost_and_what_is_well_is_silent
     application.make("other", **{"cleanup.policy": "compact"})
     application.write("orders", (300, 200))
     application.transactions("orders")  # offsets 300 to 310: three aborted, a marker, three committed, a marker, open
-    application.write("other", (20, 0))
+    application.write("other", (20, 0), topic_ids=False)  # that it is the same topic is shown by the records before
     well = application.check(spark, "ord*")
     assert verdicts(well) == {("orders", 0): {"present": 306}, ("orders", 1): {"present": 200}}
     assert (well.exit_status, well.runs, list(violations(well, 7))) == (0, [], [])
@@ -150,6 +153,9 @@ def test_exactly_the_records_that_a_cut_took_are_lost_and_what_is_well_is_silent
     anew = application.check(spark, "orders")
     assert (anew.total("present"), anew.total("lost"), anew.total("changed"), anew.exit_status) == (5, 0, 0, 0)
     assert anew.total("recreated") == sum(map(sum, (one.values() for one in verdicts(gone).values())))
+    application.make("other")
+    application.write("other", (5, 0), topic_ids=False)  # the same records as before, at the same offsets
+    assert verdicts(application.check(spark, "other")) == {("other", 0): {"present": 5 + 5, "unknown": 15}}
 
 
 def test_what_files_do_not_cover_is_told(tmp_path: Path) -> None:
@@ -184,6 +190,17 @@ def test_a_receipt_is_a_violation_with_the_time_of_its_acknowledgement() -> None
     assert one.evidence["acked_to"] == "1970-01-01T00:00:04.000+00:00"
 
 
+@pytest.mark.parametrize(("unknown", "succeeded_ns"), [(0, 7), (2, 5)])
+def test_a_check_with_something_unknown_is_none_that_succeeded(
+    unknown: int, succeeded_ns: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    counts = {("t", 0): {"present": 3} | ({"unknown": unknown} if unknown else {})}
+    monkeypatch.setattr(receipting, "check", lambda *_: Checked("c", counts, [], Coverage(), {}, 1.0))
+    record = Mock(return_value=(0, 0))
+    summary, *_ = receipting.night(Mock(), ("c", {}, "d", []), record, (7, "night"), {"succeeded_ns": 5})
+    assert (summary["succeeded_ns"], summary["unknown"], summary["records"]) == (succeeded_ns, unknown, 3)
+
+
 def test_a_check_that_fails_is_no_failure_of_the_night_and_says_that_nothing_is_known(
     tmp_path: Path,
 ) -> None:
@@ -193,7 +210,9 @@ def test_a_check_that_fails_is_no_failure_of_the_night_and_says_that_nothing_is_
         recorded.extend(some)
         return 0, 0
 
-    summary, said, *numbers = receipting.night(Mock(), ("c", {}, str(tmp_path), ["*"]), record, (7, "night"))
+    before = {"succeeded_ns": 5}
+    summary, said, *numbers = receipting.night(Mock(), ("c", {}, str(tmp_path), ["*"]), record, (7, "night"), before)
     assert "there are no receipts" in summary["error"]
+    assert (summary["unknown"], summary["succeeded_ns"]) == (1, 5)
     assert "nothing is known" in said[0]
     assert (numbers, recorded) == ([0, 0], [])
