@@ -14,6 +14,7 @@ from kafka.errors import (
     KafkaTimeoutError,
     NotLeaderForPartitionError,
     SaslAuthenticationFailedError,
+    UnknownBrokerIdError,
     for_code,
 )
 from kafka.net.compat import KafkaNetClient
@@ -87,8 +88,16 @@ def asked(admin: Any, request: Any, broker: int | None = None) -> Any:
         WireError: it does not answer, is unknown, or does not know the question. Errors in an answer are the caller's.
     """
     manager = admin._manager  # noqa: SLF001  # its public methods put other questions than ours, or not to this broker
+
+    async def sent() -> Any:
+        try:
+            return await manager.send(request, broker)
+        except UnknownBrokerIdError:  # it was away when brokers were asked for last
+            await manager.cluster.refresh_metadata()
+            return await manager.send(request, broker)
+
     try:
-        return manager.run(manager.send, request, broker)
+        return manager.run(sent)
     except KafkaError as error:
         raise explained(error) from error
 
