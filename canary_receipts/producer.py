@@ -15,7 +15,7 @@ from weakref import ref
 import confluent_kafka
 
 from canary_receipts.options import Options
-from canary_receipts.recorder import Recorder
+from canary_receipts.recorder import ABORTED, PROMISED, Recorder
 from canary_receipts.rows import Transaction
 from canary_receipts.topic_ids import TopicIds
 
@@ -101,12 +101,12 @@ class Producer(confluent_kafka.Producer):  # type: ignore[misc]  # the client ha
     def commit_transaction(self, *arguments: Any) -> None:
         """Commit; only now are the receipts promises. Where this fails they are in doubt, unless it succeeds later."""
         self._commit(*arguments)
-        self._end("promised")
+        self._end(PROMISED)
 
     def abort_transaction(self, *arguments: Any) -> None:
         """Abort; nothing was promised."""
         super().abort_transaction(*arguments)
-        self._end("aborted")
+        self._end(ABORTED)
 
     def _end(self, outcome: str) -> None:
         if self._transaction is not None:

@@ -21,3 +21,8 @@ class UnreachableError(UserError):
     """A cluster, or Spark itself, does not answer. Exit status 3."""
 
     exit_status = 3
+
+
+def reason_of(error: BaseException) -> str:
+    """Return why something failed, for people: in an error's own words, or what was not foreseen, on one line."""
+    return str(error) if isinstance(error, UserError) else f"{type(error).__name__}: {error}".splitlines()[0]

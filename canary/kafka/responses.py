@@ -15,6 +15,9 @@ T = TypeVar("T")
 PATIENCE_S: Final = 20.0
 """How long a cluster is asked: longer than a broker's session."""
 
+GRACE_S: Final = 0.5
+"""How much longer an answer is waited for than the client itself waits."""
+
 _ONCE_S: Final = 5.0
 
 
@@ -45,7 +48,7 @@ def answer(
     while True:
         once = max(0.5, min(_ONCE_S, (end - system.monotonic()) / 2))
         try:
-            return ask(once).result(once + 0.5)
+            return ask(once).result(once + GRACE_S)
         except KafkaException as error:
             if final(error.args[0].code()) or system.monotonic() >= end:
                 raise
@@ -55,6 +58,18 @@ def answer(
         with contextlib.suppress(KafkaException):  # no answer to this either
             admin.list_topics(timeout=max(0.1, min(3.0, end - system.monotonic())))
         system.sleep(0.25)
+
+
+def result(future: Future[T], most_s: float) -> T:
+    """Return an answer that is waited for.
+
+    Raises:
+        KafkaException: an error is the answer, or there is none in time.
+    """
+    try:
+        return future.result(most_s)
+    except TimeoutError as error:
+        raise KafkaException(KafkaError(KafkaError._TIMED_OUT)) from error  # noqa: SLF001  # public in librdkafka
 
 
 def describe_topic(admin: Any, topic: str) -> Callable[[float], Future[Any]]:

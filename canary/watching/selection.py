@@ -19,6 +19,8 @@ class Selection:
 
     def __init__(self, topics: Iterable[str] = (), offsets: Iterable[str] = ()) -> None:
         patterns = list(topics)
+        self.literal = frozenset(one for one in patterns if not set(one) & set("*?["))
+        """Those of the topics that are names, no patterns."""
         self._pattern = re.compile("|".join(translate(one) for one in patterns)) if patterns else None
         self._known: dict[str, bool] = {}
         self._offsets: dict[str, set[int] | None] = {}

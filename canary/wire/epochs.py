@@ -7,7 +7,7 @@ An epoch in which nothing was appended leaves no trace once the next one begins.
 
 import itertools
 from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
@@ -104,15 +104,16 @@ def high_watermarks(admin: Any, leaders: Mapping[Place, Led]) -> dict[Place, int
 
     def ask(leader: int, places: list[Place]) -> dict[Place, int | WireError]:
         topics = ListOffsetsRequest.ListOffsetsTopic
-        by_topic: defaultdict[str, list[Any]] = defaultdict(list)
-        for name, number in places:
-            epoch = leaders[name, number].epoch
-            by_topic[name].append(
-                topics.ListOffsetsPartition(
-                    partition_index=number, current_leader_epoch=epoch, timestamp=_LATEST, max_num_offsets=1
-                )
+        parts = {
+            place: topics.ListOffsetsPartition(
+                partition_index=place[1],
+                current_leader_epoch=leaders[place].epoch,
+                timestamp=_LATEST,
+                max_num_offsets=1,
             )
-        named = [topics(name=name, partitions=many) for name, many in by_topic.items()]
+            for place in places
+        }
+        named = [topics(name=name, partitions=many) for name, many in _by_topic(parts)]
         request = ListOffsetsRequest(replica_id=_CONSUMER, isolation_level=0, topics=named, min_version=_FENCED)
         return {
             (topic.name, one.partition_index): (
@@ -198,17 +199,25 @@ def _of_leaders(
     return {**found, **silent}
 
 
+def _by_topic(parts: Mapping[Place, Any]) -> Iterable[tuple[str, list[Any]]]:
+    """Return what is asked of each partition by its topic, as requests have it."""
+    found: defaultdict[str, list[Any]] = defaultdict(list)
+    for (topic, _), part in parts.items():
+        found[topic].append(part)
+    return found.items()
+
+
 def _request(places: list[Place], wanted: Mapping[Place, tuple[Led, int]], *, fenced: bool) -> Any:
     topics = OffsetForLeaderEpochRequest.OffsetForLeaderTopic
-    by_topic: defaultdict[str, list[Any]] = defaultdict(list)
-    for place in places:
-        led, epoch = wanted[place]
-        by_topic[place[0]].append(
-            topics.OffsetForLeaderPartition(
-                partition=place[1], current_leader_epoch=led.epoch if fenced else -1, leader_epoch=epoch
-            )
+    parts = {
+        place: topics.OffsetForLeaderPartition(
+            partition=place[1],
+            current_leader_epoch=wanted[place][0].epoch if fenced else -1,
+            leader_epoch=wanted[place][1],
         )
-    named = [topics(topic=name, partitions=many) for name, many in by_topic.items()]
+        for place in places
+    }
+    named = [topics(topic=name, partitions=many) for name, many in _by_topic(parts)]
     return OffsetForLeaderEpochRequest(replica_id=_CONSUMER, topics=named, min_version=_WITH_EPOCH)
 
 

@@ -19,14 +19,12 @@ class QuorumReplica:
         node: its id.
         end_offset: the end of its log; -1: unknown.
         lag: how many entries of the leader's log it does not have; None: unknown.
-        fetched_ms: when it last asked for more, by the leader's clock, since 1970; None: unknown (Kafka before 3.3).
-        caught_up_ms: when it last had all of them; None: unknown.
+        caught_up_ms: when it last had all of them, by the leader's clock, ms since 1970; None: unknown.
     """
 
     node: int
     end_offset: int
     lag: int | None
-    fetched_ms: int | None
     caught_up_ms: int | None
 
 
@@ -86,7 +84,6 @@ def _replicas(states: Any, end: int) -> tuple[QuorumReplica, ...]:
             node=one.replica_id,
             end_offset=one.log_end_offset,
             lag=max(0, end - one.log_end_offset) if min(end, one.log_end_offset) >= 0 else None,
-            fetched_ms=_time(one.last_fetch_timestamp),
             caught_up_ms=_time(one.last_caught_up_timestamp),
         )
         for one in states

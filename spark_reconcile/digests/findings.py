@@ -6,12 +6,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from canary.anomalies import policy
 from canary.anomalies.violation import MOST_RUNS, Records, Violation
 from spark_reconcile.digests.night import Digested, Finding
 from spark_reconcile.digests.tree import Run
+from spark_reconcile.report.application_records import KINDS, violation
 
-KINDS: Final = {"lost": "record-lost", "changed": "record-changed"}
 _SHOWN: Final = 20
 _SUMMARIES: Final = {
     "lost": "A record that could be read when digests were last made is not in the log",
@@ -30,29 +29,15 @@ def violations(found: Digested, at_ns: int, reconciliation: str | None = None) -
 
 
 def _violation(found: Finding, runs: Sequence[Run], since_ns: int | None, seen: tuple[int, str | None]) -> Violation:
-    at_ns, reconciliation = seen
-    kind = KINDS[found.kind]
     lost = found.kind == "lost"
     evidence: dict[str, Any] = {"by": "digests"}
     if since_ns is not None:
         evidence["there_at"] = _time(since_ns)
-    if reconciliation is not None:
-        evidence["reconciliation"] = reconciliation
     if not lost:
         evidence["one_or_more_within"] = [[run.offset, run.end - 1] for run in runs[:100]]
-    violation = Violation(
-        kind=kind,
-        severity=policy.severity(kind),
-        topic=found.topic,
-        topic_id=found.topic_id or "",
-        partition=found.partition,
-        offset=runs[0].offset,
-        at_ns=at_ns,
-        by="reconcile",
-        summary=_SUMMARIES[found.kind],
-        evidence=evidence,
-    )
-    return violation.about([Records(run.offset, run.size if lost else 1, None) for run in runs])
+    records = [Records(run.offset, run.size if lost else 1, None) for run in runs]
+    place = found.topic, found.topic_id, found.partition
+    return violation(found.kind, place, records, seen, _SUMMARIES[found.kind], evidence)
 
 
 def sentences(summary: Mapping[str, Any]) -> list[str]:

@@ -7,12 +7,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
-import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_reconcile.digests.tree import BITS, LEAF, Leaves
-from spark_reconcile.dump.dumping import read_error, source
+from spark_reconcile.dump.dumping import ranges, read_error, source
 from spark_reconcile.tables.columns import ISOLATIONS
 from spark_reconcile.tables.digests import FAST_PLACE, PERHAPS_NULL, PLACE
 
@@ -44,12 +43,12 @@ class Read(NamedTuple):
     leaves: Leaves
 
 
-def batches(ranges: Sequence[Range], most: int) -> Iterator[list[Range]]:
+def batches(wanted: Sequence[Range], most: int) -> Iterator[list[Range]]:
     """Yield the ranges in batches of at most ``most`` offsets, none with two ranges of one partition.
 
     A range that is longer is cut, between leaves.
     """
-    waiting = [one for one in ranges if one.end > one.start]
+    waiting = [one for one in wanted if one.end > one.start]
     while waiting:
         batch: dict[Place, Range] = {}
         later: list[Range] = []
@@ -81,13 +80,13 @@ class Reader:
         """How many offsets are read at once: the driver gets a row for 64 of them."""
         return int(self._spark.sparkContext.defaultParallelism) * _EACH_CORE
 
-    def read(self, ranges: Sequence[Range]) -> Iterator[list[Read]]:
-        """Yield what the log has of the ranges, in pieces, and as many of them as one job of Spark reads.
+    def read(self, wanted: Sequence[Range]) -> Iterator[list[Read]]:
+        """Yield what the log has of ranges, in pieces, and as many of them as one job of Spark reads.
 
         Raises:
             UnreachableError: the cluster stopped answering.
         """
-        for batch in batches(ranges, self.most):
+        for batch in batches(wanted, self.most):
             found = self._leaves(batch)
             self.records += sum(leaves.count for leaves in found.values())
             yield [Read(one, found[one.place]) for one in batch]
@@ -116,7 +115,8 @@ class Reader:
         from pyspark.sql import functions as f  # noqa: PLC0415
 
         self._spark.sparkContext.setJobGroup("digest", f"digest: read {len(batch)} partitions of {self._cluster}")
-        records = source(self._spark, self._config, _options(batch)).selectExpr(
+        options = ranges({one.place: one[1:] for one in batch}, LEVEL, TASK, headers=True)
+        records = source(self._spark, self._config, options).selectExpr(
             "topic",
             "partition",
             f"shiftright(offset, {BITS}) AS leaf",
@@ -135,22 +135,3 @@ class Reader:
             return leaves.toArrow()
         except PySparkException as error:
             raise read_error(self._cluster, error) from error
-
-
-def _options(batch: Sequence[Range]) -> dict[str, str]:
-    partitions: dict[str, list[int]] = {}
-    starts: dict[str, dict[str, int]] = {}
-    ends: dict[str, dict[str, int]] = {}
-    for (topic, partition), start, end in batch:
-        partitions.setdefault(topic, []).append(partition)
-        starts.setdefault(topic, {})[str(partition)] = start
-        ends.setdefault(topic, {})[str(partition)] = end
-    offsets = sum(one.end - one.start for one in batch)
-    return {
-        "assign": orjson.dumps(partitions).decode(),
-        "startingOffsets": orjson.dumps(starts).decode(),
-        "endingOffsets": orjson.dumps(ends).decode(),
-        "kafka.isolation.level": LEVEL,
-        "includeHeaders": "true",
-        "minPartitions": str(max(len(batch), offsets // TASK)),
-    }

@@ -185,7 +185,8 @@ def _read(
     for number, topic in enumerate(known[0]):
         mine = [span for span in full if span.topic == topic]
         if mine:
-            records = source(spark, wanted.config, _options(mine, level))
+            within = {(span.topic, span.partition): (span.start, span.end) for span in mine}
+            records = source(spark, wanted.config, ranges(within, level, RANGE, headers=False))
             part = records.select(lit(number).alias("topic"), "partition", "offset", "timestamp", "value")
             frame = part if frame is None else frame.union(part)
     work = Decoder(wanted.cluster, level, *known)
@@ -208,17 +209,26 @@ def _read(
     ]
 
 
-def _options(spans: Sequence[Span], level: str) -> dict[str, str]:
-    """Return how Spark reads some partitions of one topic."""
-    (topic,) = {span.topic for span in spans}
-    rows = sum(span.end - span.start for span in spans)
+def ranges(spans: Mapping[tuple[str, int], tuple[int, int]], level: str, task: int, *, headers: bool) -> dict[str, str]:
+    """Return the options by which `source` reads offsets [start, end) of each (topic, partition).
+
+    ``level``: the isolation level; ``task``: how many offsets one task reads.
+    """
+    partitions: dict[str, list[int]] = {}
+    starts: dict[str, dict[str, int]] = {}
+    ends: dict[str, dict[str, int]] = {}
+    for (topic, partition), (start, end) in spans.items():
+        partitions.setdefault(topic, []).append(partition)
+        starts.setdefault(topic, {})[str(partition)] = start
+        ends.setdefault(topic, {})[str(partition)] = end
+    offsets = sum(end - start for start, end in spans.values())
     return {
-        "assign": orjson.dumps({topic: [span.partition for span in spans]}).decode(),
-        "startingOffsets": orjson.dumps({topic: {str(span.partition): span.start for span in spans}}).decode(),
-        "endingOffsets": orjson.dumps({topic: {str(span.partition): span.end for span in spans}}).decode(),
+        "assign": orjson.dumps(partitions).decode(),
+        "startingOffsets": orjson.dumps(starts).decode(),
+        "endingOffsets": orjson.dumps(ends).decode(),
         "kafka.isolation.level": level,
-        "includeHeaders": "false",
-        "minPartitions": str(max(len(spans), rows // RANGE)),
+        "includeHeaders": str(headers).lower(),
+        "minPartitions": str(max(len(spans), offsets // task)),
     }
 
 

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import structlog
 
-from canary.errors import UserError
 from spark_reconcile.digests import findings
 from spark_reconcile.digests.keeping import Kept
 from spark_reconcile.digests.night import Wanted, digest
+from spark_reconcile.errors import reason_of
 from storage.store.errors import StoreError
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def night(
     except StoreError:
         raise
     except Exception as error:  # noqa: BLE001  # whatever it is, the probes are reconciled
-        why = str(error) if isinstance(error, UserError) else f"{type(error).__name__}: {error}".splitlines()[0]
+        why = reason_of(error)
         log.warning("digests_failed", cluster=wanted.cluster, reason=why)
         trees_before = kept.trees if kept is not None else None
         unknown = max(1, len(trees_before.trees)) if trees_before is not None else 1

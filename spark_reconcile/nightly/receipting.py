@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import structlog
 
-from canary.errors import UserError
+from spark_reconcile.errors import reason_of
 from spark_reconcile.receipts import findings
 from spark_reconcile.receipts.check import check
 from storage.store.errors import StoreError
@@ -40,7 +40,7 @@ def night(
     except StoreError:
         raise
     except Exception as error:  # noqa: BLE001  # whatever it is, the probes are reconciled
-        why = str(error) if isinstance(error, UserError) else f"{type(error).__name__}: {error}".splitlines()[0]
+        why = reason_of(error)
         log.warning("receipts_not_checked", cluster=cluster[0], reason=why)
         said = f"Receipts could not be checked; of the records that they are about nothing is known: {why}"
         return {"error": why[:1000], "succeeded_ns": succeeded_ns, "unknown": 1}, [said], 0, 0

@@ -32,6 +32,7 @@ from spark_reconcile.dump import fingerprints
 from spark_reconcile.dump.dumping import Dumped, Wanted, dump
 from spark_reconcile.dump.kept_dump import FULL_EVERY_NS, Kept, Range, expiry_ns, keep, kept, recognised, size
 from spark_reconcile.dump.targets import reachable, target
+from spark_reconcile.errors import reason_of
 from spark_reconcile.job import driver, session
 from spark_reconcile.job.inputs import look
 from spark_reconcile.nightly import digesting, receipting, scheduler
@@ -109,7 +110,7 @@ def run(
         _patiently(lambda: store.reconciliations.interrupt(*ours, time.time_ns(), "it was stopped"))
         raise
     except BaseException as error:
-        reason = str(error) if isinstance(error, UserError) else f"{type(error).__name__}: {error}".splitlines()[0]
+        reason = reason_of(error)
         _patiently(lambda: finish(time.time_ns(), error=reason[:1000]))
         raise
     summary = {name: value for name, value in outcome.summary.items() if name != "verdicts"}

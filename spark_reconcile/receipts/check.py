@@ -21,10 +21,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-import orjson
 import pyarrow as pa
 
-from spark_reconcile.dump.dumping import read_error, source
+from spark_reconcile.dump.dumping import RANGE, ranges, read_error, source
 from spark_reconcile.dump.kafka_bounds import Cluster, Topic
 from spark_reconcile.receipts.files import Coverage, look, receipts_of
 from spark_reconcile.tables.columns import ISOLATIONS
@@ -64,7 +63,6 @@ _NOTHING: Final = pa.schema(
         ("seen", pa.bool_()),
     ]
 )
-_TASK: Final = 4_000_000
 _VERDICT: Final = """CASE
     WHEN made <> '' AND topic_id <> '' AND made <> topic_id THEN 'recreated'
     WHEN end IS NULL THEN 'no-answer'
@@ -210,8 +208,8 @@ def _judged(
     from pyspark.sql import functions as f  # noqa: PLC0415  # slow, and only used here
 
     place = ["topic", "partition", "offset"]
-    ranges = {one: _within(one, wanted[one], asked) for one in wanted}
-    records = _records(spark, config, {one: span for one, span in ranges.items() if span[0] < span[1]})
+    first = {one: _within(one, wanted[one], asked) for one in wanted}
+    records = _records(spark, config, {one: span for one, span in first.items() if span[0] < span[1]})
     ids = f.broadcast(spark.createDataFrame(asked.ids()))
     matched = receipts.join(records, place, "left").join(ids, "topic", "left").cache()
     doubtful = "FILTER (WHERE seen IS NULL OR found <> digest)"
@@ -249,24 +247,11 @@ def _within(place: tuple[str, int], span: tuple[int, int], asked: _Asked) -> tup
     return max(span[0], asked.starts[place]), min(span[1], asked.ends[place])
 
 
-def _records(spark: SparkSession, config: Mapping[str, Any], ranges: Mapping[tuple[str, int], tuple[int, int]]) -> Any:
+def _records(spark: SparkSession, config: Mapping[str, Any], spans: Mapping[tuple[str, int], tuple[int, int]]) -> Any:
     """Return place and digest of the records in some ranges [start, end)."""
-    if not ranges:
+    if not spans:
         return spark.createDataFrame(_NOTHING.empty_table())
-    starts: dict[str, dict[str, int]] = {}
-    ends: dict[str, dict[str, int]] = {}
-    for (topic, partition), (start, end) in ranges.items():
-        starts.setdefault(topic, {})[str(partition)] = start
-        ends.setdefault(topic, {})[str(partition)] = end
-    offsets = sum(end - start for start, end in ranges.values())
-    options = {
-        "assign": orjson.dumps({topic: [int(one) for one in some] for topic, some in starts.items()}).decode(),
-        "startingOffsets": orjson.dumps(starts).decode(),
-        "endingOffsets": orjson.dumps(ends).decode(),
-        "kafka.isolation.level": ISOLATIONS[1],
-        "includeHeaders": "true",
-        "minPartitions": str(max(len(ranges), offsets // _TASK)),
-    }
+    options = ranges(spans, ISOLATIONS[1], RANGE, headers=True)
     records = source(spark, config, options)
     place = ("topic", "partition", "offset")
     wanted = records.selectExpr(*place, f"{DIGEST} AS found", "timestamp AS logged", "true AS seen")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fnmatch
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -13,6 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from canary.facts.incarnation import one_form
+from canary.watching.selection import Selection
 from spark_reconcile.errors import BadInputError
 from storage.probe_log.shipping import list_files, one_line, open_url
 
@@ -96,7 +96,7 @@ class _Reader:
 
     def __init__(self, url: str, patterns: Sequence[str]) -> None:
         self._url = url
-        self._patterns = tuple(patterns)
+        self._chosen = Selection(patterns)
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         filesystem, _ = open_url(self._url)
@@ -106,11 +106,7 @@ class _Reader:
                 with filesystem.open(row["path"], "rb") as file:
                     table = pq.ParquetFile(file).read(columns=list(_COLUMNS))
                 names = table.column("topic").to_pylist()
-                wanted = {
-                    one
-                    for one in set(names)
-                    if not self._patterns or any(fnmatch.fnmatchcase(one, p) for p in self._patterns)
-                }
+                wanted = {one for one in set(names) if not self._chosen or self._chosen.topic(one)}
                 table = table.append_column("made", pa.array([ids.get(name, "") for name in names], pa.string()))
                 table = table.filter(pa.array([name in wanted for name in names], pa.bool_()))
                 kinds = dict.fromkeys(("topic", "outcome"), pa.string())

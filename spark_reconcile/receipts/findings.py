@@ -7,11 +7,10 @@ from datetime import UTC, datetime
 from itertools import groupby
 from typing import Any, Final
 
-from canary.anomalies import policy
 from canary.anomalies.violation import MOST_RUNS, Records, Violation
 from spark_reconcile.receipts.check import UNKNOWN, VERDICTS, Checked, Run
+from spark_reconcile.report.application_records import violation
 
-KINDS: Final = {"lost": "record-lost", "changed": "record-changed"}
 _SUMMARIES: Final = {
     "lost": "A record whose producer has a receipt is not in the log",
     "changed": "Where a producer has a receipt for its record, there is another one",
@@ -30,21 +29,9 @@ def violations(found: Checked, at_ns: int, reconciliation: str | None = None) ->
             some = runs[start : start + MOST_RUNS]
             evidence = {"by": "receipts", "acked_from": _time(min(one.acked_from for one in some))}
             evidence["acked_to"] = _time(max(one.acked_to for one in some))
-            if reconciliation is not None:
-                evidence["reconciliation"] = reconciliation
-            violation = Violation(
-                kind=KINDS[verdict],
-                severity=policy.severity(KINDS[verdict]),
-                topic=topic,
-                topic_id=found.topic_ids.get(topic) or "",
-                partition=partition,
-                offset=some[0].first,
-                at_ns=at_ns,
-                by="reconcile",
-                summary=_SUMMARIES[verdict],
-                evidence=evidence,
-            )
-            yield violation.about([Records(one.first, one.last - one.first + 1, None) for one in some])
+            records = [Records(one.first, one.last - one.first + 1, None) for one in some]
+            place, seen = (topic, found.topic_ids.get(topic), partition), (at_ns, reconciliation)
+            yield violation(verdict, place, records, seen, _SUMMARIES[verdict], evidence)
 
 
 def document(found: Checked) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Self
 
+from canary.anomalies.age import not_looked_at
 from canary.anomalies.mirrormaker.facts import Answer, Checkpoint, Question, Round, Row
 from canary.anomalies.mirrormaker.offsets import Translated
 from canary.anomalies.mirrormaker.partition import OUTCOMES, Copies, Hole, Partition
@@ -82,10 +83,9 @@ class MirrorView:
 
     def aged(self, now_ns: int, most_s: float) -> Self:
         """Return the same, with nothing known if it is older than ``most_s``: nobody looks any more."""
-        age_s = (now_ns - self.at_ns) / 1e9
-        if age_s <= most_s:
+        reason = not_looked_at(self.at_ns, now_ns, most_s)
+        if reason is None:
             return self
-        reason = f"not looked at for {age_s:.0f} s"
         places = tuple(replace(one, behind_s=None, unknown=reason) for one in self.places)
         failovers = tuple(replace(one, skips=None, rereads=None, unknown=reason) for one in self.failovers)
         return replace(

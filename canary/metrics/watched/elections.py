@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Self
 
+from canary.anomalies.age import not_looked_at
 from canary.metrics.metric import Measurement
 
 
@@ -18,10 +19,8 @@ class EpochsWatched:
 
     def aged(self, now_ns: int, most_s: float) -> Self:
         """Return the same, as not known if it is older than ``most_s``: nobody looks any more."""
-        age_s = (now_ns - self.at_ns) / 1e9
-        if age_s <= most_s:
-            return self
-        return replace(self, unknown=max(1, self.partitions), reason=f"not looked at for {age_s:.0f} s")
+        reason = not_looked_at(self.at_ns, now_ns, most_s)
+        return self if reason is None else replace(self, unknown=max(1, self.partitions), reason=reason)
 
     def measurements(self) -> Iterator[Measurement]:
         """Yield the series."""
@@ -50,8 +49,8 @@ class QuorumWatched:
 
     def aged(self, now_ns: int, most_s: float) -> Self:
         """Return the same, as not known if it is older than ``most_s``: nobody looks any more."""
-        age_s = (now_ns - self.at_ns) / 1e9
-        return self if age_s <= most_s else replace(self, unknown=f"not looked at for {age_s:.0f} s")
+        reason = not_looked_at(self.at_ns, now_ns, most_s)
+        return self if reason is None else replace(self, unknown=reason)
 
     def measurements(self) -> Iterator[Measurement]:
         """Yield the series; none of the quorum while it is unknown."""

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Self
 
+from canary.anomalies.age import not_looked_at
 from canary.anomalies.groups.rounds import GroupView
 from canary.anomalies.groups.stable import HangingView
 from canary.metrics.metric import Measurement
@@ -23,10 +24,9 @@ class GroupsSeen:
 
     def aged(self, now_ns: int, most_s: float) -> Self:
         """Return the same, with nothing known of any group if it is older than ``most_s``: nobody looks any more."""
-        age_s = (now_ns - self.at_ns) / 1e9
-        if age_s <= most_s:
+        reason = not_looked_at(self.at_ns, now_ns, most_s)
+        if reason is None:
             return self
-        reason = f"not looked at for {age_s:.0f} s"
         return replace(self, groups=tuple(one.lost(reason) for one in self.groups), unknown=reason)
 
     def measurements(self) -> Iterator[Measurement]:
@@ -66,8 +66,8 @@ class TransactionsSeen:
 
     def aged(self, now_ns: int, most_s: float) -> Self:
         """Return the same, as not known if it is older than ``most_s``: nobody looks any more."""
-        age_s = (now_ns - self.at_ns) / 1e9
-        return self if age_s <= most_s else replace(self, unknown=f"not looked at for {age_s:.0f} s")
+        reason = not_looked_at(self.at_ns, now_ns, most_s)
+        return self if reason is None else replace(self, unknown=reason)
 
     def measurements(self) -> Iterator[Measurement]:
         """Yield the series; how many hang is unknown while they cannot be looked for."""

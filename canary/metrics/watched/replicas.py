@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Self
 
+from canary.anomalies.age import not_looked_at
 from canary.metrics.metric import Measurement
 
 
@@ -41,8 +42,8 @@ class ReplicasSeen:
 
     def aged(self, now_ns: int, most_s: float) -> Self:
         """Return the same, as not known if it is older than ``most_s``: nobody compares any more."""
-        age_s = (now_ns - self.at_ns) / 1e9
-        return self if age_s <= most_s else replace(self, unknown=f"nothing was compared for {age_s:.0f} s")
+        reason = not_looked_at(self.at_ns, now_ns, most_s, "nothing was compared")
+        return self if reason is None else replace(self, unknown=reason)
 
     def measurements(self) -> Iterator[Measurement]:
         """Yield the series."""

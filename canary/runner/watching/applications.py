@@ -2,8 +2,7 @@
 
 from canary.anomalies.groups.rounds import Groups
 from canary.anomalies.groups.stable import Stable
-from canary.metrics.watched.groups import GroupsSeen, TransactionsSeen
-from canary.metrics.watched.replicas import ReplicasSeen
+from canary.metrics.watched.watched import Watched
 from canary.runner.context import ClusterContext
 from canary.settings import admin_config
 from canary.threads.worker import Worker
@@ -16,9 +15,6 @@ _OLD_S = 60.0
 """What was seen so long ago, and some intervals more, is not known any more."""
 _STANDS_S = 600.0
 """A comparison of replicas that has done no step for so long does none any more."""
-
-Watched = tuple[GroupsSeen | None, TransactionsSeen | None, ReplicasSeen | None]
-"""What is known of each; None: nothing yet, or it is not watched."""
 
 
 class Applications:
@@ -51,7 +47,7 @@ class Applications:
         groups = self._groups.latest if self._groups is not None else None
         transactions = self._transactions.latest if self._transactions is not None else None
         replicas = self._replicas.latest if self._replicas is not None else None
-        return (
+        return Watched(
             groups and groups.aged(now_ns, most_s),
             transactions and transactions.aged(now_ns, most_s),
             replicas and replicas.aged(now_ns, _STANDS_S),

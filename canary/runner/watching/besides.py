@@ -1,5 +1,7 @@
 """All that is watched besides the probes, and the sampler and the audit, which are always there."""
 
+from dataclasses import replace
+
 from canary.metrics.watched.watched import Watched
 from canary.runner.context import ClusterContext
 from canary.runner.watching.applications import Applications
@@ -29,8 +31,8 @@ class Besides:
     @property
     def latest(self) -> Watched:
         """What is known now."""
-        groups, transactions, replicas = self._applications.latest
-        return Watched(groups, transactions, replicas, self._mirrors.latest, tuple(self._elections.measurements()))
+        elections = tuple(self._elections.measurements())
+        return replace(self._applications.latest, mirrors=self._mirrors.latest, elections=elections)
 
     def leave(self) -> None:
         """End what holds: the parts are stopped, and whoever comes after them knows nothing of it."""

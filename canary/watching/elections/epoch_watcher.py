@@ -41,7 +41,6 @@ class EpochWatcher(WireWatcher):
     ) -> None:
         super().__init__("epoch-watcher", config, clock, interval_s)
         self._chosen = Selection(topics)
-        self._literal = [one for one in topics if not set(one) & set("*?[")]
         self._ours = frozenset(ours)
         self._inbox = inbox
         self._lineages = Lineages()
@@ -56,7 +55,7 @@ class EpochWatcher(WireWatcher):
 
         if system.monotonic() >= self._names_due:
             found_now = {one for one in names(admin) if self._chosen.topic(one)}  # of what may not be described none
-            self._names = sorted((found_now | {*self._literal}) - self._ours)
+            self._names = sorted((found_now | self._chosen.literal) - self._ours)
             self._names_due = system.monotonic() + _NAMES_S
         errors: dict[Place, WireError] = {}
         presents: dict[Place, Present] = {}

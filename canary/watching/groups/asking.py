@@ -14,14 +14,13 @@ from confluent_kafka import (
 )
 
 from canary.anomalies.groups.sample import Commit, Log, Place, Round, Told
-from canary.kafka.responses import text_of, topic_id_of
+from canary.kafka.responses import GRACE_S, result, text_of, topic_id_of
 from canary.threads import system
 from canary.watching import offsets
 from canary.watching.selection import Selection
 
 MOST_GROUPS: Final = 100
 """Groups that are watched; what they cost grows with it."""
-_GRACE_S: Final = 0.5
 _WITHOUT_MEMBERS: Final = frozenset({ConsumerGroupState.EMPTY, ConsumerGroupState.DEAD, ConsumerGroupState.UNKNOWN})
 REFUSALS: Final = frozenset(
     {
@@ -54,7 +53,6 @@ class Questions:
         self, admin: Any, names: Collection[str], besides: str, now_ns: Callable[[], int], timeout_s: float
     ) -> None:
         self._admin = admin
-        self._named = {one for one in names if not set(one) & set("*?[")}
         self._chosen = Selection(names)
         self._besides = besides
         self._now_ns = now_ns
@@ -68,7 +66,7 @@ class Questions:
         """
         listed = self._answer(self._admin.list_consumer_groups(request_timeout=self._timeout_s))
         rows = {one.group_id: one for one in listed.valid if self._watched(one.group_id)}
-        names = sorted(rows.keys() | self._named)
+        names = sorted(rows.keys() | self._chosen.literal)
         groups, refused = self._groups(names[:MOST_GROUPS], rows)
         places = {place for told in groups.values() for place in told.commits} | set(known)
         topics, more = self._topics({place[0] for place in places})
@@ -127,15 +125,10 @@ class Questions:
 
     def _wait(self, futures: Iterable[Future[Any]]) -> None:
         """Wait for answers together."""
-        deadline, pending = system.monotonic() + self._timeout_s + _GRACE_S, set(futures)
-        while pending and (left := deadline - system.monotonic()) > 0:
-            pending = system.done(pending, left)
+        system.done(set(futures), self._timeout_s + GRACE_S)
 
     def _answer(self, future: Future[Any]) -> Any:
-        try:
-            return future.result(self._timeout_s + _GRACE_S if not future.done() else 0)
-        except TimeoutError as error:
-            raise KafkaException(KafkaError(KafkaError._TIMED_OUT)) from error  # noqa: SLF001  # public in librdkafka
+        return result(future, self._timeout_s + GRACE_S)
 
 
 def logs_of(answers: Mapping[offsets.Question, Future[Any]], places: Iterable[Place]) -> dict[Place, Log]:

@@ -96,9 +96,7 @@ class TransactionWatcher(Worker):
         metadata = admin.list_topics(timeout=_TIMEOUT_S).topics
         leaders, refused = self._leaders(metadata)
         asked = offsets.ask(admin, leaders, _TIMEOUT_S, ("stable", "end"))
-        pending, until = set(asked.values()), system.monotonic() + _TIMEOUT_S
-        while pending and (left := until - system.monotonic()) > 0:
-            pending = system.done(pending, left)
+        system.done(set(asked.values()), _TIMEOUT_S)
         logs, at_ns = logs_of(asked, leaders), self._clock.now_ns()
         longest_s = self._longest(admin, leaders)
         limit_s = self._after_s if self._after_s is not None else (longest_s or _MAX_TIMEOUT_S) + _LATE_S

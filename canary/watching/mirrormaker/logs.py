@@ -1,7 +1,6 @@
 """The logs of one topic, read from where one was to where they end now."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping
-from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -11,7 +10,7 @@ from canary.anomalies.groups.sample import Log
 from canary.anomalies.mirrormaker.facts import Row
 from canary.kafka import opening
 from canary.kafka.quiet import calm, quiet_logger
-from canary.kafka.responses import text_of, topic_id_of
+from canary.kafka.responses import GRACE_S, result, text_of, topic_id_of
 from canary.probe.record import Refusal, decode, header_fields
 from canary.probe.record import key as key_of
 from canary.settings.clients import ASSIGNED
@@ -123,7 +122,7 @@ class Logs:
         asked = self._admin.describe_topics(TopicCollection([topic]), request_timeout=TIMEOUT_S)[topic]
         self._admin.poll(0)  # lets it call the logger
         try:
-            found = self._answer(asked)
+            found = result(asked, TIMEOUT_S + GRACE_S)
         except KafkaException as error:
             if error.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
                 return []
@@ -151,7 +150,7 @@ class Logs:
             NotReadError: all of them are refused.
         """
         asked = offsets.ask(self._admin, places, TIMEOUT_S)
-        self._wait(asked.values())
+        system.done(set(asked.values()), TIMEOUT_S + GRACE_S)
         found = logs_of(asked, places)
         failed = [one.exception() for one in asked.values() if one.done() and one.exception() is not None]
         if not found and failed and isinstance(failed[0], KafkaException):
@@ -243,17 +242,6 @@ class Logs:
             return [row for row in map(row_of, fresh.progress.take(place)) if row.offset < end], log.start
         finally:
             fresh.close()
-
-    def _wait(self, futures: Iterable[Future[Any]]) -> None:
-        deadline, pending = system.monotonic() + TIMEOUT_S + 0.5, set(futures)
-        while pending and (left := deadline - system.monotonic()) > 0:
-            pending = system.done(pending, left)
-
-    def _answer(self, future: Future[Any]) -> Any:
-        try:
-            return future.result(TIMEOUT_S + 0.5)
-        except TimeoutError as error:
-            raise KafkaException(KafkaError(KafkaError._TIMED_OUT)) from error  # noqa: SLF001  # public in librdkafka
 
 
 _CONSUMERS: Final = frozenset(
