@@ -1,1 +1,1 @@
-"""How the canary talks to a Kafka cluster: clients, their errors, re-reads, raw requests."""
+"""How the canary talks to a Kafka cluster: clients, their errors, re-reads."""

@@ -25,12 +25,12 @@ and a lab that was stopped can be started again with its data:
 Nothing here needs root, a container or the network once the jars are there (canary.lab.jars.cache).
 """
 
-from canary.kafka.wire import PartitionState
 from canary.lab.errors import LabError
 from canary.lab.lab import Lab
 from canary.lab.proxy.faults import Cut, Delay, Fault, Hold, LoseAnswers, ShiftFetch
 from canary.lab.site import NodeStatus
 from canary.lab.state import CONTROLLER, NodeProperties
+from canary.wire.broker_view import PartitionState
 
 __all__ = [
     "CONTROLLER",

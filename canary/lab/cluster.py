@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterable
 from collections.abc import Set as AbstractSet
 from pathlib import Path
 
-from canary.kafka import wire
 from canary.lab import events, logs
 from canary.lab.errors import LabError
 from canary.lab.jars.cache import Progress
 from canary.lab.site import NodeStatus, Site
 from canary.lab.state import CONTROLLER
+from canary.wire import broker_view
 
 _POLL_S = 0.05
 
@@ -66,7 +66,7 @@ class Cluster:
         """Return every node's state, controllers first."""
         return [self._site.status(node) for node in (*self.controllers, *self.brokers)]
 
-    def partition(self, topic: str, partition: int) -> wire.PartitionState:
+    def partition(self, topic: str, partition: int) -> broker_view.PartitionState:
         """Return leader, epoch, ISR and replicas of a partition as the brokers see it now.
 
         All running brokers are asked, and the answer with the highest leader epoch is taken (its leader's, if that one
@@ -78,7 +78,7 @@ class Cluster:
         answers = {
             node: answer.partitions.get((topic, partition))
             for node in self._site.running()
-            if (answer := wire.ask(self._site.state().private_port(node), (topic,))) is not None
+            if (answer := broker_view.ask(self._site.state().private_port(node), (topic,))) is not None
         }
         known = [(found.leader_epoch, found.leader == node, found) for node, found in answers.items() if found]
         if not known:
@@ -115,10 +115,10 @@ class Cluster:
             ended = [node for node in self.controllers if self._site.pid(node) is None]
             if 2 * len(ended) >= len(self.controllers):
                 raise LabError(f"there is no quorum without controllers {ended}: {self._site.last_words(ended[0])}")
-            answers = [wire.ask(now.private_port(node)) for node in sorted(expected)]
+            answers = [broker_view.ask(now.private_port(node)) for node in sorted(expected)]
             up = sum(1 for answer in answers if answer is not None and expected <= answer.brokers)
             doors = (now.ports[node] for node in (*self._site.running(now.controllers), *sorted(expected)))
-            everyone = up == len(expected) and all(map(wire.accepts, doors))
+            everyone = up == len(expected) and all(map(broker_view.accepts, doors))
             if expected and everyone:  # a broker that was frozen may have been fenced without knowing it
                 up = len(expected & self._taken_in(expected, {one.controller for one in answers if one is not None}))
             report(progress, "starting brokers", up, len(expected))
@@ -134,12 +134,12 @@ class Cluster:
         """
         now = self._site.state()
         if not now.zookeeper:
-            return wire.unfenced(now.private_port(min(brokers)), brokers)
+            return broker_view.unfenced(now.private_port(min(brokers)), brokers)
         if len(controllers) > 1 or not controllers <= brokers:
             return frozenset()
         (controller,) = controllers
-        found = wire.registered(now.private_port(CONTROLLER)) or frozenset()
-        return found & wire.unfenced(now.private_port(controller), brokers)
+        found = broker_view.registered(now.private_port(CONTROLLER)) or frozenset()
+        return found & broker_view.unfenced(now.private_port(controller), brokers)
 
     def _wait_for_the_end_of_sessions(self, brokers: AbstractSet[int]) -> None:
         """Wait until ZooKeeper knows none of these brokers: it takes none in whose last session is not over."""
@@ -149,7 +149,7 @@ class Cluster:
             complaint = f"ZooKeeper does not answer, or knows brokers of {sorted(brokers)} from before,"
 
             def over() -> bool:
-                found = wire.registered(keeper)
+                found = broker_view.registered(keeper)
                 return found is not None and not found & brokers
 
             wait(over, 60.0, complaint)
@@ -160,7 +160,7 @@ class Cluster:
         Raises:
             LabError: the time is up; names them.
         """
-        seen: list[wire.PartitionState] = []
+        seen: list[broker_view.PartitionState] = []
 
         def reached() -> bool:
             with contextlib.suppress(LabError):  # no broker answers just now

@@ -9,7 +9,6 @@ from typing import Self
 
 import structlog
 
-from canary.kafka import wire
 from canary.lab import events, process, state
 from canary.lab.cluster import report, wait
 from canary.lab.damage import Damageable
@@ -21,6 +20,7 @@ from canary.lab.proxy import control
 from canary.lab.proxy.faults import Fault, impaired
 from canary.lab.site import Site
 from canary.lab.state import CONTROLLER, NodeProperties, Profile, State
+from canary.wire import broker_view
 
 _log = structlog.get_logger(__name__)
 
@@ -285,7 +285,11 @@ class Lab(Damageable):
         self._site.end((broker,), hard=False)
         others = self._site.running()
         ports = [self._site.state().private_port(node) for node in others]
-        if others and not self._site.state().zookeeper and not any(wire.unregister(port, broker) for port in ports):
+        if (
+            others
+            and not self._site.state().zookeeper
+            and not any(broker_view.unregister(port, broker) for port in ports)
+        ):
             raise LabError(f"no broker of {others} would unregister broker {broker}; is the controller running?")
         with self._site.locked():
             now = self._site.state().without(broker)

@@ -114,7 +114,7 @@ def _zookeeper(port: int, data: Path) -> dict[str, str]:
         "tickTime": "500",
         "maxSessionTimeout": "60000",
         "admin.enableServer": "false",  # it would want a web server's jars
-        "4lw.commands.whitelist": "dump",  # see canary.kafka.wire
+        "4lw.commands.whitelist": "dump",  # see canary.wire.broker_view
     }
 
 

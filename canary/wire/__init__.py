@@ -9,5 +9,6 @@ no dependencies, and takes 0.6 MB as a wheel, 0.4 s and 23 MB when it is loaded.
 * ``fetch``: a Fetch from one replica, as bytes; ``records``, ``compression``: the batches and records in them;
 * ``epochs``: where leader epochs begin and end in a log (KIP-320);
 * ``replicas``: leaders, ISR and ELR (KIP-966); ``quorum``: the controllers of a KRaft cluster (KIP-836);
+* ``broker_view``: one broker's own view, over a plain socket, for the lab;
 * ``transactions``: DescribeProducers, ListTransactions and DescribeTransactions (KIP-664).
 """

@@ -12,8 +12,8 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from canary.kafka import wire
 from canary.lab import CONTROLLER, Lab, LabError, NodeProperties
+from canary.wire import broker_view
 from tests.support.waiting import until
 
 pytestmark = [pytest.mark.kafka, pytest.mark.quick]
@@ -118,7 +118,7 @@ def test_a_paused_broker_leaves_the_isr_until_it_is_resumed(lab: Lab, topic: str
 
 def test_a_resumed_broker_is_ready_when_the_controller_gives_it_replicas_again(lab: Lab) -> None:
     lab.pause(3)
-    until(lambda: wire.unfenced(lab.port(1), {1, 2, 3}) == {1, 2}, 30, "broker 3 fenced")
+    until(lambda: broker_view.unfenced(lab.port(1), {1, 2, 3}) == {1, 2}, 30, "broker 3 fenced")
     lab.resume(3)
     lab.wait_ready()
     admin = AdminClient({"bootstrap.servers": lab.bootstrap})

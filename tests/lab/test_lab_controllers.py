@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from canary.kafka import wire
 from canary.lab import CONTROLLER, Lab, LabError, NodeProperties
+from canary.wire import broker_view
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -28,14 +28,14 @@ def test_one_of_three_controllers_may_fail_and_two_may_not(tmp_path: Path) -> No
             lab.restart(node)
         lab.kill(1000)
         lab.pause(1001)
-        assert wire.unfenced(lab.port(1), {1}, timeout=10) == frozenset(), "nobody decides"
+        assert broker_view.unfenced(lab.port(1), {1}, timeout=10) == frozenset(), "nobody decides"
         lab.resume(1001)
         lab.wait_ready()
         lab.kill(1001)
         with pytest.raises(LabError, match=r"no quorum without controllers \[1000, 1001\]"):
             lab.wait_ready()
         lab.restart(1000)
-        assert wire.unfenced(lab.port(1), {1}) == {1}
+        assert broker_view.unfenced(lab.port(1), {1}) == {1}
 
 
 def test_a_lab_of_one_controller_from_before_is_known(tmp_path: Path) -> None:

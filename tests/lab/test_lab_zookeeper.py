@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from canary.kafka import wire
 from canary.lab import CONTROLLER, Cut, Lab, LabError, NodeProperties
+from canary.wire import broker_view
 from tests.support.waiting import until
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def test_brokers_of_zookeeper_are_expelled_and_come_back(tmp_path: Path) -> None
         lab.wait_isr("t", 0, {1, 2}, 120)
         lab.nemesis(Cut(2, CONTROLLER))
         until(
-            lambda: wire.registered(lab._site.state().private_port(CONTROLLER)) == frozenset({1}),
+            lambda: broker_view.registered(lab._site.state().private_port(CONTROLLER)) == frozenset({1}),
             30,
             "nor has one cut off",
         )

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
-from canary.kafka import wire
+from canary.wire import broker_view
 
 if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient
@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     from canary.lab import Lab
 
 
-def as_known(lab: Lab, topic: str) -> list[list[wire.PartitionState] | None]:
+def as_known(lab: Lab, topic: str) -> list[list[broker_view.PartitionState] | None]:
     """Return the topic's partitions as each broker knows them, [] where it knows none; None: it does not answer."""
-    answers = [wire.ask(lab.port(broker), (topic,), timeout=10) for broker in lab.brokers]
+    answers = [broker_view.ask(lab.port(broker), (topic,), timeout=10) for broker in lab.brokers]
     return [None if answer is None else list(answer.partitions.values()) for answer in answers]
 
 
