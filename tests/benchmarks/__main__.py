@@ -48,7 +48,7 @@ def machine() -> str:
     parts = (
         f"{cpu[1] if cpu else platform.machine()}, {os.cpu_count()} cores",
         f"{psutil.virtual_memory().total / 2**30:.0f} GiB",
-        f"Linux {platform.release()}",
+        f"Linux {platform.release().partition('-')[0]}",  # who built it is another one each time
         f"Python {platform.python_version()}",
         f"Kafka {DEFAULT_VERSION}",
         f"librdkafka {libversion()[0]}",
