@@ -1,6 +1,7 @@
 """One partition of a topic and of its mirror: which probes wait, which were passed over, which came again."""
 
 from collections import Counter, deque
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -8,6 +9,7 @@ from canary.anomalies.mirrormaker.facts import Answer, PartitionRound, Question,
 from canary.anomalies.mirrormaker.offsets import OffsetPairs
 from canary.anomalies.mirrormaker.runs import Run, Runs
 from canary.anomalies.violation import Violation
+from canary.probe.identity import Identity
 
 MOST_RUNS: Final = 20_000
 """Runs of probes that wait: at 10 s each more than two days of one producer. Beyond it the source is not read on."""
@@ -31,6 +33,7 @@ class Hole:
         between: The mirror's offsets, exclusive, of the copies before and after.
         missing: The probes that are still missing.
         said: What was said of it; None: it is not confirmed yet.
+        earlier: It was said before reading began anew: its probes may be read once more.
         expired: How many of them the source removed before they were copied.
     """
 
@@ -39,6 +42,7 @@ class Hole:
     missing: Runs
     said: tuple[Violation, ...] | None = None
     expired: int = 0
+    earlier: bool = False
 
 
 @dataclass(slots=True)
@@ -153,10 +157,11 @@ class Partition:
 
     def _sift(self, hole: Hole, answer: Answer) -> None:
         """Take out of a hole what the mirror has after all, and what the source has no more without its expiry."""
+        earlier = [other for other in self.holes if other.earlier]
         for run in list(hole.missing):
             for one in (run.part(at, 1) for at in range(run.size)):
-                if any(other.missing.find(one.identity) is not None for other in self.holes if other.said is not None):
-                    hole.missing.take(one.identity)  # it was said before reading began anew
+                if any(other.missing.find(one.identity) is not None for other in earlier):
+                    hole.missing.take(one.identity)
                 elif one.identity in answer.target:
                     hole.missing.take(one.identity)
                     self.counts["late"] += 1
@@ -174,20 +179,28 @@ class Partition:
         if offset is not None:
             self._pass(offset, row, at_ns)
             run = self.waiting.take(row.identity)
+            self._fill(row.identity, (hole for hole in self.holes if hole.earlier), found)
             return self._arrived(run, row, "copied", found)
-        for hole in self.holes:
-            if (run := hole.missing.take(row.identity)) is not None:
-                if not hole.missing.probes:
-                    self.holes.remove(hole)
-                    if hole.said is not None:
-                        found.filled.append(hole)
-                return self._arrived(run, row, "late", found)
+        if (run := self._fill(row.identity, self.holes, found)) is not None:
+            return self._arrived(run, row, "late", found)
         if not told.source_complete:  # a probe may be in the source twice: the second one is not a copy of the first
             return None
         known = self.pairs.source_of(row.identity) is not None
         if known or row.identity.sequence <= self._highest.get(row.identity[:3], -1):
             return "again"
         return "foreign" if self._matched else "before"
+
+    def _fill(self, identity: Identity, holes: Iterable[Hole], found: Found) -> Run | None:
+        """Take a probe out of the holes that lack it: of one that was said earlier there may be two."""
+        run = None
+        for hole in list(holes):
+            taken = hole.missing.take(identity)
+            if taken is not None and not hole.missing.probes:
+                self.holes.remove(hole)
+                if hole.said is not None:
+                    found.filled.append(hole)
+            run = run or taken
+        return run
 
     def _pass(self, offset: int, row: Row, at_ns: int) -> None:
         """Note the probes before ``offset`` as passed over; those before the first known copy are not judged."""
@@ -249,6 +262,8 @@ class Partition:
         self.counts["unjudged"] += sum(hole.missing.probes for hole in self.holes if hole.said is None)
         self.waiting, self.pairs, self._matched = Runs(), OffsetPairs(), False
         self.holes = [hole for hole in self.holes if hole.said is not None]
+        for hole in self.holes:
+            hole.earlier = True
         self._ahead.clear()
         self._highest.clear()
         self._copies = None

@@ -138,6 +138,19 @@ def test_reading_anew_says_no_gap_twice_and_forgets_what_it_had_counted_on() -> 
     assert world.over == world.said
 
 
+def test_a_gap_that_was_said_and_is_filled_while_all_is_read_anew_has_ended_and_is_not_said_again() -> None:
+    for copies in ((0, 3, 4, 1, 2), (0, 1, 2, 3, 4)):
+        world = World(answer=whole(*range(9)))
+        world.round(world.source(*range(6)), world.copies(0, 3))
+        world.round(after_s=11)
+        world.target = 0
+        world.round(world.source(*range(6)), world.copies(*copies), restarted="a topic was made anew")
+        world.round(after_s=11)
+        assert world.kinds == ["mirror-gap"]
+        assert world.over == world.said
+        assert world.mirror.view(world.now_ns).missing == 0
+
+
 def test_a_copy_with_another_key_is_said_at_once() -> None:
     world = World()
     world.round(world.source(0), world.copies(0, whole=False))
