@@ -131,8 +131,9 @@ class Mirror:
         self._unanswered = None if told.partitions else f"there is no topic {self.link.topic}, or it cannot be read"
         said: list[Violation] = []
         over: list[Violation] = []
+        first = None if not self.partitions else 0  # one that is added later is known from its first record on
         for number, news in sorted(told.partitions.items()):
-            one = self.partitions.setdefault(number, Partition())
+            one = self.partitions.setdefault(number, Partition(first))
             found = one.fold(news, told.at_ns)
             for hole in found.filled:
                 over += hole.said or ()
@@ -197,9 +198,11 @@ class Mirror:
     def _place(self, number: int, one: Partition, at_ns: int) -> MirrorPlace:
         oldest_ns, unknown = one.oldest_ns(), self._unanswered or one.unread
         behind_s = max((at_ns - oldest_ns) / 1e9, 0.0) if oldest_ns is not None else 0.0
-        idle_s = (at_ns - one.read_ns) / 1e9
+        idle_s = (at_ns - one.heard_ns) / 1e9
         if unknown is None and oldest_ns is None and idle_s > max(self.link.bound_s, _LEAST_IDLE_S):
-            unknown = f"the source has had no new probe for {idle_s:.0f} s" if one.read_ns else _NEVER
+            hides = "a transaction that is open in the source has hidden what was written for"
+            what = hides if one.hidden else "the source has had no new probe for"
+            unknown = f"{what} {idle_s:.0f} s" if one.heard_ns else _NEVER
         return MirrorPlace(number, None if unknown else behind_s, one.waiting.probes, one.missing(), unknown)
 
     def _judge_points(self, at_ns: int, said: list[Violation], over: list[Violation]) -> None:

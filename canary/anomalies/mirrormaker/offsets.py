@@ -49,6 +49,11 @@ class OffsetPairs:
         """The mirror's offset of the last pair."""
         return self._segments[-1].target + self._segments[-1].size - 1 if self._segments else None
 
+    @property
+    def end(self) -> int | None:
+        """The greatest offset of the source that has a pair, plus one."""
+        return max((one.source + one.size for one in self._segments), default=None)
+
     def add(self, source: int, target: int, identity: Identity) -> None:
         """Add what lies behind all others in the mirror."""
         if self._segments:

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
-from canary.anomalies.mirrormaker.facts import Answer, PartitionRound, Question, Row
+from canary.anomalies.mirrormaker.facts import Anew, Answer, PartitionRound, Question, Row
 from canary.anomalies.mirrormaker.offsets import OffsetPairs
 from canary.anomalies.mirrormaker.runs import Run, Runs
 from canary.anomalies.violation import Violation
@@ -71,23 +71,51 @@ class Found:
     """Copies that have not the key or headers of their original, and the source's offset of that."""
 
 
-class Partition:
-    """Follows one partition; it outlives clients and threads."""
+class _Highest:
+    """The highest sequence of each of the streams that were heard of last."""
 
     def __init__(self) -> None:
+        self._known: dict[tuple[int, ...], int] = {}
+
+    def add(self, identity: Identity) -> None:
+        stream = identity[:3]
+        self._known[stream] = max(self._known.pop(stream, -1), identity.sequence)
+        if len(self._known) > _MOST_STREAMS:
+            del self._known[next(iter(self._known))]
+
+    def reaches(self, identity: Identity) -> bool:
+        """Say whether this sequence, or one above it, was added."""
+        return identity.sequence <= self._known.get(identity[:3], -1)
+
+
+class Partition:
+    """Follows one partition; it outlives clients and threads.
+
+    ``judged_from``: the source's offset from which on everything has to be in the mirror, whatever was found there
+    before; None: what lies before the first probe that is found in both is not judged.
+    """
+
+    def __init__(self, judged_from: int | None = None) -> None:
         self.waiting = Runs()
         self.holes: list[Hole] = []
         self.pairs = OffsetPairs()
         self.counts: Counter[str] = Counter()
-        self.read_ns = 0
-        """When the newest probe of the source that was read was sent; 0: none was read."""
+        self.heard_ns = 0
+        """When the source was last heard of: a new probe was read, or, of the first ones, sent; 0: never."""
+        self.hidden = False
+        """An open transaction of the source hides what was written since it began."""
         self.copied_ns = 0
         """The same of the newest one in the mirror."""
         self.unread: str | None = "not read yet"
-        """Why it is not known what is there; None: both logs were read up to their ends."""
+        """Why it is not known what is there; None: it is."""
+        self._judged_from = judged_from
         self._matched = False
-        self._ahead: deque[Row] = deque()
-        self._highest: dict[tuple[int, ...], int] = {}
+        self._ahead: deque[tuple[Row, int]] = deque()
+        """Records of the mirror that are not judged, and up to which offset the source has to be read for that."""
+        self._before = -1
+        """The mirror's offset before the first one that was read."""
+        self._read = _Highest()
+        self._copied = _Highest()
         self._copies: Copies | None = None
 
     @property
@@ -113,26 +141,34 @@ class Partition:
         """Take what was read."""
         found = Found()
         if told.restarted is not None:
-            self._restart()
-        for row in told.source:
-            if row.identity is not None:
-                self.waiting.append(Run(row.offset, 1, row.identity, row.sent_ns, row.sent_ns, row.whole))
-                self.read_ns = max(self.read_ns, row.sent_ns)
-        self._ahead.extend(told.target)
-        while self._ahead and (outcome := self._judge(self._ahead[0], told, at_ns, found)) is not None:
+            self._restart(told.restarted)
+        probes = [(row, row.identity) for row in told.source if row.identity is not None]
+        for row, identity in probes:
+            self.waiting.append(Run(row.offset, 1, identity, row.sent_ns, row.sent_ns, row.whole))
+            self._read.add(identity)
+        if probes:  # a sender's clock may be ahead, or behind
+            self.heard_ns = at_ns if self.heard_ns else min(at_ns, probes[-1][0].sent_ns)
+        self.hidden = told.hidden is not None
+        if told.target and self._before < 0:
+            self._before = told.target[0].offset - 1
+        end = told.hidden[1] if told.hidden is not None else 0
+        self._ahead.extend((row, end) for row in told.target)
+        while self._ahead and (outcome := self._judge(*self._ahead[0], told, at_ns, found)) is not None:
             self.counts[outcome] += 1
-            self._follow(self._ahead.popleft(), outcome, at_ns, found)
+            self._follow(self._ahead.popleft()[0], outcome, at_ns, found)
         if self._ahead and self.full[0]:  # MirrorMaker 2 is further ahead than the source was read: that is unknown
             self.counts["unjudged"] += sum(run.size for run in self.waiting.take_first(MOST_RUNS // 2))
-        if told.missing is not None:
-            self.unread = told.missing
-        elif not (told.source_complete and told.target_complete and self.settled):
-            self.unread = "not read to the end yet"
-        else:
-            self.unread = None
+        self.unread = told.missing or self._unread(told)
         if self._copies is not None and at_ns - self._copies.last_ns > _STRETCH_NS:
             self._end_copies(found)
         return found
+
+    def _unread(self, told: PartitionRound) -> str | None:
+        """Return why it is not known what the mirror lacks; of a source that is not read on the oldest waits."""
+        judged = self.settled or (told.source_complete and told.hidden is not None)
+        if judged and told.target_complete and (told.source_complete or self.waiting.probes):
+            return None
+        return "not read to the end yet"
 
     def questions(self, number: int, at_ns: int, after_ns: int) -> list[Question]:
         """Return what is to be read again of the holes that are old enough and not confirmed yet."""
@@ -171,8 +207,8 @@ class Partition:
                     hole.missing.take(one.identity)
                     self.counts["withdrawn"] += 1
 
-    def _judge(self, row: Row, told: PartitionRound, at_ns: int, found: Found) -> str | None:
-        """Return what a record of the mirror is; None: it is not known until the source is read on."""
+    def _judge(self, row: Row, end: int, told: PartitionRound, at_ns: int, found: Found) -> str | None:
+        """Return what a record of the mirror is; None: it is not known until the source is read on, to ``end``."""
         if row.identity is None:
             return "corrupt" if row.refusal == "corrupt" else "foreign"
         offset = self.waiting.find(row.identity)
@@ -183,12 +219,19 @@ class Partition:
             return self._arrived(run, row, "copied", found)
         if (run := self._fill(row.identity, self.holes, found)) is not None:
             return self._arrived(run, row, "late", found)
-        if not told.source_complete:  # a probe may be in the source twice: the second one is not a copy of the first
+        if not self._is_read(told, end) and not (self.full[0] and self._read.reaches(row.identity)):
             return None
-        known = self.pairs.source_of(row.identity) is not None
-        if known or row.identity.sequence <= self._highest.get(row.identity[:3], -1):
+        if self.pairs.source_of(row.identity) is not None or self._copied.reaches(row.identity):
             return "again"
         return "foreign" if self._matched else "before"
+
+    @staticmethod
+    def _is_read(told: PartitionRound, end: int) -> bool:
+        """Say whether the source is read so far that whatever it has below ``end`` is known.
+
+        A probe may be in the source twice: so the second one is not taken for a copy of the first before that.
+        """
+        return told.source_complete and (told.hidden is None or told.hidden[0] >= end)
 
     def _fill(self, identity: Identity, holes: Iterable[Hole], found: Found) -> Run | None:
         """Take a probe out of the holes that lack it: of one that was said earlier there may be two."""
@@ -203,12 +246,11 @@ class Partition:
         return run
 
     def _pass(self, offset: int, row: Row, at_ns: int) -> None:
-        """Note the probes before ``offset`` as passed over; those before the first known copy are not judged."""
+        """Note the probes before ``offset`` as passed over; those before the first one that is judged are not."""
+        first = offset if self._judged_from is None else self._judged_from
+        self.counts["unjudged"] += sum(run.size for run in self.waiting.take_below(min(first, offset)))
         passed = self.waiting.take_below(offset)
-        if not self._matched:
-            self.counts["unjudged"] += sum(run.size for run in passed)
-            return
-        between = (self.pairs.last if self.pairs.last is not None else row.offset - 1, row.offset)
+        between = (self.pairs.last if self.pairs.last is not None else self._before, row.offset)
         hole = Hole(at_ns, between, Runs())
         for run in passed:
             for start in range(0, run.size, _HOLE):
@@ -225,14 +267,10 @@ class Partition:
 
     def _arrived(self, run: Run | None, row: Row, outcome: str, found: Found) -> str:
         assert run is not None  # noqa: S101  # it was found
-        self._matched = True
+        self._matched, self._judged_from = True, 0
         self.copied_ns = max(self.copied_ns, row.sent_ns)
         self.pairs.add(run.offset, row.offset, run.identity)
-        stream = run.identity[:3]
-        highest = max(self._highest.pop(stream, -1), run.identity.sequence)
-        self._highest[stream] = highest  # the stream that was heard of last is the last one
-        if len(self._highest) > _MOST_STREAMS:
-            del self._highest[next(iter(self._highest))]
+        self._copied.add(run.identity)
         if run.whole and not row.whole:
             found.changed.append((run.offset, row))
         return outcome
@@ -256,14 +294,21 @@ class Partition:
             found.copies.append(self._copies)
             self._copies = None
 
-    def _restart(self) -> None:
-        """Begin anew, with nothing known of what waited: what was said stays said, what was counted stays counted."""
+    def _restart(self, why: Anew) -> None:
+        """Begin anew, with nothing known of what waited: what was said stays said, what was counted stays counted.
+
+        All of a source that was made anew has to be copied; of one that goes on, what lies behind the last known copy.
+        """
         self.counts["unjudged"] += self.waiting.probes
         self.counts["unjudged"] += sum(hole.missing.probes for hole in self.holes if hole.said is None)
-        self.waiting, self.pairs, self._matched = Runs(), OffsetPairs(), False
+        if why == "source":
+            self._judged_from = 0
+        elif self._matched:
+            self._judged_from = self.pairs.end
+        self.waiting, self.pairs, self._matched, self._before = Runs(), OffsetPairs(), False, -1
         self.holes = [hole for hole in self.holes if hole.said is not None]
         for hole in self.holes:
             hole.earlier = True
         self._ahead.clear()
-        self._highest.clear()
+        self._read, self._copied = _Highest(), _Highest()
         self._copies = None

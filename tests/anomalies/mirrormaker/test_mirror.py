@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from canary.anomalies.mirrormaker import partition
-from canary.anomalies.mirrormaker.facts import Answer, Checkpoint, PartitionRound, Round, Row
+from canary.anomalies.mirrormaker.facts import Anew, Answer, Checkpoint, PartitionRound, Round, Row
 from canary.anomalies.mirrormaker.mirror import Link, Mirror
 from canary.anomalies.violation import Violation
 from canary.probe.identity import Identity
@@ -38,12 +38,13 @@ class World:
         target: tuple[Row, ...] = (),
         *,
         complete: bool = True,
-        restarted: str | None = None,
+        restarted: Anew | None = None,
+        hidden: tuple[int, int] | None = None,
         points: tuple[Checkpoint, ...] | None = (),
         after_s: float = 1,
     ) -> None:
         self.now_ns += round(after_s * S)
-        news = PartitionRound(source, target, source_complete=complete, target_complete=True, restarted=restarted)
+        news = PartitionRound(source, target, complete, target_complete=True, hidden=hidden, restarted=restarted)
         said, over = self.mirror.fold(Round(self.now_ns, {0: news}, points))
         for question in self.mirror.questions(self.now_ns):
             if self.answer is not None:
@@ -130,7 +131,7 @@ def test_reading_anew_says_no_gap_twice_and_forgets_what_it_had_counted_on() -> 
     world.round(after_s=11)
     assert world.kinds == ["mirror-gap"]
     world.target = 0
-    world.round(world.source(*range(6)), world.copies(0, 3, 4), restarted="a topic was made anew")
+    world.round(world.source(*range(6)), world.copies(0, 3, 4), restarted="mirror")
     world.round(after_s=11)
     assert world.kinds == ["mirror-gap"]
     assert (world.mirror.view(world.now_ns).missing, world.mirror.view(world.now_ns).counts["unjudged"]) == (2, 2)
@@ -144,11 +145,64 @@ def test_a_gap_that_was_said_and_is_filled_while_all_is_read_anew_has_ended_and_
         world.round(world.source(*range(6)), world.copies(0, 3))
         world.round(after_s=11)
         world.target = 0
-        world.round(world.source(*range(6)), world.copies(*copies), restarted="a topic was made anew")
+        world.round(world.source(*range(6)), world.copies(*copies), restarted="mirror")
         world.round(after_s=11)
         assert world.kinds == ["mirror-gap"]
         assert world.over == world.said
         assert world.mirror.view(world.now_ns).missing == 0
+
+
+def test_of_a_source_that_is_made_anew_everything_has_to_be_copied_and_of_a_new_mirror_what_was_not_copied_yet() -> (
+    None
+):
+    whys: tuple[Anew, ...] = ("source", "mirror", "cut")
+    for why in whys:
+        world = World(answer=whole(*range(30)))
+        world.round(world.source(*range(6)), world.copies(*range(6)))
+        first = 10 if why == "source" else 0
+        world.round(world.source(*range(first, 20)), world.copies(14, 15), restarted=why)
+        world.round(after_s=11)
+        (gap,) = world.said
+        assert (gap.offset, gap.count) == ((110, 4) if why == "source" else (106, 8)), why
+        assert world.mirror.view(world.now_ns).counts["unjudged"] == (0 if why == "source" else 6)
+
+
+def test_a_partition_that_is_added_is_judged_from_its_first_record_on() -> None:
+    world = World(answer=Answer(frozenset((n, Identity(7, 0, 1, n)) for n in range(9)), 0, frozenset()))
+    world.round(world.source(0), world.copies(0))
+    rows = tuple(Row(n, Identity(7, 0, 1, n), world.now_ns) for n in range(9))
+    news = PartitionRound(rows, rows[4:], source_complete=True, target_complete=True)
+    world.mirror.fold(Round(world.now_ns, {1: news}))
+    world.round(after_s=11)
+    assert [(gap.partition, gap.offset, gap.count) for gap in world.said] == [(1, 0, 4)]
+
+
+def test_a_copy_that_is_there_before_its_transaction_ends_is_neither_foreign_nor_late() -> None:
+    """MirrorMaker 2 reads uncommitted records unless it is told not to."""
+    world = World()
+    world.round(world.source(0, 1), world.copies(0, 1))
+    world.round(target=world.copies(2, 3, 9), hidden=(102, 105))
+    view = world.mirror.view(world.now_ns)
+    assert (view.recovery_point_s, view.counts["foreign"]) == (0.0, 0)
+    world.round(world.source(2), target=world.copies(6), hidden=(104, 107))
+    world.round(world.source(3, 6), hidden=(108, 109))
+    view = world.mirror.view(world.now_ns)
+    assert (view.counts["copied"], view.counts["foreign"], view.counts["late"]) == (5, 1, 0), "9 was aborted"
+    assert (view.recovery_point_s, view.waiting) == (0.0, 0)
+    world.round(after_s=90, hidden=(108, 109))
+    assert "transaction that is open" in (world.mirror.view(world.now_ns).unknown or "")
+    assert world.said == []
+
+
+def test_a_senders_clock_that_is_ahead_does_not_hide_that_it_fell_silent_and_one_behind_is_not_silent() -> None:
+    for ahead_s in (-3600, 3600):
+        world = World()
+        for n in range(3):
+            rows = tuple(row._replace(sent_ns=row.sent_ns + ahead_s * S) for row in world.source(n))
+            world.round(rows, world.copies(n))
+        assert world.mirror.view(world.now_ns).recovery_point_s == 0.0
+        world.round(after_s=120)
+        assert "no new probe for 120 s" in (world.mirror.view(world.now_ns).unknown or "")
 
 
 def test_a_copy_with_another_key_is_said_at_once() -> None:
@@ -188,6 +242,23 @@ def test_a_failover_that_would_skip_holds_for_a_while_before_it_is_said_and_ends
     assert world.over == [skipping], "they were copied again, behind it"
     world.round(points=None)
     assert world.mirror.view(world.now_ns).translation_unknown is not None
+
+
+def test_so_many_wait_that_no_more_are_read_and_the_oldest_is_known_and_copies_again_cost_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(partition, "MOST_RUNS", 4)
+    world = World(answer=whole(*range(9)))
+    world.round(world.source(0), world.copies(0))
+    for n in range(1, 5):
+        world.now_ns += 60 * S  # each is a run of its own
+        world.round(world.source(n), complete=n < 4)
+    view = world.mirror.view(world.now_ns)
+    assert (view.recovery_point_s, view.unknown) == (184.0, None)
+    world.round(target=world.copies(0, 1, 3), complete=False)
+    world.round(after_s=11)
+    assert [(one.kind, one.offset) for one in world.said] == [("mirror-copies", 1), ("mirror-gap", 102)]
+    assert world.mirror.view(world.now_ns).counts["unjudged"] == 0
 
 
 def test_memory_is_bounded_and_what_it_costs_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
