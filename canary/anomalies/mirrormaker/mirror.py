@@ -138,7 +138,7 @@ class Mirror:
             for hole in found.filled:
                 over += hole.said or ()
             said += [self._copied_again(number, copies, told.at_ns) for copies in found.copies]
-            said += [self._changed(number, offset, row, told.at_ns) for offset, row in found.changed]
+            said += self._changed(number, found.changed, told.at_ns)
         for number in self.partitions.keys() - told.partitions.keys():
             self.partitions[number].unread = "the partition is gone, or does not answer"
         self._translation_unknown = None
@@ -223,21 +223,11 @@ class Mirror:
                 said.append(one.said)
 
     def _gap(self, number: int, hole: Hole, at_ns: int) -> tuple[Violation, ...]:
-        """Return the violations of a hole, whose records are in the order of the source's offsets."""
-        joined: list[Records] = []
-        for run in hole.missing:
-            last = joined[-1] if joined else None
-            if last is not None and (_end(last), following(last.identity, last.size)) == (run.offset, run.identity):
-                joined[-1] = last._replace(size=last.size + run.size)
-            else:
-                joined.append(run.records)
         link = self.link
         summary = f"probes of {link.topic}-{number} in {link.source} are not in {link.mirrored}, and later ones are" + (
             f" ({hole.expired} of them expired in the source before they were copied)" if hole.expired else ""
         )
         evidence: dict[str, Any] = {
-            "source": link.source,
-            "source_topic": link.topic,
             "why": "missing",
             "passed_ns": hole.since_ns,
             "mirror_offset_before": hole.between[0],
@@ -245,17 +235,33 @@ class Mirror:
             "expired_in_source": hole.expired,
             "damaged_in_mirror": self.partitions[number].counts["corrupt"],
         }
-        parts = [joined[at : at + MOST_RUNS] for at in range(0, len(joined), MOST_RUNS)]
-        return tuple(self._violation("mirror-gap", number, part, at_ns, summary, evidence) for part in parts)
+        return self._lacking(number, [run.records for run in hole.missing], at_ns, summary, evidence)
 
-    def _changed(self, number: int, offset: int, row: Row, at_ns: int) -> Violation:
-        link = self.link
+    def _changed(self, number: int, changed: Sequence[tuple[int, Row]], at_ns: int) -> tuple[Violation, ...]:
+        if not changed:
+            return ()
+        link, (first, copy) = self.link, changed[0]
         summary = (
-            f"offset {offset} of {link.topic}-{number} in {link.source} is at offset {row.offset} of {link.mirrored} "
+            f"offset {first} of {link.topic}-{number} in {link.source} is at offset {copy.offset} of {link.mirrored} "
             "with another key or other headers"
         )
-        evidence = {"source": link.source, "source_topic": link.topic, "why": "changed", "mirror_offset": row.offset}
-        return self._violation("mirror-gap", number, [Records(offset, 1, row.identity)], at_ns, summary, evidence)
+        runs = [Records(offset, 1, row.identity) for offset, row in sorted(changed)]
+        return self._lacking(number, runs, at_ns, summary, {"why": "changed", "mirror_offset": copy.offset})
+
+    def _lacking(
+        self, number: int, runs: Sequence[Records], at_ns: int, summary: str, evidence: Mapping[str, Any]
+    ) -> tuple[Violation, ...]:
+        """Return the violations of records in the order of the source's offsets."""
+        joined: list[Records] = []
+        for run in runs:
+            last = joined[-1] if joined else None
+            if last is not None and (_end(last), following(last.identity, last.size)) == (run.offset, run.identity):
+                joined[-1] = last._replace(size=last.size + run.size)
+            else:
+                joined.append(run)
+        evidence = {"source": self.link.source, "source_topic": self.link.topic, **evidence}
+        parts = [joined[at : at + MOST_RUNS] for at in range(0, len(joined), MOST_RUNS)]
+        return tuple(self._violation("mirror-gap", number, part, at_ns, summary, evidence) for part in parts)
 
     def _copied_again(self, number: int, copies: Copies, at_ns: int) -> Violation:
         link, (first, end) = self.link, copies.offsets

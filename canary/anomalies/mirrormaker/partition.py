@@ -22,6 +22,8 @@ _MOST_HOLES: Final = 1000
 _MOST_STREAMS: Final = 1000
 _STRETCH_NS: Final = 10 * 10**9
 """Copies that come later than that after others are another stretch."""
+_SELDOM_NS: Final = 60 * 10**9
+"""What follows sooner is said together: two may copy the same topic, or a transformation may change each record."""
 
 
 @dataclass(slots=True)
@@ -117,6 +119,9 @@ class Partition:
         self._read = _Highest()
         self._copied = _Highest()
         self._copies: Copies | None = None
+        self._copies_said_ns = 0
+        self._changed: list[tuple[int, Row]] = []
+        self._changed_said_ns = 0
 
     @property
     def full(self) -> tuple[bool, bool]:
@@ -160,7 +165,10 @@ class Partition:
             self.counts["unjudged"] += sum(run.size for run in self.waiting.take_first(MOST_RUNS // 2))
         self.unread = told.missing or self._unread(told)
         if self._copies is not None and at_ns - self._copies.last_ns > _STRETCH_NS:
-            self._end_copies(found)
+            self._copies_said_ns = 0
+            self._end_copies(found, at_ns)
+        if self._changed and (at_ns - self._changed_said_ns >= _SELDOM_NS or len(self._changed) >= _HOLE):
+            found.changed, self._changed, self._changed_said_ns = self._changed, [], at_ns
         return found
 
     def _unread(self, told: PartitionRound) -> str | None:
@@ -216,9 +224,9 @@ class Partition:
             self._pass(offset, row, at_ns)
             run = self.waiting.take(row.identity)
             self._fill(row.identity, (hole for hole in self.holes if hole.earlier), found)
-            return self._arrived(run, row, "copied", found)
+            return self._arrived(run, row, "copied")
         if (run := self._fill(row.identity, self.holes, found)) is not None:
-            return self._arrived(run, row, "late", found)
+            return self._arrived(run, row, "late")
         if not self._is_read(told, end) and not (self.full[0] and self._read.reaches(row.identity)):
             return None
         if self.pairs.source_of(row.identity) is not None or self._copied.reaches(row.identity):
@@ -265,21 +273,21 @@ class Partition:
         for one in said[: max(0, len(said) - _MOST_HOLES)]:  # what arrives of those is taken for a copy
             self.holes.remove(one)
 
-    def _arrived(self, run: Run | None, row: Row, outcome: str, found: Found) -> str:
+    def _arrived(self, run: Run | None, row: Row, outcome: str) -> str:
         assert run is not None  # noqa: S101  # it was found
         self._matched, self._judged_from = True, 0
         self.copied_ns = max(self.copied_ns, row.sent_ns)
         self.pairs.add(run.offset, row.offset, run.identity)
         self._copied.add(run.identity)
         if run.whole and not row.whole:
-            found.changed.append((run.offset, row))
+            self._changed.append((run.offset, row))
         return outcome
 
     def _follow(self, row: Row, outcome: str, at_ns: int, found: Found) -> None:
         """Gather copies that follow each other; anything else ends the stretch."""
         if outcome != "again" or row.identity is None:
             if outcome in {"copied", "late"}:
-                self._end_copies(found)
+                self._end_copies(found, at_ns)
             return
         source = self.pairs.source_of(row.identity)
         one = self._copies = self._copies or Copies(row, (row.offset, row.offset), at_ns)
@@ -289,10 +297,10 @@ class Partition:
             one.sources = (min(low, source), max(high, source))
             self.pairs.add(source, row.offset, row.identity)
 
-    def _end_copies(self, found: Found) -> None:
-        if self._copies is not None:
+    def _end_copies(self, found: Found, at_ns: int) -> None:
+        if self._copies is not None and at_ns - self._copies_said_ns >= _SELDOM_NS:
             found.copies.append(self._copies)
-            self._copies = None
+            self._copies, self._copies_said_ns = None, at_ns
 
     def _restart(self, why: Anew) -> None:
         """Begin anew, with nothing known of what waited: what was said stays said, what was counted stays counted.

@@ -212,6 +212,25 @@ def test_a_copy_with_another_key_is_said_at_once() -> None:
     assert (changed.kind, changed.evidence["why"], changed.offset) == ("mirror-gap", "changed", 100)
 
 
+def test_a_transformation_that_changes_every_record_is_one_violation_a_minute() -> None:
+    world = World()
+    for first in range(0, 150, 50):
+        world.round(world.source(*range(first, first + 50)), world.copies(*range(first, first + 50), whole=False))
+    assert [(one.offset, one.count) for one in world.said] == [(100, 50)], "the first ones at once"
+    world.round(after_s=60)
+    assert [(one.offset, one.count, one.evidence["why"]) for one in world.said[1:]] == [(150, 100, "changed")]
+
+
+def test_two_that_copy_the_same_topic_are_said_once_a_minute() -> None:
+    world = World()
+    for n in range(0, 360, 2):
+        world.round(world.source(n, n + 1), world.copies(n, n, n + 1, n + 1))
+    assert set(world.kinds) == {"mirror-copies"}
+    assert 3 <= len(world.said) <= 4
+    world.round(after_s=11)
+    assert sum(one.evidence["copies"] for one in world.said) == 360
+
+
 def test_copies_are_said_when_the_stretch_is_over() -> None:
     world = World()
     world.round(world.source(*range(9)), world.copies(*range(6)))
