@@ -26,6 +26,7 @@ from tests.support.waiting import until
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
+    from canary.anomalies.violation import Violation
     from canary.lab import Lab
 
 SOURCE, MIRRORED, POINTS = "probes", "dc1.probes", "dc1.checkpoints.internal"
@@ -101,6 +102,9 @@ class Pair:
     def view(self) -> MirrorView:
         return self.watcher.latest
 
+    def over(self, violation: Violation) -> bool:
+        return violation.key("dc2") in {one.key("dc2") for one in self.heard.over}
+
     def until(self, reached: Callable[[MirrorView], Any], what: str) -> None:
         until(lambda: reached(self.view), 20, f"{what}; {self.view}, {self.heard.said}")
 
@@ -142,7 +146,7 @@ def test_what_is_skipped_late_copied_again_or_changed_is_found_by_identity_and_w
     assert skipping.evidence["first_skipped_source_offset"] == pair.offsets[5]
     pair.point(pair.offsets[5], pair.copied[4])
     pair.until(lambda view: [one.rereads for one in view.failovers] == [1], "it would give one again")
-    assert pair.heard.over == [skipping]
+    assert pair.over(skipping)
 
     pair.write(*range(20, 30))
     pair.copy(20, 21, 25, 26)
@@ -163,9 +167,9 @@ def test_what_is_skipped_late_copied_again_or_changed_is_found_by_identity_and_w
     assert copies is not None
     assert (copies.severity, copies.evidence["copies"]) == ("info", 2)
     assert copies.evidence["source_offsets"] == [pair.offsets[25], pair.offsets[26]]
-    assert gap not in pair.heard.over
+    assert not pair.over(gap)
     pair.copy(22, 23)
-    pair.until(lambda _: gap in pair.heard.over, "the gap is filled")
+    pair.until(lambda _: pair.over(gap), "the gap is filled")
     assert (pair.view.missing, pair.view.waiting) == (0, 0)
 
     pair.write(30)

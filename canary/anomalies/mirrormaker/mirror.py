@@ -1,7 +1,7 @@
 """A topic of another cluster and its mirror in this one: violations, and what is shown of it."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Self
 
@@ -118,6 +118,8 @@ class Mirror:
         self.link = link
         self._confirm_ns = round(confirm_s * 1e9)
         self.partitions: dict[int, Partition] = {}
+        self._present: set[int] = set()
+        """The partitions that the source had last; one that is made anew may have fewer."""
         self._points: dict[tuple[str, int], _Point] = {}
         self._unanswered: str | None = "not looked at yet"
         self._translation_unknown: str | None = "not looked at yet"
@@ -131,16 +133,15 @@ class Mirror:
         self._unanswered = None if told.partitions else f"there is no topic {self.link.topic}, or it cannot be read"
         said: list[Violation] = []
         over: list[Violation] = []
-        first = None if not self.partitions else 0  # one that is added later is known from its first record on
+        first = 0 if self._present else None  # one that is added later is known from its first record on
         for number, news in sorted(told.partitions.items()):
             one = self.partitions.setdefault(number, Partition(first))
             found = one.fold(news, told.at_ns)
             for hole in found.filled:
-                over += hole.said or ()
+                over += _ended(hole.said or (), told.at_ns)
             said += [self._copied_again(number, copies, told.at_ns) for copies in found.copies]
             said += self._changed(number, found.changed, told.at_ns)
-        for number in self.partitions.keys() - told.partitions.keys():
-            self.partitions[number].unread = "the partition is gone, or does not answer"
+        self._present = set(told.partitions) or self._present
         self._translation_unknown = None
         if told.checkpoints is None:
             self._translation_unknown = "MirrorMaker 2 writes no checkpoints here, or they cannot be read"
@@ -167,13 +168,20 @@ class Mirror:
         hole.said = self._gap(question.partition, hole, at_ns)
         return list(hole.said)
 
-    def reported(self) -> list[Violation]:
-        """Return the conditions that hold and were reported."""
-        return [one.said for one in self._points.values() if one.said is not None]
+    def reported(self, at_ns: int) -> list[Violation]:
+        """Return the conditions that hold and were reported, as ended."""
+        return _ended((one.said for one in self._points.values() if one.said is not None), at_ns)
+
+    def remember(self, gaps: Iterable[Violation]) -> None:
+        """Take gaps that another process has said and that are open: they end when they are filled."""
+        for gap in gaps:
+            if gap.partition is not None:
+                self.partitions.setdefault(gap.partition, Partition()).remember(gap)
 
     def view(self, at_ns: int) -> MirrorView:
         """Return it as it is shown."""
-        places = tuple(self._place(number, one, at_ns) for number, one in sorted(self.partitions.items()))
+        present = sorted(self._present & self.partitions.keys())
+        places = tuple(self._place(number, self.partitions[number], at_ns) for number in present)
         unknown = next((f"partition {one.partition}: {one.unknown}" for one in places if one.unknown), None)
         unknown = self._unanswered or unknown
         counts = sum((one.counts for one in self.partitions.values()), Counter[str]())
@@ -214,7 +222,7 @@ class Mirror:
             if one.translated.unknown is not None:
                 continue
             if not one.translated.skips:
-                over += [one.said] if one.said is not None else []
+                over += _ended([one.said] if one.said is not None else [], at_ns)
                 one.since_ns = one.said = None
                 continue
             one.since_ns = at_ns if one.since_ns is None else one.since_ns
@@ -298,6 +306,14 @@ class Mirror:
         runs = [Records(point.downstream, 1, None)]
         return self._violation("mirror-offset-skips", point.partition, runs, at_ns, summary, evidence, point.group)
 
+    @property
+    def _home(self) -> str:
+        return f"from {self.link.source}:{self.link.topic}"
+
+    def is_about(self, topic: str, topic_id: str) -> bool:
+        """Say whether a gap with these is one of this mirror."""
+        return (topic, topic_id) == (self.link.mirrored, self._home)
+
     def _violation(
         self,
         kind: str,
@@ -308,7 +324,7 @@ class Mirror:
         evidence: Mapping[str, Any],
         group: str | None = None,
     ) -> Violation:
-        home = f"from {self.link.source}:{self.link.topic}"
+        home = self._home
         return Violation(
             kind=kind,
             severity="info" if kind == "mirror-copies" else "critical",
@@ -320,6 +336,10 @@ class Mirror:
             summary=summary,
             evidence=evidence,
         ).about(runs)
+
+
+def _ended(said: Iterable[Violation], at_ns: int) -> list[Violation]:
+    return [replace(one, at_ns=at_ns) for one in said]
 
 
 def _end(run: Records) -> int:

@@ -18,7 +18,8 @@ MOST_WAITING: Final = 20_000
 OUTCOMES: Final = ("copied", "late", "again", "before", "foreign", "corrupt", "unjudged", "withdrawn")
 _HOLE: Final = 10_000
 """Probes of one hole: so many are looked for again at once."""
-_MOST_HOLES: Final = 1000
+MOST_HOLES: Final = 1000
+"""Gaps that were said, of which it is remembered what they lack."""
 _MOST_STREAMS: Final = 1000
 _STRETCH_NS: Final = 10 * 10**9
 """Copies that come later than that after others are another stretch."""
@@ -35,7 +36,7 @@ class Hole:
         between: The mirror's offsets, exclusive, of the copies before and after.
         missing: The probes that are still missing.
         said: What was said of it; None: it is not confirmed yet.
-        earlier: It was said before reading began anew: its probes may be read once more.
+        earlier: It was said before reading began anew, or by another process: its probes may be read once more.
         expired: How many of them the source removed before they were copied.
     """
 
@@ -178,6 +179,17 @@ class Partition:
             return None
         return "not read to the end yet"
 
+    def remember(self, gap: Violation) -> None:
+        """Take a gap that another process has said."""
+        if any(gap.key("") == said.key("") for hole in self.holes for said in hole.said or ()):
+            return
+        missing = Runs()
+        for run in gap.runs:
+            if run.offset is not None and run.identity is not None:
+                missing.append(Run(run.offset, run.size, run.identity, gap.at_ns, gap.at_ns, whole=False))
+        if missing.probes:
+            self.holes.insert(0, Hole(gap.at_ns, (0, 0), missing, (gap,), earlier=True))
+
     def questions(self, number: int, at_ns: int, after_ns: int) -> list[Question]:
         """Return what is to be read again of the holes that are old enough and not confirmed yet."""
         asked = []
@@ -270,7 +282,7 @@ class Partition:
         if hole.missing.probes:
             self.holes.append(hole)
         said = [one for one in self.holes if one.said is not None]
-        for one in said[: max(0, len(said) - _MOST_HOLES)]:  # what arrives of those is taken for a copy
+        for one in said[: max(0, len(said) - MOST_HOLES)]:  # what arrives of those is taken for a copy
             self.holes.remove(one)
 
     def _arrived(self, run: Run | None, row: Row, outcome: str) -> str:

@@ -1,6 +1,6 @@
 """The thread that reads one topic of another cluster and its mirror in this one, round after round."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -9,6 +9,7 @@ from confluent_kafka import KafkaException
 
 from canary.anomalies.mirrormaker.facts import Anew, Answer, Checkpoint, PartitionRound, Question, Round
 from canary.anomalies.mirrormaker.mirror import Mirror, MirrorView
+from canary.anomalies.violation import Violation
 from canary.kafka.quiet import Gate
 from canary.kafka.responses import text_of
 from canary.threads import system
@@ -38,7 +39,8 @@ class MirrorProgress:
     """How far both sides were read; ``begun``: the partitions that are read of each. It outlives the thread.
 
     ``anew``: partitions that begin anew, and why, until the judge has heard of it. ``oldest``: when the oldest probe
-    was sent that waited then (ns), until it is known where reading begins.
+    was sent that waited then (ns), until it is known where reading begins. ``earlier``: returns the gaps that another
+    process has said and that are open, or None if that is not known now; it is asked until the judge knows them.
     """
 
     source: Progress = field(default_factory=Progress)
@@ -46,6 +48,7 @@ class MirrorProgress:
     begun: tuple[set[int], set[int]] = field(default_factory=lambda: (set(), set()))
     anew: dict[int, Anew] = field(default_factory=dict)
     oldest: dict[int, int] = field(default_factory=dict)
+    earlier: Callable[[], Iterable[Violation] | None] | None = None
 
 
 class MirrorWatcher(Worker):
@@ -130,6 +133,10 @@ class MirrorWatcher(Worker):
 
     def _look(self, sides: "_Sides") -> None:
         """Read, judge what was read, also where it broke off, and read again what may be a gap."""
+        earlier = self._progress.earlier
+        if earlier is not None and (gaps := earlier()) is not None:
+            self._mirror.remember(gaps)
+            self._progress.earlier = None
         told = self._round(sides)
         said, over = self._mirror.fold(told)
         self._report(said, over)

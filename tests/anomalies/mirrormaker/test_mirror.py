@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pytest
 
@@ -51,6 +51,11 @@ class World:
                 said += self.mirror.confirm(question, self.answer, self.now_ns)
         self.said += said
         self.over += over
+
+    def ended(self) -> list[Violation]:
+        """Return what was said and has ended."""
+        over = {one.key("dc2") for one in self.over}
+        return [one for one in self.said if one.key("dc2") in over]
 
     @property
     def kinds(self) -> list[str]:
@@ -136,7 +141,7 @@ def test_reading_anew_says_no_gap_twice_and_forgets_what_it_had_counted_on() -> 
     assert world.kinds == ["mirror-gap"]
     assert (world.mirror.view(world.now_ns).missing, world.mirror.view(world.now_ns).counts["unjudged"]) == (2, 2)
     world.round(target=world.copies(1, 2))
-    assert world.over == world.said
+    assert world.ended() == world.said
 
 
 def test_a_gap_that_was_said_and_is_filled_while_all_is_read_anew_has_ended_and_is_not_said_again() -> None:
@@ -148,7 +153,7 @@ def test_a_gap_that_was_said_and_is_filled_while_all_is_read_anew_has_ended_and_
         world.round(world.source(*range(6)), world.copies(*copies), restarted="mirror")
         world.round(after_s=11)
         assert world.kinds == ["mirror-gap"]
-        assert world.over == world.said
+        assert world.ended() == world.said
         assert world.mirror.view(world.now_ns).missing == 0
 
 
@@ -205,6 +210,33 @@ def test_a_senders_clock_that_is_ahead_does_not_hide_that_it_fell_silent_and_one
         assert "no new probe for 120 s" in (world.mirror.view(world.now_ns).unknown or "")
 
 
+def test_a_gap_that_another_process_has_said_ends_when_it_is_filled_and_is_not_said_again() -> None:
+    former = World(answer=whole(*range(9)))
+    former.round(former.source(*range(6)), former.copies(0, 3))
+    former.round(after_s=11)
+    for anew in (True, False):
+        world = World(answer=whole(*range(9)))
+        world.mirror.remember([replace(one, evidence={}) for one in former.said])
+        world.mirror.remember(former.said)
+        if anew:  # it is young enough to be found once more
+            world.round(world.source(*range(6)), world.copies(0, 3))
+        else:
+            world.round(world.source(4, 5), world.copies(4, 5))
+        world.round(after_s=11)
+        assert (world.said, world.mirror.view(world.now_ns).missing) == ([], 2)
+        world.round(target=world.copies(1, 2))
+        assert [one.key("dc2") for one in world.over] == [one.key("dc2") for one in former.said]
+        assert world.said == []
+
+
+def test_of_a_source_that_is_made_anew_with_fewer_partitions_nothing_stays_unknown() -> None:
+    world = World()
+    news = PartitionRound(source_complete=True, target_complete=True)
+    world.mirror.fold(Round(world.now_ns, {0: news, 1: news}))
+    world.round(world.source(0), world.copies(0), restarted="source")
+    assert world.mirror.view(world.now_ns).unknown is None
+
+
 def test_a_copy_with_another_key_is_said_at_once() -> None:
     world = World()
     world.round(world.source(0), world.copies(0, whole=False))
@@ -256,9 +288,11 @@ def test_a_failover_that_would_skip_holds_for_a_while_before_it_is_said_and_ends
         2,
         104,
     )
-    assert world.mirror.reported() == [skipping]
+    (ended,) = world.mirror.reported(world.now_ns + 5)
+    assert (ended.key("dc2"), ended.at_ns) == (skipping.key("dc2"), world.now_ns + 5)
     world.round(target=world.copies(4, 5))
-    assert world.over == [skipping], "they were copied again, behind it"
+    assert world.ended() == [skipping], "they were copied again, behind it"
+    assert world.over[0].at_ns == world.now_ns > skipping.at_ns
     world.round(points=None)
     assert world.mirror.view(world.now_ns).translation_unknown is not None
 
