@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -11,9 +12,10 @@ from canary.anomalies.mirrormaker.facts import Row
 from canary.anomalies.mirrormaker.mirror import Link, Mirror
 from canary.probe.identity import Identity
 from canary.watching.mirrormaker import mirror_watcher
-from canary.watching.mirrormaker.logs import Bounds, Logs, NotReadError, Progress
+from canary.watching.mirrormaker.logs import MOST_READ, Bounds, Logs, NotReadError, Progress
 from canary.watching.mirrormaker.mirror_watcher import MirrorProgress, MirrorWatcher, _Sides
 from tests.support.heard import Heard
+from tests.support.messages import Message
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -52,7 +54,9 @@ class MadeUp(Logs):
             later = (row.offset for row in self.rows if row.sent_ns >= since_ns)
             self.progress.next[place] = next(later, len(self.rows))
 
-    def read(self, until: Mapping[Place, int], _paused: Collection[Place], _most_s: float) -> set[Place]:
+    def read(
+        self, until: Mapping[Place, int], _paused: Collection[Place], _most_s: float, _most: int = 0
+    ) -> set[Place]:
         for place, end in until.items():
             self.progress.read.setdefault(place, []).extend(self.rows[self.progress.next[place] : end])
             self.progress.next[place] = end
@@ -164,3 +168,19 @@ def test_a_source_that_is_made_anew_is_missed_from_its_first_record_on() -> None
     pair.ns += MINUTE
     pair.look()
     assert [(one.kind, one.offset, one.count) for one in pair.heard.said] == [("mirror-gap", 0, 20)]
+
+
+def test_so_many_records_are_read_at_once_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    progress = Progress(next={("t", 0): 0})
+    logs = Logs({"bootstrap.servers": "127.0.0.1:1"}, "reader", "dc1", progress, lambda: False)
+    handed = itertools.count()
+
+    class Endless:
+        def incremental_assign(self, _places: object) -> None: ...
+
+        def consume(self, number: int, _timeout: float) -> list[Message]:
+            return [Message(next(handed)) for _ in range(number)]
+
+    monkeypatch.setattr(logs, "_client", Endless)
+    assert logs.read({("t", 0): 10**9}, (), 3600) == set()
+    assert len(progress.take(("t", 0))) == MOST_READ

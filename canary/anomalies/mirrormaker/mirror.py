@@ -12,6 +12,8 @@ from canary.anomalies.mirrormaker.partition import OUTCOMES, Copies, Hole, Parti
 from canary.anomalies.violation import MOST_RUNS, Records, Violation, following
 
 _LEAST_IDLE_S: Final = 60.0
+_MOST_POINTS: Final = 2000
+"""Translated offsets that are known; groups come and go, and MirrorMaker 2 does not say which are gone."""
 _NEVER: Final = "no probe of the source was read yet"
 
 
@@ -147,8 +149,12 @@ class Mirror:
             self._translation_unknown = "MirrorMaker 2 writes no checkpoints here, or they cannot be read"
         for point in told.checkpoints or ():
             key = (point.group, point.partition)
-            known = self._points.setdefault(key, _Point(point, Translated(unknown="not judged yet")))
+            known = self._points.pop(key, None) or _Point(point, Translated(unknown="not judged yet"))
             known.point = point
+            self._points[key] = known  # the one that was heard of last is the last one
+            if len(self._points) > _MOST_POINTS:
+                forgotten = self._points.pop(next(iter(self._points))).said
+                over += _ended([forgotten] if forgotten is not None else [], told.at_ns)
         self._judge_points(told.at_ns, said, over)
         return said, over
 

@@ -23,6 +23,8 @@ TIMEOUT_S: Final = 5.0
 _POLL_S: Final = 0.1
 _OFTEN: Final = 3
 _BATCH: Final = 1000
+MOST_READ: Final = 50_000
+"""Records that are read at once: they are in memory until they are judged."""
 _LOST: Final = frozenset({KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE})  # noqa: SLF001  # public in librdkafka
 
 
@@ -199,8 +201,10 @@ class Logs:
         except KafkaException as error:
             raise NotReadError(error.args[0], f"offsets in {self.cluster}") from error
 
-    def read(self, until: Mapping[Place, int], paused: Collection[Place], most_s: float) -> set[Place]:
-        """Read on up to these offsets, for so many seconds at most, into ``progress``; return places that went astray.
+    def read(
+        self, until: Mapping[Place, int], paused: Collection[Place], most_s: float, most: int = MOST_READ
+    ) -> set[Place]:
+        """Read on up to these offsets, or for so many seconds, into ``progress``; return places that went astray.
 
         ``paused`` are not read on for now. Astray is a position that the log has not: it was expired, or cut.
 
@@ -211,10 +215,12 @@ class Logs:
         astray: set[Place] = set()
         deadline = system.monotonic() + most_s
         wanted = {place: end for place, end in until.items() if place not in paused}
-        while not self._stopping() and system.monotonic() < deadline:
+        while not self._stopping() and system.monotonic() < deadline and most > 0:
             if all(self.progress.next[place] >= end or place in astray for place, end in wanted.items()):
                 break
-            for message in self._client().consume(_BATCH, _POLL_S):
+            messages = self._client().consume(_BATCH, _POLL_S)
+            most -= len(messages)
+            for message in messages:
                 self._take(message, astray)
         return astray
 
@@ -259,7 +265,7 @@ class Logs:
             if begin >= limit:
                 return [], log.start
             fresh.progress.next[place] = begin
-            if fresh.read({place: limit}, (), most_s) or fresh.progress.next[place] < limit:
+            if fresh.read({place: limit}, (), most_s, limit - begin + _BATCH) or fresh.progress.next[place] < limit:
                 return None
             return [row for row in map(row_of, fresh.progress.take(place)) if row.offset < end], log.start
         finally:

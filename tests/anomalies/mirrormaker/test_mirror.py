@@ -314,6 +314,17 @@ def test_so_many_wait_that_no_more_are_read_and_the_oldest_is_known_and_copies_a
     assert world.mirror.view(world.now_ns).counts["unjudged"] == 0
 
 
+def test_groups_that_come_and_go_do_not_fill_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("canary.anomalies.mirrormaker.mirror._MOST_POINTS", 3)
+    world = World()
+    world.round(world.source(*range(9)), world.copies(*range(9)), points=(Checkpoint("g", 0, 104, 6),))
+    world.round(after_s=11)
+    assert world.kinds == ["mirror-offset-skips"]
+    world.round(points=tuple(Checkpoint(f"g{n}", 0, 104, 4) for n in range(3)))
+    assert [one.group for one in world.mirror.view(world.now_ns).failovers] == ["g0", "g1", "g2"]
+    assert world.ended() == world.said
+
+
 def test_memory_is_bounded_and_what_it_costs_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(partition, "MOST_RUNS", 4)
     world = World()
