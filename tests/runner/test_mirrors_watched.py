@@ -1,28 +1,37 @@
-"""Gaps of mirrored topics that a process before this one has said."""
+"""What the runner of a cluster gives its watchers of mirrored topics: open gaps, and credentials of the source."""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import pytest
 
 from canary.anomalies.mirrormaker.facts import Answer, PartitionRound, Round, Row
 from canary.anomalies.mirrormaker.mirror import Link, Mirror
 from canary.probe.identity import Identity
+from canary.runner.cluster.connection import Connection
 from canary.runner.watching.mirrors import Mirrors
 from canary.settings import Settings
 from storage.store import Store, StoreError
 from tests.support.contexts import context
 from tests.support.heard import Heard
 
-S = 10**9
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from canary.runner.context import ClusterContext
+
 ROWS = tuple(Row(100 + n, Identity(7, 0, 0, n), 10**18) for n in range(9))
 
 
-def both() -> Settings:
+def both(**of_the_source: str) -> ClusterContext:
+    """Return what the parts of the runner of dc2 share, to which dc1 is mirrored."""
     kafka = {"bootstrap.servers": "127.0.0.1:1"}
+    source = {"name": "dc1", "kafka": {**kafka, **of_the_source}, "topic": {"name": "probes"}}
     target = {"name": "dc2", "kafka": kafka, "replicated_from": [{"cluster": "dc1"}]}
-    return Settings.model_validate({"clusters": [{"name": "dc1", "kafka": kafka, "topic": {"name": "probes"}}, target]})
+    settings = Settings.model_validate({"clusters": [source, target]})
+    return replace(context(), settings=settings, cluster=settings.clusters[1])
 
 
 def gap(*copied: int, topic: str = "probes") -> Mirror:
@@ -49,9 +58,7 @@ def test_open_gaps_are_remembered_by_the_next_process_once_the_store_answers(
         changed = replace(still[0], partition=1, evidence={"why": "changed"})
         store.violations.record("dc2", [*said, changed])
         store.violations.end([resolved.key("dc2")], 10**18)
-        settings = both()
-        shared = replace(context(store), settings=settings, cluster=settings.clusters[1])
-        ((_, _, mirror, progress),) = Mirrors(shared, Heard())._known
+        ((_, _, mirror, progress),) = Mirrors(replace(both(), store=store), Heard())._known
 
         def away(*_: object) -> None:
             raise StoreError("the store is away")
@@ -66,3 +73,15 @@ def test_open_gaps_are_remembered_by_the_next_process_once_the_store_answers(
         copies = tuple(row._replace(offset=at) for at, row in enumerate(ROWS))
         _, over = mirror.fold(Round(10**18, {0: PartitionRound(ROWS, copies, source_complete=True)}))
         assert {one.key("dc2") for one in over} == {one.key("dc2") for one in still}
+
+
+def test_credentials_of_the_source_are_renewed_too(tmp_path: Path) -> None:
+    password = tmp_path / "password"
+    password.write_text("old")
+    connection = Connection(
+        both(**{"sasl.mechanism": "PLAIN", "sasl.username": "u", "sasl.password_file": f"{password}"})
+    )
+    connection.credentials._every_s = 0.0
+    assert not connection.credentials.changed()
+    password.write_text("new")
+    assert [connection.credentials.changed() for _ in range(3)] == [False, True, False], "two looks saw the same"
