@@ -32,6 +32,7 @@ class MadeUp(Logs):
         self.cluster, self.progress = cluster, progress
         self.rows: list[Row] = []
         self.refuses = False
+        self.start = 0
         self._place, self._assigned = (topic, 0), {}
 
     def make_anew(self) -> None:
@@ -42,7 +43,7 @@ class MadeUp(Logs):
         return [0] if topic == self._place[0] else []
 
     def bounds(self, places: Collection[Place]) -> dict[Place, Bounds]:
-        return dict.fromkeys(places, Bounds(0, len(self.rows), len(self.rows)))
+        return dict.fromkeys(places, Bounds(self.start, len(self.rows), len(self.rows)))
 
     def newest(self, places: Collection[Place]) -> dict[Place, int]:
         return {place: self.rows[-1].sent_ns for place in places if self.rows}
@@ -51,8 +52,8 @@ class MadeUp(Logs):
         if self.refuses and places:
             raise NotReadError(KafkaError(KafkaError.LEADER_NOT_AVAILABLE), "offsets")
         for place, since_ns in places.items():
-            later = (row.offset for row in self.rows if row.sent_ns >= since_ns)
-            self.progress.next[place] = next(later, len(self.rows))
+            later = (row.offset for row in self.rows[self.start :] if row.sent_ns >= since_ns)
+            self.progress.begin(place, next(later, len(self.rows)), self.start)
 
     def read(
         self, until: Mapping[Place, int], _paused: Collection[Place], _most_s: float, _most: int = 0
@@ -154,6 +155,22 @@ def test_that_reading_begins_anew_is_told_though_a_cluster_does_not_answer_just_
     pair.ns += MINUTE
     pair.look()
     assert pair.heard.said == []
+
+
+def test_what_expired_in_the_mirror_before_it_was_read_is_no_gap() -> None:
+    pair = Pair()
+    pair.write(10)
+    pair.copy(0, 10)
+    pair.look()
+    pair.write(20)  # and nobody looks
+    pair.copy(10, 30)
+    pair.target.start = 25
+    pair.look()
+    pair.ns += MINUTE
+    pair.look()
+    pair.look()
+    assert pair.heard.said == []
+    assert pair.watcher.latest.counts["unjudged"] >= 15
 
 
 def test_a_source_that_is_made_anew_is_missed_from_its_first_record_on() -> None:

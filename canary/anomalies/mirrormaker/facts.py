@@ -37,6 +37,7 @@ class PartitionRound:
         target_complete: The mirror is read up to the end that it had in this round.
         hidden: Offsets of the source, [first, end), that a transaction hides while it is open; None: nothing is hidden.
         restarted: Why reading begins anew, on both sides; None: it goes on where it was.
+        expired: What the mirror had before the first record that was read may have expired.
         missing: Why nothing can be read of it now; None: nothing hinders.
     """
 
@@ -46,6 +47,7 @@ class PartitionRound:
     target_complete: bool = False
     hidden: tuple[int, int] | None = None
     restarted: Anew | None = None
+    expired: bool = False
     missing: str | None = None
 
 

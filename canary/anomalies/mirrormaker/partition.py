@@ -148,6 +148,8 @@ class Partition:
         found = Found()
         if told.restarted is not None:
             self._restart(told.restarted)
+        if told.expired and not self._matched:
+            self._judged_from = None
         probes = [(row, row.identity) for row in told.source if row.identity is not None]
         for row, identity in probes:
             self.waiting.append(Run(row.offset, 1, identity, row.sent_ns, row.sent_ns, row.whole))

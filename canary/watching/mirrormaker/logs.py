@@ -53,13 +53,20 @@ class Progress:
     """How far topics of one cluster were read; it outlives clients.
 
     ``ids``: the topics' incarnations; ``next``: the next offset of each log that is read; ``read``: the records before
-    it that nobody has taken yet; ``beyond``: how often in a row the log's end was below that offset.
+    it that nobody has taken yet; ``beyond``: how often in a row the log's end was below that offset; ``partial``: logs
+    whose first records may have expired before they were read.
     """
 
     ids: dict[str, str | None] = field(default_factory=dict)
     next: dict[Place, int] = field(default_factory=dict)
     read: dict[Place, list[Any]] = field(default_factory=dict)
     beyond: dict[Place, int] = field(default_factory=dict)
+    partial: set[Place] = field(default_factory=set)
+
+    def begin(self, place: Place, offset: int, start: int) -> None:
+        """Begin at an offset of a log that has records from ``start`` on."""
+        self.next[place] = offset
+        (self.partial.add if offset <= start and start > 0 else self.partial.discard)(place)
 
     def take(self, place: Place) -> list[Any]:
         """Return the records that were read and not taken yet."""
@@ -197,7 +204,7 @@ class Logs:
                 place = (one.topic, one.partition)
                 if one.error is None:
                     end = one.offset in {OFFSET_END, -1} or one.offset < 0
-                    self.progress.next[place] = bounds[place].end if end else one.offset
+                    self.progress.begin(place, bounds[place].end if end else one.offset, bounds[place].start)
         except KafkaException as error:
             raise NotReadError(error.args[0], f"offsets in {self.cluster}") from error
 

@@ -172,6 +172,7 @@ class MirrorWatcher(Worker):
                 target_complete=there is not None and there.complete,
                 hidden=None if here is None else here.hidden,
                 restarted=progress.anew.pop(number, None),
+                expired=(link.mirrored, number) in progress.target.partial,
                 missing=self._missing(number, copied, here, there),
             )
         if points is not None and (end := target.get(points)) is not None and end.astray:
