@@ -102,10 +102,15 @@ class MirrorView:
 
 @dataclass(slots=True)
 class _Point:
-    """A translated offset; ``since_ns``: since when it skips something; ``said``: the condition that was reported."""
+    """A translated offset.
+
+    ``since_ns``: since when it skips something; ``said``: the condition that was reported; ``done``: it skips nothing,
+    and nothing that is read changes that.
+    """
 
     point: Checkpoint
     translated: Translated
+    done: bool = False
     since_ns: int | None = None
     said: Violation | None = None
 
@@ -138,6 +143,9 @@ class Mirror:
         first = 0 if self._present else None  # one that is added later is known from its first record on
         for number, news in sorted(told.partitions.items()):
             one = self.partitions.setdefault(number, Partition(first))
+            if news.restarted is not None:
+                for (_, place), translated in self._points.items():
+                    translated.done = translated.done and place != number
             found = one.fold(news, told.at_ns)
             for hole in found.filled:
                 over += _ended(hole.said or (), told.at_ns)
@@ -150,7 +158,7 @@ class Mirror:
         for point in told.checkpoints or ():
             key = (point.group, point.partition)
             known = self._points.pop(key, None) or _Point(point, Translated(unknown="not judged yet"))
-            known.point = point
+            known.point, known.done = point, False
             self._points[key] = known  # the one that was heard of last is the last one
             if len(self._points) > _MOST_POINTS:
                 forgotten = self._points.pop(next(iter(self._points))).said
@@ -222,7 +230,7 @@ class Mirror:
     def _judge_points(self, at_ns: int, said: list[Violation], over: list[Violation]) -> None:
         for one in self._points.values():
             partition = self.partitions.get(one.point.partition)
-            if partition is None or partition.unread is not None:
+            if one.done or partition is None or partition.unread is not None:
                 continue  # what was known stays
             one.translated = partition.pairs.translated(one.point)
             if one.translated.unknown is not None:
@@ -230,6 +238,7 @@ class Mirror:
             if not one.translated.skips:
                 over += _ended([one.said] if one.said is not None else [], at_ns)
                 one.since_ns = one.said = None
+                one.done = partition.pairs.reaches(one.point)
                 continue
             one.since_ns = at_ns if one.since_ns is None else one.since_ns
             if one.said is None and at_ns - one.since_ns >= self._confirm_ns:

@@ -243,7 +243,7 @@ class Partition:
             return self._arrived(run, row, "late")
         if not self._is_read(told, end) and not (self.full[0] and self._read.reaches(row.identity)):
             return None
-        if self.pairs.source_of(row.identity) is not None or self._copied.reaches(row.identity):
+        if self._copied.reaches(row.identity) or self.pairs.source_of(row.identity) is not None:
             return "again"
         return "foreign" if self._matched else "before"
 

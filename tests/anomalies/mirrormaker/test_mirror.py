@@ -7,6 +7,7 @@ import pytest
 from canary.anomalies.mirrormaker import partition
 from canary.anomalies.mirrormaker.facts import Anew, Answer, Checkpoint, PartitionRound, Round, Row
 from canary.anomalies.mirrormaker.mirror import Link, Mirror
+from canary.anomalies.mirrormaker.offsets import OffsetPairs, Translated
 from canary.anomalies.violation import Violation
 from canary.probe.identity import Identity
 
@@ -312,6 +313,32 @@ def test_so_many_wait_that_no_more_are_read_and_the_oldest_is_known_and_copies_a
     world.round(after_s=11)
     assert [(one.kind, one.offset) for one in world.said] == [("mirror-copies", 1), ("mirror-gap", 102)]
     assert world.mirror.view(world.now_ns).counts["unjudged"] == 0
+
+
+def test_a_translated_offset_that_skips_nothing_is_judged_once_and_again_when_the_mirror_is_read_anew(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    judged = []
+    translated = OffsetPairs.translated
+
+    def counted(pairs: OffsetPairs, point: Checkpoint) -> Translated:
+        judged.append(point)
+        return translated(pairs, point)
+
+    monkeypatch.setattr(OffsetPairs, "translated", counted)
+    world = World()
+    world.round(world.source(*range(9)), world.copies(*range(5)), points=(Checkpoint("g", 0, 104, 6),))
+    world.round(target=world.copies(5))
+    assert len(judged) == 2, "its offset is not reached yet"
+    world.round(target=world.copies(6, 7))
+    world.round()
+    assert (len(judged), world.mirror.view(world.now_ns).failovers[0].skips) == (4, 2)
+    world.round(points=(Checkpoint("g", 0, 104, 4),))
+    world.round()
+    assert len(judged) == 5, "once more, and no more"
+    world.target = 0
+    world.round(world.source(*range(9)), world.copies(*range(9)), restarted="mirror")
+    assert len(judged) == 6
 
 
 def test_groups_that_come_and_go_do_not_fill_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
