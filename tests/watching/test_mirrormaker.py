@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from canary.anomalies.violation import Violation
     from canary.lab import Lab
 
+S = 10**9
 SOURCE, MIRRORED, POINTS = "probes", "dc1.probes", "dc1.checkpoints.internal"
 PRODUCER_ID = secrets.randbits(63)
 
@@ -65,31 +66,33 @@ class Pair:
         self.watcher = self._new()
         self.watcher.start()
 
-    def _send(self, producer: Any, topic: str, contents: Iterable[tuple[int, bytes, bytes]]) -> dict[int, int]:
+    def _send(
+        self, producer: Any, topic: str, contents: Iterable[tuple[int, bytes, bytes]], age_s: int = 0
+    ) -> dict[int, int]:
+        at_ms = (self.clock.now_ns() - age_s * S) // 10**6
         done: dict[int, int] = {}
 
         def acked(number: int) -> Callable[[Any, Any], None]:
             return lambda error, message: done.__setitem__(number, message.offset()) if error is None else None
 
         for number, key, value in contents:
-            producer.produce(topic, key=key, value=value, partition=0, on_delivery=acked(number))
+            producer.produce(topic, key=key, value=value, partition=0, timestamp=at_ms, on_delivery=acked(number))
         assert producer.flush(30) == 0
         return done
 
-    def write(self, *numbers: int, producer: Any = None) -> None:
+    def write(self, *numbers: int, producer: Any = None, age_s: int = 0) -> None:
         for number in numbers:
             identity = Identity(PRODUCER_ID, 1, 0, number)
-            value = record.encode(
-                identity, tag=b"abcd", mode="idempotent", transaction_id=None, sent_at_ns=self.clock.now_ns()
-            )
+            sent_at_ns = self.clock.now_ns() - age_s * S
+            value = record.encode(identity, tag=b"abcd", mode="idempotent", transaction_id=None, sent_at_ns=sent_at_ns)
             self.values[number] = record.key(identity), value
-        self.offsets |= self._send(producer or self.producer, SOURCE, self._of(numbers))
+        self.offsets |= self._send(producer or self.producer, SOURCE, self._of(numbers), age_s)
 
     def _of(self, numbers: Iterable[int]) -> list[tuple[int, bytes, bytes]]:
         return [(number, *self.values[number]) for number in numbers]
 
-    def copy(self, *numbers: int) -> None:
-        self.copied |= self._send(self.producer, MIRRORED, self._of(numbers))
+    def copy(self, *numbers: int, age_s: int = 0) -> None:
+        self.copied |= self._send(self.producer, MIRRORED, self._of(numbers), age_s)
 
     def copy_with_another_key(self, number: int) -> None:
         self._send(self.producer, MIRRORED, [(number, b"other", self.values[number][1])])
@@ -200,6 +203,22 @@ def test_another_thread_goes_on_where_the_one_before_it_ended_and_a_mirror_that_
     assert pair.heard.said == []
     waited = 5  # and more, where brokers tell of the deletion at different times, so that it is begun anew again
     assert pair.view.counts["unjudged"] >= waited, "what waited when the mirror was deleted"
+
+
+@pytest.mark.kafka
+def test_a_start_goes_back_to_the_newest_copy_though_it_is_hours_old(pair: Pair) -> None:
+    pair.make(MIRRORED)
+    for first, hours in ((0, 30), (5, 12), (10, 6), (15, 3)):
+        pair.write(*range(first, first + 5), age_s=hours * 3600)
+    pair.copy(*range(5), age_s=30 * 3600)
+    pair.copy(*range(5, 10), age_s=12 * 3600)
+    pair.watcher.start()
+    pair.until(lambda view: (view.recovery_point_s or 0) >= 6 * 3600, "all since then is not copied")
+    pair.copy(15, 16)
+    pair.until(lambda _: pair.heard.first("mirror-gap"), "five were passed over")
+    (gap,) = pair.heard.said
+    assert (gap.offset, gap.count) == (pair.offsets[10], 5)
+    assert pair.view.counts["copied"] == 7, "it goes no further back than to the newest copy"
 
 
 def test_a_checkpoint_is_read_as_mirrormaker_writes_it_and_anything_else_is_none() -> None:
