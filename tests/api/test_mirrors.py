@@ -74,6 +74,13 @@ def test_a_mirror_that_nobody_looks_at_any_more_is_unknown(client: Client, store
     assert 'canary_mirror_unknown{cluster="dc2",source="dc1",topic="probes"} 1' in text
 
 
+def test_the_clusters_page_has_a_line_for_each_mirror(client: Client, store: Store) -> None:
+    shown(store, seen())
+    page = client.get("/clusters/dc2").text
+    assert "Mirror <code>dc1.probes</code> of dc1: 20 s behind.</p>" in page
+    assert "Mirror <code>dc1.secret</code> of dc1: not known (secret in dc1: TOPIC_AUTHORIZATION_FAILED).</p>" in page
+
+
 def test_a_cluster_whose_mirrors_nobody_watches_is_said(client: Client, store: Store) -> None:
     now_ns = time.time_ns()
     store.views.save("dc2", "canary-0", now_ns, dumps(Published(now_ns=now_ns, told_ns=now_ns)))

@@ -6,6 +6,10 @@ from typing import Literal, NamedTuple
 
 from canary.probe.identity import Identity
 
+Anew = Literal["source", "mirror", "cut"]
+"""Why both sides are read anew: the one or the other topic was made anew, or records were gone before they were read
+or were cut off."""
+
 
 class Row(NamedTuple):
     """A record that was read, read_committed.
@@ -28,9 +32,12 @@ class PartitionRound:
     Attributes:
         source: New records of the source.
         target: New records of the mirror; they were read before the end of the source was asked for.
-        source_complete: The source is read up to that end: what the mirror has and it has not is not the source's.
+        source_complete: The source is read up to that end, as far as it can be read: what the mirror has and it has not
+            is not the source's, unless it is hidden.
         target_complete: The mirror is read up to the end that it had in this round.
+        hidden: Offsets of the source, [first, end), that a transaction hides while it is open; None: nothing is hidden.
         restarted: Why reading begins anew, on both sides; None: it goes on where it was.
+        expired: What the mirror had before the first record that was read may have expired.
         missing: Why nothing can be read of it now; None: nothing hinders.
     """
 
@@ -38,7 +45,9 @@ class PartitionRound:
     target: tuple[Row, ...] = ()
     source_complete: bool = False
     target_complete: bool = False
-    restarted: str | None = None
+    hidden: tuple[int, int] | None = None
+    restarted: Anew | None = None
+    expired: bool = False
     missing: str | None = None
 
 

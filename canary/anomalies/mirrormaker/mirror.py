@@ -1,7 +1,7 @@
 """A topic of another cluster and its mirror in this one: violations, and what is shown of it."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Self
 
@@ -12,6 +12,8 @@ from canary.anomalies.mirrormaker.partition import OUTCOMES, Copies, Hole, Parti
 from canary.anomalies.violation import MOST_RUNS, Records, Violation, following
 
 _LEAST_IDLE_S: Final = 60.0
+_MOST_POINTS: Final = 2000
+"""Translated offsets that are known; groups come and go, and MirrorMaker 2 does not say which are gone."""
 _NEVER: Final = "no probe of the source was read yet"
 
 
@@ -100,10 +102,15 @@ class MirrorView:
 
 @dataclass(slots=True)
 class _Point:
-    """A translated offset; ``since_ns``: since when it skips something; ``said``: the condition that was reported."""
+    """A translated offset.
+
+    ``since_ns``: since when it skips something; ``said``: the condition that was reported; ``done``: it skips nothing,
+    and nothing that is read changes that.
+    """
 
     point: Checkpoint
     translated: Translated
+    done: bool = False
     since_ns: int | None = None
     said: Violation | None = None
 
@@ -118,6 +125,8 @@ class Mirror:
         self.link = link
         self._confirm_ns = round(confirm_s * 1e9)
         self.partitions: dict[int, Partition] = {}
+        self._present: set[int] = set()
+        """The partitions that the source had last; one that is made anew may have fewer."""
         self._points: dict[tuple[str, int], _Point] = {}
         self._unanswered: str | None = "not looked at yet"
         self._translation_unknown: str | None = "not looked at yet"
@@ -131,22 +140,29 @@ class Mirror:
         self._unanswered = None if told.partitions else f"there is no topic {self.link.topic}, or it cannot be read"
         said: list[Violation] = []
         over: list[Violation] = []
+        first = 0 if self._present else None  # one that is added later is known from its first record on
         for number, news in sorted(told.partitions.items()):
-            one = self.partitions.setdefault(number, Partition())
+            one = self.partitions.setdefault(number, Partition(first))
+            if news.restarted is not None:
+                for (_, place), translated in self._points.items():
+                    translated.done = translated.done and place != number
             found = one.fold(news, told.at_ns)
             for hole in found.filled:
-                over += hole.said or ()
+                over += _ended(hole.said or (), told.at_ns)
             said += [self._copied_again(number, copies, told.at_ns) for copies in found.copies]
-            said += [self._changed(number, offset, row, told.at_ns) for offset, row in found.changed]
-        for number in self.partitions.keys() - told.partitions.keys():
-            self.partitions[number].unread = "the partition is gone, or does not answer"
+            said += self._changed(number, found.changed, told.at_ns)
+        self._present = set(told.partitions) or self._present
         self._translation_unknown = None
         if told.checkpoints is None:
             self._translation_unknown = "MirrorMaker 2 writes no checkpoints here, or they cannot be read"
         for point in told.checkpoints or ():
             key = (point.group, point.partition)
-            known = self._points.setdefault(key, _Point(point, Translated(unknown="not judged yet")))
-            known.point = point
+            known = self._points.pop(key, None) or _Point(point, Translated(unknown="not judged yet"))
+            known.point, known.done = point, False
+            self._points[key] = known  # the one that was heard of last is the last one
+            if len(self._points) > _MOST_POINTS:
+                forgotten = self._points.pop(next(iter(self._points))).said
+                over += _ended([forgotten] if forgotten is not None else [], told.at_ns)
         self._judge_points(told.at_ns, said, over)
         return said, over
 
@@ -166,13 +182,20 @@ class Mirror:
         hole.said = self._gap(question.partition, hole, at_ns)
         return list(hole.said)
 
-    def reported(self) -> list[Violation]:
-        """Return the conditions that hold and were reported."""
-        return [one.said for one in self._points.values() if one.said is not None]
+    def reported(self, at_ns: int) -> list[Violation]:
+        """Return the conditions that hold and were reported, as ended."""
+        return _ended((one.said for one in self._points.values() if one.said is not None), at_ns)
+
+    def remember(self, gaps: Iterable[Violation]) -> None:
+        """Take gaps that another process has said and that are open: they end when they are filled."""
+        for gap in gaps:
+            if gap.partition is not None:
+                self.partitions.setdefault(gap.partition, Partition()).remember(gap)
 
     def view(self, at_ns: int) -> MirrorView:
         """Return it as it is shown."""
-        places = tuple(self._place(number, one, at_ns) for number, one in sorted(self.partitions.items()))
+        present = sorted(self._present & self.partitions.keys())
+        places = tuple(self._place(number, self.partitions[number], at_ns) for number in present)
         unknown = next((f"partition {one.partition}: {one.unknown}" for one in places if one.unknown), None)
         unknown = self._unanswered or unknown
         counts = sum((one.counts for one in self.partitions.values()), Counter[str]())
@@ -197,22 +220,25 @@ class Mirror:
     def _place(self, number: int, one: Partition, at_ns: int) -> MirrorPlace:
         oldest_ns, unknown = one.oldest_ns(), self._unanswered or one.unread
         behind_s = max((at_ns - oldest_ns) / 1e9, 0.0) if oldest_ns is not None else 0.0
-        idle_s = (at_ns - one.read_ns) / 1e9
+        idle_s = (at_ns - one.heard_ns) / 1e9
         if unknown is None and oldest_ns is None and idle_s > max(self.link.bound_s, _LEAST_IDLE_S):
-            unknown = f"the source has had no new probe for {idle_s:.0f} s" if one.read_ns else _NEVER
+            hides = "a transaction that is open in the source has hidden what was written for"
+            what = hides if one.hidden else "the source has had no new probe for"
+            unknown = f"{what} {idle_s:.0f} s" if one.heard_ns else _NEVER
         return MirrorPlace(number, None if unknown else behind_s, one.waiting.probes, one.missing(), unknown)
 
     def _judge_points(self, at_ns: int, said: list[Violation], over: list[Violation]) -> None:
         for one in self._points.values():
             partition = self.partitions.get(one.point.partition)
-            if partition is None or partition.unread is not None:
+            if one.done or partition is None or partition.unread is not None:
                 continue  # what was known stays
             one.translated = partition.pairs.translated(one.point)
             if one.translated.unknown is not None:
                 continue
             if not one.translated.skips:
-                over += [one.said] if one.said is not None else []
+                over += _ended([one.said] if one.said is not None else [], at_ns)
                 one.since_ns = one.said = None
+                one.done = partition.pairs.reaches(one.point)
                 continue
             one.since_ns = at_ns if one.since_ns is None else one.since_ns
             if one.said is None and at_ns - one.since_ns >= self._confirm_ns:
@@ -220,21 +246,11 @@ class Mirror:
                 said.append(one.said)
 
     def _gap(self, number: int, hole: Hole, at_ns: int) -> tuple[Violation, ...]:
-        """Return the violations of a hole, whose records are in the order of the source's offsets."""
-        joined: list[Records] = []
-        for run in hole.missing:
-            last = joined[-1] if joined else None
-            if last is not None and (_end(last), following(last.identity, last.size)) == (run.offset, run.identity):
-                joined[-1] = last._replace(size=last.size + run.size)
-            else:
-                joined.append(run.records)
         link = self.link
         summary = f"probes of {link.topic}-{number} in {link.source} are not in {link.mirrored}, and later ones are" + (
             f" ({hole.expired} of them expired in the source before they were copied)" if hole.expired else ""
         )
         evidence: dict[str, Any] = {
-            "source": link.source,
-            "source_topic": link.topic,
             "why": "missing",
             "passed_ns": hole.since_ns,
             "mirror_offset_before": hole.between[0],
@@ -242,17 +258,33 @@ class Mirror:
             "expired_in_source": hole.expired,
             "damaged_in_mirror": self.partitions[number].counts["corrupt"],
         }
-        parts = [joined[at : at + MOST_RUNS] for at in range(0, len(joined), MOST_RUNS)]
-        return tuple(self._violation("mirror-gap", number, part, at_ns, summary, evidence) for part in parts)
+        return self._lacking(number, [run.records for run in hole.missing], at_ns, summary, evidence)
 
-    def _changed(self, number: int, offset: int, row: Row, at_ns: int) -> Violation:
-        link = self.link
+    def _changed(self, number: int, changed: Sequence[tuple[int, Row]], at_ns: int) -> tuple[Violation, ...]:
+        if not changed:
+            return ()
+        link, (first, copy) = self.link, changed[0]
         summary = (
-            f"offset {offset} of {link.topic}-{number} in {link.source} is at offset {row.offset} of {link.mirrored} "
+            f"offset {first} of {link.topic}-{number} in {link.source} is at offset {copy.offset} of {link.mirrored} "
             "with another key or other headers"
         )
-        evidence = {"source": link.source, "source_topic": link.topic, "why": "changed", "mirror_offset": row.offset}
-        return self._violation("mirror-gap", number, [Records(offset, 1, row.identity)], at_ns, summary, evidence)
+        runs = [Records(offset, 1, row.identity) for offset, row in sorted(changed)]
+        return self._lacking(number, runs, at_ns, summary, {"why": "changed", "mirror_offset": copy.offset})
+
+    def _lacking(
+        self, number: int, runs: Sequence[Records], at_ns: int, summary: str, evidence: Mapping[str, Any]
+    ) -> tuple[Violation, ...]:
+        """Return the violations of records in the order of the source's offsets."""
+        joined: list[Records] = []
+        for run in runs:
+            last = joined[-1] if joined else None
+            if last is not None and (_end(last), following(last.identity, last.size)) == (run.offset, run.identity):
+                joined[-1] = last._replace(size=last.size + run.size)
+            else:
+                joined.append(run)
+        evidence = {"source": self.link.source, "source_topic": self.link.topic, **evidence}
+        parts = [joined[at : at + MOST_RUNS] for at in range(0, len(joined), MOST_RUNS)]
+        return tuple(self._violation("mirror-gap", number, part, at_ns, summary, evidence) for part in parts)
 
     def _copied_again(self, number: int, copies: Copies, at_ns: int) -> Violation:
         link, (first, end) = self.link, copies.offsets
@@ -289,6 +321,14 @@ class Mirror:
         runs = [Records(point.downstream, 1, None)]
         return self._violation("mirror-offset-skips", point.partition, runs, at_ns, summary, evidence, point.group)
 
+    @property
+    def _home(self) -> str:
+        return f"from {self.link.source}:{self.link.topic}"
+
+    def is_about(self, topic: str, topic_id: str) -> bool:
+        """Say whether a gap with these is one of this mirror."""
+        return (topic, topic_id) == (self.link.mirrored, self._home)
+
     def _violation(
         self,
         kind: str,
@@ -299,7 +339,7 @@ class Mirror:
         evidence: Mapping[str, Any],
         group: str | None = None,
     ) -> Violation:
-        home = f"from {self.link.source}:{self.link.topic}"
+        home = self._home
         return Violation(
             kind=kind,
             severity="info" if kind == "mirror-copies" else "critical",
@@ -311,6 +351,10 @@ class Mirror:
             summary=summary,
             evidence=evidence,
         ).about(runs)
+
+
+def _ended(said: Iterable[Violation], at_ns: int) -> list[Violation]:
+    return [replace(one, at_ns=at_ns) for one in said]
 
 
 def _end(run: Records) -> int:

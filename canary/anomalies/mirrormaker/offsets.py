@@ -8,8 +8,8 @@ from canary.anomalies.mirrormaker.facts import Checkpoint
 from canary.anomalies.online.sets.intervals import IntervalSet
 from canary.probe.identity import Identity
 
-MOST_SEGMENTS: Final = 1000
-"""So many are known of a partition; older ones are forgotten."""
+MOST_SEGMENTS: Final = 10_000
+"""So many are known of a partition; older ones are forgotten. Each transaction of MirrorMaker 2 begins another one."""
 
 
 class Segment(NamedTuple):
@@ -48,6 +48,15 @@ class OffsetPairs:
     def last(self) -> int | None:
         """The mirror's offset of the last pair."""
         return self._segments[-1].target + self._segments[-1].size - 1 if self._segments else None
+
+    @property
+    def end(self) -> int | None:
+        """The greatest offset of the source that has a pair, plus one."""
+        return max((one.source + one.size for one in self._segments), default=None)
+
+    def reaches(self, point: Checkpoint) -> bool:
+        """Say whether both offsets of a checkpoint lie before the last pair: what follows adds nothing about it."""
+        return (self.last or 0) >= point.downstream and (self.end or 0) > point.upstream
 
     def add(self, source: int, target: int, identity: Identity) -> None:
         """Add what lies behind all others in the mirror."""

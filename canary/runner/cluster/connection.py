@@ -47,7 +47,9 @@ class Connection:
         self._admin: Any = None
         self.wrong_cluster: str | None = None
         self._context = context
-        self.credentials = CredentialFiles(files_of(context.cluster.kafka))
+        sources = {origin.cluster for origin in context.cluster.replicated_from}
+        read = [context.cluster, *(one for one in context.settings.clusters if one.name in sources)]
+        self.credentials = CredentialFiles([path for cluster in read for path in files_of(cluster.kafka)])
 
     @property
     def admin(self) -> Any:

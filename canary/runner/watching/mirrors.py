@@ -1,11 +1,17 @@
 """The topics that are mirrored from other clusters, as the settings want them watched."""
 
+from functools import partial
+
 from canary.anomalies.mirrormaker.mirror import Link, Mirror
+from canary.anomalies.mirrormaker.partition import MOST_HOLES
+from canary.anomalies.violation import Violation
 from canary.metrics.watched.mirrors import MirrorsSeen
 from canary.runner.context import ClusterContext
 from canary.settings import ClusterSettings, consumer_config
 from canary.watching.groups.group_watcher import Report
 from canary.watching.mirrormaker.mirror_watcher import MirrorProgress, MirrorWatcher
+from storage.store import StoreError
+from storage.store.values import StoredViolation
 
 _OLD_S = 60.0
 """What was seen so long ago is not known any more."""
@@ -26,7 +32,8 @@ class Mirrors:
             source = clusters[origin.cluster]
             for topic in origin.topics or (source.topic.name,):
                 mirror = Mirror(Link(source.name, topic, origin.mirrored(topic), origin.recovery_point))
-                self._known.append((source, origin.checkpoints_topic, mirror, MirrorProgress()))
+                progress = MirrorProgress(earlier=partial(self._open_gaps, mirror))
+                self._known.append((source, origin.checkpoints_topic, mirror, progress))
         self.parts: list[MirrorWatcher] = []
         self.renew()
 
@@ -39,7 +46,8 @@ class Mirrors:
 
     def leave(self) -> None:
         """End what holds: the parts are stopped, and whoever comes after them knows nothing of it."""
-        self._report([], [one for _, _, mirror, _ in self._known for one in mirror.reported()])
+        now_ns = self._context.clock.now_ns()
+        self._report([], [one for _, _, mirror, _ in self._known for one in mirror.reported(now_ns)])
 
     def renew(self) -> None:
         """Make the parts anew, not started."""
@@ -55,3 +63,29 @@ class Mirrors:
             )
             for source, checkpoints, mirror, progress in self._known
         ]
+
+    def _open_gaps(self, mirror: Mirror) -> list[Violation] | None:
+        """Return the gaps of a mirrored topic that are open in the store; None: it does not answer."""
+        store, cluster = self._context.store.violations, self._context.cluster.name
+        try:
+            rows = [row for row in store.unended(cluster, ["mirror-gap"]) if mirror.is_about(row.topic, row.topic_id)]
+            found = [store.get(row.id) for row in rows[-MOST_HOLES:]]
+        except StoreError:
+            return None
+        return [_violation(row) for row in found if row is not None and row.evidence.get("why") == "missing"]
+
+
+def _violation(row: StoredViolation) -> Violation:
+    return Violation(
+        kind=row.kind,
+        severity="critical",
+        topic=row.topic,
+        topic_id=row.topic_id,
+        partition=row.partition,
+        offset=row.offset,
+        identity=row.identity,
+        at_ns=row.first_seen_ns,
+        by="watch",
+        summary=row.summary,
+        records=tuple(row.records),
+    )

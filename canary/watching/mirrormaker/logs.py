@@ -2,11 +2,11 @@
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from confluent_kafka import OFFSET_END, KafkaError, KafkaException, TopicCollection, TopicPartition
+from confluent_kafka.admin import OffsetSpec
 
-from canary.anomalies.groups.sample import Log
 from canary.anomalies.mirrormaker.facts import Row
 from canary.kafka import opening
 from canary.kafka.quiet import calm, quiet_logger
@@ -23,7 +23,17 @@ TIMEOUT_S: Final = 5.0
 _POLL_S: Final = 0.1
 _OFTEN: Final = 3
 _BATCH: Final = 1000
+MOST_READ: Final = 50_000
+"""Records that are read at once: they are in memory until they are judged."""
 _LOST: Final = frozenset({KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE})  # noqa: SLF001  # public in librdkafka
+
+
+class Bounds(NamedTuple):
+    """A log's first offset, the end up to which can be read (the last stable offset), and its high watermark."""
+
+    start: int
+    end: int
+    high: int
 
 
 class NotReadError(Exception):
@@ -43,19 +53,26 @@ class Progress:
     """How far topics of one cluster were read; it outlives clients.
 
     ``ids``: the topics' incarnations; ``next``: the next offset of each log that is read; ``read``: the records before
-    it that nobody has taken yet; ``beyond``: how often in a row the log's end was below that offset.
+    it that nobody has taken yet; ``beyond``: how often in a row the log's end was below that offset; ``partial``: logs
+    whose first records may have expired before they were read.
     """
 
     ids: dict[str, str | None] = field(default_factory=dict)
     next: dict[Place, int] = field(default_factory=dict)
     read: dict[Place, list[Any]] = field(default_factory=dict)
     beyond: dict[Place, int] = field(default_factory=dict)
+    partial: set[Place] = field(default_factory=set)
+
+    def begin(self, place: Place, offset: int, start: int) -> None:
+        """Begin at an offset of a log that has records from ``start`` on."""
+        self.next[place] = offset
+        (self.partial.add if offset <= start and start > 0 else self.partial.discard)(place)
 
     def take(self, place: Place) -> list[Any]:
         """Return the records that were read and not taken yet."""
         return self.read.pop(place, [])
 
-    def astray(self, place: Place, log: Log) -> bool:
+    def astray(self, place: Place, log: Bounds) -> bool:
         """Say whether the log has not the next offset: it begins above, or ends below it again and again.
 
         Once is nothing: a new leader may tell its end before it knows how far the former one was.
@@ -143,8 +160,8 @@ class Logs:
             if self._assigned.pop(place, None) is not None:
                 self._consumer.incremental_unassign([TopicPartition(*place)])
 
-    def bounds(self, places: Collection[Place]) -> dict[Place, Log]:
-        """Return the bounds of those logs that answer; ``end`` is the last stable offset, up to which can be read.
+    def bounds(self, places: Collection[Place]) -> dict[Place, Bounds]:
+        """Return the bounds of those logs that answer.
 
         Raises:
             NotReadError: all of them are refused.
@@ -156,10 +173,24 @@ class Logs:
         if not found and failed and isinstance(failed[0], KafkaException):
             raise NotReadError(failed[0].args[0], f"offsets in {self.cluster}")
         ends = {place: one.end if one.stable is None else min(one.stable, one.end) for place, one in found.items()}
-        return {place: Log(one.start, ends[place]) for place, one in found.items()}
+        return {place: Bounds(one.start, ends[place], one.end) for place, one in found.items()}
 
-    def begin(self, places: Collection[Place], since_ns: int) -> None:
-        """Begin to read these at their first record of ``since_ns`` or later; at the end if there is none.
+    def newest(self, places: Collection[Place]) -> dict[Place, int]:
+        """Return the greatest timestamp (ns) of each of these logs that has one and tells it (KIP-734)."""
+        if not places:
+            return {}
+        asked = {TopicPartition(*place): OffsetSpec.max_timestamp() for place in places}
+        answers = self._admin.list_offsets(asked, request_timeout=TIMEOUT_S)
+        system.done(set(answers.values()), TIMEOUT_S + GRACE_S)
+        told = {
+            (place.topic, place.partition): one.result().timestamp
+            for place, one in answers.items()
+            if one.done() and one.exception() is None
+        }
+        return {place: ms * 10**6 for place, ms in told.items() if ms > 0}
+
+    def begin(self, places: Mapping[Place, int]) -> None:
+        """Begin to read each of these at its first record of that time (ns) or later; at the end if there is none.
 
         Raises:
             NotReadError: it is not known where that is.
@@ -167,18 +198,20 @@ class Logs:
         if not places:
             return
         bounds = self.bounds(places)
-        known = [TopicPartition(*place, since_ns // 10**6) for place in places if place in bounds]
+        known = [TopicPartition(*place, ns // 10**6) for place, ns in places.items() if place in bounds]
         try:
             for one in self._client().offsets_for_times(known, timeout=TIMEOUT_S) if known else ():
                 place = (one.topic, one.partition)
                 if one.error is None:
                     end = one.offset in {OFFSET_END, -1} or one.offset < 0
-                    self.progress.next[place] = bounds[place].end if end else one.offset
+                    self.progress.begin(place, bounds[place].end if end else one.offset, bounds[place].start)
         except KafkaException as error:
             raise NotReadError(error.args[0], f"offsets in {self.cluster}") from error
 
-    def read(self, until: Mapping[Place, int], paused: Collection[Place], most_s: float) -> set[Place]:
-        """Read on up to these offsets, for so many seconds at most, into ``progress``; return places that went astray.
+    def read(
+        self, until: Mapping[Place, int], paused: Collection[Place], most_s: float, most: int = MOST_READ
+    ) -> set[Place]:
+        """Read on up to these offsets, or for so many seconds, into ``progress``; return places that went astray.
 
         ``paused`` are not read on for now. Astray is a position that the log has not: it was expired, or cut.
 
@@ -189,10 +222,12 @@ class Logs:
         astray: set[Place] = set()
         deadline = system.monotonic() + most_s
         wanted = {place: end for place, end in until.items() if place not in paused}
-        while not self._stopping() and system.monotonic() < deadline:
+        while not self._stopping() and system.monotonic() < deadline and most > 0:
             if all(self.progress.next[place] >= end or place in astray for place, end in wanted.items()):
                 break
-            for message in self._client().consume(_BATCH, _POLL_S):
+            messages = self._client().consume(_BATCH, _POLL_S)
+            most -= len(messages)
+            for message in messages:
                 self._take(message, astray)
         return astray
 
@@ -237,7 +272,7 @@ class Logs:
             if begin >= limit:
                 return [], log.start
             fresh.progress.next[place] = begin
-            if fresh.read({place: limit}, (), most_s) or fresh.progress.next[place] < limit:
+            if fresh.read({place: limit}, (), most_s, limit - begin + _BATCH) or fresh.progress.next[place] < limit:
                 return None
             return [row for row in map(row_of, fresh.progress.take(place)) if row.offset < end], log.start
         finally:

@@ -1,14 +1,15 @@
 """The thread that reads one topic of another cluster and its mirror in this one, round after round."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 import structlog
 from confluent_kafka import KafkaException
 
-from canary.anomalies.mirrormaker.facts import Answer, Checkpoint, PartitionRound, Question, Round
+from canary.anomalies.mirrormaker.facts import Anew, Answer, Checkpoint, PartitionRound, Question, Round
 from canary.anomalies.mirrormaker.mirror import Mirror, MirrorView
+from canary.anomalies.violation import Violation
 from canary.kafka.quiet import Gate
 from canary.kafka.responses import text_of
 from canary.threads import system
@@ -21,25 +22,33 @@ from canary.watching.mirrormaker.logs import Logs, NotReadError, Place, Progress
 log = structlog.get_logger(__name__)
 
 WINDOW_S: Final = 3600.0
-"""So far back is read at the start: what happened while the canary was down is found."""
+"""So far back is read at the start, or to the newest record of the mirror: what happened while the canary was down is
+found."""
 _MARGIN_S: Final = 600.0
-"""And so much further in the mirror, for its copies may have been made by a clock that is behind."""
+"""And so much further, and as much again in the mirror: its copies may have been made by a clock that is behind."""
+_MARGIN_NS: Final = round(_MARGIN_S * 1e9)
 _READ_S: Final = 2.0
 _AGAIN_S: Final = 10.0
 _MOST_QUESTIONS: Final = 20
 _REFUSED_S: Final = 300.0
 """Checkpoints that are refused are asked for again after so long."""
-_ANEW: Final = "a topic was made anew"
-_ASTRAY: Final = "records were gone before they were read, or the log was cut"
 
 
 @dataclass(slots=True)
 class MirrorProgress:
-    """How far both sides were read; ``both``: the partitions that are read on both. It outlives the thread."""
+    """How far both sides were read; ``begun``: the partitions that are read of each. It outlives the thread.
+
+    ``anew``: partitions that begin anew, and why, until the judge has heard of it. ``oldest``: when the oldest probe
+    was sent that waited then (ns), until it is known where reading begins. ``earlier``: returns the gaps that another
+    process has said and that are open, or None if that is not known now; it is asked until the judge knows them.
+    """
 
     source: Progress = field(default_factory=Progress)
     target: Progress = field(default_factory=Progress)
-    both: set[int] = field(default_factory=set)
+    begun: tuple[set[int], set[int]] = field(default_factory=lambda: (set(), set()))
+    anew: dict[int, Anew] = field(default_factory=dict)
+    oldest: dict[int, int] = field(default_factory=dict)
+    earlier: Callable[[], Iterable[Violation] | None] | None = None
 
 
 class MirrorWatcher(Worker):
@@ -124,6 +133,10 @@ class MirrorWatcher(Worker):
 
     def _look(self, sides: "_Sides") -> None:
         """Read, judge what was read, also where it broke off, and read again what may be a gap."""
+        earlier = self._progress.earlier
+        if earlier is not None and (gaps := earlier()) is not None:
+            self._mirror.remember(gaps)
+            self._progress.earlier = None
         told = self._round(sides)
         said, over = self._mirror.fold(told)
         self._report(said, over)
@@ -140,23 +153,26 @@ class MirrorWatcher(Worker):
         copied = set(sides.target.partitions(link.mirrored))
         due = system.monotonic() >= self._points_due
         points = (self._checkpoints, 0) if due and sides.target.partitions(self._checkpoints) else None
-        anew = self._begin(sides, numbers, copied, points)
+        self._begin(sides, numbers, copied)
+        if points is not None and points not in progress.target.next:
+            sides.target.begin({points: 0})
         targets = [(link.mirrored, number) for number in numbers if number in copied]
         target = self._read(sides.target, [*targets, *([points] if points else [])], 1)
         source = self._read(sides.source, [(link.topic, number) for number in numbers], 0)
         partitions = {}
         for number in numbers:
             here, there = source.get((link.topic, number)), target.get((link.mirrored, number))
-            reason = anew.get(number)
             if (here and here.astray) or (there and there.astray):
-                reason = _ASTRAY
-                self._forget(sides, number)
+                self._forget(sides, number, "cut")
+            mirrored = () if here is None else progress.target.take((link.mirrored, number))
             partitions[number] = PartitionRound(
                 tuple(map(row_of, progress.source.take((link.topic, number)))),
-                tuple(map(row_of, progress.target.take((link.mirrored, number)))),
+                tuple(map(row_of, mirrored)),
                 source_complete=here is not None and here.complete,
                 target_complete=there is not None and there.complete,
-                restarted=reason,
+                hidden=None if here is None else here.hidden,
+                restarted=progress.anew.pop(number, None),
+                expired=(link.mirrored, number) in progress.target.partial,
                 missing=self._missing(number, copied, here, there),
             )
         if points is not None and (end := target.get(points)) is not None and end.astray:
@@ -170,34 +186,42 @@ class MirrorWatcher(Worker):
         unknown = link.topic if here is None else link.mirrored if there is None else None
         return None if unknown is None else f"the offsets of {unknown}-{number} are not known (no leader?)"
 
-    def _begin(self, sides: "_Sides", numbers: list[int], copied: set[int], points: Place | None) -> dict[int, str]:
-        """Decide where logs are read from that are not read yet; return partitions that begin anew, and why."""
+    def _begin(self, sides: "_Sides", numbers: list[int], copied: set[int]) -> None:
+        """Decide where logs are read from that are not read yet, or were made anew."""
         link, progress = self._mirror.link, self._progress
-        anew = {}
-        for number in [number for number in numbers if number in progress.both]:
-            known = (link.topic, number) in progress.source.next, (link.mirrored, number) in progress.target.next
-            if not all(known):
-                self._forget(sides, number)
-                anew[number] = _ANEW
-        since_ns = self._clock.now_ns() - round(WINDOW_S * 1e9)
-        new = [(link.topic, number) for number in numbers if (link.topic, number) not in progress.source.next]
-        sides.source.begin(new, since_ns)
-        both = [number for number in numbers if number in copied]
-        new = [(link.mirrored, number) for number in both if (link.mirrored, number) not in progress.target.next]
-        sides.target.begin(new, since_ns - round(_MARGIN_S * 1e9))
-        if points is not None and points not in progress.target.next:
-            sides.target.begin([points], 0)
-        progress.both |= {
-            number
-            for number in both
-            if (link.topic, number) in progress.source.next and (link.mirrored, number) in progress.target.next
-        }
-        return anew
+        places = [((link.topic, number), (link.mirrored, number)) for number in numbers]
+        for number, (here, there) in zip(numbers, places, strict=True):
+            if number in progress.begun[0] and here not in progress.source.next:
+                self._forget(sides, number, "source")
+            elif number in progress.begun[1] and there not in progress.target.next:
+                self._forget(sides, number, "mirror")
+        mirrored = [there for _, there in places if there[1] in copied and there not in progress.target.next]
+        newest = sides.target.newest(mirrored)
+        window_ns = self._clock.now_ns() - round(max(WINDOW_S, link.bound_s + _MARGIN_S) * 1e9)
+        since_ns = {}
+        for number, (_, there) in zip(numbers, places, strict=True):
+            known_ns = [ns for ns in (progress.oldest.get(number), newest.get(there)) if ns is not None]
+            since_ns[number] = min([window_ns, *(ns - _MARGIN_NS for ns in known_ns)])
+        sides.source.begin({here: since_ns[here[1]] for here, _ in places if here not in progress.source.next})
+        sides.target.begin({there: since_ns[there[1]] - _MARGIN_NS for there in mirrored})
+        for number, (here, there) in zip(numbers, places, strict=True):
+            if here in progress.source.next:
+                progress.begun[0].add(number)
+                progress.oldest.pop(number, None)
+            if there in progress.target.next:
+                progress.begun[1].add(number)
 
-    def _forget(self, sides: "_Sides", number: int) -> None:
+    def _forget(self, sides: "_Sides", number: int, why: Anew) -> None:
+        """Read a partition anew, on both sides."""
         sides.source.forget([(self._mirror.link.topic, number)])
         sides.target.forget([(self._mirror.link.mirrored, number)])
-        self._progress.both.discard(number)
+        for begun in self._progress.begun:
+            begun.discard(number)
+        known = self._mirror.partitions.get(number)
+        if known is not None and (oldest := known.oldest_ns()) is not None:
+            self._progress.oldest[number] = oldest
+        if self._progress.anew.get(number) != "source":
+            self._progress.anew[number] = why
 
     def _read(self, side: Logs, places: list[Place], which: int) -> "dict[Place, _End]":
         """Read these up to where they end now; return what came of it, for each of which the end is known."""
@@ -211,7 +235,11 @@ class MirrorWatcher(Worker):
         until = {place: one.end for place, one in bounds.items() if place not in astray}
         astray |= side.read(until, full, _READ_S) if until else set()
         return {
-            place: _End(complete=side.progress.next[place] >= one.end, astray=place in astray)
+            place: _End(
+                complete=side.progress.next[place] >= one.end,
+                astray=place in astray,
+                hidden=(one.end, one.high) if one.end < one.high else None,
+            )
             for place, one in bounds.items()
         }
 
@@ -244,7 +272,12 @@ class _Sides:
 
 @dataclass(frozen=True, slots=True)
 class _End:
-    """``complete``: a log was read up to its end. ``astray``: it has not the position from which it is to be read."""
+    """How a log was read.
+
+    ``complete``: up to its end. ``astray``: it has not the position from which it is to be read. ``hidden``: the
+    offsets, [first, end), that an open transaction hides; None: nothing is hidden.
+    """
 
     complete: bool
     astray: bool
+    hidden: tuple[int, int] | None
