@@ -89,7 +89,7 @@ def test_a_directory_of_another_cluster_is_refused(data: Path) -> None:
 class Slow(ClusterView):
     """Its leader answers a Fetch with the batch that begins there, each time after so many that give nothing."""
 
-    def __init__(self, empty: int, tiered: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    def __init__(self, empty: int, monkeypatch: pytest.MonkeyPatch, *, tiered: bool) -> None:
         super().__init__("prod", None, None)
         self.answers = itertools.cycle([False] * empty + [True])
         self.of = Topic("t", "ID", 1, {"remote.storage.enable": str(tiered).lower()})
@@ -111,11 +111,13 @@ class Slow(ClusterView):
 def test_a_tier_that_gives_nothing_in_time_is_asked_again_and_never_taken_for_the_end(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    assert Slow(2, True, monkeypatch).read() == [0, 2]
-    assert Slow(1, False, monkeypatch).read() == [], "a log that compaction has emptied at its end gives nothing either"
+    assert Slow(2, monkeypatch, tiered=True).read() == [0, 2]
+    assert Slow(1, monkeypatch, tiered=False).read() == [], (
+        "a log that compaction has emptied at its end gives nothing either"
+    )
     monkeypatch.setattr(cluster, "_PATIENCE_S", 0.0)
     with pytest.raises(UserError, match="from offset 0 on: the remote tier does not give them in time") as raised:
-        Slow(1, True, monkeypatch).read()
+        Slow(1, monkeypatch, tiered=True).read()
     assert raised.value.exit_status == 3
 
 

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 _PINNED: Final = Path(__file__).with_name("kafka-storage-test-4.1.0.txt")
 """Of the tests of Kafka's broker: the only storage that Apache publishes. Users never fetch it."""
+_STILL: Final = 20
+"""So many looks, 2 s and more, in which nothing has changed: four times as long as a broker takes to look."""
 SEGMENT_BYTES: Final = 2000
 """Kafka itself takes no less than 1 MiB, but for its own tests."""
 TIERED: Final = {
@@ -74,3 +76,15 @@ def wait_until_tiered(lab: Lab, topic: str, offset: int, timeout_s: float = 90.0
 
     found: int = until(local, timeout_s, f"offset {offset} of {topic} is in the tier only")
     return found
+
+
+def settled(lab: Lab, topic: str) -> int:
+    """Wait until the last segment that goes to the tier has gone; return from where on all brokers have the topic."""
+    seen: list[dict[int, tuple[int, int]]] = []
+
+    def same() -> bool:
+        seen.append(starts(lab, topic))
+        return len(seen) > _STILL and len({str(one) for one in seen[-_STILL:]}) == 1
+
+    until(same, 60, f"{topic} stays as it is")
+    return max(local for _, local in seen[-1].values())

@@ -3,9 +3,10 @@
     python -m tests.watching.replicas_undisturbed --seconds 300
 
 Writers fill a plain topic that expires, a compacted one with tombstones and transactions of which some are aborted,
-and one that is both. Meanwhile brokers are restarted one after the other, in good order and by kill -9, replicas are
-moved, leaders elected and records deleted. At the end one replica of the compacted topic is harmed, which has to be
-found: then the silence before was not that of a blind one. Ends with status 1 if it was not silent, or blind.
+one that is both, and one whose segments go to a remote tier. Meanwhile brokers are restarted one after the other, in
+good order and by kill -9, replicas are moved, leaders elected and records deleted. At the end one replica of the
+compacted topic is harmed, which has to be found: then the silence before was not that of a blind one. Ends with status
+1 if it was not silent, or blind.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ from canary.watching.replicas.scrubber import ReplicaScrubber
 from tests.support.harm import change_byte
 from tests.support.labs import Watched
 from tests.support.reassign import reassign
+from tests.support.tiers import TIERED, properties
 from tests.support.waiting import until
 
 if TYPE_CHECKING:
@@ -51,6 +53,7 @@ TOPICS = {
     "plain": SMALL | {"retention.ms": "20000"},
     "compacted": SMALL | COMPACTED | {"cleanup.policy": "compact"},
     "both": SMALL | COMPACTED | {"cleanup.policy": "compact,delete", "retention.ms": "30000"},
+    "tiered": TIERED | {"internal.segment.bytes": "200000", "local.retention.bytes": "600000", "retention.ms": "60000"},
 }
 
 
@@ -156,7 +159,7 @@ def disturb(lab: Watched, admin: AdminClient, rng: random.Random) -> str:
     if kind == "elect":
         admin.elect_leaders(ElectionType.PREFERRED, [place]).result(60)
         return f"elect the preferred leader of {topic}-{partition}"
-    if topic != "plain":
+    if topic not in {"plain", "tiered"}:
         return "nothing"
     end = lab.end_offset(broker, topic, partition)
     admin.delete_records([TopicPartition(topic, partition, max(0, end - rng.randrange(1000)))])[place].result(60)
@@ -186,7 +189,8 @@ def main() -> int:
         "log.initial.task.delay.ms": 500,
     }
     with tempfile.TemporaryDirectory() as folder:
-        lab = Watched(Path(folder) / "lab", profile="quick", properties=NodeProperties(brokers), die_with_parent=True)
+        both = NodeProperties({**properties(Path(folder) / "tier").brokers, **brokers})
+        lab = Watched(Path(folder) / "lab", profile="quick", properties=both, die_with_parent=True)
         with lab:
             return run(lab, rng, options.seconds)
 

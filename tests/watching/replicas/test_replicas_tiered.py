@@ -1,0 +1,107 @@
+"""Replicas of a topic whose old segments are in a remote tier (KIP-405): silence, words for the rest, and a find."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from canary.anomalies.online import Tracker
+from canary.facts import EpochSeen, RunnerStarted
+from canary.threads.ports import SteadyClock
+from canary.watching.elections.epoch_watcher import EpochWatcher
+from tests.support import tiers
+from tests.support.command import canary
+from tests.support.harm import remove_batch
+from tests.support.labs import Watched
+from tests.watching.replicas.test_replicas_brokers import brief, config, produce
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from canary.lab import Lab
+    from tests.support.recording import Recording
+
+pytestmark = [pytest.mark.kafka, pytest.mark.slow]
+
+TOPIC = "tiered"
+
+
+@pytest.fixture(name="lab")
+def _lab(tmp_path: Path) -> Iterator[Lab]:
+    """Brokers with a tier."""
+    properties = tiers.properties(tmp_path / "tier")
+    with Watched(tmp_path / "lab", profile="quick", properties=properties, die_with_parent=True) as lab:
+        yield lab
+
+
+class Compared:
+    """What ``canary replicas compare`` says of the topic."""
+
+    def __init__(self, settings: Path, *words: object) -> None:
+        ended = canary("replicas", "compare", TOPIC, "--config", settings, "--json", *words)
+        report = json.loads(ended.out)
+        self.status = ended.status
+        (self.range,) = report["compared"]
+        self.found = [brief(one) for one in report["divergences"]]
+        self.unknown: list[dict[str, Any]] = report["unknown"]
+
+    def says_what_is_tiered(self, lab: Lab, local: int, end: int) -> bool:
+        """Whether it found nothing in what all have on their disks, and names of each broker what it has not."""
+        assert (self.status, self.found) == (3, [])
+        assert (self.range["from"], self.range["to"], self.range["offsets"]) == (local, end, end - local)
+        assert {one["broker"]: one["text"] for one in self.unknown} == {
+            broker: f"broker {broker} has offsets 0 to {own - 1} in a remote tier only"
+            for broker, (_, own) in tiers.starts(lab, TOPIC).items()
+        }
+        return {one["reason"] for one in self.unknown} == {"tiered"}
+
+
+def test_a_tier_is_silent_what_is_in_it_only_is_named_and_a_loss_from_a_disk_is_found(
+    lab: Lab, tmp_path: Path, inbox: Recording
+) -> None:
+    admin = AdminClient({"bootstrap.servers": lab.bootstrap})
+    new = NewTopic(TOPIC, 1, replica_assignment=[[1, 2, 3]], config=tiers.TIERED)
+    admin.create_topics([new])[TOPIC].result(60)
+    settings = config(tmp_path, lab.bootstrap)
+    watcher = EpochWatcher({"bootstrap.servers": lab.bootstrap}, [TOPIC], [], inbox, SteadyClock(), 0.2)
+    watcher.start()
+    try:
+        produce(lab.bootstrap, TOPIC, 60)
+        tiers.wait_until_tiered(lab, TOPIC, 150)
+        assert Compared(settings).says_what_is_tiered(lab, tiers.settled(lab, TOPIC), 300)
+
+        lab.stop_broker(1)
+        produce(lab.bootstrap, TOPIC, 60)
+        lab.stop_broker(3)
+        kept = lab.copy_data(3)
+        shutil.rmtree(lab._site.data(3) / f"{TOPIC}-0")
+        for broker in (1, 3):
+            lab.start_broker(broker)
+        lab.wait_isr(TOPIC, 0, {1, 2, 3})
+        tiers.wait_until_tiered(lab, TOPIC, 400)
+        local = tiers.settled(lab, TOPIC)
+        assert Compared(settings).says_what_is_tiered(lab, local, 600), "broker 3 has filled its empty disk"
+        assert Compared(settings, "--from", local).status == 0
+        inbox.wait(lambda: any(one.end == 600 for one in inbox.of(EpochSeen)))
+    finally:
+        assert watcher.stop(20)
+    tracker = Tracker()
+    tracker.fold([RunnerStarted(1, "canary-0", "test"), *inbox.facts])
+    assert tracker.drain().violations == []
+
+    own = ("--config", settings, "salvage", "--log-dir", kept, "--epochs-from", "t", "--topic", TOPIC)
+    counts = json.loads(canary(*own, "--dry-run", "--verify", "--json").out)["total"]
+    assert 0 < counts["records"] == counts["held"] < 600
+    assert not any(counts[name] for name in ("salvaged", "missing", "changed", "unverified", "expired", "damaged"))
+
+    lab.stop_broker(3)
+    harmed = remove_batch(lab, 3, TOPIC, 0, local + 12)
+    lab.start_broker(3)
+    lab.wait_isr(TOPIC, 0, {1, 2, 3})
+    after = Compared(settings)
+    assert (after.status, after.found) == (1, [(0, *harmed, [3], "missing")])
