@@ -7,7 +7,7 @@ second later. What is read of it from then on comes from the tier, whichever bro
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from canary.lab import NodeProperties
 from canary.lab.jars import cache
@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
 _PINNED: Final = Path(__file__).with_name("kafka-storage-test-4.1.0.txt")
 """Of the tests of Kafka's broker: the only storage that Apache publishes. Users never fetch it."""
-_STILL: Final = 20
-"""So many looks, 2 s and more, in which nothing has changed: four times as long as a broker takes to look."""
 SEGMENT_BYTES: Final = 2000
 """Kafka itself takes no less than 1 MiB, but for its own tests."""
 TIERED: Final = {
@@ -51,40 +49,29 @@ def properties(tier: Path) -> NodeProperties:
             "log.retention.check.interval.ms": 500,
             "log.initial.task.delay.ms": 500,
             "min.insync.replicas": 2,
-        }
+        },
+        controller={"remote.log.storage.system.enable": "true"},  # it is who takes a topic's settings
     )
 
 
 def starts(lab: Lab, topic: str, partition: int = 0) -> dict[int, tuple[int, int]]:
     """Return of each broker where its log begins, and where that on its own disk does."""
     with opened({"bootstrap.servers": lab.bootstrap}) as admin:
-        return {
-            broker: (
-                log_start(admin, topic, partition, broker, local=False),
-                log_start(admin, topic, partition, broker, local=True),
-            )
-            for broker in lab.brokers
-        }
+        return _starts(admin, lab, topic, partition)
 
 
-def wait_until_tiered(lab: Lab, topic: str, offset: int, timeout_s: float = 90.0) -> int:
-    """Wait until no broker has an offset on its own disk any more; return from where on all have."""
+def _starts(admin: Any, lab: Lab, topic: str, partition: int) -> dict[int, tuple[int, int]]:
+    def ask(broker: int, *, local: bool) -> int:
+        return log_start(admin, topic, partition, broker, local=local)
 
-    def local() -> int:
-        found = [one for _, one in starts(lab, topic).values()]
-        return max(found) if min(found) > offset else 0
-
-    found: int = until(local, timeout_s, f"offset {offset} of {topic} is in the tier only")
-    return found
+    return {broker: (ask(broker, local=False), ask(broker, local=True)) for broker in lab.brokers}
 
 
-def settled(lab: Lab, topic: str) -> int:
-    """Wait until the last segment that goes to the tier has gone; return from where on all brokers have the topic."""
-    seen: list[dict[int, tuple[int, int]]] = []
-
-    def same() -> bool:
-        seen.append(starts(lab, topic))
-        return len(seen) > _STILL and len({str(one) for one in seen[-_STILL:]}) == 1
-
-    until(same, 60, f"{topic} stays as it is")
-    return max(local for _, local in seen[-1].values())
+def wait_until_tiered(lab: Lab, topic: str, offset: int, partition: int = 0) -> None:
+    """Wait until no broker has an offset on its own disk any more."""
+    with opened({"bootstrap.servers": lab.bootstrap}) as admin:
+        until(
+            lambda: all(local > offset for _, local in _starts(admin, lab, topic, partition).values()),
+            90,
+            f"offset {offset} of {topic} is in the tier only",
+        )

@@ -20,6 +20,7 @@ import tempfile
 import threading
 import time
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from unittest.mock import patch
@@ -28,7 +29,7 @@ from confluent_kafka import ElectionType, KafkaException, Producer, TopicPartiti
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from canary.anomalies.replicas.compaction import Search
-from canary.lab import LabError, NodeProperties
+from canary.lab import LabError
 from canary.threads.ports import SteadyClock
 from canary.watching.replicas.progress import Progress
 from canary.watching.replicas.scrubber import ReplicaScrubber
@@ -189,7 +190,8 @@ def main() -> int:
         "log.initial.task.delay.ms": 500,
     }
     with tempfile.TemporaryDirectory() as folder:
-        both = NodeProperties({**properties(Path(folder) / "tier").brokers, **brokers})
+        tiered = properties(Path(folder) / "tier")
+        both = replace(tiered, brokers={**tiered.brokers, **brokers})
         lab = Watched(Path(folder) / "lab", profile="quick", properties=both, die_with_parent=True)
         with lab:
             return run(lab, rng, options.seconds)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import shutil
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
+from confluent_kafka import ElectionType, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from canary.anomalies.online import Tracker
@@ -17,6 +18,7 @@ from tests.support import tiers
 from tests.support.command import canary
 from tests.support.harm import remove_batch
 from tests.support.labs import Watched
+from tests.support.waiting import until
 from tests.watching.replicas.test_replicas_brokers import brief, config, produce
 
 if TYPE_CHECKING:
@@ -29,6 +31,8 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
 TOPIC = "tiered"
+LOCAL = 500
+"""From there on two segments and more are on the brokers' disks when there are 600 records."""
 
 
 @pytest.fixture(name="lab")
@@ -40,25 +44,29 @@ def _lab(tmp_path: Path) -> Iterator[Lab]:
 
 
 class Compared:
-    """What ``canary replicas compare`` says of the topic."""
+    """What ``canary replicas compare`` says of the topic, while no segment goes to the tier."""
 
-    def __init__(self, settings: Path, *words: object) -> None:
-        ended = canary("replicas", "compare", TOPIC, "--config", settings, "--json", *words)
+    def __init__(self, lab: Lab, settings: Path, *words: object) -> None:
+        words = ("replicas", "compare", TOPIC, "--config", settings, "--json", *words)
+        before = None
+        while before != (before := tiers.starts(lab, TOPIC)):
+            ended = canary(*words)
         report = json.loads(ended.out)
         self.status = ended.status
         (self.range,) = report["compared"]
         self.found = [brief(one) for one in report["divergences"]]
-        self.unknown: list[dict[str, Any]] = report["unknown"]
+        self.unknown = {(one["reason"], one["broker"]): one["text"] for one in report["unknown"]}
+        self.local = {broker: local for broker, (_, local) in before.items()}
 
-    def says_what_is_tiered(self, lab: Lab, local: int, end: int) -> bool:
+    def says_what_is_tiered(self, end: int) -> bool:
         """Whether it found nothing in what all have on their disks, and names of each broker what it has not."""
+        start = max(self.local.values())
         assert (self.status, self.found) == (3, [])
-        assert (self.range["from"], self.range["to"], self.range["offsets"]) == (local, end, end - local)
-        assert {one["broker"]: one["text"] for one in self.unknown} == {
-            broker: f"broker {broker} has offsets 0 to {own - 1} in a remote tier only"
-            for broker, (_, own) in tiers.starts(lab, TOPIC).items()
+        assert (self.range["from"], self.range["to"], self.range["offsets"]) == (start, end, end - start)
+        return self.unknown == {
+            ("tiered", broker): f"broker {broker} has offsets 0 to {local - 1} in a remote tier only"
+            for broker, local in self.local.items()
         }
-        return {one["reason"] for one in self.unknown} == {"tiered"}
 
 
 def test_a_tier_is_silent_what_is_in_it_only_is_named_and_a_loss_from_a_disk_is_found(
@@ -73,7 +81,7 @@ def test_a_tier_is_silent_what_is_in_it_only_is_named_and_a_loss_from_a_disk_is_
     try:
         produce(lab.bootstrap, TOPIC, 60)
         tiers.wait_until_tiered(lab, TOPIC, 150)
-        assert Compared(settings).says_what_is_tiered(lab, tiers.settled(lab, TOPIC), 300)
+        assert Compared(lab, settings).says_what_is_tiered(300)
 
         lab.stop_broker(1)
         produce(lab.bootstrap, TOPIC, 60)
@@ -81,18 +89,21 @@ def test_a_tier_is_silent_what_is_in_it_only_is_named_and_a_loss_from_a_disk_is_
         kept = lab.copy_data(3)
         shutil.rmtree(lab._site.data(3) / f"{TOPIC}-0")
         for broker in (1, 3):
-            lab.start_broker(broker)
+            lab.start_broker(broker, timeout=0)
+        lab.wait_ready(including=(1, 3))
         lab.wait_isr(TOPIC, 0, {1, 2, 3})
         tiers.wait_until_tiered(lab, TOPIC, 400)
-        local = tiers.settled(lab, TOPIC)
-        assert Compared(settings).says_what_is_tiered(lab, local, 600), "broker 3 has filled its empty disk"
-        assert Compared(settings, "--from", local).status == 0
-        inbox.wait(lambda: any(one.end == 600 for one in inbox.of(EpochSeen)))
+        assert Compared(lab, settings).says_what_is_tiered(600), "broker 3 has filled its empty disk"
+        assert Compared(lab, settings, "--from", LOCAL).status == 0
+        admin.elect_leaders(ElectionType.PREFERRED, [TopicPartition(TOPIC, 0)]).result(60)
+        inbox.wait(lambda: inbox.of(EpochSeen)[-1].leader_epoch == 2)
+        until(lambda: watcher.latest is not None and watcher.latest.unknown == 0, 30, "all is known")
     finally:
         assert watcher.stop(20)
     tracker = Tracker()
     tracker.fold([RunnerStarted(1, "canary-0", "test"), *inbox.facts])
     assert tracker.drain().violations == []
+    assert {one.leader_epoch: one.start for one in inbox.of(EpochSeen)} == {0: 0, 1: 300, 2: 600}
 
     own = ("--config", settings, "salvage", "--log-dir", kept, "--epochs-from", "t", "--topic", TOPIC)
     counts = json.loads(canary(*own, "--dry-run", "--verify", "--json").out)["total"]
@@ -100,8 +111,8 @@ def test_a_tier_is_silent_what_is_in_it_only_is_named_and_a_loss_from_a_disk_is_
     assert not any(counts[name] for name in ("salvaged", "missing", "changed", "unverified", "expired", "damaged"))
 
     lab.stop_broker(3)
-    harmed = remove_batch(lab, 3, TOPIC, 0, local + 12)
+    harmed = remove_batch(lab, 3, TOPIC, 0, LOCAL + 12)
     lab.start_broker(3)
     lab.wait_isr(TOPIC, 0, {1, 2, 3})
-    after = Compared(settings)
+    after = Compared(lab, settings)
     assert (after.status, after.found) == (1, [(0, *harmed, [3], "missing")])
