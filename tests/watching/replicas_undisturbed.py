@@ -130,7 +130,7 @@ class Watch:
         def counted(progress: Progress, outcome: Outcome, now_ns: int) -> None:
             self.passes += 1
             self.bytes += outcome.bytes
-            self.unknown.update(reason for reason, _ in outcome.unknown)
+            self.unknown.update(f"{outcome.topic}: {reason}" for reason, _ in outcome.unknown)
             done(progress, outcome, now_ns)
 
         def added(search: Search, differences: Iterable[Difference]) -> list[Difference]:
