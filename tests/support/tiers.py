@@ -9,6 +9,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
+
 from canary.lab import NodeProperties
 from canary.lab.jars import cache
 from canary.lab.jars.pinned_jars import listed
@@ -75,3 +77,12 @@ def wait_until_tiered(lab: Lab, topic: str, offset: int, partition: int = 0) -> 
             90,
             f"offset {offset} of {topic} is in the tier only",
         )
+
+
+def hurry(lab: Lab) -> None:
+    """Have brokers wait a millisecond for the tier, and give nothing if that is too short, as it mostly is."""
+    admin = AdminClient({"bootstrap.servers": lab.bootstrap})
+    entry = ConfigEntry("remote.fetch.max.wait.ms", "1", incremental_operation=AlterConfigOpType.SET)
+    for broker in lab.brokers:
+        resource = ConfigResource(ResourceType.BROKER, str(broker), incremental_configs=[entry])
+        admin.incremental_alter_configs([resource])[resource].result(60)

@@ -14,6 +14,9 @@ from canary.anomalies.online import Tracker
 from canary.facts import EpochSeen, RunnerStarted
 from canary.threads.ports import SteadyClock
 from canary.watching.elections.epoch_watcher import EpochWatcher
+from canary.watching.replicas.comparing import Comparison
+from canary.watching.replicas.source import Source
+from canary.wire.client import opened
 from tests.support import tiers
 from tests.support.command import canary
 from tests.support.harm import remove_batch
@@ -25,7 +28,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from canary.anomalies.replicas.divergence import Divergence
     from canary.lab import Lab
+    from canary.watching.replicas.comparing import Outcome
+    from canary.wire.replicas import PartitionReplicas
     from tests.support.recording import Recording
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
@@ -67,6 +73,22 @@ class Compared:
             ("tiered", broker): f"broker {broker} has offsets 0 to {local - 1} in a remote tier only"
             for broker, local in self.local.items()
         }
+
+
+def compared_since_before_the_tier(lab: Lab) -> tuple[Outcome, list[Divergence]]:
+    """What a pass says that began when all of the topic was on the brokers' disks, and reads only now."""
+
+    class Late(Source):
+        asked = 0
+
+        def starts(self, place: PartitionReplicas, broker: int) -> tuple[int, int]:
+            self.asked += 1
+            return (0, 0) if self.asked <= len(lab.brokers) else super().starts(place, broker)
+
+    with opened({"bootstrap.servers": lab.bootstrap}) as admin:
+        comparison = Comparison(Late(admin), TOPIC, 0)
+        said = [one for step in comparison.run() for one in step.found]
+        return comparison.outcome, said
 
 
 def test_a_tier_is_silent_what_is_in_it_only_is_named_and_a_loss_from_a_disk_is_found(
@@ -116,3 +138,10 @@ def test_a_tier_is_silent_what_is_in_it_only_is_named_and_a_loss_from_a_disk_is_
     lab.wait_isr(TOPIC, 0, {1, 2, 3})
     after = Compared(lab, settings)
     assert (after.status, after.found) == (1, [(0, *harmed, [3], "missing")])
+
+    tiers.hurry(lab)
+    outcome, said = compared_since_before_the_tier(lab)
+    assert [(one.first, one.last, one.brokers) for one in said] == [(*harmed, (3,))]
+    local = max(after.local.values())
+    assert (outcome.start, outcome.compared_to, outcome.offsets) == (0, 600, 600 - local)
+    assert set(outcome.unknown) == {("tiered", broker) for broker in after.local}
