@@ -55,6 +55,11 @@ class Topic:
         """Whether records of it are removed because their keys have newer ones."""
         return "compact" in self.settings.get("cleanup.policy", "")
 
+    @property
+    def tiered(self) -> bool:
+        """Whether brokers read old records of it from a remote tier (KIP-405), in whose time they may give nothing."""
+        return self.settings.get("remote.storage.enable") == "true"
+
 
 class ClusterView:
     """Asks one cluster.
@@ -104,11 +109,16 @@ class ClusterView:
         holdings = Holdings(begins, held.end_offset, spans(starts, held.end_offset))
         return PartitionLog(self, topic, partition, holdings, begins)
 
-    def fetched(self, topic: str, partition: int, offset: int) -> tuple[bytes, int]:
-        """Return batches from an offset on, of the leader, and its high watermark."""
+    def fetched(self, topic: str, partition: int, offset: int, *, tiered: bool) -> tuple[bytes, int]:
+        """Return batches from an offset on, of the leader, and its high watermark.
+
+        ``tiered``: below the high watermark there are some, though the leader may have to wait for a remote tier.
+        """
 
         def ask() -> tuple[bytes, int]:
             found = fetch(self._wire, topic, partition, self._leader(topic, partition), offset)
+            if tiered and not found.batches and offset < found.high_watermark:
+                raise WireError("the remote tier does not give them in time (remote.fetch.max.wait.ms)")
             return found.batches, found.high_watermark
 
         return self._again(ask, f"records of {topic}:{partition} from offset {offset} on")
@@ -163,6 +173,7 @@ class PartitionLog:
     ) -> None:
         self.holdings = holdings
         self.compacted = topic.compacted
+        self._tiered = topic.tiered
         self._view = view
         self._place = (topic.name, partition)
         self._start = start
@@ -175,7 +186,7 @@ class PartitionLog:
         """
         at, end = max(start, self._start), -1
         while self._view is not None and (end < 0 or at < end):
-            data, high_watermark = self._view.fetched(*self._place, at)
+            data, high_watermark = self._view.fetched(*self._place, at, tiered=self._tiered)
             end = high_watermark if end < 0 else end
             behind = at
             for batch in batches(data):

@@ -20,7 +20,15 @@ from canary.salvage.segments import segments
 _PARTITION: Final = re.compile(r"(?P<topic>[A-Za-z0-9._-]{1,249})-(?P<partition>\d+)")
 _LOCK: Final = struct.Struct("hhqqi4x")
 """struct flock of Linux: type, whence, start, length, pid."""
-_INTERNAL: Final = frozenset({"__consumer_offsets", "__transaction_state", "__cluster_metadata", "__share_group_state"})
+_INTERNAL: Final = frozenset(
+    {
+        "__consumer_offsets",
+        "__transaction_state",
+        "__cluster_metadata",
+        "__share_group_state",
+        "__remote_log_metadata",  # KIP-405
+    }
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -175,6 +175,17 @@ def test_pinned_lists_are_whole() -> None:
         assert all(re.fullmatch(r"[0-9a-f]{128}", jar.sha512) for jar in found)
 
 
+def test_a_jar_with_a_classifier_is_beside_the_one_without() -> None:
+    plain, test = pinned_jars.listed(
+        "aa org.apache.kafka:kafka-storage:4.1.0\nbb org.apache.kafka:kafka-storage:4.1.0:test"
+    )
+    folder = "org/apache/kafka/kafka-storage/4.1.0"
+    assert (plain.path, test.path) == (
+        f"{folder}/kafka-storage-4.1.0.jar",
+        f"{folder}/kafka-storage-4.1.0-test.jar",
+    )
+
+
 def test_without_java_the_remedy_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setenv("PATH", "/nowhere")

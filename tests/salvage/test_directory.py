@@ -29,7 +29,7 @@ input()
 @pytest.fixture
 def data(tmp_path: Path) -> Path:
     """A broker's log.dir."""
-    for topic in ("orders", "a-b-7", "__consumer_offsets", "gone"):
+    for topic in ("orders", "a-b-7", "__consumer_offsets", "__remote_log_metadata", "gone"):
         folder(tmp_path, LOG, topic=topic)
     (tmp_path / "gone-0").rename(tmp_path / "gone-0.0123456789abcdef-delete")
     (tmp_path / "empty-0").mkdir()

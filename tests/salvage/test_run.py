@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import itertools
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from canary.errors import UserError
-from canary.salvage import run
-from canary.salvage.cluster import ClusterView, Topic, UnknownError
+from canary.salvage import cluster, run
+from canary.salvage.cluster import ClusterView, PartitionLog, Topic, UnknownError
 from canary.salvage.directory import opened
 from canary.salvage.salvaged import manifest_of
 from canary.salvage.salvaging import Wanted
 from canary.wire.errors import WireError
+from canary.wire.fetch import Fetched
 from tests.salvage.logs import Memory, batch, folder
 
 if TYPE_CHECKING:
@@ -82,6 +84,41 @@ def test_a_directory_of_another_cluster_is_refused(data: Path) -> None:
     (data / "meta.properties").write_text("cluster.id=C2\n")
     with pytest.raises(UserError, match="is of cluster C2, and prod is C1"):
         salvaged(View(), data, None, "t")
+
+
+class Slow(ClusterView):
+    """Its leader answers a Fetch with the batch that begins there, each time after so many that give nothing."""
+
+    def __init__(self, empty: int, monkeypatch: pytest.MonkeyPatch, *, tiered: bool) -> None:
+        super().__init__("prod", None, None)
+        self.answers = itertools.cycle([False] * empty + [True])
+        self.of = Topic("t", "ID", 1, {"remote.storage.enable": str(tiered).lower()})
+        monkeypatch.setattr(cluster, "fetch", self.fetch)
+        monkeypatch.setattr(cluster, "_AGAIN_S", 0.0)
+
+    def _leader(self, _topic: str, _partition: int) -> int:
+        return 1
+
+    def fetch(self, _wire: Any, _topic: str, _partition: int, _broker: int, offset: int) -> Fetched:
+        there = next(self.answers)
+        data = b"".join(one.encoded() for one in LOG if there and one.base == offset)
+        return Fetched(3, 3, 0, data)
+
+    def read(self) -> list[int]:
+        return [one.base_offset for one in PartitionLog(self, self.of, 0).batches(0)]
+
+
+def test_a_tier_that_gives_nothing_in_time_is_asked_again_and_never_taken_for_the_end(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert Slow(2, monkeypatch, tiered=True).read() == [0, 2]
+    assert Slow(1, monkeypatch, tiered=False).read() == [], (
+        "a log that compaction has emptied at its end gives nothing either"
+    )
+    monkeypatch.setattr(cluster, "_PATIENCE_S", 0.0)
+    with pytest.raises(UserError, match="from offset 0 on: the remote tier does not give them in time") as raised:
+        Slow(1, monkeypatch, tiered=True).read()
+    assert raised.value.exit_status == 3
 
 
 def test_an_answer_that_stays_makes_one_partition_unknown_and_no_answer_ends_everything(

@@ -3,9 +3,10 @@
     python -m tests.watching.replicas_undisturbed --seconds 300
 
 Writers fill a plain topic that expires, a compacted one with tombstones and transactions of which some are aborted,
-and one that is both. Meanwhile brokers are restarted one after the other, in good order and by kill -9, replicas are
-moved, leaders elected and records deleted. At the end one replica of the compacted topic is harmed, which has to be
-found: then the silence before was not that of a blind one. Ends with status 1 if it was not silent, or blind.
+one that is both, and one whose segments go to a remote tier. Meanwhile brokers are restarted one after the other, in
+good order and by kill -9, replicas are moved, leaders elected and records deleted. At the end one replica of the
+compacted topic is harmed, which has to be found: then the silence before was not that of a blind one. Ends with status
+1 if it was not silent, or blind.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import tempfile
 import threading
 import time
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from unittest.mock import patch
@@ -27,13 +29,14 @@ from confluent_kafka import ElectionType, KafkaException, Producer, TopicPartiti
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from canary.anomalies.replicas.compaction import Search
-from canary.lab import LabError, NodeProperties
+from canary.lab import LabError
 from canary.threads.ports import SteadyClock
 from canary.watching.replicas.progress import Progress
 from canary.watching.replicas.scrubber import ReplicaScrubber
 from tests.support.harm import change_byte
 from tests.support.labs import Watched
 from tests.support.reassign import reassign
+from tests.support.tiers import TIERED, properties
 from tests.support.waiting import until
 
 if TYPE_CHECKING:
@@ -51,6 +54,7 @@ TOPICS = {
     "plain": SMALL | {"retention.ms": "20000"},
     "compacted": SMALL | COMPACTED | {"cleanup.policy": "compact"},
     "both": SMALL | COMPACTED | {"cleanup.policy": "compact,delete", "retention.ms": "30000"},
+    "tiered": TIERED | {"internal.segment.bytes": "200000", "local.retention.bytes": "600000", "retention.ms": "60000"},
 }
 
 
@@ -126,7 +130,7 @@ class Watch:
         def counted(progress: Progress, outcome: Outcome, now_ns: int) -> None:
             self.passes += 1
             self.bytes += outcome.bytes
-            self.unknown.update(reason for reason, _ in outcome.unknown)
+            self.unknown.update(f"{outcome.topic}: {reason}" for reason, _ in outcome.unknown)
             done(progress, outcome, now_ns)
 
         def added(search: Search, differences: Iterable[Difference]) -> list[Difference]:
@@ -156,7 +160,7 @@ def disturb(lab: Watched, admin: AdminClient, rng: random.Random) -> str:
     if kind == "elect":
         admin.elect_leaders(ElectionType.PREFERRED, [place]).result(60)
         return f"elect the preferred leader of {topic}-{partition}"
-    if topic != "plain":
+    if topic not in {"plain", "tiered"}:
         return "nothing"
     end = lab.end_offset(broker, topic, partition)
     admin.delete_records([TopicPartition(topic, partition, max(0, end - rng.randrange(1000)))])[place].result(60)
@@ -186,7 +190,9 @@ def main() -> int:
         "log.initial.task.delay.ms": 500,
     }
     with tempfile.TemporaryDirectory() as folder:
-        lab = Watched(Path(folder) / "lab", profile="quick", properties=NodeProperties(brokers), die_with_parent=True)
+        tiered = properties(Path(folder) / "tier")
+        both = replace(tiered, brokers={**tiered.brokers, **brokers})
+        lab = Watched(Path(folder) / "lab", profile="quick", properties=both, die_with_parent=True)
         with lab:
             return run(lab, rng, options.seconds)
 

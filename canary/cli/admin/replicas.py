@@ -145,7 +145,8 @@ def _as_json(found: Sequence[Found]) -> dict[str, list[dict[str, Any]]]:
     report: dict[str, list[dict[str, Any]]] = {"divergences": [], "unknown": [], "compared": []}
     for cluster, outcome in found:
         place = {"cluster": cluster.name, "topic": outcome.topic, "partition": outcome.partition}
-        bounds = {"from": outcome.start, "to": outcome.compared_to, "bytes": outcome.bytes}
+        bounds = {"from": outcome.start, "to": outcome.compared_to, "offsets": outcome.offsets}
+        bounds["bytes"] = outcome.bytes
         report["compared"].append(place | bounds)
         for one in outcome.divergences:
             words = {"first_offset": one.first, "last_offset": one.last, "text": one.sentence}
@@ -181,7 +182,7 @@ def _lines(report: dict[str, list[dict[str, Any]]]) -> Iterator[str]:
             yield f"... {len(rows) - _MOST_ROWS - 1} more: --json has all"
     for one in report["unknown"]:
         yield f"unknown: {one['cluster']}, {one['topic']}-{one['partition']}: {one['text']}"
-    offsets = sum(one["to"] - one["from"] for one in report["compared"])
+    offsets = sum(one["offsets"] for one in report["compared"])
     size = sum(one["bytes"] for one in report["compared"])
     count = len(report["divergences"])
     verdict = f"{count} range{'s differ' if count > 1 else ' differs'}" if count else "no difference was found"

@@ -1,7 +1,8 @@
 """The pinned lists: which jars a version of Kafka, or Spark's connector, consists of.
 
 ``pinned/kafka-4.1.0.txt`` has a line for each jar of a version: its SHA-512 and its Maven coordinate,
-``group:artifact:version``; ``pinned/spark-kafka-4.0.0.txt`` has the jars that Spark lacks to read from Kafka.
+``group:artifact:version``, with ``:classifier`` behind it where it has one; ``pinned/spark-kafka-4.0.0.txt`` has the
+jars that Spark lacks to read from Kafka.
 """
 
 from dataclasses import dataclass
@@ -22,11 +23,12 @@ class Jar:
     group: str
     artifact: str
     version: str
+    classifier: str = ""
 
     @property
     def name(self) -> str:
         """The file's name."""
-        return f"{self.artifact}-{self.version}.jar"
+        return f"{'-'.join(filter(None, (self.artifact, self.version, self.classifier)))}.jar"
 
     @property
     def path(self) -> str:

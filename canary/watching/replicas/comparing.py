@@ -3,6 +3,10 @@
 What is compared lies between the highest log start and the lowest high watermark. A difference is believed when a
 second reading shows it again, a moment later, while leader epoch, replicas and settings are the same and every broker
 that is compared is in the ISR: one that is not may hold what it will truncate (KIP-101), and lags.
+
+Where a topic has a remote tier (KIP-405), every broker, follower or leader, answers from it for what its own disk does
+not have any more, and with nothing at all where the tier takes longer than remote.fetch.max.wait.ms. So what was read
+counts only if the broker's own log still begins before it afterwards.
 """
 
 from collections.abc import Collection, Generator, Iterable, Iterator, Mapping
@@ -29,6 +33,7 @@ _NEAR: Final = 1000
 _MOVED: Final = frozenset(
     {"FENCED_LEADER_EPOCH", "UNKNOWN_LEADER_EPOCH", "NOT_LEADER_OR_FOLLOWER", "OFFSET_NOT_AVAILABLE"}
 )
+_BEGINS_LATER: Final = frozenset({"OFFSET_OUT_OF_RANGE", "OFFSET_MOVED_TO_TIERED_STORAGE"})
 
 Reason = Literal["no-leader", "not-in-sync", "refused", "unanswered", "tiered", "moved", "unexplained", "unreadable"]
 REASONS: Final[tuple[Reason, ...]] = (
@@ -51,6 +56,7 @@ class Outcome:
     Attributes:
         start: the first offset that was compared.
         compared_to: the first one that was not.
+        offsets: how many were compared: less than from ``start`` to ``compared_to`` if logs began later meanwhile.
         bytes: read, from all replicas together.
         divergences: ascending; ``left_out`` counts those beyond MOST_FOUND.
         unknown: why something could not be compared, and of which broker (None: of all), in words.
@@ -61,6 +67,7 @@ class Outcome:
     partition: int
     start: int = 0
     compared_to: int = 0
+    offsets: int = 0
     bytes: int = 0
     divergences: list[Divergence] = field(default_factory=list)
     left_out: int = 0
@@ -103,6 +110,7 @@ class Comparison:
         self._state: PartitionReplicas | None = None
         self._brokers: list[int] = []
         self._compacted: bool | None = None
+        self._tiered: bool | None = None
         self._search = Search()
         self._open: Divergence | None = None
         self._said = 0
@@ -123,6 +131,7 @@ class Comparison:
             return
         while (window := (yield from self._window(self._end))) is not None:
             yield from self._judge(window)
+            self.outcome.offsets += window.end - window.start
             self._at = self.outcome.compared_to = window.end
         if self._search.pending:
             yield from self._explain_late()
@@ -148,6 +157,7 @@ class Comparison:
                 self._unknown("not-in-sync", broker, f"broker {broker} is not in the ISR")
         self._brokers = sorted(state.isr)
         self._compacted = self._source.compacted(state.topic)
+        self._tiered = self._source.tiered(state.topic)
         self._at = outcome.start = outcome.compared_to = max(self._at, self._start())
         return True
 
@@ -183,6 +193,9 @@ class Comparison:
                         break
             size = sum(one.size for one in reads.values())
             self.outcome.bytes += size
+            if not again and self._tiered is not False and (start := self._start()) > self._at:
+                self._at, again = start, True  # what was read may be the tier's
+            reads = {broker: one for broker, one in reads.items() if broker in self._brokers}
             yield Step(size, PAUSE_S if again else 0.0)
             if not again:
                 return self._of_reads(reads, self._at, limit)
@@ -223,9 +236,9 @@ class Comparison:
                 self._brokers.remove(gone)
             self._state = state
             return True
-        if error.code == "OFFSET_OUT_OF_RANGE":
+        if error.code in _BEGINS_LATER:
             start = self._start()
-            if start > self._at:  # retention
+            if start > self._at:  # retention, or the tier has it
                 self._at = start
                 return True
         if broker in self._brokers:
@@ -267,8 +280,9 @@ class Comparison:
         """Return the differences that a second reading shows; none if it is not a reading of what it was before."""
         yield Step(pause_s=PAUSE_S)
         found: list[Difference] = []
+        first = start
         try:
-            settled = self._settled()
+            settled = self._settled(first)
             while settled and start < end:
                 reads = {broker: self._source.read(self._told, broker, start, WINDOW_BYTES) for broker in self._brokers}
                 size = sum(one.size for one in reads.values())
@@ -280,7 +294,7 @@ class Comparison:
                     break
                 found += differences(window.copies, start, window.end, compacted=self._compacted)
                 start = window.end
-            if settled and self._settled():
+            if settled and self._settled(first):
                 return found
         except WireError as error:
             self._unknown("moved", None, f"a difference could not be looked at again: {error}")
@@ -288,12 +302,14 @@ class Comparison:
         self._unknown("moved", None, "the leader, the ISR or the settings changed while a difference was looked at")
         return []
 
-    def _settled(self) -> bool:
-        """Return whether everything is as it was, and every broker that is compared in the ISR."""
+    def _settled(self, start: int) -> bool:
+        """Return whether everything is as it was, every broker in the ISR, and ``start`` on each one's own disk."""
         now, before = self._now(), self._told
         if now is None or _led(now) != _led(before) or not set(self._brokers) <= set(now.isr):
             return False
-        return self._source.compacted(before.topic) == self._compacted
+        kept = self._source.compacted(before.topic), self._source.tiered(before.topic)
+        own = self._tiered is False or all(self._source.starts(before, one)[1] <= start for one in self._brokers)
+        return kept == (self._compacted, self._tiered) and own
 
     def _take(self, found: Collection[Difference]) -> None:
         state = self._told
@@ -332,8 +348,7 @@ class Comparison:
 
     def _leave_out(self, broker: int, error: WireError) -> None:
         self._brokers.remove(broker)
-        tiered = error.code == "OFFSET_MOVED_TO_TIERED_STORAGE"
-        reason: Reason = "refused" if error.refused else "tiered" if tiered else "unanswered"
+        reason: Reason = "refused" if error.refused else "unanswered"
         self._unknown(reason, broker, f"broker {broker}: {error}")
 
     def _unexplained(self, number: int) -> None:

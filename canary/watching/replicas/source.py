@@ -100,6 +100,11 @@ class Source:
         policy = setting(self._admin, topic, "cleanup.policy")
         return None if policy is None else "compact" in policy
 
+    def tiered(self, topic: str) -> bool | None:
+        """Return whether a topic has a remote tier; None: we may not know, or the cluster knows none."""
+        enabled = setting(self._admin, topic, "remote.storage.enable")
+        return None if enabled is None else enabled == "true"
+
     def starts(self, place: PartitionReplicas, broker: int) -> tuple[int, int]:
         """Return the first offset of a replica, and the first one that the broker has itself, not only a tier."""
         local = None

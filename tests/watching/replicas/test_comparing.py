@@ -147,12 +147,54 @@ def test_what_is_in_a_remote_tier_only_is_not_compared_and_counted() -> None:
     assert reasons(comparison) == {("tiered", 1), ("tiered", 2)}
 
 
+@pytest.mark.parametrize("tier", [[], ROWS[:2], ROWS], ids=["slow", "a part", "all"])
+@pytest.mark.parametrize("goes_at", [0, 8])
+def test_what_goes_to_the_tier_while_it_is_read_is_no_difference(tier: list[FakeBatch], goes_at: int) -> None:
+    """The broker whose log is cut answers from the tier, or with nothing, for what the others have on their disks."""
+    world = three(ROWS)
+    world.batches_at_once = 2
+    world.tier = list(tier)
+
+    def tiered(broker: int, offset: int) -> None:
+        if broker == 2 and offset == goes_at:
+            world.log_starts[2] = (0, 12)
+
+    world.before_read = tiered
+    comparison, said, _ = compared(world)
+    outcome = comparison.outcome
+    assert (said, reasons(comparison)) == ([], {("tiered", 2)})
+    assert (outcome.start, outcome.compared_to, outcome.offsets) == (0, 20, goes_at + 8)
+
+
+def test_a_difference_that_goes_to_the_tier_before_it_is_read_again_is_not_said() -> None:
+    world = three(SHORT)
+    world.logs[2] = world.logs[2][1:]
+    world.tier = []
+
+    def tiered(_broker: int, _offset: int) -> None:
+        if world.reads > 3:
+            world.log_starts[2] = (0, 4)
+
+    world.before_read = tiered
+    comparison, said, _ = compared(world)
+    assert (said, reasons(comparison)) == ([], {("moved", None)})
+
+
+def test_a_harmed_batch_on_a_brokers_disk_is_found_where_older_ones_are_in_the_tier() -> None:
+    world = three(ROWS)
+    world.logs[2] = [one for one in world.logs[2] if one.base_offset != 12]
+    world.tier, world.log_starts = list(ROWS), dict.fromkeys((1, 2, 3), (0, 8))
+    comparison, said, _ = compared(world)
+    assert [(one.first, one.last, one.brokers) for one in said] == [(12, 13, (2,))]
+    assert (comparison.outcome.start, comparison.outcome.offsets) == (8, 12)
+
+
 @pytest.mark.parametrize(
     ("error", "reason"),
     [
         (WireError("no", refused=True, code="TOPIC_AUTHORIZATION_FAILED"), "refused"),
         (WireError("no answer"), "unanswered"),
-        (WireError("tier", code="OFFSET_MOVED_TO_TIERED_STORAGE"), "tiered"),
+        (WireError("tier", code="OFFSET_MOVED_TO_TIERED_STORAGE"), "unanswered"),
         (WireError("behind its end", code="OFFSET_OUT_OF_RANGE"), "unanswered"),
     ],
 )

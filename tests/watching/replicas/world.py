@@ -33,11 +33,16 @@ STATE = PartitionReplicas(
 
 @dataclass
 class World:
-    """What Source answers; ``before_read`` is called with (broker, offset) before each answer to a Fetch."""
+    """What Source answers; ``before_read`` is called with (broker, offset) before each answer to a Fetch.
+
+    ``tier``: what any broker answers for what is not on its own disk; None: there is no tier. Nothing in it is what a
+    broker answers that has waited for the tier long enough.
+    """
 
     logs: dict[int, list[FakeBatch]]
     state: PartitionReplicas = STATE
     policy: bool | None = False
+    tier: list[FakeBatch] | None = None
     high_watermarks: dict[int, int] = field(default_factory=dict)
     log_starts: dict[int, tuple[int, int]] = field(default_factory=dict)
     batches_at_once: int = 100
@@ -54,6 +59,10 @@ class World:
         assert topic == self.state.topic
         return self.policy
 
+    def tiered(self, topic: str) -> bool | None:
+        assert topic == self.state.topic
+        return self.tier is not None
+
     def starts(self, place: PartitionReplicas, broker: int) -> tuple[int, int]:
         assert place.topic == self.state.topic
         return self.log_starts.get(broker, (0, 0))
@@ -64,10 +73,12 @@ class World:
         self.before_read(broker, offset)
         if state.leader_epoch != self.state.leader_epoch:
             raise WireError("stale", code="FENCED_LEADER_EPOCH")
-        if offset < self.log_starts.get(broker, (0, 0))[1]:
+        from_the_tier = offset < self.log_starts.get(broker, (0, 0))[1]
+        if from_the_tier and self.tier is None:
             raise WireError("gone", code="OFFSET_OUT_OF_RANGE")
         end = self.high_watermarks.get(broker, self.end)
-        found = [one for one in self.logs[broker] if one.last_offset >= offset and one.last_offset < end]
+        log = self.tier if from_the_tier and self.tier is not None else self.logs[broker]
+        found = [one for one in log if one.last_offset >= offset and one.last_offset < end]
         found = found[: self.batches_at_once]
         held: tuple[Any, ...] = tuple(found)
         return Read(held, end, sum(one.size for one in found))
