@@ -143,11 +143,7 @@ def _dump_cluster(
         parts += _read(spark, wanted, mine, level, (tags, work))
     after = cluster.starts(topics)
     ended = time.time_ns() // 1000
-    again = {topic.name: topic.topic_id for topic in cluster.topics([topic.name for topic in topics])}
-    for topic in topics:
-        ids = {topic.topic_id, again.get(topic.name)} - {None}  # during an upgrade only some brokers tell it
-        if topic.name not in again or len(ids) > 1:
-            raise UnreachableError(f"topic {topic.name} of cluster {wanted.cluster} was made anew while it was dumped")
+    cluster.unchanged(topics, "dumped")
     known = {topic.name: topic for topic in topics}
     bounds = [
         {

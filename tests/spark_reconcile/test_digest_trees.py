@@ -42,9 +42,8 @@ def offsets(runs: tuple[Run, ...]) -> list[int]:
 def test_what_vanished_and_what_changed_is_said_and_nothing_else(
     before: Log, gone: set[int], changed: set[int], appended: Log, first: int
 ) -> None:
-    end = max(before, default=-1) + 1
     now = {o: d + (o in changed and (1 if d < 0 else -1)) for o, d in before.items() if o not in gone and o >= first}
-    found = compare(leaves(before), leaves(now), first, end)
+    found = compare(leaves(before), leaves(now), first)
     assert offsets(found.lost) == sorted(o for o in before if o >= first and o in gone)
     whole = {o // LEAF for o in before} - {o // LEAF for o in before if o in gone or o < first}
     assert {run.offset // LEAF for run in found.changed} == whole & {o // LEAF for o in changed & before.keys()}
@@ -55,6 +54,7 @@ def test_what_vanished_and_what_changed_is_said_and_nothing_else(
     assert found.compared + found.uncompared + len(offsets(found.lost)) + found.expired + sum(
         int(m).bit_count() for run in found.changed for m in leaves(before).between(run.offset, run.end).mask
     ) == len(before)
+    end = max(before, default=-1) + 1
     more = {end + o: d for o, d in appended.items()}
     both = leaves(now).joined(leaves(more))
     again = leaves(now | more)
@@ -64,7 +64,7 @@ def test_what_vanished_and_what_changed_is_said_and_nothing_else(
 @given(before=LOGS, gone=st.sets(OFFSETS), end=OFFSETS)
 def test_compaction_is_no_loss_below_the_end_of_the_log(before: Log, gone: set[int], end: int) -> None:
     now = {o: d for o, d in before.items() if o < end and o not in gone}
-    found = compare(leaves(before), leaves(now), 0, end, compacted=True)
+    found = compare(leaves(before), leaves(now), 0, end)
     assert offsets(found.lost) == sorted(o for o in before if o >= end)
     assert found.gone == sum(o < end and o in gone for o in before)
     assert not found.changed
@@ -72,13 +72,20 @@ def test_compaction_is_no_loss_below_the_end_of_the_log(before: Log, gone: set[i
 
 def test_two_records_that_changed_places_are_changed() -> None:
     before = {0: 1, 1: 2, 200: 3}
-    assert compare(leaves(before), leaves({0: 2, 1: 1, 200: 3}), 0, 201).changed == (Run(0, 2),)
+    assert compare(leaves(before), leaves({0: 2, 1: 1, 200: 3}), 0).changed == (Run(0, 2),)
 
 
 def test_a_record_where_there_was_none_shows_that_a_log_was_filled_again() -> None:
     before = {0: 1, 70: 2}
-    assert compare(leaves(before), leaves(before | {1: 5}), 0, 71) == Differences(changed=(Run(0, 2),), compared=1)
-    assert not compare(leaves(before), leaves(before | {1: 5}), 2, 71), "an older start of another leader is nothing"
+    assert compare(leaves(before), leaves(before | {1: 5}), 0) == Differences(changed=(Run(0, 2),), compared=1)
+    assert not compare(leaves(before), leaves(before | {1: 5}), 2), "an older start of another leader is nothing"
+
+
+def test_a_leader_that_has_compacted_less_than_the_one_before_has_changed_nothing() -> None:
+    before = {0: 1, 70: 2}
+    found = compare(leaves(before), leaves(before | {1: 5}), 0, compacted=71)
+    assert found == Differences(compared=1, uncompared=1)
+    assert compare(leaves(before), leaves(before | {1: 5}), 0, compacted=1).changed == (Run(0, 2),)
 
 
 @given(log=LOGS, start=OFFSETS, size=st.integers(0, 300))

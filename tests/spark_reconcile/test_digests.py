@@ -17,7 +17,8 @@ from canary.facts.digests import digest, place
 from spark_reconcile.digests import night
 from spark_reconcile.digests.findings import sentences
 from spark_reconcile.digests.keeping import Kept, Tree, Trees
-from spark_reconcile.digests.night import Digested, Wanted
+from spark_reconcile.digests.night import Wanted
+from spark_reconcile.digests.result import Digested
 from spark_reconcile.digests.tree import LEAF, Run
 from spark_reconcile.errors import UnreachableError
 from spark_reconcile.nightly import digesting
