@@ -35,7 +35,8 @@ def violations(found: Digested, at_ns: int, reconciliation: str | None = None) -
 
 def _violation(found: Finding, runs: Sequence[Run], seen: tuple[int, str | None]) -> Violation:
     lost = found.kind == "lost"
-    evidence: dict[str, Any] = {"by": "digests", "there_at": _time(found.there_ns)}
+    # what is lost since a person resolved a violation of the same offsets opens it again
+    evidence: dict[str, Any] = {"by": "digests", "there_at": _time(found.there_ns), "since_ns": found.there_ns}
     if not lost:
         evidence["one_or_more_within"] = [[run.offset, run.end - 1] for run in runs[:100]]
     records = [Records(run.offset, run.size if lost else 1, None) for run in runs]
