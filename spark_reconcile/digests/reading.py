@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_reconcile.digests.tree import BITS, LEAF, Leaves
-from spark_reconcile.dump.dumping import ranges, read_error, source
+from spark_reconcile.dump.dumping import ranges, read_error, read_errors, source
 from spark_reconcile.tables.columns import ISOLATIONS
 from spark_reconcile.tables.digests import FAST_PLACE, PERHAPS_NULL, PLACE
 
@@ -111,7 +111,6 @@ class Reader:
         return found
 
     def _rows(self, batch: Sequence[Range], place: str) -> pa.Table:
-        from pyspark.errors import PySparkException  # noqa: PLC0415  # slow, and only used here
         from pyspark.sql import functions as f  # noqa: PLC0415
 
         self._spark.sparkContext.setJobGroup("digest", f"digest: read {len(batch)} partitions of {self._cluster}")
@@ -133,5 +132,5 @@ class Reader:
         )
         try:
             return leaves.toArrow()
-        except PySparkException as error:
-            raise read_error(self._cluster, error) from error
+        except read_errors() as error:
+            raise read_error(self._cluster, error, sorted({one.place[0] for one in batch})) from error
