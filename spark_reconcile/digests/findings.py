@@ -78,6 +78,7 @@ def _unknown(summary: Mapping[str, Any]) -> Iterator[str]:
     for name, words in (
         ("unknown", "partitions had no leader: nothing is known of them now"),
         ("unjudged", unjudged),
+        ("held", "partitions have new records behind an open transaction: they are digested once it has ended"),
     ):
         if places := summary[name]:
             yield f"{len(places):,} {words} ({_names([f'{topic}-{partition}' for topic, partition in places])})."

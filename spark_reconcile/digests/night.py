@@ -27,6 +27,7 @@ from spark_reconcile.digests.result import Digested, Finding, joined
 from spark_reconcile.digests.tree import BITS, Differences, Leaves, Run, compare
 from spark_reconcile.dump.kafka_bounds import Cluster, Span, Topic
 from spark_reconcile.errors import UnreachableError
+from spark_reconcile.tables.columns import ISOLATIONS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -117,8 +118,9 @@ class _Run:
         if not topics and not self._before:
             raise UnreachableError(f"cluster {self._wanted.cluster} has no topic {' or '.join(self._wanted.topics)}")
         self._topics = {topic.name: topic for topic in topics}
-        spans = self._cluster.spans(topics, [LEVEL]) if topics else []
-        self._spans = {(span.topic, span.partition): span for span in spans}
+        spans = self._cluster.spans(topics, ISOLATIONS) if topics else []
+        self._spans = {(span.topic, span.partition): span for span in spans if span.isolation == LEVEL}
+        ends = {(span.topic, span.partition): span.end for span in spans if span.isolation != LEVEL}
         known = known_of(self._before, wanted, self._topics, at_ns)
         self._before, self._absent, result.notes = known.trees, known.absent, known.notes
         result.begun = sorted(self._topics.keys() - {topic for topic, _ in self._before})
@@ -132,6 +134,8 @@ class _Run:
             elif before is not None and before.chunks:
                 self._trees[place] = before
                 self._expire(place, span.start)
+                if span.end == before.end < ends.get(place, 0):
+                    result.held.append(place)
             else:  # a log that had no record may have been cut unnoticed
                 topic_id, compacted = self._topics[place[0]].topic_id, before.compacted if before is not None else 0
                 self._trees[place] = Tree(*place[:1], topic_id, place[1], span.start, span.start, compacted=compacted)

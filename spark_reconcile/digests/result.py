@@ -34,6 +34,7 @@ class Digested:
         unknown: partitions that have no leader, of which what was kept still holds nothing new.
         unjudged: partitions with known records that are gone, of topics of which it is unknown whether they are
             compacted.
+        held: partitions whose last stable offset is what it was, though there are records behind it.
         missing: names under ``topics`` that no topic has.
         begun: topics of which nothing was known: their records were compared with nothing.
         read: records that were read; of these ``verified`` are known to be what they were.
@@ -47,6 +48,7 @@ class Digested:
     findings: list[Finding] = field(default_factory=list)
     unknown: list[Place] = field(default_factory=list)
     unjudged: list[Place] = field(default_factory=list)
+    held: list[Place] = field(default_factory=list)
     missing: list[str] = field(default_factory=list)
     begun: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
@@ -86,6 +88,7 @@ class Digested:
             "not_compared": self.differences.uncompared,
             "unknown": [list(place) for place in self.unknown],
             "unjudged": [list(place) for place in self.unjudged],
+            "held": [list(place) for place in self.held],
             "missing": self.missing,
             "begun": self.begun,
             "notes": self.notes,

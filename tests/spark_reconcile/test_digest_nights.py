@@ -38,6 +38,8 @@ class Log:
     end: int = 0
     records: dict[int, int] = field(default_factory=dict)
     led: bool = True
+    behind: int = 0
+    """Offsets that an open transaction holds back."""
 
     def write(self, count: int, *, markers: int = 0) -> None:
         for offset in range(self.end, self.end + count):
@@ -91,7 +93,8 @@ class World:
 
     def spans(self, topics: Sequence[Topic], levels: Sequence[str]) -> list[Span]:
         return [
-            Span(topic.name, number, levels[0], log.start, log.end, 0)
+            Span(topic.name, number, level, log.start, log.end + (log.behind if level != levels[0] else 0), 0)
+            for level in levels
             for topic in topics
             for number, log in enumerate(self.logs.get(topic.name, ()))
             if log.led
@@ -313,6 +316,18 @@ def test_what_is_read_again_because_a_log_was_cut_is_not_taken_over(world: World
     found = world.night()
     assert named(found) == {(0, "changed"): [(192, 256), (256, 300)]}
     assert found.taken_over == 0
+
+
+def test_records_behind_an_open_transaction_are_named_once_it_has_held_them_back_for_a_night(world: World) -> None:
+    log = world.logs["orders"][0]
+    log.write(100)
+    log.behind = 10
+    assert world.night().held == []
+    found = world.night()
+    assert (found.held, found.not_known) == ([("orders", 0)], 0)
+    assert "behind an open transaction" in " ".join(sentences(found.summary()))
+    log.write(1)
+    assert world.night().held == []
 
 
 def test_a_finding_says_when_its_records_were_last_read_not_when_the_last_night_was(world: World) -> None:
