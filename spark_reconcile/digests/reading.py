@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
@@ -98,16 +99,18 @@ class Reader:
             rows = self._rows(batch, PLACE)
             keys = pc.bit_wise_and(rows.column("keys"), _PERHAPS - 1)
             rows = rows.set_column(rows.schema.get_field_index("keys"), "keys", keys)
-        found: dict[Place, Leaves] = {}
-        for place in {one.place for one in batch}:
-            mine = pc.and_(pc.equal(rows.column("topic"), place[0]), pc.equal(rows.column("partition"), place[1]))
-            some = rows.filter(mine).sort_by("leaf")
-            leaf, mask, content, keys, size = (
-                some.column(name).combine_chunks().to_numpy(zero_copy_only=False).astype(np.int64)
-                for name in ("leaf", "mask", "hash", "keys", "bytes")
-            )
-            read_at = np.full(len(leaf), now_ns, dtype=np.int64)
-            found[place] = Leaves(leaf, mask.view(np.uint64), content, keys, size, read_at)
+        rows = rows.sort_by([(name, "ascending") for name in ("topic", "partition", "leaf")])
+        leaf, mask, content, keys, size, partition = (
+            rows.column(name).to_numpy().astype(np.int64)
+            for name in ("leaf", "mask", "hash", "keys", "bytes", "partition")
+        )
+        every = Leaves(leaf, mask.view(np.uint64), content, keys, size, np.full(len(leaf), now_ns, dtype=np.int64))
+        topic = rows.column("topic").combine_chunks().dictionary_encode()
+        codes = topic.indices.to_numpy()
+        starts = np.flatnonzero(np.diff(codes, prepend=-1) | np.diff(partition, prepend=-1)).tolist()
+        found = dict.fromkeys((one.place for one in batch), Leaves.none())
+        for start, end in pairwise([*starts, len(leaf)]):
+            found[topic.dictionary[int(codes[start])].as_py(), int(partition[start])] = every.taken(slice(start, end))
         return found
 
     def _rows(self, batch: Sequence[Range], place: str) -> pa.Table:

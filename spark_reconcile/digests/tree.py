@@ -77,7 +77,7 @@ class Leaves:
         """Return the leaves that have an offset in [start, end)."""
         low = np.searchsorted(self.leaf, start >> BITS)
         high = np.searchsorted(self.leaf, -(-end >> BITS)) if end > start else low
-        return self._taken(slice(low, high))
+        return self.taken(slice(low, high))
 
     def joined(self, others: Self) -> Self:
         """Return both, where no record is in both: leaves that are in both have the records of both."""
@@ -101,20 +101,21 @@ class Leaves:
         """Return them with ``others`` in place of those that have an offset in [start, end)."""
         low = np.searchsorted(self.leaf, start >> BITS)
         high = max(low, np.searchsorted(self.leaf, -(-end >> BITS)))
-        return self._taken(np.r_[0:low, high : len(self)]).joined(others)
+        return self.taken(np.r_[0:low, high : len(self)]).joined(others)
 
     def chunks(self) -> Iterator[tuple[int, Self]]:
         """Yield the number and the leaves of each chunk."""
         number = self.leaf // CHUNK
         for one in np.unique(number).tolist():
-            yield one, self._taken(slice(*np.searchsorted(number, [one, one + 1])))
+            yield one, self.taken(slice(*np.searchsorted(number, [one, one + 1])))
 
     def last_below(self, end: int) -> int | None:
         """Return the number of the last leaf that has an offset below ``end``; None: there is none."""
         found = np.searchsorted(self.leaf, -(-end >> BITS))
         return int(self.leaf[found - 1]) if found else None
 
-    def _taken(self, index: slice | NDArray[np.int64]) -> Self:
+    def taken(self, index: slice | NDArray[np.int64]) -> Self:
+        """Return those that stand at ``index``."""
         return replace(self, **{one.name: getattr(self, one.name)[index] for one in fields(self)})
 
 

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+from unittest.mock import Mock, PropertyMock, patch
+
 import numpy as np
+import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
 from canary.facts.digests import place
-from spark_reconcile.digests.reading import Range, batches
+from spark_reconcile.digests.reading import Range, Reader, batches
 from spark_reconcile.digests.tree import LEAF, Differences, Leaves, Run, compare
+
+if TYPE_CHECKING:
+    from random import Random
 
 Log = dict[int, int]
 """The digest of the record at each offset."""
@@ -117,3 +124,28 @@ def test_batches_read_every_offset_once_and_cut_between_leaves(ranges: list[tupl
     assert sorted((one.place, offset) for one in found for offset in range(one.start, one.end)) == sorted(every)
     ends = {(one.place, one.end) for one in wanted}
     assert all(one.end % LEAF == 0 or (one.place, one.end) in ends for one in found)
+
+
+@given(
+    rows=st.dictionaries(st.tuples(st.sampled_from("ab"), st.integers(0, 2), st.integers(0, 5)), st.integers(1, 9)),
+    chance=st.randoms(use_true_random=False),
+)
+def test_rows_of_spark_are_told_apart_by_partition_whatever_their_order(
+    rows: dict[tuple[str, int, int], int], chance: Random
+) -> None:
+    some = list(rows.items())
+    chance.shuffle(some)
+    names = ("topic", "partition", "leaf", "mask", "hash", "keys", "bytes")
+    types = (pa.string(), pa.int32(), *[pa.int64()] * 5)
+    every = [dict(zip(names, (*one, n, n, n, n), strict=True)) for one, n in some]
+    table = pa.Table.from_pylist(every, pa.schema(list(zip(names, types, strict=True))))
+    reader = Reader(Mock(), "c", {})
+    most = patch.object(Reader, "most", PropertyMock(return_value=1 << 20))
+    with most, patch.object(reader, "_rows", return_value=table):
+        wanted = [Range((topic, partition), 0, 6 * LEAF) for topic in "ab" for partition in range(3)]
+        (pieces,) = list(reader.read(wanted))
+    assert [one.range for one in pieces] == wanted
+    for (where, _, _), found in pieces:
+        mine = sorted((leaf, n) for (topic, partition, leaf), n in rows.items() if (topic, partition) == where)
+        assert list(zip(found.leaf.tolist(), found.mask.tolist(), strict=True)) == mine
+        assert found.hash.tolist() == found.keys.tolist() == found.bytes.tolist() == [n for _, n in mine]
