@@ -5,7 +5,10 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from os.path import realpath
 from typing import TYPE_CHECKING, Any
+
+from fsspec.core import url_to_fs
 
 from canary.settings import Settings
 from canary.settings.clusters import ClusterSettings
@@ -40,9 +43,6 @@ def wanted(
         BadInputError: a cluster is unknown, none has topics to digest, or the nightly digests would be replaced.
         UnreachableError: the embedded lab does not run.
     """
-    if keep and against is None:
-        remedy = "name a folder of your own with --against"
-        raise BadInputError("--keep", "what the next night compares with is replaced by nights alone", remedy)
     if against is not None and not against.strip("/ "):
         raise BadInputError("--against", f"{against!r} is no folder of digests", "name one, like /var/digests")
     found = []
@@ -51,9 +51,11 @@ def wanted(
             continue
         one = wanted_of(cluster, reachable(settings, cluster))
         one = replace(one, topics=tuple(topics) or one.topics)
-        folder = (
-            folder_of(settings, cluster.name) if against is None else f"{against.rstrip('/')}/{safe_name(one.cluster)}"
-        )
+        nightly = folder_of(settings, cluster.name)
+        folder = nightly if against is None else f"{against.rstrip('/')}/{safe_name(one.cluster)}"
+        if keep and realpath(url_to_fs(folder)[1]) == realpath(url_to_fs(nightly)[1]):
+            remedy = "name a folder of your own with --against"
+            raise BadInputError("--keep", "what the next night compares with is replaced by nights alone", remedy)
         found.append((one, folder))
     if not found:
         raise BadInputError(

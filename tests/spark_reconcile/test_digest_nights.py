@@ -14,7 +14,8 @@ import numpy as np
 import pytest
 
 from canary.facts.digests import place
-from spark_reconcile.digests import asking, keeping, night, rereading, tree
+from canary.settings import Settings
+from spark_reconcile.digests import asking, demand, keeping, night, rereading, tree
 from spark_reconcile.digests.findings import exit_status, sentences
 from spark_reconcile.digests.keeping import Kept
 from spark_reconcile.digests.night import Wanted
@@ -22,7 +23,7 @@ from spark_reconcile.digests.reading import Range, Read, batches
 from spark_reconcile.digests.result import Digested
 from spark_reconcile.digests.tree import LEAF, Leaves
 from spark_reconcile.dump.kafka_bounds import Cluster, Span, Topic
-from spark_reconcile.errors import UnreachableError
+from spark_reconcile.errors import BadInputError, UnreachableError
 from tests.support.seeds import cases
 
 if TYPE_CHECKING:
@@ -409,3 +410,33 @@ def test_nights_name_what_was_lost_or_changed_since_the_one_before_and_nothing_e
                 assert ([o for run in lost for o in range(*run)], said) == before.gone(log)
                 whole = everything or log.end < before.end or bool(lost or changed)
                 known[number] = before.after(log, whole=whole)
+
+
+def test_digests_of_other_topics_stay_in_a_folder_of_ones_own(world: World) -> None:
+    for name in ("orders", "payments"):
+        world.logs[name] = [Log()]
+        world.logs[name][0].write(100)
+        asked = Wanted("c", {}, [name])
+        assert exit_status(demand.compare(Mock(), asked, world.folder, keep=True, everything=False), keep=True) == 0
+    for name in ("orders", "payments"):
+        world.logs[name][0].cut(50)
+        asked = Wanted("c", {}, [name])
+        found = demand.compare(Mock(), asked, world.folder, keep=False, everything=False)
+        assert named(found) == {(0, "lost"): [(50, 100)]}
+
+
+@pytest.mark.parametrize("against", [None, "var/log/digests", "var/log/../log/digests/"])
+def test_what_nights_compare_with_is_replaced_by_nights_alone(against: str | None) -> None:
+    settings = Settings.model_validate(
+        {"probe_log": {"url": "var/log"}, "clusters": [{"name": "c", "kafka": {"bootstrap.servers": "127.0.0.1:1"}}]}
+    )
+    with pytest.raises(BadInputError, match="--keep: what the next night compares with is replaced by nights alone"):
+        demand.wanted(settings, None, ["orders"], against, keep=True)
+    ((_, folder),) = demand.wanted(settings, None, ["orders"], "mine", keep=True)
+    assert folder == "mine/c"
+
+
+@pytest.mark.parametrize("against", ["", "/", " "])
+def test_no_folder_to_compare_with_is_bad_input(against: str) -> None:
+    with pytest.raises(BadInputError, match=r"--against: .* is no folder of digests; name one"):
+        demand.wanted(Settings.model_validate({}), None, ["orders"], against, keep=True)
