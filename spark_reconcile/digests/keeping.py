@@ -4,7 +4,7 @@
 new names, and only the manifest, which is put in place whole, makes them part of the tree: a run that is killed has
 changed nothing. Files that no manifest names are removed by the next run.
 
-What was damaged is not compared with: the leaves of a file have to sum up to what the manifest says of them. Of two
+What was damaged is not compared with: the leaves of a file have to be those that the manifest has a checksum of. Of two
 runs at once the second to end keeps nothing, as the first has removed files that it names.
 """
 
@@ -12,13 +12,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any, Final
 
 import fsspec.core
 import numpy as np
 import orjson
 import pyarrow as pa
+from xxhash import xxh64
 
 from spark_reconcile.digests.reading import Place
 from spark_reconcile.digests.tree import BITS, CHUNK, Leaves
@@ -36,7 +37,10 @@ _NEVER: Final = 2**63 - 1
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """A chunk of a partition: its file, and what its leaves sum up to (`Leaves`); ``root`` is the XOR of them."""
+    """A chunk of a partition: its file, and what its leaves sum up to (`Leaves`).
+
+    ``root`` is the XOR of their hashes, ``checksum`` the XXH64 of all that is kept of them.
+    """
 
     file: str
     records: int
@@ -44,6 +48,7 @@ class Chunk:
     bytes: int
     root: int
     read_at_ns: int
+    checksum: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,7 +260,10 @@ def _damaged(file: str, what: str) -> BadInputError:
 def _sums(file: str, leaves: Leaves) -> Chunk:
     """Return what is kept of a chunk besides its file."""
     keys, size, read_at_ns = int(leaves.keys.sum()), int(leaves.bytes.sum()), int(leaves.read_at.min(initial=_NEVER))
-    return Chunk(file, leaves.count, keys, size, leaves.root, read_at_ns)
+    checksum = xxh64()
+    for one in fields(leaves):
+        checksum.update(np.ascontiguousarray(getattr(leaves, one.name)).data)
+    return Chunk(file, leaves.count, keys, size, leaves.root, read_at_ns, checksum.intdigest())
 
 
 def range_of(start: int, end: int) -> range:

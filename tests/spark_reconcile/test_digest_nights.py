@@ -182,6 +182,7 @@ def test_records_that_reappear_with_a_leader_whose_log_starts_earlier_are_silent
     log.write(300)
     world.reading = lambda _: log.expire(100)
     world.night()
+    world.reading = lambda _: None
     log.start = 0
     assert named(world.night(everything=True)) == {}
 
@@ -257,6 +258,9 @@ def test_a_topic_that_was_hidden_for_a_night_is_compared_with_what_it_was(world:
     world.logs["orders"] = hidden
     hidden[0].cut(100)
     assert named(world.night()) == {(0, "lost"): [(100, 200)]}
+    back = Kept(world.folder).trees
+    assert back is not None
+    assert [tree.absent_ns for tree in back.trees.values()] == [None], "the time that it may be away begins anew"
 
 
 @pytest.mark.parametrize("topic_id", [None, "A"])
