@@ -15,6 +15,7 @@ _SHOWN: Final = 20
 _SUMMARIES: Final = {
     "lost": "A record that could be read when digests were last made is not in the log",
     "changed": "Where there was a record when digests were last made, there is another one",
+    "replaced": "An election cut the log, and another record was written where there was one",
 }
 
 
@@ -29,13 +30,15 @@ def violations(found: Digested, at_ns: int, reconciliation: str | None = None) -
 
 
 def _violation(found: Finding, runs: Sequence[Run], since_ns: int | None, seen: tuple[int, str | None]) -> Violation:
-    lost = found.kind == "lost"
+    exact = found.kind != "changed"
     evidence: dict[str, Any] = {"by": "digests"}
     if since_ns is not None:
         evidence["there_at"] = _time(since_ns)
-    if not lost:
+    if found.cut is not None:
+        evidence["cut_at"] = found.cut
+    if not exact:
         evidence["one_or_more_within"] = [[run.offset, run.end - 1] for run in runs[:100]]
-    records = [Records(run.offset, run.size if lost else 1, None) for run in runs]
+    records = [Records(run.offset, run.size if exact else 1, None) for run in runs]
     place = found.topic, found.topic_id, found.partition
     return violation(found.kind, place, records, seen, _SUMMARIES[found.kind], evidence)
 
@@ -56,8 +59,10 @@ def sentences(summary: Mapping[str, Any]) -> list[str]:
         )
     if summary["lost"]:
         said.append(f"{summary['lost']:,} records are lost.")
+    if summary["replaced"]:
+        said.append(f"{summary['replaced']:,} records were cut by an election, and others were written in their place.")
     if summary["changed"]:
-        said.append(f"In {summary['changed']:,} ranges of at most 64 offsets one record or more is another one.")
+        said.append(f"In {summary['changed']:,} ranges of at most 64 offsets at least one record is another one.")
     for name, words in (
         ("expired", "known records expired."),
         ("compacted", "known records of compacted topics are gone: compaction may have removed them. Not judged."),
@@ -79,6 +84,8 @@ def document(found: Digested) -> dict[str, Any]:
             "topic_id": one.topic_id,
             "partition": one.partition,
             "kind": KINDS[one.kind],
+            "exact": one.kind != "changed",
+            "cut_at": one.cut,
             "offsets": [[run.offset, run.end - 1] for run in one.runs],
         }
         for one in found.findings
@@ -92,8 +99,8 @@ def text(cluster: str, found: Digested) -> str:
     for one in found.findings:
         runs = ", ".join(f"{run.offset} to {run.end - 1}" for run in one.runs[:_SHOWN])
         more = f" and {len(one.runs) - _SHOWN:,} more ranges" if len(one.runs) > _SHOWN else ""
-        within = "lost: offsets" if one.kind == "lost" else "changed: one or more in each of offsets"
-        lines.append(f"{one.topic}, partition {one.partition}: {within} {runs}{more}")
+        within = "changed: one or more in each of" if one.kind == "changed" else f"{one.kind}:"
+        lines.append(f"{one.topic}, partition {one.partition}: {within} offsets {runs}{more}")
     return "\n".join([*lines, f"{found.seconds:.1f} s"])
 
 

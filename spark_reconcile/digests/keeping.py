@@ -42,7 +42,7 @@ class Chunk:
 
 @dataclass(frozen=True, slots=True)
 class Tree:
-    """What is known of a partition: offsets [start, end), by chunk."""
+    """What is known of a partition: offsets [start, end), by chunk; ``epoch``: no record has a later leader epoch."""
 
     topic: str
     topic_id: str | None
@@ -50,6 +50,7 @@ class Tree:
     start: int
     end: int
     chunks: dict[int, Chunk] = field(default_factory=dict)
+    epoch: int | None = None
 
     @property
     def place(self) -> Place:

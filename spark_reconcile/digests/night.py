@@ -14,11 +14,12 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, get_args
 
 import numpy as np
 
 from canary.watching.selection import Selection
+from spark_reconcile.digests.epochs import cuts, epochs
 from spark_reconcile.digests.keeping import Kept, Tree, Trees
 from spark_reconcile.digests.reading import LEVEL, Place, Range, Read, Reader
 from spark_reconcile.digests.tree import BITS, Differences, Leaves, Run, compare, merged
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
 
 BLOCK: Final = 1 << 10
 """Leaves that are read again together: 65,536 offsets."""
+Kind: TypeAlias = Literal["lost", "replaced", "changed"]
+KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
 _INTERNAL: Final = "__"
 
 
@@ -49,13 +52,17 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Records of a partition that were lost, or of which one a run at least was changed; ``runs`` of offsets."""
+    """Records of a partition that were lost, or replaced, or of which one a run at least was changed.
+
+    ``runs`` of offsets; ``cut``: the offset at which an election has cut the log, if that is known.
+    """
 
     topic: str
     topic_id: str | None
     partition: int
-    kind: Literal["lost", "changed"]
+    kind: Kind
     runs: tuple[Run, ...]
+    cut: int | None = None
 
 
 @dataclass(slots=True)
@@ -87,7 +94,10 @@ class Digested:
 
     def summary(self) -> dict[str, Any]:
         """Return it as JSON values: counts of records, partitions; times in ns; places as [topic, partition]."""
-        lost = sum(run.size for one in self.findings if one.kind == "lost" for run in one.runs)
+        lost, replaced = (
+            sum(run.size for one in self.findings if one.kind == kind for run in one.runs)
+            for kind in ("lost", "replaced")
+        )
         changed = sum(len(one.runs) for one in self.findings if one.kind == "changed")
         return {
             "partitions": self.partitions,
@@ -98,6 +108,7 @@ class Digested:
             "oldest_ns": self.oldest_ns,
             "since_ns": self.since_ns,
             "lost": lost,
+            "replaced": replaced,
             "changed": changed,
             "expired": self.expired,
             "compacted": self.differences.gone,
@@ -140,6 +151,7 @@ class _Run:
         self._verified: dict[Place, int] = {}
         self._tails: dict[Place, tuple[int, Differences]] = {}
         """Of each partition whose last known leaf is what it was: its first offset, and what was compared."""
+        self._cuts: dict[Place, int] = {}
 
     def done(self) -> tuple[Digested, Trees]:
         """Do every step; return the result and the trees of now."""
@@ -161,6 +173,9 @@ class _Run:
         result.records = sum(tree.records for tree in self._trees.values())
         times = [tree.oldest_ns for tree in self._trees.values() if tree.oldest_ns is not None]
         result.oldest_ns = min(times, default=None)
+        told = epochs(self._wanted.config, {topic for topic, _ in self._spans}) if self._spans else {}
+        for place in self._spans:  # asked behind all that was read: no record can have a later one
+            self._trees[place] = replace(self._trees[place], epoch=told.get(place))
         succeeded = self._kept.trees.succeeded_ns if self._kept.trees is not None else None
         return result, Trees(at_ns, succeeded if result.unknown else at_ns, self._trees)
 
@@ -298,7 +313,14 @@ class _Run:
     def _differences(self, before: Leaves, piece: Read) -> Differences:
         place = piece.range.place
         first = max(self._spans[place].start, self._before[place].start)  # another leader may have an older start
-        return compare(before, piece.leaves, first, self._spans[place].end, compacted=self._compacted(place))
+        return compare(
+            before,
+            piece.leaves,
+            first,
+            self._spans[place].end,
+            compacted=self._compacted(place),
+            cut=self._cuts.get(place),
+        )
 
     def _confirm(self, suspects: Sequence[tuple[Read, Leaves, Differences]]) -> None:
         """Read leaves that differ once more, with the ends of the log asked anew."""
@@ -318,6 +340,11 @@ class _Run:
         for pieces in self._reader.read(list(ranges.values())):
             for piece in pieces:
                 again[piece.range.place] = again[piece.range.place].joined(piece.leaves)
+        known = {place: self._before[place] for place in ranges}
+        self._cuts |= cuts(
+            self._wanted.config,
+            {place: (one.epoch, one.end) for place, one in known.items() if one.epoch is not None},
+        )
         for piece, before, found in suspects:
             place, places = piece.range.place, found.places()
             leaves = piece.leaves.replaced(again[place], places[0].offset, places[-1].end)
@@ -330,15 +357,17 @@ class _Run:
         self._trees[place] = self._kept.replaced(self._trees[place], start, end, piece.leaves)
         self._count(place, found)
         tree = self._before[place]
-        if found.lost:
-            self._result.findings.append(Finding(*place[:1], tree.topic_id, place[1], "lost", found.lost))
-        if found.changed:
-            self._result.findings.append(Finding(*place[:1], tree.topic_id, place[1], "changed", found.changed))
+        cut = self._cuts.get(place)
+        self._result.findings += [
+            Finding(*place[:1], tree.topic_id, place[1], kind, runs, cut)
+            for kind in KINDS
+            if (runs := getattr(found, kind))
+        ]
 
     def _count(self, place: Place, found: Differences) -> None:
         seen = found.compared + found.uncompared
         self._verified[place] = self._verified.get(place, 0) + seen
-        self._result.differences = self._result.differences.plus(replace(found, lost=(), changed=()))
+        self._result.differences = self._result.differences.plus(replace(found, lost=(), changed=(), replaced=()))
 
     def _append(self) -> None:
         """Read what was appended; the trees then reach to the end of the log."""
@@ -369,6 +398,6 @@ def _joined(findings: Sequence[Finding]) -> list[Finding]:
     for one in findings:
         runs.setdefault(replace(one, runs=()), []).extend(one.runs)
     return [
-        replace(one, runs=tuple(merged(sorted(some)) if one.kind == "lost" else sorted(some)))
+        replace(one, runs=tuple(sorted(some) if one.kind == "changed" else merged(sorted(some))))
         for one, some in sorted(runs.items(), key=lambda item: (item[0].topic, item[0].partition, item[0].kind))
     ]
