@@ -254,7 +254,7 @@ METRICS: dict[str, Metric] = {
             "canary_digest",
             "When digests of all partitions under digests.topics were last made; 0: never yet.",
             "Records under digests.topics that are known.",
-            "Partitions under digests.topics of which the last night could read nothing.",
+            "Partitions and names under digests.topics of which the last night left unknown what they lost.",
         ),
         *_nightly(
             "canary_receipts",

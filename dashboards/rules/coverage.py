@@ -82,9 +82,10 @@ COVERAGE = (
         expression=_unknown("canary_digest"),
         hold="10m",
         summary="Of topics of {{ $labels.cluster }} it is unknown what they hold",
-        meaning="The last night could not read partitions under clusters[].digests: whether they lost records since is "
+        meaning="The last night could not read partitions under clusters[].digests, or not tell whether compaction has "
+        "removed records of theirs, or a topic that is named there is not there: whether they lost records since is "
         "unknown.",
-        now="{{ $value | humanize }} partitions of {{ $labels.cluster }}.",
+        now="{{ $value | humanize }} partitions or topics of {{ $labels.cluster }}.",
         advice=("See which, or the error: digests, in the summary of the last run in GET /api/v1/reconciliations.",),
     ),
     Rule(

@@ -36,6 +36,8 @@ def epochs(config: Mapping[str, Any], topics: Iterable[str]) -> dict[Place, int]
 
 def cuts(config: Mapping[str, Any], known: Mapping[Place, tuple[int, int]]) -> dict[Place, int]:
     """Return where logs were cut of which the leader epoch and the end were ``known``; none if that is not told."""
+    if not known:
+        return {}
     from canary.wire.client import opened  # noqa: PLC0415  # slow, and only used here
     from canary.wire.epochs import EpochEnd, ends  # noqa: PLC0415
     from canary.wire.errors import WireError  # noqa: PLC0415

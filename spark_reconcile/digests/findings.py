@@ -7,11 +7,16 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from canary.anomalies.violation import MOST_RUNS, Records, Violation
-from spark_reconcile.digests.night import Digested, Finding
+from spark_reconcile.digests.result import Digested, Finding
 from spark_reconcile.digests.tree import Run
 from spark_reconcile.report.application_records import KINDS, violation
 
 _SHOWN: Final = 20
+_NAMED: Final = 10
+_UNPROVEN: Final = (
+    "known records of compacted topics were not read again, and it is unknown whether their logs were cut: the last "
+    "records that were known are compacted away."
+)
 _SUMMARIES: Final = {
     "lost": "A record that could be read when digests were last made is not in the log",
     "changed": "Where there was a record when digests were last made, there is another one",
@@ -26,14 +31,13 @@ def violations(found: Digested, at_ns: int, reconciliation: str | None = None) -
     """
     for one in found.findings:
         for start in range(0, len(one.runs), MOST_RUNS):
-            yield _violation(one, one.runs[start : start + MOST_RUNS], found.since_ns, (at_ns, reconciliation))
+            yield _violation(one, one.runs[start : start + MOST_RUNS], (at_ns, reconciliation))
 
 
-def _violation(found: Finding, runs: Sequence[Run], since_ns: int | None, seen: tuple[int, str | None]) -> Violation:
+def _violation(found: Finding, runs: Sequence[Run], seen: tuple[int, str | None]) -> Violation:
     exact = found.kind != "changed"
-    evidence: dict[str, Any] = {"by": "digests"}
-    if since_ns is not None:
-        evidence["there_at"] = _time(since_ns)
+    # what is lost since a person resolved a violation of the same offsets opens it again
+    evidence: dict[str, Any] = {"by": "digests", "there_at": _time(found.there_ns), "since_ns": found.there_ns}
     if found.cut is not None:
         evidence["cut_at"] = found.cut
     if not exact:
@@ -51,29 +55,49 @@ def sentences(summary: Mapping[str, Any]) -> list[str]:
     said = [f"{known}; {summary['records_read']:,} were read, and {summary['verified']:,} are what they were."]
     if summary["since_ns"] is None:
         said.append("There were no digests to compare them with.")
-    if summary["taken_over"]:
-        since = f", of some since {_time(summary['oldest_ns'])}" if summary["oldest_ns"] else ""
-        said.append(
-            f"{summary['taken_over']:,} known records were not read again: their logs were not cut, but whether each "
-            f"is still what it was is taken over from before{since}."
-        )
-    if summary["lost"]:
-        said.append(f"{summary['lost']:,} records are lost.")
-    if summary["replaced"]:
-        said.append(f"{summary['replaced']:,} records were cut by an election, and others were written in their place.")
-    if summary["changed"]:
-        said.append(f"In {summary['changed']:,} ranges of at most 64 offsets at least one record is another one.")
+    elif summary["begun"]:
+        said.append(f"Nothing was known of {_names(summary['begun'])}: what is there now was compared with nothing.")
+    since = f", of some since {_time(summary['oldest_ns'])}" if summary["oldest_ns"] else ""
+    taken_over = (
+        "known records were not read again: their logs were not cut, but whether each is still what it was is taken "
+        f"over from before{since}."
+    )
     for name, words in (
+        ("taken_over", taken_over),
+        ("unproven", _UNPROVEN),
+        ("lost", "records are lost."),
+        ("replaced", "records were cut by an election, and others were written in their place."),
+        ("changed", "ranges of at most 64 offsets have one record or more that is another one."),
         ("expired", "known records expired."),
         ("compacted", "known records of compacted topics are gone: compaction may have removed them. Not judged."),
         ("not_compared", "records stand where others of their 64 offsets are gone: they could not be compared."),
     ):
-        if summary[name]:
+        if summary.get(name):
             said.append(f"{summary[name]:,} {words}")
-    if summary["unknown"]:
-        places = ", ".join(f"{topic}-{partition}" for topic, partition in summary["unknown"][:10])
-        said.append(f"{len(summary['unknown']):,} partitions had no leader: nothing is known of them now ({places}).")
-    return [*said, *summary["notes"]]
+    return [*said, *_unknown(summary), *summary["notes"]]
+
+
+def _unknown(summary: Mapping[str, Any]) -> Iterator[str]:
+    unjudged = "partitions lack known records, and it is unknown whether their topics are compacted"
+    for name, words in (
+        ("unknown", "partitions had no leader: nothing is known of them now"),
+        ("unjudged", unjudged),
+        ("held", "partitions have new records behind an open transaction: they are digested once it has ended"),
+    ):
+        if places := summary[name]:
+            yield f"{len(places):,} {words} ({_names([f'{topic}-{partition}' for topic, partition in places])})."
+    if summary["missing"]:
+        yield f"There is no topic {_names(summary['missing'])}."
+
+
+def exit_status(found: Digested, *, keep: bool) -> int:
+    """Return the exit status of a run on demand: 1 lost or changed, 3 something is unknown, else 0.
+
+    What was compared with nothing is unknown, unless it is to ``keep`` for the first time.
+    """
+    if found.findings:
+        return 1
+    return 3 if found.not_known or (not keep and (found.begun or found.notes)) else 0
 
 
 def document(found: Digested) -> dict[str, Any]:
@@ -102,6 +126,11 @@ def text(cluster: str, found: Digested) -> str:
         within = "changed: one or more in each of" if one.kind == "changed" else f"{one.kind}:"
         lines.append(f"{one.topic}, partition {one.partition}: {within} offsets {runs}{more}")
     return "\n".join([*lines, f"{found.seconds:.1f} s"])
+
+
+def _names(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _NAMED:,} more" if len(names) > _NAMED else ""
+    return ", ".join(names[:_NAMED]) + more
 
 
 def _time(at_ns: int) -> str:

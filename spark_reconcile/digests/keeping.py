@@ -3,34 +3,44 @@
 ``tree.json`` has each partition's offsets, counts, root and chunks; ``leaves/`` the chunks. A run writes chunks under
 new names, and only the manifest, which is put in place whole, makes them part of the tree: a run that is killed has
 changed nothing. Files that no manifest names are removed by the next run.
+
+What was damaged is not compared with: the leaves of a file have to be those that the manifest has a checksum of. Of two
+runs at once the second to end keeps nothing, as the first has removed files that it names.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any, Final
 
 import fsspec.core
 import numpy as np
 import orjson
 import pyarrow as pa
+from xxhash import xxh64
 
 from spark_reconcile.digests.reading import Place
 from spark_reconcile.digests.tree import BITS, CHUNK, Leaves
 from spark_reconcile.errors import BadInputError
 from spark_reconcile.tables.writing import Folder, PartStream, read_part
+from storage.probe_log.shipping import one_line
 
 VERSION: Final = 1
 _MANIFEST: Final = "tree.json"
 _LEAVES: Final = "leaves"
 _SCHEMA: Final = pa.schema([(name, pa.int64()) for name in ("leaf", "mask", "hash", "keys", "bytes", "read_at")])
 _OFFSETS: Final = CHUNK << BITS
+_NEVER: Final = 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """A chunk of a partition: its file, and what its leaves sum up to (`Leaves`); ``root`` is the XOR of them."""
+    """A chunk of a partition: its file, and what its leaves sum up to (`Leaves`).
+
+    ``root`` is the XOR of their hashes, ``checksum`` the XXH64 of all that is kept of them.
+    """
 
     file: str
     records: int
@@ -38,11 +48,16 @@ class Chunk:
     bytes: int
     root: int
     read_at_ns: int
+    checksum: int
 
 
 @dataclass(frozen=True, slots=True)
 class Tree:
-    """What is known of a partition: offsets [start, end), by chunk; ``epoch``: no record has a later leader epoch."""
+    """What is known of a partition: offsets [start, end), by chunk.
+
+    ``compacted``: below this offset compaction may have removed records since they were read. ``absent_ns``: since when
+    its topic is not there. ``epoch``: no record has a later leader epoch; None: that is not known.
+    """
 
     topic: str
     topic_id: str | None
@@ -50,6 +65,8 @@ class Tree:
     start: int
     end: int
     chunks: dict[int, Chunk] = field(default_factory=dict)
+    compacted: int = 0
+    absent_ns: int | None = None
     epoch: int | None = None
 
     @property
@@ -89,7 +106,7 @@ class Kept:
     """The folder of a cluster's trees, on a disk or at a URL; who only compares has new chunks in ``scratch``.
 
     Raises:
-        BadInputError: it cannot be read, or is of a later release.
+        BadInputError: it cannot be read or written, or is of a later release.
     """
 
     def __init__(self, url: str, scratch: str | None = None) -> None:
@@ -132,13 +149,19 @@ class Kept:
         return self._with(tree, leaves, Leaves.joined, ())
 
     def save(self, trees: Trees) -> None:
-        """Keep trees instead of those before, and remove the files of chunks that nobody names."""
+        """Keep trees instead of those before, and remove the files of chunks that nobody names.
+
+        Raises:
+            BadInputError: the folder cannot be written, or another run has replaced what it has.
+        """
+        if self._load() != self.trees:
+            raise self._replaced()
         rows = [
             asdict(one) | {"chunks": [[n, asdict(c)] for n, c in one.chunks.items()]} for one in trees.trees.values()
         ]
         document = {"version": VERSION, "at_ns": trees.at_ns, "succeeded_ns": trees.succeeded_ns, "trees": rows}
-        self._fs.makedirs(self._root, exist_ok=True)
-        self._folder.text(_MANIFEST, orjson.dumps(document))
+        with self._written_to(self._folder.url):
+            self._folder.text(_MANIFEST, orjson.dumps(document))
         self.trees = trees
         self.clean()
 
@@ -151,7 +174,8 @@ class Kept:
         named = {chunk.file for tree in trees for chunk in tree.chunks.values()}
         for path in self._fs.ls(folder, detail=False):
             if path.rsplit("/", 1)[-1] not in named:
-                self._fs.rm(path)
+                with suppress(FileNotFoundError):  # another run was faster
+                    self._fs.rm(path)
 
     def _load(self) -> Trees | None:
         path = f"{self._root}/{_MANIFEST}"
@@ -160,25 +184,37 @@ class Kept:
                 return None
             with self._fs.open(path, "rb") as file:
                 document: dict[str, Any] = orjson.loads(file.read())
-            if document["version"] != VERSION:
-                raise BadInputError(f"{self._folder.url}/{_MANIFEST}", "a later release wrote it", "upgrade this one")
-            trees = [_tree(row) for row in document["trees"]]
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            why = f"it cannot be read ({' '.join(str(error).split())[:200]})"
-            remedy = "mend it, or remove it with the folder leaves/: digests begin anew"
+            later = document["version"] != VERSION
+            trees = [_tree(row) for row in ([] if later else document["trees"])]
+        except Exception as error:  # every fsspec back end raises its own kinds
+            why = f"it cannot be read ({one_line(error)})"
+            remedy = f"mend it, or remove it with the folder {_LEAVES}/: digests begin anew"
             raise BadInputError(f"{self._folder.url}/{_MANIFEST}", why, remedy) from error
+        if later:
+            raise BadInputError(f"{self._folder.url}/{_MANIFEST}", "a later release wrote it", "upgrade this one")
         return Trees(document["at_ns"], document["succeeded_ns"], {tree.place: tree for tree in trees})
 
     def chunk(self, chunk: Chunk) -> Leaves:
-        """Return the leaves of a chunk."""
-        folder = self._written_to if chunk.file in self._new else f"{self._folder.url}/{_LEAVES}"
+        """Return the leaves of a chunk.
+
+        Raises:
+            BadInputError: its file cannot be read, or is damaged, or was replaced meanwhile.
+        """
+        folder = self._chunks if chunk.file in self._new else f"{self._folder.url}/{_LEAVES}"
         try:
             table = read_part(folder, chunk.file)
-        except (OSError, pa.ArrowInvalid) as error:
-            remedy = f"remove {_MANIFEST} with the folder leaves/: digests begin anew"
-            raise BadInputError(f"{folder}/{chunk.file}", "it cannot be read", remedy) from error
-        leaf, mask, *others = (table.column(name).to_numpy() for name in _SCHEMA.names)
-        return Leaves(leaf, mask.view(np.uint64), *others)
+            leaf, mask, *others = (table.column(name).to_numpy() for name in _SCHEMA.names)
+            leaves = Leaves(leaf, mask.view(np.uint64), *others)
+        except Exception as error:  # Arrow and every fsspec back end raise their own kinds
+            if self._load() != self.trees:
+                raise self._replaced() from error
+            raise _damaged(f"{folder}/{chunk.file}", f"it cannot be read ({one_line(error)})") from error
+        if _sums(chunk.file, leaves) != chunk:
+            raise _damaged(f"{folder}/{chunk.file}", "it is damaged: its leaves are not those that were written")
+        return leaves
+
+    def _replaced(self) -> BadInputError:
+        return BadInputError(self._folder.url, "another run has replaced these digests meanwhile", "do it again")
 
     def _with(
         self, tree: Tree, leaves: Leaves, put: Callable[[Leaves, Leaves], Leaves], touched: Iterable[int]
@@ -194,24 +230,52 @@ class Kept:
         return replace(tree, chunks=chunks)
 
     def _written(self, leaves: Leaves) -> Chunk:
-        fs, root = fsspec.core.url_to_fs(self._written_to)
-        fs.makedirs(root, exist_ok=True)
-        stream = PartStream(self._written_to, _SCHEMA, ("leaf", "hash", "bytes"))
         columns = [leaves.leaf, leaves.mask.view(np.int64), leaves.hash, leaves.keys, leaves.bytes, leaves.read_at]
-        stream.write(pa.table(columns, schema=_SCHEMA))
-        sums = leaves.count, int(leaves.keys.sum()), int(leaves.bytes.sum()), leaves.root
-        file, _ = stream.close()
+        with self._written_to(self._chunks):
+            stream = PartStream(self._chunks, _SCHEMA, ("leaf", "hash", "bytes"))
+            stream.write(pa.table(columns, schema=_SCHEMA))
+            file, _ = stream.close()
         self._new.add(file)
-        return Chunk(file, *sums, int(leaves.read_at.min()))
+        return _sums(file, leaves)
 
     @property
-    def _written_to(self) -> str:
+    def _chunks(self) -> str:
+        """Where new chunks are written."""
         return self._scratch or f"{self._folder.url}/{_LEAVES}"
+
+    @contextmanager
+    def _written_to(self, folder: str) -> Iterator[None]:
+        """Make a folder, and say what is wrong if it cannot be written."""
+        try:
+            fs, root = fsspec.core.url_to_fs(folder)
+            fs.makedirs(root, exist_ok=True)
+            yield
+        except Exception as error:  # every fsspec back end raises its own kinds
+            raise BadInputError(folder, f"it cannot be written ({one_line(error)})") from error
+
+
+def _damaged(file: str, what: str) -> BadInputError:
+    return BadInputError(file, what, f"remove {_MANIFEST} with the folder {_LEAVES}/: digests begin anew")
+
+
+def _sums(file: str, leaves: Leaves) -> Chunk:
+    """Return what is kept of a chunk besides its file."""
+    keys, size, read_at_ns = int(leaves.keys.sum()), int(leaves.bytes.sum()), int(leaves.read_at.min(initial=_NEVER))
+    checksum = xxh64()
+    for one in fields(leaves):
+        checksum.update(np.ascontiguousarray(getattr(leaves, one.name)).data)
+    return Chunk(file, leaves.count, keys, size, leaves.root, read_at_ns, checksum.intdigest())
 
 
 def range_of(start: int, end: int) -> range:
     """Return the numbers of the chunks that have an offset in [start, end)."""
     return range(start // _OFFSETS, -(-end // _OFFSETS)) if end > start else range(0)
+
+
+def by_chunk(start: int, end: int) -> Iterator[tuple[int, int]]:
+    """Yield [start, end) in parts of which each is within a chunk."""
+    for number in range_of(start, end):
+        yield max(start, number * _OFFSETS), min(end, (number + 1) * _OFFSETS)
 
 
 def _tree(row: dict[str, Any]) -> Tree:

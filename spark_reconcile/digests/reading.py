@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
@@ -11,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_reconcile.digests.tree import BITS, LEAF, Leaves
-from spark_reconcile.dump.dumping import ranges, read_error, source
+from spark_reconcile.dump.dumping import ranges, read_error, read_errors, source
 from spark_reconcile.tables.columns import ISOLATIONS
 from spark_reconcile.tables.digests import FAST_PLACE, PERHAPS_NULL, PLACE
 
@@ -98,20 +99,21 @@ class Reader:
             rows = self._rows(batch, PLACE)
             keys = pc.bit_wise_and(rows.column("keys"), _PERHAPS - 1)
             rows = rows.set_column(rows.schema.get_field_index("keys"), "keys", keys)
-        found: dict[Place, Leaves] = {}
-        for place in {one.place for one in batch}:
-            mine = pc.and_(pc.equal(rows.column("topic"), place[0]), pc.equal(rows.column("partition"), place[1]))
-            some = rows.filter(mine).sort_by("leaf")
-            leaf, mask, content, keys, size = (
-                some.column(name).combine_chunks().to_numpy(zero_copy_only=False).astype(np.int64)
-                for name in ("leaf", "mask", "hash", "keys", "bytes")
-            )
-            read_at = np.full(len(leaf), now_ns, dtype=np.int64)
-            found[place] = Leaves(leaf, mask.view(np.uint64), content, keys, size, read_at)
+        rows = rows.sort_by([(name, "ascending") for name in ("topic", "partition", "leaf")])
+        leaf, mask, content, keys, size, partition = (
+            rows.column(name).to_numpy().astype(np.int64)
+            for name in ("leaf", "mask", "hash", "keys", "bytes", "partition")
+        )
+        every = Leaves(leaf, mask.view(np.uint64), content, keys, size, np.full(len(leaf), now_ns, dtype=np.int64))
+        topic = rows.column("topic").combine_chunks().dictionary_encode()
+        codes = topic.indices.to_numpy()
+        starts = np.flatnonzero(np.diff(codes, prepend=-1) | np.diff(partition, prepend=-1)).tolist()
+        found = dict.fromkeys((one.place for one in batch), Leaves.none())
+        for start, end in pairwise([*starts, len(leaf)]):
+            found[topic.dictionary[int(codes[start])].as_py(), int(partition[start])] = every.taken(slice(start, end))
         return found
 
     def _rows(self, batch: Sequence[Range], place: str) -> pa.Table:
-        from pyspark.errors import PySparkException  # noqa: PLC0415  # slow, and only used here
         from pyspark.sql import functions as f  # noqa: PLC0415
 
         self._spark.sparkContext.setJobGroup("digest", f"digest: read {len(batch)} partitions of {self._cluster}")
@@ -133,5 +135,5 @@ class Reader:
         )
         try:
             return leaves.toArrow()
-        except PySparkException as error:
-            raise read_error(self._cluster, error) from error
+        except read_errors() as error:
+            raise read_error(self._cluster, error, sorted({one.place[0] for one in batch})) from error

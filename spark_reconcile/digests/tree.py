@@ -77,7 +77,7 @@ class Leaves:
         """Return the leaves that have an offset in [start, end)."""
         low = np.searchsorted(self.leaf, start >> BITS)
         high = np.searchsorted(self.leaf, -(-end >> BITS)) if end > start else low
-        return self._taken(slice(low, high))
+        return self.taken(slice(low, high))
 
     def joined(self, others: Self) -> Self:
         """Return both, where no record is in both: leaves that are in both have the records of both."""
@@ -101,20 +101,21 @@ class Leaves:
         """Return them with ``others`` in place of those that have an offset in [start, end)."""
         low = np.searchsorted(self.leaf, start >> BITS)
         high = max(low, np.searchsorted(self.leaf, -(-end >> BITS)))
-        return self._taken(np.r_[0:low, high : len(self)]).joined(others)
+        return self.taken(np.r_[0:low, high : len(self)]).joined(others)
 
     def chunks(self) -> Iterator[tuple[int, Self]]:
         """Yield the number and the leaves of each chunk."""
         number = self.leaf // CHUNK
         for one in np.unique(number).tolist():
-            yield one, self._taken(slice(*np.searchsorted(number, [one, one + 1])))
+            yield one, self.taken(slice(*np.searchsorted(number, [one, one + 1])))
 
     def last_below(self, end: int) -> int | None:
         """Return the number of the last leaf that has an offset below ``end``; None: there is none."""
         found = np.searchsorted(self.leaf, -(-end >> BITS))
         return int(self.leaf[found - 1]) if found else None
 
-    def _taken(self, index: slice | NDArray[np.int64]) -> Self:
+    def taken(self, index: slice | NDArray[np.int64]) -> Self:
+        """Return those that stand at ``index``."""
         return replace(self, **{one.name: getattr(self, one.name)[index] for one in fields(self)})
 
 
@@ -126,11 +127,12 @@ class Differences:
         lost: offsets that had a record and have none.
         changed: leaves with the same offsets and another hash, or with a record where there was none, each as the run
             from its first to its last record: at least one record of each is another one. (Nothing is ever committed
-            below the last stable offset, so a record that was not there means that the log was cut and filled again.)
+            below the last stable offset, so a record that was not there means that the log was cut and filled again;
+            not so where compaction works: each replica compacts by itself, and the next leader may have more.)
         replaced: offsets that had a record and have one behind an election's cut, in leaves that differ: another one.
-        gone: offsets that had a record and have none, of a compacted topic: compaction may have removed them.
+        gone: offsets that had a record and have none, where compaction may have removed them.
         compared: how many of the records that were known are proven to be what they were.
-        uncompared: how many are still there, in leaves of which others are not: their hash proves nothing.
+        uncompared: how many are still there, in leaves that have other offsets now: their hash proves nothing.
         expired: how many were below the log's new start.
     """
 
@@ -156,28 +158,25 @@ class Differences:
         return replace(self, **{one.name: getattr(self, one.name) + getattr(other, one.name) for one in fields(self)})
 
 
-def compare(  # two are of the log, two of the topic
-    before: Leaves, now: Leaves, first: int, end: int, *, compacted: bool = False, cut: int | None = None
-) -> Differences:
+def compare(before: Leaves, now: Leaves, first: int, compacted: int = 0, cut: int | None = None) -> Differences:
     """Return how leaves differ from the same leaves ``before``.
 
     Args:
         before: what was known of them.
         now: what the log has of the same offsets.
         first: the first offset of the log now: what was below it expired.
-        end: the end offset of the log now: what was behind it is lost, in a compacted topic, too.
-        compacted: whether compaction may remove records of the topic.
+        compacted: compaction may have removed records below this offset, on each replica others.
         cut: whatever stands from here on was written after an election that had cut the log; None: not known.
     """
     leaf = np.union1d(before.leaf, now.leaf)
     old, new = _aligned(before.leaf, before.mask, leaf), _aligned(now.leaf, now.mask, leaf)
     old_hash, new_hash = _aligned(before.leaf, before.hash, leaf), _aligned(now.leaf, now.hash, leaf)
-    retained, beyond = _from(leaf, first), _from(leaf, end)
+    retained, stays = _from(leaf, first), _from(leaf, compacted)
     expired = old & ~retained
     missing = old & retained & ~new
-    lost = missing & beyond if compacted else missing
+    lost = missing & stays
     same = (old == new) & (old != 0)
-    changed = (same & (old_hash != new_hash)) | (new & retained & ~old != 0)
+    changed = (same & (old_hash != new_hash)) | (new & ~old & retained & stays != 0)
     equal = same & (old_hash == new_hash)
     behind = _from(leaf, cut) if cut is not None else np.zeros(len(leaf), dtype=np.uint64)
     replaced = np.where((lost != 0) | changed, old & new & retained & behind, np.uint64(0))

@@ -143,11 +143,7 @@ def _dump_cluster(
         parts += _read(spark, wanted, mine, level, (tags, work))
     after = cluster.starts(topics)
     ended = time.time_ns() // 1000
-    again = {topic.name: topic.topic_id for topic in cluster.topics([topic.name for topic in topics])}
-    for topic in topics:
-        ids = {topic.topic_id, again.get(topic.name)} - {None}  # during an upgrade only some brokers tell it
-        if topic.name not in again or len(ids) > 1:
-            raise UnreachableError(f"topic {topic.name} of cluster {wanted.cluster} was made anew while it was dumped")
+    cluster.unchanged(topics, "dumped")
     known = {topic.name: topic for topic in topics}
     bounds = [
         {
@@ -174,7 +170,6 @@ def _read(
     level: str,
     known: tuple[Mapping[str, Marks], str],
 ) -> list[Part]:
-    from pyspark.errors import PySparkException  # noqa: PLC0415  # slow, and only used here
     from pyspark.sql.functions import lit  # noqa: PLC0415
 
     full = [span for span in spans if span.end > span.start]
@@ -193,7 +188,7 @@ def _read(
     spark.sparkContext.setJobGroup("dump", f"dump: read {', '.join(known[0])} of {wanted.cluster}, {level}")
     try:
         found = frame.mapInArrow(work, RESULT).collect()
-    except PySparkException as error:
+    except read_errors() as error:
         raise read_error(wanted.cluster, error) from error
     topics = list(known[0])
     return [
@@ -242,11 +237,26 @@ def source(spark: SparkSession, config: Mapping[str, Any], options: Mapping[str,
     return spark.read.format("kafka").options(**java, **patience, **options).load()
 
 
-def read_error(cluster: str, error: Exception) -> UnreachableError:
-    """Return the error that says that Spark could not read a cluster to its end."""
-    return UnreachableError(f"cluster {cluster} could not be read to its end: {_reason(error)}")
+def read_errors() -> tuple[type[Exception], ...]:
+    """Return what Spark raises where it cannot read: its own errors, and those that it passes on as they are."""
+    from py4j.protocol import Py4JError  # noqa: PLC0415  # slow, and only used here
+    from pyspark.errors import PySparkException  # noqa: PLC0415
+
+    return PySparkException, Py4JError
+
+
+def read_error(cluster: str, error: Exception, topics: Sequence[str] = ()) -> UnreachableError:
+    """Return the error that says that Spark could not read a cluster, or ``topics`` of it, to its end."""
+    of = f" ({', '.join(topics[:3])}{', …' if len(topics) > 3 else ''})" if topics else ""
+    reason = _reason(error)
+    if "long overflow" in reason:
+        reason += "; a record's timestamp may be beyond what Spark can hold (in ns instead of ms?)"
+    return UnreachableError(f"cluster {cluster}{of} could not be read to its end: {reason}")
 
 
 def _reason(error: Exception) -> str:
-    lines = [line.strip() for line in str(error).splitlines() if "Exception" in line]
-    return (lines[-1] if lines else str(error).splitlines()[0])[:300]
+    """Return the innermost cause that Java names."""
+    lines = [line.strip() for line in str(error).splitlines()]
+    causes = [line.removeprefix("Caused by: ") for line in lines if line.startswith("Caused by: ")]
+    named = causes or [line for line in lines if "Exception" in line and not line.startswith("at ")] or lines
+    return named[-1][:300] if named else type(error).__name__

@@ -87,6 +87,18 @@ class Cluster:
             topics.append(Topic(name, topic_id_of(answer), len(answer.partitions), *self._retention(name)))
         return topics
 
+    def unchanged(self, topics: Sequence[Topic], doing: str) -> None:
+        """Make sure that topics are still those that they were while one was ``doing`` something, like "dumped".
+
+        Raises:
+            UnreachableError: one was deleted or made anew, or the cluster does not answer.
+        """
+        again = {topic.name: topic.topic_id for topic in self.topics([topic.name for topic in topics])}
+        for topic in topics:
+            ids = {topic.topic_id, again.get(topic.name)} - {None}  # during an upgrade only some brokers tell it
+            if topic.name not in again or len(ids) > 1:
+                raise UnreachableError(f"topic {topic.name} of cluster {self.name} was made anew while it was {doing}")
+
     def names(self) -> list[str]:
         """Return the names of all topics that may be described, in order.
 

@@ -50,7 +50,7 @@ def night(
         return {"error": why[:1000], "succeeded_ns": succeeded, "unknown_partitions": unknown}, 0, 0
     summary = found.summary()
     log.info("digested", cluster=wanted.cluster, **{name: summary[name] for name in _LOGGED})
-    return summary | {"succeeded_ns": trees.succeeded_ns, "unknown_partitions": len(found.unknown)}, *numbers
+    return summary | {"succeeded_ns": trees.succeeded_ns, "unknown_partitions": found.not_known}, *numbers
 
 
 _LOGGED = ("records", "records_read", "verified", "taken_over", "lost", "replaced", "changed", "seconds")

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
-from spark_reconcile.dump.dumping import RANGE, ranges, read_error, source
+from spark_reconcile.dump.dumping import RANGE, ranges, read_error, read_errors, source
 from spark_reconcile.dump.kafka_bounds import Cluster, Topic
 from spark_reconcile.receipts.files import Coverage, look, receipts_of
 from spark_reconcile.tables.columns import ISOLATIONS
@@ -134,7 +134,6 @@ def check(
         BadInputError: there is no file of receipts.
         UnreachableError: the cluster does not answer.
     """
-    from pyspark.errors import PySparkException  # noqa: PLC0415  # slow, and only used here
     from pyspark.sql import functions as f  # noqa: PLC0415
 
     began = time.monotonic()
@@ -157,7 +156,7 @@ def check(
         runs = _runs(judged) if bad else []
         judged.unpersist()
         receipts.unpersist()
-    except PySparkException as error:
+    except read_errors() as error:
         raise read_error(cluster, error) from error
     ids = {name: topic.topic_id for name, topic in asked.topics.items()}
     return Checked(cluster, counts, runs, files.coverage, ids, time.monotonic() - began, why)

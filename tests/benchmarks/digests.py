@@ -22,7 +22,8 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from canary.lab import Lab
 from spark_reconcile.digests.keeping import Kept
-from spark_reconcile.digests.night import Digested, Wanted, digest
+from spark_reconcile.digests.night import Wanted, digest
+from spark_reconcile.digests.result import Digested
 from spark_reconcile.dump.dumping import source
 from spark_reconcile.job.session import session
 from tests.benchmarks.measuring import Figure, command, same

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+from unittest.mock import Mock, PropertyMock, patch
+
 import numpy as np
+import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
 from canary.facts.digests import place
-from spark_reconcile.digests.reading import Range, batches
+from spark_reconcile.digests.reading import Range, Reader, batches
 from spark_reconcile.digests.tree import LEAF, Differences, Leaves, Run, compare
+
+if TYPE_CHECKING:
+    from random import Random
 
 Log = dict[int, int]
 """The digest of the record at each offset."""
@@ -42,9 +49,8 @@ def offsets(runs: tuple[Run, ...]) -> list[int]:
 def test_what_vanished_and_what_changed_is_said_and_nothing_else(
     before: Log, gone: set[int], changed: set[int], appended: Log, first: int
 ) -> None:
-    end = max(before, default=-1) + 1
     now = {o: d + (o in changed and (1 if d < 0 else -1)) for o, d in before.items() if o not in gone and o >= first}
-    found = compare(leaves(before), leaves(now), first, end)
+    found = compare(leaves(before), leaves(now), first)
     assert offsets(found.lost) == sorted(o for o in before if o >= first and o in gone)
     whole = {o // LEAF for o in before} - {o // LEAF for o in before if o in gone or o < first}
     assert {run.offset // LEAF for run in found.changed} == whole & {o // LEAF for o in changed & before.keys()}
@@ -55,6 +61,7 @@ def test_what_vanished_and_what_changed_is_said_and_nothing_else(
     assert found.compared + found.uncompared + len(offsets(found.lost)) + found.expired + sum(
         int(m).bit_count() for run in found.changed for m in leaves(before).between(run.offset, run.end).mask
     ) == len(before)
+    end = max(before, default=-1) + 1
     more = {end + o: d for o, d in appended.items()}
     both = leaves(now).joined(leaves(more))
     again = leaves(now | more)
@@ -64,7 +71,7 @@ def test_what_vanished_and_what_changed_is_said_and_nothing_else(
 @given(before=LOGS, gone=st.sets(OFFSETS), end=OFFSETS)
 def test_compaction_is_no_loss_below_the_end_of_the_log(before: Log, gone: set[int], end: int) -> None:
     now = {o: d for o, d in before.items() if o < end and o not in gone}
-    found = compare(leaves(before), leaves(now), 0, end, compacted=True)
+    found = compare(leaves(before), leaves(now), 0, end)
     assert offsets(found.lost) == sorted(o for o in before if o >= end)
     assert found.gone == sum(o < end and o in gone for o in before)
     assert not found.changed
@@ -74,8 +81,7 @@ def test_compaction_is_no_loss_below_the_end_of_the_log(before: Log, gone: set[i
 def test_behind_a_known_cut_every_record_that_is_another_one_is_named(before: Log, cut: int, others: Log) -> None:
     held = {o: d for o, d in before.items() if o < cut}
     refilled = {o: d for o, d in others.items() if o >= cut and d != before.get(o)}
-    end = max([*before, *others], default=-1) + 1
-    found = compare(leaves(before), leaves(held | refilled), 0, end, cut=cut)
+    found = compare(leaves(before), leaves(held | refilled), 0, cut=cut)
     assert offsets(found.lost) == sorted(o for o in before if o >= cut and o not in refilled)
     assert offsets(found.replaced) == sorted(before.keys() & refilled.keys())
     new = {o // LEAF for o in refilled} - {o // LEAF for o in before if o in refilled}
@@ -86,18 +92,25 @@ def test_behind_a_known_cut_every_record_that_is_another_one_is_named(before: Lo
     if not new:
         assert found.compared + found.uncompared == len(held)
     assert found.uncompared <= sum(o // LEAF == cut // LEAF for o in held)
-    assert not compare(leaves(before), leaves(before), 0, end, cut=cut), "what was written again as it was is the same"
+    assert not compare(leaves(before), leaves(before), 0, cut=cut), "what was written again as it was is the same"
 
 
 def test_two_records_that_changed_places_are_changed() -> None:
     before = {0: 1, 1: 2, 200: 3}
-    assert compare(leaves(before), leaves({0: 2, 1: 1, 200: 3}), 0, 201).changed == (Run(0, 2),)
+    assert compare(leaves(before), leaves({0: 2, 1: 1, 200: 3}), 0).changed == (Run(0, 2),)
 
 
 def test_a_record_where_there_was_none_shows_that_a_log_was_filled_again() -> None:
     before = {0: 1, 70: 2}
-    assert compare(leaves(before), leaves(before | {1: 5}), 0, 71) == Differences(changed=(Run(0, 2),), compared=1)
-    assert not compare(leaves(before), leaves(before | {1: 5}), 2, 71), "an older start of another leader is nothing"
+    assert compare(leaves(before), leaves(before | {1: 5}), 0) == Differences(changed=(Run(0, 2),), compared=1)
+    assert not compare(leaves(before), leaves(before | {1: 5}), 2), "an older start of another leader is nothing"
+
+
+def test_a_leader_that_has_compacted_less_than_the_one_before_has_changed_nothing() -> None:
+    before = {0: 1, 70: 2}
+    found = compare(leaves(before), leaves(before | {1: 5}), 0, compacted=71)
+    assert found == Differences(compared=1, uncompared=1)
+    assert compare(leaves(before), leaves(before | {1: 5}), 0, compacted=1).changed == (Run(0, 2),)
 
 
 @given(log=LOGS, start=OFFSETS, size=st.integers(0, 300))
@@ -129,3 +142,28 @@ def test_batches_read_every_offset_once_and_cut_between_leaves(ranges: list[tupl
     assert sorted((one.place, offset) for one in found for offset in range(one.start, one.end)) == sorted(every)
     ends = {(one.place, one.end) for one in wanted}
     assert all(one.end % LEAF == 0 or (one.place, one.end) in ends for one in found)
+
+
+@given(
+    rows=st.dictionaries(st.tuples(st.sampled_from("ab"), st.integers(0, 2), st.integers(0, 5)), st.integers(1, 9)),
+    chance=st.randoms(use_true_random=False),
+)
+def test_rows_of_spark_are_told_apart_by_partition_whatever_their_order(
+    rows: dict[tuple[str, int, int], int], chance: Random
+) -> None:
+    some = list(rows.items())
+    chance.shuffle(some)
+    names = ("topic", "partition", "leaf", "mask", "hash", "keys", "bytes")
+    types = (pa.string(), pa.int32(), *[pa.int64()] * 5)
+    every = [dict(zip(names, (*one, n, n, n, n), strict=True)) for one, n in some]
+    table = pa.Table.from_pylist(every, pa.schema(list(zip(names, types, strict=True))))
+    reader = Reader(Mock(), "c", {})
+    most = patch.object(Reader, "most", PropertyMock(return_value=1 << 20))
+    with most, patch.object(reader, "_rows", return_value=table):
+        wanted = [Range((topic, partition), 0, 6 * LEAF) for topic in "ab" for partition in range(3)]
+        (pieces,) = list(reader.read(wanted))
+    assert [one.range for one in pieces] == wanted
+    for (where, _, _), found in pieces:
+        mine = sorted((leaf, n) for (topic, partition, leaf), n in rows.items() if (topic, partition) == where)
+        assert list(zip(found.leaf.tolist(), found.mask.tolist(), strict=True)) == mine
+        assert found.hash.tolist() == found.keys.tolist() == found.bytes.tolist() == [n for _, n in mine]

@@ -14,10 +14,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from canary.facts.digests import digest, place
-from spark_reconcile.digests import night
+from spark_reconcile.digests import night, reading
 from spark_reconcile.digests.findings import sentences
 from spark_reconcile.digests.keeping import Kept, Tree, Trees
-from spark_reconcile.digests.night import Digested, Wanted
+from spark_reconcile.digests.night import Wanted
+from spark_reconcile.digests.result import Digested
 from spark_reconcile.digests.tree import LEAF, Run
 from spark_reconcile.errors import UnreachableError
 from spark_reconcile.nightly import digesting
@@ -62,6 +63,23 @@ def test_spark_computes_the_digest_that_python_computes(
         assert row["place"] == place(row["offset"], ms, wanted)
         assert row["perhaps_null"] == any(content is None for _, content in records[row["offset"]][2])
         assert row["perhaps_null"] or row["fast"] == wanted
+
+
+@pytest.mark.spark
+def test_what_spark_cannot_read_is_one_line_that_names_cluster_topic_and_cause(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    columns = "'t' topic, 0 partition, id offset, now() timestamp, X'00' key, X'00' value"
+    headers = "cast(null AS array<struct<key: string, value: binary>>) AS headers"
+    spark.range(100_000).selectExpr(*columns.split(", "), headers).coalesce(1).write.parquet(str(tmp_path / "log"))
+    (file,) = (tmp_path / "log").glob("*.parquet")
+    whole = file.read_bytes()
+    file.write_bytes(whole[:100] + bytes(len(whole) // 2) + whole[100 + len(whole) // 2 :])
+    monkeypatch.setattr(reading, "source", lambda *_: spark.read.parquet(str(tmp_path / "log")))
+    with pytest.raises(UnreachableError, match=r"^cluster c \(t\) could not be read to its end: .") as error:
+        list(reading.Reader(spark, "c", {}).read([reading.Range(("t", 0), 0, 64)]))
+    assert "\n" not in str(error.value)
+    assert "org.apache.spark.util.SparkThreadUtils" not in str(error.value)
 
 
 def led(partitions: list[PartitionState] | None) -> bool:

@@ -7,10 +7,15 @@ from typing import TYPE_CHECKING, Literal
 
 import pytest
 
+from spark_reconcile.digests import findings
+from spark_reconcile.digests.result import Digested, Finding
+from spark_reconcile.digests.tree import Run
 from storage.store.values import IncidentFilter, ViolationFilter
 from tests.storage.test_store_violations import MINUTE, T0, lost
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from canary.anomalies.violation import Violation
     from storage.store import Store
     from storage.store.values import StoredViolation
@@ -180,3 +185,20 @@ def test_a_store_of_before_knows_which_conditions_had_ended(store: Store) -> Non
     assert not opened(store)
     store.violations.record("c", [holds(T0 + MINUTE)])
     assert opened(store)
+
+
+def test_records_that_are_lost_again_at_the_same_offsets_page_again(store: Store) -> None:
+    def gone(there_ns: int, at_ns: int) -> Iterator[Violation]:
+        finding = Finding("orders", "A", 0, "lost", (Run(100, 21),), there_ns)
+        return findings.violations(Digested(findings=[finding]), at_ns)
+
+    def recorded(there_ns: int, at_ns: int) -> bool:
+        store.violations.record("c", list(gone(there_ns, at_ns)))
+        (row,) = store.violations.page().items
+        return row.state == "open"
+
+    assert recorded(T0 - MINUTE, T0)
+    (row,) = store.violations.page().items
+    store.incidents.resolve(row.incident_id, "lost", T0 + MINUTE)
+    assert not recorded(T0 - MINUTE, T0 + 2 * MINUTE), "a night that was killed, done again"
+    assert recorded(T0 + 2 * MINUTE, T0 + 5 * MINUTE), "the offsets were filled again, and these records are lost, too"

@@ -102,7 +102,7 @@ def digest(
 ) -> None:
     """Compare topics with their last digests: which records are lost or changed.
 
-    Exit status 0 as they were, 1 lost or changed, 2 bad input, 3 unreachable, or a partition is unknown.
+    Exit status 0 as they were, 1 lost or changed, 2 bad input, 3 unreachable, or something is unknown.
 
     Example: canary digest --topic orders --all
     """
@@ -115,9 +115,8 @@ def digest(
         found = {one.cluster: demand.compare(spark, one, folder, keep, everything) for one, folder in wanted}
     said = {name: findings.document(one) for name, one in found.items()}
     session.report(said, "\n".join(findings.text(name, one) for name, one in found.items()), json=json)
-    if any(one.findings for one in found.values()):
-        raise typer.Exit(1)
-    raise typer.Exit(3 if any(one.unknown for one in found.values()) else 0)
+    statuses = {findings.exit_status(one, keep=keep) for one in found.values()}
+    raise typer.Exit(1 if 1 in statuses else max(statuses))
 
 
 def _reconcile_text(report: Report, out: str) -> str:

@@ -11,7 +11,8 @@ incarnation and the kind.
 
 A condition ends by itself. One that a person resolved stays resolved while it goes on. When it holds another time it is
 open again with the severity and the evidence of that time (in a planned window: acknowledged). One that is found again
-after its planned window is open from then on.
+after its planned window is open from then on. So it is with records of applications that are lost at offsets where
+others were lost before: their evidence has since when, too.
 """
 
 from collections import Counter
