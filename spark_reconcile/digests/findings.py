@@ -20,6 +20,7 @@ _UNPROVEN: Final = (
 _SUMMARIES: Final = {
     "lost": "A record that could be read when digests were last made is not in the log",
     "changed": "Where there was a record when digests were last made, there is another one",
+    "replaced": "An election cut the log, and another record was written where there was one",
 }
 
 
@@ -34,12 +35,14 @@ def violations(found: Digested, at_ns: int, reconciliation: str | None = None) -
 
 
 def _violation(found: Finding, runs: Sequence[Run], seen: tuple[int, str | None]) -> Violation:
-    lost = found.kind == "lost"
+    exact = found.kind != "changed"
     # what is lost since a person resolved a violation of the same offsets opens it again
     evidence: dict[str, Any] = {"by": "digests", "there_at": _time(found.there_ns), "since_ns": found.there_ns}
-    if not lost:
+    if found.cut is not None:
+        evidence["cut_at"] = found.cut
+    if not exact:
         evidence["one_or_more_within"] = [[run.offset, run.end - 1] for run in runs[:100]]
-    records = [Records(run.offset, run.size if lost else 1, None) for run in runs]
+    records = [Records(run.offset, run.size if exact else 1, None) for run in runs]
     place = found.topic, found.topic_id, found.partition
     return violation(found.kind, place, records, seen, _SUMMARIES[found.kind], evidence)
 
@@ -63,12 +66,13 @@ def sentences(summary: Mapping[str, Any]) -> list[str]:
         ("taken_over", taken_over),
         ("unproven", _UNPROVEN),
         ("lost", "records are lost."),
+        ("replaced", "records were cut by an election, and others were written in their place."),
         ("changed", "ranges of at most 64 offsets have one record or more that is another one."),
         ("expired", "known records expired."),
         ("compacted", "known records of compacted topics are gone: compaction may have removed them. Not judged."),
         ("not_compared", "records stand where others of their 64 offsets are gone: they could not be compared."),
     ):
-        if summary[name]:
+        if summary.get(name):
             said.append(f"{summary[name]:,} {words}")
     return [*said, *_unknown(summary), *summary["notes"]]
 
@@ -104,6 +108,8 @@ def document(found: Digested) -> dict[str, Any]:
             "topic_id": one.topic_id,
             "partition": one.partition,
             "kind": KINDS[one.kind],
+            "exact": one.kind != "changed",
+            "cut_at": one.cut,
             "offsets": [[run.offset, run.end - 1] for run in one.runs],
         }
         for one in found.findings
@@ -117,8 +123,8 @@ def text(cluster: str, found: Digested) -> str:
     for one in found.findings:
         runs = ", ".join(f"{run.offset} to {run.end - 1}" for run in one.runs[:_SHOWN])
         more = f" and {len(one.runs) - _SHOWN:,} more ranges" if len(one.runs) > _SHOWN else ""
-        within = "lost: offsets" if one.kind == "lost" else "changed: one or more in each of offsets"
-        lines.append(f"{one.topic}, partition {one.partition}: {within} {runs}{more}")
+        within = "changed: one or more in each of" if one.kind == "changed" else f"{one.kind}:"
+        lines.append(f"{one.topic}, partition {one.partition}: {within} offsets {runs}{more}")
     return "\n".join([*lines, f"{found.seconds:.1f} s"])
 
 

@@ -56,7 +56,7 @@ class Tree:
     """What is known of a partition: offsets [start, end), by chunk.
 
     ``compacted``: below this offset compaction may have removed records since they were read. ``absent_ns``: since when
-    its topic is not there.
+    its topic is not there. ``epoch``: no record has a later leader epoch; None: that is not known.
     """
 
     topic: str
@@ -67,6 +67,7 @@ class Tree:
     chunks: dict[int, Chunk] = field(default_factory=dict)
     compacted: int = 0
     absent_ns: int | None = None
+    epoch: int | None = None
 
     @property
     def place(self) -> Place:

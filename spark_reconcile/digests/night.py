@@ -17,14 +17,15 @@ from __future__ import annotations
 import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from spark_reconcile.digests.asking import known_of, topics_of
+from spark_reconcile.digests.epochs import cuts, epochs
 from spark_reconcile.digests.keeping import Kept, Tree, Trees, by_chunk
 from spark_reconcile.digests.reading import LEVEL, Place, Range, Read, Reader
 from spark_reconcile.digests.rereading import oldest
-from spark_reconcile.digests.result import Digested, Finding, joined
-from spark_reconcile.digests.tree import BITS, Differences, Leaves, Run, compare
+from spark_reconcile.digests.result import KINDS, Digested, Finding, joined
+from spark_reconcile.digests.tree import BITS, Differences, Leaves, compare
 from spark_reconcile.dump.kafka_bounds import Cluster, Span, Topic
 from spark_reconcile.errors import UnreachableError
 from spark_reconcile.tables.columns import ISOLATIONS
@@ -83,6 +84,7 @@ class _Run:
         """The last known leaf of each partition where it differs in nothing."""
         self._unproven: set[Place] = set()
         """Partitions of which that leaf proves nothing."""
+        self._cuts: dict[Place, int] = {}
 
     def done(self) -> tuple[Digested, Trees]:
         """Do every step; return the result and the trees of now."""
@@ -223,7 +225,7 @@ class _Run:
     def _differences(self, before: Leaves, piece: Read) -> Differences:
         place = piece.range.place
         first = max(self._spans[place].start, self._before[place].start)  # another leader may have an older start
-        return compare(before, piece.leaves, first, self._compacted(place))
+        return compare(before, piece.leaves, first, self._compacted(place), self._cuts.get(place))
 
     def _compacted(self, place: Place) -> int:
         """Return below which offset compaction may have removed records: up to the end if the settings are unknown.
@@ -253,6 +255,8 @@ class _Run:
                 again[piece.range.place] = again[piece.range.place].joined(piece.leaves)
         self._cluster.unchanged(topics, "digested")
         starts = self._cluster.starts(topics)  # after the reading: retention goes on meanwhile
+        known = {place: (tree.epoch, tree.end) for place in ranges if (tree := self._before[place]).epoch is not None}
+        self._cuts |= cuts(self._wanted.config, known)
         for piece, before, found in suspects:
             place, places = piece.range.place, found.places()
             if place not in starts:
@@ -266,14 +270,13 @@ class _Run:
 
     def _say(self, place: Place, before: Leaves, found: Differences) -> None:
         """Put what was lost or changed into the result."""
-        kinds: tuple[tuple[Literal["lost", "changed"], tuple[Run, ...]], ...]
-        kinds = ("lost", found.lost), ("changed", found.changed)
-        for kind, runs in kinds:
-            if runs:
+        for kind in KINDS:
+            if runs := getattr(found, kind):
                 read_at = before.between(runs[0].offset, runs[-1].end).read_at
                 there_ns = int(read_at.min()) if len(read_at) else self._result.since_ns or 0
                 topic_id = self._before[place].topic_id
-                self._result.findings.append(Finding(*place[:1], topic_id, place[1], kind, runs, there_ns))
+                cut = self._cuts.get(place)
+                self._result.findings.append(Finding(*place[:1], topic_id, place[1], kind, runs, there_ns, cut))
 
     def _take(self, piece: Read, found: Differences) -> None:
         """Put a piece into the tree, and what was compared into the result."""
@@ -284,7 +287,7 @@ class _Run:
     def _count(self, piece: Read, found: Differences) -> None:
         place = piece.range.place
         self._reread[place] = self._reread.get(place, 0) + piece.leaves.count
-        self._result.differences = self._result.differences.plus(replace(found, lost=(), changed=()))
+        self._result.differences = self._result.differences.plus(replace(found, lost=(), changed=(), replaced=()))
         if found.gone and self._topics[place[0]].compacted is None and place not in self._result.unjudged:
             self._result.unjudged.append(place)
 
@@ -322,11 +325,12 @@ class _Run:
     def _end(self) -> None:
         """Have the trees reach from the log's start, which may have moved meanwhile, to the end that was read."""
         starts = self._cluster.starts(list(self._topics.values())) if self._spans else {}
+        told = epochs(self._wanted.config, self._topics) if self._spans else {}  # none of what was read is later
         for place, span in self._spans.items():
             self._expire(place, max(span.start, starts.get(place, 0)))
             tree = self._trees[place]
             compacted = span.end if self._topics[place[0]].compacted else tree.compacted
-            self._trees[place] = replace(tree, end=span.end, compacted=compacted)
+            self._trees[place] = replace(tree, end=span.end, compacted=compacted, epoch=told.get(place))
 
 
 def _leaderless(place: Place) -> UnreachableError:

@@ -4,25 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Any, Final, Literal, TypeAlias, get_args
 
 from spark_reconcile.digests.reading import Place
 from spark_reconcile.digests.tree import Differences, Run, merged
 
+Kind: TypeAlias = Literal["lost", "replaced", "changed"]
+KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
+
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Records of a partition that were lost, or of which one a run at least was changed; ``runs`` of offsets.
+    """Records of a partition that were lost, or replaced, or of which one a run at least was changed.
 
-    ``there_ns``: all of them were last read then, or later.
+    ``runs`` of offsets. ``there_ns``: all of them were last read then, or later. ``cut``: the offset at which an
+    election has cut the log; None: not known.
     """
 
     topic: str
     topic_id: str | None
     partition: int
-    kind: Literal["lost", "changed"]
+    kind: Kind
     runs: tuple[Run, ...]
     there_ns: int
+    cut: int | None = None
 
 
 @dataclass(slots=True)
@@ -70,7 +75,10 @@ class Digested:
 
     def summary(self) -> dict[str, Any]:
         """Return it as JSON values: counts of records, partitions; times in ns; places as [topic, partition]."""
-        lost = sum(run.size for one in self.findings if one.kind == "lost" for run in one.runs)
+        lost, replaced = (
+            sum(run.size for one in self.findings if one.kind == kind for run in one.runs)
+            for kind in ("lost", "replaced")
+        )
         changed = sum(len(one.runs) for one in self.findings if one.kind == "changed")
         return {
             "partitions": self.partitions,
@@ -82,6 +90,7 @@ class Digested:
             "oldest_ns": self.oldest_ns,
             "since_ns": self.since_ns,
             "lost": lost,
+            "replaced": replaced,
             "changed": changed,
             "expired": self.expired,
             "compacted": self.differences.gone,
@@ -97,7 +106,7 @@ class Digested:
 
 
 def joined(findings: Sequence[Finding]) -> list[Finding]:
-    """Return the findings with those of a partition as one, and lost offsets that follow each other as one run."""
+    """Return the findings with those of a partition as one, and offsets that follow each other as one run."""
     whole: dict[tuple[str, int, str], list[Finding]] = {}
     for one in findings:
         whole.setdefault((one.topic, one.partition, one.kind), []).append(one)
@@ -105,5 +114,5 @@ def joined(findings: Sequence[Finding]) -> list[Finding]:
     for (_, _, kind), some in sorted(whole.items()):
         runs = sorted(run for one in some for run in one.runs)
         there_ns = min(one.there_ns for one in some)
-        result.append(replace(some[0], runs=tuple(merged(runs) if kind == "lost" else runs), there_ns=there_ns))
+        result.append(replace(some[0], runs=tuple(runs if kind == "changed" else merged(runs)), there_ns=there_ns))
     return result

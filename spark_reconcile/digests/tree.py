@@ -129,6 +129,7 @@ class Differences:
             from its first to its last record: at least one record of each is another one. (Nothing is ever committed
             below the last stable offset, so a record that was not there means that the log was cut and filled again;
             not so where compaction works: each replica compacts by itself, and the next leader may have more.)
+        replaced: offsets that had a record and have one behind an election's cut, in leaves that differ: another one.
         gone: offsets that had a record and have none, where compaction may have removed them.
         compared: how many of the records that were known are proven to be what they were.
         uncompared: how many are still there, in leaves that have other offsets now: their hash proves nothing.
@@ -137,6 +138,7 @@ class Differences:
 
     lost: tuple[Run, ...] = ()
     changed: tuple[Run, ...] = ()
+    replaced: tuple[Run, ...] = ()
     gone: int = 0
     compared: int = 0
     uncompared: int = 0
@@ -144,22 +146,19 @@ class Differences:
 
     def __bool__(self) -> bool:
         """Whether a record was lost or changed."""
-        return bool(self.lost or self.changed)
+        return bool(self.lost or self.changed or self.replaced)
 
     def places(self) -> list[Run]:
         """Return the leaves that differ, as runs of offsets."""
-        return list(merged(Run(one.offset >> BITS << BITS, _whole(one)) for one in sorted(self.lost + self.changed)))
+        runs = sorted(self.lost + self.changed + self.replaced)
+        return list(merged(Run(one.offset >> BITS << BITS, _whole(one)) for one in runs))
 
     def plus(self, other: Self) -> Self:
         """Return both; ``other`` is about higher offsets or other partitions."""
-        numbers = {name: getattr(self, name) + getattr(other, name) for name in _NUMBERS}
-        return replace(self, lost=self.lost + other.lost, changed=self.changed + other.changed, **numbers)
+        return replace(self, **{one.name: getattr(self, one.name) + getattr(other, one.name) for one in fields(self)})
 
 
-_NUMBERS: Final = ("gone", "compared", "uncompared", "expired")
-
-
-def compare(before: Leaves, now: Leaves, first: int, compacted: int = 0) -> Differences:
+def compare(before: Leaves, now: Leaves, first: int, compacted: int = 0, cut: int | None = None) -> Differences:
     """Return how leaves differ from the same leaves ``before``.
 
     Args:
@@ -167,6 +166,7 @@ def compare(before: Leaves, now: Leaves, first: int, compacted: int = 0) -> Diff
         now: what the log has of the same offsets.
         first: the first offset of the log now: what was below it expired.
         compacted: compaction may have removed records below this offset, on each replica others.
+        cut: whatever stands from here on was written after an election that had cut the log; None: not known.
     """
     leaf = np.union1d(before.leaf, now.leaf)
     old, new = _aligned(before.leaf, before.mask, leaf), _aligned(now.leaf, now.mask, leaf)
@@ -177,13 +177,17 @@ def compare(before: Leaves, now: Leaves, first: int, compacted: int = 0) -> Diff
     lost = missing & stays
     same = (old == new) & (old != 0)
     changed = (same & (old_hash != new_hash)) | (new & ~old & retained & stays != 0)
-    compared = same & (old_hash == new_hash)
+    equal = same & (old_hash == new_hash)
+    behind = _from(leaf, cut) if cut is not None else np.zeros(len(leaf), dtype=np.uint64)
+    replaced = np.where((lost != 0) | changed, old & new & retained & behind, np.uint64(0))
+    changed &= replaced == 0
     return Differences(
         lost=tuple(_runs(leaf, lost)),
         changed=tuple(_extents(leaf[changed], new[changed])),
+        replaced=tuple(_runs(leaf, replaced)),
         gone=_count(missing & ~lost),
-        compared=_count(old[compared]),
-        uncompared=_count((old & new)[~same & ~changed]),
+        compared=_count(old[equal]),
+        uncompared=_count((old & new & ~replaced)[~equal & ~changed]),
         expired=_count(expired),
     )
 

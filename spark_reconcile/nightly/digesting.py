@@ -53,4 +53,4 @@ def night(
     return summary | {"succeeded_ns": trees.succeeded_ns, "unknown_partitions": found.not_known}, *numbers
 
 
-_LOGGED = ("records", "records_read", "verified", "taken_over", "lost", "changed", "seconds")
+_LOGGED = ("records", "records_read", "verified", "taken_over", "lost", "replaced", "changed", "seconds")

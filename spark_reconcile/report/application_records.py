@@ -8,7 +8,7 @@ from typing import Any, Final
 from canary.anomalies import policy
 from canary.anomalies.violation import Records, Violation
 
-KINDS: Final = {"lost": "record-lost", "changed": "record-changed"}
+KINDS: Final = {"lost": "record-lost", "changed": "record-changed", "replaced": "record-changed"}
 
 
 def violation(
@@ -22,7 +22,7 @@ def violation(
     """Return a violation about records of one partition.
 
     Args:
-        what: lost or changed.
+        what: lost, or changed, or replaced after an election.
         place: topic, its id, and partition.
         records: by offset.
         seen: when it was found (ns since the epoch), and by which reconciliation, if by one.

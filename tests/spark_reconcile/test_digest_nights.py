@@ -136,6 +136,7 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
     made = World({"orders": [Log()]}, folder=str(tmp_path))
     monkeypatch.setattr(night, "Cluster", lambda *_: made)
     monkeypatch.setattr(night, "Reader", lambda *_: Reader(made))
+    monkeypatch.setattr(night, "epochs", lambda *_: {})
     return made
 
 

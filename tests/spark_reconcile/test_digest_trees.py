@@ -77,6 +77,24 @@ def test_compaction_is_no_loss_below_the_end_of_the_log(before: Log, gone: set[i
     assert not found.changed
 
 
+@given(before=LOGS, cut=OFFSETS, others=LOGS)
+def test_behind_a_known_cut_every_record_that_is_another_one_is_named(before: Log, cut: int, others: Log) -> None:
+    held = {o: d for o, d in before.items() if o < cut}
+    refilled = {o: d for o, d in others.items() if o >= cut and d != before.get(o)}
+    found = compare(leaves(before), leaves(held | refilled), 0, cut=cut)
+    assert offsets(found.lost) == sorted(o for o in before if o >= cut and o not in refilled)
+    assert offsets(found.replaced) == sorted(before.keys() & refilled.keys())
+    new = {o // LEAF for o in refilled} - {o // LEAF for o in before if o in refilled}
+    assert {run.offset // LEAF for run in found.changed} == new, "in these nothing is known to be another one"
+    assert {o // LEAF for run in found.places() for o in range(run.offset, run.end)} == {
+        o // LEAF for o in (before.keys() | refilled.keys()) if o >= cut
+    }
+    if not new:
+        assert found.compared + found.uncompared == len(held)
+    assert found.uncompared <= sum(o // LEAF == cut // LEAF for o in held)
+    assert not compare(leaves(before), leaves(before), 0, cut=cut), "what was written again as it was is the same"
+
+
 def test_two_records_that_changed_places_are_changed() -> None:
     before = {0: 1, 1: 2, 200: 3}
     assert compare(leaves(before), leaves({0: 2, 1: 1, 200: 3}), 0).changed == (Run(0, 2),)

@@ -200,15 +200,17 @@ def test_what_a_cut_took_is_named_by_offset_and_retention_is_silent(
     business.write(1, 10)
     looked = business.night(keep=False)
     assert {(one.partition, one.kind): one.runs for one in looked.findings} == {
-        (0, "changed"): (Run(192, 64), Run(256, 52)),  # other records from offset 240 on
+        (0, "replaced"): (Run(240, 60), Run(304, 3)),
+        (1, "replaced"): (Run(180, 10),),
         (1, "lost"): (Run(190, 20),),
     }
     said: list[Violation] = []
     summary, *numbers = digesting.night(spark, business.wanted(), str(tmp_path), recorder(said), (7, "night"))
-    assert (summary["lost"], summary["changed"], summary["unknown_partitions"]) == (20, 2, 0)
-    assert numbers == [22, 2]
+    assert (summary["lost"], summary["replaced"], summary["changed"], summary["unknown_partitions"]) == (20, 73, 0, 0)
+    assert numbers == [93, 3]
     assert {(one.kind, one.partition): [(run.offset, run.size) for run in one.runs] for one in said} == {
-        ("record-changed", 0): [(192, 1), (256, 1)],
+        ("record-changed", 0): [(240, 60), (304, 3)],
+        ("record-changed", 1): [(180, 10)],
         ("record-lost", 1): [(190, 20)],
     }
     assert {(one.topic, one.severity, bool(one.topic_id), one.at_ns) for one in said} == {

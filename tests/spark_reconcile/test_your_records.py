@@ -149,29 +149,6 @@ class Incident:
             for partition, records in self.before.items()
         }
 
-    def of_leaves(self) -> tuple[Named, int]:
-        """Return what digests are to name: of leaves what is lost of them, or all of one with a record that changed.
-
-        The number is that of the records that they say could not be compared: others of their leaf are lost.
-        """
-        leaves: dict[tuple[int, int], Named] = defaultdict(set)
-        for partition, records in self.before.items():
-            for offset, one in records.items():
-                now = self.after[partition].get(offset)
-                kind = "lost" if now is None else "same" if now == one else "changed"
-                leaves[partition, offset // LEAF].add((kind, partition, offset))
-        named: Named = set()
-        silent = 0
-        for leaf in leaves.values():
-            kinds = {kind for kind, _, _ in leaf}
-            if "lost" in kinds:
-                lost = {one for one in leaf if one[0] == "lost"}
-                named |= lost
-                silent += len(leaf - lost)
-            elif "changed" in kinds:
-                named |= {("changed", partition, offset) for _, partition, offset in leaf}
-        return named, silent
-
 
 class Commands:
     """The canary's command line, about the cluster that some brokers lead to."""
@@ -251,10 +228,11 @@ def test_digests_receipts_and_salvage_name_exactly_the_records_that_are_gone_and
         assert len(incident.after[partition]) == REFILLED[partition]
 
     digests = commands.digest(status=1)
-    found = named(digests["findings"], "kind")
-    assert (found, digests["not_compared"]) == incident.of_leaves()
-    whole = {one for one in found if one[1] == 0}  # there the log was cut between leaves
-    assert whole == {one for one in incident.named if one[1] == 0}
+    assert named(digests["findings"], "kind") == incident.named
+    assert {(one["partition"], one["cut_at"]) for one in digests["findings"]} == set(enumerate(HELD))
+    assert digests["not_compared"] == sum(held % LEAF for held in HELD), (
+        "records just before a cut, in leaves that differ"
+    )
     assert digests["unknown"] == []
 
     folder = tmp_path / "receipts"
