@@ -116,7 +116,6 @@ ONLINE: Final[list[Mutation]] = [
         ),
         ("offset < hidden or stream.mode in UNORDERED:", "offset < hidden:"),
         ("if first.isolation != READ_COMMITTED else offset", "if False else offset"),
-        ("hidden is None or offset < hidden or stream", "hidden is None or stream"),
         (" and timeline.epoch_read(scope, topic.name, log.partition, epoch):", ":"),
         ("        _passed_unplaced(scope, probes.part(x, y), first)\n", "        pass\n"),
         ("        log.promised.add(first.offset + x - a, first.offset + y - a)\n", ""),
@@ -512,7 +511,6 @@ ONLINE: Final[list[Mutation]] = [
         ("    topic.free_tags.append(stream.tag)\n", ""),
         (".mode == mode and (mode not in FENCED or stream.unplaced):", ".mode == mode:"),
         ("stream.mode == mode and (mode not in FENCED or", "(stream.mode not in FENCED or"),
-        ("(mode not in FENCED or stream.unplaced):", "mode not in FENCED:"),
         ("retired.setdefault(tag, Retired(scope.state.ordinal))", "retired[tag] = Retired(scope.state.ordinal)"),
         ("asked_ordinal >= one.ordinal", "True"),
         ("if (log.retired[tag].end or 0) <= read]", "]"),
@@ -521,6 +519,11 @@ ONLINE: Final[list[Mutation]] = [
         ("read = min(passed.values(), default=-1)", "read = max(passed.values(), default=-1)"),
         ("            if not any(known):\n", "            if True:\n"),
         ("(stream.open, stream.acked", "(stream.acked"),
+    ),
+    *mutations(
+        _RULES + "generations.py",
+        ((f"{_HERE}tracker_modes.py",),),
+        ("(mode not in FENCED or stream.unplaced):", "mode not in FENCED:"),
     ),
     *mutations(
         _RULES + "losses/log_end.py",

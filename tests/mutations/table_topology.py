@@ -399,7 +399,6 @@ TOPOLOGY: Final[list[Mutation]] = [
         ("stall.said is None and stall.watched_ns >= LIMIT_NS", "stall.watched_ns >= LIMIT_NS"),
         ("offset if offset >= 0 else None)", "offset)"),
         ("        if stall.said is None:\n            del", "        if True:\n            del"),
-        ("            del stalls[key]\n", "            pass\n"),
         ("        stall.last_ns = min(stall.last_ns, now)\n", ""),
         ("    if not any(word in code for word in REFUSALS):\n        return\n", ""),
         ("or first.sent_at_ns is None or first.at_ns - first.sent_at_ns > LIMIT_NS:", "or first.sent_at_ns is None:"),
