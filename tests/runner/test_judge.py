@@ -253,6 +253,7 @@ def test_what_was_found_goes_to_the_flusher_and_only_what_is_to_be_done_to_the_r
 def test_each_reason_to_act_is_told_to_the_runner(bench: Bench) -> None:
     judge = bench.judge()
     reasons = [Findings(renewed=["t"]), Findings(unknown_producers=[7]), Findings(stopped="another cluster"),
+               Findings(urgent=True),
                Findings(rereads=[RereadRequest(1, "t", 0, "read_committed", 0, 1, "confirm")])]  # fmt: skip
     for findings in reasons:
         judge._deliver(findings)

@@ -264,6 +264,9 @@ def test_what_is_delivered_and_not_yet_followed_by_a_view_is_kept(
         assert run.flusher.flush()
         assert run.flusher.undelivered() == run.flusher.unended() == []
         assert run.flusher.shown == 2
+        run.flusher.ended([said])
+        assert run.flusher.flush()
+        assert run.flusher.unended() == [], "the view after it tells that it ended"
 
 
 def of(directory: Path) -> Settings:

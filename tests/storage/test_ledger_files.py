@@ -318,6 +318,43 @@ def test_a_damaged_segment_is_replaced_durably(tmp_path: Path) -> None:
     assert directories == [False, True, True]
 
 
+def test_on_a_full_disk_a_torn_tail_is_cut_in_place_and_a_damaged_segment_is_not(tmp_path: Path) -> None:
+    """The file that was set aside is the same one, by another name."""
+
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    (path,) = segments(tmp_path)
+    size = path.stat().st_size
+    with path.open("ab") as file:
+        file.write(FRAME[:-1])
+    with Ledger(tmp_path, disk=disk_with(replace=full)) as ledger:
+        ledger.recover()
+    assert path.stat().st_size == size
+    flip(path, size - 1)
+    content = path.read_bytes()
+    with (
+        Ledger(tmp_path, disk=disk_with(replace=full)) as ledger,
+        pytest.raises(LedgerError, match="No space left on device"),
+    ):
+        ledger.recover()
+    assert path.with_name(path.name + ".damaged").read_bytes() == content
+
+
+def test_that_a_segment_without_its_header_is_gone_is_durable(tmp_path: Path) -> None:
+    *_, last = restarts(tmp_path, 2)
+    flip(last, 0)
+    gone: list[bool] = []
+
+    def fsync(descriptor: int) -> None:
+        gone.append(not last.exists())
+        os.fsync(descriptor)
+
+    with Ledger(tmp_path, disk=disk_with(fsync=fsync)) as ledger:
+        ledger.recover()
+    assert gone == [True]
+
+
 def test_a_ledger_keeps_its_name_though_its_last_segment_is_damaged(tmp_path: Path) -> None:
     paths = restarts(tmp_path, 2)
     with Ledger(tmp_path) as ledger:

@@ -57,6 +57,18 @@ def test_only_what_was_promised_before_an_election_is_evidence_of_it() -> None:
         assert [v.offset for v in said(c)] == offsets
 
 
+def test_what_was_lost_by_itself_is_no_evidence_until_something_shows_a_cut() -> None:
+    c = suspected()
+    _, log = c.tracker._scope.place("orders", 0)
+    log.lost_offsets.add(5, 6)
+    find(c, "lost-write", 5)
+    c.rounds(15)
+    assert said(c) == []
+    log.low_end = 5
+    c.round()
+    assert [v.offset for v in said(c)] == [5]
+
+
 def test_what_a_producer_without_idempotence_lost_is_no_evidence() -> None:
     c = suspected()
     find(c, "lost-write", 5, mode="plain")

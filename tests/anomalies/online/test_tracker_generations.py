@@ -357,7 +357,7 @@ def test_a_generation_is_remembered_while_the_log_ends_below_who_was_to_read_it(
 
 def test_a_generation_is_remembered_while_a_part_of_the_log_is_to_be_read_again() -> None:
     bench = cut(7)
-    bench.poll(RU)
+    bench.poll()
     bench.round()
     assert (77, 2, 0) in bench.tracker.state.topics[PROBES].index
 

@@ -8,6 +8,8 @@ import pytest
 
 from canary import facts as f
 from canary.anomalies.online.gauges import suspects
+from canary.anomalies.online.log import Log
+from canary.anomalies.online.sets.intervals import IntervalSet
 from tests.support.bench import PRODUCER, RC, RU, TOPIC, Bench
 
 if TYPE_CHECKING:
@@ -186,6 +188,13 @@ def test_the_last_ones_before_a_change_of_leader_were_cut_off_only_if_their_plac
     lose(bench, 8, 9, instead=beside)
     cut = [("truncation", 8, -1)] * len(beside)
     assert bench.found() == [("lost-write", 8, 8), ("lost-write", 9, 9), *cut]
+
+
+def test_what_was_written_after_the_change_of_leader_was_not_cut_off_by_it() -> None:
+    for end, cut in ((5, None), (6, 5)):
+        log = Log(0, lost_offsets=IntervalSet.of([(5, 6)]), given_again=IntervalSet.of([(5, 6)]))
+        log.ends_before_epochs.append(end)
+        assert log.cut_at == cut
 
 
 def test_an_offset_that_was_given_again_where_nothing_was_promised_shows_no_cut_of_what_is_lost_below() -> None:

@@ -146,3 +146,12 @@ def test_what_a_lone_leader_acknowledged_and_a_cut_destroyed_was_before_nothing(
     bench.settle()
     assert bench.found("reorder", "nonmonotonic-send") == []
     assert [identity for _, _, identity in bench.found("lost-write")] == [0, 1, 2, 3]
+
+
+def test_what_a_process_that_ended_had_under_way_may_land_at_any_later_time() -> None:
+    bench = Bench()
+    bench.write(3)
+    (sequence,) = bench.send()
+    bench.restart()
+    stream = next(one for one in bench.tracker.state.topics[TOPIC].streams if not one.live)
+    assert list(stream.indeterminate) == [(sequence, sequence + 1)]
