@@ -42,22 +42,23 @@ def salvage(
             "name the cluster that the broker belonged to in --epochs-from"
         )
     topics = {name: view.topic(name) for name in dict.fromkeys(one.topic for one in directory.replicas)}
-    strangers = {one.topic: why for one in directory.replicas if (why := _stranger(one, topics[one.topic]))}
+    strangers = {one: why for one in directory.replicas if (why := _stranger(one, topics[one.topic]))}
     if strangers and not any_topic_id:
+        reasons = dict.fromkeys((one.topic, why) for one, why in strangers.items())
         raise UserError(
-            "; ".join(f"topic {name} in cluster {view.name}: {why}" for name, why in strangers.items())
+            "; ".join(f"topic {name} in cluster {view.name}: {why}" for name, why in reasons)
             + ". Nothing of it is in the cluster: leave it out (--topic), or salvage all of it (--any-topic-id)"
         )
     found, unknown = [], []
     for number, replica in enumerate(directory.replicas, 1):
         try:
-            log = _log(view, replica, topics[replica.topic], same=replica.topic not in strangers)
+            log = _log(view, replica, topics[replica.topic], same=replica not in strangers)
             one = Partition(replica, log, wanted, show).salvage(out)
         except UnknownError as error:
             unknown.append({"topic": replica.topic, "partition": replica.partition, "reason": str(error)})
             continue
-        if replica.topic in strangers:
-            one.notes.append(f"the topic: {strangers[replica.topic]}; all that committed is taken")
+        if replica in strangers:
+            one.notes.append(f"the topic: {strangers[replica]}; all that committed is taken")
         found.append(one)
         show("partitions", number, len(directory.replicas))
     document = _manifest(view, cluster_id, directory, topics, found, wanted) | {"unknown": unknown}
@@ -70,9 +71,11 @@ def _stranger(replica: Replica, topic: Topic | None) -> str:
     """Return why the cluster's topic is not the directory's; "": it is, as far as one can tell."""
     if topic is None:
         return _NO_TOPIC
-    if None in {replica.topic_id, topic.topic_id} or replica.topic_id == topic.topic_id:
-        return ""
-    return f"it was made again (topic id {topic.topic_id}, in the directory {replica.topic_id})"
+    if None not in {replica.topic_id, topic.topic_id} and replica.topic_id != topic.topic_id:
+        return f"it was made again (topic id {topic.topic_id}, in the directory {replica.topic_id})"
+    if replica.partition >= topic.partitions:  # a topic never has fewer than it had
+        return f"it has {topic.partitions} partitions, and {replica.name} is none of them: it was made again"
+    return ""
 
 
 def _log(view: ClusterView, replica: Replica, topic: Topic | None, *, same: bool) -> PartitionLog:

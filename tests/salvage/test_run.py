@@ -13,6 +13,7 @@ from canary.salvage.cluster import ClusterView, Topic, UnknownError
 from canary.salvage.directory import opened
 from canary.salvage.salvaged import manifest_of
 from canary.salvage.salvaging import Wanted
+from canary.wire.epochs import Boundaries, Boundary
 from canary.wire.errors import WireError
 from tests.salvage.logs import Memory, batch, folder
 
@@ -76,6 +77,39 @@ def test_a_topic_that_was_deleted_or_made_again_is_refused_unless_that_is_asked_
         document = salvaged(view, data, None, topic, any_topic_id=True)
         assert document["total"]["salvaged"] == 3
         assert any(note.startswith("the topic: ") for note in document["partitions"][0]["notes"])
+
+
+def test_of_a_topic_that_was_made_again_the_partitions_that_the_cluster_has_are_no_strangers(data: Path) -> None:
+    other = data / "t-1"
+    (data / "t-0").rename(other)
+    (other / "partition.metadata").write_text("version: 0\ntopic_id: OLD\n")
+    (folder(data, LOG, topic="t") / "partition.metadata").write_text("version: 0\ntopic_id: ID\n")
+    document = salvaged(View(), data, None, "t", any_topic_id=True)
+    assert [one["counts"]["salvaged"] for one in document["partitions"]] == [1, 3]
+
+
+def test_a_partition_that_the_topic_does_not_have_is_not_taken_for_one_that_lost_everything(data: Path) -> None:
+    (data / "t-0").rename(data / "t-7")
+    (data / "t-7" / "partition.metadata").unlink()
+    with pytest.raises(UserError, match="topic t in cluster prod: it has 1 partitions, and t-7 is none of them"):
+        salvaged(View(), data, None, "t")
+    assert salvaged(View(), data, None, "t", any_topic_id=True)["total"]["salvaged"] == 3
+
+
+def test_what_retention_removes_while_the_cluster_is_asked_is_expired_and_not_gone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    view, starts = ClusterView("prod", None, None), [0]
+
+    def epochs(_place: object) -> Boundaries:
+        starts.append(50)
+        return Boundaries((Boundary(1, starts[-1]),), 100, whole=True)
+
+    monkeypatch.setattr(view, "_leader", lambda *_: 1)
+    monkeypatch.setattr(view, "_start", lambda _place: starts[-1])
+    monkeypatch.setattr(view, "_boundaries", epochs)
+    held = view.log(Topic("t", "ID", 1), 0).holdings
+    assert [held.fate(offset, 1) for offset in (0, 49, 50, 99, 100)] == ["expired"] * 2 + ["held"] * 2 + ["gone"]
 
 
 def test_a_directory_of_another_cluster_is_refused(data: Path) -> None:
