@@ -12,6 +12,7 @@ from canary.salvage.counts import FORMAT, Counts, Found
 from canary.salvage.directory import LogDirectory, Replica
 from canary.salvage.salvaged import write_manifest
 from canary.salvage.salvaging import Partition, Show, Wanted
+from canary.wire.errors import RecordsError
 
 _NO_TOPIC: Final = "no such topic"
 
@@ -54,11 +55,15 @@ def salvage(
         try:
             log = _log(view, replica, topics[replica.topic], same=replica not in strangers)
             one = Partition(replica, log, wanted, show).salvage(out)
-        except UnknownError as error:
+        except (
+            UnknownError,
+            RecordsError,
+        ) as error:  # what cannot be read of the directory is damage: it is the cluster's
             unknown.append({"topic": replica.topic, "partition": replica.partition, "reason": str(error)})
             continue
         if replica in strangers:
             one.notes.append(f"the topic: {strangers[replica]}; all that committed is taken")
+        directory.refuse_if_running()  # one that was started meanwhile has cut what was read
         found.append(one)
         show("partitions", number, len(directory.replicas))
     document = _manifest(view, cluster_id, directory, topics, found, wanted) | {"unknown": unknown}
@@ -107,6 +112,7 @@ def _manifest(
         "at": dt.datetime.now(dt.UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z"),
         "log_dir": str(directory.path),
         "broker": directory.broker,
+        "set_aside": list(directory.set_aside),
         "cluster": view.name,
         "cluster_id": cluster_id,
         "options": asdict(wanted),
