@@ -100,10 +100,10 @@ class ClusterView:
         """Return the log of a partition as it is now; not the ``same`` topic: it holds nothing of what is asked for."""
         place = TopicPartition(topic.name, partition)
         self._again(lambda: self._leader(topic.name, partition), f"leader of {topic.name}:{partition}")
-        start = self._offset(place, OffsetSpec.earliest()).offset
         if not same:
-            return PartitionLog(self, topic, partition, NOTHING, start)
+            return PartitionLog(self, topic, partition, NOTHING, self._start(place))
         held = self._again(lambda: self._boundaries(place), f"leader epochs of {topic.name}:{partition}")
+        start = self._start(place)  # last: what retention removes meanwhile is expired, not gone
         starts = [(one.epoch, max(one.start_offset, start)) for one in held.epochs]
         begins = start if held.whole or not starts else max(start, starts[0][1])
         holdings = Holdings(begins, held.end_offset, spans(starts, held.end_offset))
@@ -122,6 +122,9 @@ class ClusterView:
             return found.batches, found.high_watermark
 
         return self._again(ask, f"records of {topic}:{partition} from offset {offset} on")
+
+    def _start(self, place: TopicPartition) -> int:
+        return int(self._offset(place, OffsetSpec.earliest()).offset)
 
     def _boundaries(self, place: TopicPartition) -> Boundaries:
         epoch = self._offset(place, OffsetSpec.latest()).leader_epoch

@@ -17,7 +17,12 @@ from canary.errors import UserError
 from canary.facts.incarnation import one_form
 from canary.salvage.segments import segments
 
-_PARTITION: Final = re.compile(r"(?P<topic>[A-Za-z0-9._-]{1,249})-(?P<partition>\d+)")
+_PARTITION: Final = re.compile(r"(?P<topic>[A-Za-z0-9._-]{1,249})-(?P<partition>0|[1-9][0-9]{0,8})")
+_SET_ASIDE: Final = re.compile(_PARTITION.pattern + r"\.[^.]+-(delete|stray|future)")
+"""A folder that Kafka deletes soon, or fills from another disk."""
+_ESCAPED: Final = re.compile(r"\\(.)")
+"""Java writes the = at the end of a cluster's id as \\=."""
+_SOME: Final = 5
 _LOCK: Final = struct.Struct("hhqqi4x")
 """struct flock of Linux: type, whence, start, length, pid."""
 _INTERNAL: Final = frozenset(
@@ -54,12 +59,39 @@ class Replica:
 
 @dataclass(frozen=True, slots=True)
 class LogDirectory:
-    """What was found; ``cluster_id`` and ``broker`` are None where meta.properties is not there."""
+    """What was found; ``cluster_id`` and ``broker`` are None where meta.properties is not there.
+
+    Attributes:
+        root: the log.dir: ``path``, or where that is one partition's folder, its parent.
+        set_aside: names of folders that were not read, which end with -delete, -stray or -future.
+    """
 
     path: Path
+    root: Path
     replicas: tuple[Replica, ...]
     cluster_id: str | None
     broker: int | None
+    set_aside: tuple[str, ...]
+
+    def refuse_if_running(self) -> None:
+        """Refuse a directory whose lock is held: its broker runs, and cuts and deletes what is read.
+
+        Raises:
+            UserError: it is.
+        """
+        try:
+            _refuse_if_running(self.root)
+        except OSError as error:
+            raise _unreadable(self.root, error) from error
+
+    def refuse_to_hold(self, out: Path) -> None:
+        """Refuse to write into a broker's log.dir: Kafka does not start with a folder in it that is no partition's.
+
+        Raises:
+            UserError: ``out`` is in it.
+        """
+        if (self.root / "meta.properties").is_file() and out.resolve().is_relative_to(self.root):
+            raise UserError(f"--out {out} is in the log.dir {self.root}, to which nothing is written; name another one")
 
 
 def opened(path: Path, topics: Collection[str] = (), partitions: Collection[int] = ()) -> LogDirectory:
@@ -73,23 +105,44 @@ def opened(path: Path, topics: Collection[str] = (), partitions: Collection[int]
         single = _PARTITION.fullmatch(path.name) is not None and bool(segments(path))
         root = path.parent if single else path
         _refuse_if_running(root)
-        found = [_replica(one) for one in ([path] if single else sorted(path.iterdir())) if _holds_a_log(one)]
+        folders = [path] if single else sorted(path.iterdir())
+        found = [_replica(one) for one in folders if _holds_a_log(one)]
         meta = _properties(root / "meta.properties")
     except OSError as error:
-        raise UserError(f"--log-dir {path}: {error.strerror}") from error
+        raise _unreadable(path, error) from error
     wanted = [
         one
         for one in found
-        if (one.topic in topics or (not topics and one.topic not in _INTERNAL))
+        if (one.topic in topics or (not topics and (single or one.topic not in _INTERNAL)))
         and (not partitions or one.partition in partitions)
     ]
     missing = sorted(set(topics) - {one.topic for one in wanted})
     if missing or not wanted:
-        what = f"no log of {', '.join(missing)}" if missing else "no folder TOPIC-PARTITION with a log"
+        if missing:
+            what = f"no log of {', '.join(missing)}"
+        elif found:
+            what = (
+                f"nothing but {', '.join(one.name for one in found[:_SOME])}, which --topic and --partition leave out"
+            )
+        else:
+            what = "no folder TOPIC-PARTITION with a log"
         raise UserError(f"--log-dir {path}: {what}; name a broker's log.dir, or one partition's folder in it")
-    broker = meta.get("node.id") or meta.get("broker.id")
+    broker = meta.get("node.id") or meta.get("broker.id") or ""
     ordered = sorted(wanted, key=lambda one: (one.topic, one.partition))
-    return LogDirectory(path, tuple(ordered), meta.get("cluster.id"), int(broker) if broker else None)
+    aside = (one.name for one in folders if _SET_ASIDE.fullmatch(one.name))
+    return LogDirectory(
+        path,
+        root,
+        tuple(ordered),
+        meta.get("cluster.id"),
+        int(broker) if broker.isdecimal() else None,
+        tuple(aside),
+    )
+
+
+def _unreadable(path: Path, error: OSError) -> UserError:
+    within = f" ({error.filename})" if error.filename not in {None, str(path)} else ""
+    return UserError(f"--log-dir {path}: {error.strerror}{within}")
 
 
 def _holds_a_log(path: Path) -> bool:
@@ -109,7 +162,11 @@ def _properties(path: Path, separator: str = "=") -> dict[str, str]:
     if not path.is_file():
         return {}
     lines = (line.partition(separator) for line in path.read_text("utf-8", "replace").splitlines())
-    return {name.strip(): value.strip() for name, found, value in lines if found and not name.startswith("#")}
+    return {
+        name.strip(): _ESCAPED.sub(r"\1", value.strip())
+        for name, found, value in lines
+        if found and not name.startswith("#")
+    }
 
 
 def _checkpointed(path: Path) -> tuple[tuple[int, int], ...]:
@@ -124,11 +181,6 @@ def _checkpointed(path: Path) -> tuple[tuple[int, int], ...]:
 
 
 def _refuse_if_running(root: Path) -> None:
-    """Refuse a directory whose lock is held: its broker runs, and cuts and deletes what would be read.
-
-    Raises:
-        UserError: it is.
-    """
     lock = root / ".lock"
     if not lock.is_file():
         return

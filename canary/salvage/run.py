@@ -12,6 +12,7 @@ from canary.salvage.counts import FORMAT, Counts, Found
 from canary.salvage.directory import LogDirectory, Replica
 from canary.salvage.salvaged import write_manifest
 from canary.salvage.salvaging import Partition, Show, Wanted
+from canary.wire.errors import RecordsError
 
 _NO_TOPIC: Final = "no such topic"
 
@@ -42,22 +43,27 @@ def salvage(
             "name the cluster that the broker belonged to in --epochs-from"
         )
     topics = {name: view.topic(name) for name in dict.fromkeys(one.topic for one in directory.replicas)}
-    strangers = {one.topic: why for one in directory.replicas if (why := _stranger(one, topics[one.topic]))}
+    strangers = {one: why for one in directory.replicas if (why := _stranger(one, topics[one.topic]))}
     if strangers and not any_topic_id:
+        reasons = dict.fromkeys((one.topic, why) for one, why in strangers.items())
         raise UserError(
-            "; ".join(f"topic {name} in cluster {view.name}: {why}" for name, why in strangers.items())
+            "; ".join(f"topic {name} in cluster {view.name}: {why}" for name, why in reasons)
             + ". Nothing of it is in the cluster: leave it out (--topic), or salvage all of it (--any-topic-id)"
         )
     found, unknown = [], []
     for number, replica in enumerate(directory.replicas, 1):
         try:
-            log = _log(view, replica, topics[replica.topic], same=replica.topic not in strangers)
+            log = _log(view, replica, topics[replica.topic], same=replica not in strangers)
             one = Partition(replica, log, wanted, show).salvage(out)
-        except UnknownError as error:
+        except (
+            UnknownError,
+            RecordsError,
+        ) as error:  # what cannot be read of the directory is damage: it is the cluster's
             unknown.append({"topic": replica.topic, "partition": replica.partition, "reason": str(error)})
             continue
-        if replica.topic in strangers:
-            one.notes.append(f"the topic: {strangers[replica.topic]}; all that committed is taken")
+        if replica in strangers:
+            one.notes.append(f"the topic: {strangers[replica]}; all that committed is taken")
+        directory.refuse_if_running()  # one that was started meanwhile has cut what was read
         found.append(one)
         show("partitions", number, len(directory.replicas))
     document = _manifest(view, cluster_id, directory, topics, found, wanted) | {"unknown": unknown}
@@ -70,9 +76,11 @@ def _stranger(replica: Replica, topic: Topic | None) -> str:
     """Return why the cluster's topic is not the directory's; "": it is, as far as one can tell."""
     if topic is None:
         return _NO_TOPIC
-    if None in {replica.topic_id, topic.topic_id} or replica.topic_id == topic.topic_id:
-        return ""
-    return f"it was made again (topic id {topic.topic_id}, in the directory {replica.topic_id})"
+    if None not in {replica.topic_id, topic.topic_id} and replica.topic_id != topic.topic_id:
+        return f"it was made again (topic id {topic.topic_id}, in the directory {replica.topic_id})"
+    if replica.partition >= topic.partitions:  # a topic never has fewer than it had
+        return f"it has {topic.partitions} partitions, and {replica.name} is none of them: it was made again"
+    return ""
 
 
 def _log(view: ClusterView, replica: Replica, topic: Topic | None, *, same: bool) -> PartitionLog:
@@ -104,6 +112,7 @@ def _manifest(
         "at": dt.datetime.now(dt.UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z"),
         "log_dir": str(directory.path),
         "broker": directory.broker,
+        "set_aside": list(directory.set_aside),
         "cluster": view.name,
         "cluster_id": cluster_id,
         "options": asdict(wanted),

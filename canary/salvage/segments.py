@@ -6,14 +6,17 @@ batch is where a header makes sense and the CRC is right.
 """
 
 import mmap
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
 
+from canary.errors import UserError
 from canary.wire.errors import RecordsError
 from canary.wire.records import Batch, batches
 
+_NAME: Final = re.compile(r"[0-9]{20}\.log")
 _LENGTH_AT: Final = 8
 _PREFIX: Final = 12
 _MAGIC_AT: Final = 16
@@ -44,8 +47,12 @@ class Damage:
 
 
 def segments(directory: Path) -> list[Path]:
-    """Return a partition's segments, the oldest first."""
-    return sorted(directory.glob("[0-9]*.log"))
+    """Return a partition's segments, the oldest first.
+
+    Raises:
+        OSError: the directory cannot be read; ``glob`` would find nothing in it.
+    """
+    return sorted(one for one in directory.iterdir() if _NAME.fullmatch(one.name))
 
 
 def scan(files: Sequence[Path], *, checked_from: int | None) -> Iterator[tuple[Path, Batch | Damage]]:
@@ -54,14 +61,20 @@ def scan(files: Sequence[Path], *, checked_from: int | None) -> Iterator[tuple[P
     Args:
         files: the segments, the oldest first.
         checked_from: the CRC of batches with this offset or a later one is checked; None: of none.
+
+    Raises:
+        UserError: a segment cannot be read.
     """
     expected = 0
     for path in files:
         expected = max(expected, int(path.stem))
-        if path.stat().st_size == 0:
-            continue
-        with path.open("rb") as file:
-            data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)  # unmapped with its last batch
+        try:
+            if path.stat().st_size == 0:
+                continue
+            with path.open("rb") as file:
+                data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)  # unmapped with its last batch
+        except OSError as error:
+            raise UserError(f"{path} cannot be read: {error.strerror}") from error
         for one in _Segment(path.name, data, checked_from).read(expected):
             yield path, one
             if isinstance(one, Batch):

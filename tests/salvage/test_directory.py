@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import errno
+import os
+import shutil
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from canary.errors import UserError
 from canary.salvage.directory import opened
+from canary.salvage.segments import scan, segments
 from tests.salvage.logs import batch, folder
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 LOG = [batch(0, 1, b"a1")]
 HOLDS = """
@@ -56,9 +58,71 @@ def test_a_torn_checkpoint_is_none(data: Path) -> None:
     assert opened(data, ["orders"]).replicas[0].epochs == ()
 
 
+def test_a_folder_of_kafkas_own_is_taken_where_it_is_named_itself(data: Path) -> None:
+    assert [one.name for one in opened(data / "__consumer_offsets-0").replicas] == ["__consumer_offsets-0"]
+
+
+def test_folders_that_kafka_has_set_aside_are_named(data: Path) -> None:
+    for end in ("stray", "future", "backup"):
+        folder(data, LOG, topic="x")
+        (data / "x-0").rename(data / f"x-0.0123456789abcdef-{end}")
+    found = opened(data)
+    assert [one.partition(".")[2] for one in found.set_aside] == [
+        f"0123456789abcdef-{end}" for end in ("delete", "future", "stray")
+    ]
+    assert {one.topic for one in found.replicas} == {"a-b-7", "orders"}
+
+
+def test_names_that_kafka_gives_to_nothing_are_no_partitions_and_no_segments(data: Path) -> None:
+    for name in ("orders-00", "orders-20261128093000", "orders-\u0663"):
+        shutil.copytree(data / "orders-0", data / name)
+    (data / "orders-0" / "0-backup.log").write_bytes(b"x")
+    (found,) = opened(data, ["orders"]).replicas
+    assert found.name == "orders-0"
+    assert [one.name for one in segments(found.path)] == [f"{0:020d}.log"]
+
+
+def test_what_java_escapes_and_a_broker_that_is_no_number(data: Path) -> None:
+    (data / "meta.properties").write_text("cluster.id=ciWo7IWazngRchmPES6q5A\\=\\=\nnode.id=x\n")
+    found = opened(data)
+    assert (found.cluster_id, found.broker) == ("ciWo7IWazngRchmPES6q5A==", None)
+
+
+@pytest.mark.parametrize("denied", ["orders-0", f"orders-0/{0:020d}.log"])
+def test_what_may_not_be_read_is_said_and_not_passed_over(
+    data: Path, monkeypatch: pytest.MonkeyPatch, denied: str
+) -> None:
+    def refuses(listing: Any) -> Any:
+        def of(path: Any, *more: Any, **named: Any) -> Any:
+            if Path(path) == data / denied:
+                raise PermissionError(errno.EACCES, "Permission denied", str(path))
+            return listing(path, *more, **named)
+
+        return of
+
+    for name in ("listdir", "scandir"):  # not by its mode: root may read everything
+        monkeypatch.setattr(os, name, refuses(getattr(os, name)))
+    monkeypatch.setattr(Path, "open", refuses(Path.open))
+    with pytest.raises(UserError, match=f"Permission denied.*{denied}|{denied} cannot be read: Permission denied"):
+        list(scan(segments(opened(data).replicas[1].path), checked_from=None))
+
+
+def test_nothing_is_written_into_a_log_dir_where_kafka_would_not_start_again(data: Path, tmp_path: Path) -> None:
+    for found in (opened(data), opened(data / "orders-0")):
+        with pytest.raises(UserError, match=r"--out .* is in the log.dir"):
+            found.refuse_to_hold(data / "orders-0" / ".." / "salvaged")
+        found.refuse_to_hold(tmp_path.parent / "salvaged")
+    (data / "meta.properties").unlink()  # some copied folders
+    opened(data).refuse_to_hold(data / "salvaged")
+
+
 def test_what_is_not_there_is_said(data: Path, tmp_path: Path) -> None:
-    for path, topics, partitions in ((data / "empty-0", (), ()), (data, ["payments"], ()), (data, (), [9])):
-        with pytest.raises(UserError, match=r"--log-dir .*no (log of payments|folder TOPIC-PARTITION)"):
+    for path, topics, partitions, said in (
+        (data / "empty-0", (), (), "no folder TOPIC-PARTITION with a log"),
+        (data, ["payments"], (), "no log of payments"),
+        (data, (), [9], "nothing but __consumer_offsets-0, a-b-7-0, orders-0, which --topic and --partition leave out"),
+    ):
+        with pytest.raises(UserError, match=f"--log-dir .*{said}"):
             opened(path, topics, partitions)
     with pytest.raises(UserError, match="No such file"):
         opened(tmp_path / "nowhere")
@@ -67,13 +131,16 @@ def test_what_is_not_there_is_said(data: Path, tmp_path: Path) -> None:
 def test_a_directory_whose_broker_runs_is_refused_and_a_lock_that_nobody_holds_is_nothing(data: Path) -> None:
     lock = data / ".lock"
     lock.touch()
-    assert opened(data).replicas
+    before = opened(data)
+    assert before.replicas
     with subprocess.Popen([sys.executable, "-c", HOLDS, lock], stdin=-1, stdout=-1, text=True) as holder:
         assert holder.stdout is not None
         assert holder.stdout.readline() == "held\n"
         for path in (data, data / "orders-0"):
             with pytest.raises(UserError, match=r"a broker runs on it .*copy the directory"):
                 opened(path)
+            with pytest.raises(UserError, match="a broker runs on it"):
+                before.refuse_if_running()
         holder.communicate("\n")
     assert opened(data).replicas
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -12,14 +13,18 @@ from canary.errors import UserError
 from canary.salvage import cluster, run
 from canary.salvage.cluster import ClusterView, PartitionLog, Topic, UnknownError
 from canary.salvage.directory import opened
-from canary.salvage.salvaged import manifest_of
+from canary.salvage.salvaged import made, manifest_of
 from canary.salvage.salvaging import Wanted
+from canary.wire.epochs import Boundaries, Boundary
 from canary.wire.errors import WireError
 from canary.wire.fetch import Fetched
 from tests.salvage.logs import Memory, batch, folder
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
+
+    from canary.wire.records import Batch
 
 LOG = [batch(0, 1, b"a1", b"b1"), batch(2, 2, b"c1")]
 
@@ -78,6 +83,74 @@ def test_a_topic_that_was_deleted_or_made_again_is_refused_unless_that_is_asked_
         document = salvaged(view, data, None, topic, any_topic_id=True)
         assert document["total"]["salvaged"] == 3
         assert any(note.startswith("the topic: ") for note in document["partitions"][0]["notes"])
+
+
+def test_of_a_topic_that_was_made_again_the_partitions_that_the_cluster_has_are_no_strangers(data: Path) -> None:
+    other = data / "t-1"
+    (data / "t-0").rename(other)
+    (other / "partition.metadata").write_text("version: 0\ntopic_id: OLD\n")
+    (folder(data, LOG, topic="t") / "partition.metadata").write_text("version: 0\ntopic_id: ID\n")
+    document = salvaged(View(), data, None, "t", any_topic_id=True)
+    assert [one["counts"]["salvaged"] for one in document["partitions"]] == [1, 3]
+
+
+def test_a_partition_that_the_topic_does_not_have_is_not_taken_for_one_that_lost_everything(data: Path) -> None:
+    (data / "t-0").rename(data / "t-7")
+    (data / "t-7" / "partition.metadata").unlink()
+    with pytest.raises(UserError, match="topic t in cluster prod: it has 1 partitions, and t-7 is none of them"):
+        salvaged(View(), data, None, "t")
+    assert salvaged(View(), data, None, "t", any_topic_id=True)["total"]["salvaged"] == 3
+
+
+def test_a_broker_that_starts_meanwhile_ends_it(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    out = made(tmp_path / "out")
+    running: list[Path] = []
+
+    class Starts(View):
+        def log(self, topic: Topic, partition: int, *, same: bool) -> Any:
+            monkeypatch.setattr("canary.salvage.directory._refuse_if_running", refuse)
+            return super().log(topic, partition, same=same)
+
+    def refuse(root: Path) -> None:
+        running.append(root)
+        raise UserError("a broker runs on it")
+
+    with pytest.raises(UserError, match="a broker runs on it"):
+        salvaged(Starts(), data, out, "t")
+    assert running == [data]
+    assert not (out / "manifest.json").exists()
+
+
+def test_a_batch_of_the_cluster_that_cannot_be_read_makes_its_partition_unknown(data: Path, tmp_path: Path) -> None:
+    class Damaged(Memory):
+        def batches(self, start: int) -> Iterator[Batch]:
+            for one in super().batches(start):
+                yield replace(one, crc=one.crc ^ 1)
+
+    class Broken(View):
+        def log(self, topic: Topic, partition: int, *, same: bool) -> Any:
+            log = super().log(topic, partition, same=same)
+            return Damaged([*log.told, batch(2, 3, b"c2")])
+
+    document = salvaged(Broken(), data, made(tmp_path / "out"), "t")
+    assert document["partitions"] == []
+    assert "the CRC of the batch of offset 2 is wrong" in document["unknown"][0]["reason"]
+
+
+def test_what_retention_removes_while_the_cluster_is_asked_is_expired_and_not_gone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    view, starts = ClusterView("prod", None, None), [0]
+
+    def epochs(_place: object) -> Boundaries:
+        starts.append(50)
+        return Boundaries((Boundary(1, starts[-1]),), 100, whole=True)
+
+    monkeypatch.setattr(view, "_leader", lambda *_: 1)
+    monkeypatch.setattr(view, "_start", lambda _place: starts[-1])
+    monkeypatch.setattr(view, "_boundaries", epochs)
+    held = view.log(Topic("t", "ID", 1), 0).holdings
+    assert [held.fate(offset, 1) for offset in (0, 49, 50, 99, 100)] == ["expired"] * 2 + ["held"] * 2 + ["gone"]
 
 
 def test_a_directory_of_another_cluster_is_refused(data: Path) -> None:

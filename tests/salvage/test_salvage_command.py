@@ -96,7 +96,16 @@ def test_people_are_told_what_is_unknown_damaged_and_undecided(capsys: pytest.Ca
         "notes": ["[a] note"],
     }
     unknown = {"topic": "orders", "partition": 1, "reason": "no leader"}
-    _print({"options": {"verify": False}, "partitions": [entry], "total": {}, "unknown": [unknown]}, None)
+    _print(
+        {
+            "options": {"verify": False},
+            "partitions": [entry],
+            "total": {},
+            "unknown": [unknown],
+            "set_aside": ["x-0.1-stray"],
+        },
+        None,
+    )
     said = capsys.readouterr().out
     for words in (
         "unknown",
@@ -105,6 +114,7 @@ def test_people_are_told_what_is_unknown_damaged_and_undecided(capsys: pytest.Ca
         "orders-0: transaction of producer 5 from offset 6 on: undecided; the cluster says commit at 12",
         "orders-0: [a] note",
         "orders-1: UNKNOWN what is gone: no leader",
+        "x-0.1-stray was not read",
         "Nothing was written.",
     ):
         assert words in said

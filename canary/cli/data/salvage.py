@@ -102,6 +102,8 @@ def _salvaged(
     settings = session.load_settings()
     cluster = session.with_address(settings, session.cluster_named(settings, name))
     directory = opened(*source)
+    if out is not None:
+        directory.refuse_to_hold(out)
     to = None if out is None else made(out)
     with ended_by_sigterm(), _asking(cluster) as view, progress.shown() as show:
         return run.salvage(view, directory, wanted, to, any_topic_id=any_topic_id, show=show)
@@ -267,6 +269,8 @@ def _number(count: int | None) -> str:
 def _remarks(document: dict[str, Any]) -> Iterator[str]:
     for one in document["unknown"]:
         yield f"{one['topic']}-{one['partition']}: UNKNOWN what is gone: {one['reason']}"
+    for name in document["set_aside"]:
+        yield f"{name} was not read: Kafka has set it aside; to read it, name a copy called TOPIC-PARTITION"
     for one in document["partitions"]:
         name = f"{one['topic']}-{one['partition']}"
         for span in one["log"]:
