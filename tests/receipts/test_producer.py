@@ -195,7 +195,7 @@ def test_a_disk_that_is_full_breaks_nothing_and_is_told_of(
     with caplog.at_level(logging.WARNING, "canary_receipts"):
         for count in (3, 20, 3):  # held; more than memory is for; nothing more
             for number in range(count):
-                producer.produce("t", str(number))
+                producer.produce("t", str(number), partition=0)  # they are delivered in their order
             assert not publish(producer)
     full = False
     closed(producer)
