@@ -7,7 +7,7 @@ import os
 import secrets
 import socket
 from array import array
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict
 from datetime import UTC, datetime
@@ -55,10 +55,8 @@ class Files:
         self._began = datetime.now(UTC)
         self._sequence = 0
 
-    def publish(
-        self, rows: Rows, topics: Sequence[str], counts: Counts, topic_ids: dict[str, str | None], *, closed: bool
-    ) -> None:
-        """Write a file that appears whole; a row's topic is a place in ``topics``.
+    def publish(self, rows: Rows, topics: Sequence[str], counts: Counts, known: Mapping[str, Any]) -> None:
+        """Write a file that appears whole; a row's topic is a place in ``topics``, ``known`` more of the metadata.
 
         After an error there is no file, and the next one has its number.
 
@@ -78,9 +76,8 @@ class Files:
             "written_at": now.isoformat(),
             "share": 1,
             "per_second": self._per_second,
-            "closed": closed,
             **asdict(counts),
-            "topic_ids": topic_ids,
+            **known,
         }
         data = _parquet(rows, topics, told)
         first = datetime.fromtimestamp(min(rows.acked_ns) / 1e9, UTC) if len(rows) else now
@@ -123,7 +120,7 @@ def _parquet(rows: Rows, topics: Sequence[str], told: dict[str, Any]) -> bytes:
         _column("offset", len(rows), rows.offset),
         _column("timestamp", len(rows), timestamp, _bits(timestamp >= 0)),
         _column("acked_at", len(rows), acked_us),
-        _column("digest", len(rows), rows.digest),
+        _column("digest", len(rows), rows.digest, _bits(np.frombuffer(rows.digested, np.uint8))),
         _column("transactional", len(rows), _bits(np.frombuffer(rows.transactional, np.uint8))),
         _names(array("i", list(rows.in_doubt)), _OUTCOMES),
     )
@@ -158,12 +155,13 @@ def _bits(flags: Any) -> Any:
 
 
 def _synced(folder: Path) -> None:
-    """Make a folder's names durable."""
-    opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(opened)
-    finally:
-        os.close(opened)
+    """Make a folder's names durable, where its file system can: the file is published all the same."""
+    with suppress(OSError):
+        opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(opened)
+        finally:
+            os.close(opened)
 
 
 def _version() -> str:

@@ -16,6 +16,7 @@ class Rows:
     timestamp: array[int] = field(default_factory=lambda: array("q"))
     acked_ns: array[int] = field(default_factory=lambda: array("q"))
     digest: array[int] = field(default_factory=lambda: array("q"))
+    digested: bytearray = field(default_factory=bytearray)
     transactional: bytearray = field(default_factory=bytearray)
     in_doubt: bytearray = field(default_factory=bytearray)
 

@@ -29,28 +29,35 @@ _NONE: Final = "AAAAAAAAAAAAAAAAAAAAAA"
 class TopicIds:
     """Asks for the id of each topic when its first receipt comes, and again before each file: equal, it is known.
 
-    The client is made for the first question, with the producer's own configuration.
+    What could not be written is about the time since the last file that was, however often it is tried. The client is
+    made for the first question, with the producer's own configuration.
     """
 
     def __init__(self, config: Mapping[str, Any]) -> None:
         self._config = {name: value for name, value in config.items() if name not in _NOT_FOR_IT}
         self._client: AdminClient | None = None
         self._asked: dict[str, Future[Any]] = {}
+        self._again: dict[str, Future[Any]] = {}
 
-    def look(self, topic: str) -> None:
-        """Ask for a topic's id; do not wait for the answer."""
-        self._asked |= self._ask([topic])
+    def look(self, topics: Collection[str]) -> None:
+        """Ask for the ids of topics; do not wait for the answer."""
+        self._asked |= self._ask(topics)
 
     def confirmed(self, topics: Collection[str]) -> dict[str, str | None]:
         """Return the ids of topics that are what they were; None for those of which that is not known."""
+        self._again = {}
         if not topics:
             return {}
         again = self._ask(topics)
         deadline = time.monotonic() + _WAIT_S
         now = {topic: _id(future, deadline) for topic, future in again.items()}
-        found = {topic: one if one == _id(self._asked.get(topic), deadline) else None for topic, one in now.items()}
-        self._asked |= again
-        return found
+        self._again = again
+        return {topic: one if one == _id(self._asked.get(topic), deadline) else None for topic, one in now.items()}
+
+    def published(self) -> None:
+        """Take note that the file is written for which ids were confirmed last."""
+        self._asked |= self._again
+        self._again = {}
 
     def close(self) -> None:
         """Let go of the client."""

@@ -45,7 +45,7 @@ def night(
         said = f"Receipts could not be checked; of the records that they are about nothing is known: {why}"
         return {"error": why[:1000], "succeeded_ns": succeeded_ns, "unknown": 1}, [said], 0, 0
     document = findings.document(found)
-    summary = {name: document[name] for name in ("verdicts", "reasons", "coverage", "seconds")}
+    summary = {name: document[name] for name in ("verdicts", "reasons", "unmatched", "coverage", "seconds")}
     log.info("receipts_checked", cluster=cluster[0], **summary["verdicts"])
     summary |= {"succeeded_ns": succeeded_ns if found.unknown else seen[0]}
     summary |= {"records": found.total("present"), "unknown": found.unknown}

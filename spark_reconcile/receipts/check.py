@@ -3,7 +3,8 @@
 Receipts are read first, then ends are asked, so that each promise is older than the end it is judged by. Of the log
 only the offsets between the first and the last receipt of a partition are read; starts are asked again afterwards, and
 what retention can have removed meanwhile is expired. What is not there is read a second time before it is said to be
-lost.
+lost, up to an end that is asked again, too: just after an election a leader may tell a former one, and the higher
+counts. At last topics are asked again: of one that was made anew meanwhile nothing is known.
 
 A record between two others may be missing from a compacted log: it is not judged. Where it is not known whether a log
 is compacted, it is unknown.
@@ -17,14 +18,16 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
+from canary.watching.selection import Selection
 from spark_reconcile.dump.dumping import RANGE, ranges, read_error, read_errors, source
 from spark_reconcile.dump.kafka_bounds import Cluster, Topic
+from spark_reconcile.errors import UnreachableError
 from spark_reconcile.receipts.files import Coverage, look, receipts_of
 from spark_reconcile.tables.columns import ISOLATIONS
 from spark_reconcile.tables.digests import DIGEST
@@ -34,8 +37,9 @@ if TYPE_CHECKING:
 
 VERDICTS: Final = ("present", "lost", "changed", "expired", "compacted", "recreated", "in-doubt", "unknown")
 BAD: Final = ("lost", "changed")
+JUDGED: Final = ("present", *BAD)
 UNKNOWN: Final = {
-    "no-answer": "their partition has no leader, or their topic is gone",
+    "no-answer": "their partition has no leader, or their topic is gone, or was made anew during the check",
     "made-anew": "the topic may have been made anew: neither its id nor an earlier record shows that it is the same",
     "settings": "they are missing within the log, and whether the topic is compacted is not known (DescribeConfigs)",
 }
@@ -75,7 +79,7 @@ _VERDICT: Final = """CASE
     WHEN offset >= end THEN 'lost'
     WHEN compacted IS NULL THEN 'settings'
     ELSE 'lost' END"""
-_SHOWS: Final = """seen AND found = digest AND (timestamp IS NULL OR timestamp = logged)
+_SHOWS: Final = """seen AND found = digest AND timestamp = logged
     AND (made = '' OR topic_id = '' OR made = topic_id)"""
 """Whether a record shows that the log is the one that its receipt is about, so that later receipts are, too."""
 
@@ -105,6 +109,8 @@ class Checked:
     seconds: float
     why: Mapping[str, int] = field(default_factory=dict)
     """How many are unknown, by the reason (`UNKNOWN`)."""
+    unmatched: Sequence[str] = ()
+    """Names and patterns of topics of which there is no receipt."""
 
     def total(self, verdict: str) -> int:
         """Return how many receipts have a verdict."""
@@ -112,8 +118,17 @@ class Checked:
 
     @property
     def unknown(self) -> int:
-        """Return how many receipts could not be judged and files not be read; 1 if there is nothing to judge."""
-        return self.total("unknown") + len(self.coverage.unreadable) or int(not self.counts)
+        """Return how many receipts could not be judged, files not be read, and patterns have no receipts.
+
+        It is 1 if there is nothing to judge.
+        """
+        some = self.total("unknown") + len(self.coverage.unreadable) + len(self.unmatched)
+        return some or int(not self.judged)
+
+    @property
+    def judged(self) -> int:
+        """Return how many receipts were held against a record or its absence."""
+        return sum(map(self.total, JUDGED))
 
     @property
     def exit_status(self) -> int:
@@ -137,13 +152,17 @@ def check(
     from pyspark.sql import functions as f  # noqa: PLC0415
 
     began = time.monotonic()
-    files = look(url)
+    asked = _Asked(cluster, config)
+    files = look(url, asked.cluster.cluster_id)
     spark.sparkContext.setJobGroup("receipts", f"receipts: read {len(files.paths)} files")
     try:
-        receipts = receipts_of(spark, url, files, topics).cache()
+        every = receipts_of(spark, url, files, topics).cache()
+        broken = [f"{row['topic']}: {row['outcome']}" for row in every.where("partition IS NULL").collect()]
+        coverage = replace(files.coverage, unreadable=(*files.coverage.unreadable, *broken))
+        receipts = every.where("partition IS NOT NULL")
         spans = receipts.groupBy("topic", "partition").agg(f.min("offset").alias("low"), f.max("offset").alias("high"))
         wanted = {(row["topic"], row["partition"]): (row["low"], row["high"] + 1) for row in spans.collect()}
-        asked = _Asked(cluster, config, wanted)
+        asked.ask({topic for topic, _ in wanted})
         judged = _judged(spark, receipts, config, asked, wanted)
         counts: dict[tuple[str, int], Counter[str]] = {}
         why: Counter[str] = Counter()
@@ -155,23 +174,44 @@ def check(
         bad = any(one.get(verdict) for one in counts.values() for verdict in BAD)
         runs = _runs(judged) if bad else []
         judged.unpersist()
-        receipts.unpersist()
+        every.unpersist()
     except read_errors() as error:
         raise read_error(cluster, error) from error
     ids = {name: topic.topic_id for name, topic in asked.topics.items()}
-    return Checked(cluster, counts, runs, files.coverage, ids, time.monotonic() - began, why)
+    there = {topic for topic, _ in counts}
+    unmatched = [one for one in topics if not any(map(Selection([one]).topic, there))]
+    return Checked(cluster, counts, runs, coverage, ids, time.monotonic() - began, why, unmatched)
 
 
 class _Asked:
     """A cluster's topics, with bounds that were asked after the receipts were read."""
 
-    def __init__(self, name: str, config: Mapping[str, Any], wanted: Mapping[tuple[str, int], Any]) -> None:
-        self._cluster = Cluster(name, config)
-        found = self._cluster.topics(sorted({topic for topic, _ in wanted})) if wanted else []
-        self.topics: dict[str, Topic] = {one.name: one for one in found}
-        spans = self._cluster.spans(found, [ISOLATIONS[1]]) if found else []
+    def __init__(self, name: str, config: Mapping[str, Any]) -> None:
+        self.cluster = Cluster(name, config)
+        self.topics: dict[str, Topic] = {}
+        self.ends: dict[tuple[str, int], int] = {}
+        self.starts: dict[tuple[str, int], int] = {}
+
+    def ask(self, topics: Collection[str]) -> None:
+        """Ask for topics and their bounds."""
+        found = self.cluster.topics(sorted(topics)) if topics else []
+        self.topics = {one.name: one for one in found}
+        spans = self.cluster.spans(found, [ISOLATIONS[1]]) if found else []
         self.ends = {(one.topic, one.partition): one.end for one in spans}
         self.starts = {(one.topic, one.partition): one.start for one in spans}
+
+    def ends_again(self, places: Collection[tuple[str, int]]) -> None:
+        """Ask again for the ends of partitions, of which the higher ones count; without an answer none is known."""
+        names = {topic for topic, _ in places}
+        try:
+            spans = self.cluster.spans([one for name, one in self.topics.items() if name in names], [ISOLATIONS[1]])
+        except UnreachableError:  # of all of these; others may be judged
+            spans = []
+        now = {(one.topic, one.partition): one.end for one in spans}
+        for place in self.ends.keys() & set(places):
+            end = self.ends.pop(place)
+            if place in now:
+                self.ends[place] = max(end, now[place])
 
     def ids(self) -> pa.Table:
         """Return the ids of topics."""
@@ -180,8 +220,13 @@ class _Asked:
         )
 
     def bounds(self, same_from: Mapping[tuple[str, int], int]) -> pa.Table:
-        """Return the bounds, with starts of now, and from when on (us) a partition is shown to be the same."""
-        starts = self._cluster.starts(list(self.topics.values()))
+        """Return the bounds, with starts of now, and from when on (us) a partition is shown to be the same.
+
+        A topic that is another one now has none.
+        """
+        starts = self.cluster.starts(list(self.topics.values()))
+        now = {one.name: {one.topic_id, None} for one in self.cluster.topics(list(self.topics))} if self.topics else {}
+        same = {name for name, ids in now.items() if self.topics[name].topic_id in ids or len(ids) == 1}
         bounds = [
             {
                 "topic": topic,
@@ -192,6 +237,7 @@ class _Asked:
                 "same_from": same_from.get((topic, partition)),
             }
             for (topic, partition), end in self.ends.items()
+            if topic in same
         ]
         return pa.Table.from_pylist(bounds, _BOUNDS)
 
@@ -218,11 +264,10 @@ def _judged(
         f.expr(f"unix_micros(min(acked_at) FILTER (WHERE {_SHOWS})) AS same_from"),
     )
     partitions = {(row["topic"], row["partition"]): row for row in told.collect()}
-    again = {
-        one: _within(one, (row["low"], row["high"] + 1), asked)
-        for one, row in partitions.items()
-        if row["low"] is not None
-    }
+    doubts = {one: (row["low"], row["high"] + 1) for one, row in partitions.items() if row["low"] is not None}
+    if doubts.keys() & asked.ends.keys():
+        asked.ends_again(doubts)
+    again = {one: _within(one, span, asked) for one, span in doubts.items()}
     second = _records(spark, config, {one: span for one, span in again.items() if span[0] < span[1]})
     right = "seen AND found <=> digest"
     both = matched.join(second.selectExpr(*place, "found AS again", "seen AS seen_again"), place, "left").selectExpr(
@@ -269,6 +314,7 @@ def _runs(judged: Any) -> list[Run]:
         .agg(f.expr("unix_micros(min(acked_at)) AS low"), f.expr("unix_micros(max(acked_at)) AS high"))
     )
     number = f.row_number().over(Window.partitionBy(*by).orderBy("offset"))
+    turn = f.row_number().over(Window.partitionBy(*by).orderBy("first"))
     rows = (
         bad.withColumn("island", f.col("offset") - number)
         .groupBy(*by, "island")
@@ -278,8 +324,10 @@ def _runs(judged: Any) -> list[Run]:
             f.min("low").alias("low"),
             f.max("high").alias("high"),
         )
-        .orderBy("topic", "partition", "first")
+        .withColumn("turn", turn)
+        .orderBy("turn", *by)  # the first of each partition before the second of any: none is left out
         .limit(MOST_RUNS)
         .collect()
     )
-    return [Run(*(row[name] for name in (*by, "first", "last", "low", "high"))) for row in rows]
+    runs = [Run(*(row[name] for name in (*by, "first", "last", "low", "high"))) for row in rows]
+    return sorted(runs, key=lambda run: (run.topic, run.partition, run.first))

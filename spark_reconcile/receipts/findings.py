@@ -41,6 +41,7 @@ def document(found: Checked) -> dict[str, Any]:
         "cluster": found.cluster,
         "verdicts": {verdict: found.total(verdict) for verdict in VERDICTS},
         "reasons": dict(found.why),
+        "unmatched": list(found.unmatched),
         "partitions": [
             {"topic": topic, "partition": partition, **counts}
             for (topic, partition), counts in sorted(found.counts.items())
@@ -57,7 +58,8 @@ def document(found: Checked) -> dict[str, Any]:
             for run in found.runs
         ],
         "coverage": {
-            name: getattr(coverage, name) for name in ("files", "missing", "open", "dropped", "failed", "aborted")
+            name: getattr(coverage, name)
+            for name in ("files", "missing", "open", "dropped", "failed", "aborted", "elsewhere")
         }
         | {"unreadable": list(coverage.unreadable)},
         "seconds": round(found.seconds, 1),
@@ -81,6 +83,9 @@ def sentences(found: Checked) -> list[str]:
     ):
         if number := found.total(verdict):
             said.append(f"{number:,} {words}")
+    if found.counts and not found.judged:
+        said.append("No receipt could be held against its record: whether the records survive is not known.")
+    said += [f"There are no receipts of {one}: nothing is known of its records." for one in found.unmatched]
     said += [f"{number:,} records could not be judged: {UNKNOWN[one]}." for one, number in sorted(found.why.items())]
     for number, words in (
         (coverage.dropped, "receipts were dropped by producers: nothing is known of those records."),
@@ -89,7 +94,8 @@ def sentences(found: Checked) -> list[str]:
             coverage.open,
             "producers have not closed their receipts: they live, or were killed; their last receipts are not here.",
         ),
-        (len(coverage.unreadable), "files could not be read."),
+        (coverage.elsewhere, "files are of other clusters, and were left out."),
+        (len(coverage.unreadable), "files or folders could not be read."),
     ):
         if number:
             said.append(f"{number:,} {words}")

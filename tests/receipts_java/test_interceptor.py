@@ -254,10 +254,19 @@ def test_a_limit_lets_some_records_have_receipts_that_are_whole(jar: Path, lab: 
     assert (receipts.last["per_second"], receipts.last["dropped"]) == (10, 0)
 
 
-def test_a_property_that_does_not_exist_is_refused_before_anything_is_sent(jar: Path, lab: Lab, tmp_path: Path) -> None:
-    topic = made(lab, "refused")
-    process = start(jar, properties(tmp_path, lab, {"canary.receipts.every.s": 1}), topic, "plain")
+@pytest.mark.parametrize(
+    ("name", "value", "words"),
+    [
+        ("canary.receipts.every.s", 1, "canary.receipts.every.s is unknown"),
+        ("canary.receipts.directory", "s3://receipts", "a directory is needed"),
+    ],
+)
+def test_a_property_that_is_wrong_is_refused_before_anything_is_sent(
+    jar: Path, lab: Lab, tmp_path: Path, name: str, value: object, words: str
+) -> None:
+    topic = made(lab, name)
+    process = start(jar, properties(tmp_path, lab, {name: value}), topic, "plain")
     said = "".join(process.communicate(line(b"k", b"v") + "\n", timeout=PATIENCE_S))
     assert process.returncode == 1
-    assert "canary.receipts.every.s is unknown" in said
+    assert words in said
     assert truth(lab, topic) == {}

@@ -183,8 +183,8 @@ def test_what_files_do_not_cover_is_told(tmp_path: Path) -> None:
         for number in range(3):
             producer.produce("t", str(number))
             producer.flush()
-            producer._recorder._published = 0
             producer._recorder._tick()
+            producer._recorder._publish()
         producer._recorder.close(whole=_ == 0)
     victim = min(tmp_path.rglob("*0000000001.parquet"))
     victim.unlink()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -13,8 +14,10 @@ import pytest
 from canary_receipts import Producer
 from canary_receipts.files import METADATA, SCHEMA
 from spark_reconcile.dump.kafka_bounds import Span, Topic
+from spark_reconcile.errors import BadInputError, UnreachableError
 from spark_reconcile.receipts import check as checking
 from spark_reconcile.receipts.check import Checked, check
+from spark_reconcile.receipts.files import look
 from spark_reconcile.receipts.findings import document, sentences
 from spark_reconcile.tables.columns import ISOLATIONS
 
@@ -34,8 +37,11 @@ def at(second: int) -> datetime:
 
 
 def java_file(
-    folder: Path, rows: Sequence[tuple[int, int, int | None]], topic_ids: Mapping[str, str] | None = None
-) -> None:
+    folder: Path,
+    rows: Sequence[tuple[int, int, int | None]],
+    topic_ids: Mapping[str, str] | None = None,
+    cluster_id: str | None = None,
+) -> Path:
     """Write a file as the Java interceptor does, of rows (offset, second of the acknowledgement, digest)."""
     number = len(list(folder.rglob("*.parquet")))
     table = pa.Table.from_pylist(
@@ -56,12 +62,14 @@ def java_file(
     )
     told = {"version": 1, "incarnation": "00000000deadbeef", "sequence": number, "closed": True}
     told |= {} if topic_ids is None else {"topic_ids": topic_ids}
+    told |= {} if cluster_id is None else {"cluster_id": cluster_id}
     day = folder / BEGAN.date().isoformat()
     day.mkdir(exist_ok=True, parents=True)
     path = day / f"java--00000000deadbeef--{number:010d}.parquet"
     with pq.ParquetWriter(path, SCHEMA, compression="gzip", store_schema=False) as writer:
         writer.write_table(table)
         writer.add_key_value_metadata({METADATA: json.dumps(told).encode()})
+    return path
 
 
 class World:
@@ -69,28 +77,41 @@ class World:
 
     def __init__(self, spark: SparkSession, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self.log: list[tuple[int, int, int]] = []
+        self.id = "this"
         self.compacted: bool | None = False
+        self.ids: list[str | None] = ["before", "id"]
+        """What is told of the topic each time, after the first; the last one for ever. So are the ends."""
+        self.ends: list[int | None] = [0, END]
         self._spark = spark
         self._folder = folder
         monkeypatch.setattr(checking, "Cluster", lambda *_: self)
         monkeypatch.setattr(checking, "_records", self._records)
 
+    def cluster_id(self) -> str:
+        return self.id
+
     def topics(self, _: Sequence[str]) -> list[Topic]:
-        return [Topic("t", "id", 1, None, None, self.compacted)]
+        self.ids = self.ids[1:] or self.ids
+        return [Topic("t", self.ids[0], 1, None, None, self.compacted)]
 
     def spans(self, *_: Any) -> list[Span]:
-        return [Span("t", 0, ISOLATIONS[1], 0, END, 0)]
+        self.ends = self.ends[1:] or self.ends
+        if self.ends[0] is None:
+            raise UnreachableError("no partition answers")
+        return [Span("t", 0, ISOLATIONS[1], 0, self.ends[0], 0)]
 
     def starts(self, _: Any) -> dict[tuple[str, int], int]:
         return {("t", 0): 0}
 
-    def _records(self, *_: Any) -> Any:
-        rows = [{"offset": offset, "found": digest, "logged": at(second)} for offset, second, digest in self.log]
+    def _records(self, _: Any, __: Any, spans: Mapping[tuple[str, int], tuple[int, int]]) -> Any:
+        low, high = spans.get(("t", 0), (0, 0))
+        read = [one for one in self.log if low <= one[0] < high]
+        rows = [{"offset": offset, "found": digest, "logged": at(second)} for offset, second, digest in read]
         rows = [{"topic": "t", "partition": 0, "seen": True} | one for one in rows]
         return self._spark.createDataFrame(pa.Table.from_pylist(rows, checking._NOTHING))
 
-    def check(self) -> Checked:
-        return check(self._spark, "c", {}, str(self._folder))
+    def check(self, *topics: str) -> Checked:
+        return check(self._spark, "c", {}, str(self._folder), topics)
 
 
 @pytest.fixture
@@ -174,6 +195,7 @@ def test_files_of_java_and_python_in_one_directory_are_read_together(
         producer.flush()
     java_file(tmp_path, [(0, 1, 100), (1, 2, None)])
     world.log = [(0, 1, 100), (1, 2, 101)]
+    world.id = ""
     found = world.check()
     assert {path.parent.parent for path in tmp_path.rglob("*.parquet")} == {tmp_path}
     assert len({path.parent for path in tmp_path.rglob("*.parquet")}) == 2  # of different days
@@ -182,3 +204,110 @@ def test_files_of_java_and_python_in_one_directory_are_read_together(
     assert rows.columns == SCHEMA.names
     assert {(row["offset"], row["outcome"]) for row in rows.collect()} == {(0, "promised"), (1, "promised")}
     assert rows.count() == 3
+
+
+@pytest.mark.spark
+def test_an_end_that_an_election_told_too_low_is_no_loss_and_one_that_is_not_told_again_is_unknown(
+    world: World, tmp_path: Path
+) -> None:
+    java_file(tmp_path, [(0, 1, 100), (8, 2, 108), (12, 2, 112)])
+    world.log = [(0, 1, 100), (8, 2, 108)]
+    world.ends = [0, 5, END]
+    assert world.check().counts == {("t", 0): {"present": 2, "lost": 1}}
+    world.ends = [0, 5, None]
+    assert world.check().counts == {("t", 0): {"unknown": 3}}
+
+
+@pytest.mark.spark
+def test_of_a_topic_that_is_made_anew_during_the_check_nothing_is_known(world: World, tmp_path: Path) -> None:
+    java_file(tmp_path, [(0, 1, 100), (5, 2, 105)], {"t": "id"})
+    world.log = [(0, 1, 100)]
+    world.ids = ["before", "id", "new"]
+    assert world.check().counts == {("t", 0): {"unknown": 2}}
+    world.ids = ["before", "id", None]  # a broker of a former release tells none
+    assert world.check().counts == {("t", 0): {"present": 1, "lost": 1}}
+
+
+@pytest.mark.spark
+def test_receipts_of_another_cluster_are_left_out(world: World, tmp_path: Path) -> None:
+    java_file(tmp_path, [(0, 1, 100), (5, 2, 105)], cluster_id="other")
+    with pytest.raises(BadInputError, match="no receipts of this cluster, and 1 files of others"):
+        world.check()
+    java_file(tmp_path, [(0, 1, 100)], cluster_id="this")
+    world.log = [(0, 1, 100)]
+    found = world.check()
+    assert (found.counts, found.exit_status, found.coverage.elsewhere) == ({("t", 0): {"present": 1}}, 0, 1)
+    assert "1 files are of other clusters, and were left out." in sentences(found)
+
+
+@pytest.mark.spark
+def test_a_file_that_is_damaged_hides_nothing_of_the_others_and_a_copy_counts_once(
+    world: World, tmp_path: Path
+) -> None:
+    good = java_file(tmp_path, [(0, 1, 100), (5, 2, 105)])
+    (tmp_path / "copied").mkdir()
+    (tmp_path / "copied" / good.name).write_bytes(good.read_bytes())
+    damaged = java_file(tmp_path, [(1, 1, 101)])
+    content = bytearray(damaged.read_bytes())
+    content[4:400] = bytes(396)
+    damaged.write_bytes(content)
+    absent = java_file(tmp_path, [(2, 1, 102)])
+    table = pq.read_table(absent)
+    pq.write_table(table.drop_columns(["offset"]).replace_schema_metadata(pq.read_schema(absent).metadata), absent)
+    world.log = [(0, 1, 100)]
+    found = world.check()
+    assert found.counts == {("t", 0): {"present": 1, "lost": 1}}
+    assert (found.coverage.files, found.unknown) == (3, 2)
+    assert [one.split(":")[0] for one in sorted(found.coverage.unreadable)] == [str(damaged), str(absent)]
+    assert "it has no column offset" in found.coverage.unreadable[1] + found.coverage.unreadable[0]
+
+
+@pytest.mark.spark
+def test_topics_without_receipts_and_a_check_that_judges_nothing_are_unknown(world: World, tmp_path: Path) -> None:
+    java_file(tmp_path, [(0, 1, 100), (1, 2, 101)])
+    world.log = [(0, 1, 100), (1, 2, 101)]
+    found = world.check("t*", "typo")
+    assert (found.unknown, found.exit_status, document(found)["unmatched"]) == (1, 3, ["typo"])
+    assert "There are no receipts of typo: nothing is known of its records." in sentences(found)
+    world.starts = lambda _: {("t", 0): 2}  # type: ignore[method-assign]
+    world.log = []
+    found = world.check()
+    assert (found.counts, found.exit_status) == ({("t", 0): {"expired": 2}}, 3)
+    assert any("No receipt could be held against its record" in one for one in sentences(found))
+
+
+@pytest.mark.spark
+def test_a_time_beyond_all_calendars_is_no_reason_not_to_look(world: World, tmp_path: Path) -> None:
+    path = java_file(tmp_path, [(0, 1, 100)])
+    kept = pq.read_schema(path).metadata
+    table = pq.read_table(path)
+    far = pa.array([1 << 62], pa.int64()).cast(SCHEMA.field("timestamp").type)
+    table = table.set_column(table.schema.get_field_index("timestamp"), "timestamp", far)
+    pq.write_table(table.replace_schema_metadata(kept), path)
+    world.log = [(0, 1, 100)]
+    assert world.check().counts == {("t", 0): {"present": 1}}
+
+
+@pytest.mark.spark
+def test_a_topic_with_many_ranges_leaves_room_for_the_others(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(checking, "MOST_RUNS", 2)
+    java_file(tmp_path, [(0, 0, 100), *((number, 1, number) for number in (1, 3, 5, 12))])
+    world.log = [(0, 0, 100), (1, 1, 777)]
+    assert [(one.verdict, one.first) for one in world.check().runs] == [("changed", 1), ("lost", 3)]
+
+
+def test_a_folder_that_may_not_be_listed_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    java_file(tmp_path, [(0, 1, 100)])
+    closed = tmp_path / "2020-05-05"
+    closed.mkdir()
+    scan = os.scandir
+
+    def refuse(path: Any) -> Any:
+        if os.fspath(path) == str(closed):
+            raise PermissionError(13, "Permission denied", str(closed))
+        return scan(path)
+
+    monkeypatch.setattr(os, "scandir", refuse)
+    assert look(str(tmp_path)).coverage.unreadable == (f"{closed}: Permission denied",)

@@ -6,17 +6,19 @@ import java.util.concurrent.atomic.AtomicInteger;
 final class Gate {
     private static final long SLOT_MS = 100;
 
-    private final int most;
+    private static final long SLOTS = 1000 / SLOT_MS;
+
+    private final long perSecond;
     private final AtomicInteger left = new AtomicInteger();
     private volatile long slot;
 
     /** Null: each record gets a receipt. */
     Gate(Integer perSecond) {
-        most = perSecond == null ? Integer.MAX_VALUE : (int) Math.max(1, Math.round(perSecond * SLOT_MS / 1000.0));
+        this.perSecond = perSecond == null ? Integer.MAX_VALUE : perSecond;
     }
 
     boolean isOpenToAll() {
-        return most == Integer.MAX_VALUE;
+        return perSecond == Integer.MAX_VALUE;
     }
 
     boolean opens() {
@@ -27,7 +29,8 @@ final class Gate {
         if (now != slot) {
             synchronized (this) {
                 if (now != slot) {
-                    left.set(most);
+                    long number = now % SLOTS; // fewer than ten a second have none in some slots
+                    left.set((int) ((number + 1) * perSecond / SLOTS - number * perSecond / SLOTS));
                     slot = now;
                 }
             }

@@ -62,6 +62,9 @@ final class Settings {
         }
         Map<String, Object> parsed = DEFINITION.parse(given);
         String place = (String) parsed.get(PREFIX + "directory");
+        if (place.contains("://")) { // Java would make folders of these names where the application runs
+            throw new ConfigException(PREFIX + "directory is " + place + ": a directory is needed, URLs are not known");
+        }
         directory = place.isEmpty() ? null : Paths.get(place);
         host = hostName();
         name = name((String) parsed.get(PREFIX + "name"), configs.get("client.id"), host);
