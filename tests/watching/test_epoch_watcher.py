@@ -28,11 +28,14 @@ class Cluster:
         self.error: WireError | None = None
         monkeypatch.setattr("canary.wire.replicas.names", lambda _: ["orders"] if partitions else [])
         monkeypatch.setattr("canary.wire.replicas.described", self._described)
-        monkeypatch.setattr(epochs, "high_watermarks", lambda _, led: dict.fromkeys(led, self.error or 9))
+        monkeypatch.setattr(epochs, "high_watermarks", self._ends)
         monkeypatch.setattr(epochs, "boundaries", self._boundaries)
 
     def _described(self, _admin: Any, names: list[str]) -> dict[str, Any]:
         return dict.fromkeys(names, self.partitions)
+
+    def _ends(self, _admin: Any, led: Mapping[Any, epochs.Led]) -> dict[Any, Any]:
+        return dict.fromkeys(led, 9 if self.error is None else self.error)
 
     def _boundaries(self, _admin: Any, led: Mapping[Any, epochs.Led], **_: Any) -> dict[Any, Any]:
         return {

@@ -111,12 +111,12 @@ def test_orderly_elections_are_never_taken_for_a_cut_however_seldom_one_looks(
 def test_a_cut_below_what_was_told_is_always_found(data: st.DataObject) -> None:
     tracker, told = Tracker(), Told()
     high = data.draw(st.integers(1, 50))
-    begun = ((0, 0), (3, data.draw(st.integers(0, high))))
+    before = ((0, 0), (3, data.draw(st.integers(0, high))))
     for _ in range(2):
-        tracker.fold(told.facts(3, high, begun, "a", 1))
+        tracker.fold(told.facts(3, high, before, "a", 1))
     cut = data.draw(st.integers(0, high - 1))
     later = sorted(data.draw(st.sets(st.integers(cut + 1, 200), max_size=3)))
-    begun = (*enumerate([cut, *later], start=4),)
+    begun = tuple(enumerate([cut, *later], start=4))
     told.now_ns += S
     tracker.fold(told.facts(begun[-1][0], 200, begun, "a", 2))
     (found,) = tracker.drain().violations
