@@ -61,10 +61,7 @@ def opened(config: Mapping[str, Any], timeout_s: float = 5.0) -> Iterator[Any]:
     Raises:
         WireError: the cluster does not answer, or refuses; also of questions that are asked inside.
     """
-    try:
-        given = translated(config, timeout_s)
-    except OSError as error:  # the file of a certificate is not there, or is none
-        raise WireError(f"{type(error).__name__}: {error}") from error
+    given = translated(config, timeout_s)
     net = NetworkSelector(client_id=given["client_id"])
     manager = _Manager(net, **given)
     client = KafkaNetClient(net=net, manager=manager)
@@ -100,6 +97,8 @@ def asked(admin: Any, request: Any, broker: int | None = None) -> Any:
         return manager.run(sent)
     except KafkaError as error:
         raise explained(error) from error
+    except (OSError, ValueError) as error:  # of a broker's name that is none
+        raise WireError(f"{type(error).__name__}: {error}") from error
 
 
 def explained(error: KafkaError) -> WireError:
@@ -107,7 +106,8 @@ def explained(error: KafkaError) -> WireError:
     known = isinstance(error, BrokerResponseError)
     name = _name(type(error)) if known else type(error).__name__
     refused = isinstance(error, AuthorizationError | SaslAuthenticationFailedError)
-    return WireError(f"{name}: {error}", refused=refused, code=name if known else "")
+    words = str(error).removeprefix(f"{type(error).__name__}: ")
+    return WireError(f"{name}: {words}", refused=refused, code=name if known else "")
 
 
 def failed(code: int, what: str) -> WireError:
