@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from canary.settings import ClusterSettings
-    from canary.watching.replicas.outcome import Outcome
+    from canary.watching.replicas.outcomes import Outcome
     from canary.watching.replicas.source import Source
 
 _BAD_INPUT: Final = 2

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from canary.anomalies.replicas.compaction import Search
 from canary.anomalies.replicas.copies import Copy, Difference, Kept, UndecodableError, differences
 from canary.anomalies.replicas.divergence import Divergence, confirmed, together
-from canary.watching.replicas.outcome import MOST_FOUND, Outcome, Reason, Step
+from canary.watching.replicas.outcomes import MOST_FOUND, Outcome, Reason, Step
 from canary.wire.errors import WireError
 
 if TYPE_CHECKING:

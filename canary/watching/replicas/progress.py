@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from canary.metrics.watched.replicas import TopicCompared
-from canary.watching.replicas.outcome import Outcome, Reason
+from canary.watching.replicas.outcomes import Outcome, Reason
 
 Place = tuple[str, int]
 _PASSES: Final[frozenset[Reason]] = frozenset({"no-leader", "not-in-sync", "unanswered", "moved"})

@@ -9,7 +9,7 @@ import pytest
 from canary.metrics.published import Published, dumps, loads
 from canary.metrics.watched.replicas import ReplicasSeen, TopicCompared
 from canary.threads.ports import SteadyClock
-from canary.watching.replicas.outcome import Outcome
+from canary.watching.replicas.outcomes import Outcome
 from canary.watching.replicas.progress import Progress
 from canary.watching.replicas.scrubber import ReplicaScrubber
 from canary.wire.errors import WireError

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from canary.anomalies.replicas.divergence import Divergence
-    from canary.watching.replicas.outcome import Step
+    from canary.watching.replicas.outcomes import Step
     from tests.anomalies.replicas.model import FakeBatch
 
 MANY = 10**6
