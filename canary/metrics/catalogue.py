@@ -347,7 +347,7 @@ METRICS: dict[str, Metric] = {
         _gauge("canary_epochs_watched", "Partitions of topics under watch.epochs."),
         _gauge(
             "canary_epochs_unknown",
-            "Of how many of them epochs or high watermark are not known now; at least 1 while nothing is.",
+            "Of how many that somebody leads epochs or high watermark are not known now; at least 1 while nothing is.",
         ),
         _gauge("canary_quorum_unknown", "1 while nothing is known of the metadata quorum (watch.quorum)."),
         _gauge("canary_quorum_leader", "Id of the controller that leads the metadata quorum."),

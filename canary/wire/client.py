@@ -2,6 +2,7 @@
 
 import contextlib
 import logging
+import time
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
@@ -26,6 +27,7 @@ from canary.wire.properties import translated
 
 _SPARE: Final = 2
 """So many times as long as an answer takes at most: the connection may have to be made before."""
+_MOMENT_S: Final = 0.01
 logging.getLogger("kafka").setLevel(logging.CRITICAL)  # its errors are raised; its debug lines would hold the password
 
 
@@ -61,10 +63,7 @@ def opened(config: Mapping[str, Any], timeout_s: float = 5.0) -> Iterator[Any]:
     Raises:
         WireError: the cluster does not answer, or refuses; also of questions that are asked inside.
     """
-    try:
-        given = translated(config, timeout_s)
-    except OSError as error:  # the file of a certificate is not there, or is none
-        raise WireError(f"{type(error).__name__}: {error}") from error
+    given = translated(config, timeout_s)
     net = NetworkSelector(client_id=given["client_id"])
     manager = _Manager(net, **given)
     client = KafkaNetClient(net=net, manager=manager)
@@ -90,6 +89,8 @@ def asked(admin: Any, request: Any, broker: int | None = None) -> Any:
     manager = admin._manager  # noqa: SLF001  # its public methods put other questions than ours, or not to this broker
 
     async def sent() -> Any:
+        while (left := _throttled_s(manager, broker)) > 0:
+            await manager._net.sleep(left)  # noqa: SLF001  # as it waits itself
         try:
             return await manager.send(request, broker)
         except UnknownBrokerIdError:  # it was away when brokers were asked for last
@@ -100,6 +101,16 @@ def asked(admin: Any, request: Any, broker: int | None = None) -> Any:
         return manager.run(sent)
     except KafkaError as error:
         raise explained(error) from error
+    except (OSError, ValueError) as error:  # of a broker's name that is none
+        raise WireError(f"{type(error).__name__}: {error}") from error
+
+
+def _throttled_s(manager: Any, broker: int | None) -> float:
+    """Return for how long (s) a broker's quota lets nothing be asked; the library fails what is asked meanwhile."""
+    connection = manager._conns.get(broker)  # noqa: SLF001  # it has no public word for it
+    if connection is None or "throttle" not in connection.paused:
+        return 0.0
+    return max(float(connection._throttle_time) - time.monotonic(), _MOMENT_S)  # noqa: SLF001  # the same
 
 
 def explained(error: KafkaError) -> WireError:
@@ -107,7 +118,8 @@ def explained(error: KafkaError) -> WireError:
     known = isinstance(error, BrokerResponseError)
     name = _name(type(error)) if known else type(error).__name__
     refused = isinstance(error, AuthorizationError | SaslAuthenticationFailedError)
-    return WireError(f"{name}: {error}", refused=refused, code=name if known else "")
+    words = str(error).removeprefix(f"{type(error).__name__}: ")
+    return WireError(f"{name}: {words}", refused=refused, code=name if known else "")
 
 
 def failed(code: int, what: str) -> WireError:

@@ -19,7 +19,7 @@ class NotSupportedError(WireError):
     """The settings ask for something that only librdkafka can do."""
 
     def __init__(self, what: str, remedy: str) -> None:
-        super().__init__(f"{what}: not supported by the client that asks for transactions; {remedy}")
+        super().__init__(f"{what}: not supported by kafka-python, which asks what librdkafka does not; {remedy}")
 
 
 class RecordsError(Exception):

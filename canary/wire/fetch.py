@@ -13,6 +13,8 @@ _OF_BATCHES: Final = 4
 """The first version with record batches: Kafka 0.11. From version 11 on (2.4) followers answer, too."""
 _BY_NAME: Final = 12
 """The last version that names topics; later ones have their ids."""
+_ATTEMPTS: Final = 8
+"""Of one that a quota throttles."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,11 +66,21 @@ def fetch(
             ``OFFSET_NOT_AVAILABLE``: it was elected just now, and does not know its high watermark;
             ``UNKNOWN_TOPIC_OR_PARTITION``: there is none, or we may not Describe it; ``TOPIC_AUTHORIZATION_FAILED``.
     """
+    for attempt in range(_ATTEMPTS):
+        most = max(max_bytes >> attempt, 1)
+        answer = asked(admin, _request((topic, partition), offset, leader_epoch, most, wait_ms), broker)
+        if answer.responses or not answer.throttle_time_ms:
+            break  # else a quota of ours is used up: the next request waits for it, and asks for less
+    return _fetched(answer, f"{topic}:{partition}", broker, offset)
+
+
+def _request(place: tuple[str, int], offset: int, leader_epoch: int, max_bytes: int, wait_ms: int) -> Any:
+    topic, partition = place
     topics = FetchRequest.FetchTopic
     wanted = topics.FetchPartition(
         partition=partition, current_leader_epoch=leader_epoch, fetch_offset=offset, partition_max_bytes=max_bytes
     )
-    request = FetchRequest(
+    return FetchRequest(
         max_wait_ms=wait_ms,
         min_bytes=1,
         max_bytes=max_bytes,
@@ -76,16 +88,18 @@ def fetch(
         min_version=_OF_BATCHES,
         max_version=_BY_NAME,
     )
-    answer = asked(admin, request, broker)
+
+
+def _fetched(answer: Any, place: str, broker: int, offset: int) -> Fetched:
     if answer.error_code:
         raise failed(answer.error_code, f"broker {broker}")
     ((found,),) = [one.partitions for one in answer.responses] or ((None,),)
     if found is None:
-        raise WireError(f"broker {broker} says nothing of {topic}:{partition}")
+        raise WireError(f"broker {broker} says nothing of {place}")
     if found.error_code:
-        raise failed(found.error_code, f"{topic}:{partition} of broker {broker} from offset {offset} on")
+        raise failed(found.error_code, f"{place} of broker {broker} from offset {offset} on")
     if found.preferred_read_replica >= 0:  # a selector of the cluster's own: ours has no rack
-        raise WireError(f"broker {broker} sends readers of {topic}:{partition} to {found.preferred_read_replica}")
+        raise WireError(f"broker {broker} sends readers of {place} to {found.preferred_read_replica}")
     return Fetched(
         high_watermark=found.high_watermark,
         last_stable_offset=found.last_stable_offset,

@@ -192,7 +192,7 @@ COVERAGE = (
         now="{{ $value | humanize }} partitions of {{ $labels.cluster }}.",
         advice=(
             "If it is a refusal, the status page says so: give the right to Describe the topics.",
-            "If no topic is matched, look at watch.epochs; a partition without a leader is not known either.",
+            "If no topic is matched, look at watch.epochs. A partition without a leader is not counted: it is offline.",
         ),
     ),
     Rule(

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
     from canary.anomalies.replicas.copies import Difference
     from canary.anomalies.violation import Violation
-    from canary.watching.replicas.comparing import Outcome
+    from canary.watching.replicas.outcomes import Outcome
 
 PARTITIONS = 2
 SMALL = {"segment.ms": "3000", "segment.bytes": "1048576", "file.delete.delay.ms": "1000"}

@@ -48,7 +48,8 @@ class Told:
 
 def test_what_an_epoch_told_last_is_told_before_the_next_one() -> None:
     told = Told()
-    assert told.look(4, 100, ((3, 0), (4, 60))) == [(-1, 3, 0, -1), (1, 4, 60, 100)]
+    assert told.look(4, 90, ((3, 0), (4, 60))) == [(-1, 3, 0, -1), (1, 4, 60, -1)]
+    assert told.look(4, 100) == [(1, 4, 60, 100)]
     assert told.look(4, 110) == []
     assert told.look(4, 105) == [], "a leader that knows less"
     assert told.look(6, -1) == [], "no boundary yet: it is asked again"
@@ -79,8 +80,9 @@ def test_a_lower_epoch_is_told_until_the_tracker_believes_it() -> None:
 def test_a_topic_that_is_made_again_is_another_one() -> None:
     told = Told()
     told.look(0, 100, ((0, 0),))
-    assert told.look(0, 0, ((0, 0),), topic_id="b") == [(1, 0, 0, 0)]
+    assert told.look(0, 0, ((0, 0),), topic_id="b") == [(1, 0, 0, -1)]
     assert told.wanted == -1
+    assert told.look(0, 0, topic_id="b") == [(1, 0, 0, 0)]
     told.lineages.forget({PLACE})
     assert told.lineages.places == set()
 
@@ -99,8 +101,9 @@ def test_orderly_elections_are_never_taken_for_a_cut_however_seldom_one_looks(
         starts = {known: start for known, start in starts.items() if start < end} | {epoch: end}
         end += length
         if epoch in looks:
-            told.now_ns += S
-            tracker.fold(told.facts(epoch, end, tuple(sorted(starts.items())), "a", 1))
+            for _ in range(2):
+                told.now_ns += S
+                tracker.fold(told.facts(epoch, end, tuple(sorted(starts.items())), "a", 1))
     assert tracker.drain().violations == []
 
 
@@ -108,7 +111,9 @@ def test_orderly_elections_are_never_taken_for_a_cut_however_seldom_one_looks(
 def test_a_cut_below_what_was_told_is_always_found(data: st.DataObject) -> None:
     tracker, told = Tracker(), Told()
     high = data.draw(st.integers(1, 50))
-    tracker.fold(told.facts(3, high, ((0, 0), (3, data.draw(st.integers(0, high)))), "a", 1))
+    before = ((0, 0), (3, data.draw(st.integers(0, high))))
+    for _ in range(2):
+        tracker.fold(told.facts(3, high, before, "a", 1))
     cut = data.draw(st.integers(0, high - 1))
     later = sorted(data.draw(st.sets(st.integers(cut + 1, 200), max_size=3)))
     begun = tuple(enumerate([cut, *later], start=4))
@@ -116,3 +121,18 @@ def test_a_cut_below_what_was_told_is_always_found(data: st.DataObject) -> None:
     tracker.fold(told.facts(begun[-1][0], 200, begun, "a", 2))
     (found,) = tracker.drain().violations
     assert (found.kind, found.offset, found.evidence["cut"]) == ("offset-regression", cut, [cut, high])
+
+
+def test_what_a_stalled_leader_answers_of_a_former_topic_is_not_taken_for_the_present_one() -> None:
+    """The topic was made anew; its leader was stopped meanwhile, and answers by name for the log it still has."""
+    tracker, told = Tracker(), Told()
+    for topic_id, epoch, end, begun in (
+        ("a", 0, 100, ((0, 0),)),
+        ("a", 0, 100, ()),
+        ("b", 0, 100, ((0, 0),)),
+        ("b", 0, 5, ()),
+        ("b", 1, 6, ((0, 0), (1, 5))),
+    ):
+        told.now_ns += S
+        tracker.fold(told.facts(epoch, end, begun, topic_id, 1))
+    assert [one.kind for one in tracker.drain().violations] == ["topic-recreated"]

@@ -36,6 +36,10 @@ class Search:
         """Differences that nothing explains yet, ascending."""
         return [self._pending[offset] for offset in sorted(self._pending)]
 
+    def first_pending(self, default: int) -> int:
+        """Return the first offset that nothing explains yet."""
+        return min(self._pending, default=default)
+
     def add(self, differences: Iterable[Difference]) -> list[Difference]:
         """Take differences; return those that compaction cannot make."""
         never = []

@@ -15,8 +15,8 @@ from canary.errors import UserError
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from canary.settings import ClusterSettings, Settings
-    from canary.watching.replicas.comparing import Outcome
+    from canary.settings import ClusterSettings
+    from canary.watching.replicas.outcomes import Outcome
     from canary.watching.replicas.source import Source
 
 _BAD_INPUT: Final = 2
@@ -56,8 +56,9 @@ def compare(  # a command line has options
     settings = session.load_settings()
     rate = _rate(bytes_per_second)
     found: list[Found] = []
-    for one in _clusters(settings, cluster):
-        found += [(one, outcome) for outcome in _compared(one, topic, partition, (start, end), rate)]
+    for one in settings.clusters if cluster is None else [session.cluster_named(settings, cluster)]:
+        reached = session.with_address(settings, one)
+        found += [(one, outcome) for outcome in _compared(reached, topic, partition, (start, end), rate)]
     report = _as_json(found)
     session.report(report, "\n".join(_lines(report)), json=json)
     if report["divergences"]:
@@ -78,14 +79,6 @@ def _rate(words: str) -> int:
     if found < 1:
         raise typer.BadParameter("it has to be 1 at least", param_hint="--bytes-per-second")
     return found
-
-
-def _clusters(settings: Settings, name: str | None) -> list[ClusterSettings]:
-    chosen = [one for one in settings.clusters if name in {None, one.name}]
-    if not chosen:
-        names = ", ".join(one.name for one in settings.clusters)
-        raise UserError(f"the settings have no cluster called {name}; they have: {names}", _BAD_INPUT)
-    return [session.with_address(settings, one) for one in chosen]
 
 
 def _compared(  # each says one thing of what is compared

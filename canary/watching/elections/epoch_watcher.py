@@ -58,6 +58,7 @@ class EpochWatcher(WireWatcher):
             self._names = sorted((found_now | self._chosen.literal) - self._ours)
             self._names_due = system.monotonic() + _NAMES_S
         errors: dict[Place, WireError] = {}
+        leaderless = 0  # until one leads nothing can be cut; then its epoch is compared with what is known
         presents: dict[Place, Present] = {}
         for name, found in described(admin, self._names).items():
             if isinstance(found, WireError):
@@ -65,8 +66,10 @@ class EpochWatcher(WireWatcher):
                 self._names_due = min(self._names_due, system.monotonic() + _GONE_S)
                 continue
             for one in found:
-                if one.leader is None or one.leader_epoch < 0:
-                    errors[name, one.partition] = WireError(f"{name}:{one.partition} has no leader")
+                if one.leader is None:
+                    leaderless += 1
+                elif one.leader_epoch < 0:
+                    errors[name, one.partition] = WireError(f"{name}:{one.partition}: its leader epoch is not told")
                 else:
                     presents[name, one.partition] = Present(one.topic_id, one.leader, one.leader_epoch)
         led = {place: epochs.Led(one.leader, one.epoch) for place, one in presents.items()}
@@ -89,15 +92,15 @@ class EpochWatcher(WireWatcher):
         if facts:
             self._inbox.put(facts)
         self._lineages.forget({place for place in self._lineages.places if place[0] not in self._names})
-        self._know(presents, errors)
+        self._know(len(presents.keys() | errors.keys()) + leaderless, errors)
 
-    def _know(self, presents: Mapping[Place, Present], errors: Mapping[Place, WireError]) -> None:
+    def _know(self, watched: int, errors: Mapping[Place, WireError]) -> None:
         refused = next((one for one in errors.values() if one.refused), None)
         self.failing = None if refused is None else f"watch.epochs: {refused} (docs/acl.md)"
         unknown, reason = len(errors), next((str(one) for one in errors.values()), None)
-        if not presents and not errors:
+        if not watched:
             unknown, reason = 1, "no topic is matched: there is none, or the right to Describe it is missing"
-        self.latest = EpochsWatched(self._clock.now_ns(), len(presents.keys() | errors.keys()), unknown, reason)
+        self.latest = EpochsWatched(self._clock.now_ns(), watched, unknown, reason)
 
     def unanswered(self, error: WireError) -> None:
         """Nothing is known now."""

@@ -108,6 +108,8 @@ class Lineages:
             return []  # not answered: it is asked again
         told, facts = self._told.get(place), []
         alike = told is not None and told.present.topic_id == present.topic_id
+        if not alike:  # a leader that has stalled may still have the log of a former topic of this name
+            end = -1
         start = dict(boundaries).get(present.epoch, -1)
         if told is not None and alike and present.epoch < told.present.epoch:
             told.lower += 1

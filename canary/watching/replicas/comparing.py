@@ -10,12 +10,13 @@ counts only if the broker's own log still begins before it afterwards.
 """
 
 from collections.abc import Collection, Generator, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, Literal
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
 
 from canary.anomalies.replicas.compaction import Search
 from canary.anomalies.replicas.copies import Copy, Difference, Kept, UndecodableError, differences
 from canary.anomalies.replicas.divergence import Divergence, confirmed, together
+from canary.watching.replicas.outcomes import MOST_FOUND, Outcome, Reason, Step
 from canary.wire.errors import WireError
 
 if TYPE_CHECKING:
@@ -24,8 +25,6 @@ if TYPE_CHECKING:
 
 WINDOW_BYTES: Final = 1 << 20
 """Of each replica at once; a larger batch is read whole."""
-MOST_FOUND: Final = 1000
-"""Divergences of one pass over a partition; further ones are counted."""
 PAUSE_S: Final = 1.0
 _ATTEMPTS: Final = 5
 _NEAR: Final = 1000
@@ -34,54 +33,6 @@ _MOVED: Final = frozenset(
     {"FENCED_LEADER_EPOCH", "UNKNOWN_LEADER_EPOCH", "NOT_LEADER_OR_FOLLOWER", "OFFSET_NOT_AVAILABLE"}
 )
 _BEGINS_LATER: Final = frozenset({"OFFSET_OUT_OF_RANGE", "OFFSET_MOVED_TO_TIERED_STORAGE"})
-
-Reason = Literal["no-leader", "not-in-sync", "refused", "unanswered", "tiered", "moved", "unexplained", "unreadable"]
-REASONS: Final[tuple[Reason, ...]] = (
-    "no-leader",
-    "not-in-sync",
-    "refused",
-    "unanswered",
-    "tiered",
-    "moved",
-    "unexplained",
-    "unreadable",
-)
-"""Why something could not be compared."""
-
-
-@dataclass(slots=True)
-class Outcome:
-    """What a pass over a partition found.
-
-    Attributes:
-        start: the first offset that was compared.
-        compared_to: the first one that was not.
-        offsets: how many were compared: less than from ``start`` to ``compared_to`` if logs began later meanwhile.
-        bytes: read, from all replicas together.
-        divergences: ascending; ``left_out`` counts those beyond MOST_FOUND.
-        unknown: why something could not be compared, and of which broker (None: of all), in words.
-        alone: there is one replica, and nothing to compare it with.
-    """
-
-    topic: str
-    partition: int
-    start: int = 0
-    compared_to: int = 0
-    offsets: int = 0
-    bytes: int = 0
-    divergences: list[Divergence] = field(default_factory=list)
-    left_out: int = 0
-    unknown: dict[tuple[Reason, int | None], str] = field(default_factory=dict)
-    alone: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Step:
-    """A step that was done: it read ``bytes``, and wants ``pause_s`` before the next; ``found`` is new."""
-
-    bytes: int = 0
-    pause_s: float = 0.0
-    found: tuple[Divergence, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,11 +48,21 @@ class Comparison:
     Args:
         source: the cluster.
         start: the first offset to compare; before the log starts it is that.
-        end: the first offset not to compare; None: up to the lowest high watermark.
+        end: the first offset not to compare; None: up to the high watermark that the leader tells first.
+        before: what an interrupted pass found below ``start``; this one goes on with it.
     """
 
-    def __init__(self, source: "Source", topic: str, partition: int, *, start: int = 0, end: int | None = None) -> None:
-        self.outcome = Outcome(topic, partition)
+    def __init__(
+        self,
+        source: "Source",
+        topic: str,
+        partition: int,
+        *,
+        start: int = 0,
+        end: int | None = None,
+        before: Outcome | None = None,
+    ) -> None:
+        self.outcome = before or Outcome(topic, partition)
         self.high_watermark = 0
         """The lowest one that was seen last."""
         self._source = source
@@ -113,13 +74,20 @@ class Comparison:
         self._tiered: bool | None = None
         self._search = Search()
         self._open: Divergence | None = None
-        self._said = 0
+        self._said = len(self.outcome.divergences)
+        self._promised: int | None = None  # by the leader: its high watermark when it was read first
+        self._lowest: int | None = None  # whose high watermark is lowest
         self._ended = False
 
     @property
     def at(self) -> int:
         """The offset that is next."""
         return self._at
+
+    @property
+    def resume_at(self) -> int:
+        """Where a pass that is interrupted has to go on: what is not said yet is found anew."""
+        return min(self._at, self._search.first_pending(self._at), self._open.first if self._open else self._at)
 
     def run(self) -> Iterator[Step]:
         """Compare, a step at a time.
@@ -129,10 +97,7 @@ class Comparison:
         """
         if not self._begin():
             return
-        while (window := (yield from self._window(self._end))) is not None:
-            yield from self._judge(window)
-            self.outcome.offsets += window.end - window.start
-            self._at = self.outcome.compared_to = window.end
+        yield from self._to_the_end()
         if self._search.pending:
             yield from self._explain_late()
         if self._search.left_out:
@@ -141,6 +106,21 @@ class Comparison:
             words = "records are missing on a replica, and whether the topic is compacted may not be seen"
             self._unknown("unexplained", None, f"{words} (DescribeConfigs)")
         yield Step(found=self._closed(None))
+
+    def _to_the_end(self) -> Generator[Step, None, None]:
+        """Compare up to what the leader told; a follower that does not give as much after some time is no copy."""
+        for _ in range(_ATTEMPTS):
+            self._ended = False
+            while (window := (yield from self._window(self._end))) is not None:
+                yield from self._judge(window)
+                self.outcome.offsets += window.end - window.start
+                self._at = self.outcome.compared_to = window.end
+            end = self._promised if self._end is None else min(self._promised or 0, self._end)
+            if not self._ended or end is None or self._at >= end:
+                return
+            yield Step(pause_s=PAUSE_S)  # a follower learns of the high watermark by its next fetch
+        words = f"broker {self._lowest} gives records up to offset {self._at}, and the leader has told {end}"
+        self._unknown("not-in-sync", self._lowest, words)
 
     def _begin(self) -> bool:
         """Learn who has a replica and from where on; False if nothing can be compared."""
@@ -158,7 +138,9 @@ class Comparison:
         self._brokers = sorted(state.isr)
         self._compacted = self._source.compacted(state.topic)
         self._tiered = self._source.tiered(state.topic)
-        self._at = outcome.start = outcome.compared_to = max(self._at, self._start())
+        self._at = outcome.compared_to = max(self._at, self._start())
+        if not outcome.bytes:
+            outcome.start = self._at
         return True
 
     def _start(self) -> int:
@@ -204,15 +186,18 @@ class Comparison:
         return None
 
     def _of_reads(self, reads: Mapping[int, "Read"], start: int, limit: int | None) -> _Window | None:
-        sound = [one for one in reads.values() if one.unreadable != start]
+        sound = {broker: one for broker, one in reads.items() if one.unreadable != start}
         if len(reads) < 2:
             return None
-        if not any(one.reach > start or not one.batches for one in sound):
+        if not any(one.reach > start or not one.batches for one in sound.values()):
             self._unknown("unreadable", None, f"no replica can be read at offset {start}")
             self._brokers = []
             return None
-        self.high_watermark = min(one.high_watermark for one in sound)
-        end = min(self.high_watermark, *(one.reach for one in sound if one.reach > start or not one.batches))
+        self.high_watermark, self._lowest = min((one.high_watermark, broker) for broker, one in sound.items())
+        if self._promised is None and self._told.leader in sound:
+            self._promised = sound[self._told.leader].high_watermark
+        reaches = (one.reach for one in sound.values() if one.reach > start or not one.batches)
+        end = min(self.high_watermark, *reaches)
         end = end if limit is None else min(end, limit)
         if end <= start:
             self._ended = True

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from canary.metrics.watched.replicas import TopicCompared
-from canary.watching.replicas.comparing import Outcome, Reason
+from canary.watching.replicas.outcomes import Outcome, Reason
 
 Place = tuple[str, int]
 _PASSES: Final[frozenset[Reason]] = frozenset({"no-leader", "not-in-sync", "unanswered", "moved"})
@@ -37,8 +37,8 @@ class Progress:
         self._queue: deque[Place] = deque()
         self._tried: set[Place] = set()
         """Partitions that are compared once more in this pass."""
-        self._at: tuple[Place, int] | None = None
-        """A pass over a partition that was interrupted goes on here."""
+        self._at: tuple[Outcome, int] | None = None
+        """What a pass over a partition has found, and the offset at which it goes on if it is interrupted."""
 
     def begin(self, places: Iterable[Place], now_ns: int) -> None:
         """Take which partitions there are; begin a pass, unless one goes on."""
@@ -63,14 +63,16 @@ class Progress:
         """Return the partition that is next; None: the pass is over."""
         return self._queue[0] if self._queue else None
 
-    def position(self, topic: str, partition: int) -> int:
-        """Return the offset to begin at."""
-        return self._at[1] if self._at is not None and self._at[0] == (topic, partition) else 0
+    def interrupted_at(self, topic: str, partition: int) -> tuple[int, Outcome | None]:
+        """Return the offset at which a pass that was interrupted goes on, with what it had found; 0: none was."""
+        if self._at is None or (self._at[0].topic, self._at[0].partition) != (topic, partition):
+            return 0, None
+        return self._at[1], self._at[0]
 
-    def read(self, topic: str, partition: int, at: int, size: int) -> None:
-        """Take a step."""
-        self._topics[topic].bytes += size
-        self._at = ((topic, partition), at)
+    def read(self, outcome: Outcome, at: int, size: int) -> None:
+        """Take a step of so many bytes; ``at`` is where the pass goes on if it is interrupted."""
+        self._topics[outcome.topic].bytes += size
+        self._at = (outcome, at)
 
     def interrupted(self, topic: str, partition: int) -> None:
         """Put a partition behind the others: the cluster did not answer while it was compared."""

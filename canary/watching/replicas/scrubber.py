@@ -102,10 +102,11 @@ class ReplicaScrubber(Worker):
 
     def _compare(self, source: "Source", topic: str, partition: int) -> bool:
         """Compare one partition; False when stopped."""
-        comparison = Comparison(source, topic, partition, start=self._progress.position(topic, partition))
+        start, before = self._progress.interrupted_at(topic, partition)
+        comparison = Comparison(source, topic, partition, start=start, before=before)
         try:
             for step in comparison.run():
-                self._progress.read(topic, partition, comparison.at, step.bytes)
+                self._progress.read(comparison.outcome, comparison.resume_at, step.bytes)
                 self._say(step.found)
                 self._show(None)
                 if not self._pace(max(step.pause_s, step.bytes / self._rate)):

@@ -294,6 +294,16 @@ def test_a_topic_made_again_is_said_once_though_some_broker_still_tells_its_form
     assert c.said == [("topic-recreated", "orders", None)] * 2
 
 
+def test_the_first_end_of_a_topic_made_again_may_be_a_stalled_leaders_of_the_former_one() -> None:
+    c = cluster()
+    for topic_id, end in (("o-1", 100), ("o-2", 100), ("o-2", 5), ("o-2", 5), ("o-2", 6)):
+        listed(c, end, 0, topic_id)
+    assert c.said == [("topic-recreated", "orders", None)]
+    for end in (4, 4):
+        listed(c, end, 0, "o-2")
+    assert c.said[1:] == [("offset-regression", "orders", 0)]
+
+
 def test_ends_are_watched_on_after_an_epoch_that_went_back() -> None:
     """As of a topic that was made again in a cluster that tells no topic ids."""
     c = cluster()

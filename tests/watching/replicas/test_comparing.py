@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -54,8 +55,50 @@ def test_only_what_all_replicas_give_is_compared() -> None:
     world.high_watermarks[3] = 6
     comparison, said, _ = compared(world)
     assert (said, comparison.outcome.compared_to) == ([], 6)
+    assert comparison.outcome.unknown == {
+        ("not-in-sync", 3): "broker 3 gives records up to offset 6, and the leader has told 20"
+    }
+    assert compared(world, end=6)[0].outcome.unknown == {}
     assert compared(three(SHORT), start=8)[1] == []
     assert compared(three(SHORT), end=6)[1] == []
+
+
+def test_a_follower_that_learns_of_the_high_watermark_late_is_waited_for() -> None:
+    world = three(ROWS, SHORT)
+    world.high_watermarks[3] = 6
+
+    def learned(broker: int, offset: int) -> None:
+        if broker == 3 and offset == 6:
+            world.high_watermarks.pop(3, None)
+
+    world.before_read = learned
+    comparison, said, _ = compared(world)
+    assert [(one.brokers, one.first) for one in said] == [((3,), 6)]
+    assert (comparison.outcome.unknown, comparison.outcome.compared_to) == ({}, 20)
+
+
+@pytest.mark.parametrize(("policy", "stop_at"), [(False, 8), (True, 3)])
+def test_a_pass_that_is_interrupted_goes_on_with_all_that_it_had_found(policy: bool, stop_at: int) -> None:  # noqa: FBT001  # a case
+    """Whatever was not said yet is found anew: a divergence that went on, a record whose explanation was looked for."""
+    world = World({1: list(KEYS), 2: KEYS[:1], 3: list(KEYS)} if policy else {1: ROWS, 2: SHORT, 3: ROWS})
+    world.policy, world.batches_at_once = policy, 1
+    world.change(isr=(1, 2, 3), replicas=(1, 2, 3, 4))
+    source: Any = world
+    first = comparing.Comparison(source, "orders", 0)
+    steps = []
+    for step in first.run():
+        steps.append(step)
+        if first.at >= stop_at:
+            break
+    world.change(replicas=(1, 2, 3))
+    second = comparing.Comparison(source, "orders", 0, start=first.resume_at, before=first.outcome)
+    steps += second.run()
+    said = [one for step in steps for one in step.found]
+    whole = compared(world)[1]
+    assert {one.first for one in whole} <= {one.first for one in said}
+    assert {one.first for one in whole} <= {one.first for one in second.outcome.divergences}
+    assert reasons(second) == {("not-in-sync", 4)}
+    assert second.outcome.start == 0
 
 
 def test_a_difference_that_is_gone_when_looked_at_again_is_none() -> None:

@@ -126,7 +126,7 @@ def test_bad_input_is_one_sentence(tmp_path: Path, lab: Lab) -> None:
     for words, status, says in (
         (["none-such"], 3, "there is no topic none-such"),
         ([WELL, "--partition", 7], 2, "has no partition 7"),
-        ([WELL, "--cluster", "other"], 2, "no cluster called other"),
+        ([WELL, "--cluster", "other"], 2, "there is no cluster other; there are: t"),
         ([WELL, "--bytes-per-second", "many"], 2, "is no size"),
         ([WELL], 3, ""),
     ):

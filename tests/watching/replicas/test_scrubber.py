@@ -9,7 +9,7 @@ import pytest
 from canary.metrics.published import Published, dumps, loads
 from canary.metrics.watched.replicas import ReplicasSeen, TopicCompared
 from canary.threads.ports import SteadyClock
-from canary.watching.replicas.comparing import Outcome
+from canary.watching.replicas.outcomes import Outcome
 from canary.watching.replicas.progress import Progress
 from canary.watching.replicas.scrubber import ReplicaScrubber
 from canary.wire.errors import WireError
@@ -41,7 +41,7 @@ def test_a_pass_comes_to_each_partition_once_and_is_whole_by_topic() -> None:
     order = []
     while (place := progress.next()) is not None:
         order.append(place)
-        progress.read(*place, 20, 100)
+        progress.read(outcome(*place), 20, 100)
         progress.done(outcome(*place), (2 + len(order)) * S)
     assert order == PLACES
     found = shown(progress)
@@ -76,13 +76,15 @@ def test_what_may_be_over_is_tried_once_more_at_the_end_of_the_pass() -> None:
 def test_a_pass_that_was_interrupted_goes_on_where_it_was() -> None:
     progress = Progress()
     progress.begin(PLACES[:2], S)
-    progress.read("orders", 0, 17, 100)
+    half = outcome("orders", 0)
+    progress.read(half, 17, 100)
     progress.begin(PLACES[:2], 2 * S)
-    assert (progress.next(), progress.position("orders", 0), progress.position("orders", 1)) == (("orders", 0), 17, 0)
+    assert progress.next() == ("orders", 0)
+    assert (progress.interrupted_at("orders", 0), progress.interrupted_at("orders", 1)) == ((17, half), (0, None))
     progress.interrupted("orders", 0)
     assert progress.next() == ("orders", 1), "one that does not answer does not hold up the others"
     progress.done(outcome("orders", 0), 3 * S)
-    assert progress.position("orders", 0) == 0
+    assert progress.interrupted_at("orders", 0) == (0, None)
 
 
 def test_series_say_age_place_and_what_is_unknown_and_survive_the_store() -> None:

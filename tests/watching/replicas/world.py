@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from canary.watching.replicas.comparing import Comparison, Step
+from canary.watching.replicas.comparing import Comparison
 from canary.watching.replicas.source import Read
 from canary.wire.errors import WireError
 from canary.wire.replicas import PartitionReplicas
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from canary.anomalies.replicas.divergence import Divergence
+    from canary.watching.replicas.outcomes import Step
     from tests.anomalies.replicas.model import FakeBatch
 
 MANY = 10**6

@@ -13,6 +13,8 @@ from canary.anomalies.online.scope import Scope, Where
 from canary.anomalies.online.topology import timeline
 from canary.anomalies.online.topology.state import End
 
+_ANEW_NS = 3_000_000_000
+"""So long a leader that has stalled while a topic was made anew may answer, by name, for the log that it still has."""
 _APART_NS = 900_000_000
 """Two looks closer together are one: a broker with old metadata may give a former topic id twice."""
 
@@ -31,6 +33,12 @@ def listed(scope: Scope, fact: f.WatchedListed) -> None:
     fresh = End(fact.topic_id, fact.start, fact.end, fact.stable, fact.leader_epoch, fact.sample)
     if known is None or known.topic_id != fact.topic_id or (fact.leader_epoch or 0) < (known.epoch or 0):
         top.ends[key] = fresh  # a first look; or the epoch went back, which is reported: compare from here on
+        if known is None and timeline.was_recreated(scope, fact.topic):
+            fresh.anew_ns = fact.at_ns
+        return
+    fresh.anew_ns = known.anew_ns
+    if known.anew_ns and fact.at_ns - known.anew_ns < _ANEW_NS and fact.leader_epoch == known.epoch:
+        top.ends[key] = fresh
         return
     if known.doubt_sample is not None and fact.sample > known.doubt_sample:
         _look_again(scope, fact, known, fresh)

@@ -130,7 +130,10 @@ class Suspect:
 
 @dataclass(slots=True)
 class End:
-    """The end of a log that the operator named, and (when it was seen to be lower) the doubt about it."""
+    """The end of a log that the operator named, and (when it was seen to be lower) the doubt about it.
+
+    ``anew_ns`` is when it was first looked at after its topic was made anew, 0: it is the first topic of this name.
+    """
 
     topic_id: str | None
     start: int
@@ -142,6 +145,7 @@ class End:
     doubt_end: int = 0
     doubt_epoch: int | None = None
     doubt_ns: int = 0
+    anew_ns: int = 0
 
 
 @dataclass(slots=True)
