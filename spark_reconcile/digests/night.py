@@ -133,12 +133,14 @@ class _Run:
                 result.unknown.append(place)
                 if before is not None:
                     self._trees[place] = before
-            elif before is not None and before.chunks:
+                continue
+            if before is not None:
                 self._trees[place] = before
                 self._expire(place, span.start)
                 if span.end == before.end < ends.get(place, 0):
                     result.held.append(place)
-            else:  # a log that had no record may have been cut unnoticed
+            if before is None or not self._trees[place].chunks:  # a log without a known record may be cut unnoticed
+                self._before.pop(place, None)
                 topic_id, compacted = self._topics[place[0]].topic_id, before.compacted if before is not None else 0
                 self._trees[place] = Tree(*place[:1], topic_id, place[1], span.start, span.start, compacted=compacted)
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from canary.anomalies.replicas.divergence import Divergence
     from canary.lab import Lab
-    from canary.watching.replicas.comparing import Outcome
+    from canary.watching.replicas.outcomes import Outcome
     from canary.wire.replicas import PartitionReplicas
     from tests.support.recording import Recording
 
