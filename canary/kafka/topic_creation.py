@@ -54,6 +54,7 @@ def ensure_topic(
     config: Mapping[str, str],
     *,
     timeout_s: float = 15.0,
+    setting: str = "clusters[].topic.replication_factor",
 ) -> Found:
     """Return topic ``name`` as it is; create it first, as described, if the cluster answers that it does not exist.
 
@@ -69,7 +70,7 @@ def ensure_topic(
         raise TopicError(
             f"topic {name!r} does not exist and cannot be made with replication factor {replication_factor}: "
             f"the cluster has {len(brokers)} live brokers. Start the missing brokers, or lower "
-            f"clusters[].topic.replication_factor (fewer replicas than production topics have prove little).",
+            f"{setting} (fewer replicas than production topics have prove little).",
             UNREACHABLE,
         )
     new = NewTopic(

@@ -23,8 +23,13 @@ from canary.salvage.cluster import UNREACHABLE
 from canary.salvage.salvaged import Salvaged, rows
 from canary.threads import system
 
-GAPLESS: Final[dict[str, Any]] = {"enable.idempotence": True, "enable.gapless.guarantee": True, "acks": "all"}
-"""A record that cannot be written ends the producer: none behind it may pass it."""
+GAPLESS: Final[dict[str, Any]] = {
+    "enable.idempotence": True,
+    "enable.gapless.guarantee": True,
+    "acks": "all",
+    "message.max.bytes": 1_000_000_000,
+}
+"""A record that cannot be written ends the producer: none behind it may pass it. The topic limits their size."""
 _PATIENCE_S: Final = 120.0
 _POLL_S: Final = 0.5
 _LAST_S: Final = 10.0

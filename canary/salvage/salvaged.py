@@ -5,6 +5,7 @@ Files hold keys and values. Only their owner may read them, and one has its name
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 from collections.abc import Iterator
@@ -151,7 +152,8 @@ def rows(path: Path) -> Iterator[Salvaged]:
     """
     try:
         with pq.ParquetFile(path) as parquet:
-            for batch in parquet.iter_batches(1000):
+            groups = range(parquet.num_row_groups)  # a batch may hold several, and their records may be large
+            for batch in itertools.chain.from_iterable(parquet.iter_batches(1000, row_groups=[one]) for one in groups):
                 for values in zip(*(column.to_pylist() for column in batch.columns), strict=True):
                     row: Any = Salvaged(*values)
                     yield row._replace(headers=tuple((one["key"], one["value"]) for one in row.headers))

@@ -5,12 +5,14 @@ batches (where does it diverge); from there on everything, with its CRC (damage,
 from there on (newer records of these keys); and a last time, to count and to write.
 """
 
+import sqlite3
 from collections.abc import Callable, Iterator
-from contextlib import closing, nullcontext
+from contextlib import closing, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+from canary.errors import UserError
 from canary.salvage.collisions import Keys
 from canary.salvage.counts import Counts, Found
 from canary.salvage.directory import Replica
@@ -94,7 +96,7 @@ class Partition:
             self._verified = verified(self._read("compared with the cluster", 0), self._log)
             if self._verified.missing:
                 survey.gone_from(self._verified.missing[0][0])
-        with closing(Keys()) as keys:
+        with _on_disk(), closing(Keys()) as keys:
             if survey.lowest is not None:
                 self._look(survey.lowest, keys)
                 self._ask(survey.lowest, keys)
@@ -269,3 +271,17 @@ class Partition:
             yield "leader-epoch-checkpoint names other epochs than the batches; the batches were taken"
         if not self._replica.topic_id:
             yield "the directory does not tell the topic's id: that it is the same topic was not checked"
+
+
+@contextmanager
+def _on_disk() -> Iterator[None]:
+    """Say what is wrong if there is no room for keys.
+
+    Raises:
+        UserError: so it is.
+    """
+    try:
+        yield
+    except sqlite3.Error as error:
+        remedy = "make room where SQLITE_TMPDIR leads, or /var/tmp, or salvage with --no-collisions"
+        raise UserError(f"the keys of what is gone do not fit on the temporary disk: {error}; {remedy}") from error

@@ -2,9 +2,11 @@
 
 After a crash without fsync the last segment may end with a torn batch, with zeros, or with pages that were never
 written; a disk may have damaged any other. Each such place is named, and what follows it is looked for byte by byte: a
-batch is where a header makes sense and the CRC is right.
+batch is where a header makes sense and the CRC is right. That does not cover base offset and leader epoch, so these are
+held against those of the batches around: offsets go up, and epochs do not go down.
 """
 
+import itertools
 import mmap
 import re
 from collections.abc import Iterator, Sequence
@@ -35,7 +37,8 @@ class Damage:
         position: in bytes from its beginning.
         size: in bytes, up to the next batch or to the end of the file.
         what: "zeros": nothing but zero bytes, up to the end; "torn": a batch that the file ends within; "crc": a batch
-            whose bytes are not those that were written; "no batch": anything else.
+            whose bytes are not those that were written, or whose offset or epoch the batches around contradict; "no
+            batch": anything else.
         offset: of the first record that may have been there.
     """
 
@@ -65,8 +68,8 @@ def scan(files: Sequence[Path], *, checked_from: int | None) -> Iterator[tuple[P
     Raises:
         UserError: a segment cannot be read.
     """
-    expected = 0
-    for path in files:
+    expected, epoch = 0, -1
+    for path, following in itertools.zip_longest(files, files[1:]):
         expected = max(expected, int(path.stem))
         try:
             if path.stat().st_size == 0:
@@ -75,26 +78,28 @@ def scan(files: Sequence[Path], *, checked_from: int | None) -> Iterator[tuple[P
                 data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)  # unmapped with its last batch
         except OSError as error:
             raise UserError(f"{path} cannot be read: {error.strerror}") from error
-        for one in _Segment(path.name, data, checked_from).read(expected):
+        below = int(following.stem) if following is not None else None
+        for one in _Segment(path.name, data, checked_from, below).read(expected, epoch):
             yield path, one
             if isinstance(one, Batch):
-                expected = one.last_offset + 1
+                expected, epoch = one.last_offset + 1, one.leader_epoch
 
 
 class _Segment:
-    def __init__(self, name: str, data: mmap.mmap, checked_from: int | None) -> None:
+    def __init__(self, name: str, data: mmap.mmap, checked_from: int | None, below: int | None) -> None:
         self._name = name
         self._data = data
         self._view = memoryview(data)
         self._checked_from = checked_from
+        self._below = below  # the first offset of the next segment
 
-    def read(self, expected: int) -> Iterator[Batch | Damage]:
-        """Yield what is in the segment; ``expected`` is the lowest offset that may follow."""
+    def read(self, expected: int, epoch: int) -> Iterator[Batch | Damage]:
+        """Yield what is in the segment; ``expected`` and ``epoch`` are the lowest offset and epoch that may follow."""
         at, size = 0, len(self._view)
         while at < size:
             batch = self._batch(at, expected)
-            if batch is not None and self._sound(batch):
-                expected = batch.last_offset + 1
+            if batch is not None and self._sound(batch) and self._fits(batch, expected, epoch):
+                expected, epoch = batch.last_offset + 1, batch.leader_epoch
                 at += batch.size
                 yield batch
                 continue
@@ -109,6 +114,22 @@ class _Segment:
         except RecordsError:
             return None
         return batch if batch is not None and expected <= batch.base_offset < expected + _REACH else None
+
+    def _fits(self, batch: Batch, expected: int, epoch: int) -> bool:
+        """Return whether neither those before nor the next batch contradict its offset or its epoch."""
+        if 0 <= batch.leader_epoch < epoch or (self._below is not None and batch.last_offset >= self._below):
+            return False
+        if (batch.base_offset, batch.leader_epoch) == (expected, epoch):
+            return True
+        following = self._batch(batch.position + batch.size, expected)
+        if following is None or not following.crc_is_right:
+            return True
+        if batch.base_offset > expected and following.base_offset <= batch.last_offset:
+            return following.base_offset <= expected
+        if batch.leader_epoch <= following.leader_epoch or following.leader_epoch < epoch:
+            return True
+        beyond = self._batch(following.position + following.size, expected)  # tells which of the two does not fit
+        return beyond is not None and batch.leader_epoch <= beyond.leader_epoch
 
     def _sound(self, batch: Batch) -> bool:
         return self._checked_from is None or batch.last_offset < self._checked_from or batch.crc_is_right

@@ -76,6 +76,13 @@ def test_records_are_written_as_they_were_and_a_second_run_adds_nothing(
     assert replay(parts, target, *clients, nothing) == [Replayed(0, 0, 0), Replayed(1, 5, 0)]
 
 
+def test_a_record_is_written_however_large_the_topic_lets_it_be(
+    clients: tuple[Producer, Consumer], tmp_path: Path
+) -> None:
+    target, large = topic(clients), row(1, value=b"x" * 3_000_000)
+    assert replay([part(tmp_path, large, row(2))], target, *clients, nothing) == [Replayed(1, 0, 2)]
+
+
 def test_a_run_that_was_stopped_is_gone_on_with(clients: tuple[Producer, Consumer], tmp_path: Path) -> None:
     target = topic(clients)
     steps = iter(range(3))

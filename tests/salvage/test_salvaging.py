@@ -9,6 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from canary.errors import UserError
+from canary.salvage import collisions, salvaging
 from canary.salvage.counts import Found
 from canary.salvage.salvaged import Salvaged, rows
 from canary.salvage.salvaging import Partition, Wanted
@@ -114,6 +116,18 @@ def test_a_key_that_was_written_again_since_is_a_collision_unless_that_was_abort
     one, written = found(tmp_path / "blind", COMMON + alone, Memory(COMMON + since), collisions=False)
     assert one.counts.collisions is None
     assert {row.collision for row in written} == {None}
+
+
+def test_a_temporary_disk_that_is_full_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Small(collisions.Keys):
+        def __init__(self) -> None:
+            super().__init__()
+            self._database.execute("PRAGMA max_page_count = 2")
+
+    monkeypatch.setattr(salvaging, "Keys", Small)
+    alone = Told(4, 2, tuple((b"key-%d" % number, b"v") for number in range(5000)))
+    with pytest.raises(UserError, match=r"do not fit on the temporary disk: .* is full; .* with --no-collisions"):
+        found(tmp_path, [*COMMON, alone], Memory(COMMON))
 
 
 def test_what_expired_in_the_cluster_is_unknown_and_written_only_if_asked_for(tmp_path: Path) -> None:

@@ -82,6 +82,36 @@ def test_what_only_looks_like_a_batch_is_not_taken_for_one(tmp_path: Path) -> No
     assert read(directory) == ([1], [(0, len(outer.encoded()), "no batch", 0)])
 
 
+@given(bit=st.integers(0, 63), which=st.integers(0, 3))
+def test_an_offset_or_an_epoch_that_the_batches_around_contradict_costs_its_batch_alone(
+    tmp_path_factory: pytest.TempPathFactory, bit: int, which: int
+) -> None:
+    assume(not bit >= 64)  # its length is not meant
+    log = [batch(at, 7, b"a%d" % at, b"b%d" % at) for at in range(0, 8, 2)]
+    directory = folder(tmp_path_factory.mktemp("log"), log, per_segment=4)
+    data = bytearray(only(directory).read_bytes())
+    start = sum(len(one.encoded()) for one in log[:which])
+    for at in (start + bit // 8, start + 12 + bit // 16):  # base offset, leader epoch: the CRC covers neither
+        broken = bytearray(data)
+        broken[at] ^= 1 << bit % 8
+        only(directory).write_bytes(broken)
+        bases, damage = read(directory)
+        others = [one.base for number, one in enumerate(log) if number != which]
+        assert [one for one in bases if one in others] == others, "all others are read"
+        assert len(damage) <= 1
+        if which < len(log) - 1 and at < start + 8:
+            assert (bases, [where for where, *_ in damage]) == (others, [start])
+
+
+def test_an_offset_beyond_the_next_segment_is_damage(tmp_path: Path) -> None:
+    directory = folder(tmp_path, LOG[:2])
+    data = bytearray(only(directory).read_bytes())
+    data[SIZES[0] + 5] ^= 1  # the last batch of its segment
+    only(directory).write_bytes(data)
+    (directory / f"{4:020}.log").write_bytes(LOG[2].encoded())
+    assert read(directory) == ([0, 4], [(SIZES[0], SIZES[1], "crc", 2)])
+
+
 def test_what_goes_back_is_no_batch(tmp_path: Path) -> None:
     directory = folder(tmp_path, [*LOG, LOG[0]], per_segment=4)
     assert read(directory) == ([0, 2, 4], [(sum(SIZES), SIZES[0], "no batch", 6)])

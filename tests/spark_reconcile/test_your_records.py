@@ -258,6 +258,6 @@ def test_digests_receipts_and_salvage_name_exactly_the_records_that_are_gone_and
         assert {offset: content_of(row) for offset, row in rows.items()} == incident.gone[partition]
 
     again = f"{TOPIC}.salvaged"
-    commands.run("salvage", "replay", out, "--to-topic", again, "--create")
+    commands.run("salvage", "replay", out, "--to-topic", again, "--create", "--replication-factor", 2)
     for partition, back in truth(lab.bootstrap, again).items():
         assert list(back.values()) == list(incident.gone[partition].values())

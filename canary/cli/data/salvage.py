@@ -116,6 +116,9 @@ def replay(
     topic: Annotated[str | None, typer.Option(help="Which topic's records, if there are several.")] = None,
     cluster: Annotated[str | None, typer.Option(metavar="NAME", help="Default: where the epochs came from.")] = None,
     create: Annotated[bool, typer.Option("--create", help="Make the topic, if it is missing.")] = False,
+    replication_factor: Annotated[
+        int | None, typer.Option(min=1, help="Of the topic that is made; default: topic.replication_factor.")
+    ] = None,
     json: JsonOption = False,
 ) -> None:
     """Write salvaged records to a topic of its own: the same partitions, order, timestamps, keys, values and headers.
@@ -141,7 +144,8 @@ def replay(
     where = session.with_address(settings, session.cluster_named(settings, cluster or manifest["cluster"]))
     with ended_by_sigterm(), _asking(where) as view, progress.shown() as show:
         parts = _parts(directory, manifest, source)
-        _target(view, where, to_topic, source, parts, create=create)
+        replicas = (replication_factor or where.topic.replication_factor) if create else None
+        _target(view, to_topic, source, parts, replicas)
         name = "salvage"
         properties = calm(producer_config(where), name, forced=replaying.GAPLESS)
         producer = opening.producer(properties, quiet_logger(name))
@@ -203,15 +207,9 @@ def _parts(directory: Path, manifest: dict[str, Any], source: dict[str, Any]) ->
 
 
 def _target(  # what a topic is looked at for
-    view: ClusterView,
-    cluster: ClusterSettings,
-    name: str,
-    source: dict[str, Any],
-    parts: list[Part],
-    *,
-    create: bool,
+    view: ClusterView, name: str, source: dict[str, Any], parts: list[Part], replicas: int | None
 ) -> None:
-    """Look at the target, and make it if that is asked for.
+    """Look at the target, and make it if it is to be made: with so many ``replicas``.
 
     Raises:
         UserError: it is not there, has other partitions, or its settings would change what is written.
@@ -219,12 +217,12 @@ def _target(  # what a topic is looked at for
     from canary.kafka.topic_creation import ensure_topic  # noqa: PLC0415
     from canary.salvage.replaying import objections  # noqa: PLC0415
 
-    if create:
+    if replicas is not None:
         config = {"retention.ms": "-1", "retention.bytes": "-1", "cleanup.policy": "delete"}
         config |= {"message.timestamp.type": "CreateTime"}
         if source["max_message_bytes"] is not None:
             config["max.message.bytes"] = source["max_message_bytes"]
-        ensure_topic(view.admin, name, source["partitions"], cluster.topic.replication_factor, config)
+        ensure_topic(view.admin, name, source["partitions"], replicas, config, setting="--replication-factor")
     target = view.topic(name)
     if target is None:
         raise UserError(
