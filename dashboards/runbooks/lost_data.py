@@ -82,7 +82,8 @@ RECORDS: Final = Runbook(
     means=(
         Step(
             "Digests of the topic were compared with those of an earlier night. They hold no record, only hashes over "
-            "64 offsets: of what is lost every offset is known, of what is changed the 64 offsets that it is among."
+            "64 offsets: of what is lost every offset is known. Of what is changed, too, if an election cut the log "
+            "(evidence.cut_at), else only the 64 offsets that it is among."
         ),
         Step("Both at once at the end of a partition: its log was cut, and filled again."),
     ),

@@ -135,19 +135,32 @@ def _java(*, light: bool) -> dict[str, str]:
 def progress(spark: SparkSession, tell: Callable[[str, int, int], None], every: float = 1.0) -> Iterator[None]:
     """Report the progress of running stages, from Spark's status tracker, while the block runs.
 
-    ``tell`` gets (stage, tasks done, all tasks) at most every ``every`` seconds, if something changed.
+    ``tell`` gets (what its job does, tasks done, all tasks) at most every ``every`` seconds, if something changed.
     """
+    from py4j.protocol import Py4JError  # noqa: PLC0415  # only with Spark
+
     done = threading.Event()
-    tracker = spark.sparkContext.statusTracker()
+    context: Any = spark.sparkContext
+    tracker, stages_known = context.statusTracker(), context._jsc.sc().statusStore()  # noqa: SLF001  # no public way
+
+    def words(stage: int, name: str) -> str:
+        try:
+            told = stages_known.lastStageAttempt(
+                stage
+            ).description()  # as setJobGroup was told; the name is a place in code
+            return str(told.get()) if told.isDefined() else name
+        except Py4JError:  # it has ended
+            return name
 
     def watch() -> None:
         last = None
         while not done.wait(every):
             stages = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
-            now = [(info.name, info.numCompletedTasks, info.numTasks) for info in stages if info is not None]
+            now = [(info.stageId, info.numCompletedTasks, info.numTasks) for info in stages if info is not None]
             if now and now != last:
                 last = now
-                tell(*now[0])
+                stage, *tasks = now[0]
+                tell(words(stage, f"stage {stage}"), *tasks)
 
     watcher = threading.Thread(target=watch, name="spark-progress", daemon=True)
     watcher.start()
