@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Final
 from canary.anomalies.replicas.compaction import Search
 from canary.anomalies.replicas.copies import Copy, Difference, Kept, UndecodableError, differences
 from canary.anomalies.replicas.divergence import Divergence, confirmed, together
+from canary.threads import system
+from canary.watching.replicas.beginnings import missing_beginnings
 from canary.watching.replicas.outcomes import MOST_FOUND, Outcome, Reason, Step
 from canary.wire.errors import WireError
 
@@ -67,6 +69,7 @@ class Comparison:
         """The lowest one that was seen last."""
         self._source = source
         self._at = start
+        self._wanted = start
         self._end = end
         self._state: PartitionReplicas | None = None
         self._brokers: list[int] = []
@@ -97,6 +100,7 @@ class Comparison:
         """
         if not self._begin():
             return
+        yield from self._beginnings()
         yield from self._to_the_end()
         if self._search.pending:
             yield from self._explain_late()
@@ -106,6 +110,27 @@ class Comparison:
             words = "records are missing on a replica, and whether the topic is compacted may not be seen"
             self._unknown("unexplained", None, f"{words} (DescribeConfigs)")
         yield Step(found=self._closed(None))
+
+    def _beginnings(self) -> Generator[Step, None, None]:
+        """Look for replicas that lack their beginning, if this pass starts before it; believe what is so twice."""
+        found: list[Divergence] | None = None
+        for pause_s in (0.0, PAUSE_S):
+            if found == [] or self._wanted >= self._at:
+                return
+            if pause_s:
+                yield Step(pause_s=pause_s)
+            before = self._told
+            try:
+                now = missing_beginnings(self._source, before, self._brokers, system.wall_ns() // 10**6)
+            except WireError as error:
+                self._unknown("unanswered", None, f"the beginnings of its replicas could not be compared: {error}")
+                return
+            state = self._now()
+            if state is None or _led(state) != _led(before):
+                return  # the next pass looks again
+            found = [one for one in now if found is None or one in found]
+        for one in found or ():
+            self._keep(one)
 
     def _to_the_end(self) -> Generator[Step, None, None]:
         """Compare up to what the leader told; a follower that does not give as much after some time is no copy."""

@@ -105,6 +105,13 @@ class Source:
         enabled = setting(self._admin, topic, "remote.storage.enable")
         return None if enabled is None else enabled == "true"
 
+    def kept_ms(self, topic: str) -> int | None:
+        """Return retention.ms, -1: for ever; None: it is not all that may remove records, or we may not know."""
+        told = [setting(self._admin, topic, name) for name in ("retention.ms", "retention.bytes", "cleanup.policy")]
+        if told[0] is None or told[1:] != ["-1", "delete"] or self.tiered(topic):
+            return None
+        return int(told[0])
+
     def starts(self, place: PartitionReplicas, broker: int) -> tuple[int, int]:
         """Return the first offset of a replica, and the first one that the broker has itself, not only a tier."""
         local = None

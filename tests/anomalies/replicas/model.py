@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import zlib
 from dataclasses import dataclass, replace
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Literal
 
 from canary.anomalies.replicas.copies import Kept, UndecodableError
@@ -24,6 +25,12 @@ class FakeBatch:
     intact: bool = True
     salt: int = 0
     decodes: bool = True
+    written_ms: int = -1
+
+    @property
+    def batch(self) -> SimpleNamespace:
+        """What else its header has."""
+        return SimpleNamespace(max_timestamp_ms=self.written_ms)
 
     @property
     def crc(self) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 from typing import Any
 
@@ -319,3 +320,34 @@ def test_more_divergences_than_are_kept_are_counted(monkeypatch: pytest.MonkeyPa
     comparison, said, _ = compared(three([one for i, one in enumerate(ROWS) if i % 2]))
     assert len(said) == 2
     assert comparison.outcome.left_out == 3
+
+
+@pytest.mark.parametrize(
+    ("retention_ms", "age_ms", "found"),
+    [(-1, 10**10, True), (3_600_000, 60_000, True), (3_600_000, 3_500_000, False), (None, 0, False)],
+    ids=["kept for ever", "younger", "about to expire", "not known"],
+)
+def test_a_replica_that_begins_later_than_retention_explains_lacks_its_beginning(
+    retention_ms: int | None,
+    age_ms: int,
+    found: bool,  # noqa: FBT001  # a case
+) -> None:
+    written_ms = time.time_ns() // 10**6 - age_ms
+    log = [replace(one, written_ms=written_ms) for one in ROWS]
+    world = World({1: log, 2: log[3:], 3: log}, retention_ms=retention_ms, log_starts={2: (6, 6)})
+    comparison, said, _ = compared(world)
+    assert [(one.brokers, one.how, one.first, one.last) for one in said] == [((2,), "missing", 0, 5)] * found
+    assert comparison.outcome.unknown == {}
+    assert compared(world, start=6)[1] == [], "what is before is not asked for"
+
+
+def test_a_beginning_that_the_leader_removes_a_moment_later_is_not_missing() -> None:
+    log = [replace(one, written_ms=time.time_ns() // 10**6) for one in ROWS]
+    world = World({1: log, 2: log[3:], 3: log}, retention_ms=-1, log_starts={2: (6, 6)})
+
+    def delete(_broker: int, offset: int) -> None:
+        if offset == 5:  # the look at what is before the follower's beginning
+            world.log_starts |= {1: (6, 6), 3: (6, 6)}
+
+    world.before_read = delete
+    assert compared(world)[1] == []

@@ -43,6 +43,7 @@ class World:
     logs: dict[int, list[FakeBatch]]
     state: PartitionReplicas = STATE
     policy: bool | None = False
+    retention_ms: int | None = None
     tier: list[FakeBatch] | None = None
     high_watermarks: dict[int, int] = field(default_factory=dict)
     log_starts: dict[int, tuple[int, int]] = field(default_factory=dict)
@@ -63,6 +64,10 @@ class World:
     def tiered(self, topic: str) -> bool | None:
         assert topic == self.state.topic
         return self.tier is not None
+
+    def kept_ms(self, topic: str) -> int | None:
+        assert topic == self.state.topic
+        return self.retention_ms
 
     def starts(self, place: PartitionReplicas, broker: int) -> tuple[int, int]:
         assert place.topic == self.state.topic
