@@ -176,9 +176,14 @@ class Recorder:
         with self._lock:
             self._drain()
             self._settle()
-            asked, self._new_topics = self._new_topics, []
             if len(self._rows) >= self._options.rows:
                 self._full.set()
+        self._ask_ids()
+
+    def _ask_ids(self) -> None:
+        """Ask for the ids of topics that had their first receipt."""
+        with self._lock:
+            asked, self._new_topics = self._new_topics, []
         if asked and self._topic_ids is not None:
             self._topic_ids.look(asked)
 
@@ -252,6 +257,7 @@ class Recorder:
             for one in self._open:  # nobody will learn how it ended
                 one.outcome = one.outcome or IN_DOUBT
             self._settle()
+        self._ask_ids()  # a producer may live for less than a slot
         self._publish(closed=True)
         if self._topic_ids is not None:
             self._topic_ids.close()

@@ -8,6 +8,7 @@ from concurrent.futures import Future
 from importlib.util import find_spec, module_from_spec
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
+from unittest.mock import Mock
 
 import confluent_kafka
 import pytest
@@ -205,3 +206,21 @@ def test_what_is_written_late_is_not_said_to_be_of_a_topic_that_was_made_anew_me
         assert ids.confirmed(["t"]) == {"t": None}
     ids.published()
     assert ids.confirmed(["t"]) == {"t": "new"}
+
+
+def test_a_producer_that_lives_for_less_than_a_slot_asks_for_the_ids_of_its_topics(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(recorder, "SLOT_S", 600.0)
+    asked: list[list[str]] = []
+    ids = Mock()
+    ids.look = lambda topics: asked.append(list(topics))
+    ids.confirmed = lambda topics: dict.fromkeys(topics, "id" if asked else None)
+    producer = Producer(MOCK, receipts={"directory": tmp_path, "topic_ids": False})
+    assert producer._recorder is not None
+    producer._recorder._topic_ids = ids
+    producer.produce("t", b"v")
+    assert producer.flush(30) == 0
+    producer.close()
+    (said,) = told(tmp_path)
+    assert (asked, said["topic_ids"]) == ([["t"]], {"t": "id"})
