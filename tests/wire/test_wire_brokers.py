@@ -105,7 +105,8 @@ def test_each_replica_answers_for_its_own_log(lab: Lab, client: Any) -> None:
             fetch(client, place, 0, broker, 0, wait_ms=0)
         assert refused.value.code == code, refused.value
     limited = fetch(client, name, 0, follower, 3, max_bytes=10)
-    assert [batch.base_offset for batch in batches(limited.batches)] == [0], "at least one whole batch, with the offset"
+    (batch,) = batches(limited.batches)
+    assert batch.base_offset <= 3 <= batch.last_offset, "at least one whole batch, with the offset"
 
 
 def test_a_transaction_has_its_marker(lab: Lab, client: Any) -> None:
