@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
+MOST_CPU_S = 3.0
+"""Less than 1 on a quiet machine; what grew with the square of partitions would take minutes."""
+
+
 def told(others: OtherTopics, answer: Any, sample: int = 1) -> list[Fact]:
     return others.seen(answer, ["probes"], sample, sample, time.thread_time())
 
@@ -78,7 +82,7 @@ def test_only_what_was_selected_is_watched() -> None:
     assert others.partitions("orders-1") == others.partitions("else") == []
 
 
-def test_a_round_of_ten_thousand_partitions_costs_less_than_a_second_and_stores_changes_only(tmp_path: Path) -> None:
+def test_a_round_of_ten_thousand_partitions_costs_little_and_stores_changes_only(tmp_path: Path) -> None:
     topics = {f"topic-{number}": 100 for number in range(100)}
     with Store.connect(f"sqlite:///{tmp_path}/store.db", timeout=5) as store:
         store.upgrade()
@@ -88,8 +92,8 @@ def test_a_round_of_ten_thousand_partitions_costs_less_than_a_second_and_stores_
         quiet = metadata(topics)
         rounds = [a_round(quiet) for _ in range(10)]
         assert [cost.rows for cost in rounds] == [0] * 10
-        assert first.judged < 1.0
-        assert statistics.median(cost.judged + cost.stored for cost in rounds) < 1.0
+        assert first.judged < MOST_CPU_S
+        assert statistics.median(cost.judged + cost.stored for cost in rounds) < MOST_CPU_S
         assert a_round(metadata(topics, {("topic-7", 3): (2, [2, 3])})).rows == 1
         spans = store.topology.spans(TopologyFilter("t"))
         assert len(spans) == 10_001
