@@ -93,11 +93,23 @@ class Cluster:
         Raises:
             UnreachableError: one was deleted or made anew, or the cluster does not answer.
         """
-        again = {topic.name: topic.topic_id for topic in self.topics([topic.name for topic in topics])}
-        for topic in topics:
-            ids = {topic.topic_id, again.get(topic.name)} - {None}  # during an upgrade only some brokers tell it
-            if topic.name not in again or len(ids) > 1:
-                raise UnreachableError(f"topic {topic.name} of cluster {self.name} was made anew while it was {doing}")
+        for name in self.made_anew(topics):
+            raise UnreachableError(f"topic {name} of cluster {self.name} was made anew while it was {doing}")
+
+    def made_anew(self, topics: Sequence[Topic]) -> list[str]:
+        """Return the names of topics that are not those that they were: deleted, or made anew.
+
+        Raises:
+            UnreachableError: the cluster does not answer.
+        """
+        names = [topic.name for topic in topics]
+        again = {topic.name: topic.topic_id for topic in (self.topics(names) if names else ())}
+        return [
+            topic.name
+            for topic in topics
+            if topic.name not in again
+            or len({topic.topic_id, again[topic.name]} - {None}) > 1  # during an upgrade only some brokers tell it
+        ]
 
     def names(self) -> list[str]:
         """Return the names of all topics that may be described, in order.

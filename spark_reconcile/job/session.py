@@ -141,16 +141,15 @@ def progress(spark: SparkSession, tell: Callable[[str, int, int], None], every: 
 
     done = threading.Event()
     context: Any = spark.sparkContext
-    tracker, stages_known = context.statusTracker(), context._jsc.sc().statusStore()  # noqa: SLF001  # no public way
+    tracker, store = context.statusTracker(), context._jsc.sc().statusStore()  # noqa: SLF001  # no public way
 
-    def words(stage: int, name: str) -> str:
+    def words(stage: int) -> str:
+        """Return what setJobGroup was told; a stage's name is a place in the code."""
         try:
-            told = stages_known.lastStageAttempt(
-                stage
-            ).description()  # as setJobGroup was told; the name is a place in code
-            return str(told.get()) if told.isDefined() else name
+            told = store.lastStageAttempt(stage).description()
         except Py4JError:  # it has ended
-            return name
+            return f"stage {stage}"
+        return str(told.get()) if told.isDefined() else f"stage {stage}"
 
     def watch() -> None:
         last = None
@@ -160,7 +159,7 @@ def progress(spark: SparkSession, tell: Callable[[str, int, int], None], every: 
             if now and now != last:
                 last = now
                 stage, *tasks = now[0]
-                tell(words(stage, f"stage {stage}"), *tasks)
+                tell(words(stage), *tasks)
 
     watcher = threading.Thread(target=watch, name="spark-progress", daemon=True)
     watcher.start()

@@ -224,9 +224,9 @@ class _Asked:
 
         A topic that is another one now has none.
         """
-        starts = self.cluster.starts(list(self.topics.values()))
-        now = {one.name: {one.topic_id, None} for one in self.cluster.topics(list(self.topics))} if self.topics else {}
-        same = {name for name, ids in now.items() if self.topics[name].topic_id in ids or len(ids) == 1}
+        topics = list(self.topics.values())
+        starts = self.cluster.starts(topics)
+        others = self.cluster.made_anew(topics)
         bounds = [
             {
                 "topic": topic,
@@ -237,7 +237,7 @@ class _Asked:
                 "same_from": same_from.get((topic, partition)),
             }
             for (topic, partition), end in self.ends.items()
-            if topic in same
+            if topic not in others
         ]
         return pa.Table.from_pylist(bounds, _BOUNDS)
 

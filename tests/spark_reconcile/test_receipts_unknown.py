@@ -13,7 +13,7 @@ import pytest
 
 from canary_receipts import Producer
 from canary_receipts.files import METADATA, SCHEMA
-from spark_reconcile.dump.kafka_bounds import Span, Topic
+from spark_reconcile.dump.kafka_bounds import Cluster, Span, Topic
 from spark_reconcile.errors import BadInputError, UnreachableError
 from spark_reconcile.receipts import check as checking
 from spark_reconcile.receipts.check import Checked, check
@@ -99,6 +99,10 @@ class World:
         if self.ends[0] is None:
             raise UnreachableError("no partition answers")
         return [Span("t", 0, ISOLATIONS[1], 0, self.ends[0], 0)]
+
+    def made_anew(self, topics: Sequence[Topic]) -> list[str]:
+        """As the real one says it."""
+        return Cluster.made_anew(self, topics)  # type: ignore[arg-type]
 
     def starts(self, _: Any) -> dict[tuple[str, int], int]:
         return {("t", 0): 0}
