@@ -119,7 +119,7 @@ soak: brokers $(INSTALLED)  ## An hour on real brokers that fail, and a hundred 
 	@$(BIN)/python -m tests.soak kills --times $(or $(KILLS),100)
 
 soak-simulated: $(INSTALLED)  ## Lives in the simulated world, from fresh seeds (hours)
-	@$(BIN)/python -m tests.world --cpu-seconds 28800 --first $$RANDOM$$RANDOM
+	@$(BIN)/python -m simulation --cpu-seconds 28800 --first $$RANDOM$$RANDOM
 
 mutations: $(INSTALLED)  ## Break each definition of the anomaly engine on purpose, and see a test fail (hours)
 	@$(BIN)/python -m tests.mutations

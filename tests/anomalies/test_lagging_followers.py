@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from canary import facts as f
-from tests.generators.wild import seeded
+from simulation.histories.wild import seeded
 from tests.support.bench import PRODUCER, RC, RU, TOPIC, Bench
 from tests.support.seeds import cases
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from canary.anomalies.online import Tracker
-from tests.generators.destruction import Life, judged, lived
-from tests.generators.injections import INJECTIONS
-from tests.generators.simulator import simulate
-from tests.generators.wild import seeded
+from simulation.histories.destruction import Life, judged, lived
+from simulation.histories.injections import INJECTIONS
+from simulation.histories.simulator import simulate
+from simulation.histories.wild import seeded
 from tests.support.seeds import cases
 
 if TYPE_CHECKING:

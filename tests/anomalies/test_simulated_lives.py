@@ -9,13 +9,13 @@ from __future__ import annotations
 import pytest
 
 from canary.anomalies.offline import Options
-from tests.anomalies.agreement import WORDLESS, agree
-from tests.anomalies.lives import lived, verdict_on
+from simulation.histories.agreement import WORDLESS, agree
+from simulation.histories.injections import INJECTIONS
+from simulation.histories.lives import lived, verdict_on
+from simulation.histories.simulator import simulate
+from simulation.histories.wild import seeded
 from tests.anomalies.offline.truths import every_truth_is_found_and_nothing_else, nothing_is_found
 from tests.anomalies.online.truths import every_truth_is_said_and_nothing_else, nothing_is_said
-from tests.generators.injections import INJECTIONS
-from tests.generators.simulator import simulate
-from tests.generators.wild import seeded
 from tests.support.seeds import cases, examples
 
 HISTORY_ONLY = {"G0", "G1c", "int-poll-skip", "int-nonmonotonic-poll"}

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 
 import orjson
 
+from simulation.histories.wild import seeded
 from tests.benchmarks.measuring import Figure, command, run
-from tests.generators.wild import seeded
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Any
 from canary import facts as f
 from canary.anomalies.online import Tracker
 from canary.workloads.transactional import TransactionalSettings
-from tests.generators.wild import seeded
+from simulation.histories.wild import seeded
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

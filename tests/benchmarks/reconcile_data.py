@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from tests.generators.reconciliation_nights import NOW, SCHEMAS
+from simulation.nights.nights import NOW, SCHEMAS
 
 if TYPE_CHECKING:
     from pathlib import Path

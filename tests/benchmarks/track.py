@@ -16,8 +16,8 @@ import orjson
 
 from canary import facts as f
 from canary.anomalies.online import Tracker
+from simulation.histories.wild import seeded
 from tests.benchmarks.measuring import Figure, command
-from tests.generators.wild import seeded
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import orjson
 import pytest
 
-from tests.generators.simulator import simulate
+from simulation.histories.simulator import simulate
 from tests.spark_reconcile.test_history_engine import plain
 
 if TYPE_CHECKING:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import faulthandler
 from typing import TYPE_CHECKING
 
-from tests.generators.simulator import simulate
-from tests.generators.wild import seeded, wild_history
+from simulation.histories.simulator import simulate
+from simulation.histories.wild import seeded, wild_history
 from tests.history.test_history_reading import damaged, lines, op_to_edn
 from tests.support.command import canary
 from tests.support.seeds import cases

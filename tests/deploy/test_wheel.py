@@ -16,7 +16,7 @@ import orjson
 import pytest
 
 from canary.extras import MODULES
-from tests.generators.simulator import simulate
+from simulation.histories.simulator import simulate
 from tests.support.waiting import until
 
 if TYPE_CHECKING:

@@ -15,8 +15,8 @@ from canary.history.errors import HistoryError
 from canary.history.operation import Operation
 from canary.history.reading import load
 from canary.history.writing import write_jsonl
-from tests.generators.simulator import simulate
-from tests.generators.wild import seeded, wild_history
+from simulation.histories.simulator import simulate
+from simulation.histories.wild import seeded, wild_history
 from tests.support.seeds import cases
 
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 import pytest
 
-from tests.mutations.edits import Edit, made
+from simulation.edits import Edit, made
 from tests.mutations.table_offline import OFFLINE
 from tests.mutations.table_online import ONLINE
 from tests.mutations.table_outside import OUTSIDE
@@ -142,7 +142,9 @@ def _run(tree: Path, tests: Sequence[str], note: Path) -> NoReturn:
         os.chdir(tree)
         os.environ["CANARY_NO_SHRINKING"] = "1"
         for name in [
-            name for name in sys.modules if name.split(".")[0] in ("tests", "canary", "storage", "spark_reconcile")
+            name
+            for name in sys.modules
+            if name.split(".")[0] in ("tests", "simulation", "canary", "storage", "spark_reconcile")
         ]:
             del sys.modules[name]
         sys.path[:] = [str(tree), *(entry for entry in sys.path if Path(entry).resolve() != ROOT)]

@@ -12,7 +12,7 @@ from confluent_kafka import KafkaError, KafkaException
 from canary.metrics.client_meters import UNKNOWN
 from canary.probing import transactional
 from canary.probing.coordinators import STATE_TOPIC, Coordinators, choose, java_hash, missed, state_partition
-from tests.generators.wild import seeded
+from simulation.histories.wild import seeded
 from tests.support.recording import Recording
 from tests.support.seeds import cases
 from tests.support.wiring import wired

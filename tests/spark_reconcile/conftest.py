@@ -8,9 +8,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from simulation.nights.nights import arrow
 from spark_reconcile.job.session import session
 from tests.benchmarks import reconcile_data
-from tests.generators.reconciliation_nights import arrow
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from tests.generators.reconciliation_oracle import Night
+    from simulation.nights.oracle import Night
 
 FOLDERS = {"probes": "log", "transactions": "log", "polls": "log", "records": "dump", "bounds": "dump"}
 

@@ -9,12 +9,12 @@ import pyarrow.parquet as pq
 import pytest
 
 from canary.cli import main
+from simulation.nights.full import full_night
+from simulation.nights.nights import bound
+from simulation.nights.oracle import RU
 from spark_reconcile.errors import BadInputError
 from spark_reconcile.job import driver
 from spark_reconcile.job.inputs import look
-from tests.generators.reconciliation_full import full_night
-from tests.generators.reconciliation_nights import bound
-from tests.generators.reconciliation_oracle import RU
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -12,6 +12,7 @@ from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 
 from canary.probe.identity import Identity
 from canary.probe.record import encode, tag
+from simulation.nights.nights import arrow
 from spark_reconcile.dump import dumping
 from spark_reconcile.dump.dumping import Wanted, dump
 from spark_reconcile.dump.java_properties import java_properties
@@ -19,7 +20,6 @@ from spark_reconcile.dump.kafka_bounds import Cluster
 from spark_reconcile.errors import BadInputError, UnreachableError
 from spark_reconcile.job.inputs import look
 from spark_reconcile.job.ranges import plan
-from tests.generators.reconciliation_nights import arrow
 from tests.support.process import records
 from tests.support.topics import as_known
 from tests.support.waiting import until

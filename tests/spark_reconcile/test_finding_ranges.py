@@ -9,10 +9,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from canary.anomalies.violation import MOST_RUNS, Violation
+from simulation.histories.ranges import one_by_one
 from spark_reconcile.report import findings
 from spark_reconcile.report.output import CASE_SCHEMA
 from tests.support import seeds
-from tests.support.ranges import one_by_one
 from tests.support.steps import steps
 
 if TYPE_CHECKING:

@@ -11,10 +11,10 @@ import pytest
 from canary.anomalies.offline import Options, check
 from canary.history.errors import HistoryError
 from canary.history.reading import load
+from simulation.histories.injections import INJECTIONS
+from simulation.histories.simulator import simulate
+from simulation.histories.wild import seeded, wild_history
 from spark_reconcile.history.check import check_file
-from tests.generators.injections import INJECTIONS
-from tests.generators.simulator import simulate
-from tests.generators.wild import seeded, wild_history
 from tests.support.seeds import cases
 
 if TYPE_CHECKING:

@@ -9,15 +9,15 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from simulation.nights import oracle
+from simulation.nights.memory import reconciled, shaped
+from simulation.nights.nights import bound, nights, probe, record
 from spark_reconcile.match import extents
 from spark_reconcile.match.kernel import Partition, RangeRows, Runs, settle
 from spark_reconcile.match.ordering import Writes
 from spark_reconcile.match.rules import Judgement, Sightings
 from spark_reconcile.tables.columns import COMMITTED_LEVEL, Bounds, Columns, Damaged, Found, Probes
 from spark_reconcile.tables.rows import probes_of, transactions_of
-from tests.generators import reconciliation_oracle as oracle
-from tests.generators.reconciliation_memory import reconciled, shaped
-from tests.generators.reconciliation_nights import bound, nights, probe, record
 from tests.support.seeds import examples
 
 if TYPE_CHECKING:

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.generators import reconciliation_oracle as oracle
-from tests.generators.reconciliation_memory import reconciled
-from tests.generators.reconciliation_nights import NOW, bound, poll, probe, record, transaction
+from simulation.nights import oracle
+from simulation.nights.memory import reconciled
+from simulation.nights.nights import NOW, bound, poll, probe, record, transaction
 
 if TYPE_CHECKING:
-    from tests.generators.reconciliation_oracle import Row
+    from simulation.nights.oracle import Row
 
 RC, RU = oracle.RC, oracle.RU
 IN_TRANSACTION: Row = {"transaction_id": 1, "mode": "transactional"}

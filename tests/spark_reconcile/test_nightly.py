@@ -16,12 +16,12 @@ from canary.facts import MemoryLost
 from canary.probe.identity import Identity
 from canary.settings import Settings, UserError, load
 from canary.settings.watch import DigestsSettings
+from simulation.nights.nights import arrow, probe
 from spark_reconcile.dump.kept_dump import FULL_EVERY_NS
 from spark_reconcile.nightly import run
 from spark_reconcile.nightly.scheduler import Ticket
 from storage.store import Store
 from storage.store.values import Reconciliation
-from tests.generators.reconciliation_nights import arrow, probe
 from tests.runner.test_losses import destroy
 from tests.spark_reconcile.test_dump import PATIENCE_S, Writer, made
 from tests.support.topics import as_known

@@ -13,12 +13,12 @@ import pyarrow.parquet as pq
 
 from canary.anomalies.offline import Options, check
 from canary.history.reading import load
+from simulation.nights import oracle
+from simulation.nights.nights import MINUTE, NOW, bound, probe, record, transaction
 from spark_reconcile.job import driver, ranges, sources
 from spark_reconcile.job.inputs import look
 from spark_reconcile.match import ordering
 from spark_reconcile.report import findings
-from tests.generators import reconciliation_oracle as oracle
-from tests.generators.reconciliation_nights import MINUTE, NOW, bound, probe, record, transaction
 from tests.spark_reconcile.test_history_engine import Inline
 from tests.support.seeds import cases
 

@@ -8,13 +8,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from simulation.nights import oracle
+from simulation.nights.full import full_night
 from spark_reconcile.errors import BadInputError
 from spark_reconcile.job import driver, ranges, sources, tasks
 from spark_reconcile.job.inputs import look, outlined
 from storage.probe_log import shipping
 from tests.benchmarks import reconcile_data
-from tests.generators import reconciliation_oracle as oracle
-from tests.generators.reconciliation_full import full_night
 from tests.spark_reconcile.test_history_engine import Inline
 from tests.spark_reconcile.test_ordering import interleaved, small_groups
 

@@ -13,12 +13,12 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
 
+from simulation.nights import oracle
+from simulation.nights.full import full_night
+from simulation.nights.nights import bound, poll, probe, record
 from spark_reconcile.job import driver, ranges, sources
 from spark_reconcile.job.inputs import look
 from spark_reconcile.match.rules import VERDICTS
-from tests.generators import reconciliation_oracle as oracle
-from tests.generators.reconciliation_full import full_night
-from tests.generators.reconciliation_nights import bound, poll, probe, record
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from simulation.nights.full import full_night
+from simulation.nights.nights import MINUTE, NOW
 from spark_reconcile.job.inputs import look
 from spark_reconcile.report import pictures
 from spark_reconcile.report.lost_writes import LOST_SCHEMA
 from spark_reconcile.report.pictures import Loss, around
 from spark_reconcile.tables.bounds import Place
-from tests.generators.reconciliation_full import full_night
-from tests.generators.reconciliation_nights import MINUTE, NOW
 
 if TYPE_CHECKING:
     from collections.abc import Callable

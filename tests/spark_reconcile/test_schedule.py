@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from canary.settings import load
+from simulation.nights.nights import arrow, probe
 from spark_reconcile.nightly import children, compaction
 from spark_reconcile.nightly import scheduler as schedule
 from spark_reconcile.nightly.run import _next_ns
@@ -21,7 +22,6 @@ from spark_reconcile.nightly.scheduler import Scheduler, due, leadership, lease_
 from storage.store import Store, StoreError
 from storage.store.repositories.reconciliations import TRIES
 from storage.store.values import Held, Lease
-from tests.generators.reconciliation_nights import arrow, probe
 from tests.support import waiting
 
 if TYPE_CHECKING:

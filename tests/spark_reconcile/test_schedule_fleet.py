@@ -12,13 +12,13 @@ import pyarrow.parquet as pq
 import pytest
 
 from canary.settings import load
+from simulation.nights.nights import arrow, probe
 from spark_reconcile.errors import BadInputError
 from spark_reconcile.job.inputs import look
 from spark_reconcile.nightly.scheduler import Scheduler, leadership, lease_name
 from storage.probe_log.compacting import compact
 from storage.store import Store
 from storage.store.values import Held, Lease
-from tests.generators.reconciliation_nights import arrow, probe
 from tests.spark_reconcile.test_schedule import until
 from tests.support.scheduling import at_work
 

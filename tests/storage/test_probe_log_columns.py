@@ -11,13 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from canary import facts as f
+from simulation.histories.wild import seeded
 from storage.ledger.codec import decode_table, encode_facts
 from storage.probe_log import converting
 from storage.probe_log.carry import Carry
 from storage.probe_log.columns import numbered
 from storage.probe_log.converting import convert
 from storage.probe_log.incarnations import SAMPLES, first_told
-from tests.generators.wild import seeded
 from tests.storage.plain_conversion import plainly
 
 if TYPE_CHECKING:

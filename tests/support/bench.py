@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from canary import facts as f
 from canary.anomalies.online import Tracker
-from tests.support.ranges import one_by_one
+from simulation.histories.ranges import one_by_one
 
 if TYPE_CHECKING:
     from canary.anomalies.violation import RereadRequest, Violation
@@ -19,13 +19,6 @@ if TYPE_CHECKING:
 TOPIC = "probes"
 PRODUCER = 77
 RC, RU = "read_committed", "read_uncommitted"
-
-
-def positions(tracker: Tracker, topic: str, consumer: str) -> dict[int, int]:
-    """Return partition to the offset from which ``consumer`` goes on in the present incarnation."""
-    known = tracker.state.topics.get(topic)
-    logs = known.logs if known is not None else {}
-    return {p: log.readers[consumer].position for p, log in logs.items() if consumer in log.readers}
 
 
 @dataclass

@@ -9,8 +9,8 @@ import orjson
 
 from canary.anomalies.offline import Options, check
 from canary.history.reading import load
-from tests.generators.reference import Reference
-from tests.generators.wild import seeded, wild_history
+from simulation.histories.wild import seeded, wild_history
+from tests.anomalies.offline.reference import Reference
 from tests.support.seeds import cases
 
 if TYPE_CHECKING:

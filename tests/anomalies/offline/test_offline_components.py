@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from canary.anomalies.offline.components import components, core, shortest_cycle
-from tests.generators.wild import seeded
+from simulation.histories.wild import seeded
 from tests.support.seeds import cases
 
 if TYPE_CHECKING:

@@ -10,9 +10,9 @@ import orjson
 
 from canary.anomalies.offline import check, metrics
 from canary.history.reading import load
-from tests.generators.reference import Reference, completions, reads, writes
-from tests.generators.simulator import simulate
-from tests.generators.wild import seeded, wild_history
+from simulation.histories.simulator import simulate
+from simulation.histories.wild import seeded, wild_history
+from tests.anomalies.offline.reference import Reference, completions, reads, writes
 from tests.support.seeds import cases
 
 if TYPE_CHECKING:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from tests.generators.injections import ECHOES
+from simulation.histories.injections import ECHOES
 
 if TYPE_CHECKING:
-    from tests.anomalies.lives import Life
-    from tests.generators.clockwork import Injected
+    from simulation.histories.clockwork import Injected
+    from simulation.histories.lives import Life
 
 
 STEPS = frozenset({"poll-skip", "int-poll-skip", "nonmonotonic-poll", "int-nonmonotonic-poll"})

@@ -8,7 +8,7 @@ from itertools import pairwise
 import pytest
 
 from canary.anomalies.online.sets import ages
-from tests.generators.wild import seeded
+from simulation.histories.wild import seeded
 
 S = 10**9
 STEP = 30 * S

@@ -9,7 +9,7 @@ import pytest
 
 from canary import facts as f
 from canary.anomalies.online import Tracker
-from tests.support.bench import positions
+from simulation.histories.destruction import positions
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

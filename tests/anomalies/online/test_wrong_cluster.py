@@ -9,7 +9,8 @@ import pytest
 from canary import facts as f
 from canary.anomalies.online import Tracker
 from canary.metrics import measured
-from tests.support.bench import RC, RU, TOPIC, Bench, positions
+from simulation.histories.destruction import positions
+from tests.support.bench import RC, RU, TOPIC, Bench
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tests.anomalies.agreement import expired_in_doubt
-from tests.anomalies.lives import promises
+from simulation.histories.agreement import expired_in_doubt
+from simulation.histories.lives import promises
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from canary.anomalies.violation import Violation
-    from tests.anomalies.lives import Life
-    from tests.generators.clockwork import Injected
+    from simulation.histories.clockwork import Injected
+    from simulation.histories.lives import Life
 
 ECHOES: dict[str, frozenset[str]] = {
     "fractured-transaction": frozenset({"lost-write"}),

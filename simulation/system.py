@@ -1,0 +1,237 @@
+"""The product's port to time, waiting, threads and randomness (canary.threads.system), on virtual time."""
+
+import queue
+import random
+from collections import deque
+from collections.abc import Callable, Collection
+from typing import Any
+
+from simulation.clients.values import wait_futures
+from simulation.schedule import Killed, Process, Schedule, Task
+
+EPOCH_NS = 1_790_000_000 * 10**9
+"""The wall clock's time when the world begins."""
+
+
+class SimulatedSystem:
+    """One for the whole world: what it answers depends on the process whose task asks."""
+
+    def __init__(self, schedule: Schedule, dice: random.Random) -> None:
+        self.schedule = schedule
+        self._dice = dice
+
+    def deadline(self, timeout: float | None) -> float | None:
+        """Return when a wait of ``timeout`` seconds is over."""
+        return None if timeout is None else self.schedule.deadline(timeout)
+
+    @property
+    def _process(self) -> Process | None:
+        task = self.schedule.current
+        if task is None:
+            return None
+        if task.process.dead:
+            raise Killed
+        return task.process
+
+    def monotonic_ns(self) -> int:
+        return round(self.schedule.now * 1e9)
+
+    def wall_ns(self) -> int:
+        process = self._process
+        return EPOCH_NS + round(self.schedule.now * 1e9) + (process.clock_ns if process is not None else 0)
+
+    def cpu_s(self) -> float:
+        return 0.0
+
+    def sleep(self, seconds: float) -> None:
+        SimulatedEvent(self).wait(seconds)
+
+    def event(self) -> "SimulatedEvent":
+        return SimulatedEvent(self)
+
+    def lock(self) -> "SimulatedLock":
+        return SimulatedLock(self)
+
+    def condition(self, lock: "SimulatedLock | None") -> "SimulatedCondition":
+        return SimulatedCondition(self, lock or SimulatedLock(self))
+
+    def new_queue(self) -> "SimulatedQueue":
+        return SimulatedQueue(self)
+
+    def thread(self, run: Callable[[], object], name: str) -> "SimulatedThread":
+        return SimulatedThread(self, run, name)
+
+    def done(self, futures: Collection[Any], timeout: float) -> set[Any]:
+        return wait_futures(self.schedule, futures, timeout)
+
+    def random_bytes(self, count: int) -> bytes:
+        return self._dice.randbytes(count)
+
+    def wait(self, waiters: list[Task], reached: Callable[[], Any], timeout: float | None) -> Any:
+        """Park the current task, noted in ``waiters``, until ``reached`` or until the time is over."""
+        found = reached()
+        if found:
+            return found
+        deadline = self.deadline(timeout)
+        task = self.schedule.current
+        assert task is not None, "only a task can wait"
+        while not found:
+            waiters.append(task)
+            woken = self.schedule.park(deadline)
+            if not woken:
+                if task in waiters:
+                    waiters.remove(task)
+                return reached()
+            found = reached()
+        return found
+
+    def wake(self, waiters: list[Task]) -> None:
+        """Wake every task that is noted."""
+        for task in waiters:
+            self.schedule.wake(task)
+        waiters.clear()
+
+
+class SimulatedEvent:
+    def __init__(self, system: SimulatedSystem) -> None:
+        self._system = system
+        self._set = False
+        self._waiters: list[Task] = []
+
+    def is_set(self) -> bool:
+        self._system._process  # noqa: B018  # a dead process asks nothing any more
+        return self._set
+
+    def set(self) -> None:
+        self._set = True
+        self._system.wake(self._waiters)
+
+    def clear(self) -> None:
+        self._set = False
+
+    def wait(self, timeout: float | None = None) -> bool:
+        return bool(self._system.wait(self._waiters, lambda: self._set, timeout))
+
+
+class SimulatedLock:
+    """Tasks give up their turn only where they wait, mostly without a lock; one that is held is waited for."""
+
+    def __init__(self, system: SimulatedSystem) -> None:
+        self._system = system
+        self._held = False
+        self._waiters: list[Task] = []
+
+    def acquire(self) -> None:
+        if self._held:
+            self._system.wait(self._waiters, lambda: not self._held, None)
+        self._held = True
+
+    def release(self) -> None:
+        self._held = False
+        if self._waiters:
+            self._system.wake(self._waiters)
+
+    def __enter__(self) -> bool:
+        self.acquire()
+        return True
+
+    def __exit__(self, *_: object) -> None:
+        self.release()
+
+
+class SimulatedCondition:
+    def __init__(self, system: SimulatedSystem, lock: SimulatedLock) -> None:
+        self._system = system
+        self._lock = lock
+        self._waiters: list[Task] = []
+
+    def __enter__(self) -> bool:
+        return self._lock.__enter__()
+
+    def __exit__(self, *_: object) -> None:
+        self._lock.release()
+
+    def wait_for(self, predicate: Callable[[], Any], timeout: float | None = None) -> Any:
+        found = predicate()
+        if found:
+            return found
+        self._lock.release()
+        try:
+            return self._system.wait(self._waiters, predicate, timeout)
+        finally:
+            self._lock._held = True
+
+    def wait(self, timeout: float | None = None) -> bool:
+        woken: list[bool] = []
+        self._lock.release()
+        task = self._system.schedule.current
+        assert task is not None, "only a task can wait"
+        self._waiters.append(task)
+        try:
+            woken.append(self._system.schedule.park(self._system.deadline(timeout)))
+        finally:
+            if task in self._waiters:
+                self._waiters.remove(task)
+            self._lock._held = True
+        return woken[0]
+
+    def notify(self, n: int = 1) -> None:  # noqa: ARG002  # all look, and wait again
+        self.notify_all()
+
+    def notify_all(self) -> None:
+        if self._waiters:
+            self._system.wake(self._waiters)
+
+
+class SimulatedQueue:
+    def __init__(self, system: SimulatedSystem) -> None:
+        self._system = system
+        self._items: deque[Any] = deque()
+        self._waiters: list[Task] = []
+
+    def put(self, item: Any) -> None:
+        self._items.append(item)
+        self._system.wake(self._waiters)
+
+    def get(self, timeout: float | None = None) -> Any:
+        self._system.wait(self._waiters, lambda: bool(self._items), timeout)
+        return self.get_nowait()
+
+    def get_nowait(self) -> Any:
+        if not self._items:
+            raise queue.Empty
+        return self._items.popleft()
+
+
+class SimulatedThread:
+    """A task of the process whose task starts it."""
+
+    def __init__(self, system: SimulatedSystem, run: Callable[[], object], name: str) -> None:
+        self._system = system
+        self._run = run
+        self.name = name
+        self._task: Task | None = None
+        self._waiters: list[Task] = []
+
+    @property
+    def ident(self) -> int | None:
+        return None if self._task is None else 1
+
+    def start(self) -> None:
+        current = self._system.schedule.current
+        assert current is not None, "a thread is started by a task"
+        self._task = self._system.schedule.spawn(current.process, self._main, self.name)
+
+    def _main(self) -> None:
+        try:
+            self._run()
+        finally:
+            self._system.wake(self._waiters)
+
+    def join(self, timeout: float | None = None) -> None:
+        task = self._task
+        if task is not None and not task.ended:
+            self._system.wait(self._waiters, lambda: task.ended, timeout)
+
+    def is_alive(self) -> bool:
+        return self._task is not None and not self._task.ended
