@@ -14,7 +14,8 @@ import pytest
 import structlog
 
 from canary.lab.state import free_ports
-from tests.support import again, labs, seeds
+from tests.support import again, costs, labs, lanes, seeds
+from tests.support.lanes import profile_of
 from tests.support.postgres import Postgres
 
 if TYPE_CHECKING:
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from canary.lab import Lab
-    from canary.lab.state import Profile
 
 # Tracebacks as the canary itself writes them: without the local variables, whose pictures cost seconds.
 structlog.configure(
@@ -36,6 +36,7 @@ structlog.configure(
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the options that say what property tests try, and the one of ``make test-all``."""
     parser.addoption("--long", action="store_true", help="the long form of tests that have one")
+    lanes.add_option(parser)
     group = parser.getgroup("cases drawn at random")
     group.addoption("--seed", type=int, help="repeat the cases of a session that printed this seed")
     group.addoption("--explore", type=int, default=1, metavar="N", help="try N times as many cases (default: 1)")
@@ -47,7 +48,8 @@ def pytest_configure(config: pytest.Config) -> None:
     seeds.begin(config.getoption("--seed"), config.getoption("--explore"))
     config.option.seed = seeds.SESSION.seed  # the processes of one session share it
     config.option.hypothesis_seed = str(seeds.SESSION.seed)
-    config.pluginmanager.register(again)
+    for plugin in (again, costs.Costs(), lanes):
+        config.pluginmanager.register(plugin)
 
 
 def pytest_report_header() -> str:
@@ -111,20 +113,10 @@ def free_port() -> int:
     return port
 
 
-def profile_of(item: pytest.Item) -> Profile:
-    """Return the profile of the lab that a test asks for."""
-    return "calm" if item.get_closest_marker("quick") is None else "quick"
-
-
 @pytest.fixture(scope="session")
 def long(pytestconfig: pytest.Config) -> bool:
     """Whether the long form of a test is asked for."""
     return bool(pytestconfig.getoption("--long"))
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Let those tests follow each other that share a lab."""
-    items.sort(key=lambda item: profile_of(item) == "quick")  # the sort is stable
 
 
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:

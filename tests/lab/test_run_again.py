@@ -12,17 +12,19 @@ from tests.support.stalls import Condition, explained
 
 ROOT = Path(__file__).parents[2]
 TESTS = """
+import signal, subprocess, sys, time
+
 import pytest
 from tests.support import stalls
-from tests.support.stalls import Gap, NotInTimeError, UnexplainedError
+from tests.support.stalls import NotInTimeError, UnexplainedError
 
 runs = {}
+SLEEPS = "import time; time.sleep(0.5); print('.', flush=True); time.sleep(60)"
 
 def fails_once(name, error, *, stall):
     runs[name] = runs.get(name, 0) + 1
     if stall:
-        import time
-        stalls.witness.gaps.append(Gap(time.time(), 3.0))
+        stalls.witnesses.note("did not get to run for 3.0 s")
     if runs[name] == 1:
         raise error
 
@@ -44,6 +46,23 @@ def test_a_violation_and_stalled():
 
 def test_no_brokers_and_stalled():
     fails_once("e", NotInTimeError("late"), stall=True)
+
+def test_no_brokers_and_a_child_that_stalled():
+    began = time.time()
+    frozen = subprocess.Popen([sys.executable, "-c", SLEEPS], stdout=subprocess.PIPE)
+    frozen.stdout.read(1)
+    frozen.send_signal(signal.SIGSTOP)
+    time.sleep(1.5)
+    frozen.send_signal(signal.SIGCONT)
+    while not stalls.evidence(began):
+        time.sleep(0.05)
+    frozen.kill()
+    frozen.wait()
+    fails_once("g", NotInTimeError("late"), stall=False)
+
+def test_a_child_that_crashes():
+    crashed = subprocess.run([sys.executable, "-c", "import ctypes; ctypes.string_at(0)"])
+    assert crashed.returncode == 0
 
 @pytest.mark.kafka
 def test_late_twice():
@@ -70,12 +89,16 @@ def test_only_lateness_with_evidence_is_run_again_and_both_are_printed(tmp_path:
         "test_late_and_not_stalled": "FAILED",
         "test_false_and_stalled": "FAILED",
         "test_a_violation_and_stalled": "FAILED",
-        "test_no_brokers_and_stalled": "FAILED",
+        "test_no_brokers_and_stalled": "PASSED",
+        "test_no_brokers_and_a_child_that_stalled": "PASSED",
+        "test_a_child_that_crashes": "FAILED",
         "test_late_twice": "FAILED",
     }, done.stdout + done.stderr
     assert "test_late_and_stalled failed and was run again: NotInTimeError('late')" in done.stdout
-    assert "this process did not get to run for 3.0 s" in done.stdout
-    assert done.stdout.count("was run again") == 2
+    assert "did not get to run for 3.0 s" in done.stdout
+    assert done.stdout.count("was run again") == 4
+    assert "crashed meanwhile" in done.stdout
+    assert "in string_at" in done.stdout, "where the child was"
 
 
 AT = 1795334400.0

@@ -24,7 +24,7 @@ from canary.lab import LabError, NodeProperties
 from canary.probe.record import Probe, decode
 from tests.soak.measured import Meter, growth
 from tests.support.labs import Watched
-from tests.support.stalls import Condition, explained, witness
+from tests.support.stalls import Condition, explained, witnesses
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -51,7 +51,7 @@ def lived(
     directory: Path, stopping: Event, tell: Callable[[str], None], *, minutes: float, rate: int, seed: int
 ) -> list[str]:
     """Live for so long; return what is wrong."""
-    witness.start()
+    witnesses.start()
     with Watched(directory / "lab", profile="quick", properties=_EXPIRING, die_with_parent=True) as lab:
         rig = Rig(
             kafka={"bootstrap.servers": lab.bootstrap},

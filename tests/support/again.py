@@ -1,6 +1,7 @@
-"""A pytest plugin: a test on brokers that was only late, while the machine is known to have stalled, is run again once.
+"""A pytest plugin: a test that was only late, while the machine is known to have stalled, is run again once.
 
 See tests.support.stalls for what counts as late and as evidence. What was run again is printed at the end, with why.
+Below a failure stands what processes wrote that crashed meanwhile.
 """
 
 from __future__ import annotations
@@ -20,12 +21,12 @@ AGAIN: Final = pytest.StashKey[list[str]]()
 def pytest_sessionstart(session: pytest.Session) -> None:
     """Watch whether this process gets to run."""
     session.config.stash[AGAIN] = []
-    stalls.witness.start()
+    stalls.witnesses.start()
 
 
 def pytest_sessionfinish() -> None:
     """Stop watching."""
-    stalls.witness.stop()
+    stalls.witnesses.stop()
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -36,21 +37,22 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
-    """Run a test on brokers, and once more in a fresh lab if that is warranted."""
-    if item.get_closest_marker("kafka") is None:
-        return None
+def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> bool:
+    """Run a test, and once more if that is warranted, in a fresh lab."""
     item.ihook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
     item.stash[FAILED], began = [], time.time()
     reports = runtestprotocol(item, log=False, nextitem=nextitem)
     failed = item.stash[FAILED]
-    if any(one.failed for one in reports) and stalls.only_late(failed) and (seen := stalls.evidence(began)):
+    if failed and stalls.only_late(failed) and (seen := stalls.evidence(began)):
         told = f"{item.nodeid} failed and was run again: {failed[0]!r}"
         item.config.stash[AGAIN] += [told[:500], *(f"    {line}" for line in seen)]
         labs.discard()
         item._initrequest()  # type: ignore[attr-defined]  # as every plugin does that runs a test again
         reports = runtestprotocol(item, log=False, nextitem=nextitem)
+    crashes = stalls.witnesses.crashes(began)
     for report in reports:
+        if report.failed and crashes:
+            report.sections.append(("crashed meanwhile", "\n".join(crashes)))
         item.ihook.pytest_runtest_logreport(report=report)
     item.ihook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
     return True

@@ -155,17 +155,16 @@ class Canary(Installation):
                     return
             time.sleep(0.25)  # asked over HTTP: there is no event to wait for
         said = self.output()[-3000:]
-        raise NotInTimeError(f"not in {BUSY * timeout:g} s: {what}\n{said}\n{self._stacks()}")
+        self._abort()
+        raise NotInTimeError(f"not in {BUSY * timeout:g} s: {what}\n{said}")
 
-    def _stacks(self) -> str:
-        """End the processes, and return what each of their threads was doing."""
-        before = len(self.output())
+    def _abort(self) -> None:
+        """End the processes; what each of their threads was doing is printed below the failure."""
         for process in self.processes:
             if process.poll() is None:
-                process.send_signal(signal.SIGABRT)  # faulthandler writes the stacks
+                process.send_signal(signal.SIGABRT)  # tests.support.started: faulthandler writes the stacks
                 with contextlib.suppress(subprocess.TimeoutExpired):
                     process.wait(60)
-        return self.output()[before:]
 
     def until_probing(self, timeout: float = START_S) -> None:
         """Wait until the processes that run now have shown ten more deliveries."""

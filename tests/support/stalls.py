@@ -1,17 +1,22 @@
-"""Whether the machine stalled while a test ran, and which failures that may excuse.
+"""Whether the machine stalled while a test ran, which failures that may excuse, and what crashed meanwhile.
 
-A test on brokers is run again once, in a fresh lab, if what failed is that something came too late *and* there is
-evidence: this process did not get to run for a second, or a broker was expelled that nothing was done to. A false
-assertion is never excused, nor a violation that the lab's own events do not explain.
+A test is run again once (on brokers in a fresh lab) if what failed is that something came too late *and* there is
+evidence: this process or one that tests started did not get to run for a second, four threads and more wanted each
+processor for ten, or a broker was expelled that nothing was done to. A false assertion is never excused, nor a
+violation that the lab's own events do not explain.
+
+Witnesses write to a directory of the session, each process to a file of its own: see tests/support/started.
 """
 
 from __future__ import annotations
 
+import os
 import subprocess
-import threading
+import tempfile
 import time
 from dataclasses import dataclass
 from datetime import datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import httpx
@@ -20,15 +25,15 @@ from confluent_kafka import KafkaException
 from canary.lab import LabError
 from tests.support.expulsions import leaderless, unasked
 from tests.support.labs import known
+from tests.support.started.sitecustomize import Witness
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from canary.lab.events import Event
 
-TICK_S: Final = 0.1
-STALL_S: Final = 1.0
-"""A tick that comes this much later than it should is a stall."""
+STARTED: Final = Path(__file__).with_name("started")
+DIRECTORY: Final = "TESTS_WITNESS"
 BEFORE_S: Final = 120.0
 """How long a stall may be over when what it caused is said."""
 
@@ -45,51 +50,59 @@ LATE: Final = (NotInTimeError, LabError, KafkaException, TimeoutError, subproces
 """Failures that are no more than lateness."""
 
 
-@dataclass(frozen=True, slots=True)
-class Gap:
-    """A time in which the witness did not get to run: when it ended (s since the epoch), and how long it was (s)."""
-
-    at: float
-    late_s: float
-
-    def __str__(self) -> str:
-        """Return it as a line for people."""
-        at = time.strftime("%H:%M:%S", time.localtime(self.at))
-        return f"{at} this process did not get to run for {self.late_s:.1f} s"
-
-
-class Witness(threading.Thread):
-    """Ticks ten times a second, and remembers when that was not to be had."""
+class Witnesses:
+    """What the witnesses of this session wrote: of this process, and of each Python that it starts."""
 
     def __init__(self) -> None:
-        super().__init__(name="stall-witness", daemon=True)
-        self.gaps: list[Gap] = []
-        self._ended = threading.Event()
+        self._own: Witness | None = None
+        self._directory: tempfile.TemporaryDirectory[str] | None = None
 
-    def run(self) -> None:
-        """Tick."""
-        before = time.monotonic()
-        while not self._ended.wait(TICK_S):
-            now = time.monotonic()
-            if (late_s := now - before - TICK_S) >= STALL_S:
-                self.gaps.append(Gap(time.time(), late_s))
-            before = now
+    def start(self) -> None:
+        """Watch this process, and from here on each Python that it starts."""
+        self._directory = tempfile.TemporaryDirectory(prefix="canary-witnesses-")
+        os.environ[DIRECTORY] = self._directory.name
+        os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (str(STARTED), os.environ.get("PYTHONPATH"))))
+        self._own = Witness(Path(self._directory.name) / f"{os.getpid()}.stalls", crowds=True)
+        self._own.start()
 
     def stop(self) -> None:
-        """End it."""
-        self._ended.set()
-        self.join()
+        """Stop watching, and forget what was written."""
+        if self._own is not None and self._directory is not None:
+            self._own.stop()
+            self._directory.cleanup()
+
+    def note(self, words: str) -> None:
+        """Write down a stall of this process that ends now."""
+        assert self._own is not None
+        self._own.note(words)
+
+    def stalls(self) -> list[tuple[float, str]]:
+        """Return when each stall ended (s since the epoch), and its words, the earliest first."""
+        lines = (line for file in self._files("stalls") for line in file.read_text().splitlines())
+        return sorted((float(at), words) for at, _, words in (line.partition("\t") for line in lines))
+
+    def crashes(self, since: float) -> list[str]:
+        """Return what was written of each crash, and each SIGABRT, since a time (s since the epoch)."""
+        files = [file for file in self._files("crash") if file.stat().st_size and file.stat().st_mtime >= since]
+        return [f"process {file.stem}:\n{file.read_text()}" for file in files]
+
+    def _files(self, kind: str) -> list[Path]:
+        return [] if self._directory is None else list(Path(self._directory.name).glob(f"*.{kind}"))
 
 
-witness = Witness()
-"""Started with the session; see tests/conftest.py."""
+witnesses = Witnesses()
+"""Started with the session; see tests/support/again.py."""
 
 
 def evidence(since: float) -> list[str]:
-    """Return a line for each stall since a time (s since the epoch): the witness's, and those that brokers suffered."""
-    gaps = [str(gap) for gap in witness.gaps if gap.at >= since]
+    """Return a line for each stall since a time (s since the epoch), of processes and of brokers."""
+    gaps = [f"{_clock(at)} process {words}" for at, words in witnesses.stalls() if at >= since]
     expelled = [event for lab in known.values() for event in unasked(lab.events()) if event.at >= since]
     return gaps + [f"nobody asked for it: {event}" for event in expelled]
+
+
+def _clock(at: float) -> str:
+    return time.strftime("%H:%M:%S", time.localtime(at))
 
 
 def only_late(errors: Iterable[BaseException]) -> bool:
@@ -136,6 +149,6 @@ def explained(said: Condition, happened: list[Event], since: float = 0.0) -> boo
         case "unclean-election":
             return any(event.what == "unclean" for event in here)
         case "stalled" | "unseen" | "blind":
-            stalls = [gap.at for gap in witness.gaps] + [event.at for event in unasked(happened)]
+            stalls = [at for at, _ in witnesses.stalls()] + [event.at for event in unasked(happened)]
             return any(said.seen - BEFORE_S <= at <= said.seen for at in stalls)
     return False

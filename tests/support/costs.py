@@ -1,0 +1,125 @@
+"""A pytest plugin: what each item costs in CPU-seconds, the dearest ones of a session, and what an item may cost.
+
+An item costs what this process and its reaped children use while it runs; fixtures that items share count by
+themselves. All figures are CPU-seconds of the machine that budgets are written for (docs/testing.md): a loop at the
+start says how much quicker or slower this machine is.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import TYPE_CHECKING, Final
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+
+LOOP_S: Final = 0.24
+"""CPU-seconds of one round of the loop where ``ruff check . && mypy`` takes 65 CPU-seconds from cold."""
+MOST_S: Final = 5.0
+"""What an item of the unit tests may cost, unless the marker ``dear`` says why it is worth more."""
+DEAREST: Final = 10
+_SPENT: Final = "cpu_s"
+
+
+class Costs:
+    """What this process spends, and what all processes of the session report.
+
+    Attributes:
+        scale: How many CPU-seconds of the budgets' machine one of this machine is worth.
+        total: What was reported, by item and by shared fixture.
+    """
+
+    def __init__(self) -> None:
+        self.scale = scale()
+        self.total: dict[str, float] = {}
+        self._began_s = self._shared_s = 0.0
+        self._fixtures: dict[str, float] = {}
+
+    def item_s(self) -> float:
+        """Return what the present item has cost so far, without what was spent on shared fixtures."""
+        return self.scale * (cpu_s() - self._began_s - self._shared_s)
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_runtest_protocol(self) -> Generator[None, bool | None, bool | None]:
+        """Begin to count."""
+        self._began_s, self._shared_s = cpu_s(), 0.0
+        return (yield)
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_fixture_setup(self, fixturedef: pytest.FixtureDef[object]) -> Generator[None, object, object]:
+        """Count what a shared fixture costs by itself."""
+        began, before = cpu_s(), self._shared_s
+        try:
+            return (yield)
+        finally:
+            if fixturedef.scope != "function":
+                spent = cpu_s() - began - (self._shared_s - before)
+                self._shared_s += spent
+                name = f"fixture {fixturedef.argname}, {fixturedef.baseid or 'of all'}"
+                self._fixtures[name] = self._fixtures.get(name, 0.0) + self.scale * spent
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_makereport(self, item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+        """Report what an item has cost, and fail a unit test that costs too much."""
+        report = yield
+        if report.when == "teardown":
+            if report.passed and is_unit(item) and item.get_closest_marker("dear") is None and self._too_much():
+                report.outcome = "failed"
+                report.longrepr = (
+                    f"{item.nodeid} costs {self.item_s():.1f} CPU-s; a unit test may cost {MOST_S:g}, "
+                    'or says why it is worth more: @pytest.mark.dear("why"), see docs/testing.md'
+                )
+            report.user_properties.append((_SPENT, {item.nodeid: self.item_s()} | self._fixtures))
+            self._fixtures.clear()
+        return report
+
+    def _too_much(self) -> bool:
+        if self.item_s() > MOST_S:  # measured again: this machine may have slowed down since the start
+            self.scale = min(self.scale, scale())
+        return self.item_s() > MOST_S
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Sum what items cost."""
+        for name, value in report.user_properties:
+            if name == _SPENT and report.when == "teardown" and isinstance(value, dict):
+                for what, spent in value.items():
+                    self.total[what] = self.total.get(what, 0.0) + spent
+
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        """Print what cost most."""
+        spent_s = sum(self.total.values())
+        terminalreporter.section(f"the dearest of {spent_s:.0f} CPU-s (one of this machine is worth {self.scale:.2f})")
+        for name in sorted(self.total, key=self.total.__getitem__, reverse=True)[:DEAREST]:
+            terminalreporter.write_line(f"{self.total[name]:7.1f} CPU-s  {name}")
+
+
+def cpu_s() -> float:
+    """Return the CPU-seconds of this process and its reaped children."""
+    return sum(os.times()[:4])
+
+
+def scale() -> float:
+    """Measure how many CPU-seconds of the budgets' machine one of this machine is worth."""
+    rounds = []
+    for _ in range(3):
+        began = time.process_time()
+        _loop()
+        rounds.append(time.process_time() - began)
+    return LOOP_S / min(rounds)
+
+
+def _loop() -> None:
+    """Do what most of the tests do: make small objects, call functions, fill dictionaries, sort."""
+    counts: dict[tuple[str, int], int] = {}
+    for i in range(300_000):
+        key = f"partition-{i % 97}", i % 13
+        counts[key] = counts.get(key, 0) + len(repr(i))
+    sorted(counts.items(), key=lambda item: (item[1], item[0]))
+
+
+def is_unit(item: pytest.Item) -> bool:
+    """Tell whether an item is a unit test of ``make test``: needs no brokers and no Spark."""
+    return not any(item.get_closest_marker(name) for name in ("kafka", "spark", "slow", "e2e"))
