@@ -59,53 +59,41 @@ run: brokers  ## Start three brokers, the canary and its status page; everything
 
 test test-quick test-e2e test-slow test-all: $(INSTALLED)
 
-LINT := $(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy && $(BIN)/lint-imports
-
-# What runs in which lane is said by markers (pyproject.toml); how lanes run, in tests/lanes.sh.
+# What runs in which lane is said by markers (tests/support/lanes.py), what runs at all by MARKERS (an expression of
+# pytest's; none: everything, as .ci/run does), and how lanes run by tests/lanes.sh.
 LANES := source tests/lanes.sh
+CACHE := $(or $(CANARY_CACHE),$(HOME)/.cache/kafka-durability-canary)
 FAST := not slow and not e2e
-UNIT := not kafka and not spark and $(FAST)
+LINT := lane types $(BIN)/mypy --cache-dir $(CACHE)/mypy; lane style \
+	bash -c '$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/lint-imports'
+FOUR = for name in calm quick spark cpu; do lane $$name $(PYTEST) --lane $$name -m '$(MARKERS)'; done
 
+test: MARKERS := $(FAST)
 test: brokers  ## Everything that needs no Debian packages: linters, types, unit tests, tests on real brokers
-	@$(LANES); \
-	lane quick $(PYTEST) --durations 15 -m 'kafka and quick and $(FAST)'; \
-	lane calm $(PYTEST) --durations 15 -m '(kafka or spark) and not quick and $(FAST)'; \
-	here lint $(MAKE) --no-print-directory lint; \
-	here unit $(PYTEST) --numprocesses 2 --durations 15 -m '$(UNIT)'; \
-	ended
+	@$(LANES); $(FOUR); $(LINT); ended
 
-test-quick: brokers  ## In three minutes: linters, types, unit tests, and one round on real brokers
+test-quick: brokers  ## In two minutes: linters, types, unit tests that are not dear, and one round on real brokers
 	@$(LANES); \
 	lane round $(PYTEST) -m round; \
-	here lint $(MAKE) --no-print-directory lint; \
-	here unit $(PYTEST) --numprocesses 2 -m '$(UNIT)'; \
-	ended
+	lane cpu $(PYTEST) --lane cpu --numprocesses 2 -m '$(FAST) and not dear'; \
+	$(LINT); ended
 
+test-e2e: MARKERS := e2e
 test-e2e: brokers  ## Tests with real Prometheus, Alertmanager and browser (needs their Debian packages)
-	@$(LANES); \
-	lane alert $(PYTEST) --durations 5 -m 'e2e and kafka and quick'; \
-	lane blind $(PYTEST) --numprocesses 2 --durations 5 -m 'e2e and kafka and not quick'; \
-	here e2e $(PYTEST) -m 'e2e and not kafka'; \
-	ended
+	@$(LANES); $(FOUR); ended
 
+test-slow: MARKERS := slow
 test-slow: brokers  ## The short form of what make test has no time for: a night, other Kafkas, credentials, topics' lives, drills
-	@$(LANES); \
-	lane spark $(PYTEST) --durations 10 -m 'slow and spark' --ignore tests/spark_reconcile/test_yarn.py; \
-	lane yarn $(PYTEST) --durations 10 -m 'slow and spark' tests/spark_reconcile/test_yarn.py; \
-	lane drills $(PYTEST) --durations 10 -m 'slow and kafka and not spark' tests/drills; \
-	lane brokers $(PYTEST) --durations 10 -m 'slow and kafka and not spark' --ignore tests/drills; \
-	here slow $(PYTEST) -m 'slow and not kafka and not spark'; \
-	ended
+	@$(LANES); $(FOUR); ended
 
 test-all: brokers  ## Everything in its long form, with many more examples (hours; make bench is apart)
-	@$(LANES); \
-	here lint $(MAKE) --no-print-directory lint; \
-	here everything $(PYTEST) --durations 30 --timeout 0 --long --explore 20 -m ''; \
-	here mutations $(BIN)/python -m tests.mutations; \
+	@$(LANES); $(LINT); \
+	lane everything $(PYTEST) --durations 30 --timeout 0 --long --explore 20 -m ''; \
+	lane mutations $(BIN)/python -m tests.mutations; \
 	ended
 
 lint: $(INSTALLED)  ## Style, types and the direction of imports
-	@$(LINT)
+	@$(LANES); $(LINT); ended
 
 format: $(INSTALLED)  ## Format the code
 	@$(BIN)/ruff format .

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 import structlog
 
+from canary.footprint import keep_quiet
 from canary.lab.state import free_ports
 from tests.support import again, costs, labs, lanes, seeds
 from tests.support.lanes import profile_of
@@ -50,6 +51,11 @@ def pytest_configure(config: pytest.Config) -> None:
     config.option.hypothesis_seed = str(seeds.SESSION.seed)
     for plugin in (again, costs.Costs(), lanes):
         config.pluginmanager.register(plugin)
+
+
+def pytest_collection_finish() -> None:
+    """Do not look for garbage in all that was loaded: a tenth of what tests cost."""
+    keep_quiet()
 
 
 def pytest_report_header() -> str:

@@ -1,10 +1,9 @@
 # Tests in lanes beside each other, for most of them wait more than they work. Sourced by the Makefile's recipes:
 #   lane NAME COMMAND...   starts a lane in the background; its output goes to build/test-NAME.log
-#   here NAME COMMAND...   runs one in the foreground
 #   ended                  waits for the lanes, shows their output, and fails if anything failed
 # Each lane ends with a line that says how long it took, and how many CPU-seconds it and its children used.
 mkdir -p build
-names=() pids=() failed=
+names=() pids=()
 trap 'for pid in "${pids[@]}"; do kill -- "-$pid" 2>/dev/null || true; done' EXIT
 
 timed() {
@@ -20,15 +19,11 @@ lane() {
   echo "lane $1 runs beside the rest: tail -f build/test-$1.log"
 }
 
-here() {
-  (timed "$@") || failed=1  # by itself, or what the lanes used would count
-}
-
 ended() {
-  local number
+  local number failed=
   for number in "${!names[@]}"; do
-    wait "${pids[number]}" || failed=1
+    wait "${pids[number]}" || failed="$failed ${names[number]}"
     cat "build/test-${names[number]}.log"
   done
-  test -z "$failed"
+  test -z "$failed" || { echo "failed:$failed" >&2; return 1; }
 }

@@ -90,6 +90,8 @@ class Costs:
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         """Print what cost most."""
+        if not self.total:
+            return
         spent_s = sum(self.total.values())
         terminalreporter.section(f"the dearest of {spent_s:.0f} CPU-s (one of this machine is worth {self.scale:.2f})")
         for name in sorted(self.total, key=self.total.__getitem__, reverse=True)[:DEAREST]:

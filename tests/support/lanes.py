@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Final
 import pytest
 
 if TYPE_CHECKING:
+    from collections.abc import Generator
+
     from canary.lab.state import Profile
 
 LANES: Final = ("calm", "quick", "spark", "cpu")
@@ -44,22 +46,44 @@ def add_option(parser: pytest.Parser) -> None:
     parser.addoption("--lane", choices=LANES, help="only the items of this lane")
 
 
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Pass over files without a test of the lane: to load them all costs more than most lanes' tests."""
+    lane = config.getoption("--lane")
+    return (
+        True if lane is not None and collection_path.suffix == ".py" and not _may_have(lane, collection_path) else None
+    )
+
+
+def _may_have(lane: str, file: Path) -> bool:
+    """Tell whether a file may have tests of a lane; the lane cpu loads all, and checks that (see below)."""
+    return lane == "cpu" or ("mark.spark" if lane == "spark" else "mark.kafka") in file.read_text(encoding="utf-8")
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Keep the lane's items; those that share a lab follow each other, and those that need tools come last."""
+    """Keep the lane's items; those that share a lab follow each other, and those that need tools come last.
+
+    Raises:
+        pytest.UsageError: no lane would run an item, because its file does not name its marker.
+    """
     lane = config.getoption("--lane")
     if lane is not None:
+        missed = sorted({str(item.path) for item in items if not _may_have(lane_of(item), item.path)})
+        if missed:
+            raise pytest.UsageError(f"say pytest.mark.kafka and pytest.mark.spark in the files themselves: {missed}")
         others = [item for item in items if lane_of(item) != lane]
         items[:] = [item for item in items if lane_of(item) == lane]
         config.hook.pytest_deselected(items=others)
     items.sort(key=lambda item: (profile_of(item) == "quick", needs_tools(item)))  # the sort is stable
 
 
-def pytest_runtest_setup(item: pytest.Item) -> None:
+@pytest.hookimpl(wrapper=True, tryfirst=True)  # outside of all timeouts
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, bool | None, bool | None]:
     """Wait for the tools before the first item that may need them."""
     file = os.environ.get(TOOLS)
     if file is not None and needs_tools(item):
         os.environ["PATH"] = _path_in(Path(file))
         del os.environ[TOOLS]
+    return (yield)
 
 
 def _path_in(file: Path) -> str:
