@@ -18,7 +18,7 @@ SYNC := $(UV) sync --locked --inexact --no-python-downloads
 unexport PYTHONDONTWRITEBYTECODE
 PYTEST := $(BIN)/python -m pytest
 
-.PHONY: help install brokers pin run test test-quick test-e2e test-slow test-all lint format soak soak-simulated mutations bench receipts-java image clean
+.PHONY: help install brokers pin run test test-quick test-e2e test-slow test-all lint format soak soak-simulated mutations coverage bench receipts-java image clean
 
 help:  ## Say what can be made
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -108,6 +108,16 @@ soak: brokers $(INSTALLED)  ## An hour on real brokers that fail, and a hundred 
 
 soak-simulated: $(INSTALLED)  ## Lives in the simulated world, from fresh seeds (hours)
 	@$(BIN)/python -m simulation --cpu-seconds 28800 --first $$RANDOM$$RANDOM
+
+# Set for a recipe that is run by this one, and for every Python that tests start.
+coverage: export COVERAGE_FILE := $(CURDIR)/build/coverage/data
+coverage: $(INSTALLED)  ## Which lines of the product no test reaches (MARKERS=: with all that .ci/run does)
+	@rm -rf build/coverage && mkdir -p build/coverage
+	@$(MAKE) --no-print-directory test PYTEST='$(BIN)/python -m coverage run --rcfile $(CURDIR)/pyproject.toml -m pytest' || echo "Some tests failed: what they would have reached is missing" >&2
+	@$(BIN)/coverage combine --quiet
+	@$(BIN)/coverage report --skip-covered --sort=miss | tee build/coverage/report
+	@for package in canary api storage spark_reconcile canary_receipts; do \
+	  echo "$$package $$($(BIN)/coverage report --include "$$package/*" --format=total --precision=2) %"; done
 
 mutations: $(INSTALLED)  ## Break each definition of the anomaly engine on purpose, and see a test fail (hours)
 	@$(BIN)/python -m tests.mutations
