@@ -11,7 +11,7 @@ from simulation.clients.producer import Producer, ProducerCore
 from simulation.clients.transactions import Transactions
 from simulation.clients.values import SimulatedFuture, wait_futures
 from simulation.kafka.contract import ClusterApi
-from simulation.schedule import Process, Schedule
+from simulation.machine.schedule import Process, Schedule
 
 __all__ = ["SimulatedFuture", "SimulatedKafka", "wait_futures"]
 

@@ -17,7 +17,7 @@ from confluent_kafka.admin import BrokerMetadata, ClusterMetadata, PartitionMeta
 
 from simulation.clients.values import failure
 from simulation.kafka.contract import ClusterApi, Metadata, PartitionMeta, TopicMeta
-from simulation.schedule import Killed, Process, Schedule, Task, Timer
+from simulation.machine.schedule import Killed, Process, Schedule, Task, Timer
 
 _ALIASES = {
     "acks": "request.required.acks",

@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
-from simulation.clients.groups import Groups, Place, Wanted
 from simulation.clients.link import ASK_AGAIN_S, Link
 from simulation.clients.values import failure
+from simulation.cluster.groups import Groups, Place, Wanted
 
 _FIND_S = 0.5
 _LOOK_S = 0.25

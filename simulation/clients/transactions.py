@@ -7,10 +7,10 @@ from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException
 
-from simulation.clients.groups import Groups, Place
 from simulation.clients.producer import Partition, ProducerCore
 from simulation.clients.values import failure
-from simulation.schedule import Timer
+from simulation.cluster.groups import Groups, Place
+from simulation.machine.schedule import Timer
 
 _COORDINATOR_AGAIN_S = 0.5
 _LOOK_S = 0.1

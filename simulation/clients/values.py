@@ -5,7 +5,7 @@ from typing import Any
 
 from confluent_kafka import TIMESTAMP_CREATE_TIME, TIMESTAMP_NOT_AVAILABLE, KafkaError
 
-from simulation.schedule import Schedule
+from simulation.machine.schedule import Schedule
 
 
 def failure(code: int, why: str | None = None, **flags: bool) -> KafkaError:

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from simulation.kafka.contract import Metadata
-from simulation.schedule import Timer
+from simulation.machine.schedule import Timer
 
 if TYPE_CHECKING:
     from simulation.kafka.replica import Replica

@@ -12,7 +12,7 @@ from simulation.kafka.producers import Producers
 from simulation.kafka.promises import Promises
 
 if TYPE_CHECKING:
-    from simulation.kafka.core import Core
+    from simulation.cluster.core import Core
     from simulation.kafka.replica import Replica
 
 DEFAULTS = {

@@ -12,10 +12,10 @@ import pytest
 from canary.anomalies.offline import read_rules
 from canary.facts import FACT_KINDS, Acked
 from canary.runner.publishing.flusher import Flusher
-from simulation.life import World, live
-from simulation.plan import Plan, Strike
-from simulation.shrinking import told
-from simulation.truth import Truth
+from simulation.search.shrinking import told
+from simulation.world.plan import Plan, Strike
+from simulation.world.truth import Truth
+from simulation.world.world import World, live
 from spark_reconcile.match import kernel
 from storage.ledger.codec import KIND_COLUMN
 from storage.probe_log.converting import _Conversion
@@ -23,7 +23,7 @@ from storage.probe_log.converting import _Conversion
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from simulation.life import Outcome
+    from simulation.world.world import Outcome
 
 LOSING = Plan(
     seed=5,

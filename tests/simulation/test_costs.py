@@ -12,12 +12,12 @@ from canary.anomalies.online.sets.runs import RunMap
 from canary.probing.base import Writer
 from canary.runner.publishing import shipper
 from canary.runner.publishing.judge import Judge
-from simulation.life import live
-from simulation.plan import Plan, Strike
-from simulation.schedule import Schedule
+from simulation.machine.schedule import Schedule
+from simulation.world.plan import Plan, Strike
+from simulation.world.world import live
 
 if TYPE_CHECKING:
-    from simulation.life import Outcome
+    from simulation.world.world import Outcome
 
 CALM = Plan(seed=3, hours=0.1, grain=5.0, partitions=1)
 
@@ -48,7 +48,7 @@ def test_a_run_for_each_probe_is_noticed(monkeypatch: pytest.MonkeyPatch) -> Non
 
 def test_sending_times_that_are_kept_for_ever_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sends, "forget_sent_times", lambda _: None)
-    monkeypatch.setattr("simulation.costs.SENT_KEPT", 30)
+    monkeypatch.setattr("simulation.verdicts.costs.SENT_KEPT", 30)
     assert "sending times" in costly(live(CALM))
 
 

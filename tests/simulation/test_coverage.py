@@ -7,10 +7,10 @@ from collections import Counter
 from canary.anomalies.online.log import Log, Missing
 from canary.anomalies.online.state import Stall, State, Topic
 from canary.anomalies.violation import Violation
-from simulation.coverage import STATES, of_tracker, table
-from simulation.harms import HARMS
-from simulation.life import live
-from simulation.plan import Plan, Strike
+from simulation.harms.catalogue import HARMS
+from simulation.life.coverage import STATES, of_tracker, table
+from simulation.world.plan import Plan, Strike
+from simulation.world.world import live
 
 
 def test_a_tracker_that_knows_nothing_is_in_no_state() -> None:

@@ -18,8 +18,8 @@ import pytest
 import structlog.testing
 
 from canary.facts import Fact, Tick
-from simulation.disk import PAGE, LyingDisk
-from simulation.schedule import Killed, Process, Schedule
+from simulation.machine.disk import PAGE, LyingDisk
+from simulation.machine.schedule import Killed, Process, Schedule
 from storage.ledger import Ledger, LedgerError, Recovery, read_segment
 from storage.ledger.errors import LedgerLockedError
 from storage.ledger.segment import segment_paths

@@ -12,15 +12,15 @@ from canary.anomalies.violation import Violation
 from canary.facts import EndOfPartition, Listed, OutOfRange, TopologySeen, WatchAsked
 from canary.probe.identity import Identity
 from canary.probe.record import key
-from simulation.chronicle import Copy, Decision
-from simulation.harms import HARMS, Harm
-from simulation.justified import JUSTIFIED, NEVER, false
+from simulation.harms.catalogue import HARMS, Harm
 from simulation.kafka.contract import Record
-from simulation.life import World, live
-from simulation.plan import Plan, Strike
-from simulation.shrinking import told
-from simulation.system import EPOCH_NS
-from simulation.truth import Fate, Truth
+from simulation.machine.system import EPOCH_NS
+from simulation.search.shrinking import told
+from simulation.verdicts.justified import JUSTIFIED, NEVER, false
+from simulation.world.chronicle import Copy, Decision
+from simulation.world.plan import Plan, Strike
+from simulation.world.truth import Fate, Truth
+from simulation.world.world import World, live
 from tests.simulation.test_lives import ISR_OF_ONE
 
 if TYPE_CHECKING:

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
+from simulation.cluster.cluster import Cluster
+from simulation.cluster.coordinators import Transaction, write_marker
 from simulation.kafka import errors
-from simulation.kafka.cluster import Cluster
 from simulation.kafka.contract import Batch, Fetched, Isolation, Produced, Record
-from simulation.kafka.coordinators import Transaction, write_marker
 from simulation.kafka.log import Log, LogSettings
-from simulation.schedule import Schedule
+from simulation.machine.schedule import Schedule
 
 TOPIC = "probes"
 

@@ -12,11 +12,11 @@ import pytest
 
 from canary.probing.readers.scrub import Scrubber
 from canary.runner.publishing.flusher import Flusher
-from simulation.clients.groups import Groups, Place
-from simulation.harms import WEIGHTS
-from simulation.life import World, live
-from simulation.plan import PIPELINED, Plan, Strike, plan_of
-from simulation.shrinking import regression, shrunk, told
+from simulation.cluster.groups import Groups, Place
+from simulation.harms.catalogue import WEIGHTS
+from simulation.search.shrinking import regression, shrunk, told
+from simulation.world.plan import PIPELINED, Plan, Strike, plan_of
+from simulation.world.world import World, live
 from tests.support.seeds import cases
 
 FRESH_CPU_S = 60.0

@@ -7,9 +7,9 @@ from typing import Literal
 
 import pytest
 
-from simulation.life import Outcome, World
-from simulation.plan import Plan, Strike
-from simulation.shrinking import told
+from simulation.search.shrinking import told
+from simulation.world.plan import Plan, Strike
+from simulation.world.world import Outcome, World
 from tests.support.seeds import cases
 
 PLANS = {

@@ -1,7 +1,7 @@
 """Mends of defects that made the canary silent or wrong, each with the edits that take it out again.
 
-``python -m simulation.taken_out`` shows that the simulation finds each of these defects: it takes a mend out of a copy
-of the tree, searches there for a life that goes wrong, and lives the same seed again in the whole tree.
+``python -m simulation.search.taken_out`` shows that the simulation finds each of these defects: it takes a mend out of
+a copy of the tree, searches there for a life that goes wrong, and lives the same seed again in the whole tree.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from simulation.edits import Edit, made
+from simulation.search.edits import Edit, made
 
-ROOT: Final = Path(__file__).parents[1]
+ROOT: Final = Path(__file__).parents[2]
 _COPIED: Final = ("api", "canary", "pyproject.toml", "simulation", "spark_reconcile", "storage")
 _RULES: Final = "canary/anomalies/online/"
 _HANGS: Final = 4
@@ -361,7 +361,7 @@ def shown(mend: Mend, tree: Path, first: int, cpu_seconds: float, scale: Sequenc
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Take out each mend; return 1 if the simulation did not find the defect of one of them, else 0."""
-    parser = argparse.ArgumentParser(prog="python -m simulation.taken_out", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m simulation.search.taken_out", description=__doc__)
     parser.add_argument("names", nargs="*", metavar="NAME", help="only these, by name or item (default: all)")
     parser.add_argument("--first", type=int, default=1, metavar="SEED", help="the first life's seed")
     parser.add_argument("--cpu-seconds", type=float, default=600.0, metavar="S", help="for each of them")

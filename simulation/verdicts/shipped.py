@@ -16,8 +16,8 @@ import pyarrow.parquet as pq
 
 from canary.probe.record import tag
 from simulation.clients.admin import uuid_of
+from simulation.machine.system import EPOCH_NS
 from simulation.nights.memory import PLACED, matched
-from simulation.system import EPOCH_NS
 from spark_reconcile.dump.decoding import Decoder
 from spark_reconcile.job.inputs import look
 from spark_reconcile.tables.columns import ISOLATIONS
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from simulation.kafka.contract import Isolation, Record
-    from simulation.life import World
+    from simulation.world.world import World
     from storage.probe_log.windows import WindowRows
 
 LOG, DUMP = "memory://probe-log", "memory://dump"

@@ -16,7 +16,7 @@ from canary.anomalies.policy import CONDITIONS
 if TYPE_CHECKING:
     from canary.anomalies.online.log import Log
     from canary.anomalies.online.state import State, Topic
-    from simulation.life import World
+    from simulation.world.world import World
 
 OF_PROCESS = ("dead", "frozen", "starting", "opening", "blocked")
 """States of the canary's process. It has a tracker from ``opening`` on; ``blocked``: no fact becomes durable."""

@@ -8,7 +8,7 @@ from simulation.kafka import errors
 from simulation.kafka.partition import DEFAULTS, Partition, TopicSettings
 
 if TYPE_CHECKING:
-    from simulation.kafka.core import Core
+    from simulation.cluster.core import Core
 
 RETENTION_CHECK_S = 60.0
 STATE_TOPIC = "__transaction_state"

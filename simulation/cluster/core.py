@@ -8,10 +8,10 @@ from simulation.kafka.broker import CONTROLLER, Broker, Network
 from simulation.kafka.contract import Record
 
 if TYPE_CHECKING:
-    from simulation.kafka.controller import Controller
+    from simulation.cluster.controller import Controller
+    from simulation.cluster.topics import Topics
+    from simulation.cluster.transactions import Transactions
     from simulation.kafka.partition import Partition
-    from simulation.kafka.topics import Topics
-    from simulation.kafka.transactions import Transactions
 
 AppendHook = Callable[[str, str, int, Record], None]
 LostHook = Callable[[str, str, int, Sequence[Record], str], None]

@@ -12,9 +12,9 @@ from itertools import count
 from typing import Unpack
 
 from canary.workloads.catalogue import WORKLOADS
-from simulation.harms import WEIGHTS
-from simulation.life import Outcome, live
-from simulation.plan import Given, plan_of
+from simulation.harms.catalogue import WEIGHTS
+from simulation.world.plan import Given, plan_of
+from simulation.world.world import Outcome, live
 
 
 @dataclass(slots=True)

@@ -3,10 +3,10 @@
 import random
 from functools import partial
 
+from simulation.cluster.requests import Requests
 from simulation.kafka import errors
 from simulation.kafka.broker import Broker, Site
 from simulation.kafka.log import Log
-from simulation.kafka.requests import Requests
 
 
 class Faults(Requests):

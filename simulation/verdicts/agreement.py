@@ -23,7 +23,7 @@ probe log and on a dump of the logs as they stand. What must hold, and what excu
 * **Aborted reads**: of what a consumer was polled, G1a names what a broker showed though it was aborted, and what is an
   aborted read at night, and nothing else; of what a fenced producer sent, zombie-write does. Excused: a memory that
   was lost or rotted (outcome or reading may be gone with it), another incarnation.
-* **`canary check`** on the exported history says what online says (simulation.exported).
+* **`canary check`** on the exported history says what online says (simulation.verdicts.exported).
 * **Phantoms**: the night finds none, unless memory was lost or rotted: every identity was noted before it was sent.
 """
 
@@ -33,18 +33,18 @@ from typing import TYPE_CHECKING, Any
 
 from canary.probe.identity import Identity
 from canary.probe.record import key
-from simulation.exported import contradictions
 from simulation.histories.agreement import uncommitted
-from simulation.shipped import shipped
-from simulation.system import EPOCH_NS
+from simulation.machine.system import EPOCH_NS
+from simulation.verdicts.exported import contradictions
+from simulation.verdicts.shipped import shipped
 from spark_reconcile.match.rules import TAIL_US
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from simulation.life import World
-    from simulation.shipped import Shipped
-    from simulation.truth import Fate
+    from simulation.verdicts.shipped import Shipped
+    from simulation.world.truth import Fate
+    from simulation.world.world import World
 
 UNJUDGED = frozenset({"expired", "early-expiry", "other-incarnation", "unjudged", "corrupt"})
 """Verdicts under which the night says nothing else of a write."""

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Any, cast
 
 from api.judgement.safety import judge
 from api.state import State
-from simulation.schedule import Process
-from simulation.system import EPOCH_NS
+from simulation.machine.schedule import Process
+from simulation.machine.system import EPOCH_NS
 from storage.store import StoreError
 
 if TYPE_CHECKING:
-    from simulation.life import World
+    from simulation.world.world import World
 
 LOOK_S = 20.0
 DEAD_S = 30.0

@@ -5,14 +5,14 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from simulation.cluster.coordinators import Coordinator, Coordinators, Done, Place, Transaction
+from simulation.cluster.topics import STATE_TOPIC
 from simulation.kafka import errors
-from simulation.kafka.coordinators import Coordinator, Coordinators, Done, Place, Transaction
 from simulation.kafka.promises import Outcome
 from simulation.kafka.replica import Replica
-from simulation.kafka.topics import STATE_TOPIC
 
 if TYPE_CHECKING:
-    from simulation.kafka.core import Core
+    from simulation.cluster.core import Core
 
 STATE_PARTITIONS = 6
 SWEEP_S = 10.0

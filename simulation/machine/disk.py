@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from simulation.schedule import Killed, Process, Schedule
+from simulation.machine.schedule import Killed, Process, Schedule
 from storage.ledger.files import Disk
 
 Backup = Mapping[str, "bytes | Backup"]

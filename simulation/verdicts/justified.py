@@ -19,14 +19,14 @@ from canary.anomalies.violation import Records, Violation
 from canary.facts import EndOfPartition, OutOfRange, Polled, Positioned, TopologySeen
 from canary.probe.identity import Identity
 from canary.probe.record import key
-from simulation.chronicle import NEVER_WRITTEN, Copy, Decision
-from simulation.clients.groups import OFFSETS_TOPIC
-from simulation.harms import HARMS
-from simulation.system import EPOCH_NS
-from simulation.truth import EXPIRED
+from simulation.cluster.groups import OFFSETS_TOPIC
+from simulation.harms.catalogue import HARMS
+from simulation.machine.system import EPOCH_NS
+from simulation.world.chronicle import NEVER_WRITTEN, Copy, Decision
+from simulation.world.truth import EXPIRED
 
 if TYPE_CHECKING:
-    from simulation.life import World
+    from simulation.world.world import World
 
 LATE_BEATS, LATE_S = 20, 60.0
 """The canary may judge what it saw up to so many intervals, and so many seconds, before."""

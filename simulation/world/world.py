@@ -20,21 +20,21 @@ from canary.kafka import opening
 from canary.runner.cluster.cluster import ClusterRunner
 from canary.threads import system
 from canary.workloads.catalogue import WORKLOADS
-from simulation.agreement import disagreements, stopped
-from simulation.chronicle import Chronicle
 from simulation.clients import SimulatedKafka
-from simulation.costs import Costs
-from simulation.coverage import states
-from simulation.disk import LyingDisk
-from simulation.harms import HARMS
-from simulation.justified import false
-from simulation.kafka.cluster import Cluster
-from simulation.plan import ORDERS, Plan, Strike
-from simulation.schedule import Process, Schedule
-from simulation.store import LyingStore
-from simulation.system import SimulatedSystem
-from simulation.truth import EXPIRED, Truth
-from simulation.watch import Watch
+from simulation.cluster.cluster import Cluster
+from simulation.harms.catalogue import HARMS
+from simulation.life.coverage import states
+from simulation.machine.disk import LyingDisk
+from simulation.machine.schedule import Process, Schedule
+from simulation.machine.store import LyingStore
+from simulation.machine.system import SimulatedSystem
+from simulation.verdicts.agreement import disagreements, stopped
+from simulation.verdicts.costs import Costs
+from simulation.verdicts.justified import false
+from simulation.verdicts.watch import Watch
+from simulation.world.chronicle import Chronicle
+from simulation.world.plan import ORDERS, Plan, Strike
+from simulation.world.truth import EXPIRED, Truth
 from storage.ledger import Ledger
 from storage.probe_log import shipping
 from storage.probe_log.converting import Converted

@@ -9,7 +9,7 @@ from simulation.kafka.contract import Metadata, PartitionMeta, TopicMeta
 from simulation.kafka.replica import Replica
 
 if TYPE_CHECKING:
-    from simulation.kafka.core import Core
+    from simulation.cluster.core import Core
     from simulation.kafka.partition import Partition
 
 

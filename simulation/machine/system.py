@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection
 from typing import Any
 
 from simulation.clients.values import wait_futures
-from simulation.schedule import Killed, Process, Schedule, Task
+from simulation.machine.schedule import Killed, Process, Schedule, Task
 
 EPOCH_NS = 1_790_000_000 * 10**9
 """The wall clock's time when the world begins."""

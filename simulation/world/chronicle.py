@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from simulation.truth import EXPIRED
+from simulation.world.truth import EXPIRED
 
 if TYPE_CHECKING:
-    from simulation.kafka.cluster import Cluster
+    from simulation.cluster.cluster import Cluster
     from simulation.kafka.contract import Record
     from simulation.kafka.partition import Partition
 

@@ -5,13 +5,13 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Literal
 
+from simulation.cluster.controller import Controller
+from simulation.cluster.faults import Faults
+from simulation.cluster.topics import STATE_TOPIC, Topics
+from simulation.cluster.transactions import LAST_EPOCH, STATE_PARTITIONS, Transactions
 from simulation.kafka import errors
 from simulation.kafka.contract import Record
-from simulation.kafka.controller import Controller
-from simulation.kafka.faults import Faults
 from simulation.kafka.partition import Partition
-from simulation.kafka.topics import STATE_TOPIC, Topics
-from simulation.kafka.transactions import LAST_EPOCH, STATE_PARTITIONS, Transactions
 
 
 class Cluster(Faults):

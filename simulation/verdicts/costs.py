@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from canary.anomalies.online.log import Log
     from canary.anomalies.online.state import State, Topic
     from canary.anomalies.online.stream import Stream
-    from simulation.life import World
+    from simulation.world.world import World
 
 SAMPLE_BEATS = 10
 """For so many intervals turns are counted together: what comes seldom (an audit, a seal) is no loop."""

@@ -18,7 +18,7 @@ import orjson
 from sqlalchemy import Connection, create_engine, event, make_url, select, update
 from sqlalchemy.pool import StaticPool
 
-from simulation.schedule import Killed, Process, Schedule
+from simulation.machine.schedule import Killed, Process, Schedule
 from storage.store import Store, StoreError, migrating
 from storage.store.database import Database, _json
 from storage.store.models import LEASES

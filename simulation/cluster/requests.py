@@ -5,9 +5,10 @@ from dataclasses import replace
 from functools import partial
 from typing import Literal
 
-from simulation.kafka import errors, harms
+from simulation.cluster import bugs
+from simulation.cluster.core import Core
+from simulation.kafka import errors
 from simulation.kafka.contract import Batch, Fetched, Isolation, Listing, Metadata, Produced, Record
-from simulation.kafka.core import Core
 from simulation.kafka.leadership import Leadership
 from simulation.kafka.log import Log
 from simulation.kafka.replica import Replica
@@ -73,11 +74,11 @@ class Requests(Core):
                 self._acknowledge(replica, known[0], known[0] + len(batch.records), known[1], acks, timeout_s, answer)
                 return
         write = partial(self._write, replica, batch, acks, timeout_s, answer)
-        if self.bugs and harms.hold_back(replica, batch, write):
+        if self.bugs and bugs.hold_back(replica, batch, write):
             return
         write()
         if replica.partition.held:
-            harms.release(replica, batch.producer_id)
+            bugs.release(replica, batch.producer_id)
 
     def _named(self, broker: int, topic: str, partition: int) -> bool:
         known = self.metadata(broker).topics.get(topic)
@@ -85,7 +86,7 @@ class Requests(Core):
 
     def _admit(self, replica: Replica, lead: Leadership, batch: Batch) -> tuple[int, tuple[int, int] | None]:
         error, known = lead.producers.check(batch)
-        unchecked = "sequence-unchecked" in self.bugs or harms.overtakes(replica, batch)
+        unchecked = "sequence-unchecked" in self.bugs or bugs.overtakes(replica, batch)
         if error == errors.OUT_OF_ORDER_SEQUENCE_NUMBER and unchecked:
             error = 0
         tid = batch.transactional_id
@@ -111,15 +112,15 @@ class Requests(Core):
         base = replica.log.end
         records = self._records(replica, batch, lead.epoch, base)
         if self.bugs:
-            lie = harms.lie_about(replica, batch, records)
+            lie = bugs.lie_about(replica, batch, records)
             if lie is not None:
                 answer(lie)
                 return
         replica.append(records)
         lead.producers.note(records)
         if self.bugs:
-            harms.damage(replica, records)
-            more = harms.copied(replica, records)
+            bugs.damage(replica, records)
+            more = bugs.copied(replica, records)
             if more:
                 replica.append(more)
                 lead.producers.note(more)

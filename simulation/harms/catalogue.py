@@ -17,12 +17,12 @@ import orjson
 
 from canary.runner.publishing.snapshot import unseal
 from canary.workloads.catalogue import WORKLOADS
-from simulation.disk import Fault, LyingDisk
+from simulation.machine.disk import Fault, LyingDisk
 from storage.ledger.recovery import find_chain, recovery_of
 
 if TYPE_CHECKING:
-    from simulation.kafka.coordinators import Transaction
-    from simulation.life import World
+    from simulation.cluster.coordinators import Transaction
+    from simulation.world.world import World
 
 LEDGER = Path("/world/ledger")
 

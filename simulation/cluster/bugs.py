@@ -9,7 +9,7 @@ from simulation.kafka.contract import Batch, Produced, Record
 from simulation.kafka.replica import Replica
 
 if TYPE_CHECKING:
-    from simulation.kafka.core import Core
+    from simulation.cluster.core import Core
 
 HELD_S = 1.0
 """So long a batch waits for a later one that overtakes it."""

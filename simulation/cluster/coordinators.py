@@ -10,7 +10,7 @@ from simulation.kafka.contract import Record
 from simulation.kafka.replica import Replica
 
 if TYPE_CHECKING:
-    from simulation.kafka.core import Core
+    from simulation.cluster.core import Core
 
 WRITE_S = 5.0
 """A coordinator waits so long for its decision to be replicated."""
