@@ -2,14 +2,10 @@
 
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING
 
 from simulation.kafka import errors
 from simulation.kafka.contract import Batch, Produced, Record
 from simulation.kafka.replica import Replica
-
-if TYPE_CHECKING:
-    from simulation.cluster.core import Core
 
 HELD_S = 1.0
 """So long a batch waits for a later one that overtakes it."""
@@ -22,13 +18,12 @@ def lie_about(replica: Replica, batch: Batch, records: list[Record]) -> Produced
     "ack-before-write" gives it an offset; "mistaken-duplicate" calls it a copy of what was written long ago.
     """
     partition, first = replica.partition, records[0]
-    cluster: Core = replica.cluster
+    cluster = replica.cluster
     place = (*partition.key, first.offset)
     mistaken = batch.first_sequence >= 0 and cluster.strikes("mistaken-duplicate", *place)
     if not mistaken and (batch.transactional_id or not cluster.strikes("ack-before-write", *place)):
         return None
-    lead = replica.lead
-    assert lead is not None
+    lead = replica.leadership()
     if batch.first_sequence >= 0:
         sequences = (batch.producer_id, batch.producer_epoch, first.sequence, records[-1].sequence)
         lead.producers.expect(*sequences, first.offset, first.timestamp_ms)
@@ -39,7 +34,7 @@ def lie_about(replica: Replica, batch: Batch, records: list[Record]) -> Produced
 def damage(replica: Replica, records: list[Record]) -> None:
     """Harm what was just appended: "corrupt" flips a byte of a value, "hidden-record" never shows one."""
     partition = replica.partition
-    cluster: Core = replica.cluster
+    cluster = replica.cluster
     for record in records:
         if record.value and cluster.strikes("corrupt", *partition.key, record.offset):
             at = cluster.dice.randrange(len(record.value))
@@ -50,7 +45,7 @@ def damage(replica: Replica, records: list[Record]) -> None:
 
 def copied(replica: Replica, records: list[Record]) -> list[Record]:
     """Return the copy of a batch that "duplicated" appends behind it, or nothing."""
-    cluster: Core = replica.cluster
+    cluster = replica.cluster
     if not cluster.strikes("duplicated", *replica.partition.key, records[-1].offset + 1):
         return []
     end = replica.log.end
@@ -66,7 +61,7 @@ def copied(replica: Replica, records: list[Record]) -> list[Record]:
 def hold_back(replica: Replica, batch: Batch, append: Append) -> bool:
     """Let a batch wait for the producer's next one, which then comes before it ("reordered")."""
     partition = replica.partition
-    cluster: Core = replica.cluster
+    cluster = replica.cluster
     key = (replica.broker, batch.producer_id)
     if key in partition.held or not cluster.strikes("reordered", *partition.key, replica.log.end):
         return False

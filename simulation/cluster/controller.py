@@ -2,27 +2,24 @@
 
 from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING
 
+from simulation.cluster.core import Core
 from simulation.kafka.broker import Broker
 from simulation.kafka.contract import Metadata, PartitionMeta, TopicMeta
-from simulation.kafka.replica import Replica
-
-if TYPE_CHECKING:
-    from simulation.cluster.core import Core
-    from simulation.kafka.partition import Partition
+from simulation.kafka.partition import Partition
+from simulation.kafka.replica import PartitionRole, Replica
 
 
 class Controller:
     """A quorum that is there or not (``up``); what it decides is durable."""
 
-    def __init__(self, cluster: "Core") -> None:
+    def __init__(self, cluster: Core) -> None:
         self.cluster = cluster
         self.up = True
         self.version = 0
         """Rises with each decision."""
         self._image: tuple[int, Metadata] | None = None
-        self._dirty: list[Partition] = []
+        self._dirty: list[PartitionRole] = []
         self._settling = False
         self._next_producer_id = 0
 
@@ -69,7 +66,7 @@ class Controller:
                 self._without(partition, node.id)
         self.refresh(node)  # a new process waited for the end of the former one's session
 
-    def _without(self, partition: "Partition", broker: int) -> None:
+    def _without(self, partition: PartitionRole, broker: int) -> None:
         isr = tuple(one for one in partition.isr if one != broker)
         if self.cluster.elr:
             if len(isr) < partition.min_isr and broker not in partition.elr:
@@ -98,21 +95,21 @@ class Controller:
     def tell(self, node: Broker) -> None:
         """Let a broker know everything."""
         live = {id(partition) for partition in self.partitions()}  # asked for membership only
-        for key, copy in list(node.replicas.items()):
+        for key, copy in list(self.cluster.replicas[node.id].items()):
             if id(copy.partition) not in live:
                 self._drop(copy)
-                del node.replicas[key]
+                del self.cluster.replicas[node.id][key]
         for partition in self.partitions():
             if node.id in partition.replicas:
                 self.copy(partition, node).hear(partition.leader, partition.epoch, partition.isr)
 
-    def copy(self, partition: "Partition", node: Broker) -> Replica:
+    def copy(self, partition: PartitionRole, node: Broker) -> Replica:
         """Return the broker's copy of a partition, which is made where there is none."""
-        known = node.replicas.get(partition.key)
+        known = self.cluster.replicas[node.id].get(partition.key)
         if known is None or known.partition is not partition:
             if known is not None:
                 self._drop(known)
-            known = node.replicas[partition.key] = partition.copies[node.id] = Replica(partition, node)
+            known = self.cluster.replicas[node.id][partition.key] = partition.copies[node.id] = Replica(partition, node)
             partition.copies = dict(sorted(partition.copies.items()))
         return known
 
@@ -136,11 +133,11 @@ class Controller:
 
     # Decisions.
 
-    def partitions(self) -> Sequence["Partition"]:
+    def partitions(self) -> Sequence[Partition]:
         """Return every partition of every topic there is."""
         return [partition for topic in self.cluster.topics.by_name.values() for partition in topic.partitions]
 
-    def elect(self, partition: "Partition", wanted: int | None = None, *, unclean: bool = False) -> bool:
+    def elect(self, partition: PartitionRole, wanted: int | None = None, *, unclean: bool = False) -> bool:
         """Elect a leader, ``wanted`` if it may be; return whether there is one. Its epoch is higher than any before."""
         nodes = self.cluster.nodes
         live = [one for one in partition.replicas if not nodes[one].fenced]
@@ -187,7 +184,7 @@ class Controller:
         self.publish(partition)
         return True
 
-    def publish(self, partition: "Partition") -> None:
+    def publish(self, partition: PartitionRole) -> None:
         """Tell the brokers that are connected what was decided of a partition."""
         self.version += 1
         for call in self.cluster.on_decided:
@@ -201,7 +198,7 @@ class Controller:
 
     def touch(self, node: Broker) -> None:
         """Find out anew who fetches from whom, wherever this broker has a copy."""
-        self._dirty += [copy.partition for copy in node.replicas.values()]
+        self._dirty += [copy.partition for copy in self.cluster.replicas[node.id].values()]
         self._settle()
 
     def _settle(self) -> None:

@@ -3,14 +3,12 @@
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
+from simulation.cluster.core import Core
 from simulation.kafka import errors
 from simulation.kafka.contract import Record
 from simulation.kafka.replica import Replica
-
-if TYPE_CHECKING:
-    from simulation.cluster.core import Core
 
 WRITE_S = 5.0
 """A coordinator waits so long for its decision to be replicated."""
@@ -53,7 +51,7 @@ class Coordinator:
 class Coordinators:
     """All of them, by state partition and broker."""
 
-    def __init__(self, cluster: "Core") -> None:
+    def __init__(self, cluster: Core) -> None:
         self.cluster = cluster
         self.coordinators: dict[tuple[int, int], Coordinator] = {}
 
@@ -158,8 +156,7 @@ class Coordinators:
 
 def write_marker(leader: Replica, known: Transaction, control: Literal["commit", "abort"], done: Done) -> None:
     """Append a marker to a partition; ``done(error)`` when it is committed."""
-    lead, cluster = leader.lead, leader.cluster
-    assert lead is not None
+    lead, cluster = leader.leadership(), leader.cluster
     state = lead.producers.by_id.get(known.producer_id)
     if state is not None and known.epoch < state.epoch:
         done(0)  # a later one ended it

@@ -2,16 +2,13 @@
 
 import random
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
-from simulation.kafka.broker import CONTROLLER, Broker, Network
+from simulation.kafka.broker import Broker
 from simulation.kafka.contract import Record
-
-if TYPE_CHECKING:
-    from simulation.cluster.controller import Controller
-    from simulation.cluster.topics import Topics
-    from simulation.cluster.transactions import Transactions
-    from simulation.kafka.partition import Partition
+from simulation.kafka.network import CONTROLLER, Network
+from simulation.kafka.partition import Partition, Topic
+from simulation.kafka.replica import PartitionRole, Replica
 
 AppendHook = Callable[[str, str, int, Record], None]
 LostHook = Callable[[str, str, int, Sequence[Record], str], None]
@@ -19,12 +16,53 @@ EPOCH_MS = 1_750_000_000_000
 """Wall clock of the brokers when the world begins."""
 
 
+class ControllerRole(Protocol):
+    """What the other parts ask of the controller."""
+
+    up: bool
+    version: int
+
+    def partitions(self) -> Sequence[Partition]:
+        """Return every partition of every topic there is."""
+
+    def publish(self, partition: PartitionRole) -> None:
+        """Tell the brokers that are connected what was decided of a partition."""
+
+    def tell(self, node: Broker) -> None:
+        """Let a broker know everything."""
+
+    def alter_isr(self, leader: Replica, isr: tuple[int, ...]) -> bool:
+        """Take over a leader's view of its ISR; return whether it counts."""
+
+    def producer_id(self, node: Broker) -> int:
+        """Return a new producer id; -1 if there is none."""
+
+
+class TopicsRole(Protocol):
+    """What the other parts ask of the topics."""
+
+    by_name: dict[str, Topic]
+
+    def get(self, name: str, number: int) -> Partition | None:
+        """Return a partition, None where the topic does not have it."""
+
+
+class TransactionsRole(Protocol):
+    """What the other parts ask of the transaction coordinators."""
+
+    def load(self, replica: Replica) -> None:
+        """Go on with what the log of a new leader of a state partition says."""
+
+    def unload(self, replica: Replica) -> None:
+        """Forget what a broker knew that leads a state partition no more."""
+
+
 class Core:
     """The parts, and what they share."""
 
-    controller: "Controller"
-    topics: "Topics"
-    transactions: "Transactions"
+    controller: ControllerRole
+    topics: TopicsRole
+    transactions: TransactionsRole
 
     def __init__(
         self,
@@ -47,6 +85,8 @@ class Core:
         self.latency_s = latency_s
         self.ids = ids
         self.nodes = {number: Broker(number, racks[number - 1] if racks else None) for number in range(1, brokers + 1)}
+        self.replicas: dict[int, dict[tuple[str, int], Replica]] = {number: {} for number in self.nodes}
+        """By broker, its copies by (topic, partition): also of topics of whose end it has not heard."""
         self.network = Network()
         self.elr = False
         """Eligible leader replicas: a broker that ended uncleanly is not trusted to hold what was committed."""
@@ -75,7 +115,7 @@ class Core:
         """Called with lost (or expired) records that the log of a new leader has after all."""
         self.on_start: list[Callable[[str, int, int], None]] = []
         """Called with (topic id, partition, start) when a log's start has risen."""
-        self.on_decided: list[Callable[[Partition], None]] = []
+        self.on_decided: list[Callable[[PartitionRole], None]] = []
         """Called with a partition of which the controller has decided something: leader, epoch or in-sync replicas."""
         self.on_contact: list[Callable[[int, bool], None]] = []
         """Called with a broker that hears from the controller from now on (True), or no more (False)."""
@@ -116,14 +156,14 @@ class Core:
         """Whether a request to a partition is held up on its way until the next has passed ("swapped")."""
         return bool(self.bugs) and self.strikes("swapped", topic, partition, -1)
 
-    def changed(self, partition: "Partition") -> None:
+    def changed(self, partition: PartitionRole) -> None:
         """Tell watchers that a fetch of the partition could see something new."""
         key = partition.key
         self.changed_at[key] = self.changed_at.get(key, 0) + 1
         for call in tuple(self.watchers.get(key, ())):
             call()
 
-    def changed_soon(self, partition: "Partition") -> None:
+    def changed_soon(self, partition: PartitionRole) -> None:
         """Tell them too, but from a timer: whoever is told may ask the cluster, which is in the middle of a change."""
         key = partition.key
         self.changed_at[key] = self.changed_at.get(key, 0) + 1

@@ -5,8 +5,9 @@ from functools import partial
 
 from simulation.cluster.requests import Requests
 from simulation.kafka import errors
-from simulation.kafka.broker import Broker, Site
+from simulation.kafka.broker import Broker
 from simulation.kafka.log import Log
+from simulation.kafka.network import Site
 
 
 class Faults(Requests):
@@ -20,7 +21,7 @@ class Faults(Requests):
         node.up = node.registered = node.frozen = node.deaf = False
         node.queue.clear()
         node.producer_ids.clear()
-        for copy in node.replicas.values():
+        for copy in self.replicas[node.id].values():
             copy.die()
 
     def kill(self, broker: int) -> None:
@@ -39,7 +40,7 @@ class Faults(Requests):
         if node.connected:
             self.controller.fence(node)
         self._end(node)
-        for copy in node.replicas.values():
+        for copy in self.replicas[node.id].values():
             copy.log.sync()
         self._refresh(broker)
 
@@ -49,7 +50,7 @@ class Faults(Requests):
             node = self.nodes[broker]
             node.unclean = True
             self._end(node)
-            for copy in node.replicas.values():
+            for copy in self.replicas[node.id].values():
                 if copy.log.lose_tail(self.dice, self.schedule.now):
                     copy.damage = "power cut"
                 copy.hw = min(copy.hw, copy.log.end)
@@ -58,7 +59,7 @@ class Faults(Requests):
     def wipe(self, broker: int) -> None:
         """Replace the disk of a broker, which ends for that: it comes back with nothing."""
         self.kill(broker)
-        for copy in self.nodes[broker].replicas.values():
+        for copy in self.replicas[broker].values():
             copy.log = Log(copy.partition.settings.log)
             copy.hw = 0
             copy.damage = "wiped disk"
@@ -179,7 +180,7 @@ class Faults(Requests):
 
     def lose_fsync(self, broker: int, *, lost: bool = True) -> None:
         """Let the disk of a broker say that it flushed when it did not."""
-        for copy in self.nodes[broker].replicas.values():
+        for copy in self.replicas[broker].values():
             copy.log.lies = lost
 
     def is_well(self) -> bool:

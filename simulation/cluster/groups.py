@@ -132,7 +132,7 @@ class Groups:
 
     def _replica(self, broker: int, group: str) -> Any:
         """Return the broker's copy of the group's partition, if the broker takes itself for its leader."""
-        copy = self._cluster.nodes[broker].replicas.get((OFFSETS_TOPIC, self.partition(group)))
+        copy = self._cluster.replicas[broker].get((OFFSETS_TOPIC, self.partition(group)))
         return copy if copy is not None and copy.lead is not None else None
 
     def _group(self, broker: int, group: str) -> _Group | None:

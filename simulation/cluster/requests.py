@@ -6,7 +6,10 @@ from functools import partial
 from typing import Literal
 
 from simulation.cluster import bugs
+from simulation.cluster.controller import Controller
 from simulation.cluster.core import Core
+from simulation.cluster.topics import Topics
+from simulation.cluster.transactions import Transactions
 from simulation.kafka import errors
 from simulation.kafka.contract import Batch, Fetched, Isolation, Listing, Metadata, Produced, Record
 from simulation.kafka.leadership import Leadership
@@ -20,6 +23,10 @@ Reply = Callable[[Produced], None]
 
 class Requests(Core):
     """Requests that a partition's leader answers, or the broker that believes to be it."""
+
+    controller: Controller
+    topics: Topics
+    transactions: Transactions
 
     def metadata(self, broker: int) -> Metadata:
         """Return what this broker knows."""
@@ -56,7 +63,7 @@ class Requests(Core):
                 node.queue.append(partial(self.produce, site, broker, topic, partition, batch, acks, timeout_s, reply))
             return
         answer = partial(self._answer, site, broker, reply)
-        replica = node.replicas.get((topic, partition))
+        replica = self.replicas[broker].get((topic, partition))
         lead = replica.lead if replica is not None else None
         if replica is None or lead is None:
             answer(Produced(NOT_LEADER if replica is not None or self._named(broker, topic, partition) else UNKNOWN))
@@ -84,7 +91,7 @@ class Requests(Core):
         known = self.metadata(broker).topics.get(topic)
         return known is not None and partition < len(known.partitions)
 
-    def _admit(self, replica: Replica, lead: Leadership, batch: Batch) -> tuple[int, tuple[int, int] | None]:
+    def _admit(self, replica: Replica, lead: Leadership[Replica], batch: Batch) -> tuple[int, tuple[int, int] | None]:
         error, known = lead.producers.check(batch)
         unchecked = "sequence-unchecked" in self.bugs or bugs.overtakes(replica, batch)
         if error == errors.OUT_OF_ORDER_SEQUENCE_NUMBER and unchecked:
@@ -159,7 +166,7 @@ class Requests(Core):
     ) -> tuple[int, Replica | None]:
         if not self.reaches(site, broker):
             return errors.NETWORK_EXCEPTION, None
-        replica = self.nodes[broker].replicas.get((topic, partition))
+        replica = self.replicas[broker].get((topic, partition))
         if replica is None:
             return (NOT_LEADER if self._named(broker, topic, partition) else UNKNOWN), None
         if 0 <= current_epoch != replica.epoch:
@@ -217,7 +224,7 @@ class Requests(Core):
         return Listing(0, end, replica.lead.epoch)
 
 
-def _visible_end(replica: Replica, lead: Leadership, isolation: Isolation) -> int:
+def _visible_end(replica: Replica, lead: Leadership[Replica], isolation: Isolation) -> int:
     """Return the offset behind the last that a reader may see.
 
     A transaction that began below the log's start leaves the last stable offset there.

@@ -2,13 +2,11 @@
 
 import base64
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
+from simulation.cluster.core import Core
 from simulation.kafka import errors
-from simulation.kafka.partition import DEFAULTS, Partition, TopicSettings
-
-if TYPE_CHECKING:
-    from simulation.cluster.core import Core
+from simulation.kafka.partition import Partition, Topic
+from simulation.kafka.topic_settings import DEFAULTS, TopicSettings
 
 RETENTION_CHECK_S = 60.0
 STATE_TOPIC = "__transaction_state"
@@ -16,22 +14,10 @@ Assignments = Sequence[Sequence[int]]
 """The brokers of each new partition; the first is the preferred leader."""
 
 
-class Topic:
-    """One incarnation of a topic."""
-
-    def __init__(self, name: str, topic_id: str, config: dict[str, str]) -> None:
-        self.name = name
-        self.id = topic_id
-        self.config = config
-        """What was set of it, in Kafka's names."""
-        self.settings = TopicSettings()
-        self.partitions: list[Partition] = []
-
-
 class Topics:
     """All topics, as the controller knows them."""
 
-    def __init__(self, cluster: "Core") -> None:
+    def __init__(self, cluster: Core) -> None:
         self.cluster = cluster
         self.by_name: dict[str, Topic] = {}
         self.defaults = dict(DEFAULTS)

@@ -3,16 +3,14 @@
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from simulation.cluster.coordinators import Coordinator, Coordinators, Done, Place, Transaction
+from simulation.cluster.core import Core
 from simulation.cluster.topics import STATE_TOPIC
 from simulation.kafka import errors
 from simulation.kafka.promises import Outcome
 from simulation.kafka.replica import Replica
-
-if TYPE_CHECKING:
-    from simulation.cluster.core import Core
 
 STATE_PARTITIONS = 6
 SWEEP_S = 10.0
@@ -24,7 +22,7 @@ LAST_EPOCH = 32766
 class Transactions(Coordinators):
     """What transactional clients ask of coordinators."""
 
-    def __init__(self, cluster: "Core") -> None:
+    def __init__(self, cluster: Core) -> None:
         super().__init__(cluster)
         self.forgets = False
         """The state that has the next transaction to be ended is lost before."""

@@ -1,7 +1,7 @@
 """A life's probe log, exported as `canary export` does, and judged by `canary check`: held against the tracker.
 
-The rules of `simulation.histories.agreement` decide; they look at one topic at a time. They know of no destroyed ledgers
-and no wrong clocks, so a topic is left out
+The rules of `simulation.histories.agreement` decide; they look at one topic at a time. They know of no destroyed
+ledgers and no wrong clocks, so a topic is left out
 
 * where the canary's memory was lost or rotted: what it forgot it cannot say;
 * where the topic was made anew or was gone: what was acknowledged meanwhile is void online, and has a row all the same;

@@ -16,7 +16,7 @@ from simulation.world.truth import EXPIRED
 if TYPE_CHECKING:
     from simulation.cluster.cluster import Cluster
     from simulation.kafka.contract import Record
-    from simulation.kafka.partition import Partition
+    from simulation.kafka.replica import PartitionRole
 
 NEVER_WRITTEN = "never written"
 """Why a record is gone that was acknowledged and is in no log."""
@@ -105,7 +105,7 @@ class Chronicle:
         for record in records:  # it was gone meanwhile
             self._add((topic_id, partition), Copy(record, record.offset, self.now()))
 
-    def _decided(self, partition: Partition) -> None:
+    def _decided(self, partition: PartitionRole) -> None:
         if partition.topic_id not in self.ids[partition.topic]:
             self.ids[partition.topic].append(partition.topic_id)
         self.decisions[partition.key].append(

@@ -410,7 +410,7 @@ def test_a_log_that_ends_below_the_position_under_its_epoch_was_cut_off(world: W
         consumer.assign([TopicPartition(TOPIC, 0, 0)])
         assert [consumer.poll(5).offset() for _ in range(6)] == [0, 1, 2, 3, 4, 5]
         for broker in (2, 3):
-            world.cluster.nodes[broker].replicas[TOPIC, 0].log.truncate(3)
+            world.cluster.replicas[broker][TOPIC, 0].log.truncate(3)
         world.cluster.kill(1)
         world.sleep(30)
         world.produced(1)
