@@ -11,8 +11,8 @@ from simulation.harms.catalogue import HARMS
 from simulation.life.coverage import table
 from simulation.search.search import Found, lived, searched
 from simulation.search.shrinking import regression, shrunk, told
+from simulation.world.outcome import Outcome
 from simulation.world.plan import Given
-from simulation.world.world import Outcome
 
 
 def main() -> int:

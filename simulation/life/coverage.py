@@ -106,14 +106,13 @@ def of_tracker(state: State) -> Iterator[str]:
 
 def states(world: World) -> list[str]:
     """Return the states that the canary of this world is in now."""
-    runner, process = world.runner, world.process
-    judge = None if runner is None else runner._judge
+    runner, process, judge, state = world.runner, world.process, world.judge, world.remembered()
     if process.dead:
         return ["dead"]
-    if runner is None or judge is None:
+    if runner is None or judge is None or state is None:
         return ["frozen"] if process.frozen else ["starting"]
     of_process = {"frozen": process.frozen, "opening": not runner.probing.is_set(), "blocked": judge.blocked}
-    found = [*(name for name, holds in of_process.items() if holds), *of_tracker(judge._tracker.state)]
+    found = [*(name for name, holds in of_process.items() if holds), *of_tracker(state)]
     found += [MEMORY] if world.truth.memory_lost else []
     return found if set(found) - LASTING else [CALM, *found]
 

@@ -125,10 +125,19 @@ class Schedule:
         self._queue(task)
         return task
 
+    def running(self) -> Task:
+        """Return the task whose turn it is.
+
+        Raises:
+            RuntimeError: no task runs, and only a task can wait.
+        """
+        if self.current is None:
+            raise RuntimeError("only a task can wait, and none runs")
+        return self.current
+
     def park(self, until: float | None = None) -> bool:
         """Let others run until ``until`` (s; None: until woken). Returns whether the task was woken before."""
-        task = self.current
-        assert task is not None, "only a task can wait"
+        task = self.running()
         if task.process.dead:
             raise Killed
         task.turn += 1
@@ -163,7 +172,8 @@ class Schedule:
             steps += 1
             if self.now != before:
                 before, steps = self.now, 0
-            assert steps < MOST_AT_ONCE, f"time stands still at {self.now} s"
+            if steps >= MOST_AT_ONCE:
+                raise RuntimeError(f"time stands still at {self.now} s")
             if not self._timers or self._timers[0][0] > until:
                 self.now = max(self.now, until)
                 return

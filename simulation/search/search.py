@@ -13,8 +13,9 @@ from typing import Unpack
 
 from canary.workloads.catalogue import WORKLOADS
 from simulation.harms.catalogue import WEIGHTS
+from simulation.life.life import live
+from simulation.world.outcome import Outcome
 from simulation.world.plan import Given, plan_of
-from simulation.world.world import Outcome, live
 
 
 @dataclass(slots=True)

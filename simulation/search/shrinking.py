@@ -6,8 +6,9 @@ import dataclasses
 from collections.abc import Callable, Iterator, Sequence
 
 from canary.workloads.catalogue import WORKLOADS
+from simulation.life.life import live
+from simulation.world.outcome import Outcome
 from simulation.world.plan import Plan, Strike
-from simulation.world.world import Outcome, live
 
 
 def shrunk(outcome: Outcome, tries: int = 200, on_try: Callable[[int, Plan], None] = lambda *_: None) -> Outcome:
@@ -89,7 +90,7 @@ def regression(outcomes: Sequence[Outcome]) -> str:
     """Return the file of a test in which each of these lives is to go right; pytest runs it as it is."""
     head = (
         '"""Lives in the simulated world that once went wrong."""\n\n'
-        "from simulation.world.world import live\n"
+        "from simulation.life.life import live\n"
         "from simulation.world.plan import Plan, Strike\n"
         "from simulation.search.shrinking import told\n"
     )

@@ -16,7 +16,7 @@ probe log and on a dump of the logs as they stand. What must hold, and what excu
 * **Lost at night, so gone**: what the night calls lost has no copy in the cluster, and not by its age. Excused: it had
   expired before the log began again below it (all its disks were wiped, say); the night knows one start of the log
   only, and nobody can tell there what had expired from what was destroyed.
-* **Lost at night, so said**: the running canary has said it, too, unless it could not know of it (`World._excused`), or
+* **Lost at night, so said**: the running canary has said it, too, unless it could not know of it (`losses.excused`), or
   its process died before the beginning of the producer was durable: then the tracker takes it for another runner's.
 * **Duplicates**: the night names exactly those of which the cluster has two copies, but for what it does not judge.
   Online each is said once both have stood for as long as a loss may take to be found.
@@ -36,6 +36,7 @@ from canary.probe.record import key
 from simulation.histories.agreement import uncommitted
 from simulation.machine.system import EPOCH_NS
 from simulation.verdicts.exported import contradictions
+from simulation.verdicts.losses import excused
 from simulation.verdicts.shipped import shipped
 from spark_reconcile.match.rules import TAIL_US
 
@@ -172,7 +173,7 @@ class _Compared:
             if fate is None or self.truth.is_said(name, "lost-write") or name in self.unbegun:
                 continue
             self.truth.promised.setdefault(name, fate.at)
-            if not self.world._excused(name, fate):
+            if not excused(self.world, name, fate):
                 yield f"{fate}, {self.rows.get(name)}"
 
     def duplicates(self) -> Iterator[str]:
@@ -189,7 +190,7 @@ class _Compared:
         """Who has two copies that stood for as long as a loss may take to be found, and is not called a duplicate."""
         patience = self.world.look_beats * self.world.plan.beat
         for name, fate in self.truth.fates.items():
-            if fate.copies > 1 and not self.truth.is_said(name, "duplicate") and not self.world._excused(name, fate):
+            if fate.copies > 1 and not self.truth.is_said(name, "duplicate") and not excused(self.world, name, fate):
                 copies = self.world.chronicle.of(fate.topic_id, fate.partition, name)
                 since = max(one.since for one in copies if one.until is None)
                 if self.world.chronicle.longest_quiet(since, self.world.schedule.now) > patience:

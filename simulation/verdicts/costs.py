@@ -83,9 +83,9 @@ class Costs:
     def look(self) -> None:
         """Note what costs too much now: each record that is lost by itself later may leave a mark of its own."""
         world = self._world
-        runner = world.runner
-        if runner is not None and runner._judge is not None and not world.process.dead:
-            self._state = [*_state(runner._judge._tracker.state, breaks_of(world)), *self._ledger()]
+        state = world.remembered()
+        if state is not None and not world.process.dead:
+            self._state = [*_state(state, breaks_of(world)), *self._ledger()]
 
     def _ledger(self) -> Iterator[str]:
         disk, folder = self._world.disk, LEDGER / "c" / "r"

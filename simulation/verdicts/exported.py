@@ -197,11 +197,11 @@ def contradictions(
     world: World, rows: WindowRows, left_out: Iterable[str], forgotten: Callable[[bytes], bool]
 ) -> Iterator[str]:
     """Yield the rules that the checker's and the tracker's words break, with the first case of each."""
-    judge = world.runner and world.runner._judge
+    state = world.remembered()
     harms = {one.harm for one in world.plan.strikes}
-    if not judge or any("clock" in harm or harm == "other-cluster" for harm in harms):
+    if state is None or any("clock" in harm or harm == "other-cluster" for harm in harms):
         return
-    known = judge._tracker.state.topics  # without a mode that was never on
+    known = state.topics  # without a mode that was never on
     for topic in sorted({*world.topics()} & {*known} - {*left_out}):
         life = ExportedLife(world, rows, known[topic], forgotten)
         for rule in RULES:

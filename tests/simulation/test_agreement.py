@@ -12,10 +12,10 @@ import pytest
 from canary.anomalies.offline import read_rules
 from canary.facts import FACT_KINDS, Acked
 from canary.runner.publishing.flusher import Flusher
+from simulation.life.life import Life, live
 from simulation.search.shrinking import told
 from simulation.world.plan import Plan, Strike
 from simulation.world.truth import Truth
-from simulation.world.world import World, live
 from spark_reconcile.match import kernel
 from storage.ledger.codec import KIND_COLUMN
 from storage.probe_log.converting import _Conversion
@@ -23,7 +23,7 @@ from storage.probe_log.converting import _Conversion
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from simulation.world.world import Outcome
+    from simulation.world.outcome import Outcome
 
 LOSING = Plan(
     seed=5,
@@ -47,16 +47,16 @@ def disagreed(outcome: Outcome) -> Sequence[str]:
     return [one.about.partition(":")[0] for one in outcome.wrong if one.what == "DISAGREE"]
 
 
-def showing_aborted() -> World:
+def showing_aborted() -> Life:
     """Return a life in which each aborted transaction is shown."""
-    world = World(ABORTING)
+    world = Life(ABORTING)
     world.schedule.at(201.0, lambda: world.cluster.chance.update({"aborted-read": 1.0}))  # the bug began with its own
     return world
 
 
-def showing_zombies() -> World:
+def showing_zombies() -> Life:
     """Return a life in which each fenced producer is let in."""
-    world = World(LETTING_IN)
+    world = Life(LETTING_IN)
     world.schedule.at(201.0, lambda: world.cluster.chance.update({"zombie-let-in": 1.0}))
     return world
 
@@ -77,7 +77,7 @@ def test_what_is_written_where_a_log_was_cut_and_nobody_may_read_yet_is_lost_to_
 def test_an_order_that_is_wrong_in_a_transaction_that_is_not_committed_is_in_no_history() -> None:
     """A coordinator that forgot an epoch gave it again, and a leader took a write of it for one of the former epoch."""
     strikes = (Strike(1453.88, "power-all", 4.0, 4),)
-    world = World(
+    world = Life(
         Plan(6, 1.0, 120.0, partitions=1, modes=("transactional",), retention_s=12000.0, unclean=True, strikes=strikes)
     )
     outcome = world.live()
@@ -87,7 +87,7 @@ def test_an_order_that_is_wrong_in_a_transaction_that_is_not_committed_is_in_no_
 
 def test_a_copy_in_a_transaction_that_is_not_committed_is_in_no_history() -> None:
     strikes = (Strike(200.0, "bug-duplicated", 700.0, 4),)
-    world = World(Plan(3, 0.3, 5.0, partitions=1, modes=("transactional",), retention_s=4000.0, strikes=strikes))
+    world = Life(Plan(3, 0.3, 5.0, partitions=1, modes=("transactional",), retention_s=4000.0, strikes=strikes))
     outcome = world.live()
     assert outcome.wrong == [], told(outcome)
     assert "duplicate" in {one.kind for _, one in world.truth.violations}
@@ -143,13 +143,13 @@ def test_what_the_night_alone_says_is_noticed(monkeypatch: pytest.MonkeyPatch) -
 @pytest.mark.parametrize(
     ("kind", "life", "words"),
     [
-        ("duplicate", lambda: World(DOUBLING), "two copies stand and are not said"),
+        ("duplicate", lambda: Life(DOUBLING), "two copies stand and are not said"),
         ("G1a", showing_aborted, "an aborted read that is not said"),
         ("zombie-write", showing_zombies, "aborted reads differ"),
     ],
 )
 def test_silence_about_what_is_not_lost_is_noticed(
-    monkeypatch: pytest.MonkeyPatch, kind: str, life: Callable[[], World], words: str
+    monkeypatch: pytest.MonkeyPatch, kind: str, life: Callable[[], Life], words: str
 ) -> None:
     whole = life().live()
     assert whole.wrong == [], told(whole)

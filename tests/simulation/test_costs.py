@@ -12,12 +12,12 @@ from canary.anomalies.online.sets.runs import RunMap
 from canary.probing.base import Writer
 from canary.runner.publishing import shipper
 from canary.runner.publishing.judge import Judge
+from simulation.life.life import live
 from simulation.machine.schedule import Schedule
 from simulation.world.plan import Plan, Strike
-from simulation.world.world import live
 
 if TYPE_CHECKING:
-    from simulation.world.world import Outcome
+    from simulation.world.outcome import Outcome
 
 CALM = Plan(seed=3, hours=0.1, grain=5.0, partitions=1)
 

@@ -9,8 +9,8 @@ from canary.anomalies.online.state import Stall, State, Topic
 from canary.anomalies.violation import Violation
 from simulation.harms.catalogue import HARMS
 from simulation.life.coverage import STATES, of_tracker, table
+from simulation.life.life import live
 from simulation.world.plan import Plan, Strike
-from simulation.world.world import live
 
 
 def test_a_tracker_that_knows_nothing_is_in_no_state() -> None:

@@ -14,13 +14,14 @@ from canary.probe.identity import Identity
 from canary.probe.record import key
 from simulation.harms.catalogue import HARMS, Harm
 from simulation.kafka.contract import Record
+from simulation.life.life import Life, live
 from simulation.machine.system import EPOCH_NS
 from simulation.search.shrinking import told
 from simulation.verdicts.justified import JUSTIFIED, NEVER, false
 from simulation.world.chronicle import Copy, Decision
 from simulation.world.plan import Plan, Strike
 from simulation.world.truth import Fate, Truth
-from simulation.world.world import World, live
+from simulation.world.world import World
 from tests.simulation.test_lives import ISR_OF_ONE
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ TOPIC = "durability-canary"
 @pytest.fixture(scope="module")
 def calm() -> World:
     """A life in which nothing happened."""
-    world = World(CALM)
+    world = Life(CALM)
     assert world.live().wrong == []
     return world
 
@@ -90,7 +91,7 @@ def test_a_leader_that_rejoined_after_the_last_round_looks_uncleanly_elected_if_
     how: str,
     unknowable: bool,  # noqa: FBT001
 ) -> None:
-    world = World(CALM)
+    world = Life(CALM)
     place, record = (TOPIC, 0), Record(5, 0, b"key", b"value", 0)
     for at, leader, isr in ((0, 1, (1, 2, 3)), (190, 1, (1, 2)), (joined, 1, (1, 2, 3)), (211, 3, (3,))):
         world.chronicle.decisions[place].append(Decision(at, "id", leader, at, isr, (1, 2, 3), 2, unclean=False))
@@ -120,7 +121,7 @@ def test_what_is_written_below_a_consumer_that_is_not_told_of_a_cut_is_skipped(
     told_at: int | None,
     justified: bool,  # noqa: FBT001
 ) -> None:
-    world, who = World(CALM), Identity(7, 1, 0, 9)
+    world, who = Life(CALM), Identity(7, 1, 0, 9)
     former, now = Copy(Record(5, 0, b"key", b"", 0), 5, 0, 200, how), Copy(Record(5, 0, key(who), b"", 0), 5, 202)
     world.chronicle.at["id", 0][5] = [former, now]
     world.chronicle.copies["id", 0][key(who)] = [now]
@@ -143,7 +144,7 @@ def test_an_offset_is_given_twice_where_a_leader_that_was_cut_off_gives_it_in_a_
     since: int,
     justified: bool,  # noqa: FBT001
 ) -> None:
-    world = World(CALM)
+    world = Life(CALM)
     for at, topic_id in ((0, "former"), (100, "id")):
         world.chronicle.ids[TOPIC].append(topic_id)
         decided = world.chronicle.decisions[TOPIC, 0]
@@ -162,7 +163,7 @@ def test_what_a_harm_does_later_between_two_looks_is_ill(monkeypatch: pytest.Mon
         return lambda: world.kill_canary(after=2.0)
 
     monkeypatch.setitem(HARMS, "later", Harm("later", begin))
-    world = World(Plan(6, 0.4, 120.0, partitions=1, strikes=(Strike(500.0, "later", 200.0, 4),)))
+    world = Life(Plan(6, 0.4, 120.0, partitions=1, strikes=(Strike(500.0, "later", 200.0, 4),)))
     world.live()
     assert [world.chronicle.ill(at, at + 10) for at in (495, 520, 570, 695)] == [False, True, False, True]
 
@@ -207,7 +208,7 @@ def test_a_loss_at_another_place_is_noticed(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_a_loss_that_is_said_long_after_all_is_well_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    world, kept = World(ISR_OF_ONE), list[Violation]()
+    world, kept = Life(ISR_OF_ONE), list[Violation]()
     tell = Truth.told
     monkeypatch.setattr(Truth, "told", lambda _, found: kept.extend(found))
     late = ISR_OF_ONE.hours * 3600 + 150 * ISR_OF_ONE.beat
@@ -244,7 +245,7 @@ def test_what_a_broken_broker_did_is_said_and_justified(bug: str, kind: str, mon
         return lambda: world.cluster.bugs.discard(bug)
 
     monkeypatch.setitem(HARMS, bug, Harm(bug, begin, 1.0, breaks=True))
-    world = World(Plan(6, 0.3, 5.0, retention_s=4000.0, strikes=(Strike(200.0, bug, 700.0, 4),)))
+    world = Life(Plan(6, 0.3, 5.0, retention_s=4000.0, strikes=(Strike(200.0, bug, 700.0, 4),)))
     outcome = world.live()
     assert kind in {one.kind for _, one in world.truth.violations}, told(outcome)
     assert not [one for one in outcome.wrong if f" {kind} " in one.about], told(outcome)

@@ -14,9 +14,9 @@ from canary.probing.readers.scrub import Scrubber
 from canary.runner.publishing.flusher import Flusher
 from simulation.cluster.groups import Groups, Place
 from simulation.harms.catalogue import WEIGHTS
+from simulation.life.life import Life, live
 from simulation.search.shrinking import regression, shrunk, told
 from simulation.world.plan import PIPELINED, Plan, Strike, plan_of
-from simulation.world.world import World, live
 from tests.support.seeds import cases
 
 FRESH_CPU_S = 60.0
@@ -129,7 +129,7 @@ def test_a_life_without_harm_keeps_every_promise_and_says_nothing() -> None:
     "modes", [("fencing",), ("idempotent", "group"), ("idempotent", "relay"), ("idempotent", "mirror")], ids="+".join
 )
 def test_each_mode_lives_and_says_nothing_without_harm(modes: tuple[str, ...]) -> None:
-    world = World(Plan(seed=3, hours=0.05, grain=1.0, modes=modes))
+    world = Life(Plan(seed=3, hours=0.05, grain=1.0, modes=modes))
     world.settle_beats = 30
     outcome = world.live()
     assert outcome.wrong == []
@@ -140,7 +140,7 @@ def test_each_mode_lives_and_says_nothing_without_harm(modes: tuple[str, ...]) -
 @pytest.mark.parametrize("seed", range(len(PIPELINED)))
 @pytest.mark.parametrize("mode", ["idempotent", "plain"])
 def test_bursts_keep_every_promise_and_say_nothing_without_harm(seed: int, mode: str) -> None:
-    world = World(Plan(seed=seed, hours=0.015, grain=1.0, partitions=1, modes=(mode,), burst=5, random_beats=5))
+    world = Life(Plan(seed=seed, hours=0.015, grain=1.0, partitions=1, modes=(mode,), burst=5, random_beats=5))
     world.settle_beats = 20
     outcome = world.live()
     assert outcome.wrong == [], told(outcome)
@@ -170,7 +170,7 @@ def test_requests_that_change_places_are_out_of_order_where_no_sequence_number_i
 ) -> None:
     """idempotent-producer, "Pipelining": M1, M3, M2 is what retries make of several requests in flight without it."""
     strikes = tuple(Strike(at, "bug-swapped", 30.0, 4) for at in (20.0, 60.0))
-    world = World(Plan(4, 0.04, 1.0, partitions=1, modes=(mode,), retention_s=1000.0, burst=5, strikes=strikes))
+    world = Life(Plan(4, 0.04, 1.0, partitions=1, modes=(mode,), retention_s=1000.0, burst=5, strikes=strikes))
     world.settle_beats = 40
     if bug is not None:
         world.cluster.bugs.add(bug)
@@ -184,7 +184,7 @@ def test_requests_that_change_places_are_out_of_order_where_no_sequence_number_i
 def test_random_reads_find_what_is_gone_from_the_middle_without_a_scrubber(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Scrubber, "run", lambda scrubber: scrubber.stopping.wait())
     strikes = tuple(Strike(150.0, "hollow-records", 1.0, n) for n in range(4))
-    world = World(Plan(6, 0.1, 1.0, partitions=1, retention_s=1000.0, random_beats=1, strikes=strikes))
+    world = Life(Plan(6, 0.1, 1.0, partitions=1, retention_s=1000.0, random_beats=1, strikes=strikes))
     outcome = world.live()
     assert outcome.wrong == [], told(outcome)
     assert "lost-write" in {one.kind for _, one in world.truth.violations}
@@ -203,7 +203,7 @@ def test_a_committed_offset_that_goes_back_without_a_loss_is_noticed_and_false(m
         return error, {place: offset - 5 if offset > 5 else offset for place, offset in found.items()}
 
     monkeypatch.setattr(Groups, "committed", lower)
-    world = World(Plan(seed=3, hours=0.03, grain=1.0, partitions=1, modes=("idempotent", "group")))
+    world = Life(Plan(seed=3, hours=0.03, grain=1.0, partitions=1, modes=("idempotent", "group")))
     world.settle_beats = 30
     assert {(one.what, one.about.split()[1]) for one in world.live().wrong} == {
         ("FALSE", "committed-offset-regression")
@@ -261,7 +261,7 @@ def test_a_loss_below_the_highest_start_that_the_log_had_is_found() -> None:
 def test_a_transaction_that_hangs_is_said_and_a_loss_above_it_is_found() -> None:
     strikes = (Strike(200.0, "hang-transaction", 1.0, 1), *(Strike(700.0, "hollow-records", 1.0, n) for n in range(4)))
     plan = Plan(6, 0.3, 5.0, partitions=1, modes=("transactional",), retention_s=4000.0, strikes=strikes)
-    world = World(plan)
+    world = Life(plan)
     outcome = world.live()
     assert outcome.wrong == [], told(outcome)
     assert world.cluster.hung(600.0)
@@ -273,7 +273,7 @@ def test_a_transaction_that_hangs_is_said_and_a_loss_above_it_is_found() -> None
 def test_a_wiped_ledger_is_said_whenever_the_next_start_is_killed() -> None:
     for at in range(400, 424, 2):
         strikes = (Strike(400.0, "wipe-ledger", 1.0, 1), Strike(at + 0.3, "kill-canary", 1.0, 1))
-        world = World(Plan(seed=3, hours=0.12, grain=5.0, partitions=1, strikes=strikes))
+        world = Life(Plan(seed=3, hours=0.12, grain=5.0, partitions=1, strikes=strikes))
         world.settle_beats = 40
         outcome = world.live()
         assert outcome.wrong == [], told(outcome)
@@ -281,7 +281,7 @@ def test_a_wiped_ledger_is_said_whenever_the_next_start_is_killed() -> None:
 
 
 def test_a_client_that_is_refused_is_tried_again_with_growing_pauses() -> None:
-    world = World(Plan(seed=6, hours=0.3, grain=5.0, strikes=(Strike(200.0, "refuse-producers", 500.0, 1),)))
+    world = Life(Plan(seed=6, hours=0.3, grain=5.0, strikes=(Strike(200.0, "refuse-producers", 500.0, 1),)))
     outcome = world.live()
     assert outcome.wrong == [], told(outcome)
     assert "blind" in {one.kind for _, one in world.truth.violations}
