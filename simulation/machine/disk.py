@@ -1,113 +1,19 @@
-"""A disk in memory that fails, lies, and forgets in a power cut what was never made durable: the ledger's port.
-
-A file has a cached content, which processes see and which survives them, and a durable one, which survives a power cut.
-What was written or cut off since the last fsync is dirty. A directory's names work the same way: what was made, renamed
-or deleted since its last fsync is dirty. A power cut keeps of the dirty changes what its dice say: of a file the
-first ones, of which the last may be torn at any byte; of a directory the first ones, or any.
-"""
+"""A disk in memory that fails, lies, and forgets in a power cut what was never made durable: the ledger's port."""
 
 import errno
 import itertools
 import os
 import random
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from simulation.machine.faults import Fault
+from simulation.machine.files import Backup, Directory, File, Tree, copied, error_of, files_of, made
 from simulation.machine.schedule import Killed, Process, Schedule
 from storage.ledger.files import Disk
-
-Backup = Mapping[str, "bytes | Backup"]
-"""What is in a directory, by name."""
-PAGE = 4096
-"""Bytes that reach the platter together."""
-
-
-class File:
-    """``dirty``: pieces that were written, with their offsets, and sizes to which the file was cut, in their order."""
-
-    __slots__ = ("cached", "dirty", "durable", "links")
-
-    def __init__(self, content: bytes = b"") -> None:
-        self.cached = bytearray(content)
-        self.durable = bytearray(content)
-        self.dirty: list[tuple[int, bytes] | int] = []
-        self.links = 0
-
-    def change(self, change: tuple[int, bytes] | int) -> None:
-        _apply(self.cached, change)
-        self.dirty.append(change)
-
-    def sync(self) -> None:
-        for change in self.dirty:
-            _apply(self.durable, change)
-        self.dirty.clear()
-
-    def fail_to_sync(self, dice: random.Random) -> None:
-        """The kernel keeps the dirty pages for the next fsync, or takes them for clean, or forgets them, too."""
-        fate = dice.randrange(3)
-        if fate:
-            self._sync_part(dice)
-        if fate == 2:
-            self.cached = bytearray(self.durable)
-
-    def lose(self, dice: random.Random, *, shuffled: bool) -> None:
-        """Keep what is durable, and of the dirty changes what the dice say."""
-        if shuffled and self.dirty:
-            pages = [page for change in self.dirty for page in _pages(change)]
-            self.dirty = [page for page in pages if dice.random() < 0.5]
-            self.sync()
-        else:
-            self._sync_part(dice)
-        self.cached = bytearray(self.durable)
-
-    def _sync_part(self, dice: random.Random) -> None:
-        kept = dice.randrange(len(self.dirty) + 1)
-        torn = self.dirty[kept] if kept < len(self.dirty) else 0
-        del self.dirty[kept:]
-        if not isinstance(torn, int):
-            self.dirty.append((torn[0], torn[1][: dice.randrange(len(torn[1]))]))
-        self.sync()
-
-
-class Directory:
-    """``dirty``: what became of names since the last fsync, in its order; None: the name is gone."""
-
-    __slots__ = ("cached", "dirty", "durable")
-
-    def __init__(self) -> None:
-        self.cached: dict[str, File | Directory] = {}
-        self.durable: dict[str, File | Directory] = {}
-        self.dirty: list[dict[str, File | Directory | None]] = []
-
-    def change(self, change: "dict[str, File | Directory | None]") -> None:
-        """Change names, all of them or none."""
-        for name, node in change.items():
-            before = self.cached.get(name)
-            if isinstance(before, File):
-                before.links -= 1
-            if isinstance(node, File):
-                node.links += 1
-        _rename(self.cached, change)
-        self.dirty.append(change)
-
-    def sync(self) -> None:
-        for change in self.dirty:
-            _rename(self.durable, change)
-        self.dirty.clear()
-
-    def lose(self, dice: random.Random, *, shuffled: bool) -> None:
-        """Keep what is durable, and of the dirty changes what the dice say; the same for all that is inside."""
-        if dice.random() < 0.5:
-            self.dirty = self.dirty[: dice.randrange(len(self.dirty) + 1)]
-        else:
-            self.dirty = [change for change in self.dirty if dice.random() < 0.5]
-        self.sync()
-        self.cached = dict(self.durable)
-        for node in self.cached.values():
-            node.lose(dice, shuffled=shuffled)
 
 
 @dataclass(slots=True)
@@ -118,36 +24,11 @@ class Handle:
     path: Path
     process: Process
 
-
-@dataclass(slots=True)
-class Fault:
-    """What goes wrong with ``operations``, from the call ``after`` on, ``times`` times (None: always).
-
-    ``error`` is an errno, 0 for a call that is only slow: ``delay_s`` virtual seconds. ``where`` is a part of the path,
-    ``chance`` the part of the calls that are met. ``hits`` counts those that were.
-    """
-
-    operations: tuple[str, ...]
-    error: int
-    times: int | None
-    after: int
-    where: str
-    delay_s: float
-    chance: float
-    hits: int = 0
-    _seen: int = 0
-
-    def meets(self, operation: str, path: Path, dice: random.Random) -> bool:
-        """Whether this call is met; it is counted."""
-        if operation not in self.operations or self.where not in str(path):
-            return False
-        self._seen += 1
-        if self._seen <= self.after or (self.times is not None and self.hits >= self.times):
-            return False
-        if self.chance < 1 and dice.random() >= self.chance:
-            return False
-        self.hits += 1
-        return True
+    def file(self) -> File:
+        """Return the open file, or raise OSError where it is a directory."""
+        if isinstance(self.node, Directory):
+            raise error_of(errno.EISDIR, self.path)
+        return self.node
 
 
 class LyingDisk(Disk):
@@ -177,7 +58,7 @@ class LyingDisk(Disk):
         self._lied = False
         self._schedule = schedule
         self._dice = dice or random.Random(0)  # to be repeated, not to be secret
-        self._root = Directory()
+        self._tree = Tree()
         self._handles: dict[int, Handle] = {}
         self._locks: dict[int, File | Directory] = {}
         self._numbers = itertools.count(3)
@@ -223,8 +104,8 @@ class LyingDisk(Disk):
         if self._lied:
             self._note_damage()
         self._lied = False
-        self._root.lose(dice, shuffled=self.shuffles)
-        files = list(_files(self._root))
+        self._tree.root.lose(dice, shuffled=self.shuffles)
+        files = list(files_of(self._tree.root))
         for file in files:
             file.links = 0
         for file in files:
@@ -237,7 +118,7 @@ class LyingDisk(Disk):
 
     def rot(self, path: Path, at: int | None = None, bits: int = 1) -> int:
         """Flip bits of a byte, durably; return which byte (None: the dice say)."""
-        file = self._file(path)
+        file = self._tree.file(path)
         self._note_damage()
         at = self._dice.randrange(max(len(file.durable), len(file.cached), 1)) if at is None else at
         for content in (file.durable, file.cached):
@@ -248,7 +129,7 @@ class LyingDisk(Disk):
     def vanish(self, path: Path) -> None:
         """Lose a file or a directory, durably and without a trace."""
         self._note_damage()
-        parent = self._directory(path.parent)
+        parent = self._tree.directory(path.parent)
         parent.change({path.name: None})
         for change in parent.dirty:
             change.pop(path.name, None)
@@ -260,16 +141,16 @@ class LyingDisk(Disk):
 
     def backup(self, directory: Path) -> Backup:
         """Return a copy of all that is in the directory."""
-        return _copied(self._directory(directory))
+        return copied(self._tree.directory(directory))
 
     def restore(self, directory: Path, backup: Backup) -> None:
         """Put a copy back, durably, in place of all that is in the directory."""
         self._note_damage()
-        node = self._make(directory)
+        node = self._tree.make(directory)
         for path in directory.parents:
-            self._directory(path).sync()
+            self._tree.directory(path).sync()
         node.change(dict.fromkeys(node.cached))
-        node.change({name: _made(content) for name, content in backup.items()})
+        node.change({name: made(content) for name, content in backup.items()})
         node.sync()
 
     def is_well(self) -> bool:
@@ -279,26 +160,26 @@ class LyingDisk(Disk):
     @property
     def pretends(self) -> bool:
         """Whether a file shows what is neither durable nor dirty, so that no fsync will make it durable."""
-        return any(not file.dirty and file.cached != file.durable for file in _files(self._root))
+        return any(not file.dirty and file.cached != file.durable for file in files_of(self._tree.root))
 
     @property
     def used(self) -> int:
         """How many bytes the files have."""
-        return sum(len(file.cached) for file in _files(self._root))
+        return sum(len(file.cached) for file in files_of(self._tree.root))
 
     # The port
 
     def open(self, path: Path, flags: int) -> int:
         process = self._begin("open", path)
-        node = self._find(path)
+        node = self._tree.find(path)
         if node is None and flags & os.O_CREAT:
             self._begin_step("create", path)
-            self._directory(path.parent).change({path.name: (node := File())})
+            self._tree.directory(path.parent).change({path.name: (node := File())})
             self._end_step("create")
         if node is None:
-            raise _error(errno.ENOENT, path)
+            raise error_of(errno.ENOENT, path)
         if flags & os.O_DIRECTORY and not isinstance(node, Directory):
-            raise _error(errno.ENOTDIR, path)
+            raise error_of(errno.ENOTDIR, path)
         if flags & os.O_TRUNC and isinstance(node, File) and node.cached:
             self._begin_step("truncate", path)
             node.change(0)
@@ -317,7 +198,7 @@ class LyingDisk(Disk):
 
     def read(self, path: Path, start: int = 0, count: int | None = None) -> bytes:
         self._begin("read", path)
-        file = self._file(path)
+        file = self._tree.file(path)
         return bytes(file.cached[start : None if count is None else start + count])
 
     def write(self, descriptor: int, data: memoryview) -> int:
@@ -325,11 +206,10 @@ class LyingDisk(Disk):
         self._begin_step("write", handle.path)
         room = len(data) if self.capacity is None else min(len(data), self.capacity - self.used)
         if room <= 0 < len(data):
-            raise _error(errno.ENOSPC, handle.path)
+            raise error_of(errno.ENOSPC, handle.path)
         if room > 1 and self._met("short write", handle.path):
             room = self._dice.randrange(1, room)
-        file = handle.node
-        assert isinstance(file, File)
+        file = handle.file()
         file.change((len(file.cached), bytes(data[:room])))
         self._end_step("write")
         return room
@@ -337,8 +217,7 @@ class LyingDisk(Disk):
     def truncate(self, descriptor: int, size: int) -> None:
         handle = self._handle(descriptor)
         self._begin_step("truncate", handle.path)
-        assert isinstance(handle.node, File)
-        handle.node.change(size)
+        handle.file().change(size)
         self._end_step("truncate")
 
     def fsync(self, descriptor: int) -> None:
@@ -366,27 +245,27 @@ class LyingDisk(Disk):
         for holder, node in list(self._locks.items()):
             if node is handle.node and holder != descriptor:
                 if not self._handles[holder].process.dead:
-                    raise _error(errno.EWOULDBLOCK, handle.path)
+                    raise error_of(errno.EWOULDBLOCK, handle.path)
                 del self._locks[holder]
         self._locks[descriptor] = handle.node
 
     def exists(self, path: Path) -> bool:
         self._begin("exists", path)
-        return self._find(path) is not None
+        return self._tree.find(path) is not None
 
     def entries(self, directory: Path) -> list[Path]:
         self._begin("entries", directory)
-        return [directory / name for name in self._directory(directory).cached]
+        return [directory / name for name in self._tree.directory(directory).cached]
 
     def mkdir(self, directory: Path) -> None:
         self._begin_step("mkdir", directory)
-        self._make(directory)
+        self._tree.make(directory)
         self._end_step("mkdir")
 
     def rename(self, path: Path, to: Path) -> None:
         self._begin_step("rename", path)
-        parent, onto = self._directory(path.parent), self._directory(to.parent)
-        node = self._present(path)
+        parent, onto = self._tree.directory(path.parent), self._tree.directory(to.parent)
+        node = self._tree.present(path)
         if parent is onto:
             parent.change({path.name: None, to.name: node})
         else:
@@ -396,19 +275,19 @@ class LyingDisk(Disk):
 
     def link(self, path: Path, to: Path) -> None:
         self._begin_step("link", path)
-        file = self._file(path)
-        if self._find(to) is not None:
-            raise _error(errno.EEXIST, to)
-        self._directory(to.parent).change({to.name: file})
+        file = self._tree.file(path)
+        if self._tree.find(to) is not None:
+            raise error_of(errno.EEXIST, to)
+        self._tree.directory(to.parent).change({to.name: file})
         self._end_step("link")
 
     def unlink(self, path: Path, *, missing_ok: bool = False) -> None:
         self._begin("lookup", path)
-        if missing_ok and self._find(path) is None:
+        if missing_ok and self._tree.find(path) is None:
             return
         self._begin_step("unlink", path)
-        self._file(path)
-        self._directory(path.parent).change({path.name: None})
+        self._tree.file(path)
+        self._tree.directory(path.parent).change({path.name: None})
         self._end_step("unlink")
 
     # Within
@@ -426,7 +305,7 @@ class LyingDisk(Disk):
             if fault.meets(operation, path, self._dice):
                 self._pause(fault.delay_s)
                 if fault.error:
-                    raise _error(fault.error, path)
+                    raise error_of(fault.error, path)
         return process
 
     @property
@@ -471,99 +350,3 @@ class LyingDisk(Disk):
     def _drop(self, descriptor: int) -> None:
         self._handles.pop(descriptor, None)
         self._locks.pop(descriptor, None)
-
-    def _find(self, path: Path) -> File | Directory | None:
-        node: File | Directory | None = self._root
-        for name in path.parts[1:]:
-            if not isinstance(node, Directory):
-                return None
-            node = node.cached.get(name)
-        return node
-
-    def _present(self, path: Path) -> File | Directory:
-        node = self._find(path)
-        if node is None:
-            raise _error(errno.ENOENT, path)
-        return node
-
-    def _file(self, path: Path) -> File:
-        node = self._present(path)
-        if isinstance(node, Directory):
-            raise _error(errno.EISDIR, path)
-        return node
-
-    def _directory(self, path: Path) -> Directory:
-        node = self._present(path)
-        if isinstance(node, File):
-            raise _error(errno.ENOTDIR, path)
-        return node
-
-    def _make(self, path: Path) -> Directory:
-        node = self._root
-        for name in path.parts[1:]:
-            inner = node.cached.get(name)
-            if inner is None:
-                node.change({name: (inner := Directory())})
-            if isinstance(inner, File):
-                raise _error(errno.EEXIST, path)
-            node = inner
-        return node
-
-
-def _error(number: int, path: Path) -> OSError:
-    return OSError(number, os.strerror(number), str(path))
-
-
-def _apply(content: bytearray, change: tuple[int, bytes] | int) -> None:
-    """Write a piece, or cut the content off; what lies between its end and the piece is zeros."""
-    size = change if isinstance(change, int) else change[0]
-    if len(content) < size:
-        content.extend(bytes(size - len(content)))
-    if isinstance(change, int):
-        del content[size:]
-    else:
-        content[size : size + len(change[1])] = change[1]
-
-
-def _pages(change: tuple[int, bytes] | int) -> Iterator[tuple[int, bytes] | int]:
-    """Yield a change by pages."""
-    if isinstance(change, int):
-        yield change
-        return
-    start, data = change
-    while data:
-        size = PAGE - start % PAGE
-        yield start, data[:size]
-        start, data = start + size, data[size:]
-
-
-def _rename(names: "dict[str, File | Directory]", change: "dict[str, File | Directory | None]") -> None:
-    for name, node in change.items():
-        if node is None:
-            names.pop(name, None)
-        else:
-            names[name] = node
-
-
-def _files(directory: Directory) -> Iterator[File]:
-    """Yield each file once for each of its names."""
-    for node in directory.cached.values():
-        if isinstance(node, File):
-            yield node
-        else:
-            yield from _files(node)
-
-
-def _copied(directory: Directory) -> Backup:
-    return {
-        name: bytes(node.cached) if isinstance(node, File) else _copied(node) for name, node in directory.cached.items()
-    }
-
-
-def _made(content: "bytes | Backup") -> File | Directory:
-    if isinstance(content, bytes):
-        return File(content)
-    directory = Directory()
-    directory.change({name: _made(inner) for name, inner in content.items()})
-    directory.sync()
-    return directory

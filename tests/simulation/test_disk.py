@@ -18,7 +18,8 @@ import pytest
 import structlog.testing
 
 from canary.facts import Fact, Tick
-from simulation.machine.disk import PAGE, LyingDisk
+from simulation.machine.disk import LyingDisk
+from simulation.machine.files import PAGE
 from simulation.machine.schedule import Killed, Process, Schedule
 from storage.ledger import Ledger, LedgerError, Recovery, read_segment
 from storage.ledger.errors import LedgerLockedError

@@ -12,7 +12,8 @@ from canary.anomalies.violation import Violation
 from canary.facts import EndOfPartition, Listed, OutOfRange, TopologySeen, WatchAsked
 from canary.probe.identity import Identity
 from canary.probe.record import key
-from simulation.harms.catalogue import HARMS, Harm
+from simulation.harms.catalogue import HARMS
+from simulation.harms.harm import Harm
 from simulation.kafka.contract import Record
 from simulation.life.life import Life, live
 from simulation.machine.system import EPOCH_NS
