@@ -7,8 +7,9 @@ from typing import Any
 from simulation.clients.admin import Admin
 from simulation.clients.consumer import Consumer
 from simulation.clients.link import Link
-from simulation.clients.producer import Producer, ProducerCore
-from simulation.clients.transactions import Transactions
+from simulation.clients.producer.core import ProducerCore
+from simulation.clients.producer.producer import Producer
+from simulation.clients.producer.transactions import Transactions
 from simulation.clients.values import SimulatedFuture, wait_futures
 from simulation.kafka.contract import ClusterApi
 from simulation.machine.schedule import Process, Schedule

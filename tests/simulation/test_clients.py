@@ -18,10 +18,10 @@ from canary.kafka.effective_config import IDEMPOTENT, logging_properties, requir
 from canary.kafka.producer_epochs import watching_epochs
 from canary.kafka.quiet import quiet_logger
 from simulation.clients import SimulatedFuture, SimulatedKafka, wait_futures
-from simulation.clients.mock import MockCluster, Scripted
 from simulation.cluster.cluster import Cluster
 from simulation.cluster.groups import Groups
 from simulation.machine.schedule import Process, Schedule
+from tests.simulation.mock_clusters import MockCluster, Scripted
 
 if TYPE_CHECKING:
     from collections.abc import Callable

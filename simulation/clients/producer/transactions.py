@@ -7,7 +7,9 @@ from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException
 
-from simulation.clients.producer import Partition, ProducerCore
+from simulation.clients.producer.batches import Partition
+from simulation.clients.producer.core import ProducerCore
+from simulation.clients.producer.transaction_state import TransactionState
 from simulation.clients.values import failure
 from simulation.cluster.groups import Groups, Place
 from simulation.machine.schedule import Timer
@@ -28,26 +30,17 @@ _AGAIN = _MOVED | {KafkaError.COORDINATOR_LOAD_IN_PROGRESS, KafkaError.CONCURREN
 _NEW_PID = frozenset({KafkaError.UNKNOWN_PRODUCER_ID, KafkaError.INVALID_PRODUCER_ID_MAPPING})
 
 
-class Transactions:
+class Transactions(TransactionState):
     """The transactions of one producer. Times out and goes on: a call that is made again finds what has happened."""
 
     def __init__(self, core: ProducerCore) -> None:
-        self.state = "init"
+        super().__init__(core)
         self.failures = 0
         """Records of the open transaction whose delivery failed."""
-        self._core = core
-        self._link = core.link
         self._id = str(core.link.config["transactional.id"])
         self._timeout_s = core.link.seconds("transaction.timeout.ms")
         self._coordinator = -1
-        self._call: str | None = None
-        """The call that is under way, or may be made again."""
-        self._answered = False
-        self._answer: KafkaError | None = None
         self._init_error = 0
-        self._error: KafkaError | None = None
-        """What makes the open transaction fail."""
-        self._needs_bump = False
         self._sent = False
         """Whether the coordinator knows of the open transaction."""
         self._ending = 0
@@ -58,98 +51,98 @@ class Transactions:
     # ---- calls
 
     def init(self, timeout: float) -> None:
-        deadline = self._begin_call("init_transactions", timeout if timeout >= 0 else self._timeout_s * 2)
+        deadline = self.begin_call("init_transactions", timeout if timeout >= 0 else self._timeout_s * 2)
         try:
             if self.state != "ready not acked":
-                self._require("init", "wait pid", "ready not acked")
+                self.require("init", "wait pid", "ready not acked")
                 self._init_error = 0
                 if self.state == "init":
                     self.state = "wait pid"
-                self._core.ask_pid()
-            self._wait(deadline)
+                self.core.ask_pid()
+            self.wait(deadline)
         except KafkaException as raised:
             error = raised.args[0]
             if error.code() == KafkaError._TIMED_OUT and self._init_error not in {0, KafkaError._TIMED_OUT}:
                 code = KafkaError._FENCED if self._init_error in _FENCED else self._init_error
                 why = f"Failed to initialize Producer ID: {KafkaError(code).str()}"
                 raised = KafkaException(failure(code, why, retriable=True))
-            raise self._end_call(raised, resumable=True) from None
+            raise self.end_call(raised, resumable=True) from None
         self.state = "ready"
-        self._end_call(None)
+        self.end_call(None)
 
     def begin(self) -> None:
-        self._begin_call("begin_transaction", None)
+        self.begin_call("begin_transaction", None)
         try:
-            self._require("ready")
+            self.require("ready")
         except KafkaException as raised:
-            raise self._end_call(raised) from None
+            raise self.end_call(raised) from None
         self.state = "in transaction"
-        self.failures, self._error = 0, None
-        self._end_call(None)
+        self.failures, self.error = 0, None
+        self.end_call(None)
 
     def commit(self, timeout: float) -> None:
-        deadline = self._begin_call("commit_transaction", timeout)
+        deadline = self.begin_call("commit_transaction", timeout)
         try:
-            self._require("in transaction", "begin commit", "committing", "commit not acked")
+            self.require("in transaction", "begin commit", "committing", "commit not acked")
             if self.state == "in transaction":
                 self.state = "begin commit"
         except KafkaException as raised:
-            raise self._end_call(raised) from None
+            raise self.end_call(raised) from None
         try:
-            self._flush(deadline)
-            self._require("begin commit", "committing", "commit not acked")
+            self.flush(deadline)
+            self.require("begin commit", "committing", "commit not acked")
             if self.state == "begin commit":
                 self._begin_end(commit=True)
             if self.state != "commit not acked":
-                self._wait(deadline)
+                self.wait(deadline)
         except KafkaException as raised:
-            raise self._end_call(raised, resumable=True) from None
+            raise self.end_call(raised, resumable=True) from None
         self._complete()
 
     def abort(self, timeout: float) -> None:
-        deadline = self._begin_call("abort_transaction", timeout)
+        deadline = self.begin_call("abort_transaction", timeout)
         states = ("in transaction", "begin abort", "aborting", "abortable error", "abort not acked")
         try:
-            self._require(*states)
+            self.require(*states)
             if self.state in {"in transaction", "abortable error"}:
                 self.state = "begin abort"
         except KafkaException as raised:
-            raise self._end_call(raised) from None
+            raise self.end_call(raised) from None
         try:
-            self._core.purge(in_queue=True, in_flight=False, aborting=True)
-            self._flush(deadline)
-            self._require("begin abort", "aborting", "abort not acked")
+            self.core.purge(in_queue=True, in_flight=False, aborting=True)
+            self.flush(deadline)
+            self.require("begin abort", "aborting", "abort not acked")
             if self.state == "begin abort":
                 self._begin_end(commit=False)
             if self.state != "abort not acked":
-                self._wait(deadline)
+                self.wait(deadline)
         except KafkaException as raised:
-            raise self._end_call(raised, resumable=True) from None
+            raise self.end_call(raised, resumable=True) from None
         self._complete()
 
     def send_offsets(self, positions: list[Any], group_metadata: Any, timeout: float) -> None:
         """Let the transaction move a group's offsets: tell its coordinator of the group, then the group's."""
-        self._begin_call("send_offsets_to_transaction", timeout)
+        self.begin_call("send_offsets_to_transaction", timeout)
         offsets = {(one.topic, one.partition): one.offset for one in positions if one.offset >= 0}
         try:
-            self._require("in transaction")
-            deadline = self._link.schedule.now + (self._timeout_s if timeout < 0 else min(timeout, self._timeout_s))
+            self.require("in transaction")
+            deadline = self.link.schedule.now + (self._timeout_s if timeout < 0 else min(timeout, self._timeout_s))
             if offsets:
-                groups = Groups.of(self._link.cluster)
+                groups = Groups.of(self.link.cluster)
                 self._until(deadline, lambda: self._add_offsets(groups.place(group_metadata.group)))
                 self._until(deadline, lambda: self._commit_offsets(groups, group_metadata, offsets, deadline))
         except KafkaException as raised:
-            raise self._end_call(raised) from None
-        self._end_call(None)
+            raise self.end_call(raised) from None
+        self.end_call(None)
 
     def _until(self, deadline: float, ask: Callable[[], int]) -> None:
         """Ask until there is no error that passes; raise one that does not."""
         while code := ask():
-            now = self._link.schedule.now
+            now = self.link.schedule.now
             if code in _FATAL:
                 told = KafkaError._FENCED if code in _FENCED else code
-                self._core.die(told, f"Failed to add offsets to transaction: {KafkaError(told).str()}")
-                raise KafkaException(failure(told, self._core.fatal.str() if self._core.fatal else "", fatal=True))
+                self.core.die(told, f"Failed to add offsets to transaction: {KafkaError(told).str()}")
+                raise KafkaException(failure(told, self.core.fatal.str() if self.core.fatal else "", fatal=True))
             if code not in _AGAIN | {KafkaError._TRANSPORT, KafkaError.REQUEST_TIMED_OUT}:
                 why = f"Failed to commit offsets to transaction: {KafkaError(code).str()}"
                 self.fail(code, why, bump=code in _NEW_PID)
@@ -157,20 +150,20 @@ class Transactions:
             if now >= deadline:
                 why = f"Failed to commit offsets to transaction: {KafkaError(KafkaError._TIMED_OUT).str()}"
                 raise KafkaException(failure(KafkaError._TIMED_OUT, why, retriable=True))
-            self._link.wait(min(now + _LOOK_S, deadline))
-            self._link.check()
+            self.link.wait(min(now + _LOOK_S, deadline))
+            self.link.check()
 
     def _add_offsets(self, place: Place) -> int:
         if not self._find_coordinator():
             return _BROKEN
-        code: int = self._link.cluster.add_partitions(self._coordinator, self._id, *self._core.pid, [place])
+        code: int = self.link.cluster.add_partitions(self._coordinator, self._id, *self.core.pid, [place])
         if code in _MOVED:
             self._coordinator = -1
         self._sent = self._sent or not code
         return code
 
     def _commit_offsets(self, groups: Groups, who: Any, offsets: dict[Place, int], deadline: float) -> int:
-        link = self._link
+        link = self.link
         broker = groups.coordinator(who.group) if link.ask_any() is not None else -1
         if not link.reaches(broker):
             return _BROKEN
@@ -181,72 +174,19 @@ class Transactions:
                 answers.append(code)
                 link.stir()
 
-        transaction = (self._id, *self._core.pid)
+        transaction = (self._id, *self.core.pid)
         groups.commit(broker, who.group, (who.member, who.generation), offsets, link.guarded(reply), transaction)
         while not answers and link.schedule.now < deadline and not link.gone(broker):
             link.wait(min(link.schedule.now + _LOOK_S, deadline))
         return answers[0] if answers else _BROKEN
 
-    def _begin_call(self, name: str, timeout: float | None) -> float | None:
-        """Note which call is under way; returns its deadline. Another one that may be resumed is in its way."""
-        if self._call is not None and self._call != name:
-            why = f"Conflicting {self._call} API call is already in progress"
-            raise KafkaException(failure(KafkaError._CONFLICT, why, retriable=True))
-        if self._call is None:
-            self._answered, self._answer = False, None
-        self._call = name
-        return self._link.deadline(timeout)
-
-    def _end_call(self, raised: KafkaException | None, *, resumable: bool = False) -> KafkaException:
-        if not (resumable and raised is not None and raised.args[0].retriable()):
-            self._call, self._answered, self._answer = None, False, None
-        return raised or KafkaException()
-
-    def _require(self, *states: str) -> None:
-        """Raise what is wrong unless the state is one of these; or what a former try of this call was answered."""
-        if self._answered and self._answer is not None:
-            raise KafkaException(self._answer)
-        if self.state in states:
-            return
-        if self.state == "fatal":
-            assert self._error is not None
-            raise KafkaException(failure(self._error.code(), self._error.str(), fatal=True))
-        if self.state == "abortable error":
-            assert self._error is not None
-            raise KafkaException(failure(self._error.code(), self._error.str(), txn_requires_abort=True))
-        shown = "".join(word.capitalize() for word in self.state.split())
-        raise KafkaException(failure(KafkaError._STATE, f"Operation not valid in state {shown}"))
-
-    def _wait(self, deadline: float | None) -> None:
-        """Wait for the answer of the call that is under way."""
-        while not self._answered:
-            if not self._link.wait(deadline) and not self._answered:
-                why = "Timed out waiting for operation to finish, retry call to resume"
-                raise KafkaException(failure(KafkaError._TIMED_OUT, why, retriable=True))
-        answer = self._answer
-        self._answered, self._answer = False, None
-        if answer is not None:
-            raise KafkaException(answer)
-
-    def _flush(self, deadline: float | None) -> None:
-        left = self._core.flush(deadline)
-        if left:
-            why = f"Failed to flush all outstanding messages within the API timeout: {left} message(s) remaining"
-            raise KafkaException(failure(KafkaError._TIMED_OUT, why, retriable=True))
-
-    def _settle(self, error: KafkaError | None) -> None:
-        """Answer the call that is under way, or that will be made again."""
-        if self._call is not None and not (self._answered and self._answer is not None):
-            self._answered, self._answer = True, error
-            self._link.stir()
-
     def _complete(self) -> None:
         """The application knows that its transaction is committed, or aborted."""
-        self._needs_bump = self._sent = False
-        for one in self._core.partitions.values():
+        self.needs_bump = self._sent = False
+        for one in self.core.partitions.values():
             one.registered = False
         self.state = "ready"
-        self._end_call(None)
+        self.end_call(None)
 
     # ---- what the producer tells
 
@@ -263,40 +203,20 @@ class Transactions:
             return
         if self.state == "wait pid":
             self.state = "ready not acked"
-            self._settle(None)
+            self.settle(None)
         elif self.state in {"begin abort", "aborting"}:
             self.state = "abort not acked"
-            self._settle(None)
+            self.settle(None)
 
     def produce_failed(self, code: int, what: str) -> None:
         """A request failed for good."""
-        if self._core.state == "wait abort":
+        if self.core.state == "wait abort":
             return
         if code == KafkaError.INVALID_PRODUCER_EPOCH:
             why = f"{what}: {KafkaError(code).str()}: transactional producer fenced by newer producer instance"
-            self._core.die(KafkaError._FENCED, why)
+            self.core.die(KafkaError._FENCED, why)
         else:
             self.fail(code, f"{what}: {KafkaError(code).str()}: current transaction must be aborted")
-
-    def fail(self, code: int, why: str, *, bump: bool = False) -> None:
-        """The open transaction can only be aborted from now on; ``bump``: with a new producer epoch after that."""
-        if self._core.fatal is not None:
-            return
-        self._needs_bump |= bump
-        if self._error is not None:
-            return
-        self._error = KafkaError(code, why)
-        if self.state in {"in transaction", "begin commit", "committing"}:
-            self.state = "abortable error"
-        self._link.after(0, self._purge)  # a request that has just failed is first put back into its queue
-
-    def _purge(self) -> None:
-        if self.state == "abortable error":
-            self._core.purge(in_queue=True, in_flight=False, aborting=True)
-
-    def died(self, error: KafkaError) -> None:
-        self.state, self._error = "fatal", error
-        self._settle(failure(error.code(), error.str(), fatal=True))
 
     # ---- the coordinator
 
@@ -304,7 +224,7 @@ class Transactions:
         """Have the coordinator give a producer id, or the next epoch of this one; None: no answer yet."""
         if self.state not in {"wait pid", "begin abort", "aborting"} or not self._find_coordinator():
             return None
-        code, pid, epoch = self._link.cluster.init_producer_id(self._coordinator, self._id, self._timeout_s)
+        code, pid, epoch = self.link.cluster.init_producer_id(self._coordinator, self._id, self._timeout_s)
         if not code:
             return pid, epoch
         if code in _FATAL - {KafkaError.INVALID_TXN_STATE} or code == KafkaError.INVALID_TRANSACTION_TIMEOUT:
@@ -312,7 +232,7 @@ class Transactions:
             where = f"TxnCoordinator/{self._coordinator}"
             why = f"Failed to acquire transactional PID from broker {where}: {KafkaError(code).str()}"
             told = f"Producer fenced by newer instance: {why}" if fenced else why
-            self._core.die(KafkaError._FENCED if fenced else code, told)
+            self.core.die(KafkaError._FENCED if fenced else code, told)
         elif code in _MOVED:
             self._coordinator = -1
         self._init_error = code
@@ -320,14 +240,14 @@ class Transactions:
 
     def _find_coordinator(self) -> bool:
         """Return whether the coordinator is known and answers."""
-        if self._coordinator >= 0 and self._link.reaches(self._coordinator):
+        if self._coordinator >= 0 and self.link.reaches(self._coordinator):
             return True
-        self._coordinator = -1 if self._link.ask_any() is None else self._link.cluster.coordinator(self._id)
-        return self._link.reaches(self._coordinator)
+        self._coordinator = -1 if self.link.ask_any() is None else self.link.cluster.coordinator(self._id)
+        return self.link.reaches(self._coordinator)
 
     def _register(self) -> None:
         """Tell the coordinator which partitions take part in the transaction, and send what waited for that."""
-        core = self._core
+        core = self.core
         pending = [one for one in core.partitions.values() if one.waiting() and not one.registered]
         if self.state not in {"in transaction", "begin commit"} or core.state != "assigned" or not pending:
             return
@@ -335,7 +255,7 @@ class Transactions:
             self._register_later(_COORDINATOR_AGAIN_S)
             return
         places = [(one.topic, one.partition) for one in pending]
-        code = self._link.cluster.add_partitions(self._coordinator, self._id, *core.pid, places)
+        code = self.link.cluster.add_partitions(self._coordinator, self._id, *core.pid, places)
         self._sent = self._sent or not code
         if not code:
             for one in pending:
@@ -365,13 +285,13 @@ class Transactions:
             self._registering = False
             self._register()
 
-        self._link.after(pause_s, again)
+        self.link.after(pause_s, again)
 
     # ---- ending a transaction
 
     def _begin_end(self, *, commit: bool) -> None:
         """Ask the coordinator to commit or abort."""
-        core = self._core
+        core = self.core
         if commit and self.failures:
             why = f"{self.failures} message(s) failed delivery (see individual delivery reports)"
             self.fail(KafkaError._INCONSISTENT, why)
@@ -384,7 +304,7 @@ class Transactions:
 
     def _ask_end(self, *, commit: bool) -> None:
         self._ending += 1
-        number, link, asked_at = self._ending, self._link, self._link.schedule.now
+        number, link, asked_at = self._ending, self.link, self.link.schedule.now
         if self.state not in {"committing", "aborting"}:
             return
         if not self._find_coordinator():
@@ -400,26 +320,26 @@ class Transactions:
         def look() -> None:
             if number != self._ending:
                 return
-            if link.gone(coordinator) or link.schedule.now - asked_at >= self._core.request_s:
+            if link.gone(coordinator) or link.schedule.now - asked_at >= self.core.request_s:
                 self._ask_end(commit=commit)
             else:
                 link.after(_LOOK_S, look)
 
         reply = link.guarded(answered)
-        link.cluster.end_transaction(coordinator, self._id, *self._core.pid, commit=commit, reply=reply)
+        link.cluster.end_transaction(coordinator, self._id, *self.core.pid, commit=commit, reply=reply)
         if number == self._ending:
             link.after(_LOOK_S, look)
 
     def _end_answered(self, code: int, *, commit: bool) -> None:
         if self.state == "abortable error":
-            assert self._error is not None
-            because = f"failed locally due to: {self._error.str()}"
+            local, text = self.cause()
+            because = f"failed locally due to: {text}"
             if code:
                 why = f"EndTxn failed with {KafkaError(code).name()} but transaction had already {because}"
-                self._settle(failure(self._error.code(), why, txn_requires_abort=True))
+                self.settle(failure(local, why, txn_requires_abort=True))
             else:
                 why = f"Transaction commit succeeded on the broker but the transaction had already {because}"
-                self._settle(failure(self._error.code(), why, fatal=True))
+                self.settle(failure(local, why, fatal=True))
         elif self.state not in {"committing", "aborting"}:
             return
         elif not code:
@@ -428,24 +348,24 @@ class Transactions:
             if code in _MOVED:
                 self._coordinator = -1
             number = self._ending
-            pause_s = _COORDINATOR_AGAIN_S if code in _MOVED else self._link.seconds("retry.backoff.ms")
-            self._link.after(pause_s, lambda: self._ask_end(commit=commit) if number == self._ending else None)
+            pause_s = _COORDINATOR_AGAIN_S if code in _MOVED else self.link.seconds("retry.backoff.ms")
+            self.link.after(pause_s, lambda: self._ask_end(commit=commit) if number == self._ending else None)
         elif code in _FATAL:
             told = KafkaError._FENCED if code in _FENCED else code
-            self._core.die(told, f"Failed to end transaction: {KafkaError(told).str()}")
+            self.core.die(told, f"Failed to end transaction: {KafkaError(told).str()}")
         elif code in _NEW_PID and not commit:
-            self._core.drain(f"EndTxn abort failed: {KafkaError(code).str()}")
+            self.core.drain(f"EndTxn abort failed: {KafkaError(code).str()}")
         else:
             if self.state == "aborting":
                 self.state = "begin abort"
             self.fail(code, f"Failed to end transaction: {KafkaError(code).str()}", bump=code in _NEW_PID)
             why = f"EndTxn {'commit' if commit else 'abort'} failed: {KafkaError(code).str()}"
-            self._settle(failure(code, why, txn_requires_abort=True))
+            self.settle(failure(code, why, txn_requires_abort=True))
 
     def _ended(self, *, commit: bool) -> None:
         """The coordinator has decided, or there was nothing to decide."""
-        if self._needs_bump and not commit:
-            self._core.drain(f"Transaction aborted: {self._error.str() if self._error is not None else ''}")
+        if self.needs_bump and not commit:
+            self.core.drain(f"Transaction aborted: {self.error.str() if self.error is not None else ''}")
             return
         self.state = "commit not acked" if commit else "abort not acked"
-        self._settle(None)
+        self.settle(None)
