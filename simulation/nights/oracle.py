@@ -152,7 +152,8 @@ class PartitionJudge:
         self.rc: Row = bounds[RC] if bounds else {"earliest_offset": 0, "end_offset": 0}
         self.ru = bounds.get(RU) if bounds else None
         self.start, self.end = self.rc["earliest_offset"], self.rc["end_offset"]
-        self.ru_start, self.ru_end = (self.ru["earliest_offset"], self.ru["end_offset"]) if self.ru else (0, 0)
+        self.ru_start: int = self.ru["earliest_offset"] if self.ru else 0
+        self.ru_end: int = self.ru["end_offset"] if self.ru else 0
         self.high = max(self.end, self.ru_end)
         self.below: dict[Identity, set[int]] = defaultdict(set)
         self.committed: dict[Identity, set[int]] = defaultdict(set)
