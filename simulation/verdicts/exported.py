@@ -40,7 +40,7 @@ from canary.probe.identity import Identity
 from canary.probe.record import key
 from simulation.histories import agreement
 from simulation.histories.lives import promises
-from simulation.histories.ranges import one_by_one
+from simulation.histories.retelling import one_by_one
 from storage.probe_log.windows import WindowRows, as_history
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
 ROOT = Path(__file__).parent.parent.parent
-PACKAGES = ("canary", "api", "storage", "spark_reconcile", "canary_receipts", "dashboards")
+PACKAGES = ("canary", "api", "storage", "spark_reconcile", "canary_receipts", "dashboards", "simulation")
 MOST_MODULES = 12
 """Of a room, without its ``__init__``, which is its door."""
 MOST_LINES = 400

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from canary import facts as f
 from canary.anomalies.online import Tracker
 from canary.anomalies.online.log import Log
-from simulation.histories.destroyed import Key, Record, Truth
-from simulation.histories.ranges import one_by_one
+from simulation.destruction.truth import Key, Record, Truth
+from simulation.histories.retelling import one_by_one
 
 if TYPE_CHECKING:
     import random

@@ -10,8 +10,18 @@ said.
 from __future__ import annotations
 
 from canary import facts as f
-from simulation.histories.destroyed import verdict
-from simulation.histories.probed import FORMER_ROUNDS, LOWER_TIMES, MS, RC, RETENTION_MS, RU, TOPIC, ProbedPartition, S
+from simulation.destruction.probed import (
+    FORMER_ROUNDS,
+    LOWER_TIMES,
+    MS,
+    RC,
+    RETENTION_MS,
+    RU,
+    TOPIC,
+    ProbedPartition,
+    S,
+)
+from simulation.destruction.truth import verdict
 from simulation.histories.wild import seeded
 
 
