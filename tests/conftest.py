@@ -14,7 +14,7 @@ import pytest
 import structlog
 
 from canary.lab.state import free_ports
-from tests.support import again, labs, seeds
+from tests.support import affected, again, labs, seeds
 from tests.support.postgres import Postgres
 
 if TYPE_CHECKING:
@@ -36,6 +36,7 @@ structlog.configure(
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the options that say what property tests try, and the one of ``make test-all``."""
     parser.addoption("--long", action="store_true", help="the long form of tests that have one")
+    affected.add_option(parser)
     group = parser.getgroup("cases drawn at random")
     group.addoption("--seed", type=int, help="repeat the cases of a session that printed this seed")
     group.addoption("--explore", type=int, default=1, metavar="N", help="try N times as many cases (default: 1)")
@@ -48,6 +49,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.option.seed = seeds.SESSION.seed  # the processes of one session share it
     config.option.hypothesis_seed = str(seeds.SESSION.seed)
     config.pluginmanager.register(again)
+    config.pluginmanager.register(affected.Affected(config))
 
 
 def pytest_report_header() -> str:
